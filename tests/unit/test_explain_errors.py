@@ -61,6 +61,13 @@ UNKNOWN: dict[str, tuple[str, str]] = {
         "slurmstepd: error: the plugin stack is broken",
     ),
     "refused": ("connect to 10.0.0.1: refused\n", "connect to 10.0.0.1: refused"),
+    "failed at the start": ("Failed to start the agent\n", "Failed to start the agent"),
+    "MPI": (
+        "[n1:4711] *** An error occurred in MPI_Allreduce\n",
+        "[n1:4711] *** An error occurred in MPI_Allreduce",
+    ),
+    "timed out": ("the barrier timed out\n", "the barrier timed out"),
+    "panic of Go": ("panic: runtime: index out of range\n", "panic: runtime: index out of range"),
     "uncaught C++": (
         "terminate called after throwing an instance of 'std::bad_alloc'\n",
         "terminate called after throwing an instance of 'std::bad_alloc'",
@@ -112,6 +119,8 @@ def test_the_answer_is_a_finding_of_its_own_kind(
         "[2026-01-01 10:00:00,000] [ERROR] [launch.py:325:sigkill_handler] exits with return code = -11",
         "kernel: python3[4711]: segfault at 18 ip 00007f3a sp 00007ffc error 4 in libnccl.so.2[7f3a+1000]",
         "run.sh: line 3:  4711 Segmentation fault      (core dumped) python train.py",
+        "run.sh: line 3:  4711 Segmentation fault      python train.py",
+        "Segmentation fault (core dumped)",
         "*** SIGSEGV received at time=1764151200 on cpu 3 ***",
     ],
 )
@@ -126,6 +135,9 @@ def test_a_segmentation_fault_is_known_in_every_wording(line: str) -> None:
         ("srun: error: gpu12: tasks 3-5: Killed", "LG-305", "rank 3-5 on gpu12"),
         ("srun: error: gpu12: task 3: Aborted (core dumped)", "LG-308", "rank 3 on gpu12"),
         ("Fatal Python error: Aborted", "LG-308", "a process"),
+        ("Killed", "LG-305", "a process"),
+        ("run.sh: line 3:  4711 Killed                  python train.py", "LG-305", "a process"),
+        ("Bus error (core dumped)", "LG-306", "a process"),
     ],
 )
 def test_other_signals_are_known_in_the_words_of_srun(line: str, code: str, where: str) -> None:
@@ -253,6 +265,10 @@ BENIGN = [
     "mean squared error: 0.1234",
     "{'errors': None, 'failed': 0}",
     "12 passed, 0 failed",
+    "0 Failed, 0 timed out",
+    "/lib/x.py:13: UserWarning: Failed to load image Python extension: 'libjpeg.so: cannot open shared object file'",
+    'n1:1:2 [0] NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!',
+    "Failed to import flash_attn, falling back to sdpa",
     "2026-11-26 10:00:01 WARNING could not load the tokenizer cache: Error: no such file",
     "Exception ignored in: <function Pool.__del__ at 0x7f>\n" + EXCEPTION.strip(),
     "--- Logging error ---\n"

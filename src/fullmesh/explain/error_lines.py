@@ -26,6 +26,11 @@ NEEDLES = (
     "exit code",
     "efused",
     "failed",
+    "Failed",
+    "imed out",
+    "No route to host",
+    "error occurred",
+    "panic: ",
 )
 SEEN = 1600  # characters of a line that are looked at
 
@@ -42,7 +47,7 @@ class ErrorKind(IntEnum):
 
 
 LOW_LEVEL = re.compile(
-    r"(?<![\w-])(?:INFO|DEBUG|TRACE|NOTICE|WARN|WARNING|[Ww]arning:|info:|debug:)(?![\w-])"
+    r"(?<![\w-])(?:INFO|DEBUG|TRACE|NOTICE|WARN|WARNING|\w{0,40}Warning:|warning:|info:|debug:)(?![\w-])"
     # glog, Ray and c10d write the level as one letter
     r"|(?<![\w.])[IWDV](?:\d{3,4}(?= \d\d:)|(?= \d+ \d+\])|(?= \w{1,40}\.cpp:))"
 )
@@ -65,7 +70,8 @@ CRASH = re.compile(
     r"|(?:died|exited|terminated|ended) .{0,60}\bexit code:? ?-\d|\bkilled by signal"
 )
 WORD = re.compile(
-    r"(?<![\w-])(?<!\b0 )(?:failed|refused)\b(?!\s*[=:]\s*0\b)"
+    r"(?<![\w-])(?<!\b0 )(?:[Ff]ailed|[Rr]efused|[Tt]imed out|No route to host|error occurred)\b(?!\s*[=:]\s*0\b)"
+    r"|^panic: "
     r"|\b(?:died|exited|terminated|ended)\b.{0,60}\bexit code:? ?-?[1-9]"
 )
 # the program says itself that it goes on
@@ -73,7 +79,8 @@ GOES_ON = re.compile(
     r"(?i)\bretr(?:y|ies|ying)\b|\bwill (?:be )?(?:retried|ignored|skipped|used?\b|not be)|\bdlvsym\b"
     r"|\bfall(?:s|ing)? ?back\b|\bdefault(?:s|ing) to\b|\bignor(?:ed|ing)\b|\bskipp(?:ed|ing)\b|\bno errors?\b"
     r"|\bwithout errors?\b|\b(?:0|zero) errors?\b|\berrors?\b\W{0,3}(?:0|none|null|false|\[\]|\{\})\s*(?:[,;}\]]|$)"
-    r"|exception ignored in|unable to register cu\w+ (?:factory|plugin)|already (?:been )?registered"
+    r"|\bwhich can lead to\b|exception ignored in"
+    r"|unable to register cu\w+ (?:factory|plugin)|already (?:been )?registered"
     r"|failed to open libibverbs|pip's dependency resolver|metrics exporter agent|^\W*wandb:|\bexcept\b"
 )
 GIVES_UP = re.compile(

@@ -75,7 +75,17 @@ def caught(number: int, name: str) -> tuple[Pattern, ...]:
             rf"\[(?P<host>[\w.-]{{1,120}}):\d+\] Signal: {words} \({number}\)(?P<rank>)",
         ),
         Pattern("*** SIG", rf"\*\*\* {name} received{nobody}"),
-        Pattern("(core dumped)", rf"(?:line \d+: +\d+ |^){words} +\(core dumped\){nobody}"),
+        *in_a_shell(words),
+    )
+
+
+def in_a_shell(words: str) -> tuple[Pattern, ...]:
+    """A signal as a shell reports it: of a script's command, or of the one in the foreground."""
+    return (
+        Pattern(
+            words,
+            rf"(?:\bline \d+: +\d+ {words}\b|^\s*{words}(?: +\(core dumped\))?\s*$)(?P<rank>)(?P<host>)",
+        ),
     )
 
 
@@ -206,7 +216,7 @@ CAUSES = (
         fix="Fewer DataLoader workers or a smaller batch, more memory for the unit or container.",
         source="OpenBMB/MiniCPM-V#770, hpcaitech/ColossalAI#3514",
         looks=(FAILED.format(-9, "Signal 9 (SIGKILL) received by PID 14750"),),
-        patterns=ended(9, "SIGKILL"),
+        patterns=(*ended(9, "SIGKILL"), *in_a_shell("Killed")),
         derive=who,
         follows=("LG-501",),
         weight=84,
