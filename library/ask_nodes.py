@@ -13,8 +13,8 @@ description:
     that ssh keeps open; a host costs no process here.
   - The program that answers travels to a host once, is compiled there and kept in a folder below C(/run) that only root
     may enter.
-  - Hosts that need a password at a prompt, or another connection than ssh, are left to the module of the question's
-    name and returned as C(ordinary), or asked by that module from here (O(one_by_one)).
+  - Hosts that need a password at a prompt, or another connection than ssh or C(local), are left to the module of the
+    question's name and returned as C(ordinary), or asked by that module from here (O(one_by_one)).
 options:
   question:
     description: Which question; the name of the module that answers it as well.

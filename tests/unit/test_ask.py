@@ -680,6 +680,11 @@ def test_who_does_not_stop_keeps_nobody_waiting(
     assert isinstance(together(ways, questions, "bad")["deaf"], rounds.Silence)
 
 
+def test_a_person_looks_at_the_controller_without_ssh() -> None:
+    assert answers.login(way(None, address="")) == "env"
+    assert answers.login(way(None)) == "ssh ann@192.0.2.7"
+
+
 @pytest.mark.usefixtures("_told")
 def test_who_begins_to_speak_and_falls_silent_is_lost(private: Path) -> None:
     question = replace(asked(private, how="sleep", text="60", seconds=60), silence=1.0)

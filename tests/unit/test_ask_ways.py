@@ -135,7 +135,7 @@ def command(run: Run, host: str) -> str:
 
 def test_every_node_that_can_be_asked_has_answered(run: Run) -> None:
     answers = run.said["answers"]
-    assert sorted(answers) == ["jump", "other", "own", "plain", "root"]
+    assert sorted(answers) == ["here", "jump", "other", "own", "plain", "root"]
     for said in answers.values():
         assert said["ansible_facts"]["fullmesh"]["venv"] == "/opt/x/venv"
         assert said["changed"] is False
@@ -149,6 +149,11 @@ def test_what_ansible_is_told_of_a_host_stands_in_its_command(run: Run) -> None:
         assert "ControlMaster=auto -o ControlPersist=120s" in command(run, host)
         assert "PasswordAuthentication=no" in command(run, host)
         assert "ConnectTimeout=15" in command(run, host)
+
+
+def test_the_controller_itself_is_asked_without_ssh(run: Run) -> None:
+    assert not [line for line in run.started if " -T here " in line]
+    assert "here" not in run.said["ordinary"]
 
 
 def test_each_host_has_a_connection_of_its_own(run: Run) -> None:
@@ -169,7 +174,6 @@ def test_who_is_root_needs_no_sudo_and_the_others_use_it(run: Run) -> None:
 
 def test_what_can_not_be_asked_so_is_named_with_its_reason_once(run: Run) -> None:
     assert run.said["ordinary"] == {
-        "here": "its connection is local",
         "typed": "it becomes root with a password",
         "password": "ssh logs in with a password",
         "su": "it becomes root by su",
@@ -210,7 +214,7 @@ def ladder(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_hosts_that_can_not_be_asked_at_once_are_asked_by_their_module(ladder: Run) -> None:
     answers = ladder.said["answers"]
     assert sorted(answers) == ["here", "other", "plain", "su", "typed"]
-    assert set(ladder.said["ordinary"]) == {"here", "typed", "su"}
+    assert set(ladder.said["ordinary"]) == {"typed", "su"}
     for host in ("plain", "here"):
         (link,) = answers[host]["links"]
         assert (link["node"], link["port"], link["verdict"]) == ("peer", 9, "refused")
@@ -234,12 +238,12 @@ def test_a_module_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
     slow.write_text("#!/bin/sh\nsleep 300\n")
     slow.chmod(0o755)
     play = LADDER.replace('folder: ""', 'folder: ""\n        seconds: 12')
-    hosts = {**HOSTS, "here": {**HOSTS["here"], "ansible_python_interpreter": str(slow)}}
+    hosts = {**HOSTS, "typed": {**HOSTS["typed"], "ansible_python_interpreter": str(slow)}}
     hung = Run(tmp_path, play=play, hosts=hosts)
-    said = hung.said["answers"]["here"]
+    said = hung.said["answers"]["typed"]
     assert said["unreachable"] is True
     assert said["msg"].startswith("[AK-101] no answer within 12 s")
-    assert "ansible here -m raw -a uptime" in said["msg"]
+    assert "ansible typed -m raw -a uptime" in said["msg"]
     assert hung.said["answers"]["plain"]["links"][0]["verdict"] == "refused"
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ..detach import detach, run_directory
 from ..foreign_text import parse_foreign_json
+from ..lease import end_with_lease, has_lease
 from ..probe.observe import observe_names
 from . import net
 
@@ -89,6 +90,8 @@ def ask_beside(run: str, base: str, survey: Callable[[], Beside], want: LookWant
 
     def work() -> None:
         signal.alarm(LIFE_SECONDS)
+        if has_lease(os.path.dirname(place)):
+            end_with_lease(os.path.dirname(place))
         with ThreadPoolExecutor(1) as pool:
             plan = pool.submit(observe_names, want["hosts"], want["address"])
             found: Answers = {"survey": survey(), "names": plan.result()}

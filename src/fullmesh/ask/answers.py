@@ -24,7 +24,9 @@ def last_line(*texts: str) -> str:
 
 
 def login(way: Way) -> str:
-    """How a person would go and look."""
+    """How a person would go and look; on the controller itself, without going anywhere."""
+    if not way.address:
+        return "env"
     return f"ssh {way.user + '@' if way.user else ''}{way.address}"
 
 

@@ -6,6 +6,7 @@ than ssh, other shells.
 
 from __future__ import annotations
 
+import getpass
 import itertools
 import shlex
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ from fullmesh.ask import program
 from fullmesh.ask.channel import Way
 
 SSH = ("ssh", "ansible.builtin.ssh", "smart")
+# The controller is itself a node: a shell here is its connection.
+LOCAL = ("local", "ansible.builtin.local")
 # They become somebody else without a terminal, and without a word when no password is needed.
 BECOME = ("sudo", "doas", "dzdo", "pfexec", "pbrun")
 ROOT = "root"
@@ -109,23 +112,38 @@ def control_path(argv: Sequence[str]) -> Path | None:
 
 
 def connection(asker: Asker, variables: Mapping[str, Any]) -> Any:
-    """Ansible's ssh plugin, set up for a host.
+    """Ansible's plugin for ssh, or for the controller itself, set up for a host.
 
     Raises:
         OrdinaryError: it is another plugin, or ssh with a password.
     """
     kind = str(variables.get("ansible_connection") or asker.task.connection or "ssh")
-    if kind not in SSH:
+    if kind not in (*SSH, *LOCAL):
         raise OrdinaryError(f"its connection is {kind}")
     shell = str(variables.get("ansible_shell_type") or "sh")
     if shell != "sh":
         raise OrdinaryError(f"its shell is {shell}")
-    plugin = connection_loader.get("ssh", asker.play_context, task_uuid=asker.task._uuid)
+    plugin = connection_loader.get(
+        "local" if kind in LOCAL else "ssh", asker.play_context, task_uuid=asker.task._uuid
+    )
     values = plugin._resolve_option_variables(variables, asker.templar)
     plugin.set_options(task_keys=asker.keys(), var_options=values)
+    if kind in LOCAL:
+        return plugin
     if plugin.get_option("password") or asker.play_context.password:
         raise OrdinaryError("ssh logs in with a password")
     return plugin
+
+
+def reached(plugin: Any) -> tuple[list[str], str, str]:
+    """What starts a command on a host, and the host and user for people; no host for the controller itself."""
+    if plugin.transport == "local":
+        return ["/bin/sh", "-c"], "", getpass.getuser()
+    host = str(plugin.get_option("host"))
+    # as its exec_command does: the kept connection is named after it
+    plugin.host = host
+    built = plugin._build_command(plugin.get_option("ssh_executable"), "ssh", "-T", host)
+    return [one.decode() for one in built], host, str(plugin.get_option("remote_user") or "")
 
 
 def way(asker: Asker, variables: Mapping[str, Any]) -> Way:
@@ -135,12 +153,7 @@ def way(asker: Asker, variables: Mapping[str, Any]) -> Way:
         OrdinaryError: it has to be asked by Ansible's own task.
     """
     plugin, become = connection(asker, variables), becomes(asker, variables)
-    host = str(plugin.get_option("host"))
-    # as its exec_command does: the kept connection is named after it
-    plugin.host = host
-    built = plugin._build_command(plugin.get_option("ssh_executable"), "ssh", "-T", host)
-    argv = [one.decode() for one in built]
-    user = str(plugin.get_option("remote_user") or "")
+    argv, host, user = reached(plugin)
     pythons = interpreters(variables)
     text = program.command(pythons)
     target = str(become.get_option("become_user") or ROOT) if become else user
