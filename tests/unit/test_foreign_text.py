@@ -135,6 +135,8 @@ OWN_TEXT = {
     "roles/verify_cluster/files/gloo_ladder.py:main": "the settings of the run",
     "roles/verify_cluster/files/ladder_rank.py:decoded": "a row of 1 KiB; runs where torch is, without imports",
     "src/fullmesh/ask/each.py:read": "arguments that a filter of this run wrote",
+    "src/fullmesh/ask/lease.py:": "the question of this run, from the process that started it",
+    "src/fullmesh/ask/lease.py:read_outcome": "an answer that a process of this run has read",
     "src/fullmesh/play/run.py:take": "events of the callback of this run",
 }
 

@@ -21,7 +21,7 @@ NO_CUDA = "needs a torch for CUDA, and GPUs that compute: recorded answers (test
 NO_NCCL = "needs NCCL over GPUs: recorded answers and lines of public logs (test_rules_fire.py)"
 # Not on nodes, and why.
 ELSEWHERE = {
-    **dict.fromkeys(("VC-117", "VC-711", "VC-719"), NO_CUDA),
+    **dict.fromkeys(("VC-117", "VC-711", "VC-719", "VC-724"), NO_CUDA),
     **dict.fromkeys(("VC-712", "VC-713", "VC-714", "VC-715", "VC-716"), NO_NCCL),
     **dict.fromkeys(("VC-720", "VC-721", "VC-722", "VC-723"), NO_NCCL),
     "VC-111": "its nodes' difference is DG-149's in a verification that fails, and idle GPUs make every one fail",

@@ -269,6 +269,8 @@ PAST_THE_FILTER = {
     ("src/fullmesh/result/schema.py", "main"): "for developers, without any value",
     ("src/fullmesh/init/cli.py", "question"): "cleaned there",
     ("callback_plugins/fullmesh_events.py", "tell"): "JSON in ASCII, to a file",
+    ("src/fullmesh/ask/lease.py", "tell"): "JSON in ASCII, to a pipe of ask_nodes",
+    ("src/fullmesh/ask/lease.py", "beat"): "a line feed, to a node",
     ("callback_plugins/fullmesh_progress.py", "write_plainly"): "cleaned there",
 }
 WRITES = re.compile(

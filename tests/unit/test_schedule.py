@@ -138,6 +138,8 @@ PARAMETERS: dict[str, Any] = {
     "payload": 65536,
     "seconds": 3.0,
     "bandwidth": 0,
+    "run": "",
+    "attached": False,
 }
 
 
