@@ -379,7 +379,7 @@ CAUSES = (
             " another node), or works that long (compilation, loading)."
         ),
         where="a worker; the process that printed this only waits",
-        prove="./fullmesh hang -i INVENTORY while it waits, or py-spy dump --pid PID on every worker",
+        prove="while it waits: ./fullmesh hang -i INVENTORY; py-spy dump --pid PID on every worker",
         fix="Fix what the workers hang in; give explain-log the logs of all nodes.",
         source="read: vllm/distributed/device_communicators/shm_broadcast.py",
         looks=(
