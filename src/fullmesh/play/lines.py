@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ from fullmesh.printed import clean_line
 
 SHOWN = 5  # names before they are counted
 NAME_WIDTH = 21
-WIDTH = 100
+WIDTH = 80
 
 
 def names(hosts: Sequence[str]) -> str:
@@ -27,16 +28,15 @@ def change_notice(hosts: Sequence[str], preview: str) -> str:
 
 def undo_notice(hosts: Sequence[str], roles: Sequence[str], preview: str) -> list[str]:
     """Say which nodes undo changes and how, and the command that only shows it."""
-    text = (
+    told = (
+        f"undo changes {counted(len(hosts), 'node')}: {', '.join(hosts)}.",
         "It restores files, services, sysctls and network settings, and removes the packages that"
-        " Fullmesh installed."
+        " Fullmesh installed.",
+        f"Roles, as far as they changed the node: {', '.join(roles)}.",
     )
-    return [
-        *textwrap.wrap(f"undo changes {counted(len(hosts), 'node')}: {', '.join(hosts)}.", WIDTH),
-        text,
-        *textwrap.wrap(f"Roles, as far as they changed the node: {', '.join(roles)}.", WIDTH),
-        f"To preview: {preview}",
-    ]
+    # a name is never cut
+    wrap = textwrap.TextWrapper(WIDTH, break_on_hyphens=False, break_long_words=False).wrap
+    return [*itertools.chain.from_iterable(map(wrap, told)), f"To preview: {preview}"]
 
 
 def counted(number: int, word: str) -> str:
