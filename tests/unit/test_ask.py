@@ -6,6 +6,7 @@ import ast
 import asyncio
 import errno
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from pythons import interpreter
 
 from fullmesh.ask import answers, channel, mux, program, rounds, talk
 from fullmesh.model import reach
+from fullmesh.settings import ROOT
 
 NODE_FACTS = program.KNOWN["node_facts"]
 # What travels in these tests: a module that does as it is told.
@@ -705,3 +707,72 @@ def test_a_part_that_has_failed_is_told_by_its_answer(
     answer: dict[str, Any], seconds: float | None
 ) -> None:
     assert answers.broken_for(answer) == seconds
+
+
+@pytest.fixture
+def action(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """action_plugins/ask_nodes.py, which gives the others no time of their own."""
+    spec = importlib.util.spec_from_file_location(
+        "ask_nodes_action", ROOT / "action_plugins/ask_nodes.py"
+    )
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "FOLLOW_SECONDS", 0.0)
+    return module
+
+
+class Modules:
+    """Hosts that are asked by their module: what they answered, and that they were stopped."""
+
+    def __init__(self, **found: dict[str, Any]) -> None:
+        self.found, self.stopped = found, False
+        self.threads = dict.fromkeys([*found, "slow"]) if found else {}
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.found["slow"] = {"done": True}
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_part_that_fails_stops_the_others_and_is_named_first(private: Path, action: Any) -> None:
+    ways = {"bad": way(None), "good": way(None)}
+    questions = {
+        "bad": asked(private, how="fail", text="no room", seconds=60),
+        "good": asked(private, how="stoppable", text="60", seconds=60),
+    }
+    asking = action.Asking(ways, questions, Modules(), hold=False, together=True)
+    found = asyncio.run(asking.ask())
+    assert answers.result(ways["good"], found["good"])["text"] == "stopped"
+    assert asking.first.startswith(
+        "bad: [AK-104] the program failed on the node: ValueError: no room"
+    )
+    assert asking.late == set()
+
+
+@pytest.mark.usefixtures("_told")
+def test_hosts_that_are_asked_by_their_module_stop_the_others_and_are_stopped(
+    private: Path, action: Any
+) -> None:
+    modules = Modules(bad={"failed": True, "msg": "[VC-305] it may not."})
+    questions = {"good": asked(private, how="stoppable", text="60", seconds=60)}
+    asking = action.Asking({"good": way(None)}, questions, modules, hold=False, together=True)
+    found = asyncio.run(asking.ask())
+    assert answers.result(way(None), found["good"])["text"] == "stopped"
+    assert modules.stopped
+    assert asking.first == "bad: [VC-305] it may not. The other nodes stop."
+
+
+@pytest.mark.usefixtures("_told")
+def test_answers_that_do_not_belong_together_stop_nobody(private: Path, action: Any) -> None:
+    ways = {"bad": way(None), "good": way(None)}
+    questions = {
+        "bad": asked(private, how="fail", text="no room", seconds=60),
+        "good": asked(private, text="x", seconds=60),
+    }
+    asking = action.Asking(ways, questions, Modules(), hold=False, together=False)
+    found = asyncio.run(asking.ask())
+    assert answers.result(ways["good"], found["good"])["text"] == "x"
+    assert asking.first == ""
