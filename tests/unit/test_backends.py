@@ -739,6 +739,8 @@ def test_a_setting_that_a_link_does_not_cover_is_refused(
         ("networkmanager", "[ipv4]\nroute-table=0\nroute1=10.5.0.0/16,10.0.0.1\ndns=10.0.0.53;\n"),
         ("networkmanager", "[ipv6]\naddr-gen-mode=default\nmethod=auto\n[user]\na.b=c\n"),
         ("networkmanager", "[connection]\nmaster=bond0\nautoconnect=false\n"),
+        # what netplan's renderer writes for every card
+        ("networkmanager", "[ethernet]\nwake-on-lan=0\n[ipv6]\nip6-privacy=0\nmethod=ignore\n"),
         (
             "ifcfg",
             "HWADDR=02:00:00:00:00:0a\nIPADDR0=10.0.0.5\nPREFIX0=24\nDNS1=10.0.0.53\nZONE=\n",

@@ -41,7 +41,7 @@ FAMILY = """
 """
 WIRED = (
     "mac-address mac-address-blacklist mac-address-denylist mtu cloned-mac-address=preserve|permanent "
-    "auto-negotiate=true|yes|1 speed=0 wake-on-lan=1 accept-all-mac-addresses=-1"
+    "auto-negotiate=true|yes|1 speed=0 wake-on-lan=[01]|default accept-all-mac-addresses=-1"
 )
 # What a link of the plan covers of a profile (nm-settings-keyfile(5)): addressing, identity, and what only shapes a
 # lease that the node no longer asks for. As `common.find_lost_settings` takes it.
