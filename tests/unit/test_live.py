@@ -56,7 +56,8 @@ def shown() -> list[str]:
     """What stands on the terminal in the end."""
     env = {"PYTHONPATH": str(ROOT / "src"), "LANG": "C.UTF-8"}
     command = [sys.executable, "-c", SCRIPT]
-    made = cast.record(command, "x", (WIDTH, 400), Path(ROOT), env)
+    typed = cast.TypedCommand(command, "x")
+    made = cast.record(typed, (WIDTH, 400), Path(ROOT), env)
     assert made.code == 0, film.text(made)
     return film.text(made).splitlines()
 
