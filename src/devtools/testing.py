@@ -27,6 +27,7 @@ from pathlib import Path
 from fullmesh.settings import ROOT
 
 LOGS = ROOT / ".fullmesh/logs"
+GPU = ROOT / ".fullmesh/gpu"  # records of the GPU acceptance
 # Where only a log is kept, the signs of life must not push the reasons out of it.
 HEARTBEAT_SECONDS = 10 if sys.stdout.isatty() else 30
 TAIL_LINES = 60
@@ -328,6 +329,15 @@ def parts() -> list[list[Part]]:
         [
             Part(
                 "end to end hang", [*pytest, "-v", "tests/hang"], slow=True, rest=True, seconds=5400
+            )
+        ],
+        # on a GPU if this machine has one, with stand-ins if it has torch alone; else it says so
+        [
+            Part(
+                "gpu",
+                [sys.executable, "tests/gpu/acceptance.py", "--device", "auto", "--out", str(GPU)],
+                slow=True,
+                rest=True,
             )
         ],
         # alone: two emulated machines take two processors; 5150 s beside five times as much work

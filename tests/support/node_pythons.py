@@ -21,7 +21,13 @@ from fullmesh.settings import ROOT
 LOCK = ROOT / "tests/support/requirements-nodes.txt"
 PLACE = ROOT / ".fullmesh/node-python"
 # The lab, the interpreters, the live view and Ansible's plugins: nothing in these files is about what a node runs.
-LEFT_OUT = ("lab", "test_node_python.py", "test_play.py", "test_preload.py")
+LEFT_OUT = (
+    "lab",
+    "test_gpu_acceptance.py",
+    "test_node_python.py",
+    "test_play.py",
+    "test_preload.py",
+)
 
 
 def environment(version: str, python: str) -> Path:
