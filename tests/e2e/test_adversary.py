@@ -418,14 +418,14 @@ def hanging(lab: Lab) -> Iterator[None]:
     for node in lab.nodes:
         node.bring(HANGS, "/srv/jobs/hangs.py")
         node.on(
-            "systemd-run --quiet --unit=hangs -p WorkingDirectory=/srv/jobs --"
+            "systemd-run --quiet --collect --unit=hangs -p WorkingDirectory=/srv/jobs --"
             " /opt/fullmesh/bin/fullmesh-torchrun --static --watch 0 /srv/jobs/hangs.py"
         )
     try:
         for node in lab.nodes:
             node.on(
-                "for n in $(seq 300); do journalctl -qu hangs | grep -q READY && exit 0; sleep 0.5; done;"
-                " journalctl -qu hangs; exit 1"
+                "id=_SYSTEMD_INVOCATION_ID=$(systemctl show -p InvocationID --value hangs); for n in $(seq 300); do"
+                " journalctl -q $id | grep -q READY && exit 0; sleep 0.5; done; journalctl -q $id; exit 1"
             )
         yield
     finally:
