@@ -42,7 +42,7 @@ RESULT = "result.json"
 
 
 def find_python() -> str:
-    """The Python that runs this, or the first one on PATH that has torch; "" without any."""
+    """Find a Python with torch: the one that runs this, or the first on PATH; "" if there is none."""
     names = ["python3", *(f"{folder}/python3" for folder in os.environ["PATH"].split(os.pathsep))]
     for name in dict.fromkeys([sys.executable, *filter(None, map(shutil.which, names))]):
         words = [
@@ -56,7 +56,7 @@ def find_python() -> str:
 
 
 def choose_device() -> str:
-    """``cuda`` if torch sees a GPU, else ``cpu``, and say so."""
+    """Choose ``cuda`` if torch sees a GPU, else ``cpu``, and print that."""
     torch: Any = importlib.import_module("torch")
     if torch.cuda.is_available():
         return "cuda"
@@ -70,7 +70,7 @@ def say(text: str) -> None:
 
 
 def find_obstacle(device: str) -> str:
-    """Why this machine cannot run it, "" where it can."""
+    """Return why this machine cannot run it, "" if it can."""
     try:
         torch: Any = importlib.import_module("torch")
     except ImportError as exc:
@@ -83,7 +83,7 @@ def find_obstacle(device: str) -> str:
 
 
 def versions(device: str, stand_ins: Sequence[str]) -> dict[str, Any]:
-    """What the verdicts are about."""
+    """Return the versions that the verdicts are about."""
     torch: Any = importlib.import_module("torch")
     fullmesh: Any = importlib.import_module("fullmesh")
     has_gpu = device != "cpu"
@@ -100,7 +100,7 @@ def versions(device: str, stand_ins: Sequence[str]) -> dict[str, Any]:
 
 
 def run_step(name: str, work: Path, scratch: Path, device: str) -> int:
-    """Take one step in this process, and write what came of it."""
+    """Take one step in this process, and write its verdict."""
     run = steps.StepRun(name, work, scratch, device)
     try:
         steps.STEPS[name].work(run)
@@ -114,7 +114,7 @@ def run_step(name: str, work: Path, scratch: Path, device: str) -> int:
 
 
 def start_step(name: str, work: Path, device: str, seconds: float) -> dict[str, Any]:
-    """Take one step in a process group of its own, which is killed when its time is up."""
+    """Take one step in its own process group, and kill the group when its time is up."""
     begun = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="fullmesh-gpu-") as scratch,
@@ -147,7 +147,7 @@ def start_step(name: str, work: Path, device: str, seconds: float) -> dict[str, 
 
 
 def keep_logs(scratch: Path, work: Path, name: str) -> None:
-    """Save what the ranks of a step printed that did not come to its end."""
+    """Save the logs of the ranks of a step that left no result."""
     with (work / "errors.log").open("a") as stream:
         for path in sorted(scratch.rglob("rank-*.log")):
             stream.write(
@@ -156,7 +156,7 @@ def keep_logs(scratch: Path, work: Path, name: str) -> None:
 
 
 def run_all(names: Sequence[str], out: Path, device: str, head: dict[str, Any]) -> int:
-    """Take the steps one after the other; the records are in *out* after each."""
+    """Take the steps one after the other, and write the records into *out* after each."""
     begun = time.monotonic()
     taken: list[dict[str, Any]] = []
     slower = SLOWER if device == "cpu" else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from gpu.paths import ROOT
 RANKS = (0, 1)
 READY_SECONDS = 60.0
 TIMEOUT = 20  # seconds after which NCCL's watchdog, or Gloo, gives a collective up
+MOST_DUMP = 1 << 20  # bytes of a dump that cannot be read
 STANDS = 3.0  # seconds until a broken job stands for sure
 AGAIN = 3.0
 STALLED = 2.0
@@ -73,6 +75,7 @@ wait(big)
 """
 # as long as the job: 2^43 cycles are more than an hour
 KERNEL = "torch.cuda._sleep(1 << 43)"
+SLEEP = "time.sleep(1000)"
 BUSY = "while True: sum(range(100000))"
 
 
@@ -85,6 +88,7 @@ class GpuHang:
         breaks: what the harness does: ``kill`` rank 1, or ``cut`` the link.
         codes: findings of ``hang`` that name it, with the ranks.
         dumped: the codes that may come first from the watchdog's dumps, without stacks.
+        line: of the script, which ``hang`` has to name as well.
     """
 
     script: str
@@ -92,17 +96,27 @@ class GpuHang:
     ranks: tuple[int, ...]
     dumped: tuple[str, ...]
     breaks: str = ""
+    line: str = ""
+
+    def place(self) -> str:
+        """Return ``train.py:88``, the place of *line*, "" if none is to be named."""
+        lines = (PREAMBLE + self.script).splitlines()
+        return f"train.py:{lines.index(self.line) + 1}" if self.line else ""
 
 
 def hangs(device: str) -> dict[str, GpuHang]:
-    """The five; on CPUs a loop stands in for the kernel."""
+    """List the five hangs. On CPUs a loop stands in for the kernel."""
     body, code = (BUSY, "HG-101") if device == "cpu" else (KERNEL, "HG-111")
     late = ("HG-110",) if device == "cpu" else ("HG-111",)
     # of the rank that is left; Gloo ended its collective, so nothing of it hangs
     lost = ("nothing",) if device == "cpu" else ("HG-110", "HG-132", "HG-161")
     return {
         "asleep": GpuHang(
-            MAIN + LATE.replace("BODY", "time.sleep(1000)"), ("HG-107",), (1,), ("HG-110",)
+            MAIN + LATE.replace("BODY", SLEEP),
+            ("HG-107",),
+            (1,),
+            ("HG-110",),
+            line=f"        {SLEEP}",
         ),
         "different": GpuHang(MAIN + DIFFERENT, ("HG-121",), (0, 1), ("HG-121",)),
         "kernel": GpuHang(MAIN + LATE.replace("BODY", body), (code,), (1,), late),
@@ -112,7 +126,7 @@ def hangs(device: str) -> dict[str, GpuHang]:
 
 
 def before_path(folder: Path) -> str:
-    """PYTHONPATH with a folder in front of what is in it."""
+    """Return PYTHONPATH with a folder in front."""
     return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
 
 
@@ -159,13 +173,13 @@ class GpuJob:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it, whatever state it is in."""
+        """Kill its ranks."""
         for one in self.running:
             one.send_signal(signal.SIGKILL)
             one.wait()
 
     def environment(self, rank: int) -> dict[str, str]:
-        """What a launcher of Fullmesh and the cluster's environment give a rank, and what makes one GPU do for two."""
+        """Build a rank's environment: as our launchers do, with the settings that let two ranks share a GPU."""
         ours = ("NCCL_", "TORCH_", "GLOO_")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         many = os.environ.get("ACCEPTANCE_WAY") == "multi-rank"
@@ -192,18 +206,18 @@ class GpuJob:
         return {name: value for name, value in found.items() if value}
 
     def log(self, rank: int) -> Path:
-        """What a rank printed."""
+        """Return the path of a rank's output."""
         return self.state / f"rank-{rank}.log"
 
     def printed(self, most: int = 1 << 22) -> str:
-        """What both printed."""
+        """Return the output of all ranks."""
         return "".join(
             f"--- rank {rank}\n{self.log(rank).read_text(errors='replace')[-most:]}\n"
             for rank in self.ranks
         )
 
     def wait_for(self, name: str, seconds: float = READY_SECONDS) -> list[Path]:
-        """The files that the ranks leave by this name, as many as come in time: a rank that has ended leaves none."""
+        """Wait for the files that the ranks write by this name; return those that came."""
         deadline = time.monotonic() + seconds
         paths = [self.state / f"{name}{rank}" for rank in self.ranks]
         while time.monotonic() < deadline:
@@ -224,7 +238,7 @@ class GpuJob:
         (self.state / "go").touch()
 
     def ended(self, seconds: float) -> list[int | None]:
-        """The exit codes of both, None of one that still runs when time is up."""
+        """Wait for the ranks to end; return their exit codes, None for one that still runs."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and any(one.poll() is None for one in self.running):
             time.sleep(0.1)
@@ -242,7 +256,7 @@ class GpuJob:
         )
 
     def ask_hang(self) -> tuple[list[dict[str, Any]], list[Any], list[str]]:
-        """``fullmesh hang``: the collector on both nodes, the judge here; findings, looks, what failed."""
+        """Do as ``fullmesh hang`` does: collect on both nodes, judge here. Return findings, looks and errors."""
         from fullmesh.hang import ask  # noqa: PLC0415 (its place is known only at run time)
         from fullmesh.hang.judge import judge  # noqa: PLC0415 (as above)
 
@@ -273,20 +287,25 @@ class GpuJob:
 
 
 def judge_dumps(dumps: Sequence[Path]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """What explain-log makes of the ranks' dumps, and the dumps as plain data."""
+    """Judge the ranks' dumps as explain-log does; return the findings, and the dumps as plain data."""
     from fullmesh.explain.records import Records  # noqa: PLC0415 (its place is known only at run time)
     from fullmesh.hang import recorder  # noqa: PLC0415 (as above)
+    from fullmesh.hang.plain_pickle import RefusedError  # noqa: PLC0415 (as above)
 
     taken, plain = Records(), {}
     for path in dumps:
         raw = path.read_bytes()
-        taken.take(path.name, raw)
-        plain[path.name] = json.loads(json.dumps(recorder.parsed(raw), default=str))
+        try:
+            taken.take(path.name, raw)
+            plain[path.name] = json.loads(json.dumps(recorder.parsed(raw), default=str))
+        except (ValueError, RefusedError) as exc:  # its bytes are what a reader has to learn
+            held = base64.b64encode(raw[:MOST_DUMP]).decode()
+            plain[path.name] = {"refused": str(exc), "base64": held}
     return [one.as_dict() for one in taken.findings()], plain
 
 
 def explain_log(paths: Sequence[Path]) -> dict[str, Any]:
-    """What ``fullmesh explain-log --json`` says of some logs."""
+    """Run ``fullmesh explain-log --json`` on some logs."""
     words = ["explain-log", "--json", "--", *map(str, paths)]
     code = (
         "import sys; from gpu.paths import find_parts; find_parts(); import argparse; "

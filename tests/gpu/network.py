@@ -28,7 +28,7 @@ HOLD = (
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """An attribute of rtnetlink(7), padded."""
+    """Pack an attribute of rtnetlink(7)."""
     return struct.pack("=HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
 
 
@@ -51,7 +51,7 @@ def make_cable(other: int) -> None:
 
 
 def set_link(name: str, *, up: bool, address: str = "") -> None:
-    """Give an interface of this network namespace its address, and switch it on or off (netdevice(7))."""
+    """Switch an interface of this network namespace on or off, and set its address (netdevice(7))."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for call, value in ((SET_ADDRESS, address), (SET_NETMASK, MASK)) if address else ():
             packed = struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(value))
@@ -60,7 +60,7 @@ def set_link(name: str, *, up: bool, address: str = "") -> None:
 
 
 def enter_network(pid: int) -> None:
-    """Go into the network namespace of a process."""
+    """Move this process into the network namespace of another one."""
     handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.setns(handle, NEW_NETWORK):
@@ -77,12 +77,12 @@ class NodePair:
     """
 
     def __init__(self) -> None:
-        """Nothing is made yet."""
+        """Start with no node."""
         self.kind, self.why = "veth", ""
         self.holders: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> NodePair:
-        """Make them."""
+        """Make both nodes and the cable."""
         try:
             for _ in ADDRESSES:
                 self.hold()
@@ -101,7 +101,7 @@ class NodePair:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The kernel takes the cable away with the last process."""
+        """End the processes that keep the namespaces; the kernel then removes the cable."""
         for one in self.holders:
             one.communicate("")
 
@@ -119,21 +119,21 @@ class NodePair:
 
     @property
     def interface(self) -> str:
-        """What carries the job."""
+        """Name the interface that carries the job."""
         return CABLE if self.kind == "veth" else "lo"
 
     @property
     def master(self) -> str:
-        """The address of rank 0."""
+        """Return the address of rank 0."""
         return ADDRESSES[0] if self.kind == "veth" else "127.0.0.1"
 
     def enter(self, node: int) -> None:
-        """Become a process of a node; for ``preexec_fn``."""
+        """Move this process into a node's network; for ``preexec_fn``."""
         if self.kind != "machine":
             enter_network(self.holders[node if self.kind == "veth" else 0].pid)
 
     def inside(self, node: int, work: Callable[[], None]) -> None:
-        """Do something on a node.
+        """Call a function on a node.
 
         Raises:
             OSError: it failed there.
@@ -155,7 +155,7 @@ class NodePair:
             raise OSError(said)
 
     def cut(self) -> None:
-        """Block the link: what is on its way stays there.
+        """Take node 2's end of the cable down, so that nothing gets through.
 
         Raises:
             OSError: there is none that is ours alone.

@@ -14,14 +14,14 @@ ON_NODES = "fullmesh_on_nodes"  # module_utils/fullmesh under a name that src/fu
 
 
 class NoPattern:
-    """A FAKE of msgspec.Meta: it holds nothing against a text."""
+    """A FAKE of msgspec.Meta that checks nothing."""
 
     def __init__(self, **_: object) -> None:
-        """Take what msgspec's takes."""
+        """Accept the arguments of the real one."""
 
 
 def stand_in_for_msgspec() -> types.ModuleType:
-    """A FAKE of msgspec that takes every value as it is: here both ends are of this tree."""
+    """Make a FAKE of msgspec that checks no type: both ends of each answer are from this tree."""
     made = types.ModuleType("msgspec")
     made.convert = lambda value, *_, **__: value  # type: ignore[attr-defined]
     made.Meta = NoPattern  # type: ignore[attr-defined]
@@ -30,7 +30,7 @@ def stand_in_for_msgspec() -> types.ModuleType:
 
 
 def stand_in_for_yaml() -> types.ModuleType:
-    """A FAKE of PyYAML that reads nothing: no step needs the settings of the roles."""
+    """Make a FAKE of PyYAML that reads nothing: no step needs the settings of the roles."""
     made = types.ModuleType("yaml")
     made.SafeLoader = object  # type: ignore[attr-defined]
     return made

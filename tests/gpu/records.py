@@ -28,33 +28,33 @@ SHORTEST = 3  # a host name of two letters is part of every other word
 
 
 def names_of_machine() -> list[str]:
-    """The names that this machine has, the longest first."""
-    names = {socket.gethostname(), socket.getfqdn(), os.uname().nodename}
+    """List the names of this machine, the longest first."""
+    names = {socket.gethostname(), os.uname().nodename}  # getfqdn() would wait for a DNS server
     names |= {name.partition(".")[0] for name in names}
     plain = {"localhost", "localhost.localdomain", "node1", "node2"}
     return sorted((one for one in names - plain if len(one) >= SHORTEST), key=len, reverse=True)
 
 
 class Scrubber:
-    """Replaces what names the machine, the same value by the same word in all records."""
+    """Replaces names, numbers and addresses of the machine: each value by one word in all records."""
 
     def __init__(self, names: Iterable[str]) -> None:
         """Remember the names; numbers and addresses are learned from the texts."""
         self.words = {name: f"host{at}" for at, name in enumerate(names, 1)}
 
     def word(self, kind: str, value: str) -> str:
-        """The word for a value, a new one when it is seen first."""
+        """Return the word for a value; make one if the value is new."""
         count = sum(one.startswith(f"{kind}-") for one in self.words.values())
         return self.words.setdefault(value, f"{kind}-{count + 1}")
 
     def learn(self, text: str) -> None:
-        """Take note of the serial numbers in an answer of nvidia-smi."""
+        """Remember the serial numbers in an answer of nvidia-smi."""
         for value in NUMBERS.findall(text):
             if value.strip() not in NO_VALUE:
                 self.word("number", value.strip())
 
     def address(self, found: re.Match[str]) -> str:
-        """An address that belongs to the machine becomes a word; loopback and our own stay."""
+        """Replace an address of the machine; keep loopback and the addresses of the two nodes."""
         try:
             one = ipaddress.ip_address(found[0])
         except ValueError:
@@ -64,7 +64,7 @@ class Scrubber:
         return found[0] if keeps else self.word("address", found[0])
 
     def scrub(self, text: str) -> str:
-        """The text as it may leave the machine."""
+        """Return the text as it may leave the machine."""
         for value, word in sorted(self.words.items(), key=lambda one: -len(one[0])):
             text = re.sub(rf"(?<![\w-]){re.escape(value)}(?![\w-])", word, text)
         text = UUID.sub(lambda found: self.word("uuid", found[0]), text)
@@ -73,7 +73,7 @@ class Scrubber:
 
 
 def bound(text: str, most: int = MOST_BYTES) -> str:
-    """The text in *most* bytes: its beginning and its end, where it is longer."""
+    """Return the text in *most* bytes: its beginning and its end, if it is longer."""
     raw = text.encode()
     if len(raw) <= most:
         return text
@@ -101,5 +101,5 @@ def hand_over(work: Path, out: Path, names: Iterable[str]) -> list[str]:
 
 
 def exit_status(verdicts: Iterable[str]) -> int:
-    """0 if all passed, 1 if a step failed or was not run."""
+    """Return 0 if all steps passed, 1 if a step failed or was not run."""
     return int(any(one in (FAILED, NOT_RUN) for one in verdicts))

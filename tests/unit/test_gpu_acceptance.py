@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
@@ -166,6 +167,17 @@ def test_every_hang_is_a_script_with_known_codes(device: str) -> None:
     for name, hang in jobs.hangs(device).items():
         compile(jobs.PREAMBLE + hang.script, name, "exec")
         assert {*hang.codes, *hang.dumped} <= {*CODES, "nothing"}, name
+        assert hang.place() == "" or name == "asleep"
+
+
+def test_a_dump_that_cannot_be_read_is_kept_as_it_is(tmp_path: Path) -> None:
+    good = [ROOT / f"tests/unit/recorded/hang/late_sleep_{rank}" for rank in jobs.RANKS]
+    bad = tmp_path / "dump_1"
+    bad.write_bytes(b"\x80no record")
+    findings, plain = jobs.judge_dumps([*good, bad])
+    assert findings[0]["code"] == "HG-110"
+    assert plain["late_sleep_0"]["entries"]
+    assert base64.b64decode(plain["dump_1"]["base64"]) == bad.read_bytes()
 
 
 def test_the_budgets_of_the_hangs_hold_what_they_wait_for() -> None:
