@@ -126,11 +126,11 @@ def check_destination(moves_to: Any, name: str, links: Sequence[PlanLink] | None
     planned = [one.partition("/")[0] for link in links or () for one in link["addresses"]]
     if is_address(address) and (links is None or address in planned):
         return address
-    what = "none of its planned addresses" if planned else "no address"
+    what = "not one of its planned addresses" if planned else "no address"
     text = f"{name} says that it moves to {address[:80]!r}, which is {what}"
     if planned:
         text += f" ({', '.join(planned)})"
-    step = f"Nothing was changed. Look at {name}: it is broken, or not yours"
+    step = f"Nothing was changed. Check: look at {name}, it is broken or not yours"
     raise RefusedError([Fault("IP-122", text, step)])
 
 

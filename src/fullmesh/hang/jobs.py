@@ -158,8 +158,8 @@ def _left_out(host: str, account: str, ones: Sequence[LeftOut]) -> Finding:
             for left in ones[: SHOWN + 1]
         ),
         expected="numbers and answers as torchrun, Open MPI, Slurm and torch write them",
-        fix=f"see on {host} whose they are: {check}. If it is your job, correct what it is told (RANK, WORLD_SIZE, "
-        "--nproc-per-node) and run it again",
+        fix=f"see on {host} whose they are: {check}. If it is your job, correct its variables and "
+        "options (RANK, WORLD_SIZE, --nproc-per-node) and run it again",
         severity=WARNING,
     )
 

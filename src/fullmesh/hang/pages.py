@@ -233,7 +233,8 @@ PAGES: dict[str, Page] = {
         "bounds. It leaves out a process whose numbers cannot be, that cannot be read in time, or that is one of more "
         "than 512 of its account on a node. The answer about all other processes is whole.",
         "ps -o user,pid,args -p PID on the node; fullmesh-hang there names them as well",
-        "If it is your job, correct what it is told (RANK, WORLD_SIZE, --nproc-per-node). If it is not, ask its owner.",
+        "If it is your job, correct its variables and options (RANK, WORLD_SIZE, --nproc-per-node). If it is not, ask "
+        "its owner.",
     ),
     "HG-161": Page(
         "All ranks of the group have entered the same collective, with the same sizes and types, and it does not end. "

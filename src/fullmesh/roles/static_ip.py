@@ -39,7 +39,7 @@ CODES: dict[str, str] = {
     "IP-119": "an interface carries a default route that no link names; it would be gone",
     "IP-120": "an interface that carries ssh or the default route is in no link any more; it would not survive a boot",
     "IP-121": "what others had on an interface could not be put there again after the change",
-    "IP-122": "A node says that it moves to something that is none of its planned addresses",
+    "IP-122": "A node reports a new address that is not one of its planned addresses",
 }
 
 
