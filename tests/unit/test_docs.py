@@ -11,18 +11,23 @@ import pytest
 import yaml
 from faults.causes import FAULTS, GPU_FAULTS
 
+from fullmesh import __version__
 from fullmesh.model import plan
 from fullmesh.settings import ROOT
 
 FIRST = ("README", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")
 PAGES = sorted([*(ROOT / f"{name}.md" for name in FIRST), *(ROOT / "docs").glob("*.md")])
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
-README_LINES = 150
+README_LINES = 120
 FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[0-9]*.yml"))
 
 
 def test_the_first_page_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
+
+
+def test_the_readme_names_the_version() -> None:
+    assert f"version {__version__}," in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
