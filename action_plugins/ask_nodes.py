@@ -81,7 +81,7 @@ class Asking:
         pending: hosts that are asked by the module itself.
         hold, together: as ask_nodes is asked.
         waiting: hosts whose answer is missing.
-        stop: set once the others shall stop, as the part of one has failed.
+        stop: set when the part of one node has failed, so that the others stop.
         late: hosts that were lost, or silent, after that.
         first: a sentence about the host whose part failed first.
     """

@@ -175,7 +175,7 @@ def an_interfaces_file_keeps_what_it_says_of_others(text: str) -> None:
 @parser("network/cloud-init-eth0.nmconnection")
 def a_keyfile_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
     networkmanager.bound(text, OURS, set())
-    networkmanager.lost(text)
+    networkmanager.read_lost_settings(text)
     before = networkmanager.sections_of(text)
     if "" in before:
         return  # no key may stand before the first group: NetworkManager does not read the file
@@ -188,7 +188,7 @@ def a_keyfile_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
 @parser("network/ifcfg-ens33-el7", "network/ifcfg-eth0-el8-cloud")
 def an_ifcfg_file_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
     ifcfg.means(text, OURS, set())
-    ifcfg.lost(text)
+    ifcfg.read_lost_settings(text)
     assert ifcfg.values_of(ifcfg.quieted(text)) == {**ifcfg.values_of(text), "ONBOOT": "no"}
 
 

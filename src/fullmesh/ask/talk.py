@@ -40,7 +40,7 @@ class Asked:
         seconds: how long an answer is waited for.
         folder: where the node may keep the program; empty: nowhere.
         hold: 0, or after how many silent seconds of the controller a program ends that goes on after its answer.
-        stop: set once the program shall come to its end early.
+        stop: set if the program has to end early.
         keep: takes the channel over if the question is held: what closes it, and the channel.
         silence: seconds after which a node that has begun to speak and says nothing counts as lost; None: never.
     """

@@ -81,7 +81,7 @@ def quieted_files(read: Reader, listed: Lister, names: list[str], macs: set[str]
         if ignored(path) or text.startswith(common.HEAD) or not means(text, names, macs):
             continue
         if values_of(text).get("ONBOOT", "yes").lower() not in ("no", "false", "0"):
-            common.refuse_lost(path, lost(text, ours))
+            common.refuse_lost(path, read_lost_settings(text, ours))
             for kind, one in beside(path):
                 common.refuse_lost(one, lost_routes(kind, read(one)))
             changes[path] = quieted(text)
@@ -101,7 +101,7 @@ def beside(path: str) -> list[tuple[str, str]]:
     return [(kind, f"{SCRIPTS}/{start}{name}") for kind, start in kinds]
 
 
-def lost(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
+def read_lost_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
     """List what a file sets that a link of the plan does not cover.
 
     Args:

@@ -197,7 +197,7 @@ def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
         without = freed(text, names)
         if path != PATH and without != text:
             cards = {name: own_addresses(read, name, path) for name in common.cards(links)}
-            common.refuse_lost(path, lost(text, names, cards))
+            common.refuse_lost(path, read_lost_settings(text, names, cards))
             changes[path] = without
     if PATH not in sources(read, with_ours(listed), MAIN, 0):
         text = changes.get(MAIN) or read(MAIN)
@@ -250,7 +250,9 @@ def own_addresses(read: Reader, name: str, path: str) -> set[str]:
     return common.hardware(read, [name]) if stays else set()
 
 
-def lost(text: str, names: list[str], cards: Mapping[str, set[str]]) -> list[tuple[str, str]]:
+def read_lost_settings(
+    text: str, names: list[str], cards: Mapping[str, set[str]]
+) -> list[tuple[str, str]]:
     """List what stanzas of *names* set that a link of the plan does not cover.
 
     Args:

@@ -201,17 +201,17 @@ def refuse_lost(read: Reader, listed: Lister, links: list[Link]) -> None:
         dropins = [f"{place}/{os.path.basename(path)}.d/*.conf" for place in PLACES]
         every = [path, *(one for pattern in dropins for one in listed(pattern))]
         for one in dict.fromkeys(every):
-            common.refuse_lost(one, lost(read(one), ours))
+            common.refuse_lost(one, read_lost_settings(read(one), ours))
     made = [name for name in names if not read(PREFIX + name + ".netdev")]
     for path in (one for place in PLACES for one in listed(place + "/*.netdev")):
         text = read(path)
         if ("NetDev", "Name") in {
             (at, key) for at, key, value in settings_of(text) if value in made
         }:
-            common.refuse_lost(path, lost(text, ours))
+            common.refuse_lost(path, read_lost_settings(text, ours))
 
 
-def lost(text: str, ours: Mapping[str, list[str]]) -> list[tuple[str, str]]:
+def read_lost_settings(text: str, ours: Mapping[str, list[str]]) -> list[tuple[str, str]]:
     """List what a file sets that a link of the plan does not cover.
 
     Args:

@@ -185,7 +185,7 @@ def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
     for path, text in texts.items():
         if text.startswith(common.HEAD) or not bound(text, names, macs):
             continue
-        common.refuse_lost(path, lost(text, ours))
+        common.refuse_lost(path, read_lost_settings(text, ours))
         quiet = quieted(text)
         if path.startswith(KEYFILES + "/") and quiet != text:
             changes[path] = quiet
@@ -228,7 +228,7 @@ def bound(text: str, names: list[str], macs: set[str]) -> bool:
     return wired.get("mac-address", "").lower() in macs
 
 
-def lost(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
+def read_lost_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
     """List what a profile sets that a link of the plan does not cover.
 
     Args:
