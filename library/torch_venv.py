@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.torch_env import VenvError, apply, observe
+from ansible.module_utils.fullmesh.torch_env import VenvError, apply, observe, remove
 
 DOCUMENTATION = r"""
 ---
@@ -16,12 +16,15 @@ short_description: Build a virtual environment from hash-pinned wheels beside th
 description:
   - The environment lives in a directory named by its content (lock, Python, machine); C(path) is a link to it. The
     link moves only after torch has been imported in the new one, so an interrupted run changes nothing.
-  - An earlier environment that is still there is taken again without building.
+  - An environment that an earlier run built is used again.
+  - The module waits until the build of an earlier run has ended on this node.
 options:
   state:
-    description: V(observed) only looks; V(present) builds and switches.
+    description:
+      - V(observed) only reads; V(present) builds and switches.
+      - V(absent) removes C(store) and C(wheels). It leaves the link C(path) to the undo point.
     type: str
-    choices: [observed, present]
+    choices: [observed, present, absent]
     default: observed
   path:
     description: The link that jobs use.
@@ -36,13 +39,11 @@ options:
     type: path
     required: true
   python:
-    description: The interpreter to build on.
+    description: The interpreter to build on. Required unless O(state=absent).
     type: path
-    required: true
   requirements:
-    description: The lock's text.
+    description: The lock's text. Required unless O(state=absent).
     type: str
-    required: true
   torch_version:
     description: What C(torch.__version__) has to be.
     type: str
@@ -64,7 +65,7 @@ options:
     type: bool
     default: false
   seconds:
-    description: Deadline of each step.
+    description: Deadline of each step, and of the wait for an earlier run's build.
     type: int
     default: 900
 attributes:
@@ -78,7 +79,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Look at the environment
+- name: Read the state of the environment
   torch_venv:
     path: /opt/fullmesh/venv
     store: /opt/fullmesh/venvs
@@ -122,15 +123,15 @@ versions:
 
 
 def main() -> None:
-    """Read the parameters, look or build, answer."""
+    """Read, build or remove the environment."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"choices": ["observed", "present"], "default": "observed"},
+            "state": {"choices": ["observed", "present", "absent"], "default": "observed"},
             "path": {"type": "path", "required": True},
             "store": {"type": "path", "required": True},
             "wheels": {"type": "path", "required": True},
-            "python": {"type": "path", "required": True},
-            "requirements": {"type": "str", "required": True},
+            "python": {"type": "path"},
+            "requirements": {"type": "str"},
             "torch_version": {"type": "str", "default": ""},
             "accelerator": {"type": "str", "default": "cpu"},
             "bundle": {"type": "str", "default": ""},
@@ -138,12 +139,17 @@ def main() -> None:
             "keep_wheels": {"type": "bool", "default": False},
             "seconds": {"type": "int", "default": 900},
         },
+        required_if=[
+            ("state", state, ("python", "requirements")) for state in ("observed", "present")
+        ],
         supports_check_mode=True,
     )
     os.umask(0o022)  # jobs run as other users; a root umask of 077 would hide torch from them
     try:
         if module.params["state"] == "observed":
             module.exit_json(changed=False, **observe(module.params))
+        if module.params["state"] == "absent":
+            module.exit_json(changed=remove(module.params, module.check_mode))
         result = apply(module.params, module.check_mode)
     except (VenvError, OSError) as error:
         module.fail_json(msg=str(error))

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -12,6 +14,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import time
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from .account import find_foreign_folder
@@ -21,6 +24,7 @@ from .foreign_text import parse_foreign_json
 from .schema.torch import VenvSeen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from .answer import Diff
@@ -31,6 +35,7 @@ SCHEMA = "1"
 BESIDE = ("torchvision", "torchaudio")
 OWN_PIP = re.compile(r"^pip==", re.MULTILINE)
 MARKER = "fullmesh.json"
+LOCK_POLL_SECONDS = 0.5
 LOOK = r"""
 import json, os, platform, sys
 libc = os.confstr("CS_GNU_LIBC_VERSION").split()[-1].split(".")
@@ -207,8 +212,57 @@ def refuse_foreign_folder(path: str) -> None:
         )
 
 
+@contextlib.contextmanager
+def lock_store(params: Wanted, create: bool = False) -> Iterator[None]:
+    """Hold the lock of the environments, so that two runs never change them at the same time.
+
+    A node finishes a build even if its controller was killed, and then removes the wheels. The lock makes the next
+    run wait for that.
+    """
+    if create:
+        os.makedirs(params["store"], exist_ok=True)
+    handle = take_lock(params["store"], params["seconds"])
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def take_lock(folder: str, seconds: int) -> int | None:
+    """Lock *folder* (flock(2), without a file of its own). Return its descriptor, or None if it does not exist.
+
+    Raises:
+        VenvError: another process still holds the lock after *seconds*.
+    """
+    end = time.monotonic() + seconds
+    while os.path.isdir(folder):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            if time.monotonic() > end:
+                raise VenvError(
+                    f"[TR-116] Another run still works on {folder} after {seconds} s. "
+                    f"Check: fuser -v {folder} on the node. Run again after that process has ended."
+                ) from None
+            time.sleep(LOCK_POLL_SECONDS)
+            continue
+        if os.path.isdir(folder) and os.path.samestat(os.fstat(handle), os.stat(folder)):
+            return handle
+        os.close(handle)  # an undo removed the folder meanwhile
+    return None
+
+
 def observe(params: Wanted) -> VenvSeen:
-    """Everything the controller needs to know, in one answer."""
+    """Answer everything that the controller needs to know, after the build of an earlier run has ended."""
+    with lock_store(params):
+        return observe_now(params)
+
+
+def observe_now(params: Wanted) -> VenvSeen:
+    """Read the interpreter, the environments and the wheels."""
     refuse_foreign_folder(params["path"])
     seen = look_at_python(params["python"], bool(OWN_PIP.search(params["requirements"])))
     parts = [SCHEMA, params["requirements"], params["python"], seen["python"], seen["machine"]]
@@ -421,8 +475,25 @@ class Built(VenvSeen):
 
 
 def apply(params: Wanted, check: bool) -> Built:
-    """Build what is missing and switch to it."""
-    seen = observe(params)
+    """Build the missing environment and switch to it."""
+    with lock_store(params, create=not check):
+        return apply_locked(params, check)
+
+
+def remove(params: Wanted, check: bool) -> bool:
+    """Remove the environments and the wheels. Return whether there were any."""
+    with lock_store(params):
+        found = [
+            folder for folder in (params["store"], params["wheels"]) if os.path.lexists(folder)
+        ]
+        for folder in found if not check else []:
+            os.unlink(folder) if os.path.islink(folder) else shutil.rmtree(folder)
+    return bool(found)
+
+
+def apply_locked(params: Wanted, check: bool) -> Built:
+    """Build and switch while this process holds the lock."""
+    seen = observe_now(params)
     if seen["fault"] and not check:
         raise VenvError(seen["fault"])
     changed = seen["needed"] or not seen["linked"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ensurepip
 import hashlib
 import json
 import os
+import subprocess
 import sys
 import sysconfig
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +247,55 @@ def test_a_place_that_others_can_change_is_refused(
             venv.observe(asked)
     else:
         assert venv.observe(asked)["needed"]
+
+
+@contextlib.contextmanager
+def another_run(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Lock the store in another process, as a node does that goes on without its controller."""
+    folder.mkdir(exist_ok=True)
+    script = f"""
+import fcntl, os, time
+handle = os.open({str(folder)!r}, os.O_RDONLY)
+fcntl.flock(handle, fcntl.LOCK_EX)
+print(flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as other:
+        assert other.stdout and other.stdout.readline()
+        yield other
+        other.kill()
+
+
+ACTS = {
+    "observe": venv.observe,
+    "build": lambda asked: venv.apply(asked, False),
+    "remove": lambda asked: venv.remove(asked, False),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_the_next_run_waits_for_an_earlier_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    asked = order(tmp_path, "1.0")
+    waits = []
+    with another_run(tmp_path / "venvs") as other:
+        monkeypatch.setattr(venv.time, "sleep", lambda seconds: waits.append(other.kill()))
+        ACTS[act](asked)
+    assert waits
+    if act == "remove":
+        assert state(tmp_path) == ("", [], False)
+        assert not venv.remove(asked, False)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_the_wait_for_an_earlier_build_ends(tmp_path: Path, act: str) -> None:
+    asked = {**order(tmp_path, "1.0"), "seconds": 0}
+    with another_run(tmp_path / "venvs"):
+        with pytest.raises(venv.VenvError, match=r"^\[TR-116\] .* after 0 s\. Check: fuser"):
+            ACTS[act](asked)
+    assert state(tmp_path)[2]
+    assert venv.observe({**asked, "seconds": 60})["needed"]
 
 
 def test_a_python_that_cannot_do_it_is_named(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ CODES: dict[str, str] = {
     "TR-114": "the lock has no wheels for the node's Python or machine",
     "TR-112": "torch_runtime_accelerator is none that we know",
     "TR-115": "An account other than root can change the folder of torch_runtime_path, or one above it",
+    "TR-116": "Another run still builds or removes the environment on the node",
 }
 
 GIB = 1 << 30
