@@ -345,6 +345,11 @@ def parts() -> list[list[Part]]:
     ]
 
 
+def part_words() -> list[str]:
+    """Return the name of every part as one word, for completion."""
+    return [part.word for stage in parts() for part in stage]
+
+
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``test``."""
     text = "run what CI runs: lint, unit tests, molecule scenarios, the lab end to end"
@@ -361,7 +366,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "part", nargs="*", help="only these parts (a name, or its first words; - for a space)"
     )
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, offer_part=part_words)
 
 
 def _say(text: str) -> None:

@@ -1,33 +1,21 @@
-"""Completion and the man page: they are what the parser of today says, and a real shell completes with them."""
+"""Completion in a real bash, and the man page in groff."""
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from devtools.docs import shell
+from fullmesh.shell.commands import render_manual
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.parametrize("name", shell.MADE)
-def test_the_file_is_what_is_made_today(name: str) -> None:
-    """Else: python -m devtools.docs.shell."""
-    assert (shell.PLACE / name).read_text() == shell.MADE[name]()
 
 
 def completed(line: str) -> list[str]:
     """What a real bash offers for a line, after the words of ``fullmesh completion bash``."""
     said = subprocess.run(
-        [sys.executable, "-m", "fullmesh", "completion", "bash"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        check=True,
-        capture_output=True,
-        text=True,
+        ["./fullmesh", "completion", "bash"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
@@ -37,7 +25,8 @@ def completed(line: str) -> list[str]:
         'COMPREPLY=(); "$function" fullmesh "${COMP_WORDS[COMP_CWORD]}" ""; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     bash = ["bash", "--norc", "-c", script]
-    return subprocess.run(bash, check=True, capture_output=True, text=True).stdout.split()
+    done = subprocess.run(bash, cwd=ROOT, check=True, capture_output=True, text=True)
+    return done.stdout.split()
 
 
 @pytest.mark.parametrize(
@@ -49,6 +38,8 @@ def completed(line: str) -> list[str]:
         ("./fullmesh lab d", ["down"]),
         ("./fullmesh test end-to-end-bi", ["end-to-end-bisect"]),
         ("./fullmesh test molecule-time_sync san", ["sanity"]),
+        ("./fullmesh apply --progress pl", ["plain"]),
+        ("./fullmesh explain-log rank0.log x", []),
     ],
 )
 def test_bash_completes(line: str, offered: list[str]) -> None:
@@ -57,10 +48,10 @@ def test_bash_completes(line: str, offered: list[str]) -> None:
 
 def test_man_reads_the_page() -> None:
     """groff names what it does not understand."""
-    page = shell.PLACE / "fullmesh.1"
-    command = ["groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-P-cbou", str(page)]
+    command = ["groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-P-cbou"]
+    page = render_manual()
     try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, input=page, check=True, capture_output=True, text=True)
     except FileNotFoundError:
         pytest.skip("no groff here")
     assert [

@@ -6,15 +6,14 @@ import argparse
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from devtools.docs import reference
 from devtools.lab import host, paths
 from fullmesh.cli import build_parser
+from fullmesh.shell.commands import find_subparsers
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 120
@@ -66,26 +65,23 @@ def zsh() -> str:
 def offered(zsh: str, here: Path, line: str) -> set[str]:
     """What zsh offers behind a line, after the file of ``fullmesh completion zsh``."""
     said = subprocess.run(
-        [sys.executable, "-m", "fullmesh", "completion", "zsh"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        check=True,
-        capture_output=True,
-        text=True,
+        ["./fullmesh", "completion", "zsh"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout
     (here / "_fullmesh").write_text(said)
     (here / ".zshrc").write_text(INSIDE.replace("HERE", str(here)))
     (here / "offered").touch()
     script = OUTSIDE.replace("HERE", str(here)).replace("SECONDS", str(SECONDS))
-    done = subprocess.run(
-        [zsh, "-f", "-c", script, "outside", line], cwd=here, check=False, timeout=3 * SECONDS
-    )
+    # zsh asks the command itself
+    env = {**os.environ, "PATH": f"{ROOT}:{os.environ['PATH']}"}
+    command = [zsh, "-f", "-c", script, "outside", line]
+    done = subprocess.run(command, cwd=here, env=env, check=False, timeout=3 * SECONDS)
     assert done.returncode == 0, f"{line}: zsh did not come to an end"
     return {word for word in (here / "offered").read_text().splitlines() if word}
 
 
 def below(parser: argparse.ArgumentParser, *names: str) -> Mapping[str, argparse.ArgumentParser]:
     """The commands of a command."""
-    found = reference.subparsers(parser)
+    found = find_subparsers(parser)
     assert found
     return below(found.choices[names[0]], *names[1:]) if names else found.choices
 

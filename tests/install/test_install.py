@@ -92,7 +92,7 @@ def test_it_brings_completion_and_the_man_page(prefix: Path, tmp_path: Path) -> 
     kept = share / "bash-completion/completions/fullmesh.bash"
     assert (done.returncode, done.stdout) == (0, kept.read_text())
     assert (share / "zsh/site-functions/_fullmesh").read_text().startswith("#compdef fullmesh")
-    assert (share / "man/man1/fullmesh.1").read_text().count(".SH FULLMESH DIAGNOSE") == 1
+    assert (share / "man/man1/fullmesh.1").read_text().count('.SH "FULLMESH DIAGNOSE"') == 1
 
 
 def test_it_brings_no_developers_tools(prefix: Path) -> None:

@@ -265,7 +265,6 @@ PAST_THE_FILTER = {
     ("src/fullmesh/play/live.py", "ended"): "cleaned there; rich draws",
     ("src/fullmesh/play/live.py", "said"): "cleaned there; rich draws",
     ("src/fullmesh/report/terminal.py", "draw"): "of a result that scrub has cleaned",
-    ("src/fullmesh/shell/cli.py", "run"): "a file of this package",
     ("src/fullmesh/result/schema.py", "main"): "for developers, without any value",
     ("src/fullmesh/init/cli.py", "question"): "cleaned there",
     ("callback_plugins/fullmesh_events.py", "tell"): "JSON in ASCII, to a file",

@@ -34,12 +34,6 @@ templates_path = ["templates"]
 html_copy_source = False
 copybutton_prompt_text = "$ "
 
-# a page that is the same on every day
-today = f"version {release}"
-man_pages = [
-    ("reference/commands", "fullmesh", "a verified PyTorch-distributed cluster", [author], 1)
-]
-
 ERRORS = "docs/errors"
 CODE = re.compile(r"\[([A-Z]{2}-[1-9][0-9]{2})\]")
 # Families that have a section for each cause, in docs/causes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import yaml
 
 from fullmesh.settings import PLAN_SETTINGS, ROOT
+from fullmesh.shell.commands import walk_commands
 
 # Comments of inventory/prod say what a setting of the plan is for: "# name: default   # what".
 COMMENT = re.compile(r"^# (fullmesh_\w+):[^#\n]*#\s*(.+)$", re.MULTILINE)
@@ -32,54 +32,6 @@ SAID = {
 }
 
 
-def subparsers(
-    parser: argparse.ArgumentParser,
-) -> argparse._SubParsersAction[argparse.ArgumentParser] | None:
-    """The verbs of a parser."""
-    kind = argparse._SubParsersAction
-    return next((one for one in parser._actions if isinstance(one, kind)), None)
-
-
-def shown(action: argparse.Action) -> str:
-    """An option or an argument as it is typed."""
-    value = action.metavar or action.dest.upper()
-    if action.choices and not action.metavar:
-        value = "{" + ",".join(map(str, action.choices)) + "}"
-    value = " ".join(value) if isinstance(value, tuple) else value
-    if not action.option_strings:
-        return str(action.metavar or action.dest)
-    names = ", ".join(action.option_strings)
-    if action.nargs == 0:
-        return names
-    return f"{names} [{value}]" if action.nargs == "?" else f"{names} {value}"
-
-
-def described(action: argparse.Action) -> str:
-    """What an option is for."""
-    text = str(action.help or "").replace("%%", "%")
-    return text.replace("%(default)s", str(action.default)).replace("<", "\\<")
-
-
-def verb(name: str, parser: argparse.ArgumentParser, text: str, depth: int) -> Iterator[str]:
-    """The lines of a verb, and of those below it."""
-    yield from ("", f"{'#' * depth} {name}", "", parser.description or text, "")
-    usage = parser.format_usage().removeprefix("usage: ")
-    yield from ("```text", " ".join(usage.split()), "```", "")
-    for action in parser._actions:
-        listed = isinstance(action, (argparse._HelpAction, argparse._SubParsersAction))
-        if not listed and action.help is not argparse.SUPPRESS:
-            yield from (f"`{shown(action)}`", f": {described(action) or '(see above)'}", "")
-    yield from below(name, parser, depth + 1)
-
-
-def below(name: str, parser: argparse.ArgumentParser, depth: int) -> Iterator[str]:
-    """The lines of a parser's verbs."""
-    found = subparsers(parser)
-    texts = {one.dest: one.help or "" for one in found._choices_actions} if found else {}
-    for word, one in found.choices.items() if found else ():
-        yield from verb(f"{name} {word}", one, texts.get(word, ""), depth)
-
-
 def commands() -> str:
     """The page of the command line."""
     from fullmesh.cli import build_parser  # noqa: PLC0415 (loads every verb)
@@ -90,8 +42,13 @@ def commands() -> str:
         "`./fullmesh VERB`, made from the command line's own parser. `./fullmesh VERB --help` prints the same.",
         "",
         "Exit codes: 0 all well, 1 a problem was found, 2 usage or environment, 130 interrupted.",
-        *below("fullmesh", build_parser(), 2),
     ]
+    for command in walk_commands(build_parser()):
+        lines += ["", f"{'#' * (command.depth + 2)} {command.name}", "", command.text, ""]
+        lines += ["```text", command.usage, "```"]
+        for words, text in command.options:
+            escaped = text.replace("<", "\\<")
+            lines += ["", f"`{words}`", f": {escaped}"]
     return "\n".join(lines) + "\n"
 
 

@@ -1,3 +1,3 @@
-"""What a shell knows of the command line: completion for bash and zsh, the man page (``devtools.docs.shell``)."""
+"""Completion for bash and zsh, and the man page: both ask the command line's own parser."""
 
 from __future__ import annotations
