@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import subprocess
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from lab_nodes import ENVIRONMENT, Node, fullmesh
+from record_files import write_record
 
 from fullmesh.hang import ask
 from fullmesh.hang.cli import AGAIN
@@ -79,7 +79,7 @@ class Bench:
         samples = ask.samples(part["plan"], ask.nodes(part["hosts"], "", [AGAIN]))
         text = json.dumps({"samples": samples}, separators=(",", ":"))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(gzip.compress(text.encode(), mtime=0))
+        write_record(path, text)
 
     def on_all(self, script: str) -> None:
         """Run a shell script on all nodes."""

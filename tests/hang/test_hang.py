@@ -64,7 +64,7 @@ def test_the_cause_is_named(bench: Bench, fault: Fault, recorded: Path | None) -
     with broken(bench, fault) as job:
         answer = bench.ask(*fault.words)
         if recorded and fault.record:
-            bench.record(recorded / f"{fault.name}.json.gz")
+            bench.record(recorded / f"{fault.name}.json")
         wrong = right(job, fault, answer)
     table.keep(fault, answer, wrong)
     assert not wrong, f"{wrong}\n{answer.told()}\n{job.said()}"

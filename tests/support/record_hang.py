@@ -10,7 +10,6 @@ A thread in every rank (hang_inside.py) says what is to be known from inside; th
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shutil
@@ -22,6 +21,7 @@ from subprocess import PIPE, Popen, run
 from typing import Any
 
 import hang_jobs
+from record_files import write_record
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "src"))
@@ -193,7 +193,7 @@ def record(name: str, folder: Path) -> None:
         ):
             print(name, rank, errors)  # noqa: T201 (for whoever renews the records)
     text = json.dumps({"samples": samples}, separators=(",", ":")).replace(sys.base_prefix, "/usr")
-    (folder / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    write_record(folder / f"{name}.json", text)
     if name in RAW:
         for rank in range(job.job.world):
             for kind, end in (("json", f"-{rank}.json"), ("pickle", f"_{rank}")):

@@ -1,4 +1,4 @@
-"""What ladder_gloo collects of two ranks that get to the top, for tests/unit/recorded/ladder (``*-gpus.json``).
+"""What ladder_gloo collects of two ranks that get to the top, for tests/unit/recorded/ladder (``*-gpus.json.gz``).
 
     unshare --net python tests/support/record_ranks.py PYTHON_WITH_TORCH tests/unit/recorded/ladder
 
@@ -19,6 +19,7 @@ from subprocess import run
 from typing import Any
 
 import ansible.module_utils
+from record_files import write_record
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "roles/verify_cluster/files"
@@ -85,8 +86,8 @@ def main(python: str, folder: str) -> None:
             ranks.start_ranks(spec(name, rank, python, steps), base)
         for name in ADDRESSES:
             found = ranks.collect_ranks(name, base, DEADLINE + 15)
-            text = json.dumps(found, indent=1, sort_keys=True)
-            (Path(folder) / f"{name}-gpus.json").write_text(text + "\n")
+            text = json.dumps(found, indent=1, sort_keys=True) + "\n"
+            write_record(Path(folder) / f"{name}-gpus.json", text)
             detach.drop_run_directory(name, base)
 
 

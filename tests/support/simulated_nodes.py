@@ -14,6 +14,7 @@ from typing import Any
 
 import ansible.module_utils
 import records
+from record_files import RECORDED, read_record
 
 from fullmesh import contract
 from fullmesh.filters import verify_cluster
@@ -88,7 +89,7 @@ def settings(count: int) -> HostVars:
 @cache
 def recorded(name: str) -> str:
     """A file of records."""
-    return (records.RECORDED / f"ladder/{name}.json").read_text()
+    return read_record(RECORDED / f"ladder/{name}.json")
 
 
 def renamed(text: str, number: int) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import json
 from functools import cache
 from typing import Any
 
 from diagnose_changes import Break, put, setting, survey, together
+from record_files import RECORDED, load_record
 from records import EL1 as EL
-from records import RECORDED, World
 from records import UBUNTU1 as UB
+from records import World
 
 from fullmesh.observed.next_boot import KeptKernel, KeptUnit, NextBoot
 
@@ -19,7 +19,7 @@ RESERVED = "net.ipv4.ip_local_reserved_ports"
 
 @cache
 def recorded(name: str) -> NextBoot:
-    said = json.loads((RECORDED / f"ladder/{name}.json").read_text())
+    said = load_record(RECORDED / f"ladder/{name}.json")
     held: NextBoot = said["facts"]["survey"]["next_boot"]
     return held
 

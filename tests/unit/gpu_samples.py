@@ -13,7 +13,8 @@ from unittest import mock
 
 from ansible.module_utils.fullmesh.facts import gpu as fullmesh_gpu
 from ansible.module_utils.fullmesh.survey import job
-from records import EL1, RECORDED, UBUNTU1
+from record_files import RECORDED
+from records import EL1, UBUNTU1
 
 from fullmesh.verify.model import Seen
 

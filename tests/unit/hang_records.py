@@ -7,12 +7,12 @@ be made to fire here.
 from __future__ import annotations
 
 import copy
-import gzip
-import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from record_files import load_record
 
 from fullmesh import contract
 from fullmesh.hang import recorder
@@ -27,7 +27,7 @@ WHY = "the node does not answer"
 @cache
 def raw(name: str) -> Any:
     """A job's samples as they were recorded."""
-    return json.loads(gzip.decompress((RECORDED / f"{name}.json.gz").read_bytes()))["samples"]
+    return load_record(RECORDED / f"{name}.json")["samples"]
 
 
 def read(samples: Any) -> Samples:

@@ -1,18 +1,18 @@
 """What modules returned on lab nodes, read by their types; and the rollback: whatever a test changes is read again.
 
-``recorded/ladder/NAME.json`` is what ladder_node returned (tests/support/record_ladder.yml), ``NAME-gpus.json`` what
-ladder_gloo collected of ranks that got to the top (tests/support/record_ranks.py), ``recorded/diagnose`` what whole
-diagnoses were made of.
+``recorded/ladder/NAME.json.gz`` is what ladder_node returned (tests/support/record_ladder.yml), ``NAME-gpus.json.gz``
+what ladder_gloo collected of ranks that got to the top (tests/support/record_ranks.py), ``recorded/diagnose`` what
+whole diagnoses were made of.
 """
 
 from __future__ import annotations
 
 import copy
-import gzip
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
+
+from record_files import RECORDED, load_record
 
 from fullmesh import contract
 from fullmesh.diagnose import judge
@@ -26,7 +26,6 @@ from fullmesh.verify.model import NodeSaid, Seen
 
 # What is kept of a node -> the type that its module returns; a diagnosis may ask for more than a verification.
 PARTS: dict[str, Any] = {**verify_cluster.PARTS, "traced": Traces}
-RECORDED = Path(__file__).parent / "recorded"
 EL1, UBUNTU1 = "el1", "ubuntu1"
 # Both sets of records are of nodes with these names; their networks differ in one number.
 DIAGNOSED, VERIFIED = "10.78.5.", "10.78.2."
@@ -34,22 +33,18 @@ DIAGNOSED, VERIFIED = "10.78.5.", "10.78.2."
 
 def diagnosis(name: str) -> dict[str, Any]:
     """What real nodes said, and the plan of that run."""
-    held: dict[str, Any] = json.loads(
-        gzip.decompress((RECORDED / f"diagnose/{name}.json.gz").read_bytes())
-    )
+    held: dict[str, Any] = load_record(RECORDED / f"diagnose/{name}.json")
     return held
 
 
 def said(name: str) -> Look:
     """What ladder_node returned on a node of the lab."""
-    return contract.read(Look, json.loads((RECORDED / f"ladder/{name}.json").read_text()))
+    return contract.read(Look, load_record(RECORDED / f"ladder/{name}.json"))
 
 
 def climbed(name: str, ranks: list[int]) -> Collected:
     """What ladder_gloo collected: the one rank that was recorded, as often as the plan has ranks."""
-    found = contract.read(
-        Collected, json.loads((RECORDED / f"ladder/{name}-gpus.json").read_text())
-    )
+    found = contract.read(Collected, load_record(RECORDED / f"ladder/{name}-gpus.json"))
     (rank,) = found["ranks"].values()
     found["ranks"] = {str(number): copy.deepcopy(rank) for number in ranks}
     found["ended"]["codes"] = dict.fromkeys(found["ranks"], 0)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
 from ladder_samples import plan
+from record_files import RECORDED, load_record
 
 from fullmesh.diagnose import judge, shape
 from fullmesh.filters import torch_runtime
 from fullmesh.model import auto
 
-RECORDED = Path(__file__).parent / "recorded/ladder"
 OPTIONS = {"torch": "2.13.0", "lock": ""}
 
 
 def said(cards: int, on_bus: int) -> Any:
     """What a node said to a diagnosis, with GPUs that the lab has not."""
-    look = json.loads((RECORDED / "el1.json").read_text())
+    look = load_record(RECORDED / "ladder/el1.json")
     look["facts"]["survey"]["gpus"] |= {
         "cards": [{"name": "H100", "uuid": str(at), "memory": ""} for at in range(cards)],
         "pci": [{"bus": str(at), "device": "", "driver": ""} for at in range(on_bus)],

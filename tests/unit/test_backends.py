@@ -29,8 +29,10 @@ from ansible.module_utils.fullmesh.network.backends import (
 from hypothesis import given
 from hypothesis import strategies as st
 from network_samples import Link, link
+from record_files import read_record
 
 DATA = Path(__file__).parent / "data/network"
+BOND_JSON = read_record(DATA / "ip-bond-vlan.json")
 MAC = "02:00:00:00:00:0a"
 EVERY = sorted(backends.BACKENDS)
 
@@ -1117,7 +1119,7 @@ def test_cloud_inits_networkd_files_are_overruled_and_not_written_again() -> Non
 
 # --- the kernel's view, recorded --------------------------------------------------------------
 
-SEEN = text.parse_links(recorded("ip-bond-vlan.json"))
+SEEN = text.parse_links(BOND_JSON)
 LACP = link(
     interface="bond0",
     addresses=[],
@@ -1172,7 +1174,7 @@ def snapshot(name: str, links: list[Link], **says: tuple[int, str]) -> dict[str,
     machine = Machine(
         {},
         {
-            "ip -d -j addr show": (0, recorded("ip-bond-vlan.json")),
+            "ip -d -j addr show": (0, BOND_JSON),
             "ip -j -4 route*": (
                 0,
                 json.dumps(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gzip
 import importlib
 import json
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any, cast, get_args, get_type_hints
 
 import pytest
 import records
+from record_files import RECORDED, load_record, name_record, write_record
 
 from fullmesh import contract, node_values
 from fullmesh.diagnose import inventory
@@ -24,7 +24,6 @@ from fullmesh.verify import ranks as rank_rules
 from fullmesh.verify.model import Seen
 from fullmesh.verify.node import rule_form
 
-RECORDED = Path(__file__).parent / "recorded"
 # The end of a record's name -> what is in it; see tests/support/record_ladder.yml and record_ranks.py.
 KINDS: dict[str, Any] = {
     "": ladder.Look,
@@ -40,11 +39,11 @@ ANSIBLES = {"failed", "changed", "invocation", "warnings"}
 
 def answers() -> Iterator[Any]:
     """(where it was kept, type, answer) of every answer that was recorded."""
-    for path in sorted((RECORDED / "ladder").glob("*.json")):
-        kind = KINDS[path.stem.partition("-")[2]]
-        yield pytest.param(kind, json.loads(path.read_text()), id=path.stem)
+    for path in sorted((RECORDED / "ladder").glob("*.json.gz")):
+        name = name_record(path)
+        yield pytest.param(KINDS[name.partition("-")[2]], load_record(path), id=name)
     for path in sorted((RECORDED / "diagnose").glob("*.json.gz")):
-        held = json.loads(gzip.decompress(path.read_bytes())).get("nodes", {})
+        held = load_record(path).get("nodes", {})
         for name, said in held.items():
             for part, kind in (("node", ladder.Look), ("links", ladder.Probe)):
                 if part in said:
@@ -64,7 +63,7 @@ def test_a_recorded_answer_is_what_its_type_says(kind: Any, answer: Any) -> None
 @pytest.mark.parametrize("data", [{}, "x", {"applicable": 1}, {"listeners": [[1]]}])
 def test_a_step_of_another_form_is_said_and_found_nothing(step: str, data: Any) -> None:
     """A rank is somebody's process: whatever it writes, the other rules judge what they know."""
-    said = json.loads((RECORDED / "ladder/el1-gpus.json").read_text())
+    said = load_record(RECORDED / "ladder/el1-gpus.json")
     for event in said["ranks"]["0"]["events"]:
         if event["step"] == step and event["state"] == "ok":
             event["data"] = data
@@ -94,7 +93,7 @@ def test_there_are_records_of_both_families_and_of_broken_links() -> None:
 
 @pytest.fixture
 def look() -> Any:
-    return json.loads((RECORDED / "ladder/ubuntu1.json").read_text())
+    return load_record(RECORDED / "ladder/ubuntu1.json")
 
 
 def test_an_unknown_field_is_refused_wherever_it_stands(look: Any) -> None:
@@ -157,7 +156,7 @@ def test_an_answer_of_another_form_is_named_and_judged_all_the_same(look: Any) -
 
 
 PLANS = [
-    pytest.param(json.loads(gzip.decompress(path.read_bytes()))["plan"], id=path.name)
+    pytest.param(load_record(path)["plan"], id=path.name)
     for path in sorted((RECORDED / "diagnose").glob("*.json.gz"))
     if not path.name.startswith("policies")
 ]
@@ -199,3 +198,20 @@ def test_every_pattern_belongs_to_a_field_of_a_record() -> None:
         kind = getattr(importlib.import_module(f"fullmesh.observed.{module}"), name)
         assert patterns.keys() <= get_type_hints(kind).keys(), record
         assert record in node_values.NAMED or contract.narrow_type(kind) is not kind
+
+
+def test_long_recorded_json_is_stored_compressed_without_a_time_stamp() -> None:
+    """Text for text the same bytes, so that recording again what did not change changes no file."""
+    plain = [path for path in RECORDED.rglob("*.json") if "undo" not in path.parts]
+    long = [path.name for path in plain if path.read_text().count("\n") > 60]
+    assert long == []
+    stored = [*RECORDED.rglob("*.gz")]
+    assert len(stored) > 60
+    assert {path.read_bytes()[3:8] for path in stored} == {bytes(5)}
+
+
+def test_a_stored_record_is_read_back(tmp_path: Path) -> None:
+    write_record(tmp_path / "el1.json", '{"a": "\u00e4"}\n')
+    assert [path.name for path in tmp_path.iterdir()] == ["el1.json.gz"]
+    assert load_record(tmp_path / "el1.json") == load_record(tmp_path / "el1.json.gz")
+    assert load_record(tmp_path / "el1.json") == {"a": "\u00e4"}

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import copy
-import gzip
-import json
-from pathlib import Path
 from typing import Any
 
 import hang_records
 import pytest
 from hang_records import LAB_KNOWN
+from record_files import RECORDED, load_record, name_record
 
 from fullmesh.hang.judge import judge
 from fullmesh.hang.types import Finding
 
-LAB = Path(__file__).parent / "recorded/hang_lab"
+LAB = RECORDED / "hang_lab"
 
 
 def raw(name: str) -> Any:
-    return copy.deepcopy(json.loads(gzip.decompress((LAB / f"{name}.json.gz").read_bytes())))[
-        "samples"
-    ]
+    return load_record(LAB / f"{name}.json")["samples"]
 
 
 def only(samples: Any) -> Finding:
@@ -30,7 +26,7 @@ def only(samples: Any) -> Finding:
 
 
 def test_every_record_is_known() -> None:
-    assert {path.name.partition(".")[0] for path in LAB.glob("*.gz")} == LAB_KNOWN.keys()
+    assert {name_record(path) for path in LAB.glob("*.gz")} == LAB_KNOWN.keys()
 
 
 @pytest.mark.parametrize("name", LAB_KNOWN)

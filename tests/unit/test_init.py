@@ -12,6 +12,7 @@ import pytest
 import yaml
 from ansible.module_utils.fullmesh.network import ways as network_ways
 from ansible.module_utils.fullmesh.network.machine import Node
+from record_files import RECORDED, read_record
 
 from fullmesh import cli, contract
 from fullmesh.init import cli as init
@@ -23,8 +24,7 @@ from fullmesh.model.faults import RefusedError
 from fullmesh.observed.first_look import Ways
 from fullmesh.settings import ROOT, known_names, name_faults
 
-RECORDED = Path(__file__).parent / "recorded/first_look"
-TOLD = {name: (RECORDED / f"{name}.json").read_text() for name in ("el1", "ubuntu1")}
+TOLD = {name: read_record(RECORDED / f"first_look/{name}.json") for name in ("el1", "ubuntu1")}
 BOTH = machines.read(["el1,ubuntu1"])
 
 
@@ -232,8 +232,8 @@ def test_recorded_answers_are_what_their_types_say() -> None:
 
 def test_a_machine_without_an_answer_or_without_root() -> None:
     told = {
-        "el1": (RECORDED / "silent.json").read_text(),
-        "ubuntu1": (RECORDED / "rootless.json").read_text(),
+        "el1": read_record(RECORDED / "first_look/silent.json"),
+        "ubuntu1": read_record(RECORDED / "first_look/rootless.json"),
     }
     found = look.heard(BOTH, told)
     assert [str(fault)[:8] for fault in found.faults] == ["[IN-103]"]

@@ -23,6 +23,7 @@ from ansible.module_utils.fullmesh.network import ways as network_ways
 from ansible.parsing.dataloader import DataLoader
 from hypothesis import given
 from hypothesis import strategies as st
+from record_files import RECORDED, load_record, name_record, read_record
 from torch_samples import seen, wheels
 
 from fullmesh import contract, transaction
@@ -48,8 +49,7 @@ from fullmesh.observed.node import NodeFacts
 from fullmesh.observed.torch import VenvSeen, Wheels
 from fullmesh.roles import preflight
 
-RECORDED = Path(__file__).parent / "recorded/first_look"
-TOLD = {name: (RECORDED / f"{name}.json").read_text() for name in ("el1", "ubuntu1")}
+TOLD = {name: read_record(RECORDED / f"first_look/{name}.json") for name in ("el1", "ubuntu1")}
 BOTH = machines.read(["el1,ubuntu1"])
 PIPE = "{{lookup('pipe','id>FILE')}}"
 SECOND_GROUP = (
@@ -448,10 +448,11 @@ def test_no_field_of_what_a_node_asked_directly_says_is_more_than_its_own_outcom
 def recorded_answers() -> Iterator[Any]:
     """An answer of every module that was recorded on lab nodes, with its type."""
     kinds = {"": ladder.Look, "facts": NodeFacts, "links": ladder.Probe, "gpus": ranks.Collected}
-    for path in sorted((RECORDED.parent / "ladder").glob("*.json")):
-        kind = kinds.get(path.stem.partition("-")[2])
-        if kind is not None and path.stem != "ubuntu1":
-            yield pytest.param(kind, json.loads(path.read_text()), id=path.stem)
+    for path in sorted((RECORDED / "ladder").glob("*.json.gz")):
+        name = name_record(path)
+        kind = kinds.get(name.partition("-")[2])
+        if kind is not None and name != "ubuntu1":
+            yield pytest.param(kind, load_record(path), id=name)
     yield pytest.param(Ways, told()["el1"]["ways"], id="ways")
     yield pytest.param(VenvSeen, seen(), id="venv")
     yield pytest.param(Wheels, wheels(), id="wheels")
@@ -493,7 +494,7 @@ def test_no_rank_of_a_node_hides_those_of_another(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE[:-1])
 def test_a_card_that_no_command_may_name_is_no_evidence(text: str) -> None:
-    said = json.loads((RECORDED.parent / "ladder/el1.json").read_text())
+    said = load_record(RECORDED / "ladder/el1.json")
     found = said["facts"]["survey"]
     found["interfaces"][0]["name"] = text
     next(iter(found["routes"].values()))["dev"] = text

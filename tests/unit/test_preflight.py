@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from record_files import RECORDED, load_record
 
 from fullmesh import contract
 from fullmesh.model import plan
@@ -15,7 +15,6 @@ from fullmesh.model.types import Plan
 from fullmesh.observed.node import Accelerator, NodeFacts, Observations
 from fullmesh.roles import preflight
 
-RECORDED = Path(__file__).parent / "recorded/ladder"
 ADDRESSES = {"el1": "10.78.1.11/24", "ubuntu1": "10.78.1.12/24"}
 Change = Callable[[NodeFacts], None]
 
@@ -35,7 +34,7 @@ PLAN = derived()
 
 def answer(host: str, *changes: Change) -> NodeFacts:
     """What the node said in the lab, changed; still what its type says."""
-    said = contract.read(NodeFacts, json.loads((RECORDED / f"{host}-facts.json").read_text()))
+    said = contract.read(NodeFacts, load_record(RECORDED / f"ladder/{host}-facts.json"))
     for change in changes:
         change(said)
     return contract.read(NodeFacts, said)

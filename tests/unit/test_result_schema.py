@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from record_files import RECORDED, load_record
 from report_samples import built, dropped, large, link
 
 from fullmesh.diagnose import judge
@@ -46,8 +46,8 @@ def whole() -> dict[str, Any]:
 
 def recorded() -> Iterator[Any]:
     """Results of what lab nodes said, healthy and broken."""
-    for path in sorted((HERE / "recorded/diagnose").glob("*.json.gz")):
-        world = json.loads(gzip.decompress(path.read_bytes()))
+    for path in sorted((RECORDED / "diagnose").glob("*.json.gz")):
+        world = load_record(path)
         if "nodes" in world:
             yield pytest.param(judge.result(world["plan"], world["nodes"], ABOUT), id=path.name)
 

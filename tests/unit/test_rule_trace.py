@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh.probe import rule_trace
 from diagnose_changes import EL_ADDRESS, dport, node, only_table, rule, shut, survey
-from records import ABOUT, EL1, RECORDED, UBUNTU1, World, diagnosed, world
+from record_files import RECORDED, read_record
+from records import ABOUT, EL1, UBUNTU1, World, diagnosed, world
 
 from fullmesh.diagnose import judge, shape, traces
 from fullmesh.observed.ladder_arguments import LADDER_TRACE
 
 # nft 1.0.6 on a lab node that has firewalld as well: connections of its own to five ports, each stopped otherwise
-TOLD = (RECORDED / "nft-trace.txt").read_text()
+TOLD = read_record(RECORDED / "nft-trace.txt")
 ME, LOCAL = "127.0.0.1", "::1"
 # matches bytes of the packet, which no paper has: it may stop what comes
 BYTES = {

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import fullmesh_watch_look as look
 import fullmesh_watch_services as services
 import pytest
 import test_watch
+from record_files import load_record, read_record
 
 from fullmesh.contract import read
 from fullmesh.model.plan import derive
@@ -37,12 +38,15 @@ RECORDS = ROOT / "tests/unit/recorded/watch"
 
 def picture(name: str) -> Picture:
     """A recorded one, held against its type."""
-    return read(Picture, json.loads((RECORDS / f"{name}.json").read_text()))
+    return read(Picture, load_record(RECORDS / f"{name}.json"))
 
 
 def plan() -> MaybeWho:
     """As a node reads it."""
-    return watch_node.load_plan(str(RECORDS / "nodes.json"))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("nodes.json", "services.json"):
+            (Path(folder) / name).write_text(read_record(RECORDS / name))
+        return watch_node.load_plan(f"{folder}/nodes.json")
 
 
 class Watched(test_watch.Watched):
@@ -190,7 +194,7 @@ def test_services_are_read_beside_the_plan_and_are_not_needed(tmp_path: Path) ->
     assert judge.service_at(plan(), "el1", 10500) == "ray workers"
     assert judge.service_at(plan(), "ubuntu1", 6379) == ""
     assert judge.service_at(plan(), "el1", 9005) == ""  # udp has no connection to look at
-    shutil.copy(RECORDS / "nodes.json", tmp_path)
+    (tmp_path / "nodes.json").write_text(read_record(RECORDS / "nodes.json"))
     alone = watch_node.load_plan(str(tmp_path / "nodes.json"))
     assert "services" not in alone
     assert judge.service_at(alone, "el1", 6379) == ""
