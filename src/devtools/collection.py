@@ -52,8 +52,8 @@ TAKEN = (
     "SECURITY.md",
     "requirements.txt",
 )
-# A bundle holds a checkout, which whoever opens it runs; films are made from recordings, which nobody reads.
-LEFT_OUT = ("playbooks/bundle.yml", "playbooks/tasks/bundle_fetch.yml", "docs/recordings/")
+# A bundle holds a checkout, which whoever opens it runs.
+LEFT_OUT = ("playbooks/bundle.yml", "playbooks/tasks/bundle_fetch.yml")
 LINKS = {
     "plugins/action": "../action_plugins",
     "plugins/callback": "../callback_plugins",

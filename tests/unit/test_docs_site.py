@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devtools.docs import cli, links, pictures, reference, tree
+from devtools.docs import cli, links, reference, tree
 from fullmesh.settings import PLAN_SETTINGS, ROOT
 
 
@@ -98,8 +98,3 @@ def test_what_is_the_same_keeps_its_time(tmp_path: Path) -> None:
     tree.write({"a/b": b"1"}, tmp_path)
     assert (tmp_path / "a/b").stat().st_mtime_ns == before
     assert not (tmp_path / "c").exists()
-
-
-@pytest.mark.parametrize("name", pictures.DRAWINGS)
-def test_a_drawing_is_what_its_source_says(name: str) -> None:
-    assert (pictures.PICTURES / name).read_text() == pictures.DRAWINGS[name]()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import struct
+import subprocess
 import sys
-from pathlib import Path
+import termios
 
+import pyte
 import pytest
 
-from devtools.docs import cast, film
 from fullmesh.settings import ROOT
 
-WIDTH = 80
+WIDTH, HEIGHT = 80, 400
 # Phases and notes as quickly as they can come, nodes that start and end between two looks, a name wider than the
 # terminal; and whatever thread might draw does so all the time, since one that draws eight times a second
 # collides once in a hundred runs.
@@ -54,12 +59,29 @@ shown.close()
 @pytest.fixture(scope="module")
 def shown() -> list[str]:
     """What stands on the terminal in the end."""
-    env = {"PYTHONPATH": str(ROOT / "src"), "LANG": "C.UTF-8"}
-    command = [sys.executable, "-c", SCRIPT]
-    typed = cast.TypedCommand(command, "x")
-    made = cast.record(typed, (WIDTH, 400), Path(ROOT), env)
-    assert made.code == 0, film.text(made)
-    return film.text(made).splitlines()
+    own = {"PYTHONPATH": str(ROOT / "src"), "LANG": "C.UTF-8", "TERM": "xterm-256color"}
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        env={**os.environ, **own, "COLUMNS": str(WIDTH)},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    screen = pyte.Screen(WIDTH, HEIGHT)
+    stream = pyte.ByteStream(screen)
+    try:
+        while raw := os.read(ours, 65536):
+            stream.feed(raw)
+    except OSError:  # how Linux tells that the other end is closed
+        pass
+    os.close(ours)
+    lines = "\n".join(line.rstrip() for line in screen.display).strip("\n").splitlines()
+    assert process.wait() == 0, lines
+    return lines
 
 
 def test_every_line_that_was_said_is_there_once_and_in_order(shown: list[str]) -> None:
