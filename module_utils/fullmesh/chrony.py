@@ -16,7 +16,6 @@ MUTED = "# Fullmesh, time_sync_only: "
 # chrony.conf(5): what names a source, and the directories in which others name some (DHCP's, the distribution's).
 SOURCES = ("server", "pool", "peer", "sourcedir", "initstepslew")
 CAP_SYS_TIME = 25  # capabilities(7), linux/capability.h
-REACHED = "*"  # chronyc sources: the source that the clock follows
 
 
 class Source(TypedDict):

@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import re
 import sys
-from pathlib import Path
 
 from fullmesh.settings import ROOT
 
@@ -54,18 +53,6 @@ NODE_CODES = {
     "MF-102": "a role owns something of a kind that the manifest does not know",
     "MF-180": "the list of nodes was to be told to a node that never converged",
 }
-# where codes are raised
-SOURCES = (
-    "roles",
-    "src",
-    "library",
-    "module_utils",
-    "node_programs",
-    "playbooks",
-    "filter_plugins",
-    "fullmesh",
-    "lab",
-)
 
 
 def all_codes() -> dict[str, str]:
@@ -76,18 +63,6 @@ def all_codes() -> dict[str, str]:
         if importlib.util.find_spec(module.partition(".")[0]):
             result |= importlib.import_module(module).CODES
     return dict(sorted(result.items()))
-
-
-def codes_in(root: Path, tops: tuple[str, ...]) -> set[str]:
-    """Every code that stands in brackets in the files below *tops*, that is: is said to a user."""
-    found: set[str] = set()
-    for top in tops:
-        paths = [root / top] if (root / top).is_file() else sorted((root / top).rglob("*"))
-        for path in paths:
-            if path.is_file() and "__pycache__" not in path.parts:
-                text = path.read_text(encoding="utf-8", errors="replace")
-                found |= {code for code in CODE.findall(text) if code[:2] in PREFIXES}
-    return found
 
 
 PREFIXES = frozenset({*OWNERS, "MF"})

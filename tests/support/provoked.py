@@ -21,6 +21,18 @@ from fullmesh import codes
 from fullmesh.settings import ROOT
 
 UNIT = "tests/unit"
+# where codes are raised
+SOURCES = (
+    "roles",
+    "src",
+    "library",
+    "module_utils",
+    "node_programs",
+    "playbooks",
+    "filter_plugins",
+    "fullmesh",
+    "lab",
+)
 # What runs on nodes, in containers or virtual machines, and against a mock of EC2.
 NODES = (
     "molecule",
@@ -101,7 +113,7 @@ def statements(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
 def sites() -> dict[str, list[tuple[str, int]]]:
     """Code -> the statements that say it, as (path, line)."""
     found: dict[str, list[tuple[str, int]]] = {}
-    for path in (one for top in codes.SOURCES for one in sorted((ROOT / top).rglob("*.py"))):
+    for path in (one for top in SOURCES for one in sorted((ROOT / top).rglob("*.py"))):
         if path.is_symlink() or any(parent.is_symlink() for parent in path.parents):
             continue
         for line, names in statements(ast.parse(path.read_text(encoding="utf-8"))):

@@ -96,10 +96,9 @@ def test_the_marked_line_is_found_among_nccls_own_output(monkeypatch: pytest.Mon
     answer = {"rc": 0, "code": 23203, "path": "/x/libnccl.so.2", "id": unique_id(V4).hex()}
     monkeypatch.setattr(nccl, "CHILD", child(answer))
     assert nccl.nccl_library("x") == {"version": "2.32.3", "path": "/x/libnccl.so.2"}
-    assert nccl.nccl_version() == "2.32.3"
     assert nccl.nccl_unique_id_endpoint()["port"] == 50429
 
 
 def test_a_library_that_is_not_there_is_named() -> None:
     with pytest.raises(nccl.NcclError, match=r"/nowhere/libnccl\.so\.2"):
-        nccl.nccl_version("/nowhere/libnccl.so.2")
+        nccl.nccl_library("/nowhere/libnccl.so.2")

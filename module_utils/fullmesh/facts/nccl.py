@@ -190,11 +190,6 @@ def nccl_library(path: str = "", seconds: float = SECONDS) -> Library:
     return {"version": decode_version(answer["code"]), "path": answer["path"]}
 
 
-def nccl_version(path: str = "", seconds: float = SECONDS) -> str:
-    """Version of the library at ``path`` (empty: the linker's choice), like ``2.28.9``."""
-    return nccl_library(path, seconds)["version"]
-
-
 def nccl_unique_id_endpoint(
     path: str = "", env: dict[str, str] | None = None, seconds: float = SECONDS
 ) -> Endpoint:

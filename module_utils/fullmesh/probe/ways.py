@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..schema.ladder import Direction, Pair, Target, Way
 
 NETLINK_ROUTE = 0
-GET_ROUTE, NEW_ROUTE, FAILED = 26, 24, 2
+GET_ROUTE, FAILED = 26, 2
 REQUEST = 1
 LOCAL = 2  # RTN_LOCAL
 DST, SRC, IIF, OIF, GATEWAY, PREFSRC = 1, 2, 3, 4, 5, 7

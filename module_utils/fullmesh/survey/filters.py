@@ -32,7 +32,6 @@ ELEMENTS_MOST = 4000
 TEXT_MOST = 8000000
 HOOKS = ("input", "output", "prerouting", "postrouting", "ingress", "egress")
 BUS = "org.fedoraproject.FirewallD1"
-ZONE_KEYS = ("target", "services", "ports", "protocols", "interfaces", "sources", "rules_str")
 NFT_JSON = 1 << 4  # NFT_CTX_OUTPUT_JSON, libnftables(3)
 ZONE_FOLDERS = ("/etc/firewalld/zones", "/usr/lib/firewalld/zones")
 POLICY_FOLDERS = ("/etc/firewalld/policies", "/usr/lib/firewalld/policies")

@@ -19,14 +19,6 @@ from fullmesh.plain import plain
 from fullmesh.roles import preflight as checks
 
 
-def cluster_plan(hostvars: Any, hosts: list[str]) -> Plan:
-    """Derive the plan of *hosts* (group torch_nodes, inventory order) from *hostvars*."""
-    try:
-        return core.from_hostvars(hostvars, [str(host) for host in hosts])
-    except RefusedError as error:
-        raise AnsibleFilterError(f"the inventory cannot work:\n{error}") from error
-
-
 class Refused(TypedDict):
     """Why there is no plan: coded sentences."""
 
@@ -140,7 +132,6 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The names under which Ansible finds them."""
         return {
-            "cluster_plan": cluster_plan,
             "kept_path": kept_path,
             "plan_default": plan_default,
             "plan_made": plan_made,

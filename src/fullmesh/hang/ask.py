@@ -45,7 +45,6 @@ MOST_OUTPUT = 64 << 20  # of all answers of a node
 MOST_ERRORS = 1 << 20
 MOST_LEFT_OUT = 64  # reasons of a node
 BLOCK = 1 << 16
-NO_RANK = 1  # exit code of the program on a node
 # the kernel's name of a rank's process, which torch changes once it is imported
 PYTHON = re.compile(r"python|pt_|ray::")
 
