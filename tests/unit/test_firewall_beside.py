@@ -380,10 +380,3 @@ def test_ufw_is_left_out_when_it_is_about_to_go(proc: Path) -> None:
     assert named(blocking.findings(found, asked("29500/tcp")))
     beside.without_ufw(found)
     assert not named(blocking.findings(found, asked("29500/tcp")))
-
-
-def test_firewallds_own_iptables_rules_are_not_others() -> None:
-    found = ruleset.parse_save(recorded("firewalld-1.3.3-iptables-save.txt"), "ip")
-    assert named(blocking.findings(found, asked("29501/tcp")))
-    beside.without_firewalld(found)
-    assert not named(blocking.findings(found, asked("29501/tcp")))

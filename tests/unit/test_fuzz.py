@@ -225,15 +225,10 @@ def rules_of_nftables_are_judged_or_left(text: str) -> None:
     blocking.findings(ruleset.parse_json(text), QUESTION)
 
 
-@parser("firewall/iptables-nft-1.8.9-beside.txt", "firewall/firewalld-1.3.3-iptables-save.txt")
+@parser("firewall/iptables-nft-1.8.9-beside.txt")
 def rules_of_iptables_are_judged_and_none_is_missed(text: str) -> None:
     blocking.findings(ruleset.parse_save(text, "ip"), QUESTION)
     assert preserve.build_restore(text, text) == ""
-
-
-@parser("firewall/firewalld-1.3.3-ipset-save.txt")
-def sets_of_ipset_are_read(text: str) -> None:
-    ruleset.parse_ipset(text)
 
 
 # --- names, and how we came in ------------------------------------------------------------------

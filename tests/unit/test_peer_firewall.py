@@ -610,81 +610,6 @@ def test_trusted_means_a_rule_for_the_peers_without_any_other_condition() -> Non
     assert fw.kernel_faults(table, want) == []
 
 
-# --- firewalld with iptables, as 1.3.3 loaded it ---------------------------------------------------
-
-RECORDED = Path(__file__).parent / "data/firewall"
-IN_LAB = WANT | {
-    "peers": ["10.78.2.11", "10.78.2.12"],
-    "controllers": ["10.77.2.1"],
-    "ports": ["29400/tcp", "29500/tcp", "50000-54095/tcp", "123/udp"],
-}
-
-
-def iptables(*gone: str) -> Callable[[list[str]], tuple[int, str]]:
-    def run(argv: list[str]) -> tuple[int, str]:
-        path = RECORDED / f"firewalld-1.3.3-{argv[0]}.txt"
-        path = RECORDED / "firewalld-1.3.3-ipset-save.txt" if argv[0] == "ipset" else path
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return 0, "\n".join(line for line in lines if not any(word in line for word in gone))
-
-    return run
-
-
-@pytest.fixture
-def with_iptables(root: Path) -> str:
-    put(root, "/etc/firewalld/firewalld.conf", "FirewallBackend=iptables\n")
-    return str(root)
-
-
-def test_the_iptables_backend_is_proved_as_well(with_iptables: str) -> None:
-    assert fw.runtime_faults(iptables(), with_iptables, IN_LAB) == []
-
-
-@pytest.mark.parametrize(
-    ("gone", "word"),
-    [
-        ("--dport 29500", "29500/tcp is closed"),
-        ("50000:54095", "50000-54095/tcp is closed"),
-        ("IN_fullmesh-ssh_allow", "controllers do not reach ssh on port 22"),
-        ("-j IN_fullmesh-job", "29500/tcp is closed"),
-        ("10.78.2.12", "set fullmesh-peers4 holds 10.78.2.11"),
-        ("-A ", "the kernel has no table of firewalld"),
-    ],
-)
-def test_what_is_missing_there_is_named(with_iptables: str, gone: str, word: str) -> None:
-    assert word in fw.runtime_faults(iptables(gone), with_iptables, IN_LAB)
-    before = fw.fingerprint(["fullmesh"], iptables(), with_iptables)["fullmesh"]["runtime"]
-    after = fw.fingerprint(["fullmesh"], iptables(gone), with_iptables)
-    assert after["fullmesh"]["runtime"] != before
-
-
-@pytest.mark.parametrize(
-    ("line", "others"),
-    [
-        ("-A DOCKER -d 172.17.0.2/32 -j ACCEPT", True),
-        ("-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE", True),
-        ("-A INPUT -p tcp -m tcp --dport 7000 -j DROP", True),
-        ("-A INPUT -i lo -p tcp -j ACCEPT", True),
-        ("-A INPUT", True),
-        ("-A IN_public_allow -p tcp -m tcp --dport 7000 -j ACCEPT", False),
-        ("-A PREROUTING -j PREROUTING_ZONES_SOURCE", False),
-        ("-A PREROUTING -m rpfilter --validmark --invert -j DROP", False),
-        ("-A PREROUTING -p ipv6-icmp -m icmp6 --icmpv6-type 135 -j ACCEPT", False),
-        ('-A INPUT -m pkttype --pkt-type unicast -j LOG --log-prefix "FINAL_REJECT: "', False),
-        ("-A OUT_fullmesh_pre -j ACCEPT", False),
-        ("-A INPUT_direct -s 192.0.2.7 -j DROP", False),
-    ],
-)
-def test_rules_of_others_are_told_from_firewallds_own(line: str, others: bool) -> None:
-    assert fw.rules_beside(iptables()) == []
-    run = iptables()
-
-    def more(argv: list[str]) -> tuple[int, str]:
-        return 0, run(argv)[1] + (f"\n*nat\n{line}\nCOMMIT\n" if argv[0][2] == "6" else "")
-
-    assert fw.rules_beside(more) == [line] * others
-
-
 @pytest.mark.parametrize(
     "elem",
     [
@@ -1605,9 +1530,7 @@ def test_carry_opens_a_protocol_without_ports(machine: Machine) -> None:
     machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
     firewall(machine, start="carry").confirmed()
     machine.table = kernel()
-    assert fw.runtime_faults(
-        machine.run, str(machine.root), firewall(machine, start="carry").want()
-    )
+    assert fw.kernel_faults(kernel(), firewall(machine, start="carry").want())
     machine.table = machine.table_after
     assert not firewall(machine, start="carry").present()["changed"]
 
@@ -1688,34 +1611,29 @@ def test_a_carried_port_that_its_owner_leads_elsewhere_is_no_reason_to_refuse(
         firewall(machine, check=True, start="carry").present()
 
 
-def test_the_iptables_backend_is_not_started_over_others(machine: Machine) -> None:
+@pytest.mark.parametrize("unit", ["active", "inactive"])
+def test_the_iptables_backend_is_refused_before_any_change(machine: Machine, unit: str) -> None:
+    machine.units[peer_zone.UNIT] = ("loaded", unit, "enabled")
+    bare(machine).others = others(
+        29500
+    )  # nothing else is said: it would be read from the other backend
     put(machine.root, "/etc/firewalld/firewalld.conf", "FirewallBackend=iptables\n")
-    machine.answers["iptables-save"] = (
-        "*nat\n:DOCKER - [0:0]\n-A DOCKER -i docker0 -j RETURN\nCOMMIT\n"
+    assert refused(machine) == (
+        "[PF-126] /etc/firewalld/firewalld.conf has FirewallBackend=iptables, which is not supported. "
+        "Fix: set FirewallBackend=nftables there and run `systemctl try-restart firewalld`."
     )
-    assert "[PF-126]" in refused(machine)
     assert ours(machine) == []
+    put(machine.root, "/etc/firewalld/firewalld.conf", "FirewallBackend=nftables\n")
+    assert "PF-126" not in refused(machine)
 
 
-def test_the_iptables_backend_is_not_reloaded_over_others(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only a reload flushes: where nothing differs nobody is stopped; an undo goes through and says it."""
+def test_an_undo_goes_through_with_the_iptables_backend(machine: Machine) -> None:
     put(machine.root, "/etc/firewalld/firewalld.conf", "FirewallBackend=iptables\n")
     machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
-    monkeypatch.setattr(fw, "kernel_tables", lambda run, root: [(kernel(), ("4", "6"))])
-    machine.answers["iptables-save"] = "*filter\n-A INPUT -p tcp --dport 7000 -j DROP\nCOMMIT\n"
-    said = refused(machine)
-    assert "[PF-126] firewalld uses the iptables backend, whose reload flushes" in said
-    assert "--dport 7000 -j DROP" in said
-    for path, text in fw_files.files(WANT).items():
-        if text:
-            put(machine.root, path, text)
-    assert not firewall(machine).present()["changed"]
     run = firewall(machine, state="reloaded")
     assert run.reloaded()["changed"]
     assert [note["code"] for note in run.notes] == ["PF-208"]
-    assert "--dport 7000 -j DROP" in run.notes[0]["text"]
+    assert "iptables rules" in run.notes[0]["text"]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ..files import SPACE, lines_of, look, split_words
+from ..files import SPACE, look
 from ..foreign_text import parse_tool_json
-from ..netfilter import ruleset
 from .firewalld_files import (
     BINDING,
     IP,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     # libnftables-json(5): the tool's own JSON
     Json = dict[str, Any]
 
+FAMILIES = ("4", "6")
 WHOLE = "a protocol"  # what a rule accepts that names no port
 
 
@@ -68,74 +68,8 @@ def kernel_table(run: Runner) -> list[Json]:
 
 
 def with_iptables(root: str) -> bool:
-    """Say whether firewalld was told to use iptables and ipset instead of nftables (EL 7 knows nothing else)."""
+    """Say whether firewalld is set to use iptables and ipset instead of nftables."""
     return conf_value(root, "FirewallBackend", "nftables") == "iptables"
-
-
-def iptables_table(run: Runner, family: str) -> list[Json]:
-    """Return what firewalld's iptables backend has in the kernel for a family, in the words of the other backend."""
-    save = {"4": "iptables-save", "6": "ip6tables-save"}[family]
-    rc, out = run([save, "-t", "filter"])
-    told = ruleset.parse_save(out if rc == 0 else "", family)
-    items: list[Json] = []
-    for key in told["chains"]:
-        name = "filter_" + key[2]
-        for rule in told["chains"][key]["rules"] if re.match(r"IN_|INPUT", key[2]) else ():
-            parts = [simpler(part) for part in rule["expr"]]
-            items.append({"rule": {"chain": name, "handle": None, "expr": parts}})
-    if not any("ZONES" in item["rule"]["chain"] for item in items):
-        return []
-    sets = ruleset.parse_ipset(run(["ipset", "save"])[1])
-    return items + [{"set": {"name": name, "elem": sets[name]}} for name in sorted(sets)]
-
-
-# What firewalld's iptables backend has in the tables, by the source of 1.3.3 (core/ipXtables.py, core/fw_policy.py)
-# and what it loaded: chains of its own, and a few rules in the built-in ones. FWDI_, FWDO_ and ZONES_SOURCE are older.
-OWN_CHAIN = re.compile(
-    r"(?:INPUT|FORWARD|OUTPUT|PREROUTING|POSTROUTING)_(?:direct|(?:IN_|OUT_)?ZONES\w*|POLICIES_(?:pre|post))\Z"
-    r"|(?:IN|OUT|FWD|FWDI|FWDO|PRE|POST)_|RFC3964_IPv4\Z",
-    re.ASCII,
-)
-OWN_RULE = re.compile(
-    r"-m conntrack --ctstate (?:RELATED,ESTABLISHED(?:,DNAT)? -j ACCEPT|INVALID -j DROP)\Z|-[io] lo -j ACCEPT\Z"
-    r"|-j REJECT --reject-with (?:icmp-host|icmp6-adm)-prohibited\Z|-m rpfilter .*--invert -j DROP\Z"
-    r"|-p ipv6-icmp -m icmp6 --icmpv6-type 13[45] -j ACCEPT\Z"
-    r"|.*-j LOG --log-prefix \"(?:STATE_INVALID_DROP|FINAL_REJECT|rpfilter_DROP): \""
-)
-
-
-def rules_beside(run: Runner) -> list[str]:
-    """Return the rules in iptables that are not firewalld's."""
-    found: list[str] = []
-    for tool in ("iptables-save", "ip6tables-save"):
-        rc, out = run([tool])
-        for line in lines_of(out) if rc == 0 else ():
-            words = split_words(line, 2)
-            if words[:1] != ["-A"] or OWN_CHAIN.match(words[1]):
-                continue
-            rule = words[2] if len(words) > 2 else ""  # noqa: PLR2004 (-A, chain, rule)
-            leads = re.search(r"(?:^|\s)-[jg] (\S+)", rule, re.ASCII)
-            if not (leads and OWN_CHAIN.match(leads.group(1))) and not OWN_RULE.match(rule):
-                found.append(line)
-    return found
-
-
-def simpler(part: Json) -> Json:
-    """Say one expression of iptables as firewalld's own nftables rules say it."""
-    for word in ("goto", "jump"):
-        if word in part:
-            return {word: {"target": "filter_" + str(part[word]["target"])}}
-    right = part.get("match", {}).get("right")
-    if isinstance(right, dict) and len(right.get("set", ())) == 1:
-        return {"match": dict(part["match"], right=right["set"][0])}
-    return part
-
-
-def kernel_tables(run: Runner, root: str = "") -> list[tuple[list[Json], tuple[str, ...]]]:
-    """Return firewalld's rules in the kernel with the families that they speak for."""
-    if with_iptables(root):
-        return [(iptables_table(run, family), (family,)) for family in ("4", "6")]
-    return [(kernel_table(run), ("4", "6"))]
 
 
 def elements(table: list[Json], name: str) -> list[str] | None:
@@ -210,32 +144,19 @@ def jumps(table: list[Json], chain: str) -> list[tuple[str, str]]:
     return found
 
 
-def runtime_faults(run: Runner, root: str, want: Want) -> list[str]:
-    """Compare the kernel's rules with our files, whatever backend firewalld uses."""
-    found = []
-    spoken = [*want["peers"], *want["controllers"]]
-    for table, families in kernel_tables(run, root):
-        # A kernel without IPv6 has no ip6tables; nobody misses it where all addresses are v4.
-        if table or "4" in families or by_family(spoken)["6"]:
-            found += [text for text in kernel_faults(table, want, families) if text not in found]
-    return found
-
-
-def kernel_faults(
-    table: list[Json], want: Want, families: tuple[str, ...] = ("4", "6")
-) -> list[str]:
+def kernel_faults(table: list[Json], want: Want) -> list[str]:
     """Compare the kernel's rules with our files: every difference in one sentence."""
     if not table:
         return ["the kernel has no table of firewalld"]
     zone, found = want["zone"], []
     sets = {"peers": by_family(want["peers"]), "controllers": by_family(want["controllers"])}
     for who in sorted(sets):
-        for family in families:
+        for family in FAMILIES:
             name = f"{zone}-{who}{family}"
             seen = elements(table, name) or []
             if seen != joined([ipaddress.ip_network(one) for one in sets[who][family]]):
                 found.append("set {} holds {}".format(name, ", ".join(seen) or "nothing"))
-    for family in families:
+    for family in FAMILIES:
         name = f"{zone}-peers{family}"
         bound = dispatched(table, name, zone)
         if sets["peers"][family] and want["mode"] in BINDING and not bound:
@@ -243,10 +164,10 @@ def kernel_faults(
         if want["mode"] not in BINDING and bound:
             found.append(f"set {name} is sent to zone {zone}")
     ssh = {port for _, port in opened(table, zone + "-ssh")}
-    for port in want["ssh_ports"] if any(sets["controllers"][one] for one in families) else []:
+    for port in want["ssh_ports"] if any(sets["controllers"].values()) else []:
         if f"{port}/tcp" not in ssh:
             found.append(f"controllers do not reach ssh on port {port}")
-    if any(sets["controllers"][one] for one in families):
+    if any(sets["controllers"].values()):
         shut = [port for port in want["controller_ports"] if port not in ssh]
         found += [f"controllers do not reach {port}" for port in shut]
         stale = sorted(ssh - {*want["controller_ports"], *(f"{p}/tcp" for p in want["ssh_ports"])})
@@ -254,8 +175,8 @@ def kernel_faults(
     public = {port for _, port in opened(table, zone + "-all")}
     found += [f"{port} is closed to others" for port in sorted({*want["public_ports"]} - public)]
     found += [f"{port} is open to everybody" for port in sorted(public - {*want["public_ports"]})]
-    found += port_faults(table, want, [one for one in families if sets["peers"][one]])
-    return found + ufw_faults(table, want, families)
+    found += port_faults(table, want, [one for one in FAMILIES if sets["peers"][one]])
+    return found + ufw_faults(table, want)
 
 
 def opened(table: list[Json], name: str) -> set[tuple[str, str]]:
@@ -276,9 +197,9 @@ def opened(table: list[Json], name: str) -> set[tuple[str, str]]:
 
 def led_to(table: list[Json], name: str) -> bool:
     """Say whether any chain leads to a policy's own; which one does has changed with firewalld's versions."""
-    wanted = ("filter_IN_policy_" + name, "filter_IN_" + name)
+    wanted = "filter_IN_policy_" + name
     return any(
-        part.get("jump", part.get("goto", {})).get("target") in wanted
+        part.get("jump", part.get("goto", {})).get("target") == wanted
         for item in table
         if "rule" in item
         for part in item["rule"]["expr"]
@@ -287,14 +208,13 @@ def led_to(table: list[Json], name: str) -> bool:
 
 
 def policy_rules(table: list[Json], name: str, step: str) -> list[list[Json]]:
-    """Return a policy's rules; the iptables backend names its chains without the word."""
-    rules = chain_rules(table, f"filter_IN_policy_{name}_{step}")
-    return rules or chain_rules(table, f"filter_IN_{name}_{step}")
+    """Return the rules of one step of a policy."""
+    return chain_rules(table, f"filter_IN_policy_{name}_{step}")
 
 
-def ufw_faults(table: list[Json], want: Want, families: tuple[str, ...]) -> list[str]:
+def ufw_faults(table: list[Json], want: Want) -> list[str]:
     """Say whether rules that we carried over from ufw are missing."""
-    wanted = sum(want["ufw_policy"].count(f'<rule family="ipv{one}"') for one in families)
+    wanted = sum(want["ufw_policy"].count(f'<rule family="ipv{one}"') for one in FAMILIES)
     seen = len(policy_rules(table, want["zone"] + "-ufw", "post"))
     return [f"{seen} of {wanted} rules carried over from ufw"] if seen < wanted else []
 
@@ -356,10 +276,10 @@ def fingerprint(names: list[str], run: Runner, root: str = "") -> dict[str, dict
     """Return {name: {"permanent": sha256, "runtime": sha256}}: our files under a name, and the kernel's own rules.
 
     The kernel is asked, not the daemon: a flushed ruleset is seen as well as a port taken out at runtime,
-    in one call of a few milliseconds (firewall-cmd needs 0.3 s for each question). Where neither backend's rules can
-    be read the daemon is asked.
+    in one call of a few milliseconds (firewall-cmd needs 0.3 s for each question). Where they cannot be
+    read the daemon is asked.
     """
-    table = [item for one, _ in kernel_tables(run, root) for item in one]
+    table = kernel_table(run)
     words = () if table else ("--list-all-zones", "--list-all-policies")
     fallback: dict[str, dict[str, list[str]]] = {}
     for word in words:

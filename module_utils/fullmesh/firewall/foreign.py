@@ -100,15 +100,6 @@ def without_ufw(rules: Ruleset) -> None:
             chain["rules"], chain["policy"] = kept, "accept"
 
 
-def without_firewalld(rules: Ruleset) -> None:
-    """Leave out what firewalld's iptables backend has in the shared chains: its dispatch and what follows it."""
-    for chain in rules["chains"].values():
-        for number, rule in enumerate(chain["rules"]):
-            if target(rule).endswith("_ZONES"):
-                chain["rules"] = chain["rules"][:number]
-                break
-
-
 def target(rule: Rule) -> str:
     """Return the chain that a rule leads to."""
     found = [
@@ -147,7 +138,6 @@ def look(run: Runner, want: Asked, ufw_goes: bool) -> tuple[list[str], list[Note
     rules = nftables(run)
     if ufw_goes:
         without_ufw(rules)
-    without_firewalld(rules)
     old, unread = legacy(run)
     found: list[FoundBlocker] = []
     for tool, ruleset_ in [("nft", rules), *(("iptables-legacy", one) for one in old)]:

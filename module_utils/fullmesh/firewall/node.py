@@ -223,7 +223,7 @@ class FirewallNode:
 
     def runtime_faults(self, want: Want) -> list[str]:
         """Compare the kernel's rules with the files, whatever backend firewalld has."""
-        found: list[str] = core.runtime_faults(self.run, self.root, want)
+        found: list[str] = core.kernel_faults(core.kernel_table(self.run), want)
         return found
 
     def ran_before(self) -> bool:

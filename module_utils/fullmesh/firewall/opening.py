@@ -152,7 +152,7 @@ class Opening(Refusals):
     def keeping(self) -> Pause:
         """Put back what firewalld drops of others: networks and bans in zones at runtime only, and iptables rules.
 
-        Not the rules where its own backend shares their chains.
+        Not the rules where its iptables backend (PF-126) shares their chains, which an undo may still meet.
         """
         before = keep.dump(self.run)
         others = {} if core.with_iptables(self.root) else before
@@ -188,7 +188,7 @@ class Opening(Refusals):
     def start_or_reload(self, reload: bool) -> None:
         """One reload, or the first start; a reload keeps established connections, firewall-cmd(1)."""
         # A ruleset that somebody flushed cannot be reloaded: firewalld stumbles over the missing table.
-        lost = reload and not any(table for table, _ in core.kernel_tables(self.run, self.root))
+        lost = reload and not core.kernel_table(self.run)
         if reload and not lost:
             self.reload()
         if lost or not self.running():
@@ -238,8 +238,7 @@ class Opening(Refusals):
             # and what an older version had kept of an earlier take-over
             kept = [before.path, *before.found().paths]
             paths += [ufw.CONF, *(path[len(self.root) :] for path in kept)]
-        if not core.with_iptables(self.root):
-            commands += keep.save(self.run, keep.dump(self.run))
+        commands += keep.save(self.run, keep.dump(self.run))
         trials = []
         if self.takes_ufw():
             commands.append(keep.opening())

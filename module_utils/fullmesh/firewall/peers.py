@@ -34,7 +34,7 @@ class Firewall(Opening):
             return {"changed": False}
         # An undo has to go through all the same: our files are gone, and the kernel still has their rules.
         lost = self.unsaved()
-        lost += core.rules_beside(self.run) if core.with_iptables(self.root) else []
+        lost += ["other programs' iptables rules, if any"] if core.with_iptables(self.root) else []
         if lost:
             text = (
                 "set at runtime only, firewalld's reload for the undo dropped it: {}. Set it again."

@@ -29,6 +29,8 @@ class Refusals(FirewallNode):
 
     def refuse(self, want: Want) -> None:
         """Collect every reason not to touch this node's firewall."""
+        if self.refuse_backend():
+            return  # the other checks read the rules of the nftables backend
         self.refuse_ufw(want)
         for name in RIVALS if not self.running() else ():
             if self.units.get(name, {}).get("ActiveState") == "active":
@@ -47,7 +49,6 @@ class Refusals(FirewallNode):
                 "[PF-113] {}: firewalld asks one zone only, and it would not be {}. "
                 "Take the source out of that zone.".format(claim, want["zone"])
             )
-        self.refuse_flush()
         self.refuse_interface(want)
         self.refuse_beside(want, self.takes_ufw())
         self.refuse_start(want)
@@ -71,22 +72,15 @@ class Refusals(FirewallNode):
                 "peer_firewall_ufw to discard to go on without it.".format("; ".join(lost))
             )
 
-    def refuse_flush(self, verb: str = "start") -> None:
-        """Refuse to let firewalld's iptables backend flush what others have in iptables; nftables' tables are apart."""
-        if not (self.installed() and core.with_iptables(self.root)):
-            return
-        flushes = verb == "reload" or not self.running()
-        others = core.rules_beside(self.run) if flushes else []
-        step = "Set FirewallBackend=nftables in firewalld.conf"
-        if self.running():
-            step += ", `systemctl restart firewalld`, load their rules again (`systemctl restart docker` for Docker's)"
-        if self.ufw_on or others:
+    def refuse_backend(self) -> bool:
+        """Refuse firewalld's iptables backend: it flushes the rules of others and shares their chains."""
+        refused = core.with_iptables(self.root)
+        if refused:
             self.faults.append(
-                "[PF-126] firewalld uses the iptables backend, whose {} flushes every rule of iptables, and "
-                "there are others' ({}). {} and run again.".format(
-                    verb, others[0] if others else "ufw's", step
-                )
+                "[PF-126] /etc/firewalld/firewalld.conf has FirewallBackend=iptables, which is not supported. "
+                "Fix: set FirewallBackend=nftables there and run `systemctl try-restart firewalld`."
             )
+        return refused
 
     def refuse_interface(self, want: Want) -> None:
         """Refuse, or say, where a zone of the cluster's interface lets everybody to what shall be the peers'."""
@@ -193,7 +187,6 @@ class Refusals(FirewallNode):
 
     def refuse_reload(self) -> None:
         """Refuse a reload that would drop what others set at runtime only."""
-        self.refuse_flush("reload")
         for text in self.unsaved():
             self.faults.append(
                 f"[PF-114] set at runtime only, the reload would drop it: {text}. "

@@ -339,15 +339,3 @@ def save_target(word: str, name: str, chains: set[str]) -> list[Json]:
 def match(left: Json, right: Any, op: str) -> Json:
     """Make one match."""
     return {"match": {"op": op, "left": left, "right": right}}
-
-
-def parse_ipset(text: str) -> dict[str, list[str]]:
-    """Read ``ipset save``: name -> entries."""
-    found: dict[str, list[str]] = {}
-    for line in text.split("\n"):
-        verb, name, entry = [*WORD.findall(line), "", "", ""][:3]
-        if verb == "create" and name:
-            found[name] = []
-        elif verb == "add" and entry:
-            found.setdefault(name, []).append(entry)
-    return found

@@ -34,7 +34,7 @@ CODES: dict[str, str] = {
     "PF-123": "another zone claims the cluster's interface (mode peers_only)",
     "PF-124": "a rule beside firewalld drops the peers' traffic",
     "PF-125": "ufw could not be switched off or on",
-    "PF-126": "firewalld's iptables backend would flush the rules of others",
+    "PF-126": "firewalld uses the iptables backend, which is not supported",
     "PF-127": "firewalld is too old to have policies",
     "PF-128": "firewalld flushed the iptables rules of others, and they could not be restored in their order",
     "PF-129": "starting firewalld would cut what others reach on the node",
