@@ -26,6 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from fullmesh import __version__
+from fullmesh.explain.pages import render_pages
 from fullmesh.filters import late
 from fullmesh.model.plan import HIGHEST_ANSIBLE, LOWEST_ANSIBLE
 from fullmesh.settings import ROOT
@@ -148,7 +149,7 @@ def links(root: Path = ROOT) -> dict[str, str]:
 
 def contents(root: Path = ROOT) -> dict[str, bytes]:
     """Every file of the collection."""
-    files = {}
+    files = {name: text.encode() for name, text in render_pages().items()}
     for name in taken(root):
         raw = (root / name).read_bytes()
         try:

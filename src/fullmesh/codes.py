@@ -1,13 +1,10 @@
-"""Every error code of the project in one list, and docs/errors.md made from it (``python -m fullmesh.codes``)."""
+"""Every error code of the project in one list, and the site's page of them."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import re
-import sys
-
-from fullmesh.settings import ROOT
 
 CODE = re.compile(r"\b[A-Z]{2}-[1-9][0-9]{2}\b")
 # owner -> (module with its CODES, title)
@@ -69,13 +66,12 @@ PREFIXES = frozenset({*OWNERS, "MF"})
 
 
 def page() -> str:
-    """docs/errors.md."""
+    """Return docs/errors.md of the site."""
     codes = all_codes()
     lines = [
         "# Error codes",
         "",
-        "Made by `python -m fullmesh.codes`; a test compares it with the code. The message of an error has the value",
-        "that was seen and the next step; the README of the role has more.",
+        "The message of an error has the value that was seen and the next step. The README of the role has more.",
     ]
     titles = {prefix: title for prefix, (_module, title) in OWNERS.items()}
     titles |= {"MF": "the manifest"}
@@ -84,8 +80,3 @@ def page() -> str:
         lines += ["", f"## {prefix}: {title}", "", "| code | meaning |", "|---|---|"]
         lines += [f"| {code} | {text} |" for code, text in own.items()]
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    (ROOT / "docs/errors.md").write_text(page(), encoding="utf-8")
-    sys.exit(0)

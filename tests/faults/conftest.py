@@ -27,7 +27,6 @@ printf 'Metadata-Version: 2.1\\nName: torch\\nVersion: 2.13.0\\n' > $folder/META
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the harness."""
     group = parser.getgroup("faults")
-    group.addoption("--faults-docs", action="store_true", help="write docs/faults.md as well")
     group.addoption(
         "--silence-every", type=int, default=1, help="ask for silence after every Nth repair"
     )
@@ -43,8 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """The main process puts the rows of all workers together."""
     if not hasattr(session.config, "workerinput"):
-        option = session.config.getoption
-        table.finish(docs=option("--faults-docs"), every=option("--silence-every"))
+        table.finish(every=session.config.getoption("--silence-every"))
 
 
 def fresh(

@@ -27,15 +27,14 @@ KEPT = "FULLMESH_HANG_LAB" in os.environ
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the harness."""
     group = parser.getgroup("hang")
-    group.addoption("--hang-docs", action="store_true", help="write docs/hang-faults.md as well")
     group.addoption(
         "--hang-record", action="store_true", help="renew tests/unit/recorded/hang_lab as well"
     )
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish() -> None:
     """Put the rows together."""
-    table.finish(docs=session.config.getoption("--hang-docs"))
+    table.finish()
 
 
 @pytest.fixture

@@ -9,18 +9,15 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
-from fullmesh.settings import ROOT
-
 from .bench import WORK, Answer
 from .faults import FAULTS, HEALTHY_JOBS, MANY, Fault
 
 ROWS = WORK / "rows"
-DOCS = ROOT / "docs/hang-faults.md"
 HEAD = """\
 # Jobs that stand, and what was said of them
 
-Written by `pytest tests/hang --hang-docs`, on {day}. Each row is a real job (torch 2.13, Gloo) over two lab nodes
-(look-alikes of CentOS Stream 9 and Ubuntu 24.04, see [lab.md](lab.md)) with the firewall on, started there by an
+Written by `pytest tests/hang`, on {day}. Each row is a real job (torch 2.13, Gloo) over two lab nodes
+(look-alikes of CentOS Stream 9 and Ubuntu 24.04, see docs/lab.md) with the firewall on, started there by an
 account without rights through `fullmesh-torchrun`. Then it was broken, and `./fullmesh hang` was asked. *Found* says
 that this code was the first finding and no other cause stood beside it, with the right ranks and the right file and
 line, or with no line where none can be known. *Seconds* is from the command to the answer, three of them between its
@@ -72,10 +69,7 @@ def text() -> str:
     return "\n".join([head, figures, "", *lines, ""])
 
 
-def finish(*, docs: bool) -> None:
-    """Write the table, and the page that is kept."""
-    if not any(ROWS.glob("*.json")):
-        return
-    (WORK / "hang.md").write_text(text())
-    if docs:
-        DOCS.write_text(text())
+def finish() -> None:
+    """Write the table."""
+    if any(ROWS.glob("*.json")):
+        (WORK / "hang.md").write_text(text())

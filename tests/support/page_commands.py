@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
+from fullmesh.explain.pages import render_pages
 from fullmesh.settings import ROOT
 
-PAGES = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "roles").glob("*/README.md"),
-        *(ROOT / "examples").glob("*.md"),
-    ]
-)
+PATHS = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").rglob("*.md"),
+    *(ROOT / "roles").glob("*/README.md"),
+    *(ROOT / "examples").glob("*.md"),
+]
+# A page's path in the checkout, or on the site for those that are made from the code -> its text.
+PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(PATHS)} | render_pages()
 FENCE = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 OURS, ANSIBLE = "./fullmesh", "ansible-playbook"
@@ -90,22 +90,15 @@ def shown(text: str) -> Iterator[Shown]:
 def every() -> list[tuple[str, str]]:
     """Each command once, with the first page that shows it."""
     found: dict[str, str] = {}
-    for page in PAGES:
-        for one in shown(page.read_text()):
-            found.setdefault(one.command, name_of(page))
+    for page, text in PAGES.items():
+        for one in shown(text):
+            found.setdefault(one.command, page)
     return [(page, command) for command, page in found.items()]
-
-
-def name_of(page: Path) -> str:
-    """A page's path in the checkout."""
-    return str(page.relative_to(ROOT))
 
 
 def to_run() -> dict[str, list[Shown]]:
     """Page -> its commands in their order, without what a command printed."""
-    every_page = {
-        name_of(page): [one for one in shown(page.read_text()) if one.typed] for page in PAGES
-    }
+    every_page = {page: [one for one in shown(text) if one.typed] for page, text in PAGES.items()}
     return {page: found for page, found in every_page.items() if found}
 
 

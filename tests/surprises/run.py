@@ -154,12 +154,10 @@ def main() -> None:
     parser.add_argument("--load", type=int, default=0)
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument("--out", default="rows.jsonl")
-    parser.add_argument(
-        "--docs", action="store_true", help="only write docs/faults.md from all rows"
-    )
+    parser.add_argument("--table", action="store_true", help="only print the figures of all rows")
     want = parser.parse_args()
-    if want.docs:
-        table.write(table.read(sorted(WORK.glob("*.jsonl"))))
+    if want.table:
+        say(table.text(table.read(sorted(WORK.glob("*.jsonl")))))
         return
     WORK.mkdir(parents=True, exist_ok=True)
     path = WORK / want.out

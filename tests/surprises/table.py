@@ -1,4 +1,4 @@
-"""The second half of docs/faults.md: what became of faults that nobody wrote down."""
+"""The figures of a run: what became of faults that nobody wrote down."""
 
 from __future__ import annotations
 
@@ -11,18 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from faults.table import SURPRISES as MARK
-
-from fullmesh.settings import ROOT
-
 from .score import Score, good
 
 BUSY = 20
-DOCS = ROOT / "docs/faults.md"
 HEAD = """\
-{mark}
+# Faults that nobody wrote down
 
-Written by `PYTHONPATH=src:tests:tests/support python -m surprises.run --docs`, on {day}, kernel {kernel}, {cores} cores
+Printed by `PYTHONPATH=src:tests:tests/support python -m surprises.run --table` on {day}, kernel {kernel}, {cores} cores
 that others shared (load average {load:.0f} at the end), from the seeds {first} to {last}.
 `tests/surprises` makes faults by chance, one for each seed: rules of
 nftables with any match, verdict, family, hook and priority, routes, rules that pick a table, neighbours, queues,
@@ -102,11 +97,10 @@ def wrong(row: Score) -> str:
 
 
 def text(rows: Sequence[Score]) -> str:
-    """The section."""
+    """The page."""
     faults = [row for row in rows if row.kind != "healthy"]
     healthy = [row for row in rows if row.kind == "healthy"]
     head = HEAD.format(
-        mark=MARK,
         first=min((row.seed for row in faults), default=0),
         last=max((row.seed for row in faults), default=0),
         day=f"{datetime.now(UTC):%Y-%m-%d}",
@@ -119,9 +113,3 @@ def text(rows: Sequence[Score]) -> str:
     lines += [counts(kind, [row for row in faults if row.kind == kind]) for kind in kinds]
     lines += [counts("**all**", faults), ""]
     return "\n".join([*lines, *silence(healthy), *misses(faults)])
-
-
-def write(rows: Sequence[Score]) -> None:
-    """Put the section into the page, in place of the old one."""
-    page = DOCS.read_text()
-    DOCS.write_text(page.partition(MARK)[0].rstrip() + "\n\n" + text(rows))

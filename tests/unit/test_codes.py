@@ -62,7 +62,3 @@ def test_a_code_whose_sentence_nobody_makes_is_not_seen(monkeypatch: pytest.Monk
         "CL-101": "a unit test names it, and none runs a.py:7",
         "CL-105": "no test names it",
     }
-
-
-def test_the_page_is_up_to_date() -> None:
-    assert (ROOT / "docs/errors.md").read_text() == codes.page()

@@ -46,7 +46,6 @@ from fullmesh.netfilter.evaluator import Packet
 from fullmesh.netfilter.ruleset import Ruleset, from_lists
 from fullmesh.observed.ladder import BY_CHANCE
 from fullmesh.result import read
-from fullmesh.settings import ROOT
 from fullmesh.verify import blocked
 
 HEALTHY = records.diagnosis("healthy")
@@ -487,8 +486,7 @@ def test_every_code_of_the_catalogue_exists() -> None:
     assert len(catalogue.cases()) == sum(len(row.cases) for row in catalogue.ROWS)
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert (ROOT / pages.PATH).read_text(encoding="utf-8") == pages.text()
+def test_every_code_has_a_page() -> None:
     assert set(pages.PAGES) == set(pages.meanings())
 
 
@@ -507,7 +505,7 @@ def test_the_text_has_everything_that_the_finding_has() -> None:
         "nft delete rule",
         "follows:",
         "Not looked at",
-        "docs/causes",
+        "./fullmesh explain DG-113",
     ):
         assert word in text
 

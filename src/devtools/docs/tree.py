@@ -17,6 +17,7 @@ from pathlib import Path
 
 from devtools import collection
 from devtools.docs import reference
+from fullmesh.explain.pages import render_pages
 from fullmesh.settings import ROOT
 
 PLACE = ROOT / ".fullmesh/docs"
@@ -77,7 +78,7 @@ def with_all(index: str, pages: Iterable[str]) -> str:
 
 def contents(root: Path = ROOT) -> dict[str, bytes]:
     """Everything but the collection's reference: path -> content."""
-    files = {}
+    files = {name: page(text.encode()) for name, text in render_pages().items()}
     for path in taken(root):
         raw = (root / path).read_bytes()
         files[str(path)] = page(raw) if path.suffix == ".md" else raw

@@ -1,16 +1,14 @@
-"""Pages of the diagnosis' codes: docs/causes/diagnose.md (``python -m fullmesh.diagnose.pages``), ``explain``.
+"""Pages of the diagnosis' codes, for the site and ``explain``.
 
 One text a code and nothing that decides anything, so longer than other files.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
 from fullmesh.diagnose import catalogue
 from fullmesh.diagnose.codes import CODES
-from fullmesh.settings import ROOT
 from fullmesh.verify import xids
 
 PATH = "docs/causes/diagnose.md"
@@ -1251,11 +1249,10 @@ def meanings() -> dict[str, str]:
 
 
 def text() -> str:
-    """docs/causes/diagnose.md."""
+    """Return docs/causes/diagnose.md of the site."""
     lines = [
         "# Causes that ./fullmesh diagnose and ./fullmesh verify name",
         "",
-        "Made by `python -m fullmesh.diagnose.pages` from `src/fullmesh/diagnose/`; a test compares it with the code.",
         "`./fullmesh explain CODE` prints a section. Words in CAPITALS stand for names of yours.",
     ]
     for code, meaning in sorted(meanings().items()):
@@ -1266,10 +1263,5 @@ def text() -> str:
 def explain(code: str, meaning: str) -> str:
     """A section for the terminal."""
     more = "docs/diagnose.md" if code in CODES else "roles/verify_cluster/README.md"
-    lines = [*section(code, meaning), "", f"Page: {PATH}#{code.lower()}", f"More: {more}"]
+    lines = [*section(code, meaning), "", f"More: {more}"]
     return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
-
-
-if __name__ == "__main__":
-    (ROOT / PATH).write_text(text(), encoding="utf-8")
-    sys.exit(0)

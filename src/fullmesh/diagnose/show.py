@@ -11,7 +11,7 @@ from fullmesh.result.types import FindingRow, Result
 MISSED_SHOWN = 12
 AT_BOOT = "At the next boot:"
 UNLIKE = "Nothing explains it. What nodes differ in or share that can do this, the likeliest first (no proof):"
-Told = Literal["node", "direction", "port", "seen", "expected", "fix", "page"]
+Told = Literal["node", "direction", "port", "seen", "expected", "fix"]
 TOLD: tuple[tuple[str, Told], ...] = (
     ("node", "node"),
     ("link", "direction"),
@@ -19,7 +19,6 @@ TOLD: tuple[tuple[str, Told], ...] = (
     ("seen", "seen"),
     ("expected", "expected"),
     ("fix", "fix"),
-    ("page", "page"),
 )
 
 
@@ -43,6 +42,8 @@ def finding_lines(number: int, finding: FindingRow) -> list[str]:
     for label, key in TOLD:
         if finding.get(key):
             lines.append(f"     {label + ':':<10}{finding[key]}")
+    if finding.get("page"):
+        lines.append(f"     page:     ./fullmesh explain {finding['code']}")
     for child in finding.get("follows", []):
         lines.append(f"     follows:  [{child['code']}] {child['cause']}")
     return lines

@@ -61,7 +61,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.set_defaults(func=run_log)
     text = "print what a code means and what to do; offline"
     parser = verbs.add_parser("explain", help=text, description=text)
-    parser.add_argument("code", help="like LG-102, VC-202 or PF-110")
+    parser.add_argument(
+        "code", nargs="?", help="like LG-102, VC-202 or PF-110; without it, every code is listed"
+    )
     parser.set_defaults(func=run_code)
 
 
@@ -76,12 +78,15 @@ def run_code(args: argparse.Namespace) -> int:
     from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
 
     known = codes.all_codes()
+    if args.code is None:
+        print_text("\n".join(f"{code}  {meaning}" for code, meaning in known.items()))
+        return OK
     code = str(args.code).strip().strip("[]").upper()
     if code not in known:
         maybe = ", ".join(pages.nearest(code, list(known)))
         return fail(
             "CL-109",
-            f"there is no code {args.code!r}. Near it: {maybe}; docs/errors.md has them all.",
+            f"there is no code {args.code!r}. Near it: {maybe}. Check: ./fullmesh explain",
         )
     print_text(pages.explain(code, known[code], codes.OWNERS).rstrip("\n"))
     return OK
@@ -247,7 +252,7 @@ def _head(number: int, head: Finding, mark: str) -> list[str]:
     lines += [
         f"   prove: {head.prove}",
         f"   fix:  {head.fix}",
-        f"   page:  {pages.page_of(head.code)}",
+        f"   page:  ./fullmesh explain {head.code}",
     ]
     lines += [
         f"   follows from it: [{child.code}] {child.cause.title} ({_place(child)})"

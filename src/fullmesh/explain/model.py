@@ -64,7 +64,7 @@ class Cause:
     """One thing that a log can tell, with its page.
 
     Attributes:
-        title: what it means in one line; stands in docs/errors.md.
+        title: what it means in one line.
         says: the sentence of a finding; {names} are fields.
         where: which node or rank is the broken end; {names} are fields.
         prove: the command or probe that proves it.

@@ -1,9 +1,8 @@
-"""The pages of the codes: docs/causes/*.md (``python -m fullmesh.explain.pages``) and ``fullmesh explain``."""
+"""The pages of the codes, for the site and ``fullmesh explain``."""
 
 from __future__ import annotations
 
 import difflib
-import sys
 from pathlib import Path
 
 from fullmesh.diagnose import pages as diagnosed
@@ -55,7 +54,7 @@ def family_of(code: str) -> str:
 
 
 def page_of(code: str) -> str:
-    """Where the page of a cause stands."""
+    """Return the path of a cause's section on the site."""
     return f"{FOLDER}/{family_of(code)}.md#{code.lower()}"
 
 
@@ -111,12 +110,11 @@ def _is_command(cause: Cause) -> bool:
 
 
 def family_page(name: str) -> str:
-    """docs/causes/NAME.md."""
+    """Return docs/causes/NAME.md of the site."""
     title, causes = FAMILIES[name]
     lines = [
         f"# {title}: what a log says and what it means",
         "",
-        "Made by `python -m fullmesh.explain.pages` from `src/fullmesh/explain/`; a test compares it with the code.",
         "`./fullmesh explain CODE` prints a section, `./fullmesh explain-log FILE` finds these lines in your logs.",
         "Words in CAPITALS stand for what the log has there.",
     ]
@@ -150,7 +148,7 @@ def rows_in(path: Path, code: str) -> list[str]:
 def explain(code: str, meaning: str, titles: dict[str, tuple[str, str]]) -> str:
     """Everything that is known of a code, for the terminal."""
     if code in CAUSES:
-        lines = [*section(code), "", f"Page: {page_of(code)}"]
+        lines = [*section(code), "", "More: docs/explain-log.md"]
         return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
     if code in hanging.PAGES:
         return hanging.explain(code, meaning)
@@ -176,14 +174,10 @@ def nearest(code: str, known: list[str]) -> list[str]:
     return difflib.get_close_matches(code, same or known, n=4, cutoff=0.5) or same[:4] or known[:4]
 
 
-def write() -> None:
-    """Write all pages."""
-    folder = ROOT / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in FAMILIES:
-        (folder / f"{name}.md").write_text(family_page(name), encoding="utf-8")
+def render_pages() -> dict[str, str]:
+    """Return every page of the site that is made from the codes: path -> Markdown."""
+    from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
 
-
-if __name__ == "__main__":
-    write()
-    sys.exit(0)
+    logs = {f"{FOLDER}/{name}.md": family_page(name) for name in FAMILIES}
+    own = {diagnosed.PATH: diagnosed.text(), hanging.PATH: hanging.text()}
+    return {"docs/errors.md": codes.page(), **logs, **own}

@@ -68,7 +68,7 @@ class Told:
         lines += [
             f"   prove: {pages.PAGES[one.code].prove}",
             f"   fix:  {clean(one.fix, LONGEST)}",
-            f"   page:  {pages.page_of(one.code)}",
+            f"   page:  ./fullmesh explain {one.code}",
         ]
         lines += [
             f"   follows from it: [{child.code}] {clean(child.cause, LONGEST)}"

@@ -1,21 +1,18 @@
-"""Pages of the codes of hanging jobs: docs/causes/hang.md (``python -m fullmesh.hang.pages``), ``explain``.
+"""Pages of the codes of hanging jobs, for the site and ``explain``.
 
 One text a code and nothing that decides anything.
 """
 
 from __future__ import annotations
 
-import sys
-
 from fullmesh.diagnose.pages import Page
 from fullmesh.hang.codes import CODES
-from fullmesh.settings import ROOT
 
 PATH = "docs/causes/hang.md"
 STACK = "py-spy dump --pid PID on that rank's node, twice, some seconds apart"
 KERNEL = "cat /proc/PID/stat /proc/PID/wchan /proc/PID/syscall"
 RECORDED = "recorded of Gloo jobs with torch 2.13"
-LAB = "a Gloo job on lab nodes (docs/hang-faults.md)"
+LAB = "a Gloo job on lab nodes (tests/hang)"
 CHANGED = "a recorded Gloo job, with this one thing changed: no machine here can make it"
 PAGES: dict[str, Page] = {
     "HG-101": Page(
@@ -312,7 +309,7 @@ PAGES: dict[str, Page] = {
 
 
 def page_of(code: str) -> str:
-    """Where the page of a code stands."""
+    """Return the path of a code's section on the site."""
     return f"{PATH}#{code.lower()}"
 
 
@@ -332,11 +329,10 @@ def section(code: str, meaning: str) -> list[str]:
 
 
 def text() -> str:
-    """docs/causes/hang.md."""
+    """Return docs/causes/hang.md of the site."""
     lines = [
         "# Why a job hangs",
         "",
-        "Made by `python -m fullmesh.hang.pages` from `src/fullmesh/hang/`; a test compares it with the code.",
         "`./fullmesh explain CODE` prints a section. Words in CAPITALS stand for names of yours.",
     ]
     for code, meaning in sorted(CODES.items()):
@@ -346,10 +342,5 @@ def text() -> str:
 
 def explain(code: str, meaning: str) -> str:
     """A section for the terminal."""
-    lines = [*section(code, meaning), "", f"Page: {page_of(code)}", "More: docs/hang.md"]
+    lines = [*section(code, meaning), "", "More: docs/hang.md"]
     return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
-
-
-if __name__ == "__main__":
-    (ROOT / PATH).write_text(text(), encoding="utf-8")
-    sys.exit(0)

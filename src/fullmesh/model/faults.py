@@ -11,7 +11,7 @@ class Fault:
     """One reason to refuse an input.
 
     Attributes:
-        code: ``PL-104``; two letters name the owner, see docs/errors.md.
+        code: ``PL-104``; two letters name the owner, see ``fullmesh.codes``.
         text: one sentence with the value seen.
         step: what to do next, one sentence.
     """

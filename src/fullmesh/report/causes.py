@@ -24,7 +24,6 @@ class Known:
         prove: how to see it without Fullmesh.
         fix: what to do.
         source: where that is known from; empty for rules of our own.
-        page: where it stands in the checkout.
     """
 
     code: str
@@ -34,7 +33,6 @@ class Known:
     prove: str
     fix: str
     source: str
-    page: str
 
 
 def codes(findings: Iterable[FindingBase]) -> Iterator[str]:
@@ -46,13 +44,13 @@ def codes(findings: Iterable[FindingBase]) -> Iterator[str]:
 
 def known(result: Result) -> dict[str, Known]:
     """The pages of a result's codes that have one, each once, in the order of the findings."""
-    sources: tuple[tuple[Mapping[str, diagnosed.Page], Mapping[str, str], str], ...] = (
-        (diagnosed.PAGES, diagnosed.meanings(), diagnosed.PATH),
-        (hanging.PAGES, HANGING, hanging.PATH),
+    sources: tuple[tuple[Mapping[str, diagnosed.Page], Mapping[str, str]], ...] = (
+        (diagnosed.PAGES, diagnosed.meanings()),
+        (hanging.PAGES, HANGING),
     )
     found: dict[str, Known] = {}
     for code in dict.fromkeys(codes(result["findings"])):
-        for pages, meanings, path in sources:
+        for pages, meanings in sources:
             if code in pages:
                 page, place = pages[code], code.lower()
                 found[code] = Known(
@@ -63,6 +61,5 @@ def known(result: Result) -> dict[str, Known]:
                     page.prove,
                     page.fix,
                     page.source,
-                    f"{path}#{place}",
                 )
     return found

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from fullmesh.hang import pages
 from fullmesh.hang.types import CAUSE, SECOND, Finding, Sample, plain, ranks, told
 from fullmesh.observed.hang import Entry
 from fullmesh.printed import clean
@@ -146,7 +145,6 @@ def render(job: str, now: Sample, found: Sequence[Finding]) -> str:
             found=found,
             clean=lambda text: clean(text, LONGEST),
             in_words=ranks,
-            page_of=pages.page_of,
             lanes=made,
             legend=[(word, text) for word, text in WORDS.items() if word in used],
             style=style,

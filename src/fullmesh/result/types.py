@@ -198,7 +198,7 @@ class FindingAlways(TypedDict):
 class FindingBase(FindingAlways, total=False):
     """What came later."""
 
-    page: Annotated[str, Meta(description="where the code's page stands in the checkout")]
+    page: Annotated[str, Meta(description="path of the code's page on the documentation's site")]
     pairs: Annotated[
         list[OrderedPair], Meta(description="the ordered pairs of nodes that it is about")
     ]

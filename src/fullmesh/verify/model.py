@@ -46,7 +46,7 @@ class Finding:
     """One thing that is wrong, where, and the command that fixes it.
 
     Attributes:
-        code: ``VC-201``, see docs/errors.md.
+        code: ``VC-201``, see ``fullmesh.codes``.
         rung: where on the ladder it was found.
         cause: one sentence.
         node: the node to act on.
