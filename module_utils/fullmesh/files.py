@@ -38,6 +38,16 @@ def read(path: str) -> str:
         return ""
 
 
+def read_bytes(path: str) -> bytes:
+    """Return all of a file.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
 def lines_of(text: str) -> list[str]:
     """Return the lines of a configuration file without their ends.
 

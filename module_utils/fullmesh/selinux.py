@@ -228,7 +228,6 @@ class Switch:
 
     def remember(self, seen: Seen) -> None:
         """Keep the runtime mode of before, also that there was none."""
-        self.node.point.settle()
         record = self.node.point.load()
         if seen["installed"] and "selinux" not in record["part"]:
             record["part"]["selinux"] = {"runtime": seen["runtime"]}
@@ -310,8 +309,6 @@ class Switch:
 
     def before(self) -> str:
         """The runtime mode of before the role came; empty for none, and where nobody has kept it."""
-        if not self.check:
-            self.node.point.settle()
         part = self.node.point.load()["part"]
         return part["selinux"]["runtime"] if "selinux" in part else ""
 

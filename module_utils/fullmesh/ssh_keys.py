@@ -145,12 +145,6 @@ def keep(made: AccountBefore) -> None:
     point.save(record, {})
 
 
-def settle(check: bool) -> None:
-    """Write anew what an older version noted."""
-    if not check:
-        Point(ROOT, ROLE).settle()
-
-
 def wanted_keys(text: str, line: str) -> str:
     """authorized_keys with our line in it once; *line* empty: without it."""
     others = [one for one in lines_of(text) if not one.rstrip("\r").endswith(MARK)]
@@ -323,7 +317,6 @@ def make_account(params: Wanted, made: AccountBefore) -> pwd.struct_passwd:
 
 def present(params: Wanted, check: bool) -> Brought:
     """Bring everything."""
-    settle(check)
     made = note()
     moved = bool(made.get("user")) and made["user"] != params["user"]
     if moved and not check:
@@ -367,7 +360,6 @@ def label(path: str) -> None:
 
 def absent(check: bool) -> Left:
     """Take away what was made here: the line, the files, the account, its folder when nothing of anybody is in it."""
-    settle(check)
     made = note()
     changed = bool(made) or os.path.isdir(FOLDER)
     if check or not changed:

@@ -209,41 +209,10 @@ def later(kernel: Kernel) -> None:
     kernel.cards["eth1"]["addresses"].append("10.0.0.99/32")
 
 
-def as_2e7304f(kernel: Kernel) -> None:
-    """The record as 2e7304f wrote it: with the cards that were only watched."""
-    point = record.Point(str(kernel.root), "static_ip")
-    kept = kernel.record()
-    kept["runtime"] = {
-        "links": {
-            name: {
-                "mtu": 1500,
-                "up": True,
-                "addresses": addresses,
-                "leases": [],
-                "manner": {one: [] for one in addresses},
-            }
-            for name, addresses in (("eth0", ["10.9.0.7/24"]), ("eth1", []))
-        },
-        "routes": [["-4", "eth0", "default via 10.9.0.1 proto static"]],
-        "connected": [["-4", "eth0", "10.9.0.0/24 proto kernel scope link src 10.9.0.7"]],
-    }
-    data = point.load()
-    del data["part"]["network"]
-    Path(point.path).write_text(
-        json.dumps({key: data[key] for key in record.KINDS} | {"schema": 1, "role": "static_ip"})
-    )
-    (Path(point.directory) / "before.json").write_text(json.dumps(kept))
-
-
-@pytest.mark.parametrize("older", [False, True])
-def test_an_undo_leaves_the_management_card_and_what_came_later_alone(
-    kernel: Kernel, older: bool
-) -> None:
+def test_an_undo_leaves_the_management_card_and_what_came_later_alone(kernel: Kernel) -> None:
     kernel.converge(link(routes=[{"to": "10.5.0.0/16", "via": "10.0.0.1"}]))
     assert kernel.cards["eth1"]["addresses"] == ["10.0.0.11/24"]
     assert list(kernel.record()["runtime"]["links"]) == ["eth1"]
-    if older:
-        as_2e7304f(kernel)
     later(kernel)
     eth0 = json.dumps([kernel.cards["eth0"], [one for one in kernel.routes if one[1] == "eth0"]])
     assert kernel.call("absent", check=True, links=[])["needed"]

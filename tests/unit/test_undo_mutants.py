@@ -80,17 +80,6 @@ def test_a_folder_that_stays_does_not_keep_the_others(node: up.Node) -> None:
     assert Path(node.at(folders[0])).is_dir()
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_a_dry_run_writes_nothing_anew(
-    node: up.Node, monkeypatch: pytest.MonkeyPatch, check: bool
-) -> None:
-    """What an older version stored is written in the new form by a run that may write, and by no other."""
-    settled: list[str] = []
-    monkeypatch.setattr(Point, "settle", lambda point: settled.append(point.role))
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=check)
-    assert settled == ([] if check else ["demo"])
-
-
 def test_a_dry_run_notes_nothing_as_ours(node: up.Node) -> None:
     put(node, HOSTS, "theirs\n")
     up.remember(node, "demo", wanted(files=[HOSTS]), check=False)

@@ -1,13 +1,11 @@
-"""The undo record: what older versions stored is read, undone to the same effect, and never lost on its way here."""
+"""The undo record: what the published release stored is read and undone."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,12 @@ import pytest
 from ansible.module_utils.fullmesh import selinux, ssh_keys
 from ansible.module_utils.fullmesh.firewall import peers, ufw
 from ansible.module_utils.fullmesh.network import change, links
-from ansible.module_utils.fullmesh.state import older, record, undo, written
+from ansible.module_utils.fullmesh.state import record, undo, written
 from ansible.module_utils.fullmesh.transaction import engine
+from record_files import RECORDED
 
-RECORDED = Path(__file__).parent / "recorded/undo"
-VERSIONS = ["2e7304f", "faa894c"]
+# What 0.2.0 kept on a node, in its own form: undo points of five roles and of ufw.
+STORE = RECORDED / "undo/0.2.0"
 POINTS = [
     ("time_sync", "point"),
     ("static_ip", "point"),
@@ -65,29 +64,23 @@ def short(command: list[str]) -> tuple[int, str]:
     return rc, out + err
 
 
-def node_of(version: str, root: Path) -> Path:
-    """A node that a version has configured, with what it has stored for an undo."""
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A node that 0.2.0 has configured, with what it has stored for an undo."""
+    root = tmp_path
     for path, text in OURS.items():
         file = Path(str(root) + path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     store = root / "var/lib/fullmesh"
-    shutil.copytree(RECORDED / version, store)
+    shutil.copytree(STORE, store)
     for file in store.rglob("*"):
         file.chmod(0o700 if file.is_dir() else 0o600)
-    for file in store.rglob("point.json"):
+    for file in [*store.rglob("point.json"), *store.rglob("ufw.json")]:
         # who is not root can give a file to nobody else
         mine = f'"uid": {os.getuid()}', f'"gid": {os.getgid()}'
         file.write_text(file.read_text().replace('"uid": 0', mine[0]).replace('"gid": 0', mine[1]))
-    kept = store / "undo/peer_firewall/ufw.conf"
-    kept.chmod(0o644)
-    os.utime(kept, ns=(WHEN, WHEN))
     return root
-
-
-@pytest.fixture(params=VERSIONS)
-def node(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return node_of(request.param, tmp_path)
 
 
 # --- the undo of each, as its role's undo does it ---------------------------------------------
@@ -157,8 +150,7 @@ UNDO: dict[tuple[str, str], Callable[[Path], Any]] = {
     ("peer_firewall", "ufw"): takeover,
     ("node_ssh", "point"): node_ssh,
 }
-# What the code of those versions made of the same files (run over them), but for one thing: 2e7304f would have rewound
-# eth0 as well, which its run had only watched.
+# What the code of 0.2.0 makes of the same files.
 EFFECT: dict[tuple[str, str], Any] = {
     ("time_sync", "point"): (
         [
@@ -229,12 +221,7 @@ def _a_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", POINTS)
-@pytest.mark.parametrize("settled", [False, True])
-def test_what_an_older_version_stored_is_undone(
-    node: Path, which: tuple[str, str], settled: bool
-) -> None:
-    if settled:
-        record.Point(str(node), *which).settle()
+def test_what_the_published_release_stored_is_undone(node: Path, which: tuple[str, str]) -> None:
     assert UNDO[which](node) == EFFECT[which]
 
 
@@ -252,89 +239,15 @@ def test_reading_writes_nothing(node: Path) -> None:
     assert stored() == before
 
 
-def test_all_of_them_are_one_form_afterwards(node: Path) -> None:
+def test_a_record_is_for_root_alone(node: Path) -> None:
     for role, name in POINTS:
-        record.Point(str(node), role, name).settle()
-    store = node / "var/lib/fullmesh"
-    left = {str(one.relative_to(store)) for one in store.rglob("*") if one.is_file()}
-    left = {one for one in left if "/blobs/" not in one and not one.endswith("/written.json")}
-    assert left == {f"undo/{role}/{name}.json" for role, name in POINTS}
-    for role, name in POINTS:
-        data = json.loads((store / f"undo/{role}/{name}.json").read_text())
-        assert (data["schema"], data["role"]) == (record.SCHEMA, role)
-    modes = {stat.S_IMODE(one.stat().st_mode) for one in (store / "undo").rglob("*")}
-    assert modes == {0o700, 0o600}
-
-
-# --- a run that is killed on the way ------------------------------------------------------------
-
-
-class KilledError(BaseException):
-    """The process is gone: nothing of it runs any more."""
-
-
-CALLS = ["open", "mkdir", "rename", "unlink", "chmod", "chown", "fsync", "setxattr", "close"]
-
-
-@contextmanager
-def killed_at(number: int) -> Iterator[list[str]]:
-    """Die at the call of this number, before it is done; what would still clean up finds no kernel."""
-    made: list[str] = []
-    real = {name: getattr(os, name) for name in CALLS}
-
-    def counted(name: str) -> Callable[..., Any]:
-        def call(*words: Any, **more: Any) -> Any:
-            if len(made) >= number and name != "close":
-                raise KilledError
-            if name != "close":
-                made.append(name)
-            return real[name](*words, **more)
-
-        return call
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in CALLS:
-            patch.setattr(os, name, counted(name))
-        yield made
-
-
-@pytest.mark.parametrize("which", POINTS)
-def test_a_run_that_is_killed_anywhere_loses_nothing(
-    tmp_path: Path, which: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    number, done = 0, False
-    while not done:
-        root = node_of("2e7304f", tmp_path / str(number))
-        monkeypatch.setattr(ssh_keys, "ROOT", str(root))
-        with killed_at(number) as made:
-            try:
-                record.Point(str(root), *which).settle()
-                done = True
-            except KilledError:
-                pass
-        # as it was left, and after the next run has gone over it
-        again = tmp_path / f"{number}-again"
-        shutil.copytree(root, again, symlinks=True)
-        assert UNDO[which](root) == EFFECT[which], made
-        monkeypatch.setattr(ssh_keys, "ROOT", str(again))
-        point = record.Point(str(again), *which)
-        point.settle()
-        assert (point.found().paths, point.is_old()) == ([], False)
-        assert UNDO[which](again) == EFFECT[which], made
-        number += 1
-    assert number > 5
+        point = record.Point(str(node), role, name)
+        point.save(point.load(), {})
+    store = node / "var/lib/fullmesh/undo"
+    assert {stat.S_IMODE(one.stat().st_mode) for one in store.rglob("*")} == {0o700, 0o600}
 
 
 # --- what must not happen -----------------------------------------------------------------------
-
-
-def test_what_an_older_version_left_beside_the_records_is_forgotten_with_them(node: Path) -> None:
-    """node_ssh's note and ufw's files lie elsewhere: removing the record's folder leaves them."""
-    for role, name in POINTS:
-        point = record.Point(str(node), role, name)
-        left = [point.path, *point.found().paths]
-        point.forget()
-        assert [path for path in left if os.path.lexists(path)] == []
 
 
 def test_the_names_of_new_folders_reach_the_disk_before_what_lies_in_them(
@@ -360,73 +273,13 @@ def test_the_names_of_new_folders_reach_the_disk_before_what_lies_in_them(
     assert done[len(folders) + 1 :] == [point.path]
 
 
-def test_what_a_transaction_may_still_put_back_stays_where_its_engine_knows_it(node: Path) -> None:
-    pending = Path(str(node) + record.TRANSACTIONS, "peer_firewall")
-    pending.mkdir(parents=True)
-    (pending / "armed").touch()
-    point = record.Point(str(node), "peer_firewall", "ufw")
-    point.settle()
-    assert len(point.found().paths) == 2
-    assert ufw.was_loaded(str(node))
-    (pending / "armed").rename(pending / "restoring")
-    point.settle()
-    assert len(point.found().paths) == 2
-    (pending / "fired").touch()
-    point.settle()
-    assert point.found().paths == []
-
-
-def test_the_place_of_transactions_is_the_engines() -> None:
-    assert engine.STORE == record.TRANSACTIONS
-
-
-def test_a_record_of_the_new_form_wins_over_what_lies_beside_it(node: Path) -> None:
-    """An older checkout has run on the node once more, and took what stood there for what was before."""
-    point = record.Point(str(node), "selinux_mode")
-    point.settle()
-    Path(point.directory, "runtime").write_text("enforcing\n")
-    assert point.load()["part"] == {"selinux": {"runtime": "permissive"}}
-    point.settle()
-    assert point.found().paths == []
-
-
-def test_an_older_version_refuses_the_new_form(node: Path) -> None:
-    """It compares the schema with its own, 1; one that took the record for none would remember our files as theirs."""
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 1, "role": "time_sync"}'])
+def test_a_broken_record_and_another_form_are_errors(node: Path, text: str) -> None:
+    """A record that is taken for none would remember our files as those of before."""
     point = record.Point(str(node), "time_sync")
-    point.settle()
-    assert json.loads(Path(point.path).read_text())["schema"] != older.SCHEMA
-
-
-def test_a_full_disk_keeps_the_old_form_and_the_undo(
-    node: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(record, "put", full)
-        for which in POINTS:
-            record.Point(str(node), *which).settle()
-    for role, name in POINTS:
-        if (role, name) != ("peer_firewall", "point"):
-            assert UNDO[role, name](node) == EFFECT[role, name]
-
-
-@pytest.mark.parametrize("name", ["before.json", "installed.json"])
-def test_a_broken_old_file_is_an_error(node: Path, name: str) -> None:
-    role = "static_ip" if name == "before.json" else "time_sync"
-    Path(str(node) + written.STORE, role, name).write_text("{")
-    point = record.Point(str(node), role)
-    for call in (point.load, point.settle):
-        with pytest.raises(undo.UndoError, match=r"\[UN-101\]"):
-            call()
-
-
-def test_an_empty_note_of_node_ssh_was_none(node: Path) -> None:
-    Path(str(node) + older.NODE_SSH).write_text("")
-    assert ssh_keys.note() == {}
-    ssh_keys.settle(check=False)
-    assert ssh_keys.note() == {}
+    Path(point.path).write_text(text)
+    with pytest.raises(undo.UndoError, match=r"\[UN-101\]"):
+        point.load()
 
 
 def test_node_ssh_forgets_its_record_with_the_store(tmp_path: Path) -> None:
@@ -441,7 +294,7 @@ def test_node_ssh_forgets_its_record_with_the_store(tmp_path: Path) -> None:
 def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rollback puts back the record of ufw, and what an older version had kept of an earlier take-over."""
+    """The rollback puts back the record of ufw: here that of an earlier take-over."""
     armed: list[list[str]] = []
     monkeypatch.setattr(
         engine, "arm", lambda run, name, seconds, paths, *_, **__: armed.append(paths)
@@ -454,13 +307,13 @@ def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
     store = written.STORE + "/peer_firewall/"
     firewall.arm({"zone": "fullmesh"})
     kept = [path for path in armed[0] if path.startswith(store) or path == ufw.CONF]
-    assert {store + "ufw.json", store + "ufw", store + "ufw.conf", ufw.CONF} <= {*kept}
+    assert {store + "ufw.json", ufw.CONF} <= {*kept}
+    record_of_ufw = node / (store[1:] + "ufw.json")
+    earlier = record_of_ufw.read_text()
     journal = [engine.remember(str(node) + path, n, str(node)) for n, path in enumerate(kept)]
     firewall.take_ufw()
-    assert not (node / (store[1:] + "ufw")).exists()
-    assert (node / (store[1:] + "ufw.json")).exists()
+    assert record_of_ufw.read_text() != earlier
     for entry in journal:
         engine.as_before(entry, str(node))
-    assert not (node / (store[1:] + "ufw.json")).exists()
-    assert (node / (store[1:] + "ufw")).read_text() == "loaded\n"
+    assert record_of_ufw.read_text() == earlier
     assert UNDO["peer_firewall", "ufw"](node) == EFFECT["peer_firewall", "ufw"]

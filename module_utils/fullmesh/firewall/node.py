@@ -71,8 +71,6 @@ class FirewallNode:
 
     def look(self) -> None:
         """Ask systemd about firewalld and what would fight with it, in one call."""
-        if not self.check:
-            ufw.point(self.root).settle()
         names = (UNIT, *RIVALS)
         command = ["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--"]
         blocks = self.run([*command, *names])[1].strip(SPACE).split("\n\n")

@@ -234,10 +234,7 @@ class Opening(Refusals):
             boot = ["systemctl --no-block stop " + UNIT]
             commands = [" ".join(STOP), "systemctl daemon-reload"]
         if self.takes_ufw():
-            before = ufw.point(self.root)
-            # and what an older version had kept of an earlier take-over
-            kept = [before.path, *before.found().paths]
-            paths += [ufw.CONF, *(path[len(self.root) :] for path in kept)]
+            paths += [ufw.CONF, ufw.point(self.root).path[len(self.root) :]]
         commands += keep.save(self.run, keep.dump(self.run))
         trials = []
         if self.takes_ufw():

@@ -14,10 +14,9 @@ import re
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
-from ..files import SPACE, lines_of, look, put, split_words
+from ..files import SPACE, lines_of, look, put, read_bytes, split_words
 from ..schema.ports import parse_entry, parse_spans
 from ..state.observe import describe
-from ..state.older import read_bytes
 from ..state.record import Point, empty
 from .firewalld_files import HEAD, by_family
 

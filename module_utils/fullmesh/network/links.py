@@ -170,7 +170,6 @@ class Links:
         point = Point(self.node.root, NAME)
         if not os.path.isdir(point.directory):
             return
-        point.settle()
         record = point.load()
         kept, before = record["part"].get("network"), backends.counted(before)
         whole = backends.together(kept, before) if kept else before
@@ -284,11 +283,8 @@ class Links:
 
     def absent(self) -> Given:
         """Arm and start the undo: the files and the state of before the first change."""
-        point = Point(self.node.root, NAME)
-        if not self.check:
-            point.settle()
-        kept = point.load()["part"].get("network")
-        before = backends.counted(kept) if kept else NOTHING
+        kept = Point(self.node.root, NAME).load()["part"].get("network")
+        before = kept or NOTHING
         files, stand = original_files(self.node), backends.present(self.node.read, self.node.listed)
         for path in stand:
             files.setdefault(path, None)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..transaction.engine import View
-from .backends import common, ifcfg, ifupdown, kernel_state, netplan, networkd, networkmanager
+from .backends import common, ifupdown, kernel_state, netplan, networkd, networkmanager
 from .types import State
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 BACKENDS: dict[str, Any] = {one.NAME: one for one in (networkmanager, netplan, networkd, ifupdown)}
-# Up to 0.1.0 ifcfg files were written where NetworkManager had its profile from one; undo records name that owner.
-RETIRED = {"ifcfg": networkmanager.NAME}
 ForeignError = common.ForeignError
 touched = common.touched
 with_remade = kernel_state.with_remade
@@ -43,8 +41,8 @@ unlike = kernel_state.unlike
 
 
 def backend(name: str) -> Any:
-    """The backend called *name*, by its name of today or of an older record."""
-    return BACKENDS[RETIRED.get(name, name)]
+    """The backend called *name*."""
+    return BACKENDS[name]
 
 
 def together(first: NetworkBefore, later: NetworkBefore) -> NetworkBefore:
@@ -61,17 +59,13 @@ def together(first: NetworkBefore, later: NetworkBefore) -> NetworkBefore:
         if fresh:
             names[owner] = names.get(owner, []) + fresh
             owners[owner] = widened(owners.get(owner), later["owners"][owner], fresh)
-    seen, now = counted(first)["runtime"], later["runtime"]
+    seen, now = first["runtime"], later["runtime"]
     unseen = [name for name in now["links"] if name not in seen["links"]]
     return {"names": names, "owners": owners, "runtime": widened(seen, now, unseen)}
 
 
 def counted(kept: NetworkBefore) -> NetworkBefore:
-    """What was kept for an undo, of the interfaces alone that changed.
-
-    Up to 2e7304f it also had those that were only watched while a change was tried: the one that carries ssh, and every
-    default route's. An undo months later would have rewound them.
-    """
+    """What to keep for an undo: of the interfaces alone that change, not of those that are only watched meanwhile."""
     names = [name for each in kept["names"].values() for name in each]
     return {**kept, "runtime": narrowed(kept["runtime"], names)}
 
@@ -114,7 +108,7 @@ def device_of(entry: Any) -> str:
 
 def present(read: Reader, listed: Lister) -> Files:
     """The files of ours that stand there now, of every backend: what begins with our head."""
-    patterns = [pattern for one in BACKENDS.values() for pattern in one.OURS] + ifcfg.WRITTEN
+    patterns = [pattern for one in BACKENDS.values() for pattern in one.OURS]
     paths = {path for pattern in patterns for path in listed(pattern)}
     texts = {path: read(path) for path in sorted(paths)}
     return {path: text for path, text in texts.items() if text.startswith(common.HEAD)}

@@ -12,10 +12,9 @@ import stat
 from typing import TYPE_CHECKING
 
 from ..account import AccountError, ForeignFolderError, act_in_folder
-from ..files import read_context
+from ..files import read_bytes, read_context
 from ..foreign_text import parse_tool_json
 from .errors import UndoError
-from .older import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,9 +15,7 @@ that the next run opens again). The transactions in ``/var/lib/fullmesh/rollback
 of files: their engine works alone, at a boot without Ansible and without this package; it lives for minutes and gives
 back times and every extended attribute, where an undo compares contents months later.
 
-Forms of older versions (`older`) are read in place. They are written anew on the first read of a run that may write:
-the new file is on the disk before an old one goes, and wins where both lie there. A schema that is not ours is refused:
-an older checkout never takes a new record for none.
+A schema that is not ours is refused: another version never takes a record for none.
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
-from ..files import put, sync_directory
-from . import older, written
+from ..files import put, read_bytes, sync_directory
+from . import written
 from .errors import UndoError
 
 if TYPE_CHECKING:
@@ -39,12 +37,9 @@ if TYPE_CHECKING:
 
     from ..network.types import State as OwnersState
     from ..transaction.engine import View
-    from .older import Found
 
 SCHEMA = 2
 POINT = "point"
-# Where the transactions' engine has its own; a constant, for the engine is long and would travel with every call.
-TRANSACTIONS = "/var/lib/fullmesh/rollback"
 Kind = Literal["files", "directories", "sysctls", "services", "packages", "interfaces"]
 KINDS: tuple[Kind, ...] = (
     "files",
@@ -211,42 +206,17 @@ class Point:
     # -- reading
 
     def exists(self) -> bool:
-        """Say whether there is a record, of whatever version."""
-        return os.path.lexists(self.path) or bool(self.found().paths)
-
-    def found(self) -> Found:
-        """What older versions have left here."""
-        return older.find(self.root, self.directory, self.role, self.name)
+        """Say whether there is a record."""
+        return os.path.lexists(self.path)
 
     def load(self) -> Record:
-        """Read it, in whatever form it lies there; a broken one is never guessed at."""
+        """Read it, an empty one if there is none; a broken one is never guessed at."""
+        if not self.exists():
+            return empty(self.role)
         try:
-            return self.merged(self.found())[0]
+            return checked(json.loads(read_bytes(self.path).decode()), self.role)
         except (OSError, ValueError, KeyError, TypeError) as exc:
             raise self.broken(f"{exc.__class__.__name__}: {exc}") from exc
-
-    def merged(self, found: Found) -> tuple[Record, dict[str, bytes]]:
-        """The record with what older files add to it, and the files' contents that no blob has yet.
-
-        A new record knows what was first: of an older file that lies beside it (a run was killed before it could take
-        that away) only what the record lacks is taken.
-        """
-        result, fresh = empty(self.role), {}
-        if os.path.lexists(self.path):
-            data = older.read_json(self.path)
-            if data["schema"] == older.SCHEMA and self.name == POINT:
-                data = older.upgraded(data, SCHEMA)
-            result = checked(data, self.role)
-        parts = cast("dict[str, object]", result["part"])
-        for key, part in found.parts().items():
-            if key not in parts:
-                parts[key] = part
-                files, contents = found.files()
-                result["files"].update(files)
-                fresh.update(contents)
-        if result["installed"] is None:
-            result["installed"] = found.installed()
-        return checked(result, self.role), fresh
 
     def broken(self, why: str) -> UndoError:
         """Word the one error that needs a person."""
@@ -261,13 +231,7 @@ class Point:
         if then["kind"] != "file":
             return b""
         try:
-            content = older.read_bytes(f"{self.directory}/blobs/{then['sha256']}")
-        except FileNotFoundError as exc:
-            # not written anew yet
-            kept = self.found().files()[1]
-            content = next((one for one in kept.values() if digest(one) == then["sha256"]), b"")
-            if digest(content) != then["sha256"]:
-                raise self.broken(str(exc)) from exc
+            content = read_bytes(f"{self.directory}/blobs/{then['sha256']}")
         except OSError as exc:
             raise self.broken(str(exc)) from exc
         if digest(content) != then["sha256"]:
@@ -277,10 +241,7 @@ class Point:
     # -- writing
 
     def save(self, record: Record, contents: Mapping[str, bytes]) -> None:
-        """Write the contents of files first, then the record, which never names one that is not there.
-
-        What older versions left is taken away last, when all of it is in the record and on the disk.
-        """
+        """Write the contents of files first, then the record, which never names one that is not there."""
         blobs = self.directory + "/blobs"
         self.make_folders(blobs)
         owner = (os.getuid(), os.getgid())
@@ -288,8 +249,6 @@ class Point:
             put(f"{blobs}/{digest(content)}", content, 0o600, owner)
         text = json.dumps(record, indent=1, sort_keys=True) + "\n"
         put(self.path, text, 0o600, owner)
-        for path in self.found().paths:
-            os.unlink(path)
 
     def make_folders(self, blobs: str) -> None:
         """The folders, for root alone; their names reach the disk before anything relies on them."""
@@ -303,44 +262,10 @@ class Point:
         for path in missing:
             sync_directory(os.path.dirname(path))
 
-    def settle(self) -> None:
-        """Write anew what an older version left, unless it is in the hands of a transaction that has not ended.
-
-        Its rollback knows the old paths alone. A full disk is no reason to give nothing back: what is old stays
-        readable.
-
-        Raises:
-            UndoError: it is broken.
-        """
-        if self.in_transaction():
-            return
-        try:
-            found = self.found()
-            if found.paths or self.is_old():
-                record, contents = self.merged(found)
-                with contextlib.suppress(OSError):
-                    self.save(record, contents)
-        except (OSError, ValueError, KeyError, TypeError) as exc:
-            raise self.broken(f"{exc.__class__.__name__}: {exc}") from exc
-
-    def in_transaction(self) -> bool:
-        """Say whether a change of this role is neither confirmed nor put back."""
-        place = f"{self.root}{TRANSACTIONS}/{self.role}/"
-        waits, begun, ended = (
-            os.path.exists(place + word) for word in ("armed", "restoring", "fired")
-        )
-        return waits or (begun and not ended)
-
-    def is_old(self) -> bool:
-        """Say whether the record itself is of an older schema."""
-        there = os.path.lexists(self.path)
-        return there and older.read_json(self.path)["schema"] == older.SCHEMA
-
     def forget(self) -> None:
         """Drop the role's records; the store goes with its last one, and what an undo had put aside for them."""
-        for path in (self.path, *self.found().paths):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.directory)
         try:

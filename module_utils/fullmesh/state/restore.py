@@ -154,7 +154,7 @@ class Restoration:
 
     def run(self) -> Restored:
         """Do it, and say what differed."""
-        then = self.load()
+        then = self.point.load()
         now = observe(self.node, {kind: sorted(then[kind]) for kind in KINDS})
         contents = {path: self.point.blob(entry) for path, entry in then["files"].items()}
         changed = self.differing(then, now)
@@ -179,15 +179,9 @@ class Restoration:
             self.units("restart", {"restart": self.stale(then, now)})
         return self.result(then, now)
 
-    def load(self) -> Record:
-        """The record, written anew where an older version left it."""
-        if not self.check:
-            self.point.settle()
-        return self.point.load()
-
     def only_keep(self) -> Aside:
         """Keep what somebody has changed, for a role that puts its files back by itself."""
-        then = self.load()
+        then = self.point.load()
         self.keep(then, observe(self.node, {**NOTHING, "files": sorted(then["files"])}))
         self.refuse_faults()
         return {"changed": bool(self.kept), "exists": self.point.exists(), "kept": self.kept}

@@ -85,8 +85,6 @@ def not_needed(node: Node) -> set[str]:
 def remember(node: Node, role: str, wanted: Names, check: bool) -> Remembered:
     """Save what is wanted and not remembered yet."""
     point = Point(node.root, role)
-    if not check:
-        point.settle()
     record = point.load()
     paths = [clean_path(path) for path in wanted["files"]]
     parents = [parent for path in paths for parent in missing_parents(node, path)]

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .common import Lister, Reader
 
 SCRIPTS = "/etc/sysconfig/network-scripts"
-# Where version 0.1.0 and older wrote files of ours; a next run takes them away.
-WRITTEN = [SCRIPTS + "/ifcfg-*", SCRIPTS + "/route-*", SCRIPTS + "/route6-*"]
 
 # What a link of the plan covers of such a file: addressing, identity, and what only shapes a lease. The keys are also
 # those that old installers and images wrote for network-scripts. As `common.find_lost_settings` takes it.
