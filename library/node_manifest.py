@@ -34,11 +34,9 @@ options:
     type: str
     default: ""
   state:
-    description:
-      - Whether the manifest is kept or removed. V(undone) takes it out of force before an undo, which still reads in it
-        what the roles wrote; it goes with the last undo point.
+    description: Whether the manifest is kept or removed. An undo removes it first.
     type: str
-    choices: [present, absent, undone]
+    choices: [present, absent]
     default: present
 author: [Fullmesh]
 attributes:
@@ -67,7 +65,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.facts import node
-from ansible.module_utils.fullmesh.state import manifest, written
+from ansible.module_utils.fullmesh.state import manifest
 
 
 def untrue(owned: manifest.Owned, state: manifest.State) -> list[str]:
@@ -132,7 +130,7 @@ def main() -> None:
             "boot": {"type": "str", "default": ""},
             "state": {
                 "type": "str",
-                "choices": ["present", "absent", "undone"],
+                "choices": ["present", "absent"],
                 "default": "present",
             },
         },
@@ -143,10 +141,7 @@ def main() -> None:
     if module.params["state"] != "present":
         there = os.path.exists(path)
         if there and not module.check_mode:
-            if module.params["state"] == "undone":
-                os.rename(path, written.MANIFESTS[0])
-            else:
-                os.unlink(path)
+            os.unlink(path)
         module.exit_json(changed=there, path=path, untrue=[])
     try:
         owned = manifest.merge(module.params["owned"])

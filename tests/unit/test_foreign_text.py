@@ -119,7 +119,7 @@ OWN_TEXT = {
     "module_utils/fullmesh/firewall/node.py:carry": STATE,
     "module_utils/fullmesh/probe/ranks.py:read_json": "root's file of this run",
     "module_utils/fullmesh/state/record.py:load": STATE,
-    "module_utils/fullmesh/state/written.py:read_json": STATE,
+    "module_utils/fullmesh/state/written.py:load": STATE,
     "module_utils/fullmesh/transaction/engine.py:claim": STATE,
     "module_utils/fullmesh/transaction/engine.py:journal_of": STATE,
     "module_utils/fullmesh/transaction/engine.py:read_json": STATE,

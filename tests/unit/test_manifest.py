@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -246,20 +245,6 @@ def test_the_module_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert '"changed": false' in keep_by_module(tmp_path, monkeypatch, owned=owned)
     gone = keep_by_module(tmp_path, monkeypatch, owned=owned, state="absent")
     assert '"changed": true' in gone
-
-
-def test_an_undo_puts_it_aside_and_reads_in_it_what_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "conf").write_text("one")
-    aside = tmp_path / "state/manifest.undone.json"
-    monkeypatch.setattr(node_manifest.written, "MANIFESTS", (str(aside), ""))
-    keep_by_module(tmp_path, monkeypatch, owned={"r": {"files": [str(tmp_path / "conf")]}})
-    assert '"changed": true' in keep_by_module(tmp_path, monkeypatch, state="undone")
-    assert '"changed": false' in keep_by_module(tmp_path, monkeypatch, state="undone")
-    assert manifest.load(str(tmp_path / "state/manifest.json"))[0] is None
-    digest = hashlib.sha256(b"one").hexdigest()
-    assert node_manifest.written.known("", "r") == {str(tmp_path / "conf"): f"file {digest}"}
 
 
 def test_notes_are_kept_for_runs_that_skip_the_roles(

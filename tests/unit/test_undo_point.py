@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import undo_point
 import yaml
-from ansible.module_utils.fullmesh.state import manifest, observe, written
+from ansible.module_utils.fullmesh.state import observe, written
 from ansible.module_utils.fullmesh.state import restore as restoration
 from ansible.module_utils.fullmesh.state import undo as up
 
@@ -629,29 +629,6 @@ def test_a_link_that_somebody_made_is_kept_as_a_link(node: up.Node) -> None:
     assert Path(node.at(HOSTS)).read_text() == "theirs\n"
 
 
-def as_2e7304f(node: up.Node, *, put_aside: bool) -> None:
-    """A node of that version: no record, a manifest, which an undo has put aside by the time that roles are undone."""
-    Path(node.at(written.STORE + "/demo/written.json")).unlink()
-    states = {path: manifest.file_state(node.at(path)) for path in (HOSTS, OURS)}
-    aside, stands = written.MANIFESTS
-    put(node, aside if put_aside else stands, json.dumps({"state": {"file": states}}))
-
-
-@pytest.mark.parametrize("put_aside", [False, True])
-@pytest.mark.parametrize("edited", [[], [HOSTS], [OURS]])
-def test_a_node_of_before_is_known_by_its_manifest(
-    node: up.Node, edited: list[str], put_aside: bool
-) -> None:
-    put(node, HOSTS, "theirs\n")
-    role_runs(node)
-    as_2e7304f(node, put_aside=put_aside)
-    for path in edited:
-        put(node, path, "mine\n")
-    assert [one["path"] for one in restore(node)["kept"]] == edited
-    up.forget(node, "demo", check=False)
-    assert not Path(node.at(written.MANIFESTS[0])).exists()
-
-
 def test_what_nobody_knows_is_kept_where_it_was_somebody_elses(node: up.Node) -> None:
     put(node, HOSTS, "theirs\n")
     up.remember(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
@@ -895,7 +872,7 @@ def test_a_node_is_not_forgotten_while_a_role_is_not_undone(
     """The tasks of undo.yml with the tag state, on a folder of this test."""
     state = tmp_path / "state"
     (state / "undo").mkdir(parents=True)
-    (state / "manifest.undone.json").write_text("{}")
+    (state / "manifest.json").write_text("{}")
     for name in left:
         (state / "undo" / name).mkdir()
     play = undo_play()

@@ -263,17 +263,13 @@ class Point:
             sync_directory(os.path.dirname(path))
 
     def forget(self) -> None:
-        """Drop the role's records; the store goes with its last one, and what an undo had put aside for them."""
+        """Drop the role's records; the store goes with its last one."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.directory)
-        try:
+        with contextlib.suppress(OSError):
             os.rmdir(self.store)
-        except OSError:
-            return
-        if os.path.lexists(self.root + written.MANIFESTS[0]):
-            os.unlink(self.root + written.MANIFESTS[0])
 
 
 def digest(content: bytes) -> str:

@@ -191,17 +191,12 @@ def forget(node: Node, role: str, check: bool) -> Forgotten:
 
 
 def brought_along(node: Node, point: Point) -> list[str]:
-    """Name the packages that came with ours and that nobody needs now that ours are gone.
-
-    A record of an older version does not say which came with ours: all that came since it was made count there.
-    """
+    """Name the packages that came with ours and that nobody needs now that ours are gone."""
     record = point.load()
     before = record["installed"]
     if before is None:
         return []
-    found = not_needed(node) - set(before)
-    known = {"brought", "installing"} & record["part"].keys()
-    return sorted(found & set(packages_that_came(node, record)) if known else found)
+    return sorted((not_needed(node) - set(before)) & set(packages_that_came(node, record)))
 
 
 def purge(node: Node, role: str, names: list[str]) -> None:

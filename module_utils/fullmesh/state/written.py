@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     Contents = dict[str, str]
 
 STORE = "/var/lib/fullmesh/undo"
-# A node that 2e7304f or an older version configured has checksums in its manifest alone; an undo puts it aside first.
-MANIFESTS = ("/var/lib/fullmesh/manifest.undone.json", "/var/lib/fullmesh/manifest.json")
 # Inert where only files with an ending are read, and where every file is: backups are left out by NetworkManager and
 # silently by apt ("~"), names with a dot first by all that a shell's `*` finds (ifupdown's interfaces.d).
 SUFFIX = ".fullmesh-kept-"
@@ -51,15 +49,9 @@ def record_path(root: str, role: str) -> str:
 
 def load(path: str) -> Written:
     """A role's record; what is absent or broken knows nothing, and then the user's file is kept rather than lost."""
-    found: Written = read_json(path)
-    return found
-
-
-def read_json(path: str) -> Any:
-    """A file of ours, {} where it is absent or broken."""
     try:
         with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
+            found: Written = json.load(stream)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -82,20 +74,7 @@ def ended(record: Written, now: Contents) -> Written:
 
 def known(root: str, role: str) -> Contents:
     """What a role has last written, {path: content}; what is not in it nobody knows."""
-    found = {}
-    for path in MANIFESTS:
-        state = read_json(root + path).get("state", {})
-        files = state.get("file", {}) if isinstance(state, dict) else {}
-        found.update({one: from_manifest(text) for one, text in files.items()})
-    found.update(load(record_path(root, role)).get("files", {}))
-    return found
-
-
-def from_manifest(state: str) -> str:
-    """The content of a file of which the manifest says ``sha256 mode uid:gid`` or ``link -> target``."""
-    if state.startswith("link -> "):
-        return "link " + state[len("link -> ") :]
-    return state if state == "absent" else "file " + state.split(" ", 1)[0]
+    return load(record_path(root, role)).get("files", {})
 
 
 def kept_name(path: str, date: str, taken: int = 0) -> str:
