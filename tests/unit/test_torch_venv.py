@@ -261,7 +261,8 @@ print(flush=True)
 time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as other:
-        assert other.stdout and other.stdout.readline()
+        assert other.stdout
+        assert other.stdout.readline()
         yield other
         other.kill()
 
@@ -291,9 +292,9 @@ def test_the_next_run_waits_for_an_earlier_build(
 @pytest.mark.parametrize("act", ACTS)
 def test_the_wait_for_an_earlier_build_ends(tmp_path: Path, act: str) -> None:
     asked = {**order(tmp_path, "1.0"), "seconds": 0}
-    with another_run(tmp_path / "venvs"):
-        with pytest.raises(venv.VenvError, match=r"^\[TR-116\] .* after 0 s\. Check: fuser"):
-            ACTS[act](asked)
+    refused = pytest.raises(venv.VenvError, match=r"^\[TR-116\] .* after 0 s\. Check: fuser")
+    with another_run(tmp_path / "venvs"), refused:
+        ACTS[act](asked)
     assert state(tmp_path)[2]
     assert venv.observe({**asked, "seconds": 60})["needed"]
 
