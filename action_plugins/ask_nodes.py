@@ -21,10 +21,10 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from fullmesh.ask import answers, lease, one_by_one, program, rounds, ways
-from fullmesh.ask.channel import Way
-from fullmesh.ask.each import read
-from fullmesh.ask.talk import Asked
-from fullmesh.plain import plain
+from fullmesh.ask.channel import ConnectionSpec
+from fullmesh.ask.each import read_arguments
+from fullmesh.ask.talk import NodeQuery
+from fullmesh.plain import to_json_value
 
 ARGUMENTS = {
     "question": {"type": "str", "required": True, "choices": sorted(program.KNOWN)},
@@ -52,7 +52,7 @@ display = Display()
 
 
 @dataclass
-class Said:
+class QueryResults:
     """What came of asking.
 
     Attributes:
@@ -65,7 +65,7 @@ class Said:
     ordinary: dict[str, str]
     notes: list[str]
 
-    def add(self, other: Said) -> None:
+    def add(self, other: QueryResults) -> None:
         """Put what came of asking others, or some once more, in its place."""
         self.answers |= other.answers
         self.ordinary |= other.ordinary
@@ -73,7 +73,7 @@ class Said:
 
 
 @dataclass
-class Asking:
+class RunningQueries:
     """Hosts that are being asked.
 
     Attributes:
@@ -86,9 +86,9 @@ class Asking:
         first: a sentence about the host whose part failed first.
     """
 
-    ways: Mapping[str, Way]
-    asks: Mapping[str, Asked]
-    pending: one_by_one.Pending
+    ways: Mapping[str, ConnectionSpec]
+    asks: Mapping[str, NodeQuery]
+    pending: one_by_one.PendingQueries
     hold: bool
     together: bool
     waiting: dict[str, None] = field(default_factory=dict)
@@ -106,8 +106,8 @@ class Asking:
         modules = asyncio.create_task(self.follow_modules())
         try:
             if self.hold and asks:
-                return await lease.hold_nodes(self.ways, asks, forks, self.take)
-            found = await rounds.everybody(self.ways, asks, forks, self.take)
+                return await lease.query_and_hold_nodes(self.ways, asks, forks, self.take)
+            found = await rounds.query_all_nodes(self.ways, asks, forks, self.take)
             await modules
             return found
         finally:
@@ -120,20 +120,20 @@ class Asking:
         begun = loop.time()
         while True:
             await asyncio.sleep(EVERY_SECONDS)
-            names, seconds = answers.some(self.waiting), loop.time() - begun
+            names, seconds = answers.format_first_hosts(self.waiting), loop.time() - begun
             count = len(self.ways) + len(self.pending.threads)
             display.display(f"  … asked {count} nodes: {seconds:.0f} s, waiting for {names}")
 
     def take(self, host: str, outcome: rounds.Outcome) -> None:
         """Take a host's answer."""
         self.waiting.pop(host, None)
-        if isinstance(outcome, rounds.Silence) or outcome.answer is None:
+        if isinstance(outcome, rounds.QueryTimeout) or outcome.answer is None:
             self.late |= {host} if self.stop.is_set() else set()
-        self.judge(host, answers.result(self.ways[host], outcome))
+        self.judge(host, answers.build_task_result(self.ways[host], outcome))
 
     def judge(self, host: str, result: answers.TaskResult) -> None:
         """Stop the others soon, if this answer says that a part has failed."""
-        seconds = answers.broken_for(result)
+        seconds = answers.read_broken_seconds(result)
         if self.together and seconds is not None:
             why = str(result.get("why") or result.get("msg") or "it failed").rstrip(".")
             self.first = self.first or f"{host}: {why}. The other nodes stop."
@@ -154,18 +154,22 @@ class Asking:
                 self.pending.stop()
 
 
-def questions(
-    wanted: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]], found: Mapping[str, Way]
-) -> dict[str, Asked]:
+def build_node_queries(
+    wanted: Mapping[str, Any],
+    given: Mapping[str, Mapping[str, Any]],
+    found: Mapping[str, ConnectionSpec],
+) -> dict[str, NodeQuery]:
     """The question for each host."""
     ask = program.KNOWN[wanted["question"]]
     return {
-        host: Asked(ask, given[host], wanted["seconds"], wanted["folder"] if way.root else "")
+        host: NodeQuery(ask, given[host], wanted["seconds"], wanted["folder"] if way.root else "")
         for host, way in found.items()
     }
 
 
-def arguments(wanted: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, dict[str, Any]]:
+def build_query_arguments(
+    wanted: Mapping[str, Any], hosts: Sequence[str]
+) -> dict[str, dict[str, Any]]:
     """What each host is given, as the module of the question's name would read it.
 
     Raises:
@@ -173,8 +177,8 @@ def arguments(wanted: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, dict
     """
     ask = program.KNOWN[wanted["question"]]
     common, each = (
-        {**plain(wanted["common"]), **plain(wanted["secret"])},
-        plain(read(wanted["each"])),
+        {**to_json_value(wanted["common"]), **to_json_value(wanted["secret"])},
+        to_json_value(read_arguments(wanted["each"])),
     )
     found = {}
     for host in hosts:
@@ -206,7 +210,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         hosts = [str(host) for host in variables["ansible_play_hosts"]]
         if wanted["hosts"] is not None:
             hosts = [host for host in hosts if host in wanted["hosts"]]
-        given, login = arguments(wanted, hosts), {*wanted["as_login"]}
+        given, login = build_query_arguments(wanted, hosts), {*wanted["as_login"]}
         first = {host: given[host] for host in hosts if host not in login}
         said = self.ask(wanted, first, variables["hostvars"], self._task)
         if wanted["or_login"]:
@@ -221,27 +225,35 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             "answers": {host: said.answers[host] for host in hosts if host in said.answers},
             "ordinary": said.ordinary,
         }
-        if warnings := [*answers.ordinary(said.ordinary), *said.notes]:
+        if warnings := [*answers.describe_one_by_one_hosts(said.ordinary), *said.notes]:
             told["warnings"] = warnings
-        if wanted["complete"] and (silent := answers.silent(told["answers"])):
+        if wanted["complete"] and (silent := answers.describe_failed_hosts(told["answers"])):
             told |= {"failed": True, "msg": "\n".join(silent)}
         return told
 
     def ask(
         self, wanted: Mapping[str, Any], given: Mapping[str, Any], hostvars: Any, task: Any
-    ) -> Said:
+    ) -> QueryResults:
         """Ask hosts as the task says."""
-        asker = ways.Asker(task, self._play_context, self._templar)
-        found, ordinary = ways.ways(asker, hostvars, list(given))
-        asks = questions(wanted, given, found)
-        rest = {host: one_by_one.Job(wanted["question"], given[host], task) for host in ordinary}
+        asker = ways.QueryTask(task, self._play_context, self._templar)
+        found, ordinary = ways.build_connection_specs(asker, hostvars, list(given))
+        asks = build_node_queries(wanted, given, found)
+        rest = {
+            host: one_by_one.ModuleQuery(wanted["question"], given[host], task) for host in ordinary
+        }
         # beside the others, as questions of a probe belong together in time
-        pending = one_by_one.Pending(self, rest if wanted["one_by_one"] else {}, hostvars)
-        asking = Asking(found, asks, pending, wanted["hold"], wanted["together"])
+        pending = one_by_one.PendingQueries(self, rest if wanted["one_by_one"] else {}, hostvars)
+        asking = RunningQueries(found, asks, pending, wanted["hold"], wanted["together"])
         outcomes = asyncio.run(asking.ask()) if found or wanted["together"] else {}
-        told = {host: answers.result(found[host], outcome) for host, outcome in outcomes.items()}
+        told = {
+            host: answers.build_task_result(found[host], outcome)
+            for host, outcome in outcomes.items()
+        }
         told |= pending.answers(wanted["seconds"])
         for host in asking.late:
             told[host]["after_stop"] = True
-        notes = [*answers.unkept(outcomes), *([asking.first] if asking.first else [])]
-        return Said(told, ordinary, notes)
+        notes = [
+            *answers.describe_uncached_programs(outcomes),
+            *([asking.first] if asking.first else []),
+        ]
+        return QueryResults(told, ordinary, notes)

@@ -27,20 +27,20 @@ ARGUMENTS = {
 }
 
 
-def keep(wanted: dict[str, Any]) -> dict[str, Any]:
+def write_run_result(wanted: dict[str, Any]) -> dict[str, Any]:
     """Write the result and, beside it, the reports; what Ansible is told.
 
     A picture that cannot be drawn loses no result: the run is judged all the same.
     """
     text = json.dumps(wanted["result"], indent=2, sort_keys=False) + "\n"
     try:
-        path = write.keep(Path(wanted["directory"]), wanted["run"], text)
+        path = write.save_result(Path(wanted["directory"]), wanted["run"], text)
     except OSError as exc:
         why = f"the result could not be written to {wanted['directory']}: {exc}"
         return {"failed": True, "changed": False, "msg": why}
     told: dict[str, Any] = {"changed": False, "path": str(path), "reports": []}
     try:
-        told["reports"] = [str(made) for made in write.write_beside(path)]
+        told["reports"] = [str(made) for made in write.write_reports_beside(path)]
     except Exception as exc:
         again = "./fullmesh report --html tries again."
         told["warnings"] = [f"no report beside {path}: {exc!r}. {again}"]
@@ -58,4 +58,4 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         """Check the arguments, keep the result."""
         super().run(tmp, task_vars)
         _, wanted = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        return keep(wanted)
+        return write_run_result(wanted)

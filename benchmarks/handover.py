@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "library"))
 ansible.module_utils.__path__.append(str(ROOT / "module_utils"))
 
 import wheel_share  # noqa: E402 (the path is set above)
-from ansible.module_utils.fullmesh.wheel_share import Store, fetch  # noqa: E402 (the path is set above)
+from ansible.module_utils.fullmesh.wheel_share import SharedFile, fetch_pieces  # noqa: E402 (the path is set above)
 
 from fullmesh.roles import torch_runtime  # noqa: E402 (the path is set above)
 
@@ -106,15 +106,17 @@ class Host:
             "address": self.address,
             "secret": SECRET,
         }
-        return wheel_share.start(known | {"first": 50000, "last": 54095, "seconds": 600})
+        return wheel_share.start_sharing(known | {"first": 50000, "last": 54095, "seconds": 600})
 
     def fetch(self, order: Order) -> Order:
         """Take it from the given nodes."""
-        return dict(fetch(Store(self.path, self.manifest), order["sources"], SECRET, 600.0))
+        return dict(
+            fetch_pieces(SharedFile(self.path, self.manifest), order["sources"], SECRET, 600.0)
+        )
 
     def stop(self, order: Order) -> Order:
         """End the helper and forget what came."""
-        wheel_share.stop({"path": self.path})
+        wheel_share.stop_sharing({"path": self.path})
         if self.number:
             for path in self.folder.iterdir():
                 path.unlink()
@@ -173,7 +175,12 @@ def once(hosts: list[Host], fan_out: int) -> tuple[float, int]:
         draw(nodes[0], hosts, ports, [0])
         reports = [nodes[0].ask()]
         for place, host in enumerate(nodes[1:], 1):
-            draw(host, hosts, ports, [n + 1 for n in torch_runtime.sources(place, len(nodes))])
+            draw(
+                host,
+                hosts,
+                ports,
+                [n + 1 for n in torch_runtime.order_bundle_sources(place, len(nodes))],
+            )
         reports += [host.ask() for host in nodes[1:]]
     else:
         for host in nodes:

@@ -120,7 +120,7 @@ def carried(kind: str, hook: Path) -> dict[str, str]:
 
 def job(python: str, kind: str, steps: int, port: int, hook: Path) -> tuple[float, float]:
     """One job: the median step of its ranks in seconds, and their processor seconds a step."""
-    import fullmesh_hang_look as inside  # noqa: PLC0415 (its folder is known only now)
+    import fullmesh_hang_look as hang_look  # noqa: PLC0415 (its folder is known only now)
 
     more = carried(kind, hook)
     ranks = [
@@ -134,7 +134,7 @@ def job(python: str, kind: str, steps: int, port: int, hook: Path) -> tuple[floa
     ]
     while "asked" in kind and any(one.poll() is None for one in ranks):
         time.sleep(ASKED_EVERY)
-        inside.node("here", f"127.0.0.1:{port}")
+        hang_look.read_node_ranks("here", f"127.0.0.1:{port}")
     said = [json.loads(one.communicate()[0]) for one in ranks]
     return statistics.mean(one[0] for one in said), statistics.mean(one[1] for one in said)
 
@@ -187,7 +187,7 @@ def collectives(args: argparse.Namespace) -> None:
 def ask(args: argparse.Namespace) -> None:
     """Start ranks of which one is late, and ask."""
     from fullmesh.hang import ask as asking  # noqa: PLC0415 (as above)
-    from fullmesh.hang.judge import judge  # noqa: PLC0415
+    from fullmesh.hang.judge import judge_job  # noqa: PLC0415
 
     port, late = 29000 + os.getpid() % 900, args.ranks * 5 // 8
     with hooked() as hook:
@@ -210,7 +210,7 @@ def ask(args: argparse.Namespace) -> None:
         for _ in range(args.rounds):
             begun = time.perf_counter()
             answer = asking.node("here", {"connection": "local"}, f"127.0.0.1:{port}", [PAUSE])
-            found = judge([look["ranks"] for look in answer.looks])
+            found = judge_job([look["ranks"] for look in answer.looks])
             took.append(time.perf_counter() - begun)
             sizes.append(answer.size / len(answer.looks) / args.ranks)
             causes.add((found[0].code, found[0].ranks))

@@ -38,10 +38,10 @@ sys.path.insert(0, str(ROOT / "src"))
 ansible.module_utils.__path__.append(str(ROOT / "module_utils"))
 
 from ansible.module_utils.fullmesh.detach import make_run_directory  # noqa: E402 (the path is set above)
-from ansible.module_utils.fullmesh.probe.bound import spread_over  # noqa: E402
+from ansible.module_utils.fullmesh.probe.bound import choose_spread_ports  # noqa: E402
 from ansible.module_utils.fullmesh.probe.listeners import start_listeners, stop_listeners  # noqa: E402
 from ansible.module_utils.fullmesh.probe.pairs import probe_links  # noqa: E402
-from ansible.module_utils.fullmesh.probe.sweep import condense, sweep  # noqa: E402
+from ansible.module_utils.fullmesh.probe.sweep import condense_sweep, sweep_peers  # noqa: E402
 
 from fullmesh.diagnose import inventory  # noqa: E402
 from fullmesh.verify import probe_wants, schedule  # noqa: E402
@@ -168,7 +168,7 @@ class Host:
     def listen(self, order: dict[str, Any]) -> list[dict[str, Any]]:
         """Open the listeners as ladder_node does."""
         made = plan(self.count)
-        want = inventory.wants(made, f"h{self.number}", {})
+        want = inventory.build_node_request(made, f"h{self.number}", {})
         make_run_directory(RUN, self.base)
         opened = start_listeners(
             {
@@ -184,7 +184,7 @@ class Host:
                 "allowed": [],
                 "lifetime": 120,
                 "leased": False,
-                "spread": spread_over(FIRST, LAST, want["spread"], []),
+                "spread": choose_spread_ports(FIRST, LAST, want["spread"], []),
                 "peers": [address(peer) for peer in range(self.count)],
             }
         )
@@ -197,13 +197,15 @@ class Host:
         made, opened = plan(self.count), order["opened"]
         me = {"node": name, "address": address(self.number), "token": TOKEN, "payload": PAYLOAD}
         if order["way"] == "sweep":
-            scope: schedule.Scope = {"sweep": True, "new": [], "few": False, "run": RUN}
-            rows = schedule.swept(made, opened, name, scope)
-            links, tried = sweep(rows, me, SECONDS, AT_ONCE, BUDGET)
-            told, said = condense(rows, tried, links, "h0")
+            scope: schedule.ProbeScope = {"sweep": True, "new": [], "few": False, "run": RUN}
+            rows = schedule.build_sweep(made, opened, name, scope)
+            links, tried = sweep_peers(rows, me, SECONDS, AT_ONCE, BUDGET)
+            told, said = condense_sweep(rows, tried, links, "h0")
             answer: Any = {"links": told, "swept": said}
         else:
-            links = probe_links(probe_wants.targets(made, opened, name), me, SECONDS, WINDOW)
+            links = probe_links(
+                probe_wants.list_probe_targets(made, opened, name), me, SECONDS, WINDOW
+            )
             answer = {"links": links}
         return {
             "connections": len(links),

@@ -26,10 +26,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / part) for part in ("src", "tests/unit", "tests/support")]
 
-import simulated_nodes as simulated  # noqa: E402 (the path is set above)
+import simulated_nodes  # noqa: E402 (the path is set above)
 
 from fullmesh.filters import diagnose, verify_cluster  # noqa: E402
-from fullmesh.model import plan as model  # noqa: E402
+from fullmesh.model import plan  # noqa: E402
 from fullmesh.report import terminal, write  # noqa: E402
 from fullmesh.result import read  # noqa: E402
 from fullmesh.roles import preflight  # noqa: E402
@@ -47,22 +47,22 @@ class Cluster:
 
     def __init__(self, count: int, folder: Path) -> None:
         self.count, self.folder = count, folder
-        self.plan, self.hostvars = simulated.hostvars(count)
-        scope = schedule.scope_of(self.plan, "auto", [], False, RUN)
-        self.options = {**simulated.OPTIONS, "scope": scope}
+        self.plan, self.hostvars = simulated_nodes.hostvars(count)
+        scope = schedule.build_probe_scope(self.plan, "auto", [], False, RUN)
+        self.options = {**simulated_nodes.OPTIONS, "scope": scope}
         self.hosts = list(self.hostvars)
         self.result = folder / f"{count}/result.json"
 
     def make_plan(self) -> str:
         """Inventory to plan."""
-        made = model.from_hostvars(self.hostvars, self.hosts)
+        made = plan.derive_from_hostvars(self.hostvars, self.hosts)
         return f"{len(json.dumps(made)) / 1e3:.0f} kB"
 
     def first_look(self) -> str:
         """Preflight."""
         epoch = self.hostvars[self.hosts[0]]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"]
-        look: preflight.Look = {"now": epoch, "asked": {}, "converge": "auto"}
-        found = preflight.judged(self.plan, self.hostvars, self.hosts, look)
+        look: preflight.PreflightInput = {"now": epoch, "asked": {}, "converge": "auto"}
+        found = preflight.judge_preflight(self.plan, self.hostvars, self.hosts, look)
         if found["faults"]:
             sys.exit(f"preflight refuses the simulated nodes: {found['faults'][:3]}")
         return ""
@@ -74,31 +74,31 @@ class Cluster:
             for name, own in self.hostvars.items()
         }
         start = verify_cluster.ladder_may_start(
-            self.plan, simulated.registered(before), self.options
+            self.plan, simulated_nodes.registered(before), self.options
         )
         about = {"name": RUN, "started": BEGUN, "finished": ENDED, "lab": ""}
         result = verify_cluster.ladder_result(
-            self.plan, self.hostvars, simulated.registered(self.hostvars), self.options, about
+            self.plan, self.hostvars, simulated_nodes.registered(self.hostvars), self.options, about
         )
         if not start["go"] or result["findings"]:
             sys.exit(
                 f"the simulated nodes are not healthy: {start['reason']} {result['findings'][:2]}"
             )
         text = json.dumps(result, indent=2)
-        write.replace(self.result, text)
+        write.write_whole_file(self.result, text)
         return f"{len(text) / 1e6:.2f} MB"
 
     def report(self) -> str:
         """The files beside a result, and the summary on the terminal."""
-        made = write.write_beside(self.result)
-        terminal.summary_lines(read.load(self.result))
+        made = write.write_reports_beside(self.result)
+        terminal.format_summary(read.load_result(self.result))
         return ", ".join(f"{path.name} {path.stat().st_size / 1e6:.2f} MB" for path in made)
 
     def diagnosis(self) -> str:
         """What ./fullmesh diagnose judges."""
         scope = self.options["scope"]
         about = {"run": RUN, "started": BEGUN, "finished": ENDED, "scope": scope}
-        own = simulated.diagnosed(self.plan, self.hostvars)
+        own = simulated_nodes.diagnosed(self.plan, self.hostvars)
         found = diagnose.diagnose_result(own, self.hosts, about)
         if found["findings"]:
             sys.exit(f"the simulated nodes are not healthy: {found['findings'][:2]}")

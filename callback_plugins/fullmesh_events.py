@@ -19,7 +19,7 @@ from ansible import context  # type: ignore[attr-defined]  # ansible ships no ty
 from ansible.plugins.callback import CallbackBase
 
 from fullmesh.play import asked
-from fullmesh.play.events import VARIABLE, Answered, Counts, Event, Status
+from fullmesh.play.events import VARIABLE, Event, HostAnswered, HostCounts, Status
 
 DOCUMENTATION = """
 name: fullmesh_events
@@ -47,24 +47,24 @@ LINES_OF_OUTPUT = 12
 NAMED_BY = ("path", "dest", "key", "name")
 
 
-def lines_of(said: object) -> str:
+def format_message_lines(said: object) -> str:
     """A message as text: a list is a line each."""
     if isinstance(said, list | tuple):
         return "\n".join(str(one) for one in said)
     return str(said)
 
 
-def reasons(told: Mapping[str, Any]) -> Iterator[str]:
+def list_failure_reasons(told: Mapping[str, Any]) -> Iterator[str]:
     """Why a task failed, in the words of its answer."""
     items = [one for one in told.get("results") or [] if isinstance(one, Mapping)]
     failed = [one for one in items if one.get("failed")]
     if failed:
         for one in failed:
-            yield from reasons(one)
+            yield from list_failure_reasons(one)
         return
-    yield lines_of(told.get("msg") or "no message")
+    yield format_message_lines(told.get("msg") or "no message")
     # our own coded messages are whole; a program's words are not
-    if not lines_of(told.get("msg", "")).startswith("["):
+    if not format_message_lines(told.get("msg", "")).startswith("["):
         for name in ("module_stderr", "stderr", "stdout"):
             words = str(told.get(name) or "").strip().splitlines()
             if words:
@@ -72,12 +72,12 @@ def reasons(told: Mapping[str, Any]) -> Iterator[str]:
                 return
 
 
-def message(told: Mapping[str, Any]) -> str:
+def format_failure_message(told: Mapping[str, Any]) -> str:
     """The whole of it, nothing twice."""
-    return "\n".join(dict.fromkeys(reasons(told)))
+    return "\n".join(dict.fromkeys(list_failure_reasons(told)))
 
 
-def caught(task: Any) -> bool:
+def has_rescue(task: Any) -> bool:
     """Whether a block around the task has something to do when it fails."""
     parent = getattr(task, "_parent", None)
     while parent is not None:
@@ -87,7 +87,7 @@ def caught(task: Any) -> bool:
     return False
 
 
-def worked_on(action: str, told: Mapping[str, Any]) -> list[str]:
+def list_changed_items(action: str, told: Mapping[str, Any]) -> list[str]:
     """The files or settings that a change is about, as far as the answer names them."""
     found: dict[str, None] = {}
     diff = told.get("diff")
@@ -98,7 +98,7 @@ def worked_on(action: str, told: Mapping[str, Any]) -> list[str]:
                 found[str(header).partition(" (")[0]] = None
     if not found:
         if action.rpartition(".")[2] == SAYS:
-            return lines_of(told.get("msg", "")).splitlines()
+            return format_message_lines(told.get("msg", "")).splitlines()
         asked = (told.get("invocation") or {}).get("module_args") or {}
         if action == MEMORY_ACTION:
             return [f"undo point of {asked.get('role', '')}"]
@@ -111,13 +111,13 @@ def worked_on(action: str, told: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
-def name_of(task: Any) -> tuple[str, str]:
+def split_task_name(task: Any) -> tuple[str, str]:
     """Role and name of a task; Ansible writes both into one."""
     role = task._role.get_name() if getattr(task, "_role", None) else ""
     return role, task.get_name().strip().removeprefix(f"{role} : ")
 
 
-class Answer:
+class CallbackResult:
     """What a callback is handed: public names since ansible-core 2.19, others before."""
 
     def __init__(self, result: Any) -> None:
@@ -167,7 +167,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         """A task starts on its hosts."""
         del is_conditional
-        role, name = name_of(task)
+        role, name = split_task_name(task)
         self.tell({"event": "task", "at": time.time(), "task": name, "role": role})
 
     def v2_playbook_on_handler_task_start(self, task: Any) -> None:
@@ -179,14 +179,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         del task
         self.tell({"event": "host", "at": time.time(), "host": host.get_name()})
 
-    def _answer(self, answer: Answer, status: Status) -> None:
-        event: Answered = {
+    def _answer(self, answer: CallbackResult, status: Status) -> None:
+        event: HostAnswered = {
             "event": "answer",
             "at": time.time(),
             "host": answer.host,
             "status": status,
         }
-        if status == "changed" and (what := worked_on(answer.task.action, answer.told)):
+        if status == "changed" and (what := list_changed_items(answer.task.action, answer.told)):
             event["what"] = what
         self.tell(event)
         for one in answer.told.get("warnings") or []:
@@ -197,10 +197,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """A host is done."""
-        answer = Answer(result)
+        answer = CallbackResult(result)
         self._answer(answer, "changed" if answer.told.get("changed") else "ok")
         action = answer.task.action.rpartition(".")[2]
-        role, name = name_of(answer.task)
+        role, name = split_task_name(answer.task)
         if action == asked.ACTION:
             self._all_answered(answer)
         elif action == RESULT_ACTION:
@@ -211,35 +211,35 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             and answer.told.get("msg")
             and (role, name) not in SHOWN_FROM_RESULT
         ):
-            self._said(answer.host, lines_of(answer.told["msg"]))
+            self._said(answer.host, format_message_lines(answer.told["msg"]))
 
-    def _all_answered(self, answer: Answer) -> None:
+    def _all_answered(self, answer: CallbackResult) -> None:
         """A task that asks all hosts has ended for the one that it ran for; for the others it ends here."""
         asked.COUNT.add(answer.task._uuid, answer.host, answer.told)
-        for host, status in asked.statuses(answer.told).items():
+        for host, status in asked.read_host_statuses(answer.told).items():
             if host != answer.host:
                 self.tell({"event": "answer", "at": time.time(), "host": host, "status": status})
 
     def v2_runner_on_skipped(self, result: Any) -> None:
         """A host had nothing to do."""
-        self._answer(Answer(result), "skipped")
+        self._answer(CallbackResult(result), "skipped")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         """A host failed."""
-        self._ended_badly(Answer(result), "ignored" if ignore_errors else "failed")
+        self._ended_badly(CallbackResult(result), "ignored" if ignore_errors else "failed")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         """A host does not answer; ``ignore_unreachable`` goes on from there."""
-        answer = Answer(result)
+        answer = CallbackResult(result)
         self._ended_badly(
             answer, "ignored" if answer.fields.get("ignore_unreachable") else "unreachable"
         )
 
-    def _ended_badly(self, answer: Answer, status: Status) -> None:
+    def _ended_badly(self, answer: CallbackResult, status: Status) -> None:
         self._answer(answer, status)
         if status == "ignored":
             return
-        role, name = name_of(answer.task)
+        role, name = split_task_name(answer.task)
         self.tell(
             {
                 "event": "failure",
@@ -247,15 +247,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
                 "host": answer.host,
                 "task": name,
                 "role": role,
-                "message": message(answer.told),
-                "caught": caught(answer.task),
+                "message": format_failure_message(answer.told),
+                "caught": has_rescue(answer.task),
             }
         )
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """The end."""
         asked.COUNT.complete(stats)
-        hosts: dict[str, Counts] = {
+        hosts: dict[str, HostCounts] = {
             host: {
                 "ok": stats.ok.get(host, 0),
                 "changed": stats.changed.get(host, 0),

@@ -84,7 +84,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
         task = getattr(result, "task", None) or result._task
         own = (getattr(result, "host", None) or result._host).get_name()
         asks = task.action.rpartition(".")[2] == asked.ACTION
-        statuses = asked.statuses(told) if asks else {}
+        statuses = asked.read_host_statuses(told) if asks else {}
         if statuses.get(own) != "ignored":
             super().v2_runner_on_ok(result)
         if asks:

@@ -57,17 +57,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             return
         for loader in (filter_loader, test_loader):
             list(loader.all())
-        late.of_file(PLAN)
-        freeze()
+        late.load_filter_file(PLAN)
+        freeze_objects()
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         """What our filters need is read before the first task that several workers are forked for."""
         del is_conditional
-        if self.hosts > 1 and not task.run_once and late.every():
-            freeze()
+        if self.hosts > 1 and not task.run_once and late.load_all_filters():
+            freeze_objects()
 
 
-def freeze() -> None:
+def freeze_objects() -> None:
     """Keep all that is there from the workers' garbage collector."""
     gc.collect()
     # Python's documentation of gc.freeze: before fork, for pages that stay shared

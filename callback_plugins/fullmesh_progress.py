@@ -34,7 +34,7 @@ EVERY_SECONDS = 10.0
 ASKS_ALL = "ask_nodes"
 
 
-def write_plainly(text: str) -> None:
+def write_stderr_unlocked(text: str) -> None:
     """Write to standard error without any lock of Python's.
 
     Ansible forks its workers from this process: a lock that the heartbeat's thread holds at that moment would stay
@@ -43,7 +43,7 @@ def write_plainly(text: str) -> None:
     os.write(2, clean_text(text).encode("utf-8", "replace"))
 
 
-class Heart:
+class Heartbeat:
     """Calls *say* every *every* seconds while something runs."""
 
     def __init__(self, say: Callable[[str], None], every: float = EVERY_SECONDS) -> None:
@@ -87,7 +87,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
 
     def __init__(self) -> None:
         super().__init__()
-        self.heart = Heart(write_plainly)
+        self.heart = Heartbeat(write_stderr_unlocked)
         self.plays: list[tuple[str, float]] = []
 
     def v2_playbook_on_play_start(self, play: Any) -> None:

@@ -20,4 +20,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by the names that playbooks use."""
-        return late.table()
+        return late.build_filter_table()

@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.bundle.archive import BundleError, pack, unlock
+from ansible.module_utils.fullmesh.bundle.archive import BundleError, open_bundle, pack_bundle
 
 DOCUMENTATION = r"""
 ---
@@ -95,10 +95,10 @@ def main() -> None:
     params = module.params
     try:
         if params["state"] == "opened":
-            module.exit_json(**unlock(params))
+            module.exit_json(**open_bundle(params))
         if module.check_mode:
             module.exit_json(changed=True)
-        packed = pack(params)
+        packed = pack_bundle(params)
     except BundleError as error:
         module.fail_json(msg=str(error))
     except (

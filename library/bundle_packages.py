@@ -5,7 +5,11 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.bundle.packages import FetchError, gather, not_bare
+from ansible.module_utils.fullmesh.bundle.packages import (
+    PackageFetchError,
+    describe_installed_warning,
+    fetch_package_bundle,
+)
 
 DOCUMENTATION = r"""
 ---
@@ -101,14 +105,14 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=True, files=[], already=[], folder="", tar="")
     try:
-        result = gather(module.run_command, module.params)
-    except FetchError as error:
+        result = fetch_package_bundle(module.run_command, module.params)
+    except PackageFetchError as error:
         module.fail_json(msg=str(error))
     except (OSError, ValueError) as error:
         what = "the packages cannot be gathered in {}".format(module.params["base"])
         module.fail_json(msg=f"[BN-105] {what}: {error}. Make room there and run it again.")
     if result["already"]:
-        module.warn(not_bare(result["already"]))
+        module.warn(describe_installed_warning(result["already"]))
     module.exit_json(**result)
 
 

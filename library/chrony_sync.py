@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import runner
-from ansible.module_utils.fullmesh.time_sync import Sync, SyncError
+from ansible.module_utils.fullmesh.commands import make_split_runner
+from ansible.module_utils.fullmesh.time_sync import ChronySync, ChronySyncError
 
 DOCUMENTATION = r"""
 ---
@@ -116,8 +116,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        result = Sync(runner(module), module.params, module.check_mode).converge()
-    except (SyncError, OSError, ValueError) as exc:
+        result = ChronySync(make_split_runner(module), module.params, module.check_mode).converge()
+    except (ChronySyncError, OSError, ValueError) as exc:
         module.fail_json(msg=str(exc))
     if result.get("clock_is_set") is False:
         module.warn(

@@ -5,7 +5,12 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.name_resolution import HOSTS, HostsError, converge, give_back
+from ansible.module_utils.fullmesh.name_resolution import (
+    HOSTS,
+    HostsError,
+    configure_hosts_file,
+    restore_hosts_file,
+)
 from ansible.module_utils.fullmesh.state.errors import UndoError
 
 DOCUMENTATION = r"""
@@ -79,8 +84,8 @@ def main() -> None:
     )
     try:
         if module.params["state"] == "absent":
-            module.exit_json(**give_back(module.check_mode))
-        result = converge(module.params, module.check_mode)
+            module.exit_json(**restore_hosts_file(module.check_mode))
+        result = configure_hosts_file(module.params, module.check_mode)
     except (HostsError, UndoError, OSError) as exc:
         module.fail_json(msg=str(exc))
     if result["cloud_init"]:

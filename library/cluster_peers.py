@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import plain, runner
-from ansible.module_utils.fullmesh.firewall.node import RefusedError
+from ansible.module_utils.fullmesh.commands import make_merged_runner, make_split_runner
+from ansible.module_utils.fullmesh.firewall.node import FirewallRefusedError
 from ansible.module_utils.fullmesh.name_resolution import HostsError
-from ansible.module_utils.fullmesh.peer_list import ListError, learn
+from ansible.module_utils.fullmesh.peer_list import PeerListError, update_peer_list
 from ansible.module_utils.fullmesh.state.errors import UndoError
 
 if TYPE_CHECKING:
-    from ansible.module_utils.fullmesh.schema.peer_list import PeersAsked
+    from ansible.module_utils.fullmesh.schema.peer_list import ClusterPeersParams
 
 DOCUMENTATION = r"""
 ---
@@ -95,10 +95,10 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    want: PeersAsked = module.params
+    want: ClusterPeersParams = module.params
     try:
-        told = learn(module, want, plain(runner(module)))
-    except (RefusedError, HostsError, ListError, UndoError, OSError, ValueError) as exc:
+        told = update_peer_list(module, want, make_merged_runner(make_split_runner(module)))
+    except (FirewallRefusedError, HostsError, PeerListError, UndoError, OSError, ValueError) as exc:
         module.fail_json(msg=str(exc))
     for note in told["notes"]:
         module.warn("[{code}] {text}".format(**note))

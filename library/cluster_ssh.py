@@ -8,15 +8,15 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.account import AccountError
-from ansible.module_utils.fullmesh.files import read
+from ansible.module_utils.fullmesh.files import read_text_file
 from ansible.module_utils.fullmesh.ssh_keys import (
     FOLDER,
     OWN_KEY,
     SshError,
-    absent,
-    host_keys,
-    present,
-    tried,
+    check_peer_login,
+    install_ssh_keys,
+    read_host_keys,
+    remove_ssh_keys,
 )
 from ansible.module_utils.fullmesh.state.errors import UndoError
 
@@ -109,14 +109,14 @@ def main() -> None:
     params = module.params
     try:
         if params["state"] == "read":
-            key = read(os.path.join(FOLDER, OWN_KEY))
-            module.exit_json(changed=False, private_key=key, host_keys=host_keys())
+            key = read_text_file(os.path.join(FOLDER, OWN_KEY))
+            module.exit_json(changed=False, private_key=key, host_keys=read_host_keys())
         if params["state"] == "present":
-            module.exit_json(**present(params, module.check_mode))
+            module.exit_json(**install_ssh_keys(params, module.check_mode))
         if params["state"] == "absent":
-            module.exit_json(**absent(module.check_mode))
+            module.exit_json(**remove_ssh_keys(module.check_mode))
         if not module.check_mode:
-            tried(params)
+            check_peer_login(params)
     except (SshError, AccountError, UndoError) as error:
         module.fail_json(msg=str(error))
     except OSError as error:

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.cdi import CdiError, make
-from ansible.module_utils.fullmesh.commands import runner
+from ansible.module_utils.fullmesh.cdi import CdiError, ensure_cdi_spec
+from ansible.module_utils.fullmesh.commands import make_split_runner
 
 DOCUMENTATION = r"""
 ---
@@ -47,7 +47,7 @@ def main() -> None:
     """Look, let it be made, answer."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     try:
-        module.exit_json(**make(runner(module), module.check_mode))
+        module.exit_json(**ensure_cdi_spec(make_split_runner(module), module.check_mode))
     except CdiError as error:
         module.fail_json(msg=str(error))
 

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import runner
-from ansible.module_utils.fullmesh.docker_runtime import DockerError, change
+from ansible.module_utils.fullmesh.commands import make_split_runner
+from ansible.module_utils.fullmesh.docker_runtime import DockerError, configure_docker_runtime
 from ansible.module_utils.fullmesh.state.errors import UndoError
 
 DOCUMENTATION = r"""
@@ -61,7 +61,9 @@ def main() -> None:
     )
     present = module.params["state"] == "present"
     try:
-        module.exit_json(**change(runner(module), present, module.check_mode))
+        module.exit_json(
+            **configure_docker_runtime(make_split_runner(module), present, module.check_mode)
+        )
     except (DockerError, UndoError) as error:
         module.fail_json(msg=str(error))
 

@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import contextlib
 
-from ansible.module_utils.fullmesh.ec2_rules import choose, present, revoke, words
+from ansible.module_utils.fullmesh.ec2_rules import (
+    describe_security_rule,
+    find_removable_rules,
+    list_group_rules,
+    revoke_rules,
+)
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
 
 with contextlib.suppress(ImportError):  # AnsibleAWSModule says so
@@ -111,13 +116,13 @@ def main() -> None:
     group_id = module.params["group_id"]
     try:
         group = client.describe_security_groups(GroupIds=[group_id])["SecurityGroups"][0]
-        chosen = choose(group, module.params["rules"])
+        chosen = find_removable_rules(group, module.params["rules"])
         if chosen and not module.check_mode:
-            revoke(client, group_id, chosen)
+            revoke_rules(client, group_id, chosen)
     except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
         module.fail_json_aws(error, msg=f"the rules of {group_id} cannot be revoked")
-    before = [words(key) for key in sorted(present(group), key=str)]
-    gone = [words(key) for key in sorted(chosen, key=str)]
+    before = [describe_security_rule(key) for key in sorted(list_group_rules(group), key=str)]
+    gone = [describe_security_rule(key) for key in sorted(chosen, key=str)]
     after = [line for line in before if line not in gone]
     module.exit_json(
         changed=bool(chosen),

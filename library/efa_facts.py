@@ -5,7 +5,11 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.facts.efa import ENVIRONMENT_FILES, observe, read_environment
+from ansible.module_utils.fullmesh.facts.efa import (
+    ENVIRONMENT_FILES,
+    observe_efa,
+    read_environment_files,
+)
 
 DOCUMENTATION = r"""
 ---
@@ -57,7 +61,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    seen = observe(read_environment(module.params["environment_files"]))
+    seen = observe_efa(read_environment_files(module.params["environment_files"]))
     module.exit_json(changed=False, efa=seen)
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.facts.gpu import observe
-from ansible.module_utils.fullmesh.state.manifest import packages_state
+from ansible.module_utils.fullmesh.facts.gpu import observe_gpus
+from ansible.module_utils.fullmesh.state.manifest import read_package_versions
 
 if TYPE_CHECKING:
     from typing import Any
@@ -60,7 +60,7 @@ packages:
 """
 
 
-def for_kernel(name: str, release: str) -> str:
+def expand_package_name(name: str, release: str) -> str:
     """A package's name for the running kernel."""
     return name.replace("KERNEL", release).replace("FLAVOUR", release.rsplit("-", 1)[-1])
 
@@ -71,9 +71,9 @@ def main() -> None:
         argument_spec={"packages": {"type": "list", "elements": "str", "default": []}},
         supports_check_mode=True,
     )
-    seen = observe()
-    names = [for_kernel(name, seen["kernel"]) for name in module.params["packages"]]
-    held: dict[str, Any] = packages_state(names) if names else {}
+    seen = observe_gpus()
+    names = [expand_package_name(name, seen["kernel"]) for name in module.params["packages"]]
+    held: dict[str, Any] = read_package_versions(names) if names else {}
     module.exit_json(changed=False, gpu=seen, packages=held)
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.packages.nccl import RepositoryError, observe
+from ansible.module_utils.fullmesh.packages.nccl import NcclRepositoryError, observe_nccl_packages
 
 DOCUMENTATION = r"""
 ---
@@ -107,8 +107,8 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C", "LANGUAGE": "C"}
     try:
-        result = observe(module.run_command, module.params)
-    except RepositoryError as error:
+        result = observe_nccl_packages(module.run_command, module.params)
+    except NcclRepositoryError as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)
 

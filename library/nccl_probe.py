@@ -8,11 +8,11 @@ from typing import TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.facts.nccl import (
-    Endpoint,
-    Library,
+    NcclEndpoint,
     NcclError,
-    nccl_library,
-    nccl_unique_id_endpoint,
+    NcclLibrary,
+    find_nccl_endpoint,
+    find_nccl_library,
 )
 
 DOCUMENTATION = r"""
@@ -84,7 +84,7 @@ WORDS = {
 }
 
 
-class Wanted(TypedDict):
+class NcclProbeParams(TypedDict):
     """What is asked for; the documentation says what each of them is."""
 
     path: str
@@ -94,16 +94,16 @@ class Wanted(TypedDict):
     seconds: int
 
 
-class Probed(Library, total=False):
+class NcclProbeResult(NcclLibrary, total=False):
     """The library, and where it would listen."""
 
-    endpoint: Endpoint
+    endpoint: NcclEndpoint
 
 
-def probe(params: Wanted) -> tuple[Probed, str]:
+def probe_nccl(params: NcclProbeParams) -> tuple[NcclProbeResult, str]:
     """Ask, and say what is not as expected."""
-    library = nccl_library(params["path"], params["seconds"])
-    found: Probed = {"version": library["version"], "path": library["path"]}
+    library = find_nccl_library(params["path"], params["seconds"])
+    found: NcclProbeResult = {"version": library["version"], "path": library["path"]}
     wanted = params["version"]
     if wanted and library["version"] != wanted:
         return found, (
@@ -113,9 +113,7 @@ def probe(params: Wanted) -> tuple[Probed, str]:
             )
         )
     if params["endpoint"]:
-        found["endpoint"] = nccl_unique_id_endpoint(
-            params["path"], params["env"], params["seconds"]
-        )
+        found["endpoint"] = find_nccl_endpoint(params["path"], params["env"], params["seconds"])
     return found, ""
 
 
@@ -132,7 +130,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        found, why = probe(module.params)
+        found, why = probe_nccl(module.params)
     except NcclError as error:
         module.fail_json(msg=WORDS[error.reason].format(error))
     if why:

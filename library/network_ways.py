@@ -53,15 +53,15 @@ session:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import runner
+from ansible.module_utils.fullmesh.commands import make_split_runner
 from ansible.module_utils.fullmesh.network import ways
-from ansible.module_utils.fullmesh.network.machine import Node
+from ansible.module_utils.fullmesh.network.machine import NetworkNode
 
 
 def main() -> None:
     """Read, answer."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    module.exit_json(changed=False, **ways.observe(Node(runner(module))))
+    module.exit_json(changed=False, **ways.observe_network(NetworkNode(make_split_runner(module))))
 
 
 if __name__ == "__main__":

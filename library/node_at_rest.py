@@ -53,7 +53,7 @@ def main() -> None:
         argument_spec={"seconds": {"type": "int", "required": True}}, supports_check_mode=True
     )
     asked = module.params["seconds"]
-    found, took = busy.wait(0 if module.check_mode else asked, busy.busy)
+    found, took = busy.wait_until_idle(0 if module.check_mode else asked, busy.describe_busy_node)
     if found and not module.check_mode:
         module.fail_json(
             msg=f"[PR-121] after {asked} s somebody still works on this node: {'; '.join(found)}. Wait for it, or end "

@@ -68,7 +68,7 @@ from ansible.module_utils.fullmesh.facts import node
 from ansible.module_utils.fullmesh.state import manifest
 
 
-def untrue(owned: manifest.Owned, state: manifest.State) -> list[str]:
+def describe_missing_state(owned: manifest.OwnedItems, state: manifest.State) -> list[str]:
     """Sentences for what the roles said they wrote and is not there."""
     wrong = []
     for path, value in state["file"].items():
@@ -144,18 +144,18 @@ def main() -> None:
             os.unlink(path)
         module.exit_json(changed=there, path=path, untrue=[])
     try:
-        owned = manifest.merge(module.params["owned"])
+        owned = manifest.merge_owned(module.params["owned"])
     except ValueError as error:
         module.fail_json(msg=f"[MF-102] {error}. Fix the role's __<role>_owned.")
-    state = manifest.observe(owned)
-    wrong = untrue(owned, state)
+    state = manifest.observe_owned(owned)
+    wrong = describe_missing_state(owned, state)
     if wrong and not module.check_mode:
         module.fail_json(
             msg=explain_difference(wrong, module.params["boot"], node.read_boot_mark()),
             path=path,
             untrue=wrong,
         )
-    new: manifest.Manifest = {
+    new: manifest.NodeManifest = {
         "schema": manifest.SCHEMA,
         "digest": module.params["digest"],
         "owned": owned,
@@ -164,10 +164,10 @@ def main() -> None:
         "resolved": module.params["resolved"],
         "members": module.params["members"],
     }
-    old = manifest.load(path)[0]
+    old = manifest.load_manifest(path)[0]
     changed = old != new
     if changed and not module.check_mode:
-        manifest.write(new, path)
+        manifest.write_manifest(new, path)
     module.exit_json(changed=changed, path=path, untrue=wrong)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.packages import family
 from ansible.module_utils.fullmesh.state.errors import UndoError
-from ansible.module_utils.fullmesh.state.observe import Node
+from ansible.module_utils.fullmesh.state.observe import NodeSystem
 
 DOCUMENTATION = r"""
 ---
@@ -115,20 +115,20 @@ def main() -> None:
         rc, out, err = module.run_command(command)
         return int(rc), str(out), str(err)
 
-    node, role, patterns = Node("/", run), module.params["role"], module.params["patterns"]
+    node, role, patterns = NodeSystem("/", run), module.params["role"], module.params["patterns"]
     check, state = module.check_mode, module.params["state"]
     try:
         if state == "remembered":
-            found = family.remembered(node, role, patterns, check)
+            found = family.remember_family(node, role, patterns, check)
         elif state == "noted":
-            found = family.noted(node, role, patterns, check)
+            found = family.record_family(node, role, patterns, check)
         elif state == "compared":
-            found = family.compared(node, role, patterns)
+            found = family.compare_family(node, role, patterns)
         else:
-            found = family.family(node, patterns)
+            found = family.observe_family(node, patterns)
     except UndoError as error:
         module.fail_json(msg=str(error))
-    for words in family.warnings(found, role):
+    for words in family.describe_family_warnings(found, role):
         module.warn(words)
     module.exit_json(changed=False, **found)
 

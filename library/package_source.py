@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.answer import diff_file
-from ansible.module_utils.fullmesh.files import look
+from ansible.module_utils.fullmesh.files import read_text_or_empty
 from ansible.module_utils.fullmesh.packages import sources
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ beside:
 """
 
 
-class Plan(TypedDict):
+class SourceRemovalPlan(TypedDict):
     """Whether the file goes, and beside which others."""
 
     changed: bool
@@ -60,10 +60,10 @@ class Plan(TypedDict):
     diff: Diff
 
 
-def plan(path: str, root: str = "/") -> Plan:
+def plan_source_removal(path: str, root: str = "/") -> SourceRemovalPlan:
     """Whether the file goes, for whom, and what it held."""
-    beside = sorted({one["path"] for one in sources.beside(path, root)})
-    text = look(path) if beside else ""
+    beside = sorted({one["path"] for one in sources.find_duplicate_sources(path, root)})
+    text = read_text_or_empty(path) if beside else ""
     return {
         "changed": bool(beside),
         "beside": beside,
@@ -77,7 +77,7 @@ def main() -> None:
         argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True
     )
     path = module.params["path"]
-    result = plan(path)
+    result = plan_source_removal(path)
     if result["changed"] and not module.check_mode:
         os.unlink(path)
     module.exit_json(**result)

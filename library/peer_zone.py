@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import plain, runner
-from ansible.module_utils.fullmesh.firewall.peers import Firewall, RefusedError
+from ansible.module_utils.fullmesh.commands import make_merged_runner, make_split_runner
+from ansible.module_utils.fullmesh.firewall.peers import Firewall, FirewallRefusedError
 from ansible.module_utils.fullmesh.state.errors import UndoError
 
 DOCUMENTATION = r"""
@@ -193,10 +193,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    firewall = Firewall(module.params, module.check_mode, plain(runner(module)))
+    firewall = Firewall(
+        module.params, module.check_mode, make_merged_runner(make_split_runner(module))
+    )
     try:
         result = getattr(firewall, module.params["state"])()
-    except (RefusedError, UndoError) as exc:
+    except (FirewallRefusedError, UndoError) as exc:
         module.fail_json(msg=str(exc))
     for note in firewall.notes:
         module.warn("[{code}] {text}".format(**note))

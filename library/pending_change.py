@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import plain, runner
-from ansible.module_utils.fullmesh.transaction import engine as rollback
+from ansible.module_utils.fullmesh.commands import make_merged_runner, make_split_runner
+from ansible.module_utils.fullmesh.transaction import engine
 
 if TYPE_CHECKING:
     from ansible.module_utils.fullmesh.commands import Runner
@@ -50,35 +50,35 @@ left:
 """
 
 
-def pending() -> list[str]:
+def list_pending_names() -> list[str]:
     """Name the changes that have yet to end."""
-    return [change["name"] for change in rollback.list_pending_changes()]
+    return [change["name"] for change in engine.list_pending_changes()]
 
 
-def wait(run: Runner, name: str) -> None:
+def wait_for_change_end(run: Runner, name: str) -> None:
     """Wait for the timer of one change, or end it where no timer does."""
-    directory = rollback.folder(name)
-    journal: rollback.Journal = rollback.read_json(directory + "/journal.json")
-    left = rollback.seconds_left(journal) if journal else 0.0
-    end = time.monotonic() + left + rollback.STALE_SECONDS
-    while rollback.state_of(directory) == "armed" and time.monotonic() < end:
-        time.sleep(rollback.POLL_SECONDS)
-    rollback.undone(run, name, "no run has confirmed it, and its timer is gone")
+    directory = engine.folder(name)
+    journal: engine.Journal = engine.read_json(directory + "/journal.json")
+    left = engine.seconds_left(journal) if journal else 0.0
+    end = time.monotonic() + left + engine.STALE_SECONDS
+    while engine.state_of(directory) == "armed" and time.monotonic() < end:
+        time.sleep(engine.POLL_SECONDS)
+    engine.undone(run, name, "no run has confirmed it, and its timer is gone")
 
 
 def main() -> None:
     """Read the parameters, wait, answer."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
 
-    run = plain(runner(module))
-    found = pending()
+    run = make_merged_runner(make_split_runner(module))
+    found = list_pending_names()
     for name in found if not module.check_mode else ():
-        wait(run, name)
-    left = pending()
+        wait_for_change_end(run, name)
+    left = list_pending_names()
     if left and not module.check_mode:
         module.fail_json(
             msg=f"[TX-107] the change {left[0]!r} of this node has not ended. See "
-            f"{rollback.STORE}/log on the node; a reboot ends it."
+            f"{engine.STORE}/log on the node; a reboot ends it."
         )
     module.exit_json(changed=False, changes=found, left=left)
 

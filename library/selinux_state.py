@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import plain, runner
-from ansible.module_utils.fullmesh.selinux import Node, RefusedError, Switch
+from ansible.module_utils.fullmesh.commands import make_merged_runner, make_split_runner
+from ansible.module_utils.fullmesh.selinux import SelinuxNode, SelinuxRefusedError, SelinuxSwitch
 from ansible.module_utils.fullmesh.state.errors import UndoError
 
 DOCUMENTATION = r"""
@@ -116,10 +116,14 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    switch = Switch(Node("", plain(runner(module))), module.params, module.check_mode)
+    switch = SelinuxSwitch(
+        SelinuxNode("", make_merged_runner(make_split_runner(module))),
+        module.params,
+        module.check_mode,
+    )
     try:
         result = getattr(switch, module.params["state"])()
-    except (RefusedError, UndoError) as exc:
+    except (SelinuxRefusedError, UndoError) as exc:
         module.fail_json(msg=str(exc))
     for entry in result["notes"]:
         if entry["code"] in ("SE-203", "SE-206"):

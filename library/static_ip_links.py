@@ -7,12 +7,12 @@ from __future__ import annotations
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import runner
+from ansible.module_utils.fullmesh.commands import make_split_runner
 from ansible.module_utils.fullmesh.network import carried
-from ansible.module_utils.fullmesh.network.links import Links
-from ansible.module_utils.fullmesh.network.machine import LinkError, Node
+from ansible.module_utils.fullmesh.network.links import StaticIpLinks
+from ansible.module_utils.fullmesh.network.machine import LinkError, NetworkNode
 from ansible.module_utils.fullmesh.state.errors import UndoError
-from ansible.module_utils.fullmesh.transaction import engine as rollback
+from ansible.module_utils.fullmesh.transaction import engine
 
 DOCUMENTATION = r"""
 ---
@@ -202,13 +202,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    call = Links(Node(runner(module)), module.params, module.check_mode)
+    call = StaticIpLinks(NetworkNode(make_split_runner(module)), module.params, module.check_mode)
     try:
         result = getattr(call, module.params["state"])()
-    except (LinkError, UndoError, rollback.RollbackError, OSError, ValueError, KeyError) as exc:
+    except (LinkError, UndoError, engine.RollbackError, OSError, ValueError, KeyError) as exc:
         module.fail_json(msg=str(exc))
     if result.get("lost"):
-        module.warn(carried.warning(result["lost"]))
+        module.warn(carried.describe_lost_state(result["lost"]))
     module.exit_json(**json.loads(json.dumps(result)))
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import runner
-from ansible.module_utils.fullmesh.packages.toolkit import ToolkitError, observe
+from ansible.module_utils.fullmesh.commands import make_split_runner
+from ansible.module_utils.fullmesh.packages.toolkit import ToolkitError, observe_toolkit
 
 if TYPE_CHECKING:
-    from ansible.module_utils.fullmesh.packages.nccl import Wanted
+    from ansible.module_utils.fullmesh.packages.nccl import NcclPackagesParams
 
 DOCUMENTATION = r"""
 ---
@@ -87,7 +87,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     asked = module.params
-    wanted: Wanted = {
+    wanted: NcclPackagesParams = {
         "names": asked["names"],
         "manager": asked["manager"],
         "url": asked["url"],
@@ -96,7 +96,7 @@ def main() -> None:
         "source": asked["source"],
     }
     try:
-        module.exit_json(changed=False, toolkit=observe(runner(module), wanted))
+        module.exit_json(changed=False, toolkit=observe_toolkit(make_split_runner(module), wanted))
     except ToolkitError as error:
         module.fail_json(msg=str(error))
 

@@ -7,7 +7,12 @@ from __future__ import annotations
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.torch_env import VenvError, apply, observe, remove
+from ansible.module_utils.fullmesh.torch_env import (
+    VenvError,
+    ensure_torch_venv,
+    observe_torch_venv,
+    remove_torch_venv,
+)
 
 DOCUMENTATION = r"""
 ---
@@ -147,10 +152,10 @@ def main() -> None:
     os.umask(0o022)  # jobs run as other users; a root umask of 077 would hide torch from them
     try:
         if module.params["state"] == "observed":
-            module.exit_json(changed=False, **observe(module.params))
+            module.exit_json(changed=False, **observe_torch_venv(module.params))
         if module.params["state"] == "absent":
-            module.exit_json(changed=remove(module.params, module.check_mode))
-        result = apply(module.params, module.check_mode)
+            module.exit_json(changed=remove_torch_venv(module.params, module.check_mode))
+        result = ensure_torch_venv(module.params, module.check_mode)
     except (VenvError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

@@ -7,22 +7,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.commands import runner
-from ansible.module_utils.fullmesh.packages.removal import describe_kept
+from ansible.module_utils.fullmesh.commands import make_split_runner
+from ansible.module_utils.fullmesh.packages.removal import describe_kept_packages
 from ansible.module_utils.fullmesh.state.undo import (
-    Node,
+    NodeSystem,
     Restoration,
     UndoError,
-    forget,
-    note_written,
-    remember,
+    forget_undo_point,
+    record_written_files,
+    remember_state,
 )
 
 if TYPE_CHECKING:
     from ansible.module_utils.fullmesh.schema.family import KeptPackage
     from ansible.module_utils.fullmesh.state.observe import Names
-    from ansible.module_utils.fullmesh.state.restore import Aside, Kept, Restored
-    from ansible.module_utils.fullmesh.state.undo import Forgotten, Noted, Remembered
+    from ansible.module_utils.fullmesh.state.restore import KeptFile, RestoreResult, SetAsideResult
+    from ansible.module_utils.fullmesh.state.undo import (
+        ForgetResult,
+        RememberResult,
+        UndoPointResult,
+    )
 
 DOCUMENTATION = r"""
 ---
@@ -194,7 +198,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    node = Node("/", runner(module, {"DEBIAN_FRONTEND": "noninteractive"}))
+    node = NodeSystem("/", make_split_runner(module, {"DEBIAN_FRONTEND": "noninteractive"}))
     wanted: Names = {
         "files": params["paths"],
         "directories": params["directories"],
@@ -203,16 +207,16 @@ def main() -> None:
         "packages": params["packages"],
         "interfaces": params["interfaces"],
     }
-    result: Remembered | Noted | Forgotten | Restored | Aside
-    kept: list[Kept] = []
+    result: RememberResult | UndoPointResult | ForgetResult | RestoreResult | SetAsideResult
+    kept: list[KeptFile] = []
     needed: list[KeptPackage] = []
     try:
         if params["state"] == "present":
-            result = remember(node, params["role"], wanted, module.check_mode)
+            result = remember_state(node, params["role"], wanted, module.check_mode)
         elif params["state"] == "written":
-            result = note_written(node, params["role"], module.check_mode)
+            result = record_written_files(node, params["role"], module.check_mode)
         elif params["state"] == "forgotten":
-            result = forget(node, params["role"], module.check_mode)
+            result = forget_undo_point(node, params["role"], module.check_mode)
             needed = result["kept_packages"]
         else:
             back = Restoration(
@@ -231,7 +235,7 @@ def main() -> None:
             "[UN-105] {path} was changed since Fullmesh wrote it: what stood there is kept as {kept}. Take over what "
             "you need of it, and remove it.".format(**one)
         )
-    for words in describe_kept(params["role"], needed):
+    for words in describe_kept_packages(params["role"], needed):
         module.warn(words)
     module.exit_json(**result)
 

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh import node_exporter
-from ansible.module_utils.fullmesh.commands import runner
-from ansible.module_utils.fullmesh.files import put
+from ansible.module_utils.fullmesh.commands import make_split_runner
+from ansible.module_utils.fullmesh.files import write_file_atomically
 from ansible.module_utils.fullmesh.state.observe import observe_packages
-from ansible.module_utils.fullmesh.state.undo import Node, UndoError, note_written, remember
+from ansible.module_utils.fullmesh.state.undo import (
+    NodeSystem,
+    UndoError,
+    record_written_files,
+    remember_state,
+)
 
 if TYPE_CHECKING:
-    from ansible.module_utils.fullmesh.node_exporter import Exporter, Place
+    from ansible.module_utils.fullmesh.node_exporter import RunningExporter, TextfileTarget
     from ansible.module_utils.fullmesh.state.observe import Names
 
 DOCUMENTATION = r"""
@@ -101,7 +106,7 @@ FILE = "fullmesh.prom"
 PAUSE = 0.5
 
 
-class Answer(TypedDict):
+class TextfileResult(TypedDict):
     """What the module returns."""
 
     changed: bool
@@ -110,7 +115,9 @@ class Answer(TypedDict):
     path: str
 
 
-def find(module: AnsibleModule, node: Node) -> tuple[Place, list[Exporter]]:
+def find_textfile_folder(
+    module: AnsibleModule, node: NodeSystem
+) -> tuple[TextfileTarget, list[RunningExporter]]:
     """The place, and those that run of the distribution's."""
     params = module.params
     seen = node_exporter.find_exporters(node_exporter.list_main_processes(node.run))
@@ -118,18 +125,20 @@ def find(module: AnsibleModule, node: Node) -> tuple[Place, list[Exporter]]:
 
     def reads(program: str) -> str:
         _, out, err = node.run([program, "--help"])
-        return node_exporter.default_folder(out + err)
+        return node_exporter.parse_default_folder(out + err)
 
-    found = node_exporter.place(seen, packaged, params["folder"], params["usual"], reads)
-    return found, node_exporter.distributions(seen, packaged)
+    found = node_exporter.choose_textfile_folder(
+        seen, packaged, params["folder"], params["usual"], reads
+    )
+    return found, node_exporter.find_packaged_exporters(seen, packaged)
 
 
-def wait_for(module: AnsibleModule, node: Node) -> Place:
+def wait_for_exporter(module: AnsibleModule, node: NodeSystem) -> TextfileTarget:
     """Look until the distribution's listens, or the seconds are over."""
     deadline = time.monotonic() + module.params["wait"]
     while True:
-        found, ours = find(module, node)
-        if found["own"] or any(node_exporter.listens(one["pid"]) for one in ours):
+        found, ours = find_textfile_folder(module, node)
+        if found["own"] or any(node_exporter.is_listening(one["pid"]) for one in ours):
             return found
         if time.monotonic() >= deadline:
             unit = module.params["unit"]
@@ -140,7 +149,7 @@ def wait_for(module: AnsibleModule, node: Node) -> Place:
         time.sleep(PAUSE)
 
 
-def write(module: AnsibleModule, node: Node, path: str) -> bool:
+def write_textfile(module: AnsibleModule, node: NodeSystem, path: str) -> bool:
     """Write the text, so that undo knows it for ours; say what kept it."""
     names: Names = {
         "files": [path],
@@ -151,9 +160,9 @@ def write(module: AnsibleModule, node: Node, path: str) -> bool:
         "interfaces": [],
     }
     try:
-        remember(node, ROLE, names, check=False)
-        put(path, module.params["content"], 0o644, (os.getuid(), os.getgid()))
-        note_written(node, ROLE, check=False)
+        remember_state(node, ROLE, names, check=False)
+        write_file_atomically(path, module.params["content"], 0o644, (os.getuid(), os.getgid()))
+        record_written_files(node, ROLE, check=False)
     except (OSError, UndoError) as error:
         module.warn(
             f"[MT-108] the figures of this verification could not be written to {path}: {error}. What stands there is "
@@ -177,20 +186,20 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    node = Node("/", runner(module))
+    node = NodeSystem("/", make_split_runner(module))
     writes = module.params["state"] == "written"
     waits = module.params["wait"] > 0 and not module.check_mode
-    found = wait_for(module, node) if waits else find(module, node)[0]
+    found = wait_for_exporter(module, node) if waits else find_textfile_folder(module, node)[0]
     # before the distribution's comes, its folder is not there yet
     told = found["own"] or found["program"] or writes
-    fault = found["fault"] or (node_exporter.check_folder(found["folder"]) if told else "")
+    fault = found["fault"] or (node_exporter.check_textfile_folder(found["folder"]) if told else "")
     if fault and not writes:
         module.fail_json(msg=fault)
     if fault:
         module.warn(fault)
     path = "" if fault else os.path.join(found["folder"], FILE)
-    changed = bool(writes and path and (module.check_mode or write(module, node, path)))
-    answer: Answer = {
+    changed = bool(writes and path and (module.check_mode or write_textfile(module, node, path)))
+    answer: TextfileResult = {
         "changed": changed,
         "own": found["own"],
         "program": found["program"],

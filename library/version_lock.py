@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.answer import diff_file
-from ansible.module_utils.fullmesh.files import put, read
+from ansible.module_utils.fullmesh.files import read_text_file, write_file_atomically
 from ansible.module_utils.fullmesh.packages import versionlock
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ path:
 """
 
 
-class LockError(Exception):
+class VersionLockError(Exception):
     """A coded sentence for the user."""
 
 
-class Step(TypedDict):
+class VersionLockPlan(TypedDict):
     """The list as it is and becomes; ``others``: whose locks stay."""
 
     path: str
@@ -97,9 +97,9 @@ class Step(TypedDict):
     others: list[str]
 
 
-def plan(params: dict[str, Any], check: bool, root: str = "") -> Step:
+def plan_version_locks(params: dict[str, Any], check: bool, root: str = "") -> VersionLockPlan:
     """The list before and after; *check*: the plugin may not be installed yet."""
-    path, why_not = versionlock.plugin(root)
+    path, why_not = versionlock.find_lock_list(root)
     versions = params["versions"] or dict.fromkeys(params["names"] or [], str(params["version"]))
     names, present = list(versions), params["state"] == "present"
     if (
@@ -108,16 +108,16 @@ def plan(params: dict[str, Any], check: bool, root: str = "") -> Step:
         and why_not
         and not (check and not os.path.exists(root + versionlock.CONF))
     ):
-        raise LockError(
+        raise VersionLockError(
             f"[NC-107] dnf holds no package on this node: {why_not}. Switch its plugin versionlock on, "
             "or what asks for it off (nccl_manage, nvidia_driver_hold)."
         )
-    before, what = read(path), params["what"]
-    others = versionlock.entries(versionlock.without(before, names, what))
+    before, what = read_text_file(path), params["what"]
+    others = versionlock.parse_lock_entries(versionlock.remove_own_locks(before, names, what))
     after = (
-        versionlock.with_locks(before, versions, what)
+        versionlock.add_own_locks(before, versions, what)
         if present
-        else versionlock.without(before, names, what)
+        else versionlock.remove_own_locks(before, names, what)
     )
     return {"path": path, "before": before, "after": after, "others": others}
 
@@ -137,11 +137,13 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        step = plan(module.params, module.check_mode)
+        step = plan_version_locks(module.params, module.check_mode)
         changed = step["before"] != step["after"]
         if changed and not module.check_mode:
-            put(step["path"], step["after"])  # in one step: dnf may read it at any time
-    except LockError as error:
+            write_file_atomically(
+                step["path"], step["after"]
+            )  # in one step: dnf may read it at any time
+    except VersionLockError as error:
         module.fail_json(msg=str(error))
     except OSError as error:
         what = "dnf's list of locked packages cannot be read or written"

@@ -10,11 +10,21 @@ import secrets
 from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.detach import detach
-from ansible.module_utils.fullmesh.wheel_share import CONTROL, Store, fetch, open_port, serve
+from ansible.module_utils.fullmesh.detach import run_detached
+from ansible.module_utils.fullmesh.wheel_share import (
+    CONTROL,
+    SharedFile,
+    fetch_pieces,
+    listen_on_free_port,
+    serve_pieces,
+)
 
 if TYPE_CHECKING:
-    from ansible.module_utils.fullmesh.schema.torch import Pieces, Shared, Source
+    from ansible.module_utils.fullmesh.schema.torch import (
+        BundlePieces,
+        WheelShareResult,
+        WheelSource,
+    )
 
 DOCUMENTATION = r"""
 ---
@@ -120,34 +130,34 @@ reasons:
 """
 
 
-class Wanted(TypedDict):
+class WheelShareParams(TypedDict):
     """What wheel_share is asked for; its documentation says what each of them is."""
 
     state: str
     name: str
     path: str
-    manifest: Pieces
+    manifest: BundlePieces
     address: str
     first: int
     last: int
-    sources: list[Source]
+    sources: list[WheelSource]
     secret: str
     seconds: int
 
 
-def start(params: Wanted) -> Shared:
+def start_sharing(params: WheelShareParams) -> WheelShareResult:
     """Prove what is here and serve it; a node without its address says why and goes on."""
     folder = os.path.dirname(params["path"])
     # Jobs of other users pass through the folder above; what is on its way is nobody's business.
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     if not os.path.isdir(folder):
         os.mkdir(folder, 0o700)
-    store = Store(params["path"], params["manifest"])
+    store = SharedFile(params["path"], params["manifest"])
     there = store.prepare()
     complete = there == len(store.hashes)
-    answer: Shared = {"changed": False, "complete": complete, "port": 0, "why": ""}
+    answer: WheelShareResult = {"changed": False, "complete": complete, "port": 0, "why": ""}
     try:
-        listener = open_port(params["address"], params["first"], params["last"])
+        listener = listen_on_free_port(params["address"], params["first"], params["last"])
     except OSError as error:
         answer["why"] = f"{params['address']} cannot be listened on: {error.strerror}"
         return answer
@@ -157,15 +167,15 @@ def start(params: Wanted) -> Shared:
         json.dump({"token": token}, stream)
     os.replace(control + ".new", control)
     answer["port"] = listener.getsockname()[1]
-    detach(
-        lambda: serve(listener, store, params["secret"], token, params["seconds"]),
+    run_detached(
+        lambda: serve_pieces(listener, store, params["secret"], token, params["seconds"]),
         keep=[listener.fileno()],
     )
     listener.close()
     return answer
 
 
-def by_controller(name: str, failed: dict[str, str], why: str) -> str:
+def describe_wheel_fallback(name: str, failed: dict[str, str], why: str) -> str:
     """The warning that the slow way is taken, or that others may have to take it."""
     reasons = [f"{peer}: {reason}" for peer, reason in sorted(failed.items())] + [why or ""]
     said = "; ".join(reason for reason in reasons if reason) or "no node offers them"
@@ -180,7 +190,7 @@ def by_controller(name: str, failed: dict[str, str], why: str) -> str:
     )
 
 
-def stop(params: Wanted) -> None:
+def stop_sharing(params: WheelShareParams) -> None:
     """The helper looks for its control file twice a second."""
     control = os.path.join(os.path.dirname(params["path"]), CONTROL)
     if os.path.exists(control):
@@ -204,23 +214,23 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params: Wanted = module.params
+    params: WheelShareParams = module.params
     if module.check_mode:
         module.exit_json(changed=False, complete=False, port=0, why="check mode")
     os.umask(0o022)
     try:
         if params["state"] == "started":
-            shared = start(params)
+            shared = start_sharing(params)
             if not shared["port"]:
-                module.warn(by_controller(params["name"], {}, shared["why"]))
+                module.warn(describe_wheel_fallback(params["name"], {}, shared["why"]))
             module.exit_json(**shared)
         if params["state"] == "stopped":
-            stop(params)
+            stop_sharing(params)
             module.exit_json(changed=False)
-        store = Store(params["path"], params["manifest"])
-        fetched = fetch(store, params["sources"], params["secret"], params["seconds"])
+        store = SharedFile(params["path"], params["manifest"])
+        fetched = fetch_pieces(store, params["sources"], params["secret"], params["seconds"])
         if not fetched["complete"]:
-            module.warn(by_controller(params["name"], fetched["reasons"], ""))
+            module.warn(describe_wheel_fallback(params["name"], fetched["reasons"], ""))
     except OSError as error:
         module.fail_json(
             msg=f"[TR-105] the wheels cannot be kept in {os.path.dirname(params['path'])}: {error}. "

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.wheelhouse import DownloadError, foresee, provide
+from ansible.module_utils.fullmesh.wheelhouse import DownloadError, preview_wheels, provide_wheels
 
 DOCUMENTATION = r"""
 ---
@@ -122,7 +122,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        result = foresee(module.params) if module.check_mode else provide(module.params)
+        result = (
+            preview_wheels(module.params) if module.check_mode else provide_wheels(module.params)
+        )
     except DownloadError as error:
         module.fail_json(msg=str(error))
     except OSError as error:

@@ -11,10 +11,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.file_set import (
     KeyRefusedError,
-    carry_out,
-    difference,
-    missing_directories,
-    plan_files,
+    apply_file_changes,
+    diff_file_change,
+    list_missing_directories,
+    plan_file_changes,
 )
 
 DOCUMENTATION = r"""
@@ -143,19 +143,21 @@ def main() -> None:
     )
     files, absent = module.params["files"], module.params["absent"]
     try:
-        steps = plan_files(files, absent)
+        steps = plan_file_changes(files, absent)
     except KeyRefusedError as error:
         module.fail_json(msg=describe_refused_key(error, module.params))
     except (OSError, ValueError) as error:
         code = module.params["code"]
         module.fail_json(msg=f"[{code}] {error}." if code else str(error))
-    folders = missing_directories(
+    folders = list_missing_directories(
         module.params["directories"] + [os.path.dirname(item["path"]) for item in files]
     )
     if not module.check_mode:
-        carry_out(module, folders, steps)
+        apply_file_changes(module, folders, steps)
     changed = folders + [step["path"] for step in steps]
-    module.exit_json(changed=bool(changed), paths=changed, diff=[difference(s) for s in steps])
+    module.exit_json(
+        changed=bool(changed), paths=changed, diff=[diff_file_change(s) for s in steps]
+    )
 
 
 if __name__ == "__main__":

@@ -13,8 +13,17 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from fullmesh_launch import HOOK, LaunchError, call, env_path, last, merged, read_env, run
-from fullmesh_services import interpreter, program
+from fullmesh_launch import (
+    HOOK,
+    LaunchError,
+    call_command,
+    get_env_path,
+    get_last_line,
+    merge_env,
+    read_node_env,
+    run_launcher,
+)
+from fullmesh_services import find_tool, read_interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,14 +36,14 @@ LOOK = "import torch; print(torch.cuda.is_available() or torch.accelerator.is_av
 USAGE = "Usage: fullmesh-accelerate [--static|--c10d] [options of accelerate launch] SCRIPT [ARGUMENTS]; or config"
 
 
-def mode_and_rest(words: Sequence[str]) -> tuple[str, list[str]]:
+def split_mode(words: Sequence[str]) -> tuple[str, list[str]]:
     """The rendezvous, and what is Accelerate's."""
     if words and words[0] in ("--" + STATIC, "--" + C10D):
         return words[0][2:], list(words[1:])
     return STATIC, list(words)
 
 
-def settings(env: Mapping[str, str], mode: str) -> dict[str, str]:
+def build_accelerate_settings(env: Mapping[str, str], mode: str) -> dict[str, str]:
     """What Accelerate has to know, under the names that its configuration file and its options share.
 
     Raises:
@@ -65,7 +74,7 @@ def settings(env: Mapping[str, str], mode: str) -> dict[str, str]:
     return found
 
 
-def config(env: Mapping[str, str]) -> str:
+def render_accelerate_config(env: Mapping[str, str]) -> str:
     """The same as Accelerate's configuration file, for ``accelerate launch --config_file``."""
     # MULTI_GPU is its word for torchrun's launcher; same_network for a master instead of a rendezvous.
     fixed = {
@@ -73,31 +82,32 @@ def config(env: Mapping[str, str]) -> str:
         "distributed_type": "MULTI_GPU",
         "same_network": "true",
     }
-    held = {**fixed, **settings(env, STATIC)}
+    held = {**fixed, **build_accelerate_settings(env, STATIC)}
     return "".join(f"{name}: {value}\n" for name, value in held.items())
 
 
-def without_gpu(tool: str) -> bool:
+def has_no_gpu(tool: str) -> bool:
     """Say whether the torch beside *tool* has no device but the processors.
 
     Raises:
         LaunchError: LA-107, torch does not answer.
     """
-    code, said = call([interpreter(tool) or sys.executable, "-c", LOOK], TORCH_SECONDS)
+    code, said = call_command([read_interpreter(tool) or sys.executable, "-c", LOOK], TORCH_SECONDS)
     if code:
         raise LaunchError(
-            f"[LA-107] torch beside {tool} cannot be asked for its devices: {last(said)}. Install it there (or put "
+            f"[LA-107] torch beside {tool} cannot be asked for its devices: {get_last_line(said)}. Install it there "
+            "(or put "
             f"accelerate beside the torch that is); {CPU}=true or false answers in its place."
         )
-    return last(said) == "False"
+    return get_last_line(said) == "False"
 
 
-def environment(own: Mapping[str, str], tool: str) -> dict[str, str]:
+def build_accelerate_env(own: Mapping[str, str], tool: str) -> dict[str, str]:
     """The environment of a job: what is asked of a rank that stands, and the address that torchrun announces."""
     env = dict(own)
     # Without a GPU and without this word each rank is a world of its own, and all of them train without a complaint
     # (accelerate 1.15, tried).
-    if CPU not in env and without_gpu(tool):
+    if CPU not in env and has_no_gpu(tool):
         env[CPU] = "true"
     # It would announce the host name, which can be another network (pytorch#69345).
     env["PET_LOCAL_ADDR"] = env["FULLMESH_ADDRESS"]
@@ -106,25 +116,29 @@ def environment(own: Mapping[str, str], tool: str) -> dict[str, str]:
     return env
 
 
-def start(words: Sequence[str]) -> None:
+def exec_accelerate(words: Sequence[str]) -> None:
     """Become ``accelerate launch``."""
-    mode, rest = mode_and_rest(words)
+    mode, rest = split_mode(words)
     if not rest:
         raise LaunchError(f"[LA-104] no script was given. {USAGE}.")
-    env = merged(read_env(env_path(os.environ)), os.environ)
+    env = merge_env(read_node_env(get_env_path(os.environ)), os.environ)
     if rest == ["config"]:
-        sys.stdout.write(config(env))
+        sys.stdout.write(render_accelerate_config(env))
         return
-    tool = program("accelerate", "FULLMESH_ACCELERATE")
-    options = [part for name, value in settings(env, mode).items() for part in ("--" + name, value)]
+    tool = find_tool("accelerate", "FULLMESH_ACCELERATE")
+    options = [
+        part
+        for name, value in build_accelerate_settings(env, mode).items()
+        for part in ("--" + name, value)
+    ]
     same = ["--same_network"] if mode == STATIC else []
     argv = [tool, "launch", "--multi_gpu", *options, *same, *rest]
-    os.execve(tool, argv, environment(env, tool))  # noqa: S606 (no shell between)
+    os.execve(tool, argv, build_accelerate_env(env, tool))  # noqa: S606 (no shell between)
 
 
 def main(argv: Sequence[str]) -> int:
     """Start a job; a refusal goes to stderr and ends with 2."""
-    return run(start, argv)
+    return run_launcher(exec_accelerate, argv)
 
 
 if __name__ == "__main__":

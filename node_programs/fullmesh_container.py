@@ -15,7 +15,16 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from fullmesh_launch import HOOK, LIBRARIES, NODES_OWN, LaunchError, env_path, merged, read_env, run
+from fullmesh_launch import (
+    HOOK,
+    LIBRARIES,
+    NODES_OWN,
+    LaunchError,
+    get_env_path,
+    merge_env,
+    read_node_env,
+    run_launcher,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +68,7 @@ FLAGS = frozenset(
 SHORT_FLAGS = frozenset("dithPq")
 
 
-def options_of(argv: Sequence[str]) -> list[tuple[str, str]]:
+def parse_run_options(argv: Sequence[str]) -> list[tuple[str, str]]:
     """The options before the image, with their values: what stands behind it is the program's own."""
     found, words = [], list(argv)
     while words and words[0].startswith("-") and words[0] != "--":
@@ -71,13 +80,13 @@ def options_of(argv: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def foreign_network(argv: Sequence[str]) -> str:
+def find_foreign_network(argv: Sequence[str]) -> str:
     """The network that the caller asked for, where it is not the host's."""
-    asked = [value for name, value in options_of(argv) if name in NETWORK]
+    asked = [value for name, value in parse_run_options(argv) if name in NETWORK]
     return next((one for one in asked if one != "host"), "")
 
 
-def may_raise() -> bool:
+def can_raise_limits() -> bool:
     """Whether this process may go above its hard limits."""
     try:
         with open("/proc/self/status", encoding="ascii") as stream:
@@ -87,23 +96,25 @@ def may_raise() -> bool:
     return bool(int(held, 16) >> CAP_SYS_RESOURCE & 1)
 
 
-def limit(name: str, kind: int, wanted: int) -> str:
+def format_ulimit(name: str, kind: int, wanted: int) -> str:
     """``--ulimit`` for one limit: what is wanted, or as much of it as this process may give."""
     hard = resource.getrlimit(kind)[1]
     most = wanted
-    if not may_raise() and hard != resource.RLIM_INFINITY:
+    if not can_raise_limits() and hard != resource.RLIM_INFINITY:
         most = hard if wanted == resource.RLIM_INFINITY else min(hard, wanted)
     return f"--ulimit={name}={most}:{most}"
 
 
-def limits() -> list[str]:
+def list_ulimits() -> list[str]:
     """Memory that may be locked (RDMA, pinned buffers), files, processes, stack."""
     return [
-        limit("memlock", resource.RLIMIT_MEMLOCK, resource.RLIM_INFINITY),
-        limit("nofile", resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
+        format_ulimit("memlock", resource.RLIMIT_MEMLOCK, resource.RLIM_INFINITY),
+        format_ulimit(
+            "nofile", resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        ),
         # where one limit is given and this is not, podman asks for 4194304, which not every root may have
-        limit("nproc", resource.RLIMIT_NPROC, resource.getrlimit(resource.RLIMIT_NPROC)[1]),
-        limit("stack", resource.RLIMIT_STACK, STACK),
+        format_ulimit("nproc", resource.RLIMIT_NPROC, resource.getrlimit(resource.RLIMIT_NPROC)[1]),
+        format_ulimit("stack", resource.RLIMIT_STACK, STACK),
     ]
 
 
@@ -119,7 +130,7 @@ def has_cdi() -> bool:
     return False
 
 
-def devices(tool: str) -> list[str]:
+def find_device_options(tool: str) -> list[str]:
     """The node's GPUs and RDMA cards.
 
     Raises:
@@ -145,23 +156,30 @@ def devices(tool: str) -> list[str]:
     return found
 
 
-def variables(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
+def build_container_env(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
     """What the container's processes get: the node's file, the caller's settings of libraries, torchrun's own."""
-    env = merged(own, caller)
+    env = merge_env(own, caller)
     told = {name for name in caller if LIBRARIES.match(name) and name not in NODES_OWN}
     found = {name: env[name] for name in sorted(told | set(own))}
     found.update({name: found[of] for name, of in PET.items()})
     return found
 
 
-def run_words(tool: str, env: Mapping[str, str], argv: Sequence[str]) -> list[str]:
+def build_run_command(tool: str, env: Mapping[str, str], argv: Sequence[str]) -> list[str]:
     """The words behind ``podman`` or ``docker``; what the caller says comes last, and holds."""
-    words = ["run", "--rm", "--network=host", "--ipc=host", *limits(), *devices(tool)]
+    words = [
+        "run",
+        "--rm",
+        "--network=host",
+        "--ipc=host",
+        *list_ulimits(),
+        *find_device_options(tool),
+    ]
     words += [f"--env={name}={value}" for name, value in env.items()]
     return [*words, *argv]
 
 
-def start(tool: str, argv: Sequence[str]) -> None:
+def exec_container(tool: str, argv: Sequence[str]) -> None:
     """Become the container's program.
 
     Raises:
@@ -171,13 +189,13 @@ def start(tool: str, argv: Sequence[str]) -> None:
         raise LaunchError(
             f"[LA-104] no image was given. Usage: fullmesh-{tool} [options of {tool} run] IMAGE COMMAND [ARGUMENTS]"
         )
-    network = foreign_network(argv)
+    network = find_foreign_network(argv)
     if network:
         raise LaunchError(
             f"[LA-122] network {network}: ranks there listen behind addresses that no peer reaches, and the node's "
             "port range is not theirs. Leave it out: the host's network is what they get."
         )
-    env = variables(read_env(env_path(os.environ)), os.environ)
+    env = build_container_env(read_node_env(get_env_path(os.environ)), os.environ)
     more: list[str] = []
     if os.environ.get("FULLMESH_HANG") == "1":
         more, env["PYTHONPATH"] = [f"--volume={HOOK}:{HOOK}:ro"], HOOK
@@ -186,12 +204,12 @@ def start(tool: str, argv: Sequence[str]) -> None:
         raise LaunchError(
             f"[LA-107] {tool} is not installed on this node. Install the distribution's package."
         )
-    os.execv(path, [path, *run_words(tool, env, [*more, *argv])])  # noqa: S606 (no shell between)
+    os.execv(path, [path, *build_run_command(tool, env, [*more, *argv])])  # noqa: S606 (no shell between)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run an image; a refusal goes to stderr and ends with 2."""
-    return run(start, argv[0], argv[1:])
+    return run_launcher(exec_container, argv[0], argv[1:])
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ import sys
 from typing import TYPE_CHECKING
 
 import fullmesh_launch as launch
-from fullmesh_launch import BIN, LIBRARIES, NODES_OWN, run
-from fullmesh_services import interpreter, program
+from fullmesh_launch import BIN, LIBRARIES, NODES_OWN, run_launcher
+from fullmesh_services import find_tool, read_interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fullmesh.observed.watch import WhoNode as Node
+    from fullmesh.observed.watch import ParticipantNode as Node
 
 TOOL = "fullmesh-deepspeed"
 LOOK = "from importlib.metadata import version; print(version('deepspeed'))"
@@ -37,7 +37,7 @@ DIFFERS = "Its ranks exchange what only their own version reads: install one ver
 MORE, VARIABLE = ".deepspeed_env", "DS_ENV_FILE"
 
 
-def written(path: str) -> dict[str, str]:
+def read_deepspeed_env(path: str) -> dict[str, str]:
     """Variables of one of its files: a line each, without quotes; a comment, which it takes for one, is none."""
     try:
         with open(path, encoding="utf-8") as stream:
@@ -48,43 +48,45 @@ def written(path: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
-def in_quotes(word: str) -> str:
+def escape_for_quotes(word: str) -> str:
     """A word as pdsh and the shells of the nodes take it literally where DeepSpeed puts it into double quotes."""
     return re.sub(r"([\\$`])", r"\\\1", word).replace("%", "%%")
 
 
-def argument(word: str) -> str:
+def quote_argument(word: str) -> str:
     """An argument of the script: DeepSpeed quotes one with a blank, and hands on any other as it is to the shells."""
-    return in_quotes(word) if " " in word else shlex.quote(word).replace("%", "%%")
+    return escape_for_quotes(word) if " " in word else shlex.quote(word).replace("%", "%%")
 
 
-def variable(value: str) -> str:
+def quote_variable(value: str) -> str:
     """The value of a variable in its file: DeepSpeed quotes one that has other signs than those of a plain word."""
-    return in_quotes(value).replace('"', '\\"')
+    return escape_for_quotes(value).replace('"', '\\"')
 
 
-def told(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
+def build_shared_env(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
     """The lines that every node is told: what the caller set of the plan and for libraries, the user's file.
 
     The rest comes from each node's own file (``fullmesh-rank``), as does what is a node's own.
     """
     name = caller.get(VARIABLE) or MORE
     found = {
-        name: variable(caller[name]) for name in caller if name in own or LIBRARIES.match(name)
+        name: quote_variable(caller[name])
+        for name in caller
+        if name in own or LIBRARIES.match(name)
     }
     for path in (os.path.join(os.path.expanduser("~"), name), name):
-        found |= written(path)
+        found |= read_deepspeed_env(path)
     return {name: value for name, value in found.items() if name not in NODES_OWN}
 
 
-def file_of(lines: Mapping[str, str]) -> str:
+def write_env_file(lines: Mapping[str, str]) -> str:
     """A file that DeepSpeed reads them from; it has no name, so it is gone with the process."""
     handle = os.memfd_create("deepspeed_env", 0)
     os.write(handle, "".join(f"{name}={lines[name]}\n" for name in sorted(lines)).encode())
     return f"/proc/{os.getpid()}/fd/{handle}"
 
 
-def arguments(
+def build_deepspeed_options(
     env: Mapping[str, str], nodes: Sequence[Node], whole: bool, options: Sequence[str]
 ) -> list[str]:
     """DeepSpeed's own options: where, by which master, and that our program gives each rank its environment."""
@@ -106,35 +108,35 @@ def arguments(
     ]
 
 
-def start(words: Sequence[str]) -> None:
+def exec_deepspeed(words: Sequence[str]) -> None:
     """Become ``deepspeed``."""
-    options, script = launch.split(words)
-    tool = program("deepspeed", "FULLMESH_DEEPSPEED")
-    python = interpreter(tool) or sys.executable
-    launch.find("pdsh", PDSH)
-    launch.right_account(launch.ssh_user(), words, TOOL)
-    named, rest = launch.of_nodes(options)
-    who, own = launch.read_who(), launch.read_env(launch.env_path(os.environ))
-    nodes = launch.chosen(who, named)
-    launch.judge(
-        launch.asked(nodes, [python, "-c", LOOK]), f"DeepSpeed ({python})", MISSING, DIFFERS
+    options, script = launch.split_options(words)
+    tool = find_tool("deepspeed", "FULLMESH_DEEPSPEED")
+    python = read_interpreter(tool) or sys.executable
+    launch.find_program("pdsh", PDSH)
+    launch.refuse_wrong_account(launch.read_ssh_user(), words, TOOL)
+    named, rest = launch.take_nodes_option(options)
+    who, own = launch.read_nodes_file(), launch.read_node_env(launch.get_env_path(os.environ))
+    nodes = launch.select_nodes(who, named)
+    launch.refuse_unfit_nodes(
+        launch.run_on_nodes(nodes, [python, "-c", LOOK]), f"DeepSpeed ({python})", MISSING, DIFFERS
     )
-    lines = told(own, os.environ)
+    lines = build_shared_env(own, os.environ)
     if named:
         lines["FULLMESH_NODES"] = ",".join(node["name"] for node in nodes)
     env = {name: value for name, value in os.environ.items() if name not in NODES_OWN}
     more = f"{env.get('PDSH_SSH_ARGS_APPEND', '')} -F {launch.FOLDER}/ssh/config".strip()
-    env.update({"PDSH_SSH_ARGS_APPEND": more, VARIABLE: file_of(lines)})
+    env.update({"PDSH_SSH_ARGS_APPEND": more, VARIABLE: write_env_file(lines)})
     # this environment's Python may be another one than torch's, whose programs start a script otherwise
     job = [python, "-u", *script] if script[0].endswith(".py") else script
-    argv = [tool, *arguments(own, nodes, not named, rest), BIN + "/fullmesh-rank"]
-    argv += [argument(word) for word in job]
+    argv = [tool, *build_deepspeed_options(own, nodes, not named, rest), BIN + "/fullmesh-rank"]
+    argv += [quote_argument(word) for word in job]
     os.execve(tool, argv, env)  # noqa: S606 (no shell between)
 
 
 def main(argv: Sequence[str]) -> int:
     """Start a job; a refusal goes to stderr and ends with 2."""
-    return run(start, argv)
+    return run_launcher(exec_deepspeed, argv)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ import time
 import zlib
 from typing import TYPE_CHECKING
 
-import fullmesh_hang_look as inside
+import fullmesh_hang_look as hang_look
 
 if TYPE_CHECKING:
-    from fullmesh.observed.hang import Entry, NodeHang, Rank
+    from fullmesh.observed.hang import NodeHang, Rank, RecorderEntry
 
 MARK = "\x1efullmesh-hang "  # before an answer for the controller
 NONE, OK = 1, 0
@@ -35,26 +35,26 @@ STATES = {
 OTHERS = ("/torch/", "/lib/python", "/threading.py", "<frozen")
 
 
-def harmless(text: str) -> str:
+def make_printable(text: str) -> str:
     """A text of a job's, on a terminal: no character that steers it."""
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
-def waits_in(rank: Rank) -> Entry | None:
+def find_pending_entry(rank: Rank) -> RecorderEntry | None:
     """The first that a rank entered and has not come out of."""
     return next((one for one in rank["entries"] if not one["retired"]), None)
 
 
-def at(rank: Rank) -> str:
+def find_program_line(rank: Rank) -> str:
     """The innermost line of the program itself."""
     frames = rank["threads"][0]["frames"] if rank["threads"] else []
     own = [one for one in frames if not any(part in one["file"] for part in OTHERS)]
     return "{file}:{line} ({name})".format(**own[0]) if own else ""
 
 
-def sentence(rank: Rank) -> str:
+def describe_rank(rank: Rank) -> str:
     """Where one rank stands."""
-    entry, words = waits_in(rank), []
+    entry, words = find_pending_entry(rank), []
     if entry:
         age = max(rank["taken_ns"] - entry["created_ns"], 0) / SECOND
         group = entry["desc"] or entry["group"]
@@ -64,14 +64,16 @@ def sentence(rank: Rank) -> str:
     elif rank["entries"]:
         last = rank["entries"][-1]
         words.append("out of {} {}, in no collective".format(last["kind"], last["number"]))
-    words += ["at " + at(rank)] if at(rank) else []
+    words += ["at " + find_program_line(rank)] if find_program_line(rank) else []
     words += [STATES[rank["native"]["state"]]] if rank["native"]["state"] in STATES else []
     words += ["raised " + rank["raised"]["text"]] if rank["raised"] else []
     words += ["{}: {}".format(one["what"], one["why"]) for one in rank["missing"]]
-    return harmless("rank {} (process {}): {}".format(rank["rank"], rank["pid"], ", ".join(words)))
+    return make_printable(
+        "rank {} (process {}): {}".format(rank["rank"], rank["pid"], ", ".join(words))
+    )
 
 
-def packed(found: NodeHang) -> str:
+def pack_answer(found: NodeHang) -> str:
     """For the controller: ranks of a node say nearly the same, so it becomes a tenth."""
     text = json.dumps(found, separators=(",", ":"))
     return MARK + base64.b64encode(zlib.compress(text.encode(), 6)).decode()
@@ -88,22 +90,22 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--name", default=os.uname()[1], help=argparse.SUPPRESS)
     parser.add_argument("--again", type=float, action="append", default=[], help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    found = inside.node(args.name, args.job)
+    found = hang_look.read_node_ranks(args.name, args.job)
     if args.packed:
-        sys.stdout.write(packed(found) + "\n")
+        sys.stdout.write(pack_answer(found) + "\n")
         for seconds in args.again:
             time.sleep(seconds)
-            sys.stdout.write(packed(inside.node(args.name, args.job)) + "\n")
+            sys.stdout.write(pack_answer(hang_look.read_node_ranks(args.name, args.job)) + "\n")
         return OK
     if args.json:
         sys.stdout.write(json.dumps(found, indent=1) + "\n")
         return OK
     for rank in found["ranks"]:
-        sys.stdout.write(sentence(rank) + "\n")
+        sys.stdout.write(describe_rank(rank) + "\n")
     for left in found.get("left_out", []):
         who = f"process {left['pid']}" if left["pid"] else f"{left['count']} processes"
         text = f"{who} of account {left['account']} left out: {left['why']}"
-        sys.stderr.write(f"fullmesh-hang: {harmless(text)}\n")
+        sys.stderr.write(f"fullmesh-hang: {make_printable(text)}\n")
     if not found["ranks"]:
         sys.stderr.write(
             "fullmesh-hang: no rank of a job that this account may look at runs here\n"

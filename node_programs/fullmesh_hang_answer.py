@@ -10,8 +10,8 @@ import socket
 import time
 from typing import TYPE_CHECKING, TypedDict
 
-import fullmesh_hang_border as border
-import fullmesh_watch_look as look
+import fullmesh_hang_border as hang_border
+import fullmesh_watch_look as watch_look
 from fullmesh_foreign_text import parse_decimal, parse_foreign_json
 from fullmesh_hang_border import ForeignProcessError
 
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from fullmesh.observed.hang import Entry, Frame, Group, Raised, Thread
+    from fullmesh.observed.hang import (
+        Frame,
+        PythonThread,
+        RankGroup,
+        RecorderEntry,
+        UncaughtException,
+    )
 
 NAME = "\0fullmesh-hang-"
 ANSWER_SECONDS = 2.0
@@ -38,9 +44,9 @@ class RankAnswer(TypedDict):
 
     rank: int
     world: int
-    groups: list[Group]
-    threads: list[Thread]
-    raised: Raised | None
+    groups: list[RankGroup]
+    threads: list[PythonThread]
+    raised: UncaughtException | None
     why: str
 
 
@@ -54,15 +60,15 @@ NOTHING: RankAnswer = {
 }
 
 
-def inner_pid(pid: int) -> int:
+def read_inner_pid(pid: int) -> int:
     """Return the number that a process has for itself: another one in a container (NSpid, proc_pid_status(5))."""
-    for line in look.read(f"/proc/{pid}/status").splitlines():
+    for line in watch_look.read_proc_bytes(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"NSpid:"):
             return int(line.split()[-1])
     return pid
 
 
-def hear(connection: socket.socket, end: float) -> Iterator[bytes]:
+def receive_answer(connection: socket.socket, end: float) -> Iterator[bytes]:
     """Hear an answer to its end.
 
     Raises:
@@ -82,7 +88,9 @@ def hear(connection: socket.socket, end: float) -> Iterator[bytes]:
         yield part
 
 
-def ask_rank(pid: int, share: border.Share | None = None) -> tuple[RankAnswer, bytes]:
+def query_process(
+    pid: int, share: hang_border.AnswerBudget | None = None
+) -> tuple[RankAnswer, bytes]:
     """Return what a process says of itself: its header, and torch's record.
 
     Raises:
@@ -93,11 +101,11 @@ def ask_rank(pid: int, share: border.Share | None = None) -> tuple[RankAnswer, b
     raw = bytearray()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_SECONDS)
-        connection.connect(NAME + str(inner_pid(pid)))
+        connection.connect(NAME + str(read_inner_pid(pid)))
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         if int.from_bytes(credentials[:4], "little" if os.uname()[4] != "s390x" else "big") != pid:
             raise OSError("another process has taken its name")
-        for part in hear(connection, end):
+        for part in receive_answer(connection, end):
             raw += part
             if share is not None:
                 share.spend(len(part))
@@ -112,7 +120,7 @@ def ask_rank(pid: int, share: border.Share | None = None) -> tuple[RankAnswer, b
 # --- its form ---------------------------------------------------------------------------------------
 
 
-def parse(data: bytes | str) -> Any:
+def parse_rank_answer(data: bytes | str) -> Any:
     """Return the plain data of an answer.
 
     Raises:
@@ -168,9 +176,9 @@ def read_frames(value: object) -> list[Frame]:
     return found
 
 
-def read_threads(value: object) -> list[Thread]:
+def read_threads(value: object) -> list[PythonThread]:
     """Return the threads of a process."""
-    found: list[Thread] = []
+    found: list[PythonThread] = []
     for one in take_items(value, "threads", MOST_THREADS):
         raw = take_mapping(one, "a thread")
         name = take_text(raw.get("name"), "the name of a thread")
@@ -178,25 +186,25 @@ def read_threads(value: object) -> list[Thread]:
     return found
 
 
-def read_groups(value: object) -> list[Group]:
+def read_groups(value: object) -> list[RankGroup]:
     """Return the process groups of a rank."""
-    found: list[Group] = []
+    found: list[RankGroup] = []
     for one in take_items(value, "groups", MOST_GROUPS):
         raw = take_mapping(one, "a group")
-        numbers = take_items(raw.get("ranks"), "the ranks of a group", border.MOST_RANKS)
+        numbers = take_items(raw.get("ranks"), "the ranks of a group", hang_border.MOST_RANKS)
         found.append(
             {
                 "name": take_text(raw.get("name"), "the name of a group"),
                 "desc": take_text(raw.get("desc"), "the description of a group"),
                 "ranks": [
-                    take_number(n, "a rank of a group", 0, border.MOST_RANKS) for n in numbers
+                    take_number(n, "a rank of a group", 0, hang_border.MOST_RANKS) for n in numbers
                 ],
             }
         )
     return found
 
 
-def read_raised(value: object) -> Raised | None:
+def read_raised(value: object) -> UncaughtException | None:
     """Return the exception that ended a rank's program."""
     if value is None:
         return None
@@ -211,10 +219,10 @@ def read_header(data: bytes) -> RankAnswer:
     Raises:
         ValueError: it is cut off or too large, or a field has another form.
     """
-    raw = take_mapping(parse(data), "its answer")
+    raw = take_mapping(parse_rank_answer(data), "its answer")
     return {
-        "rank": take_number(raw.get("rank", -1), "its rank", -1, border.MOST_RANKS),
-        "world": take_number(raw.get("world", 0), "its world size", 0, border.MOST_RANKS),
+        "rank": take_number(raw.get("rank", -1), "its rank", -1, hang_border.MOST_RANKS),
+        "world": take_number(raw.get("world", 0), "its world size", 0, hang_border.MOST_RANKS),
         "groups": read_groups(raw.get("groups", [])),
         "threads": read_threads(raw.get("threads", [])),
         "raised": read_raised(raw.get("raised")),
@@ -246,7 +254,7 @@ def read_dtypes(value: object) -> list[str]:
     return [take_text(one, "a type") for one in take_items(value or [], "the types", MOST_SHAPES)]
 
 
-def read_entry(value: object) -> Entry:
+def read_entry(value: object) -> RecorderEntry:
     """Return one entry of torch's record."""
     raw = take_mapping(value, "an entry")
     group = raw.get("process_group") or [str(raw.get("pg_id", "")), ""]
@@ -272,9 +280,9 @@ def read_entry(value: object) -> Entry:
     }
 
 
-def choose_entries(entries: list[Entry]) -> list[Entry]:
+def choose_entries(entries: list[RecorderEntry]) -> list[RecorderEntry]:
     """Choose the newest of every group, and those that have not ended: the first of these is what a rank waits in."""
-    kept: dict[int, Entry] = {}
+    kept: dict[int, RecorderEntry] = {}
     count: dict[str, int] = {}
     for one in sorted(entries, key=lambda one: -one["record"]):
         count[one["group"]] = count.get(one["group"], 0) + 1
@@ -285,21 +293,25 @@ def choose_entries(entries: list[Entry]) -> list[Entry]:
     return [kept[record] for record in sorted(kept)]
 
 
-def read_record(raw: bytes) -> list[Entry]:
+def read_record(raw: bytes) -> list[RecorderEntry]:
     """Return the chosen entries of torch's record.
 
     Raises:
         ValueError: it is none.
     """
-    found = take_mapping(parse(raw), "its record")
+    found = take_mapping(parse_rank_answer(raw), "its record")
     entries = take_items(found.get("entries") or [], "the entries of its record", MOST_VALUES)
     return choose_entries([read_entry(one) for one in entries])
 
 
-def dump_stacks(pid: int) -> list[Thread]:
+def dump_stacks(pid: int) -> list[PythonThread]:
     """Return Python's stacks as py-spy sees them; none if it is not installed or fails."""
     path = shutil.which("py-spy")
-    text = look.ask(path, "dump", "--nonblocking", "--json", "--pid", str(pid)) if path else ""
+    text = (
+        watch_look.capture_command(path, "dump", "--nonblocking", "--json", "--pid", str(pid))
+        if path
+        else ""
+    )
     try:
         return [
             {
@@ -308,7 +320,7 @@ def dump_stacks(pid: int) -> list[Thread]:
                     [{**call, "file": call["filename"]} for call in one["frames"][:MOST_FRAMES]]
                 ),
             }
-            for one in take_items(parse(text or "[]"), "its threads", MOST_THREADS)
+            for one in take_items(parse_rank_answer(text or "[]"), "its threads", MOST_THREADS)
         ]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []

@@ -17,14 +17,14 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-import fullmesh_watch_look as look
+import fullmesh_watch_look as watch_look
 from fullmesh_foreign_text import parse_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from fullmesh.observed.hang import LeftOut, Rank
+    from fullmesh.observed.hang import Rank, SkippedProcesses
 
     Reader = Callable[[], Any]
 
@@ -52,41 +52,43 @@ class ForeignProcessError(ValueError):
 # --- accounts ---------------------------------------------------------------------------------------
 
 
-def uncertain_uids(pid: int | str) -> set[int]:
+def read_overflow_uids(pid: int | str) -> set[int]:
     """Return the number by which a process sees every account that its user namespace does not map.
 
     Empty if the namespace maps all accounts (user_namespaces(7), /proc/sys/kernel/overflowuid).
     """
-    rows = [line.split() for line in look.read(f"/proc/{pid}/uid_map").splitlines()]
+    rows = [
+        line.split() for line in watch_look.read_proc_bytes(f"/proc/{pid}/uid_map").splitlines()
+    ]
     if [row[2:] for row in rows] == [[str(EVERY_UID).encode()]]:
         return set()
-    found = parse_decimal(look.read(OVERFLOW).strip().decode("ascii", "replace"))
+    found = parse_decimal(watch_look.read_proc_bytes(OVERFLOW).strip().decode("ascii", "replace"))
     return {65534 if found is None else found}
 
 
-def is_known_to(pid: int, uid: int) -> bool:
+def is_uid_mapped(pid: int, uid: int) -> bool:
     """Report whether the user namespace of a process maps an account (user_namespaces(7)).
 
     A process in a rootless container sees every account that is not mapped, the host's root among them, as one.
     """
-    rows = look.read(f"/proc/{pid}/uid_map").splitlines()
+    rows = watch_look.read_proc_bytes(f"/proc/{pid}/uid_map").splitlines()
     spans = [tuple(map(int, row.split())) for row in rows]
     return not spans or any(outside <= uid < outside + count for _, outside, count in spans)
 
 
-def uid_of(pid: int) -> int:
+def find_account_uid(pid: int) -> int:
     """Return the account that a process belongs to, -1 if it has ended.
 
     For a process in a user namespace of its own, that is the account that made the namespace: numbers in there are
     that account's to choose.
     """
-    for line in look.read(f"/proc/{pid}/status").splitlines():
+    for line in watch_look.read_proc_bytes(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"Uid:"):
-            return namespace_owner(pid, int(line.split()[1]))
+            return find_namespace_owner(pid, int(line.split()[1]))
     return -1
 
 
-def effective_uid(pid: int) -> int:
+def read_effective_uid(pid: int) -> int:
     """Return the account in whose name a process acts, which in a container is another one; -1 if it has ended."""
     try:
         return os.stat(f"/proc/{pid}").st_uid
@@ -94,7 +96,7 @@ def effective_uid(pid: int) -> int:
         return -1
 
 
-def namespace_owner(pid: int, uid: int) -> int:
+def find_namespace_owner(pid: int, uid: int) -> int:
     """Return who made the outermost user namespace between this process and another one, else *uid*."""
     try:
         own = os.stat("/proc/self/ns/user").st_ino
@@ -118,10 +120,10 @@ def namespace_owner(pid: int, uid: int) -> int:
     return uid
 
 
-def account_names() -> dict[int, str]:
+def read_account_names() -> dict[int, str]:
     """Return the names of this node's own accounts; a name service may be what hangs."""
     found: dict[int, str] = {}
-    for line in look.read("/etc/passwd").decode("utf-8", "replace").splitlines():
+    for line in watch_look.read_proc_bytes("/etc/passwd").decode("utf-8", "replace").splitlines():
         words = line.split(":")
         uid = parse_decimal(words[2], EVERY_UID) if len(words) > 2 else None  # noqa: PLR2004 (passwd(5))
         if uid is not None:
@@ -129,12 +131,12 @@ def account_names() -> dict[int, str]:
     return found
 
 
-class Accounts:
+class AccountNames:
     """The accounts of processes, by their names."""
 
     def __init__(self) -> None:
         """Read the names once."""
-        self._names = account_names()
+        self._names = read_account_names()
 
     def name(self, uid: int) -> str:
         """Name an account; the number of one that is not this node's own is the same on all nodes."""
@@ -144,7 +146,7 @@ class Accounts:
         """Sort processes by account."""
         found: dict[str, list[int]] = {}
         for pid in pids:
-            uid = uid_of(pid)
+            uid = find_account_uid(pid)
             if uid >= 0:
                 found.setdefault(self.name(uid), []).append(pid)
         return found
@@ -153,7 +155,7 @@ class Accounts:
 # --- one after the other, each account for itself ---------------------------------------------------
 
 
-class Share:
+class AnswerBudget:
     """As many bytes as the processes of one account may answer together."""
 
     def __init__(self, left: int = MOST_ANSWERED) -> None:
@@ -175,14 +177,14 @@ class Share:
                 )
 
 
-def reason(error: Exception) -> str:
+def describe_read_error(error: Exception) -> str:
     """Say why a process could not be read."""
     known = isinstance(error, (OSError, ForeignProcessError))
     text = str(error) if known and str(error) else f"{type(error).__name__}: {error}"
     return text[:LONGEST_WHY]
 
 
-class Turn(Generic[T]):
+class AccountReaders(Generic[T]):
     """Readers of processes, by account; each account has threads of its own."""
 
     def __init__(self, work: Mapping[str, Sequence[tuple[int, Callable[[], T]]]]) -> None:
@@ -205,7 +207,7 @@ class Turn(Generic[T]):
             try:
                 result.append(reader())
             except Exception as error:  # whatever a foreign process makes of it
-                why = reason(error)
+                why = describe_read_error(error)
             with self._change:
                 if self._over:
                     return
@@ -231,7 +233,7 @@ class Turn(Generic[T]):
                 self.failed.setdefault(pid, f"it was not read within {seconds:g} s")
 
 
-def read_in_turn(
+def read_by_account(
     work: Mapping[str, Sequence[tuple[int, Callable[[], T]]]], seconds: float
 ) -> tuple[dict[int, T], dict[int, str]]:
     """Read processes of several accounts at the same time; no account waits for another one.
@@ -243,7 +245,7 @@ def read_in_turn(
     Returns:
         What was read, and of the other processes why it was not, both by process.
     """
-    turn = Turn(work)
+    turn = AccountReaders(work)
     turn.run(seconds)
     return turn.found, turn.failed
 
@@ -251,13 +253,13 @@ def read_in_turn(
 # --- what does not fit ------------------------------------------------------------------------------
 
 
-def list_left_out(why: Mapping[str, Sequence[tuple[int, str]]]) -> list[LeftOut]:
+def list_left_out(why: Mapping[str, Sequence[tuple[int, str]]]) -> list[SkippedProcesses]:
     """List the processes that are left out: some of each account one by one, the others counted.
 
     Args:
         why: account -> process and reason.
     """
-    found: list[LeftOut] = []
+    found: list[SkippedProcesses] = []
     for account, ones in sorted(why.items())[:MOST_ACCOUNTS]:
         found += [
             {"account": account, "pid": pid, "count": 1, "why": text[:LONGEST_WHY]}
@@ -274,7 +276,7 @@ def list_left_out(why: Mapping[str, Sequence[tuple[int, str]]]) -> list[LeftOut]
     return found
 
 
-def keep_share(ranks: Iterable[Rank], share: int) -> None:
+def limit_to_share(ranks: Iterable[Rank], share: int) -> None:
     """Empty the records of an account's ranks once its share of the node's answer is used up."""
     for one in ranks:
         share -= len(json.dumps(one))

@@ -14,9 +14,9 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-import fullmesh_hang_border as border
+import fullmesh_hang_border as hang_border
 import fullmesh_sockets as sockets
-import fullmesh_watch_look as look
+import fullmesh_watch_look as watch_look
 from fullmesh_foreign_text import parse_decimal, parse_tool_json
 from fullmesh_hang_border import ForeignProcessError
 
@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from fullmesh.observed.hang import Connection, Gpu, KernelLine, Launcher, Limits, Paging
+    from fullmesh.observed.hang import (
+        CgroupLimits,
+        KernelLine,
+        Launcher,
+        RankConnection,
+        RankGpu,
+        RankPaging,
+    )
 
 MOST = 16  # connections of a rank that are told
 ALL_BUT_LISTENING = 0xFFF & ~(1 << sockets.LISTEN)
@@ -63,7 +70,7 @@ DARK_SHOWN = 4
 # --- connections --------------------------------------------------------------------------------------
 
 
-def dumped(family: int) -> Iterator[bytes]:
+def dump_connections(family: int) -> Iterator[bytes]:
     """Every connection of this network namespace, as sock_diag(7) tells it.
 
     Raises:
@@ -88,13 +95,13 @@ def dumped(family: int) -> Iterator[bytes]:
                 at += (length + 3) & ~3
 
 
-def text_of(family: int, raw: bytes) -> str:
+def format_address(family: int, raw: bytes) -> str:
     """An address; one of IPv4 in IPv6's form as what it is."""
     shown = socket.inet_ntop(family, raw[:4] if family == socket.AF_INET else raw)
     return shown[7:] if shown.startswith("::ffff:") and "." in shown else shown
 
 
-def connection(family: int, raw: bytes) -> tuple[str, Connection]:
+def parse_connection(family: int, raw: bytes) -> tuple[str, RankConnection]:
     """One of them, by its inode."""
     port, peer_port, here, there = ENDS.unpack_from(raw, ENDS_AT)
     waiting, unacked, _, inode = QUEUES.unpack_from(raw, QUEUES_AT)
@@ -107,9 +114,9 @@ def connection(family: int, raw: bytes) -> tuple[str, Connection]:
     info = info.ljust(SEGS_OUT_AT + 8, b"\0")
     out, into = struct.unpack_from("=II", info, SEGS_OUT_AT)
     return str(inode), {
-        "here": text_of(family, here),
+        "here": format_address(family, here),
         "port": port,
-        "peer": text_of(family, there),
+        "peer": format_address(family, there),
         "peer_port": peer_port,
         "unacked": unacked,
         "unread": waiting,
@@ -120,7 +127,7 @@ def connection(family: int, raw: bytes) -> tuple[str, Connection]:
     }
 
 
-def cards() -> list[dict[str, Any]]:
+def read_interfaces() -> list[dict[str, Any]]:
     """This network namespace's cards, as iproute2 tells them; [] where it does not."""
     try:
         done = subprocess.run(
@@ -137,11 +144,11 @@ def cards() -> list[dict[str, Any]]:
     return found if isinstance(found, list) else []
 
 
-def mark_dark(found: Iterable[Connection]) -> None:
+def mark_dark_connections(found: Iterable[RankConnection]) -> None:
     """Say of which connections the card at this end carries nothing."""
     held: dict[str, str] = {}
     dark: list[str] = []
-    for card in cards():
+    for card in read_interfaces():
         name, flags = card.get("ifname", ""), card.get("flags", [])
         if "NO-CARRIER" in flags or "UP" not in flags:
             dark.append(name)
@@ -154,7 +161,7 @@ def mark_dark(found: Iterable[Connection]) -> None:
             one["dark"] = here
 
 
-def connections() -> dict[str, Connection]:
+def read_connections() -> dict[str, RankConnection]:
     """Inode -> connection, of this network namespace; none to this machine's own loopback.
 
     Raises:
@@ -162,23 +169,23 @@ def connections() -> dict[str, Connection]:
     """
     found = {}
     for family in (socket.AF_INET, socket.AF_INET6):
-        for raw in dumped(family):
-            inode, one = connection(family, raw)
+        for raw in dump_connections(family):
+            inode, one = parse_connection(family, raw)
             if not one["peer"].startswith("127.") and one["peer"] != "::1":
                 found[inode] = one
     if found:
-        mark_dark(found.values())
+        mark_dark_connections(found.values())
     return found
 
 
-def of_process(pid: int, known: dict[str, Connection]) -> list[Connection]:
+def select_connections(pid: int, known: dict[str, RankConnection]) -> list[RankConnection]:
     """The connections of a process, those in which something is stuck first."""
-    own = [known[inode] for inode in sockets.inodes_of(pid) if inode in known]
+    own = [known[inode] for inode in sockets.list_socket_inodes(pid) if inode in known]
     own.sort(key=lambda one: (-one["retransmits"], -one["unacked"], one["port"]))
     return own[:MOST]
 
 
-def elsewhere(pid: int) -> bool:
+def is_in_other_network(pid: int) -> bool:
     """Whether a process is in another network namespace than we are: its sockets are not told to us."""
     try:
         return os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
@@ -189,10 +196,10 @@ def elsewhere(pid: int) -> bool:
 # --- control groups -------------------------------------------------------------------------------------
 
 
-def hierarchies() -> dict[str, str]:
+def find_cgroup_mounts() -> dict[str, str]:
     """Controller -> where its control groups are mounted; version 2's one hierarchy is "" (cgroups(7))."""
     found = {}
-    for line in look.read("/proc/mounts").decode("utf-8", "replace").splitlines():
+    for line in watch_look.read_proc_bytes("/proc/mounts").decode("utf-8", "replace").splitlines():
         _, place, kind, options, *_ = line.split(" ")
         if kind == "cgroup2":
             found[""] = place
@@ -201,10 +208,12 @@ def hierarchies() -> dict[str, str]:
     return found
 
 
-def folders(pid: int, controller: str) -> list[str]:
+def find_limiting_cgroups(pid: int, controller: str) -> list[str]:
     """The folders of a process' control groups that may limit it, its own first."""
-    mounted = hierarchies()
-    for line in look.read(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines():
+    mounted = find_cgroup_mounts()
+    for line in (
+        watch_look.read_proc_bytes(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines()
+    ):
         number, controllers, path = line.split(":", 2)
         own = controller in controllers.split(",")
         root = mounted.get(controller) if own else mounted.get("") if number == "0" else None
@@ -218,34 +227,37 @@ def folders(pid: int, controller: str) -> list[str]:
     return []
 
 
-def counted(path: str, name: str) -> int:
+def read_cgroup_counter(path: str, name: str) -> int:
     """A counter of a file of ``name number`` lines; 0 where there is none."""
-    for line in look.read(path).decode("ascii", "replace").splitlines():
+    for line in watch_look.read_proc_bytes(path).decode("ascii", "replace").splitlines():
         words = line.split()
         if len(words) == PAIR and words[0] == name:
             return parse_decimal(words[1]) or 0
     return 0
 
 
-def whole(path: str) -> int:
+def read_cgroup_number(path: str) -> int:
     """A file's number; 0 where it says that there is no limit, or is not there."""
-    text = look.read(path).strip().decode("ascii", "replace")
+    text = watch_look.read_proc_bytes(path).strip().decode("ascii", "replace")
     return parse_decimal(text, NO_LIMIT - 1) or 0
 
 
-def processors(folder: str) -> float:
+def read_cpu_limit(folder: str) -> float:
     """How many processors a group lets its processes have, 0 for all."""
-    words = look.read(folder + "/cpu.max").decode("ascii", "replace").split()
+    words = watch_look.read_proc_bytes(folder + "/cpu.max").decode("ascii", "replace").split()
     if len(words) == PAIR:
         share, of = (parse_decimal(word) or 0 for word in words)
         return share / of if of else 0.0
-    quota, period = whole(folder + "/cpu.cfs_quota_us"), whole(folder + "/cpu.cfs_period_us")
+    quota, period = (
+        read_cgroup_number(folder + "/cpu.cfs_quota_us"),
+        read_cgroup_number(folder + "/cpu.cfs_period_us"),
+    )
     return quota / period if quota and period else 0.0  # version 1
 
 
-def limits(pid: int) -> Limits:
+def read_cgroup_limits(pid: int) -> CgroupLimits:
     """What a process may use: the tightest of its groups."""
-    found: Limits = {
+    found: CgroupLimits = {
         "cpus": 0.0,
         "periods": 0,
         "throttled": 0,
@@ -253,26 +265,32 @@ def limits(pid: int) -> Limits:
         "memory_max": 0,
         "oom_kills": 0,
     }
-    for folder in folders(pid, "cpu"):
-        cpus = processors(folder)
+    for folder in find_limiting_cgroups(pid, "cpu"):
+        cpus = read_cpu_limit(folder)
         if cpus and (not found["cpus"] or cpus < found["cpus"]):
             found["cpus"] = round(cpus, 4)
-            found["periods"] = counted(folder + "/cpu.stat", "nr_periods")
-            found["throttled"] = counted(folder + "/cpu.stat", "nr_throttled")
-    for folder in folders(pid, "memory"):
-        most = whole(folder + "/memory.max") or whole(folder + "/memory.limit_in_bytes")
+            found["periods"] = read_cgroup_counter(folder + "/cpu.stat", "nr_periods")
+            found["throttled"] = read_cgroup_counter(folder + "/cpu.stat", "nr_throttled")
+    for folder in find_limiting_cgroups(pid, "memory"):
+        most = read_cgroup_number(folder + "/memory.max") or read_cgroup_number(
+            folder + "/memory.limit_in_bytes"
+        )
         if most and (not found["memory_max"] or most < found["memory_max"]):
-            used = whole(folder + "/memory.current") or whole(folder + "/memory.usage_in_bytes")
-            kills = [counted(f"{folder}/{name}", "oom_kill") for name in KILLS]
+            used = read_cgroup_number(folder + "/memory.current") or read_cgroup_number(
+                folder + "/memory.usage_in_bytes"
+            )
+            kills = [read_cgroup_counter(f"{folder}/{name}", "oom_kill") for name in KILLS]
             found["memory_max"], found["memory"], found["oom_kills"] = most, used, max(kills)
     return found
 
 
-def paging(pid: int) -> Paging:
+def read_paging(pid: int) -> RankPaging:
     """How much of a process is in swap, and how often it waited for a disk to bring a page."""
-    status = look.read(f"/proc/{pid}/status")  # a process names itself, in any bytes
+    status = watch_look.read_proc_bytes(
+        f"/proc/{pid}/status"
+    )  # a process names itself, in any bytes
     swapped = re.search(rb"^VmSwap:\s+(\d+) kB", status, re.M)
-    words = look.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    words = watch_look.read_proc_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return {
         "swapped": int(swapped.group(1)) * 1024 if swapped else 0,
         "from_disk": int(words[MAJFLT]) if len(words) > MAJFLT else 0,
@@ -282,7 +300,7 @@ def paging(pid: int) -> Paging:
 # --- GPUs -------------------------------------------------------------------------------------------------
 
 
-def whole_number(text: str, unknown: int) -> int:
+def parse_smi_number(text: str, unknown: int) -> int:
     """A number of nvidia-smi's; what it does not know it writes in brackets (``[N/A]``)."""
     try:
         return int(float(text))
@@ -290,7 +308,7 @@ def whole_number(text: str, unknown: int) -> int:
         return unknown
 
 
-def smi(query: str, names: tuple[str, ...]) -> list[list[str]]:
+def query_smi(query: str, names: tuple[str, ...]) -> list[list[str]]:
     """The rows of one question to nvidia-smi.
 
     Raises:
@@ -314,7 +332,7 @@ def smi(query: str, names: tuple[str, ...]) -> list[list[str]]:
     return [row for row in rows if len(row) == len(names)]
 
 
-def gpus() -> dict[int, list[Gpu]] | None:
+def read_process_gpus() -> dict[int, list[RankGpu]] | None:
     """Process -> the GPUs that it holds memory on; None on a node without nvidia-smi.
 
     Raises:
@@ -322,19 +340,19 @@ def gpus() -> dict[int, list[Gpu]] | None:
     """
     if not shutil.which("nvidia-smi"):
         return None
-    cards = {row[1]: row for row in smi("gpu", CARDS)}
-    found: dict[int, list[Gpu]] = {}
-    for pid, uuid, memory in smi("compute-apps", HOLDERS):
+    cards = {row[1]: row for row in query_smi("gpu", CARDS)}
+    found: dict[int, list[RankGpu]] = {}
+    for pid, uuid, memory in query_smi("compute-apps", HOLDERS):
         card = cards.get(uuid)
         number = parse_decimal(pid)
         if card is None or number is None:
             continue
-        one: Gpu = {
-            "index": whole_number(card[0], -1),
+        one: RankGpu = {
+            "index": parse_smi_number(card[0], -1),
             "uuid": uuid,
-            "busy": whole_number(card[2], -1),
-            "watts": whole_number(card[3], -1),
-            "memory": whole_number(memory, 0) * MIB,
+            "busy": parse_smi_number(card[2], -1),
+            "watts": parse_smi_number(card[3], -1),
+            "memory": parse_smi_number(memory, 0) * MIB,
         }
         found.setdefault(number, []).append(one)
     return found
@@ -343,7 +361,7 @@ def gpus() -> dict[int, list[Gpu]] | None:
 # --- the kernel's log -----------------------------------------------------------------------------------
 
 
-def records() -> Iterator[tuple[float, str]]:
+def read_kernel_log() -> Iterator[tuple[float, str]]:
     """The kernel's log: seconds since it started, text (dev-kmsg in the kernel's own documentation)."""
     with contextlib.suppress(OSError):
         handle = os.open(LOG, os.O_RDONLY | os.O_NONBLOCK)
@@ -362,11 +380,11 @@ def records() -> Iterator[tuple[float, str]]:
             os.close(handle)
 
 
-def kernel() -> list[KernelLine]:
+def find_kernel_events() -> list[KernelLine]:
     """What the kernel said within a day of memory, of tasks that do not go on, and of GPUs; the newest last."""
     now, started = time.time_ns(), time.clock_gettime(time.CLOCK_MONOTONIC)
     found: list[KernelLine] = []
-    for seconds, text in records():
+    for seconds, text in read_kernel_log():
         for kind, pattern in TOLD:
             match = pattern.search(text)
             if not match or started - seconds > OLDEST:
@@ -387,22 +405,30 @@ def read_launcher(pid: int) -> Launcher | None:
     Raises:
         ForeignProcessError: it says that it started more ranks than any job has.
     """
-    words = look.command_of(pid)
+    words = watch_look.read_argv(pid)
     if not any(
         os.path.basename(word) == "torchrun" or word == "torch.distributed.run"
         for word in words[:4]
     ):
         return None
-    count, number = (parse_decimal(look.option(words, names)) for names in (PER_NODE, NODE_RANK))
+    count, number = (
+        parse_decimal(watch_look.find_option(words, names)) for names in (PER_NODE, NODE_RANK)
+    )
     for value, names in ((count, PER_NODE), (number, NODE_RANK)):
-        if value is not None and value > border.MOST_RANKS:
-            raise ForeignProcessError(f"{names[0]} is {value}, more than {border.MOST_RANKS}")
-    sure = count is not None and number is not None and bool(look.option(words, look.ADDRESS))
-    master = f"{look.option(words, look.ADDRESS)}:{look.option(words, look.PORT)}"
+        if value is not None and value > hang_border.MOST_RANKS:
+            raise ForeignProcessError(f"{names[0]} is {value}, more than {hang_border.MOST_RANKS}")
+    sure = (
+        count is not None
+        and number is not None
+        and bool(watch_look.find_option(words, watch_look.ADDRESS))
+    )
+    master = f"{watch_look.find_option(words, watch_look.ADDRESS)}:{watch_look.find_option(words, watch_look.PORT)}"
     return {
         "pid": pid,
-        "job": look.option(words, ("--rdzv-id", "--rdzv_id"))[: border.LONGEST_NAME],
-        "master": master[: border.LONGEST_NAME] if sure else "",
+        "job": watch_look.find_option(words, ("--rdzv-id", "--rdzv_id"))[
+            : hang_border.LONGEST_NAME
+        ],
+        "master": master[: hang_border.LONGEST_NAME] if sure else "",
         "first": (number or 0) * (count or 0) if sure else -1,
         "count": count or 0,
     }

@@ -14,11 +14,11 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-import fullmesh_hang_answer as answer
-import fullmesh_hang_border as border
-import fullmesh_hang_evidence as evidence
-import fullmesh_hang_ras as ras
-import fullmesh_watch_look as look
+import fullmesh_hang_answer as hang_answer
+import fullmesh_hang_border as hang_border
+import fullmesh_hang_evidence as hang_evidence
+import fullmesh_hang_ras as hang_ras
+import fullmesh_watch_look as watch_look
 from fullmesh_foreign_text import parse_decimal
 from fullmesh_hang_border import ForeignProcessError
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from fullmesh.observed.hang import (
-        Connection,
-        Entry,
-        Gpu,
         KernelLine,
         Launcher,
-        Missing,
-        Native,
+        MainThreadState,
+        MissingPart,
         NodeHang,
         Rank,
+        RankConnection,
+        RankGpu,
+        RecorderEntry,
     )
 
 FIND_SECONDS = 3.0  # for the environments and command lines of all processes
@@ -99,7 +99,7 @@ ARM |= {
 CALLS = {"x86_64": X86, "aarch64": ARM}.get(os.uname()[4], {})
 ON_FILES = frozenset(["read", "write", "pread64", "pwrite64", "writev", "fsync", "close"])
 WORDS = 3  # of /proc/PID/syscall, where the process is in a call at all
-NOTHING: Native = {
+NOTHING: MainThreadState = {
     "state": "",
     "wchan": "",
     "syscall": "",
@@ -113,17 +113,19 @@ NOTHING: Native = {
 # --- from outside -----------------------------------------------------------------------------------
 
 
-def state_of(pid: int) -> str:
+def read_process_state(pid: int) -> str:
     """The letter of /proc/PID/stat; nothing where the process has ended."""
-    rest = look.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    rest = watch_look.read_proc_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return rest[0].decode() if rest else ""
 
 
-def native(pid: int) -> Native:
+def read_native_state(pid: int) -> MainThreadState:
     """The main thread, as the kernel shows it (proc_pid_syscall(5), proc_pid_wchan(5))."""
-    found: Native = {**NOTHING, "state": state_of(pid)}
-    found["wchan"] = look.read(f"/proc/{pid}/wchan").decode("utf-8", "replace").strip()
-    words = look.read(f"/proc/{pid}/syscall").decode("ascii", "replace").split()
+    found: MainThreadState = {**NOTHING, "state": read_process_state(pid)}
+    found["wchan"] = (
+        watch_look.read_proc_bytes(f"/proc/{pid}/wchan").decode("utf-8", "replace").strip()
+    )
+    words = watch_look.read_proc_bytes(f"/proc/{pid}/syscall").decode("ascii", "replace").split()
     number = parse_decimal(words[0]) if len(words) >= WORDS else None
     if number is None:
         return found
@@ -142,73 +144,75 @@ def native(pid: int) -> Native:
 # --- the ranks of this node -------------------------------------------------------------------------
 
 
-def read_environment(pid: int) -> dict[str, str]:
+def read_rank_environment(pid: int) -> dict[str, str]:
     """Return the variables of a process that say which rank of which job it is, and where NCCL's RAS is."""
-    wanted = {*look.TOLD, *JOB, *ras.VARIABLES}
+    wanted = {*watch_look.TOLD, *JOB, *hang_ras.VARIABLES}
     found = {}
-    for pair in look.read(f"/proc/{pid}/environ", border.MOST_ENVIRONMENT).split(b"\0"):
+    for pair in watch_look.read_proc_bytes(
+        f"/proc/{pid}/environ", hang_border.MOST_ENVIRONMENT
+    ).split(b"\0"):
         key, equals, value = pair.partition(b"=")
         if equals and key.decode("utf-8", "replace") in wanted:
             found[key.decode()] = value.decode("utf-8", "replace")
     return found
 
 
-def place(env: Mapping[str, str]) -> tuple[int, int]:
+def parse_rank(env: Mapping[str, str]) -> tuple[int, int]:
     """Return the rank and the world size that a process was told; -1 if it was told none.
 
     Raises:
         ForeignProcessError: it was told a number that is none, or more than any job has.
     """
-    for name, size in (("RANK", "WORLD_SIZE"), *look.RANKS):
+    for name, size in (("RANK", "WORLD_SIZE"), *watch_look.RANKS):
         if name not in env:
             continue
-        rank = parse_decimal(env[name], border.MOST_RANKS)
+        rank = parse_decimal(env[name], hang_border.MOST_RANKS)
         if rank is not None:
-            return rank, parse_decimal(env.get(size), border.MOST_RANKS) or 0
+            return rank, parse_decimal(env.get(size), hang_border.MOST_RANKS) or 0
         if size in env:
             raise ForeignProcessError(f"{name} is {env[name][:40]!r}, which is no rank")
     return -1, 0
 
 
-def job_of(env: Mapping[str, str]) -> str:
+def get_job_name(env: Mapping[str, str]) -> str:
     """Return a name for the job that all its ranks have."""
     known = [env[name] for name in JOB if env.get(name) and env[name] != NO_NAME]
     master = "{}:{}".format(env.get("MASTER_ADDR", ""), env.get("MASTER_PORT", ""))
-    return (known[0] if known else master)[: border.LONGEST_NAME]
+    return (known[0] if known else master)[: hang_border.LONGEST_NAME]
 
 
-class Told(NamedTuple):
+class ProcessRole(NamedTuple):
     """What a process says that it is: a rank, by its environment, or a launcher; neither if both are empty."""
 
     env: dict[str, str]
     launcher: Launcher | None
 
 
-def read_process(pid: int) -> Told:
+def read_process_role(pid: int) -> ProcessRole:
     """Return what a process says that it is.
 
     Raises:
         ForeignProcessError: it is a rank or a launcher with numbers that cannot be.
     """
-    if pid == os.getpid() or not is_python(pid):
-        return Told({}, None)
-    env = read_environment(pid)
-    return Told(env if place(env)[0] >= 0 else {}, evidence.read_launcher(pid))
+    if pid == os.getpid() or not is_python_process(pid):
+        return ProcessRole({}, None)
+    env = read_rank_environment(pid)
+    return ProcessRole(env if parse_rank(env)[0] >= 0 else {}, hang_evidence.read_launcher(pid))
 
 
-class Found:
+class FoundRanks:
     """The ranks and launchers on this node by account, and the processes that are left out."""
 
     def __init__(self, job: str, pids: Iterable[int] | None = None) -> None:
         """Look for them: in all processes, or in some."""
-        self.parents = look.parents()
+        self.parents = watch_look.map_parents()
         here = self.parents if pids is None else set(pids) & self.parents.keys()
-        by_account = border.Accounts().sort(here)
+        by_account = hang_border.AccountNames().sort(here)
         work = {
-            account: [(pid, partial(read_process, pid)) for pid in ones]
+            account: [(pid, partial(read_process_role, pid)) for pid in ones]
             for account, ones in by_account.items()
         }
-        told, failed = border.read_in_turn(work, FIND_SECONDS)
+        told, failed = hang_border.read_by_account(work, FIND_SECONDS)
         self.ranks: dict[str, dict[int, dict[str, str]]] = {}
         self.launchers: list[Launcher] = []
         self.left_out: dict[str, list[tuple[int, str]]] = {}
@@ -219,34 +223,34 @@ class Found:
                 if one.launcher is not None:
                     self.launchers.append({**one.launcher, "account": account})
             ranks = self.choose_ranks({pid: one.env for pid, one in mine.items() if one.env}, job)
-            text = f"its account has more than {border.MOST_OF_ACCOUNT} ranks on this node"
-            bad += [(pid, text) for pid in ranks[border.MOST_OF_ACCOUNT :]]
+            text = f"its account has more than {hang_border.MOST_OF_ACCOUNT} ranks on this node"
+            bad += [(pid, text) for pid in ranks[hang_border.MOST_OF_ACCOUNT :]]
             if bad:
                 self.left_out[account] = bad
             if ranks:
                 self.ranks[account] = {
-                    pid: mine[pid].env for pid in ranks[: border.MOST_OF_ACCOUNT]
+                    pid: mine[pid].env for pid in ranks[: hang_border.MOST_OF_ACCOUNT]
                 }
 
     def choose_ranks(self, ranks: dict[int, dict[str, str]], job: str) -> list[int]:
         """Choose an account's ranks among the processes that were told a rank: not a rank's own children."""
         if job:
-            ranks = {pid: env for pid, env in ranks.items() if job_of(env) == job}
+            ranks = {pid: env for pid, env in ranks.items() if get_job_name(env) == job}
         if any("RANK" in env for env in ranks.values()):
             # torchrun's agent below srun has Slurm's number, and its ranks have their own
             ranks = {pid: env for pid, env in ranks.items() if "RANK" in env}
         return [
             pid
             for pid, env in sorted(ranks.items())
-            if place(ranks.get(self.parents[pid], {})) != place(env)
+            if parse_rank(ranks.get(self.parents[pid], {})) != parse_rank(env)
         ]
 
     def jobs(self) -> list[str]:
         """Name the jobs."""
-        return sorted({job_of(env) for ones in self.ranks.values() for env in ones.values()})
+        return sorted({get_job_name(env) for ones in self.ranks.values() for env in ones.values()})
 
 
-def is_python(pid: int) -> bool:
+def is_python_process(pid: int) -> bool:
     """Whether a process is Python: a shell or a launcher between is no rank."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith(("python", "pypy"))
@@ -254,34 +258,34 @@ def is_python(pid: int) -> bool:
         return False
 
 
-class Around:
+class NodeEvidence:
     """What is read once for all ranks of a node."""
 
     def __init__(self, *, thorough: bool = True) -> None:
         """Ask the kernel; *thorough*: the GPUs' driver as well, and py-spy about ranks that do not answer."""
         self.thorough = thorough
-        self.kernel: list[KernelLine] = evidence.kernel()
-        self.connections: dict[str, Connection] = {}
+        self.kernel: list[KernelLine] = hang_evidence.find_kernel_events()
+        self.connections: dict[str, RankConnection] = {}
         self.why = self.no_gpus = ""
-        self.gpus: dict[int, list[Gpu]] | None = None
+        self.gpus: dict[int, list[RankGpu]] | None = None
         try:
-            self.gpus = evidence.gpus() if thorough else None
+            self.gpus = hang_evidence.read_process_gpus() if thorough else None
         except OSError as exc:
             self.no_gpus = str(exc)
         try:
-            self.connections = evidence.connections()
+            self.connections = hang_evidence.read_connections()
         except OSError as exc:
             self.why = f"the kernel does not tell them: {exc}"
 
     def add_to(self, rank: Rank, pid: int) -> None:
         """What of it is about one rank."""
-        why = "it is in another network" if evidence.elsewhere(pid) else self.why
+        why = "it is in another network" if hang_evidence.is_in_other_network(pid) else self.why
         if why:
             rank["missing"].append({"what": "connections", "why": why})
         else:
-            rank["connections"] = evidence.of_process(pid, self.connections)
-        rank["limits"] = evidence.limits(pid)
-        rank["paging"] = evidence.paging(pid)
+            rank["connections"] = hang_evidence.select_connections(pid, self.connections)
+        rank["limits"] = hang_evidence.read_cgroup_limits(pid)
+        rank["paging"] = hang_evidence.read_paging(pid)
         if self.no_gpus:
             rank["missing"].append({"what": "gpus", "why": self.no_gpus})
         elif self.gpus is not None:
@@ -291,51 +295,51 @@ class Around:
 
 def explain_silence(pid: int, error: Exception) -> str:
     """Say why a process does not say where it is."""
-    if not state_of(pid):
+    if not read_process_state(pid):
         return "it has ended"
     if isinstance(error, ConnectionRefusedError):
         return "it was not started by a launcher of Fullmesh, with the hook"
     uid = os.geteuid()
-    if not border.is_known_to(pid, uid):
+    if not hang_border.is_uid_mapped(pid, uid):
         return (
             f"its user namespace does not map the account that asks (uid {uid}), as in a rootless container. "
             "Ask as the account that started it: sudo -u ACCOUNT fullmesh-hang"
         )
-    return f"its process does not answer: {border.reason(error)}"
+    return f"its process does not answer: {hang_border.describe_read_error(error)}"
 
 
-def ask_rank(
-    pid: int, share: border.Share | None
-) -> tuple[answer.RankAnswer, list[Entry], list[Missing]]:
+def query_rank(
+    pid: int, share: hang_border.AnswerBudget | None
+) -> tuple[hang_answer.RankAnswer, list[RecorderEntry], list[MissingPart]]:
     """Return what a rank says of itself, and why something of it is missing."""
-    header = answer.NOTHING
+    header = hang_answer.NOTHING
     try:
-        header, record = answer.ask_rank(pid, share)
+        header, record = hang_answer.query_process(pid, share)
         if header["why"]:
             return header, [], [{"what": "recorder", "why": header["why"]}]
-        return header, answer.read_record(record), []
+        return header, hang_answer.read_record(record), []
     except (OSError, ValueError) as error:
         return header, [], [{"what": "recorder", "why": explain_silence(pid, error)}]
 
 
-def read_rank(
+def read_rank_state(
     pid: int,
     env: Mapping[str, str],
     host: str,
-    around: Around,
-    share: border.Share | None = None,
+    around: NodeEvidence,
+    share: hang_border.AnswerBudget | None = None,
 ) -> Rank:
     """Return one rank: what it says, and what is seen of it."""
-    rank, world = place(env)
-    header, entries, missing = ask_rank(pid, share)
+    rank, world = parse_rank(env)
+    header, entries, missing = query_rank(pid, share)
     threads = header["threads"]
     if not threads and around.thorough:
-        threads = answer.dump_stacks(pid)
+        threads = hang_answer.dump_stacks(pid)
     if not threads:
         missing.append({"what": "stacks", "why": missing[-1]["why"] if missing else "it says none"})
-    seen = native(pid)
+    seen = read_native_state(pid)
     found: Rank = {
-        **unread(pid, env, host, ""),
+        **describe_unread_rank(pid, env, host, ""),
         "rank": header["rank"] if header["rank"] >= 0 else rank,
         "world": header["world"] or world,
         "process": "running" if seen["state"] not in ("", "Z", "X") else "gone",
@@ -350,9 +354,9 @@ def read_rank(
     return found
 
 
-def unread(pid: int, env: Mapping[str, str], host: str, why: str) -> Rank:
+def describe_unread_rank(pid: int, env: Mapping[str, str], host: str, why: str) -> Rank:
     """Return a rank of which no more is known than that its process is there."""
-    rank, world = place(env)
+    rank, world = parse_rank(env)
     return {
         "rank": rank,
         "world": world,
@@ -367,64 +371,64 @@ def unread(pid: int, env: Mapping[str, str], host: str, why: str) -> Rank:
         "native": {**NOTHING},
         "raised": None,
         "missing": [{"what": "process", "why": why}],
-        "job": job_of(env),
-        "uid": border.uid_of(pid),
+        "job": get_job_name(env),
+        "uid": hang_border.find_account_uid(pid),
     }
 
 
-def read_ranks(found: Found, host: str, around: Around) -> list[Rank]:
+def read_ranks(found: FoundRanks, host: str, around: NodeEvidence) -> list[Rank]:
     """Read all ranks at the same time: one that stands still must not keep the others waiting."""
     work: dict[str, list[tuple[int, Callable[[], Rank]]]] = {}
     for account, ones in found.ranks.items():
-        share = border.Share()
+        share = hang_border.AnswerBudget()
         work[account] = [
-            (pid, partial(read_rank, pid, env, host, around, share=share))
+            (pid, partial(read_rank_state, pid, env, host, around, share=share))
             for pid, env in ones.items()
         ]
-    read, failed = border.read_in_turn(work, READ_SECONDS)
+    read, failed = hang_border.read_by_account(work, READ_SECONDS)
     ranks: list[Rank] = []
     for account, ones in found.ranks.items():
         here = []
         for pid, env in ones.items():
             why = f"it could not be read: {failed[pid]}" if pid in failed else ""
-            here.append(unread(pid, env, host, why) if why else read[pid])
+            here.append(describe_unread_rank(pid, env, host, why) if why else read[pid])
             here[-1]["account"] = account
-        border.keep_share(here, border.MOST_OF_NODE // len(found.ranks))
+        hang_border.limit_to_share(here, hang_border.MOST_OF_NODE // len(found.ranks))
         ranks += here
     return sorted(ranks, key=lambda one: (one["rank"], one["pid"]))
 
 
-def ask_ras(ranks: list[Rank], found: Mapping[int, Mapping[str, str]]) -> None:
+def add_ras_status(ranks: list[Rank], found: Mapping[int, Mapping[str, str]]) -> None:
     """Add what NCCL's own watch says to the ranks of each job that has used NCCL; *found*: their environments."""
     jobs: dict[tuple[str, str], list[Rank]] = {}
     for one in ranks:
         jobs.setdefault((one.get("account", ""), one.get("job", "")), []).append(one)
-    work: dict[str, list[tuple[int, Callable[[], ras.Known]]]] = {}
+    work: dict[str, list[tuple[int, Callable[[], hang_ras.Known]]]] = {}
     asked: dict[int, list[Rank]] = {}
     for (account, _), ones in jobs.items():
         used = [one for one in ones if any(e["kind"].startswith("nccl:") for e in one["entries"])]
         if used:
             pid, uid = used[0]["pid"], used[0].get("uid", -1)
             asked[pid] = ones
-            reader = partial(ras.read_status, found[pid], pid, uid)
+            reader = partial(hang_ras.read_ras_status, found[pid], pid, uid)
             work.setdefault(account, []).append((pid, reader))
-    known, failed = border.read_in_turn(work, ras.SECONDS)
+    known, failed = hang_border.read_by_account(work, hang_ras.SECONDS)
     for pid, ones in asked.items():
         said, why = known.get(pid, ({}, failed.get(pid, "")))
         for one in ones:
             # in a container NCCL knows its process by the number in there
-            number = answer.inner_pid(one["pid"])
+            number = hang_answer.read_inner_pid(one["pid"])
             if number in said:
                 one["ras"] = said[number]
             if why and one["pid"] == pid:
                 one["missing"].append({"what": "ras", "why": why})
 
 
-def node(host: str, job: str = "") -> NodeHang:
+def read_node_ranks(host: str, job: str = "") -> NodeHang:
     """Return all ranks of this node; a process that cannot be read is left out, and the others are not."""
-    found, around = Found(job), Around()
+    found, around = FoundRanks(job), NodeEvidence()
     ranks = read_ranks(found, host, around)
-    ask_ras(ranks, {pid: env for ones in found.ranks.values() for pid, env in ones.items()})
+    add_ras_status(ranks, {pid: env for ones in found.ranks.values() for pid, env in ones.items()})
     jobs = found.jobs()
     wanted = {job} if job else set(jobs)
     return {
@@ -435,5 +439,5 @@ def node(host: str, job: str = "") -> NodeHang:
         "launchers": [
             one for one in found.launchers if not wanted or {one["job"], one["master"]} & wanted
         ],
-        "left_out": border.list_left_out(found.left_out),
+        "left_out": hang_border.list_left_out(found.left_out),
     }

@@ -13,19 +13,19 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-import fullmesh_hang_answer as answer
-import fullmesh_hang_border as border
-import fullmesh_hang_evidence as evidence
+import fullmesh_hang_answer as hang_answer
+import fullmesh_hang_border as hang_border
+import fullmesh_hang_evidence as hang_evidence
 import fullmesh_sockets as sockets
-import fullmesh_watch_look as look
+import fullmesh_watch_look as watch_look
 from fullmesh_foreign_text import parse_decimal, parse_foreign_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fullmesh.observed.hang import Ras
+    from fullmesh.observed.hang import RasStatus
 
-    Known = tuple[dict[int, Ras], str]
+    Known = tuple[dict[int, RasStatus], str]
 
 ADDRESS, PORT = "localhost", 28028  # NCCL_RAS_ADDR's default
 VARIABLES = ("NCCL_RAS_ADDR", "NCCL_RAS_ENABLE")
@@ -39,7 +39,7 @@ ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (compared)
 UID_AT = 7  # of a line of /proc/net/tcp (proc_net(5))
 
 
-def place(env: Mapping[str, str]) -> tuple[str, int]:
+def find_ras_endpoint(env: Mapping[str, str]) -> tuple[str, int]:
     """Where RAS of a job with this environment listens; port 0 where it does not, or not for this machine alone."""
     if env.get("NCCL_RAS_ENABLE") == "0":
         return "", 0
@@ -47,13 +47,15 @@ def place(env: Mapping[str, str]) -> tuple[str, int]:
     host = host.strip("[]")
     if host not in ("localhost", "::1") and not host.startswith("127."):
         return "", 0
-    return host, parse_decimal(port, look.LAST_PORT) or 0
+    return host, parse_decimal(port, watch_look.LAST_PORT) or 0
 
 
-def find_listeners(port: int) -> Iterator[tuple[int, str, int]]:
+def find_port_listeners(port: int) -> Iterator[tuple[int, str, int]]:
     """Find who listens on a port of this machine: the address' family, the address, the account."""
     for family, name in ((4, "tcp"), (6, "tcp6")):
-        lines = look.read(f"/proc/net/{name}").decode("ascii", "replace").splitlines()
+        lines = (
+            watch_look.read_proc_bytes(f"/proc/net/{name}").decode("ascii", "replace").splitlines()
+        )
         for line in lines[1:]:
             words = line.split()
             here, _, number = words[1].partition(":")
@@ -61,7 +63,7 @@ def find_listeners(port: int) -> Iterator[tuple[int, str, int]]:
                 yield family, sockets.decode_address(here), int(words[UID_AT])
 
 
-def choose_address(host: str, port: int, uids: set[int]) -> str:
+def choose_loopback(host: str, port: int, uids: set[int]) -> str:
     """Choose the loopback address at which one of these accounts listens, as the kernel says.
 
     Raises:
@@ -74,7 +76,7 @@ def choose_address(host: str, port: int, uids: set[int]) -> str:
             continue
         found = {
             uid
-            for kind, address, uid in find_listeners(port)
+            for kind, address, uid in find_port_listeners(port)
             if address in (target, ANY[family]) or (kind > family and address == ANY[kind])
         }
         if found and found <= uids:
@@ -96,7 +98,7 @@ def ask_status(host: str, port: int) -> dict[str, Any]:
     end = time.monotonic() + SECONDS
     with socket.create_connection((host, port), SECONDS) as sock:
         sock.sendall(QUESTION)
-        for part in answer.hear(sock, end):
+        for part in hang_answer.receive_answer(sock, end):
             came += part
             if len(came) > LARGEST:
                 break
@@ -107,17 +109,19 @@ def ask_status(host: str, port: int) -> dict[str, Any]:
     return found
 
 
-def is_here(address: str) -> bool:
+def is_local_address(address: str) -> bool:
     """Whether an address is this machine's: the same process numbers are on others as well."""
-    family = sockets.family_of(address)
+    family = sockets.find_address_family(address)
     try:
         socket.inet_pton(family, address.partition("%")[0])  # a name would be looked up in DNS
     except (OSError, ValueError):
         return False
-    return look.is_own(address)
+    return watch_look.is_own_address(address)
 
 
-def behind(ranks: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str, int, int]]:
+def find_lagging_ranks(
+    ranks: list[dict[str, Any]],
+) -> Iterator[tuple[dict[str, Any], str, int, int]]:
     """Rank, collective, how often it launched that, how often others of its communicator did, where it is less."""
     kinds = sorted({kind for one in ranks for kind in one["collective_counts"]})
     if len(kinds) > MOST_KINDS:
@@ -127,23 +131,23 @@ def behind(ranks: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str, i
         most = max(counts)
         for one, count in zip(ranks, counts):
             if count < most:
-                yield one, kind[: border.LONGEST_NAME], count, most
+                yield one, kind[: hang_border.LONGEST_NAME], count, most
 
 
-def of_here(said: Mapping[str, Any]) -> dict[int, Ras]:
+def of_here(said: Mapping[str, Any]) -> dict[int, RasStatus]:
     """Process -> what is said of it, of the processes on this machine of which there is something to say.
 
     Raises:
         KeyError, TypeError, ValueError: it is no status of RAS.
     """
-    found: dict[int, Ras] = {}
+    found: dict[int, RasStatus] = {}
     here: dict[str, bool] = {}
 
-    def local(one: Mapping[str, Any]) -> Ras | None:
+    def local(one: Mapping[str, Any]) -> RasStatus | None:
         host = str(one["host"])
         if host not in here:
-            here[host] = is_here(host)
-        silent: Ras = {"answers": True, "dead": False, "behind": []}
+            here[host] = is_local_address(host)
+        silent: RasStatus = {"answers": True, "dead": False, "behind": []}
         return found.setdefault(int(one["pid"]), silent) if here[host] else None
 
     for communicator in said["communicators"]:
@@ -152,7 +156,7 @@ def of_here(said: Mapping[str, Any]) -> dict[int, Ras]:
             if mine is not None:
                 mine["answers"] = mine["answers"] and not one["status"]["unresponsive"]
                 mine["dead"] = mine["dead"] or bool(one["status"]["considered_dead"])
-        for one, kind, count, most in behind(communicator.get("ranks", [])):
+        for one, kind, count, most in find_lagging_ranks(communicator.get("ranks", [])):
             mine = local(one)
             if mine is not None and len(mine["behind"]) < MOST:
                 mine["behind"].append({"kind": kind, "count": count, "most": most})
@@ -161,22 +165,24 @@ def of_here(said: Mapping[str, Any]) -> dict[int, Ras]:
     }
 
 
-def read_status(env: Mapping[str, str], pid: int, uid: int) -> Known:
+def read_ras_status(env: Mapping[str, str], pid: int, uid: int) -> Known:
     """Return what RAS of a job says of the processes here, and why it says nothing where it should.
 
     Args:
         env, pid, uid: a rank's, the account that it belongs to: only this account's listener is asked, or root's.
     """
-    host, port = place(env)
+    host, port = find_ras_endpoint(env)
     if not port:
         return {}, ""
-    if evidence.elsewhere(pid):
+    if hang_evidence.is_in_other_network(pid):
         return {}, "NCCL's RAS listens in another network than this one: the rank is in a container"
     try:
-        uids = {0, uid, border.effective_uid(pid)} - border.uncertain_uids("self")
-        return of_here(ask_status(choose_address(host, port, uids), port)), ""
+        uids = {0, uid, hang_border.read_effective_uid(pid)} - hang_border.read_overflow_uids(
+            "self"
+        )
+        return of_here(ask_status(choose_loopback(host, port, uids), port)), ""
     except OSError as exc:
         return {}, f"NCCL's RAS at {host}:{port} does not answer: {exc.strerror or exc}"
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        why = border.reason(exc)
+        why = hang_border.describe_read_error(exc)
         return {}, f"NCCL's RAS at {host}:{port} knows no JSON, as before NCCL 2.28.7: {why}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any
 
-    from fullmesh.observed.hang import Frame, Group, Raised, Thread
+    from fullmesh.observed.hang import Frame, PythonThread, RankGroup, UncaughtException
 
 # What torchrun, Open MPI and Slurm tell a rank.
 TOLD = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -33,24 +33,24 @@ SECONDS = 2.0  # for somebody who asks and does not listen
 DEEPEST = 60  # calls of a thread that are told
 CREDENTIALS = 12  # struct ucred: pid, uid, gid
 EVERY_UID, NOBODY = b"4294967295", 65534
-raised: Raised | None = None
+raised: UncaughtException | None = None
 
 
-def frame(file: str, line: int, name: str) -> Frame:
+def build_frame(file: str, line: int, name: str) -> Frame:
     """A call."""
     return {"file": file, "line": line, "name": name}
 
 
-def stack(one: FrameType | None) -> list[Frame]:
+def read_stack(one: FrameType | None) -> list[Frame]:
     """A thread's calls, the innermost first."""
     found: list[Frame] = []
     while one is not None and len(found) < DEEPEST:
-        found.append(frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_name))
+        found.append(build_frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_name))
         one = one.f_back
     return found
 
 
-def threads() -> list[Thread]:
+def list_thread_stacks() -> list[PythonThread]:
     """All threads but the one that asks, the main one first."""
     import threading  # noqa: PLC0415 (a process that is never asked pays for nothing)
 
@@ -58,10 +58,10 @@ def threads() -> list[Thread]:
     main, own = threading.main_thread().ident, threading.get_ident()
     frames = sys._current_frames()
     order = sorted((one for one in frames if one != own), key=lambda one: (one != main, one))
-    return [{"name": names.get(one, ""), "frames": stack(frames[one])} for one in order]
+    return [{"name": names.get(one, ""), "frames": read_stack(frames[one])} for one in order]
 
 
-def groups(distributed: Any) -> list[Group]:
+def list_process_groups(distributed: Any) -> list[RankGroup]:
     """The process groups that this rank made, itself in them or not."""
     world = distributed._world
     return [
@@ -70,10 +70,10 @@ def groups(distributed: Any) -> list[Group]:
     ]
 
 
-def told() -> tuple[dict[str, Any], bytes]:
+def collect_rank_state() -> tuple[dict[str, Any], bytes]:
     """What is known from inside: a header, and torch's own record as JSON, nothing where there is none."""
     header: dict[str, Any] = {"rank": -1, "world": 0, "groups": [], "raised": raised, "why": ""}
-    header["threads"] = threads()
+    header["threads"] = list_thread_stacks()
     distributed = sys.modules.get("torch.distributed.distributed_c10d")
     recorder = sys.modules.get("torch._C._distributed_c10d")
     if distributed is None or recorder is None:
@@ -82,7 +82,9 @@ def told() -> tuple[dict[str, Any], bytes]:
         default = distributed._world.default_pg
         if default is None:
             return {**header, "why": "no process group was made"}, b""
-        header.update(rank=default.rank(), world=default.size(), groups=groups(distributed))
+        header.update(
+            rank=default.rank(), world=default.size(), groups=list_process_groups(distributed)
+        )
         # before 2.7 there is NCCL's alone
         dump = getattr(recorder, "_dump_fr_trace_json", None) or recorder._dump_nccl_trace_json
         return header, bytes(dump(True, False))
@@ -90,7 +92,7 @@ def told() -> tuple[dict[str, Any], bytes]:
         return {**header, "why": f"this torch has no record to give: {exc!r}"}, b""
 
 
-def stands_for_others(uid: int) -> bool:
+def is_overflow_uid(uid: int) -> bool:
     """Report whether the kernel shows every account by this number that our user namespace does not map.
 
     In a rootless container that is every other account of the host (user_namespaces(7)).
@@ -105,26 +107,26 @@ def stands_for_others(uid: int) -> bool:
         return uid == NOBODY
 
 
-def may_ask(connection: socket.socket) -> bool:
+def is_allowed_peer(connection: socket.socket) -> bool:
     """Root and our own account (socket(7), SO_PEERCRED)."""
     import socket  # noqa: PLC0415 (as above)
 
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS)
     uid = int.from_bytes(raw[4:8], sys.byteorder)
-    return uid in (0, os.geteuid()) and not stands_for_others(uid)
+    return uid in (0, os.geteuid()) and not is_overflow_uid(uid)
 
 
-def answer(connection: socket.socket) -> None:
+def answer_connection(connection: socket.socket) -> None:
     """Tell one who asks."""
     import json  # noqa: PLC0415 (as above)
 
     connection.settimeout(SECONDS)
-    if may_ask(connection):
-        header, record = told()
+    if is_allowed_peer(connection):
+        header, record = collect_rank_state()
         connection.sendall(json.dumps(header).encode() + b"\n" + record)
 
 
-def serve(listener: socket.socket) -> None:
+def serve_requests(listener: socket.socket) -> None:
     """Wait for questions, for as long as the process lives."""
     while True:
         try:
@@ -132,14 +134,14 @@ def serve(listener: socket.socket) -> None:
         except OSError:
             return  # closed: this is a fork
         try:
-            answer(connection)
+            answer_connection(connection)
         except Exception:  # noqa: S110 (whoever asks sees that nothing came; the job must not)
             pass
         finally:
             connection.close()
 
 
-def start() -> None:
+def start_hook() -> None:
     """Open the socket and start the thread."""
     import socket  # noqa: PLC0415 (no process but a rank pays for it)
     import threading  # noqa: PLC0415 (as above)
@@ -149,7 +151,7 @@ def start() -> None:
     listener.listen(BACKLOG)
     # a worker of a DataLoader would hold it open, and nobody would answer there
     os.register_at_fork(after_in_child=listener.close)
-    threading.Thread(target=serve, args=(listener,), daemon=True, name=THREAD).start()
+    threading.Thread(target=serve_requests, args=(listener,), daemon=True, name=THREAD).start()
     before = sys.excepthook
 
     def passed(
@@ -159,7 +161,7 @@ def start() -> None:
         frames, at = [], trace
         while at is not None:
             code = at.tb_frame.f_code
-            frames.append(frame(code.co_filename, at.tb_lineno, code.co_name))
+            frames.append(build_frame(code.co_filename, at.tb_lineno, code.co_name))
             at = at.tb_next
         # words only: what held the exception would hold its tensors
         raised = {"text": f"{kind.__name__}: {value}"[:1000], "frames": frames[::-1][:DEEPEST]}
@@ -168,7 +170,7 @@ def start() -> None:
     sys.excepthook = passed
 
 
-def hidden() -> None:
+def run_hidden_sitecustomize() -> None:
     """Run the sitecustomize that this one hides, as Python would have."""
     from importlib.machinery import PathFinder  # noqa: PLC0415 (as above)
 
@@ -186,7 +188,7 @@ def hidden() -> None:
 if __name__ == "sitecustomize":
     if any(os.environ.get(name) for name in TOLD) and os.environ.get(OFF) != "0":
         try:  # noqa: SIM105 (importing contextlib costs more than all of this)
-            start()
+            start_hook()
         except Exception:  # noqa: S110 (a job without this is a job all the same)
             pass
-    hidden()
+    run_hidden_sitecustomize()

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from fullmesh.observed.watch import Who
-    from fullmesh.observed.watch import WhoNode as Node
+    from fullmesh.observed.watch import ParticipantNode as Node
+    from fullmesh.observed.watch import Participants
 
 DEADLINE = 10
 # Of `call` for a node that does not answer, and ssh's own (ssh(1), EXIT STATUS).
@@ -79,12 +79,12 @@ class LaunchError(Exception):
     """A coded sentence for the user."""
 
 
-def env_path(env: Mapping[str, str]) -> str:
+def get_env_path(env: Mapping[str, str]) -> str:
     """The node's environment file."""
     return env.get("FULLMESH_ENV") or FOLDER + "/env"
 
 
-def read_env(path: str) -> dict[str, str]:
+def read_node_env(path: str) -> dict[str, str]:
     """The variables of the node's file; the role cluster_env writes only what needs no shell to be read."""
     found = {}
     try:
@@ -100,12 +100,12 @@ def read_env(path: str) -> dict[str, str]:
     return found
 
 
-def read_who() -> Who:
+def read_nodes_file() -> Participants:
     """Who takes part: the role launchers wrote it from the plan."""
     path = FOLDER + "/nodes.json"
     try:
         with open(path, encoding="utf-8") as stream:
-            found: Who = json.load(stream)
+            found: Participants = json.load(stream)
     except (OSError, ValueError):
         raise LaunchError(
             f"[LA-102] {path} cannot be read. Run the role launchers on this node."
@@ -113,7 +113,7 @@ def read_who() -> Who:
     return found
 
 
-def merged(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
+def merge_env(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process: what the caller exported wins, except what belongs to the node."""
     env = dict(own)
     env.update({name: value for name, value in caller.items() if name not in NODES_OWN})
@@ -121,7 +121,7 @@ def merged(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
     return env
 
 
-def find(name: str, say: str) -> str:
+def find_program(name: str, say: str) -> str:
     """A program's path."""
     found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(MPI_PLACES))
     if not found:
@@ -136,7 +136,7 @@ MPI_DIFFERS = (
 SLURM = "Install your site's Slurm client on it, or use fullmesh-torchrun, which needs no Slurm."
 
 
-def call(argv: Sequence[str], seconds: int = DEADLINE) -> tuple[int, str]:
+def call_command(argv: Sequence[str], seconds: int = DEADLINE) -> tuple[int, str]:
     """Exit status and words of a command; -1 when it does not answer."""
     try:
         done = subprocess.run(
@@ -152,12 +152,12 @@ def call(argv: Sequence[str], seconds: int = DEADLINE) -> tuple[int, str]:
     return done.returncode, done.stdout.decode(errors="replace").strip()
 
 
-def last(said: str) -> str:
+def get_last_line(said: str) -> str:
     """The last line of what a command said."""
     return (said.splitlines() or ["no words"])[-1].strip()
 
 
-def chosen(who: Who, names: Sequence[str]) -> list[Node]:
+def select_nodes(who: Participants, names: Sequence[str]) -> list[Node]:
     """The nodes of a job in the plan's order; no names: all."""
     nodes = list(who["nodes"])
     if not names:
@@ -178,7 +178,7 @@ def chosen(who: Who, names: Sequence[str]) -> list[Node]:
     return [n for n in nodes if n["name"] in wanted]
 
 
-def refuse_misfit(nodes: Sequence[Node], node: Node, local: int, size: int) -> None:
+def refuse_wrong_size(nodes: Sequence[Node], node: Node, local: int, size: int) -> None:
     """Refuse a job of another size than the plan's: its ranks would be wrong (NCCL: Invalid rank requested : 7/4)."""
     world = sum(one["local_ranks"] for one in nodes)
     if size != world or local >= node["local_ranks"]:
@@ -189,7 +189,9 @@ def refuse_misfit(nodes: Sequence[Node], node: Node, local: int, size: int) -> N
         )
 
 
-def place(who: Who, nodes: Sequence[Node], address: str, local: int, size: int) -> dict[str, str]:
+def build_rank_variables(
+    who: Participants, nodes: Sequence[Node], address: str, local: int, size: int
+) -> dict[str, str]:
     """The rank variables of the process that is number *local* on the node with *address*.
 
     Ranks count through *nodes* in the plan's order, so that they are the same whoever starts the job.
@@ -203,7 +205,7 @@ def place(who: Who, nodes: Sequence[Node], address: str, local: int, size: int) 
         )
     node = nodes[mine[0]]
     world = sum(one["local_ranks"] for one in nodes)
-    refuse_misfit(nodes, node, local, size)
+    refuse_wrong_size(nodes, node, local, size)
     first = sum(one["local_ranks"] for one in nodes[: mine[0]])
     whole = len(nodes) == len(who["nodes"])
     master = who["master"]["address"] if whole else nodes[0]["address"]
@@ -221,7 +223,7 @@ def place(who: Who, nodes: Sequence[Node], address: str, local: int, size: int) 
     return {name: str(value) for name, value in found.items()}
 
 
-def nodes_of(env: Mapping[str, str]) -> list[str]:
+def list_job_nodes(env: Mapping[str, str]) -> list[str]:
     """The names of the job's nodes, [] for all of them."""
     if env.get("FULLMESH_NODES"):
         return env["FULLMESH_NODES"].split(",")
@@ -229,20 +231,24 @@ def nodes_of(env: Mapping[str, str]) -> list[str]:
     if not listed or "OMPI_COMM_WORLD_SIZE" in env:
         return []
     # needs no answer of slurmctld: it only writes node[1-2] out
-    status, said = call([find("scontrol", SLURM), "show", "hostnames", listed])
+    status, said = call_command([find_program("scontrol", SLURM), "show", "hostnames", listed])
     if status:
-        raise LaunchError(f"[LA-111] scontrol cannot read {listed!r}: {last(said)}. Ask sinfo.")
+        raise LaunchError(
+            f"[LA-111] scontrol cannot read {listed!r}: {get_last_line(said)}. Ask sinfo."
+        )
     return said.split()
 
 
-def rank_env(env: Mapping[str, str], who: Who) -> dict[str, str]:
+def build_rank_env(env: Mapping[str, str], who: Participants) -> dict[str, str]:
     """The whole environment of one process of a job."""
-    result = merged(read_env(env_path(env)), env)
+    result = merge_env(read_node_env(get_env_path(env)), env)
     for sign, local, sizes in STARTERS:
         if sign in env and local in env:
             size = next(int(env[name]) for name in sizes if name in env)
-            nodes = chosen(who, nodes_of(env))
-            result.update(place(who, nodes, result["FULLMESH_ADDRESS"], int(env[local]), size))
+            nodes = select_nodes(who, list_job_nodes(env))
+            result.update(
+                build_rank_variables(who, nodes, result["FULLMESH_ADDRESS"], int(env[local]), size)
+            )
             return result
     raise LaunchError(
         "[LA-112] nothing says which process of the job this is. "
@@ -250,12 +256,12 @@ def rank_env(env: Mapping[str, str], who: Who) -> dict[str, str]:
     )
 
 
-def program(words: Sequence[str]) -> list[str]:
+def build_script_command(words: Sequence[str]) -> list[str]:
     """A script is run by the environment's Python, anything else is a program."""
     return ([sys.executable, "-u"] if words[0].endswith(".py") else []) + list(words)
 
 
-def compiler_cache() -> str:
+def prepare_compiler_cache() -> str:
     """A folder for torch's compiler that only this account writes to: torch takes anybody's, and runs what is in it."""
     path = os.path.join(tempfile.gettempdir(), f"torchinductor_{os.geteuid()}")
     with contextlib.suppress(OSError):  # it is there
@@ -268,18 +274,18 @@ def compiler_cache() -> str:
     return tempfile.mkdtemp()
 
 
-def rank(words: Sequence[str]) -> None:
+def exec_rank(words: Sequence[str]) -> None:
     """Become the job's process."""
-    env = rank_env(os.environ, read_who())
+    env = build_rank_env(os.environ, read_nodes_file())
     if not env.get("TORCHINDUCTOR_CACHE_DIR"):
-        env["TORCHINDUCTOR_CACHE_DIR"] = compiler_cache()
+        env["TORCHINDUCTOR_CACHE_DIR"] = prepare_compiler_cache()
     if env.get("FULLMESH_HANG") != "0":
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [HOOK, env.get("PYTHONPATH", "")]))
-    argv = program(words)
+    argv = build_script_command(words)
     os.execvpe(argv[0], argv, env)  # noqa: S606  # this is what a launcher does
 
 
-def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Options (``--name=value``) before the script, and the script with its arguments."""
     at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
     if at == len(words):
@@ -289,7 +295,7 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(words[:at]), list(words[at:])
 
 
-def ssh_user() -> str:
+def read_ssh_user() -> str:
     """The account that the nodes log in to each other as."""
     path = FOLDER + "/ssh/config"
     try:
@@ -305,7 +311,7 @@ def ssh_user() -> str:
     return found.group(1)
 
 
-def right_account(user: str, words: Sequence[str], tool: str) -> None:
+def refuse_wrong_account(user: str, words: Sequence[str], tool: str) -> None:
     """Refuse another account than the one whose key it is."""
     me = pwd.getpwuid(os.geteuid()).pw_name
     if me != user:
@@ -317,25 +323,27 @@ def right_account(user: str, words: Sequence[str], tool: str) -> None:
         )
 
 
-def of_nodes(options: Sequence[str]) -> tuple[list[str], list[str]]:
+def take_nodes_option(options: Sequence[str]) -> tuple[list[str], list[str]]:
     """The names that ``--nodes=`` has, [] for all nodes, and the other options."""
     mine = [one.partition("=")[2] for one in options if one.startswith("--nodes=")]
     rest = [one for one in options if not one.startswith("--nodes=")]
     return (mine[0].split(",") if mine else []), rest
 
 
-def asked(nodes: Sequence[Node], words: Sequence[str]) -> dict[str, tuple[int, str]]:
+def run_on_nodes(nodes: Sequence[Node], words: Sequence[str]) -> dict[str, tuple[int, str]]:
     """What each node answers to a command, all at the same time."""
 
     def ask(node: Node) -> tuple[int, str]:
-        return call([BIN + "/fullmesh-ssh", node["address"], shlex.join(words)])
+        return call_command([BIN + "/fullmesh-ssh", node["address"], shlex.join(words)])
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=32) as pool:
         said = list(pool.map(ask, nodes))
     return {node["name"]: one for node, one in zip(nodes, said)}
 
 
-def judge(answers: Mapping[str, tuple[int, str]], what: str, install: str, differ: str) -> None:
+def refuse_unfit_nodes(
+    answers: Mapping[str, tuple[int, str]], what: str, install: str, differ: str
+) -> None:
     """Refuse a job that another launcher could only fail with, in words of its own.
 
     Args:
@@ -345,16 +353,18 @@ def judge(answers: Mapping[str, tuple[int, str]], what: str, install: str, diffe
     Raises:
         LaunchError: LA-110, no login; LA-107, it is not there; LA-115, versions that differ.
     """
-    silent = {name: last(said) for name, (code, said) in answers.items() if code in NO_LOGIN}
+    silent = {
+        name: get_last_line(said) for name, (code, said) in answers.items() if code in NO_LOGIN
+    }
     if silent:
         raise LaunchError(
             "[LA-110] no login to {}. Run site.yml with node_ssh_manage: true; then try {}/fullmesh-ssh ADDRESS "
             "true.".format(", ".join(f"{name} ({said})" for name, said in silent.items()), BIN)
         )
-    without = [f"{name} ({last(said)})" for name, (code, said) in answers.items() if code]
+    without = [f"{name} ({get_last_line(said)})" for name, (code, said) in answers.items() if code]
     if without:
         raise LaunchError(f"[LA-107] {what} is missing on: {', '.join(without)}. {install}")
-    versions = {name: last(said) for name, (_code, said) in answers.items()}
+    versions = {name: get_last_line(said) for name, (_code, said) in answers.items()}
     if len(set(versions.values())) > 1:
         raise LaunchError(
             "[LA-115] the nodes have different versions of {}: {}. {}".format(
@@ -363,7 +373,7 @@ def judge(answers: Mapping[str, tuple[int, str]], what: str, install: str, diffe
         )
 
 
-def mpi_options(who: Who, nodes: Sequence[Node], whole: bool) -> list[str]:
+def build_mpi_options(who: Participants, nodes: Sequence[Node], whole: bool) -> list[str]:
     """mpirun's own options: where, through which network and ports, and by which login.
 
     The daemons' port is the kernel's choice, so it lies in the pinned range; oob_tcp_dynamic_ipv4_ports would make it
@@ -393,24 +403,29 @@ def mpi_options(who: Who, nodes: Sequence[Node], whole: bool) -> list[str]:
     return options
 
 
-def exported(own: Mapping[str, str], caller: Mapping[str, str]) -> list[str]:
+def build_export_options(own: Mapping[str, str], caller: Mapping[str, str]) -> list[str]:
     """``-x`` for the file's variables that are the same on all nodes, and the caller's for libraries."""
     names = own.keys() | {name for name in caller if LIBRARIES.match(name)}
     return [word for name in sorted(names - NODES_OWN) for word in ("-x", name)]
 
 
-def mpirun(words: Sequence[str]) -> None:
+def exec_mpirun(words: Sequence[str]) -> None:
     """Start a job by Open MPI from this node."""
-    options, script = split(words)
-    path = find("mpirun", OPENMPI)
-    user = ssh_user()
-    right_account(user, words, "fullmesh-mpirun")
-    named, _ = of_nodes(options)
-    who, own = read_who(), read_env(env_path(os.environ))
-    nodes = chosen(who, named)
-    judge(asked(nodes, [BIN + "/fullmesh-orted", "--version"]), "Open MPI", OPENMPI, MPI_DIFFERS)
-    env = merged(own, os.environ)
-    argv = [path, *mpi_options(who, nodes, not named), *exported(own, os.environ)]
+    options, script = split_options(words)
+    path = find_program("mpirun", OPENMPI)
+    user = read_ssh_user()
+    refuse_wrong_account(user, words, "fullmesh-mpirun")
+    named, _ = take_nodes_option(options)
+    who, own = read_nodes_file(), read_node_env(get_env_path(os.environ))
+    nodes = select_nodes(who, named)
+    refuse_unfit_nodes(
+        run_on_nodes(nodes, [BIN + "/fullmesh-orted", "--version"]),
+        "Open MPI",
+        OPENMPI,
+        MPI_DIFFERS,
+    )
+    env = merge_env(own, os.environ)
+    argv = [path, *build_mpi_options(who, nodes, not named), *build_export_options(own, os.environ)]
     if named:
         env["FULLMESH_NODES"] = ",".join(node["name"] for node in nodes)
         argv += ["-x", "FULLMESH_NODES"]
@@ -419,29 +434,31 @@ def mpirun(words: Sequence[str]) -> None:
     os.execvpe(path, argv, env)  # noqa: S606  # this is what a launcher does
 
 
-def orted(words: Sequence[str]) -> None:
+def exec_orted(words: Sequence[str]) -> None:
     """Be Open MPI's daemon of this node, wherever its distribution keeps it."""
-    path = find("orted", OPENMPI)
+    path = find_program("orted", OPENMPI)
     if list(words) == ["--version"]:
-        status, said = call([find("mpirun", OPENMPI), "--version"])
+        status, said = call_command([find_program("mpirun", OPENMPI), "--version"])
         sys.stdout.write(said.splitlines()[0] + "\n" if said else "")
         sys.exit(status)
     os.execv(path, [path, *words])  # noqa: S606  # this is what a launcher does
 
 
-def slurm_answers() -> None:
+def refuse_silent_slurm() -> None:
     """Refuse a Slurm whose controller is silent, before srun waits for it."""
-    status, said = call([find("scontrol", SLURM), "ping"])
+    status, said = call_command([find_program("scontrol", SLURM), "ping"])
     if status or " is DOWN" in said:
         raise LaunchError(
             "[LA-111] Slurm does not answer: {}. Look at `systemctl status slurmctld` on its controller, and "
             "let peers reach its ports (peer_firewall_extra_ports: [6817/tcp, 6818/tcp]).".format(
-                next((line for line in said.splitlines() if " is DOWN" in line), last(said))
+                next(
+                    (line for line in said.splitlines() if " is DOWN" in line), get_last_line(said)
+                )
             )
         )
 
 
-def slurm_sizes(who: Who, options: Sequence[str]) -> list[str]:
+def build_slurm_sizes(who: Participants, options: Sequence[str]) -> list[str]:
     """Nodes and tasks as the plan has them, unless the caller asked for fewer nodes."""
     each = sorted({node["local_ranks"] for node in who["nodes"]})
     if len(each) > 1:
@@ -457,28 +474,34 @@ def slurm_sizes(who: Who, options: Sequence[str]) -> list[str]:
     return sizes
 
 
-def srun(words: Sequence[str]) -> None:
+def exec_srun(words: Sequence[str]) -> None:
     """Start a job's step by Slurm, in an allocation or outside of one."""
-    options, script = split(words)
-    path = find("srun", SLURM)
-    slurm_answers()
-    sizes = [] if "SLURM_JOB_ID" in os.environ else slurm_sizes(read_who(), options)
+    options, script = split_options(words)
+    path = find_program("srun", SLURM)
+    refuse_silent_slurm()
+    sizes = [] if "SLURM_JOB_ID" in os.environ else build_slurm_sizes(read_nodes_file(), options)
     # --mpi=none: torch has its own store; --kill-on-bad-exit: the others would wait for the one that is gone
     argv = [path, "--mpi=none", "--kill-on-bad-exit=1", *sizes, *options]
     argv += [BIN + "/fullmesh-rank", *script]
     os.execv(path, argv)  # noqa: S606  # this is what a launcher does
 
 
-def sbatch(words: Sequence[str]) -> None:
+def exec_sbatch(words: Sequence[str]) -> None:
     """Queue a job by Slurm."""
-    options, script = split(words)
-    path = find("sbatch", SLURM)
-    slurm_answers()
-    argv = [path, *slurm_sizes(read_who(), options), *options, FOLDER + "/job.sbatch", *script]
+    options, script = split_options(words)
+    path = find_program("sbatch", SLURM)
+    refuse_silent_slurm()
+    argv = [
+        path,
+        *build_slurm_sizes(read_nodes_file(), options),
+        *options,
+        FOLDER + "/job.sbatch",
+        *script,
+    ]
     os.execv(path, argv)  # noqa: S606  # this is what a launcher does
 
 
-def fetch(url: str) -> int:
+def fetch_status(url: str) -> int:
     """The HTTP status of *url*, asked without any proxy."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -488,7 +511,7 @@ def fetch(url: str) -> int:
         return int(error.code)
 
 
-def etcd(words: Sequence[str]) -> None:
+def refuse_unusable_etcd(words: Sequence[str]) -> None:
     """Refuse an etcd that torchrun could only wait for."""
     endpoint = words[0] if words else ""
     if not endpoint:
@@ -503,8 +526,8 @@ def etcd(words: Sequence[str]) -> None:
             "into your lock (docs/launchers.md), or use c10d, which needs none."
         )
     try:
-        fetch(f"http://{endpoint}/version")
-        status = fetch(f"http://{endpoint}/v2/keys/")
+        fetch_status(f"http://{endpoint}/version")
+        status = fetch_status(f"http://{endpoint}/v2/keys/")
     except (OSError, ValueError) as error:
         raise LaunchError(
             "[LA-108] etcd at {} does not answer: {}. Look at `systemctl status etcd` there, let peers reach its port "
@@ -520,16 +543,16 @@ def etcd(words: Sequence[str]) -> None:
 
 
 COMMANDS = {
-    "rank": rank,
-    "mpirun": mpirun,
-    "orted": orted,
-    "srun": srun,
-    "sbatch": sbatch,
-    "etcd": etcd,
+    "rank": exec_rank,
+    "mpirun": exec_mpirun,
+    "orted": exec_orted,
+    "srun": exec_srun,
+    "sbatch": exec_sbatch,
+    "etcd": refuse_unusable_etcd,
 }
 
 
-def run(command: Callable[..., None], *words: Any) -> int:
+def run_launcher(command: Callable[..., None], *words: Any) -> int:
     """Run a command; a refusal goes to stderr and ends with 2."""
     try:
         command(*words)
@@ -541,7 +564,7 @@ def run(command: Callable[..., None], *words: Any) -> int:
 
 def main(argv: Sequence[str]) -> int:
     """Run one of the commands."""
-    return run(COMMANDS[argv[0]], argv[1:])
+    return run_launcher(COMMANDS[argv[0]], argv[1:])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,15 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from fullmesh_launch import FOLDER, LaunchError, call, env_path, merged, read_env, run
+from fullmesh_launch import (
+    FOLDER,
+    LaunchError,
+    call_command,
+    get_env_path,
+    merge_env,
+    read_node_env,
+    run_launcher,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +65,7 @@ RAY_PLANNED = (
 )
 
 
-def refuse_planned(words: Sequence[str]) -> None:
+def refuse_planned_options(words: Sequence[str]) -> None:
     """Refuse options that follow from the plan: which node is the head, addresses, ports."""
     given = [word for word in words if word.partition("=")[0] in RAY_PLANNED]
     if given:
@@ -69,7 +77,7 @@ def refuse_planned(words: Sequence[str]) -> None:
         )
 
 
-def ports_of(name: str) -> dict[str, ServicePort]:
+def read_service_ports(name: str) -> dict[str, ServicePort]:
     """Part -> its ports, of a service of the plan; the role launchers wrote them."""
     path = FOLDER + "/services.json"
     try:
@@ -88,12 +96,12 @@ def ports_of(name: str) -> dict[str, ServicePort]:
     return found
 
 
-def endpoint(address: str, port: int) -> str:
+def format_endpoint(address: str, port: int) -> str:
     """Address and port in one word."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def program(name: str, variable: str) -> str:
+def find_tool(name: str, variable: str) -> str:
     """A program: the one that *variable* names, of the environment that runs this, or on the PATH."""
     beside = os.path.join(os.path.dirname(sys.executable), name)
     found = os.environ.get(variable) or (
@@ -107,14 +115,14 @@ def program(name: str, variable: str) -> str:
     return found
 
 
-def interpreter(tool: str) -> str:
+def read_interpreter(tool: str) -> str:
     """The Python of a program that pip installed; empty where its first line names none."""
     with open(tool, "rb") as stream:
         first = stream.readline(256).decode(errors="replace").strip()
     return first[2:].split()[0] if first.startswith("#!") and first[2:].strip() else ""
 
 
-def of_ray(env: Mapping[str, str]) -> dict[str, str]:
+def build_ray_env(env: Mapping[str, str]) -> dict[str, str]:
     """The environment of Ray's processes, which its workers inherit."""
     own = {name: value for name, value in env.items() if name not in RANKS}
     # vLLM takes the address of the default route otherwise (docs.vllm.ai, Environment Variables).
@@ -124,14 +132,14 @@ def of_ray(env: Mapping[str, str]) -> dict[str, str]:
     return own
 
 
-def head_options(tool: str) -> dict[str, str]:
+def build_head_options(tool: str) -> dict[str, str]:
     """Part -> option of a head; a Ray's client needs gRPC's own package."""
-    python = interpreter(tool)
-    client = not python or call([python, "-c", "import grpc"])[0] == 0
+    python = read_interpreter(tool)
+    client = not python or call_command([python, "-c", "import grpc"])[0] == 0
     return {**RAY_HEAD, **(RAY_CLIENT if client else {})}
 
 
-def start_words(
+def build_ray_start(
     ports: Mapping[str, ServicePort], address: str, master: str, options: Mapping[str, str]
 ) -> list[str]:
     """The words of ``ray start`` on the node with *address*: a head on the master's, a worker elsewhere.
@@ -144,14 +152,14 @@ def start_words(
         # Whoever reaches the dashboard runs what he likes, so it is on the cluster's network alone.
         words += ["--head", f"--dashboard-host={address}"]
     else:
-        words.append("--address=" + endpoint(master, ports["gcs"]["first"]))
+        words.append("--address=" + format_endpoint(master, ports["gcs"]["first"]))
     for part, option in options.items():
         words.append(f"{option}={ports[part]['first']}")
     workers = ports["workers"]
     return [*words, f"--min-worker-port={workers['first']}", f"--max-worker-port={workers['last']}"]
 
 
-def refuse_taken(
+def refuse_taken_ports(
     ports: Mapping[str, ServicePort], address: str, options: Mapping[str, str]
 ) -> None:
     """Refuse where somebody listens on a port already: a node of before, or a second head."""
@@ -192,55 +200,55 @@ def wait_for_head(host: str, port: int, seconds: float) -> None:
         if now - said >= SAY_SECONDS:
             said = now
             sys.stderr.write(
-                f"fullmesh-ray: waiting for the head at {endpoint(host, port)}: {why}\n"
+                f"fullmesh-ray: waiting for the head at {format_endpoint(host, port)}: {why}\n"
             )
         time.sleep(0.5)
     raise LaunchError(
-        f"[LA-120] no head of Ray at {endpoint(host, port)} after {seconds:.0f} s: {why}. "
+        f"[LA-120] no head of Ray at {format_endpoint(host, port)} after {seconds:.0f} s: {why}. "
         "Refused: start it on the master's node. No answer or unreachable: ./fullmesh diagnose names who drops it."
     )
 
 
-def ray(argv: Sequence[str]) -> None:
+def exec_ray(argv: Sequence[str]) -> None:
     """``fullmesh-ray start|status|stop``: this node's share of a Ray cluster."""
     if not argv or argv[0] not in ("start", "status", "stop"):
         raise LaunchError(
             f"[LA-104] fullmesh-ray was asked for {' '.join(argv) or 'nothing'}. {USAGE}."
         )
-    env = merged(read_env(env_path(os.environ)), os.environ)
-    ports, tool = ports_of("ray"), program("ray", "FULLMESH_RAY")
+    env = merge_env(read_node_env(get_env_path(os.environ)), os.environ)
+    ports, tool = read_service_ports("ray"), find_tool("ray", "FULLMESH_RAY")
     address, master = env["FULLMESH_ADDRESS"], env["MASTER_ADDR"]
     words = [*argv]
     if argv[0] == "status":
-        words = [*argv, "--address=" + endpoint(master, ports["gcs"]["first"])]
+        words = [*argv, "--address=" + format_endpoint(master, ports["gcs"]["first"])]
     if argv[0] == "start":
-        refuse_planned(argv[1:])
-        options = {**RAY_EVERYWHERE, **(head_options(tool) if address == master else {})}
-        refuse_taken(ports, address, options)
+        refuse_planned_options(argv[1:])
+        options = {**RAY_EVERYWHERE, **(build_head_options(tool) if address == master else {})}
+        refuse_taken_ports(ports, address, options)
         if address != master:
             wait_for_head(master, ports["gcs"]["first"], HEAD_SECONDS)
-        words = [*start_words(ports, address, master, options), *argv[1:]]
-    os.execve(tool, [tool, *words], of_ray(env))  # noqa: S606 (no shell between)
+        words = [*build_ray_start(ports, address, master, options), *argv[1:]]
+    os.execve(tool, [tool, *words], build_ray_env(env))  # noqa: S606 (no shell between)
 
 
-def jax(argv: Sequence[str]) -> None:
+def exec_jax(argv: Sequence[str]) -> None:
     """``fullmesh-jax SCRIPT``: one process of a JAX job on this node, with all of its devices."""
     if not argv:
         raise LaunchError("[LA-104] no script was given. Usage: fullmesh-jax SCRIPT [ARGUMENTS].")
-    env = merged(read_env(env_path(os.environ)), os.environ)
-    port = ports_of("jax")["coordinator"]["first"]
-    env["JAX_COORDINATOR_ADDRESS"] = endpoint(env["MASTER_ADDR"], port)
+    env = merge_env(read_node_env(get_env_path(os.environ)), os.environ)
+    port = read_service_ports("jax")["coordinator"]["first"]
+    env["JAX_COORDINATOR_ADDRESS"] = format_endpoint(env["MASTER_ADDR"], port)
     env["JAX_NUM_PROCESSES"], env["JAX_PROCESS_ID"] = env["NNODES"], env["NODE_RANK"]
     python = os.environ.get("FULLMESH_PYTHON") or sys.executable
     os.execve(python, [python, *argv], env)  # noqa: S606 (no shell between)
 
 
-COMMANDS = {"ray": ray, "jax": jax}
+COMMANDS = {"ray": exec_ray, "jax": exec_jax}
 
 
 def main(argv: Sequence[str]) -> int:
     """Run a command; a refusal goes to stderr and ends with 2."""
-    return run(COMMANDS[argv[0]], argv[1:])
+    return run_launcher(COMMANDS[argv[0]], argv[1:])
 
 
 if __name__ == "__main__":

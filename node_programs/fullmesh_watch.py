@@ -22,21 +22,21 @@ import time
 from typing import TYPE_CHECKING
 
 import fullmesh_hang as hang
-import fullmesh_watch_judge as judge
-import fullmesh_watch_look as look
-import fullmesh_watch_services as services
-import fullmesh_watch_stall as stall
+import fullmesh_watch_judge as watch_judge
+import fullmesh_watch_look as watch_look
+import fullmesh_watch_services as watch_services
+import fullmesh_watch_stall as watch_stall
 
 if TYPE_CHECKING:
     from fullmesh.observed.hang import NodeHang
     from fullmesh.observed.watch import (
-        Endpoint,
-        Event,
         EventKind,
-        EventMore,
-        MaybeWho,
-        Picture,
-        Problem,
+        JobEndpoint,
+        JobProblem,
+        JobSnapshot,
+        PartialParticipants,
+        WatchEvent,
+        WatchEventFields,
     )
 
 PLAN = "/etc/fullmesh/nodes.json"
@@ -61,7 +61,7 @@ PASSED_ON = (
 MARK = "\x1efullmesh-watch "  # before an event for the controller
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="fullmesh-watch", description=__doc__)
     parser.add_argument("--within", type=float, default=WITHIN, metavar="SECONDS")
@@ -78,12 +78,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return args
 
 
-def load_plan(path: str) -> MaybeWho:
+def load_plan(path: str) -> PartialParticipants:
     """Read who takes part; without a plan nobody can be named, only counted."""
     try:
         if path.startswith("{"):  # from the controller, which writes no file here
-            plan: MaybeWho = json.loads(path)
-            return with_known_ranks(plan, load_plan(PLAN))
+            plan: PartialParticipants = json.loads(path)
+            return add_known_ranks(plan, load_plan(PLAN))
         with open(path) as stream:
             plan = json.loads(stream.read())
     except (OSError, ValueError):
@@ -97,7 +97,7 @@ def load_plan(path: str) -> MaybeWho:
     return plan
 
 
-def with_known_ranks(plan: MaybeWho, kept: MaybeWho) -> MaybeWho:
+def add_known_ranks(plan: PartialParticipants, kept: PartialParticipants) -> PartialParticipants:
     """Ranks that the inventory leaves to auto are those that this node was configured with."""
     known = {node["name"]: node for node in kept.get("nodes", [])}
     for node in plan.get("nodes", []):
@@ -107,37 +107,37 @@ def with_known_ranks(plan: MaybeWho, kept: MaybeWho) -> MaybeWho:
     return plan
 
 
-def own_name(plan: MaybeWho, given: str) -> str:
+def find_own_name(plan: PartialParticipants, given: str) -> str:
     """Name this node as the plan does."""
     address, host = os.environ.get("FULLMESH_ADDRESS", ""), os.uname()[1]
     # whoever starts the watch himself may not have read /etc/fullmesh/env
-    known = (node["address"] for node in judge.nodes_of(plan))
-    address = address or next(filter(look.is_own, known), "")
-    return str(given or judge.name_at(plan, address) or host)
+    known = (node["address"] for node in watch_judge.list_planned_nodes(plan))
+    address = address or next(filter(watch_look.is_own_address, known), "")
+    return str(given or watch_judge.find_node_name(plan, address) or host)
 
 
-class Watch:
+class JobWatch:
     """A job and what is known of it."""
 
-    def __init__(self, args: argparse.Namespace, plan: MaybeWho) -> None:
+    def __init__(self, args: argparse.Namespace, plan: PartialParticipants) -> None:
         """Remember the settings; nothing is started yet."""
         self.args = args
         self.plan = plan
-        self.me = own_name(plan, args.name)
-        self.names = look.Names()
+        self.me = find_own_name(plan, args.name)
+        self.names = watch_look.NameResolver()
         self.started = time.monotonic()
         self.first_seen: dict[str, float] = {}
         self.reported: dict[str, float] = {}
         self.later: dict[str, float] = {}  # not to be asked again before
         self.once: dict[int, dict[str, int]] = {}  # port -> node -> most connections
         self.reached: set[tuple[int | None, int]] = set()  # rank and port
-        self.unanswered: dict[str, tuple[float, Problem]] = {}
+        self.unanswered: dict[str, tuple[float, JobProblem]] = {}
         self.linked = False  # data went between nodes: who leaves from now on has done its work
         self.together: float | None = None
         self.telling: list[threading.Thread] = []
         self.ended_by_us = 0.0
         self.killed = False
-        self.follower: stall.Follower | None = None
+        self.follower: watch_stall.RankFollower | None = None
 
     def age(self) -> float:
         """Return the seconds since the job was started."""
@@ -149,91 +149,101 @@ class Watch:
             sys.stderr.write(f"fullmesh-watch: after {self.age():.0f} s: {text}\n")
             sys.stderr.flush()
 
-    def event(self, kind: EventKind, more: EventMore | None = None) -> None:
+    def event(self, kind: EventKind, more: WatchEventFields | None = None) -> None:
         """Tell the controller."""
         if self.args.json:
             after = round(self.age(), 1)
-            data: Event = {**(more or {}), "event": kind, "node": self.me, "after": after}
+            data: WatchEvent = {**(more or {}), "event": kind, "node": self.me, "after": after}
             sys.stderr.write(MARK + json.dumps(data) + "\n")
             sys.stderr.flush()
 
-    def problems(self, picture: Picture) -> list[Problem]:
+    def problems(self, picture: JobSnapshot) -> list[JobProblem]:
         """Return everything that keeps the ranks apart now."""
-        found: list[Problem] = []
+        found: list[JobProblem] = []
         known = set()
-        for where in judge.endpoints(picture):
+        for where in watch_judge.find_endpoints(picture):
             most = self.most_of(picture, where)
-            found += judge.missing(self.plan, where, most, self.me)
+            found += watch_judge.find_absent_ranks(self.plan, where, most, self.me)
             found += self.unreached(picture, where)
             known |= {(a, where["port"]) for a in self.names.addresses(where["host"]) or []}
             if not self.linked:
-                found += judge.gone(self.plan, picture, where, self.me, most)
+                found += watch_judge.find_departed_nodes(self.plan, picture, where, self.me, most)
             if where["kind"] == "service":
-                found += services.held(self.plan, picture, where, self.own(where), self.me)
-        self.linked = self.linked or judge.linked(
+                found += watch_services.find_taken_ports(
+                    self.plan, picture, where, self.own(where), self.me
+                )
+        self.linked = self.linked or watch_judge.has_peer_connection(
             self.plan, picture, self.me, set(self.once), known
         )
-        found += services.only_here(self.plan, picture, self.me)
-        return found + self.kept(picture, judge.blocked(self.plan, picture, self.me, known))
+        found += watch_services.find_loopback_services(self.plan, picture, self.me)
+        return found + self.kept(
+            picture, watch_judge.find_blocked_connections(self.plan, picture, self.me, known)
+        )
 
-    def kept(self, picture: Picture, blocked: list[Problem]) -> list[Problem]:
+    def kept(self, picture: JobSnapshot, blocked: list[JobProblem]) -> list[JobProblem]:
         """Return what gets no answer, and what got none a moment ago: a service's client pauses between its tries."""
         now, found = self.age(), {problem["key"]: problem for problem in blocked}
         for key, problem in found.items():
-            if problem["code"] == judge.SHUT:
+            if problem["code"] == watch_judge.SHUT:
                 self.unanswered[key] = (now, problem)
         for key, (seen, problem) in list(self.unanswered.items()):
-            if now - seen > PAUSES or services.connected(picture, problem):
+            if now - seen > PAUSES or watch_services.is_now_connected(picture, problem):
                 del self.unanswered[key]
             else:
                 found.setdefault(key, problem)
         return list(found.values())
 
-    def own(self, where: Endpoint) -> list[str]:
+    def own(self, where: JobEndpoint) -> list[str]:
         """Return an endpoint's addresses if they are this node's."""
         found = self.names.addresses(where["host"]) or []
-        return [one for one in found if judge.name_at(self.plan, one) == self.me]
+        return [one for one in found if watch_judge.find_node_name(self.plan, one) == self.me]
 
-    def most_of(self, picture: Picture, where: Endpoint) -> dict[str, int] | None:
+    def most_of(self, picture: JobSnapshot, where: JobEndpoint) -> dict[str, int] | None:
         """Return the most connections that each node ever had to what this node hosts."""
-        if not judge.hosted(picture, where["port"]):
+        if not watch_judge.is_hosted_here(picture, where["port"]):
             return None
         most = self.once.setdefault(where["port"], {})
-        for name, count in judge.present(self.plan, picture, where["port"]).items():
+        for name, count in watch_judge.count_node_connections(
+            self.plan, picture, where["port"]
+        ).items():
             most[name] = max(count, most.get(name, 0))
         return most
 
-    def unreached(self, picture: Picture, where: Endpoint) -> list[Problem]:
+    def unreached(self, picture: JobSnapshot, where: JobEndpoint) -> list[JobProblem]:
         """Return the ranks here that have never reached their endpoint: one that has may leave it again."""
-        found = judge.unreached(self.plan, picture, where, self.me, self.names.addresses)
+        found = watch_judge.find_unreached_endpoints(
+            self.plan, picture, where, self.me, self.names.addresses
+        )
         away = {problem["rank"] for problem in found}
         for one in where["users"]:
             if one["rank"] not in away:
                 self.reached.add((one["rank"], where["port"]))
         return [p for p in found if (p["rank"], where["port"]) not in self.reached]
 
-    def explain(self, problem: Problem) -> None:
+    def explain(self, problem: JobProblem) -> None:
         """Find out why; this probes, so it is done once for each problem that is reported."""
-        if problem["code"] == judge.UNREACHED:
-            addresses = self.names.addresses(problem["host"], look.RESOLVE_SECONDS)
+        if problem["code"] == watch_judge.UNREACHED:
+            addresses = self.names.addresses(problem["host"], watch_look.RESOLVE_SECONDS)
             verdict, own = "waiting" if addresses is None else "unresolved", False
             for address in addresses or []:
-                verdict = look.probe(address, problem["port"])
-                own = judge.name_at(self.plan, address) == self.me
+                verdict = watch_look.probe_endpoint(address, problem["port"])
+                own = watch_judge.find_node_name(self.plan, address) == self.me
                 if verdict == "open":
                     break
                 if address.startswith("127.") or address == "::1":
                     verdict = "loopback"
-            judge.explain_unreached(problem, self.plan, verdict, own)
-        elif problem["code"] == judge.MISSING:
+            watch_judge.explain_unreached(problem, self.plan, verdict, own)
+        elif problem["code"] == watch_judge.MISSING:
             address = problem["address"]
-            verdict = look.probe(address, problem["port"]) if address else ""
-            zone = look.shut_zone(address, problem["port"]) if address else ""
-            judge.explain_missing(problem, verdict, zone, self.me)
-        elif problem["code"] == judge.TAKEN:
-            services.explain_held(problem, look.holder(problem["inode"]))
+            verdict = watch_look.probe_endpoint(address, problem["port"]) if address else ""
+            zone = watch_look.find_blocking_zone(address, problem["port"]) if address else ""
+            watch_judge.explain_missing(problem, verdict, zone, self.me)
+        elif problem["code"] == watch_judge.TAKEN:
+            watch_services.explain_taken_port(
+                problem, watch_look.find_socket_holder(problem["inode"])
+            )
 
-    def tell(self, problem: Problem) -> None:
+    def tell(self, problem: JobProblem) -> None:
         """Find out why, and say it."""
         self.explain(problem)
         if (
@@ -244,15 +254,15 @@ class Watch:
             self.later[problem["key"]] = self.age() + self.args.within
             self.reported.pop(problem["key"], None)
             return
-        problem["sentence"] = judge.sentence(problem)
+        problem["sentence"] = watch_judge.describe_problem(problem)
         self.say(problem["sentence"])
         self.event("problem", {"problem": problem})
 
-    def started_waiting(self, problem: Problem) -> float:
+    def started_waiting(self, problem: JobProblem) -> float:
         """Return when a problem was first seen."""
         return self.first_seen.get(problem["key"], 0.0)
 
-    def report(self, problem: Problem) -> None:
+    def report(self, problem: JobProblem) -> None:
         """Do that aside: probes and firewalld take seconds, in which signals have to get through."""
         thread = threading.Thread(target=self.tell, args=(problem,))
         thread.daemon = True
@@ -271,8 +281,9 @@ class Watch:
         """Look, aside, whether the ranks go on."""
         if not self.args.stalled:
             return
-        self.follower = stall.Follower(
-            self.args.stalled, lambda: stall.ranks_of(look.tree(root), self.me)
+        self.follower = watch_stall.RankFollower(
+            self.args.stalled,
+            lambda: watch_stall.read_process_ranks(watch_look.list_process_tree(root), self.me),
         )
         tell = (self.tell_progress, self.tell_failure)
         threading.Thread(target=self.follower.run, args=tell, daemon=True).start()
@@ -280,7 +291,7 @@ class Watch:
     def tell_progress(self, what: EventKind, seen: NodeHang) -> None:
         """Say that the job stands, or that it goes on again."""
         if what == "stalled":
-            text = stall.sentence(seen["ranks"], hang.sentence)
+            text = watch_stall.describe_stall(seen["ranks"], hang.describe_rank)
             self.say(text)
             ranks = [one for one in seen["ranks"] if one["entries"]]
             account = ranks[0].get("account", "") if ranks else ""
@@ -293,13 +304,13 @@ class Watch:
     def tell_failure(self, why: str) -> None:
         """Say that the ranks could not be looked at; they are looked at again."""
         text = (
-            f"[WA-110] Fullmesh cannot tell whether the ranks make progress: {hang.harmless(why)}. "
+            f"[WA-110] Fullmesh cannot tell whether the ranks make progress: {hang.make_printable(why)}. "
             "The job and the watch go on. Check: fullmesh-hang"
         )
         self.say(text)
         self.event("unseen", {"text": text})
 
-    def judge_now(self, picture: Picture) -> None:
+    def judge_now(self, picture: JobSnapshot) -> None:
         """Report what has lasted too long, and that it is over."""
         found = {problem["key"]: problem for problem in self.problems(picture)}
         now = self.age()
@@ -315,13 +326,15 @@ class Watch:
         if over and not self.reported:
             self.say("it came together after all")
             self.event("together")
-        if not found and judge.endpoints(picture) and self.together is None:
+        if not found and watch_judge.find_endpoints(picture) and self.together is None:
             self.together = now
 
     def overdue(self) -> bool:
         """Say whether a reported problem has lasted longer than the user wants to wait."""
         limit = self.args.kill_after
-        since = [when for key, when in self.reported.items() if not key.startswith(services.HINTS)]
+        since = [
+            when for key, when in self.reported.items() if not key.startswith(watch_services.HINTS)
+        ]
         return bool(limit and since and self.age() - min(since) >= limit)
 
     def pause(self) -> float:
@@ -336,7 +349,7 @@ class Watch:
         return min(QUICK, max(0.1, self.args.within / 4)) if quick or self.reported else SLOW
 
 
-def start(
+def start_job(
     command: list[str], mask: set[int | signal.Signals], leash: bool
 ) -> subprocess.Popen[bytes]:
     """Start the job with the signals as they were for us."""
@@ -351,59 +364,59 @@ def start(
     )
 
 
-def send(pid: int, number: int) -> None:
+def send_signal(pid: int, number: int) -> None:
     """Send a signal; that the process ended meanwhile is no fault."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
-def end(watch: Watch, job: subprocess.Popen[bytes], number: int) -> None:
+def end_job(watch: JobWatch, job: subprocess.Popen[bytes], number: int) -> None:
     """Ask the job to end; the second time it is not asked."""
     watch.ended_by_us = watch.ended_by_us or watch.age()
     late = watch.age() - watch.ended_by_us > GRACE
-    for pid in look.tree(job.pid) if late else [job.pid]:
-        send(pid, signal.SIGKILL if late else number)
+    for pid in watch_look.list_process_tree(job.pid) if late else [job.pid]:
+        send_signal(pid, signal.SIGKILL if late else number)
 
 
-def leash_gone() -> bool:
+def is_controller_gone() -> bool:
     """Say whether the controller at the other end of stdin is gone."""
     if not select.select([0], [], [], 0)[0]:
         return False
     return not os.read(0, 4096)
 
 
-def pass_on(job: subprocess.Popen[bytes], info: signal.struct_siginfo) -> None:
+def forward_signal(job: subprocess.Popen[bytes], info: signal.struct_siginfo) -> None:
     """Hand a signal to the job, unless the terminal's kernel side gave it to the whole group already."""
     if info.si_code <= 0 and info.si_signo in [int(number) for number in PASSED_ON]:
-        send(job.pid, info.si_signo)
+        send_signal(job.pid, info.si_signo)
 
 
-def follow(watch: Watch, job: subprocess.Popen[bytes]) -> int:
+def wait_for_job(watch: JobWatch, job: subprocess.Popen[bytes]) -> int:
     """Watch the job to its end; returns its code as subprocess has it."""
     waited = [*PASSED_ON, signal.SIGCHLD]
     while job.poll() is None:
         info = signal.sigtimedwait(waited, watch.pause())
         if info is not None:
-            pass_on(job, info)
+            forward_signal(job, info)
             continue
-        if watch.args.leash and not watch.ended_by_us and leash_gone():
-            end(watch, job, signal.SIGTERM)
+        if watch.args.leash and not watch.ended_by_us and is_controller_gone():
+            end_job(watch, job, signal.SIGTERM)
         elif watch.ended_by_us:
             if watch.age() - watch.ended_by_us > GRACE:
-                end(watch, job, signal.SIGKILL)
+                end_job(watch, job, signal.SIGKILL)
         else:
-            watch.judge_now(look.look(job.pid))
+            watch.judge_now(watch_look.observe_job(job.pid))
             if watch.overdue():
                 watch.say(
                     "[WA-108] the ranks did not come together, so the job is ended (--kill-after)."
                 )
                 watch.event("killed")
                 watch.killed = True
-                end(watch, job, signal.SIGTERM)
+                end_job(watch, job, signal.SIGTERM)
     return int(job.returncode)
 
 
-def leave(code: int) -> int:
+def exit_like_job(code: int) -> int:
     """End as the job ended: with its code, or by its signal."""
     if code >= 0:
         return code
@@ -421,7 +434,7 @@ def leave(code: int) -> int:
 
 def main(argv: list[str]) -> int:
     """Run the job under watch."""
-    args = parse(argv)
+    args = parse_arguments(argv)
     if not args.command or args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
         sys.stderr.write(
             "[WA-105] {}. Usage: fullmesh-watch [--within SECONDS] -- COMMAND\n".format(
@@ -432,20 +445,20 @@ def main(argv: list[str]) -> int:
             )
         )
         return USAGE
-    watch = Watch(args, load_plan(args.plan))
+    watch = JobWatch(args, load_plan(args.plan))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [*PASSED_ON, signal.SIGCHLD])
     try:
-        job = start(args.command, mask, args.leash)
+        job = start_job(args.command, mask, args.leash)
     except OSError as error:
         text = "[WA-106] {} cannot be started: {}. Give a program that is there.\n"
         sys.stderr.write(text.format(args.command[0], error.strerror))
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_START
     watch.event("started", {"pid": job.pid})
     watch.follow_ranks(job.pid)
-    code = follow(watch, job)
+    code = wait_for_job(watch, job)
     watch.finish()
     watch.event("ended", {"code": code})
-    return PROBLEM if watch.killed else leave(code)
+    return PROBLEM if watch.killed else exit_like_job(code)
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from typing import Callable
 
     from fullmesh.observed.watch import (
-        Endpoint,
+        JobEndpoint,
+        JobProblem,
+        JobSnapshot,
         Kind,
-        MaybeWho,
-        Picture,
-        Problem,
-        Process,
-        Service,
-        WhoNode,
+        PartialParticipants,
+        ParticipantNode,
+        PlannedService,
+        WatchedProcess,
     )
 
     Resolve = Callable[[str], "list[str] | None"]
@@ -49,28 +49,28 @@ START = (
 FIREWALL = "firewall-cmd --get-active-zones; nft list ruleset"
 
 
-def nodes_of(plan: MaybeWho) -> list[WhoNode]:
+def list_planned_nodes(plan: PartialParticipants) -> list[ParticipantNode]:
     """Return the planned nodes, or none."""
     return plan.get("nodes") or []
 
 
-def node_at(plan: MaybeWho, address: str) -> WhoNode | None:
+def find_node_at(plan: PartialParticipants, address: str) -> ParticipantNode | None:
     """Return the node that has an address."""
-    for node in nodes_of(plan):
+    for node in list_planned_nodes(plan):
         if address == node["address"] or address in (node.get("addresses") or []):
             return node
     return None
 
 
-def name_at(plan: MaybeWho, address: str) -> str:
+def find_node_name(plan: PartialParticipants, address: str) -> str:
     """Name the node that has an address; "" when none has."""
-    node = node_at(plan, address)
+    node = find_node_at(plan, address)
     return node["name"] if node else ""
 
 
-def service_at(plan: MaybeWho, node: str, port: int) -> str:
+def find_service_at(plan: PartialParticipants, node: str, port: int) -> str:
     """Name the service of the plan that a TCP port of a node belongs to, ``ray gcs``; "" for none."""
-    found: list[Service] = plan.get("services") or []
+    found: list[PlannedService] = plan.get("services") or []
     for one in found:
         inside = int(one["first"]) <= port <= int(one["last"])
         if inside and one["protocol"] == "tcp" and node in one["nodes"]:
@@ -78,20 +78,20 @@ def service_at(plan: MaybeWho, node: str, port: int) -> str:
     return ""
 
 
-def ranks_of(node: WhoNode) -> str:
+def format_node_ranks(node: ParticipantNode) -> str:
     """Name a node's ranks by the plan: ``rank 3`` or ``ranks 4-7``."""
     first, count = int(node["first_rank"]), int(node["local_ranks"])
     return f"rank {first}" if count == 1 else f"ranks {first}-{first + count - 1}"
 
 
-def place(address: str, port: int) -> str:
+def format_host_port(address: str, port: int) -> str:
     """Write an endpoint as people read it."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def endpoints(picture: Picture) -> list[Endpoint]:
+def find_endpoints(picture: JobSnapshot) -> list[JobEndpoint]:
     """Return where this node's processes have to go: the agents' rendezvous, the ranks' store, JAX's coordinator."""
-    found: dict[tuple[str, int, Kind], list[Process]] = {}
+    found: dict[tuple[str, int, Kind], list[WatchedProcess]] = {}
     for one in picture["processes"]:
         if one["rank"] is not None and one["master"] and one["port"]:
             found.setdefault((one["master"], one["port"], "store"), []).append(one)
@@ -100,7 +100,7 @@ def endpoints(picture: Picture) -> list[Endpoint]:
             found.setdefault((one["agent"][0], one["agent"][1], kind), []).append(one)
         elif one["coordinator"]:
             found.setdefault((*one["coordinator"], "service"), []).append(one)
-    made: list[Endpoint] = [
+    made: list[JobEndpoint] = [
         {"host": host, "port": port, "kind": of, "users": users}
         for (host, port, of), users in found.items()
     ]
@@ -111,12 +111,12 @@ def endpoints(picture: Picture) -> list[Endpoint]:
     ]
 
 
-def hosted(picture: Picture, port: int) -> bool:
+def is_hosted_here(picture: JobSnapshot, port: int) -> bool:
     """Say whether the job listens on a port on this node."""
     return any(row["state"] == sockets.LISTEN and row["port"] == port for row in picture["sockets"])
 
 
-def came(picture: Picture, port: int) -> dict[str, int]:
+def count_peer_connections(picture: JobSnapshot, port: int) -> dict[str, int]:
     """Count the connections to a port that the job listens on, by peer address."""
     found: dict[str, int] = {}
     for row in picture["sockets"]:
@@ -125,51 +125,53 @@ def came(picture: Picture, port: int) -> dict[str, int]:
     return found
 
 
-def present(plan: MaybeWho, picture: Picture, port: int) -> dict[str, int]:
+def count_node_connections(
+    plan: PartialParticipants, picture: JobSnapshot, port: int
+) -> dict[str, int]:
     """Count them by node."""
     found: dict[str, int] = {}
     own = {row["address"] for row in picture["sockets"]}
-    for address, count in came(picture, port).items():
-        node = node_at(plan, address)
+    for address, count in count_peer_connections(picture, port).items():
+        node = find_node_at(plan, address)
         name = node["name"] if node else ("here" if address in own else address)
         found[name] = found.get(name, 0) + count
     return found
 
 
-def missing(
-    plan: MaybeWho, where: Endpoint, there: dict[str, int] | None, me: str
-) -> list[Problem]:
+def find_absent_ranks(
+    plan: PartialParticipants, where: JobEndpoint, there: dict[str, int] | None, me: str
+) -> list[JobProblem]:
     """Say who has never come to the store or rendezvous that this node hosts; None: it hosts none."""
     if there is None:
         return []
-    if not nodes_of(plan) or smaller(plan, where):
-        return unnamed(where, there, me)
+    if not list_planned_nodes(plan) or is_partial_job(plan, where):
+        return count_absent_ranks(where, there, me)
     found = []
-    for node in nodes_of(plan):
+    for node in list_planned_nodes(plan):
         wanted = int(node["local_ranks"]) if where["kind"] == "store" else 1
         count = there.get(node["name"], 0)
         if node["name"] != me and count < wanted:
-            problem = at(MISSING, where, me)
-            problem["service"] = service_at(plan, me, where["port"])
+            problem = build_endpoint_problem(MISSING, where, me)
+            problem["service"] = find_service_at(plan, me, where["port"])
             problem.update(
                 {"node": node["name"], "address": node["address"], "came": count, "wanted": wanted}
             )
-            problem["who"] = who_is_missing(node, where, count, wanted)
+            problem["who"] = describe_absent(node, where, count, wanted)
             problem["key"] = "{} {} {}".format(MISSING, where["port"], node["name"])
             found.append(problem)
     return found
 
 
-def size_of(where: Endpoint) -> int:
+def get_job_size(where: JobEndpoint) -> int:
     """Return how many ranks, or nodes at a rendezvous, the job itself says that it has; 0 when it does not say."""
     store = where["kind"] == "store"
     return max([one["world"] if store else one["nnodes"] for one in where["users"]] or [0])
 
 
-def smaller(plan: MaybeWho, where: Endpoint) -> bool:
+def is_partial_job(plan: PartialParticipants, where: JobEndpoint) -> bool:
     """Say whether the job is not one over the whole plan: on one node, say, or with fewer ranks on each."""
-    size = size_of(where)
-    whole = [int(node["local_ranks"]) for node in nodes_of(plan)]
+    size = get_job_size(where)
+    whole = [int(node["local_ranks"]) for node in list_planned_nodes(plan)]
     # as many ranks as the plan has may still be on fewer nodes: torchrun tells its ranks on how many
     if any((one["groups"] or len(whole)) != len(whole) for one in where["users"]):
         return True
@@ -177,23 +179,23 @@ def smaller(plan: MaybeWho, where: Endpoint) -> bool:
     return bool(size) and size != planned
 
 
-def who_is_missing(node: WhoNode, where: Endpoint, count: int, wanted: int) -> str:
+def describe_absent(node: ParticipantNode, where: JobEndpoint, count: int, wanted: int) -> str:
     """Name what is not there; ranks only where they are fixed by the plan."""
     if where["kind"] in ("rendezvous", "service"):
         return "{} ({})".format(node["name"], node["address"])
     if count:
         return "{} of {}'s {} ranks".format(wanted - count, node["name"], wanted)
-    return "{} ({})".format(ranks_of(node), node["name"])
+    return "{} ({})".format(format_node_ranks(node), node["name"])
 
 
-def unnamed(where: Endpoint, there: dict[str, int], me: str) -> list[Problem]:
+def count_absent_ranks(where: JobEndpoint, there: dict[str, int], me: str) -> list[JobProblem]:
     """Count ranks, or nodes at a rendezvous, where no plan names them."""
     store = where["kind"] == "store"
-    world = size_of(where)
+    world = get_job_size(where)
     count = sum(there.values()) if store else len(there)
     if count >= world:
         return []
-    problem = at(MISSING, where, me)
+    problem = build_endpoint_problem(MISSING, where, me)
     problem.update({"node": "", "address": "", "came": count, "wanted": world})
     seen = ", ".join(sorted(there)) or "nobody"
     problem["who"] = "at least {} of {} {} (connected: {})".format(
@@ -203,7 +205,7 @@ def unnamed(where: Endpoint, there: dict[str, int], me: str) -> list[Problem]:
     return [problem]
 
 
-def base(code: str, host: str, port: int, kind: Kind, me: str) -> Problem:
+def build_problem(code: str, host: str, port: int, kind: Kind, me: str) -> JobProblem:
     """Start a problem at an endpoint."""
     return {
         "code": code,
@@ -229,12 +231,14 @@ def base(code: str, host: str, port: int, kind: Kind, me: str) -> Problem:
     }
 
 
-def at(code: str, where: Endpoint, me: str) -> Problem:
+def build_endpoint_problem(code: str, where: JobEndpoint, me: str) -> JobProblem:
     """Start a problem with what processes of this node, or their peers, have to reach."""
-    return base(code, where["host"], where["port"], where["kind"], me)
+    return build_problem(code, where["host"], where["port"], where["kind"], me)
 
 
-def arrived(picture: Picture, pids: set[int], addresses: list[str], port: int) -> bool:
+def has_reached_endpoint(
+    picture: JobSnapshot, pids: set[int], addresses: list[str], port: int
+) -> bool:
     """Say whether one of some processes has a connection to an endpoint, or is the endpoint."""
     for row in picture["sockets"]:
         if row["pid"] not in pids:
@@ -247,23 +251,25 @@ def arrived(picture: Picture, pids: set[int], addresses: list[str], port: int) -
     return False
 
 
-def who_is_here(plan: MaybeWho, where: Endpoint, one: Process, me: str) -> str:
+def describe_local_process(
+    plan: PartialParticipants, where: JobEndpoint, one: WatchedProcess, me: str
+) -> str:
     """Name a process of this node: a rank, one of JAX, an agent that stands for fixed ranks, or just the agent."""
     if one["rank"] is not None:
         return "rank {}".format(one["rank"])
     if where["kind"] == "service":
         return "process {} of JAX".format(one["told"]["JAX_PROCESS_ID"])
-    node = next((n for n in nodes_of(plan) if n["name"] == me), None)
-    return ranks_of(node) if node and where["kind"] == "static" else "torchrun"
+    node = next((n for n in list_planned_nodes(plan) if n["name"] == me), None)
+    return format_node_ranks(node) if node and where["kind"] == "static" else "torchrun"
 
 
-def unreached(
-    plan: MaybeWho,
-    picture: Picture,
-    where: Endpoint,
+def find_unreached_endpoints(
+    plan: PartialParticipants,
+    picture: JobSnapshot,
+    where: JobEndpoint,
     me: str,
     resolve: Resolve,
-) -> list[Problem]:
+) -> list[JobProblem]:
     """Say which ranks of this node have not reached their endpoint.
 
     A rank is all processes that were told its number: shells around it and its data loaders as well, of which one has
@@ -273,46 +279,50 @@ def unreached(
     found = []
     for one in {user["rank"]: user for user in reversed(where["users"])}.values():
         pids = {user["pid"] for user in where["users"] if user["rank"] == one["rank"]}
-        if arrived(picture, pids, addresses, where["port"]):
+        if has_reached_endpoint(picture, pids, addresses, where["port"]):
             continue
-        problem = at(UNREACHED, where, me)
-        who = who_is_here(plan, where, one, me)
+        problem = build_endpoint_problem(UNREACHED, where, me)
+        who = describe_local_process(plan, where, one, me)
         problem.update({"who": f"{who} ({me}, this node)", "node": me, "rank": one["rank"]})
-        problem["key"] = "{} {} {}".format(UNREACHED, who, place(where["host"], where["port"]))
+        problem["key"] = "{} {} {}".format(
+            UNREACHED, who, format_host_port(where["host"], where["port"])
+        )
         found.append(problem)
     return found
 
 
-def blocked(
-    plan: MaybeWho, picture: Picture, me: str, known: set[tuple[str, int]]
-) -> list[Problem]:
+def find_blocked_connections(
+    plan: PartialParticipants, picture: JobSnapshot, me: str, known: set[tuple[str, int]]
+) -> list[JobProblem]:
     """Name connections to data and to services that get no answer: the kernel still sends SYNs."""
     by_pid = {one["pid"]: one for one in picture["processes"]}
     found = []
     for row in picture["sockets"]:
         if row["state"] != sockets.SYN_SENT or (row["peer"], row["peer_port"]) in known:
             continue
-        if nodes_of(plan) and not node_at(plan, row["peer"]):
+        if list_planned_nodes(plan) and not find_node_at(plan, row["peer"]):
             continue  # a data set's server, a tracker: not what keeps the ranks apart
         holder = by_pid.get(row["pid"])
         rank = holder["rank"] if holder else None
         who = "a process" if rank is None else f"rank {rank}"
-        there = name_at(plan, row["peer"])
-        served = service_at(plan, there, row["peer_port"])
+        there = find_node_name(plan, row["peer"])
+        served = find_service_at(plan, there, row["peer_port"])
         code = SHUT if served else BLOCKED
         kind: Kind = "service" if served else "data"
-        problem = base(code, row["peer"], row["peer_port"], kind, me)
+        problem = build_problem(code, row["peer"], row["peer_port"], kind, me)
         problem.update({"who": f"{who} ({me}, this node)", "node": me, "rank": rank, "peer": there})
         # a retry takes another local port, and another rank's listener another remote one: it stays one problem
         problem["key"] = "{} {} {}".format(code, who, row["peer"])
         problem["service"] = served
-        problem["why"] = WHY["dropped"] + ("" if served else in_range(plan, row["peer_port"]))
+        problem["why"] = WHY["dropped"] + (
+            "" if served else describe_data_range(plan, row["peer_port"])
+        )
         problem["next"] = "On {}: {}".format(there or row["peer"], FIREWALL)
         found.append(problem)
     return list({problem["key"]: problem for problem in found}.values())
 
 
-def in_range(plan: MaybeWho, port: int) -> str:
+def describe_data_range(plan: PartialParticipants, port: int) -> str:
     """Say whether a data port is one that the firewalls let in."""
     span = plan.get("data_ports")
     if not span:
@@ -322,16 +332,16 @@ def in_range(plan: MaybeWho, port: int) -> str:
     return text.format(port, "in" if inside else "OUTSIDE", span["first"], span["last"])
 
 
-def linked(
-    plan: MaybeWho,
-    picture: Picture,
+def has_peer_connection(
+    plan: PartialParticipants,
+    picture: JobSnapshot,
     me: str,
     hosted_ports: set[int],
     known: set[tuple[str, int]],
 ) -> bool:
     """Say whether the job has a connection to another node that is not one to a store: the ranks talk."""
     for row in picture["sockets"]:
-        there = name_at(plan, row["peer"])
+        there = find_node_name(plan, row["peer"])
         if row["state"] != sockets.ESTABLISHED or there in ("", me):
             continue
         if row["port"] not in hosted_ports and (row["peer"], row["peer_port"]) not in known:
@@ -339,24 +349,24 @@ def linked(
     return False
 
 
-def gone(
-    plan: MaybeWho,
-    picture: Picture,
-    where: Endpoint,
+def find_departed_nodes(
+    plan: PartialParticipants,
+    picture: JobSnapshot,
+    where: JobEndpoint,
     me: str,
     once: dict[str, int] | None,
-) -> list[Problem]:
+) -> list[JobProblem]:
     """Name nodes that had come and are no longer there while this node's ranks wait on."""
     if once is None or where["kind"] != "store":
         return []
-    there = present(plan, picture, where["port"])
+    there = count_node_connections(plan, picture, where["port"])
     found = []
     for name, most in once.items():
         if name in (me, "here") or there.get(name) or not most:
             continue
-        node = next((n for n in nodes_of(plan) if n["name"] == name), None)
-        problem = at(GONE, where, me)
-        label = f"{ranks_of(node)} ({name})" if node else "what came from " + name
+        node = next((n for n in list_planned_nodes(plan) if n["name"] == name), None)
+        problem = build_endpoint_problem(GONE, where, me)
+        label = f"{format_node_ranks(node)} ({name})" if node else "what came from " + name
         problem.update({"who": label, "node": name, "address": node["address"] if node else name})
         problem["key"] = "{} {} {}".format(GONE, where["port"], name)
         problem["why"] = "it had connected and its connection is closed: the process there ended"
@@ -365,13 +375,15 @@ def gone(
     return found
 
 
-def explain_unreached(problem: Problem, plan: MaybeWho, verdict: str, own: bool) -> None:
+def explain_unreached(
+    problem: JobProblem, plan: PartialParticipants, verdict: str, own: bool
+) -> None:
     """Put the reason and the next step into a problem of a process that does not get through."""
     master = plan.get("master")
-    there = name_at(plan, problem["host"])
+    there = find_node_name(plan, problem["host"])
     problem["verdict"] = verdict
     problem["peer"] = there
-    problem["service"] = service_at(plan, there, problem["port"])
+    problem["service"] = find_service_at(plan, there, problem["port"])
     problem["why"] = WHY.get(verdict, verdict)
     if own and verdict in ("refused", "open"):
         problem["why"] = (
@@ -387,7 +399,7 @@ def explain_unreached(problem: Problem, plan: MaybeWho, verdict: str, own: bool)
         problem["next"] = START[problem["kind"] == "service"].format(master["address"])
 
 
-def explain_missing(problem: Problem, verdict: str, zone: str, me: str) -> None:
+def explain_missing(problem: JobProblem, verdict: str, zone: str, me: str) -> None:
     """Put the reason and the next step into a problem of somebody who has not come."""
     name = problem["node"] or "the other nodes"
     problem["verdict"], problem["zone"] = verdict, zone
@@ -406,7 +418,7 @@ def explain_missing(problem: Problem, verdict: str, zone: str, me: str) -> None:
         problem["next"] = f"On {name}: is the job started there, and what does its own watch say?"
 
 
-def sentence(problem: Problem) -> str:
+def describe_problem(problem: JobProblem) -> str:
     """Write a problem as one line."""
     verb = {
         MISSING: "has not reached {place} here",
@@ -417,7 +429,7 @@ def sentence(problem: Problem) -> str:
         TAKEN: "listens on {place} here",
         LOOPBACK: "listens on {place} alone",
     }[problem["code"]]
-    target = place(problem["host"], problem["port"])
+    target = format_host_port(problem["host"], problem["port"])
     named = [one for one in (problem["peer"], problem["service"]) if one]
     if named:
         target += " ({})".format(", ".join(named))

@@ -20,7 +20,7 @@ import fullmesh_sockets as sockets
 from fullmesh_foreign_text import parse_decimal
 
 if TYPE_CHECKING:
-    from fullmesh.observed.watch import Picture, Process, Row
+    from fullmesh.observed.watch import JobSnapshot, WatchedProcess, WatchedSocket
 
 # What mpirun and srun tell their processes; a torchrun below them tells its own.
 RANKS = (
@@ -60,7 +60,7 @@ OUTCOMES = {
 ARP_WORDS = {"failed": "no_route", "reachable": "rejected", "unknown": "unroutable"}
 
 
-def read(path: str, most: int = MOST_READ) -> bytes:
+def read_proc_bytes(path: str, most: int = MOST_READ) -> bytes:
     """Return a file of /proc, or its beginning, or nothing: processes end while one looks."""
     try:
         with open(path, "rb") as stream:
@@ -69,22 +69,22 @@ def read(path: str, most: int = MOST_READ) -> bytes:
         return b""
 
 
-def parents() -> dict[int, int]:
+def map_parents() -> dict[int, int]:
     """Map every process to its parent."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
             # the name in brackets may hold blanks and brackets
-            rest = read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+            rest = read_proc_bytes(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(rest) > 1 and rest[0] not in (b"Z", b"X"):
                 found[int(name)] = int(rest[1])
     return found
 
 
-def tree(root: int) -> list[int]:
+def list_process_tree(root: int) -> list[int]:
     """Return a process and all its descendants."""
     children: dict[int, list[int]] = {}
-    for pid, parent in parents().items():
+    for pid, parent in map_parents().items():
         children.setdefault(parent, []).append(pid)
     found, left = [], [root]
     while left:
@@ -94,7 +94,7 @@ def tree(root: int) -> list[int]:
     return found
 
 
-def option(words: list[str], names: tuple[str, ...]) -> str:
+def find_option(words: list[str], names: tuple[str, ...]) -> str:
     """Return the value of an option of a command line, ``--x=y`` or ``--x y``; the last one counts."""
     found = ""
     for index, word in enumerate(words):
@@ -113,16 +113,16 @@ def split_endpoint(text: str) -> tuple[str, int]:
     return host.strip("[]"), number
 
 
-def command_of(pid: int) -> list[str]:
+def read_argv(pid: int) -> list[str]:
     """Return the command line of a process."""
-    raw = read(f"/proc/{pid}/cmdline", MOST_COMMAND_LINE)
+    raw = read_proc_bytes(f"/proc/{pid}/cmdline", MOST_COMMAND_LINE)
     return [word.decode("utf-8", "replace") for word in raw.split(b"\0") if word]
 
 
-def environment_of(pid: int) -> dict[str, str]:
+def read_launch_environment(pid: int) -> dict[str, str]:
     """Return what a process was told when it started, as far as it matters here."""
     found = {}
-    for pair in read(f"/proc/{pid}/environ").split(b"\0"):
+    for pair in read_proc_bytes(f"/proc/{pid}/environ").split(b"\0"):
         name, equals, value = pair.partition(b"=")
         key = name.decode("utf-8", "replace")
         if equals and key in TOLD:
@@ -130,15 +130,15 @@ def environment_of(pid: int) -> dict[str, str]:
     return found
 
 
-def process(pid: int) -> Process:
+def inspect_process(pid: int) -> WatchedProcess:
     """Describe one process: a rank, torchrun's agent, or something else."""
-    words, told = command_of(pid), environment_of(pid)
-    endpoint = option(words, ENDPOINT)
-    static = not endpoint and bool(option(words, ADDRESS))
+    words, told = read_argv(pid), read_launch_environment(pid)
+    endpoint = find_option(words, ENDPOINT)
+    static = not endpoint and bool(find_option(words, ADDRESS))
     if static:
-        endpoint = "{}:{}".format(option(words, ADDRESS), option(words, PORT) or "29500")
+        endpoint = "{}:{}".format(find_option(words, ADDRESS), find_option(words, PORT) or "29500")
     host, port = split_endpoint(endpoint) if endpoint else ("", 0)
-    nodes = option(words, NODES).partition(":")[0] or told.get("JAX_NUM_PROCESSES", "")
+    nodes = find_option(words, NODES).partition(":")[0] or told.get("JAX_NUM_PROCESSES", "")
     # without its number a process was not started to be one of several
     meet = told.get("JAX_COORDINATOR_ADDRESS", "") if told.get("JAX_PROCESS_ID") else ""
     return {
@@ -158,7 +158,7 @@ def process(pid: int) -> Process:
     }
 
 
-def numbered(found: list[Process]) -> list[Process]:
+def assign_ranks(found: list[WatchedProcess]) -> list[WatchedProcess]:
     """Give processes the ranks that mpirun or srun told them, where nobody told RANK."""
     if any(one["rank"] is not None or one["agent"] for one in found):
         return found
@@ -172,7 +172,7 @@ def numbered(found: list[Process]) -> list[Process]:
     return found
 
 
-def tables(pids: list[int]) -> dict[str, sockets.SocketRow]:
+def read_socket_tables(pids: list[int]) -> dict[str, sockets.SocketRow]:
     """Return inode -> socket of every network namespace that one of the processes is in."""
     found: dict[str, sockets.SocketRow] = {}
     seen = set()
@@ -185,44 +185,44 @@ def tables(pids: list[int]) -> dict[str, sockets.SocketRow]:
             continue
         seen.add(space)
         for name in ("tcp", "tcp6"):
-            text = read(f"/proc/{pid}/net/{name}").decode("ascii", "replace")
-            for row in sockets.parse_table(text) if text else []:
+            text = read_proc_bytes(f"/proc/{pid}/net/{name}").decode("ascii", "replace")
+            for row in sockets.parse_socket_table(text) if text else []:
                 found[row["inode"]] = row
     return found
 
 
-def look(root: int) -> Picture:
+def observe_job(root: int) -> JobSnapshot:
     """Take a picture of a job: its processes and their sockets."""
-    pids = tree(root)
-    rows = tables(pids)
-    found: list[Row] = []
+    pids = list_process_tree(root)
+    rows = read_socket_tables(pids)
+    found: list[WatchedSocket] = []
     shown = set()
     for pid in pids:
-        for inode in sockets.inodes_of(pid):
+        for inode in sockets.list_socket_inodes(pid):
             # a forked child holds its parent's sockets, too
             if inode in rows and inode not in shown:
                 shown.add(inode)
                 found.append({**rows[inode], "pid": pid})
-    others: list[Row] = [
+    others: list[WatchedSocket] = [
         {**row, "pid": 0}
         for inode, row in rows.items()
         if row["state"] == sockets.LISTEN and inode not in shown
     ]
-    processes = numbered([process(pid) for pid in pids])
+    processes = assign_ranks([inspect_process(pid) for pid in pids])
     return {"processes": processes, "sockets": found, "others": others}
 
 
-def holder(inode: str) -> str:
+def find_socket_holder(inode: str) -> str:
     """Name the process that holds a socket; "" where we may not see it."""
-    for pid in sorted(parents()):
-        if inode in sockets.inodes_of(pid):
+    for pid in sorted(map_parents()):
+        if inode in sockets.list_socket_inodes(pid):
             # a program's text can be an argument
-            shown = "".join(one if one.isprintable() else " " for one in " ".join(command_of(pid)))
+            shown = "".join(one if one.isprintable() else " " for one in " ".join(read_argv(pid)))
             return f"process {pid} ({shown[:80]})"
     return ""
 
 
-class Names:
+class NameResolver:
     """Resolves names without ever making the caller wait."""
 
     def __init__(self) -> None:
@@ -250,9 +250,9 @@ class Names:
         return self._found[name]
 
 
-def probe(address: str, port: int, seconds: float = PROBE_SECONDS) -> str:
+def probe_endpoint(address: str, port: int, seconds: float = PROBE_SECONDS) -> str:
     """Connect once and say how that went: open, refused, rejected, no_route, dropped, or an errno's name."""
-    sock = socket.socket(sockets.family_of(address), socket.SOCK_STREAM)
+    sock = socket.socket(sockets.find_address_family(address), socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
         code = sock.connect_ex((address, port))
@@ -264,21 +264,21 @@ def probe(address: str, port: int, seconds: float = PROBE_SECONDS) -> str:
     finally:
         sock.close()
     if code == errno.EHOSTUNREACH:
-        return ARP_WORDS[sockets.path_to(address)["neighbour"]]
-    return OUTCOMES.get(code) or sockets.errno_name(code)
+        return ARP_WORDS[sockets.find_path_to(address)["neighbour"]]
+    return OUTCOMES.get(code) or sockets.errno_to_name(code)
 
 
-def is_own(address: str) -> bool:
+def is_own_address(address: str) -> bool:
     """Say whether an address is this node's: nothing can be bound to another's."""
     try:
-        with socket.socket(sockets.family_of(address), socket.SOCK_DGRAM) as probe:
+        with socket.socket(sockets.find_address_family(address), socket.SOCK_DGRAM) as probe:
             probe.bind((address, 0))
     except OSError:
         return False
     return True
 
 
-def ask(*command: str) -> str:
+def capture_command(*command: str) -> str:
     """Return what a command prints; nothing if it is missing, fails, or prints more than any that is asked."""
     try:
         process = subprocess.Popen(
@@ -300,7 +300,7 @@ def ask(*command: str) -> str:
     return raw.decode("utf-8", "replace") if process.returncode == 0 else ""
 
 
-def zones(text: str) -> list[tuple[str, str, list[str]]]:
+def parse_active_zones(text: str) -> list[tuple[str, str, list[str]]]:
     """Read ``firewall-cmd --get-active-zones``: zone, interfaces or sources, what is in it."""
     found, zone = [], ""
     for line in text.splitlines():
@@ -312,25 +312,28 @@ def zones(text: str) -> list[tuple[str, str, list[str]]]:
     return found
 
 
-def zone_of(address: str) -> str:
+def find_zone_of(address: str) -> str:
     """Name the firewalld zone that packets from *address* come into; empty when there is no firewalld."""
-    active = zones(ask("firewall-cmd", "--get-active-zones"))
+    active = parse_active_zones(capture_command("firewall-cmd", "--get-active-zones"))
     for zone, kind, held in active:
         for source in held if kind == "sources" else []:
             if source == address:
                 return zone
             if source.startswith("ipset:"):
                 wanted = "--ipset=" + source[6:]
-                if ask("firewall-cmd", wanted, "--query-entry=" + address).strip() == "yes":
+                if (
+                    capture_command("firewall-cmd", wanted, "--query-entry=" + address).strip()
+                    == "yes"
+                ):
                     return zone
-    device = sockets.path_to(address)["dev"]
+    device = sockets.find_path_to(address)["dev"]
     for zone, kind, held in active:
         if kind == "interfaces" and device in held:
             return zone
-    return ask("firewall-cmd", "--get-default-zone").strip() if active else ""
+    return capture_command("firewall-cmd", "--get-default-zone").strip() if active else ""
 
 
-def opens(info: str, port: int) -> bool:
+def is_port_open_in(info: str, port: int) -> bool:
     """Say whether ``firewall-cmd --info-zone`` lets a TCP port in, or may: rich rules and services are not read."""
     held = {}
     for line in info.splitlines():
@@ -341,33 +344,33 @@ def opens(info: str, port: int) -> bool:
         return True
     rich = re.findall(r'port port="([0-9-]+)" protocol="tcp"', info.partition("rich rules:")[2])
     entries = [*held.get("ports", "").split(), *(f"{span}/tcp" for span in rich)]
-    return bool(ports.opens(entries, port))
+    return bool(ports.is_port_listed(entries, port))
 
 
-def policy_opens(zone: str, port: int) -> bool:
+def has_open_policy(zone: str, port: int) -> bool:
     """Say whether a policy lets a TCP port in from a zone, or may: whom its rules are for is not read."""
-    for line in ask("firewall-cmd", "--get-active-policies").splitlines():
+    for line in capture_command("firewall-cmd", "--get-active-policies").splitlines():
         if not line or line[0].isspace():
             continue
-        info = ask("firewall-cmd", "--info-policy=" + line.split()[0])
+        info = capture_command("firewall-cmd", "--info-policy=" + line.split()[0])
         held = dict(re.findall(r"^ +(ingress-zones|egress-zones): *(.*)$", info, re.MULTILINE))
         ways = held.get("ingress-zones", "").split()
         bound = ("ANY" in ways or zone in ways) and "HOST" in held.get("egress-zones", "")
-        if bound and (opens(info, port) or everything(info)):
+        if bound and (is_port_open_in(info, port) or has_accept_all_rule(info)):
             return True
     return False
 
 
-def everything(info: str) -> bool:
+def has_accept_all_rule(info: str) -> bool:
     """Say whether a rich rule accepts whatever its source sends."""
     return bool(re.search(r'rule [^\n]*source (?:ipset|address)="[^"]+" accept', info))
 
 
-def shut_zone(address: str, port: int) -> str:
+def find_blocking_zone(address: str, port: int) -> str:
     """Name the zone of this node that keeps *address* from a port; empty when none does or none can be asked."""
-    zone = zone_of(address)
+    zone = find_zone_of(address)
     if not zone:
         return ""
-    info = ask("firewall-cmd", "--info-zone=" + zone)
-    shut = info and not opens(info, port) and not policy_opens(zone, port)
+    info = capture_command("firewall-cmd", "--info-zone=" + zone)
+    shut = info and not is_port_open_in(info, port) and not has_open_policy(zone, port)
     return zone if shut else ""

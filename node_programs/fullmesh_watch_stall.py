@@ -13,12 +13,12 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-import fullmesh_hang_look as inside
+import fullmesh_hang_look as hang_look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fullmesh.observed.hang import Entry, NodeHang, Rank
+    from fullmesh.observed.hang import NodeHang, Rank, RecorderEntry
     from fullmesh.observed.watch import EventKind
 
 SECOND = 1_000_000_000  # nanoseconds
@@ -31,26 +31,26 @@ PART = 4  # looks in the time that a stall has to last
 SHOWN = 4
 
 
-def waits_in(rank: Rank) -> Entry | None:
+def find_pending_collective(rank: Rank) -> RecorderEntry | None:
     """The oldest collective that a rank has entered and not come out of."""
     return next((one for one in rank["entries"] if not one["retired"] and not one["p2p"]), None)
 
 
-def pauses(rank: Rank) -> list[float]:
+def measure_pauses(rank: Rank) -> list[float]:
     """The seconds between what a rank entered, one after the other."""
     times = [one["created_ns"] for one in rank["entries"]]
     return [(after - before) / SECOND for before, after in zip(times, times[1:]) if after >= before]
 
 
-def standing(rank: Rank) -> float:
+def measure_stall(rank: Rank) -> float:
     """For how many seconds a rank has not gone on; 0 where nothing is known of it."""
     if not rank["entries"]:
         return 0.0
-    first = waits_in(rank) or rank["entries"][-1]
+    first = find_pending_collective(rank) or rank["entries"][-1]
     return max(0.0, (rank["taken_ns"] - first["created_ns"]) / SECOND)
 
 
-class Progress:
+class JobProgress:
     """What is known of the job's going on."""
 
     def __init__(self, limit: float) -> None:
@@ -67,7 +67,7 @@ class Progress:
     def patience(self, ranks: Iterable[Rank]) -> float:
         """How long a rank of this job may stand."""
         known = list(ranks)
-        gaps = [gap for rank in known for gap in pauses(rank)]
+        gaps = [gap for rank in known for gap in measure_pauses(rank)]
         usual = FACTOR * statistics.median(gaps) if gaps else 0.0
         young = (
             max((one["entries"][-1]["record"] for one in known if one["entries"]), default=0)
@@ -79,7 +79,7 @@ class Progress:
     def judge(self, ranks: list[Rank]) -> EventKind | None:
         """``stalled`` when the job has just been found standing, ``moving`` when it goes on again."""
         told = [one for one in ranks if one["entries"]]
-        most = max(map(standing, told), default=0.0)
+        most = max(map(measure_stall, told), default=0.0)
         if self.stalled:
             if told and most < self.limit:
                 self.stalled, self.longest = False, max(self.longest, self.since)
@@ -91,11 +91,11 @@ class Progress:
         return None
 
 
-def late_first(ranks: list[Rank]) -> list[Rank]:
+def sort_late_first(ranks: list[Rank]) -> list[Rank]:
     """The ranks here that others here wait for, then the rest."""
     entered: dict[str, int] = {}
     for rank in ranks:
-        entry = waits_in(rank)
+        entry = find_pending_collective(rank)
         if entry:
             entered[entry["group"]] = max(entered.get(entry["group"], 0), entry["number"])
 
@@ -109,31 +109,31 @@ def late_first(ranks: list[Rank]) -> list[Rank]:
     return sorted(ranks, key=lambda one: (not behind(one), one["rank"]))
 
 
-def sentence(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
+def describe_stall(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
     """That a job stands, and where its ranks here are."""
-    told = [in_words(one) for one in late_first(ranks)[:SHOWN]]
+    told = [in_words(one) for one in sort_late_first(ranks)[:SHOWN]]
     rest = f"; and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else ""
-    most = max(map(standing, ranks), default=0.0)
+    most = max(map(measure_stall, ranks), default=0.0)
     return (
         "[WA-109] nothing has gone on for {:.0f} s. Here: {}{}. Which rank the others wait for tells, on the "
         "controller, ./fullmesh hang -i INVENTORY".format(most, "; ".join(told), rest)
     )
 
 
-def ranks_of(pids: Iterable[int], host: str) -> NodeHang:
+def read_process_ranks(pids: Iterable[int], host: str) -> NodeHang:
     """The ranks among processes, with what they say."""
-    found, around = inside.Found("", pids), inside.Around(thorough=False)
+    found, around = hang_look.FoundRanks("", pids), hang_look.NodeEvidence(thorough=False)
     # who says nothing is not judged, so its stack need not be looked for again and again
-    ranks = inside.read_ranks(found, host, around)
+    ranks = hang_look.read_ranks(found, host, around)
     return {"host": host, "jobs": found.jobs(), "ranks": ranks}
 
 
-class Follower:
+class RankFollower:
     """Looks at a job again and again, from a thread of its own: a rank that stands may take seconds to say nothing."""
 
     def __init__(self, limit: float, look: Callable[[], NodeHang]) -> None:
         """Nothing is looked at before `run`."""
-        self.progress = Progress(limit)
+        self.progress = JobProgress(limit)
         self.look = look
         self.ended = False
         self.failed = False  # the last look, which was told

@@ -30,7 +30,7 @@ class AccountError(Exception):
     """What the work refused, in its own words."""
 
 
-def become(owner: pwd.struct_passwd) -> None:
+def drop_privileges(owner: pwd.struct_passwd) -> None:
     """Give up root for good: groups first, for afterwards they could not be changed any more."""
     if os.geteuid() == 0:
         os.setgroups(os.getgrouplist(owner.pw_name, owner.pw_gid))
@@ -40,7 +40,7 @@ def become(owner: pwd.struct_passwd) -> None:
         raise PermissionError(f"cannot act as {owner.pw_name}")
 
 
-class Answer(TypedDict, total=False):
+class WorkOutcome(TypedDict, total=False):
     """What came of the work: its value, why it refused, or how it failed."""
 
     value: Any
@@ -48,12 +48,12 @@ class Answer(TypedDict, total=False):
     failed: str
 
 
-def answer(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Answer:
+def capture_outcome(owner: pwd.struct_passwd, work: Callable[[], Any]) -> WorkOutcome:
     """Do it; what went wrong is an answer as well."""
     try:
         os.chdir("/")
         os.umask(0o077)
-        become(owner)
+        drop_privileges(owner)
         return {"value": work()}
     except AccountError as error:
         return {"refused": str(error)}
@@ -61,7 +61,7 @@ def answer(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Answer:
         return {"failed": str(error) or type(error).__name__}
 
 
-def as_account(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Any:
+def run_as_account(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Any:
     """Run *work* in a child that is the account, and return what it returned (anything that JSON can carry).
 
     Raises:
@@ -74,7 +74,7 @@ def as_account(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Any:
         try:
             os.close(reading)
             with os.fdopen(writing, "w") as stream:
-                json.dump(answer(owner, work), stream)
+                json.dump(capture_outcome(owner, work), stream)
         finally:
             os._exit(
                 0
@@ -103,7 +103,7 @@ class ForeignFolderError(PermissionError):
     """A folder in which neither root nor the folder's owner can work safely; the text has no code."""
 
 
-def root_alone_writes(handle: int) -> bool:
+def is_root_only_writable(handle: int) -> bool:
     """Say whether root alone can change the names in an open folder; a group is a risk unless it is root's."""
     info = os.fstat(handle)
     if info.st_uid != 0 or info.st_mode & stat.S_IWOTH:
@@ -131,7 +131,7 @@ def find_foreign_folder(path: str) -> str:
             try:
                 info = os.fstat(handle)
                 sticky = info.st_uid == 0 and info.st_mode & stat.S_ISVTX and place != path
-                if not sticky and not root_alone_writes(handle):
+                if not sticky and not is_root_only_writable(handle):
                     return place
             finally:
                 os.close(handle)
@@ -140,7 +140,7 @@ def find_foreign_folder(path: str) -> str:
         place = os.path.dirname(place)
 
 
-def step_into(handle: int, name: str, path: str) -> tuple[int, str]:
+def open_subfolder(handle: int, name: str, path: str) -> tuple[int, str]:
     """Open the folder *name* in the open folder *handle*; return (-1, target) if it is a link instead.
 
     Raises:
@@ -148,7 +148,7 @@ def step_into(handle: int, name: str, path: str) -> tuple[int, str]:
     """
     if not stat.S_ISLNK(os.lstat(name, dir_fd=handle).st_mode):
         return os.open(name, FOLDER, dir_fd=handle), ""
-    if not root_alone_writes(handle):
+    if not is_root_only_writable(handle):
         raise ForeignFolderError(
             f"{path} leads through the link {name!r}, which lies in a folder that not only root can change. "
             "Fix: use the folder's real path"
@@ -161,7 +161,7 @@ def open_folder(path: str) -> int:
 
     Raises:
         OSError: there is no such folder.
-        ForeignFolderError: as for `step_into`.
+        ForeignFolderError: as for `open_subfolder`.
     """
     handle, rest, links = os.open("/", FOLDER), path.split("/"), 0
     try:
@@ -169,7 +169,7 @@ def open_folder(path: str) -> int:
             name = rest.pop(0)
             if name in ("", "."):
                 continue
-            below, target = step_into(handle, name, path)
+            below, target = open_subfolder(handle, name, path)
             if below < 0:
                 links += 1
                 if links > LINKS_MOST:
@@ -194,7 +194,7 @@ def find_folder_account(handle: int, path: str) -> pwd.struct_passwd | None:
     """
     info = os.fstat(handle)
     if info.st_uid == 0:
-        if root_alone_writes(handle):
+        if is_root_only_writable(handle):
             return None
         raise ForeignFolderError(
             f"{path} belongs to root, and other accounts can change it (mode {stat.S_IMODE(info.st_mode):04o}, "
@@ -225,13 +225,13 @@ def act_in_folder(folder: str, work: Callable[[str], Any]) -> Any:
         owner = find_folder_account(handle, folder)
         here = f"/proc/self/fd/{handle}"
         if owner:
-            return as_account(owner, lambda: work_here(work, here, folder))
-        return work_here(work, here, folder)
+            return run_as_account(owner, lambda: act_in_open_folder(work, here, folder))
+        return act_in_open_folder(work, here, folder)
     finally:
         os.close(handle)
 
 
-def work_here(work: Callable[[str], Any], here: str, folder: str) -> Any:
+def act_in_open_folder(work: Callable[[str], Any], here: str, folder: str) -> Any:
     """Do *work* in *here*; an error names *folder*."""
     try:
         return work(here)

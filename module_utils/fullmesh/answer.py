@@ -26,12 +26,12 @@ class Note(TypedDict):
     text: str
 
 
-def diff(name: str, before: str, after: str) -> Diff:
+def make_diff(name: str, before: str, after: str) -> Diff:
     """One thing, as it was and as it becomes."""
     return {"before": before, "after": after, "before_header": name, "after_header": name}
 
 
-def show_file(content: bytes, mode: int) -> str:
+def format_file_for_diff(content: bytes, mode: int) -> str:
     """Print the content of a file for a diff: diffs reach logs and other people's screens.
 
     Of a file that other users may not read, and of a binary one, only the size and the checksum are shown.
@@ -46,7 +46,7 @@ def diff_file(path: str, before: str, after: str, root: str = "", mode: int | No
 
     Args:
         path: of the file.
-        before, after: its text, as `files.read` returns it; empty if there is no file.
+        before, after: its text, as `files.read_text_file` returns it; empty if there is no file.
         root: of the node.
         mode: that it will have; None for the present one.
     """
@@ -56,18 +56,19 @@ def diff_file(path: str, before: str, after: str, root: str = "", mode: int | No
         present = 0o644
     pairs = ((before, present), (after, present if mode is None else mode))
     shown = [
-        show_file(one.encode("utf-8", "surrogateescape"), its) if one else "" for one, its in pairs
+        format_file_for_diff(one.encode("utf-8", "surrogateescape"), its) if one else ""
+        for one, its in pairs
     ]
-    return diff(path, *shown)
+    return make_diff(path, *shown)
 
 
-class Refused(TypedDict):
+class FailedResult(TypedDict):
     """What could not be done, with the two keys that Ansible has for it."""
 
     failed: bool
     msg: str
 
 
-def refused(message: str) -> Refused:
+def make_failed_result(message: str) -> FailedResult:
     """Say that it could not be done."""
     return {"failed": True, "msg": message}

@@ -14,13 +14,13 @@ import os
 import re
 from typing import TYPE_CHECKING, TypedDict
 
-from .answer import diff, diff_file
-from .files import look, put
+from .answer import diff_file, make_diff
+from .files import read_text_or_empty, write_file_atomically
 
 if TYPE_CHECKING:
     from .answer import Diff
     from .commands import SplitRunner
-    from .schema.toolkit import Described
+    from .schema.toolkit import CdiState
 
 FOLDERS = ("etc/cdi", "run/cdi")
 KIND = "nvidia.com/gpu"
@@ -35,32 +35,34 @@ class CdiError(Exception):
     """A coded sentence for the user."""
 
 
-class Made(TypedDict):
+class CdiResult(TypedDict):
     """What was done, and how the node stands."""
 
     changed: bool
-    devices: Described
+    devices: CdiState
     diff: Diff
 
 
-def driver(root: str) -> str:
+def read_loaded_driver(root: str) -> str:
     """The version of the driver that is loaded; "" where none is."""
-    text = look(os.path.join(root, DRIVER))
+    text = read_text_or_empty(os.path.join(root, DRIVER))
     found = re.search(r"^NVRM version:.*?\s(\d+(?:\.\d+)+)\s", text, re.MULTILINE)
     return found.group(1) if found else ""
 
 
-def describes(text: str, version: str) -> bool:
+def is_spec_for_driver(text: str, version: str) -> bool:
     """Whether a specification is of NVIDIA's GPUs with this driver."""
     number = re.search(rf"(?<!\d)(?<!\d\.){re.escape(version)}(?![\d]|\.\d)", text)
     return KIND in text and number is not None
 
 
-def described(root: str = "/") -> Described:
+def inspect_cdi_spec(root: str = "/") -> CdiState:
     """How the node stands."""
-    version = driver(root)
+    version = read_loaded_driver(root)
     places = [path for one in FOLDERS for path in sorted(glob.glob(os.path.join(root, one, "*")))]
-    right = [path for path in places if version and describes(look(path), version)]
+    right = [
+        path for path in places if version and is_spec_for_driver(read_text_or_empty(path), version)
+    ]
     units = [one for one in UNITS if _has_unit(one, root)]
     # what lies in /run is gone after a boot, and without the units nobody makes it again
     lasting = [path for path in right if units or path.startswith(os.path.join(root, FOLDERS[0]))]
@@ -72,26 +74,26 @@ def _has_unit(name: str, root: str) -> bool:
     return any(os.path.exists(os.path.join(root, one, name)) for one in folders)
 
 
-def make(run: SplitRunner, check: bool, root: str = "/") -> Made:
+def ensure_cdi_spec(run: SplitRunner, check: bool, root: str = "/") -> CdiResult:
     """Let the toolkit describe the GPUs, where nothing does so rightly; without a driver there is nothing to describe.
 
     Raises:
         CdiError: the toolkit does not manage to.
     """
-    seen = described(root)
-    shown = diff(PLACE, "", "")
+    seen = inspect_cdi_spec(root)
+    shown = make_diff(PLACE, "", "")
     if seen["path"] or not seen["driver"]:
         return {"changed": False, "devices": seen, "diff": shown}
     if check:
         return {"changed": True, "devices": seen, "diff": shown}
     if seen["units"]:
-        _called(run, ["systemctl", "restart", UNITS[-1]])
+        _run_toolkit(run, ["systemctl", "restart", UNITS[-1]])
     else:
         where = os.path.join(root, PLACE.lstrip("/"))
-        before, text = look(where), _called(run, [TOOL, "cdi", "generate"])
-        put(where, text, 0o644)
+        before, text = read_text_or_empty(where), _run_toolkit(run, [TOOL, "cdi", "generate"])
+        write_file_atomically(where, text, 0o644)
         shown = diff_file(PLACE, before, text, root.rstrip("/"), 0o644)
-    now = described(root)
+    now = inspect_cdi_spec(root)
     if not now["path"]:
         raise CdiError(
             "[CT-107] the container toolkit has described no GPU of driver {} in {}. Look at `nvidia-smi -L`, "
@@ -102,7 +104,7 @@ def make(run: SplitRunner, check: bool, root: str = "/") -> Made:
     return {"changed": True, "devices": now, "diff": shown}
 
 
-def _called(run: SplitRunner, argv: list[str]) -> str:
+def _run_toolkit(run: SplitRunner, argv: list[str]) -> str:
     rc, out, err = run(argv)
     if rc:
         said = [line.strip().rstrip(".") for line in (err or out).splitlines() if line.strip()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .files import SPACE, lines_of, split_words, whole_lines
+from .files import SPACE, split_lines, split_whole_lines, split_words
 
 HEAD = "# Ansible managed: role time_sync of Fullmesh; changes made here are lost."
 BEGIN = "# BEGIN Fullmesh, role time_sync (changes between the marks are lost)"
@@ -18,7 +18,7 @@ SOURCES = ("server", "pool", "peer", "sourcedir", "initstepslew")
 CAP_SYS_TIME = 25  # capabilities(7), linux/capability.h
 
 
-class Source(TypedDict):
+class ChronySource(TypedDict):
     """A row of ``chronyc sources``; ``reach``: the last eight polls, a bit each."""
 
     state: str
@@ -27,7 +27,7 @@ class Source(TypedDict):
     reach: int
 
 
-class Tracking(TypedDict):
+class ChronyTracking(TypedDict):
     """What ``chronyc tracking`` says; ``offset`` in seconds; ``leap`` is ``no answer`` where chronyd does not run."""
 
     reference: str
@@ -36,20 +36,20 @@ class Tracking(TypedDict):
     leap: str
 
 
-def configuration_directories(text: str) -> list[str]:
+def list_confdirs(text: str) -> list[str]:
     """The directories whose *.conf files this configuration reads (chrony.conf(5), confdir)."""
     found: list[str] = []
-    for line in lines_of(text):
+    for line in split_lines(text):
         fields = split_words(line.split("#", 1)[0])
         if fields and fields[0].lower() == "confdir":
             found += [field.rstrip("/") for field in fields[1:]]
     return found
 
 
-def without_block(text: str) -> str:
+def remove_chrony_block(text: str) -> str:
     """The configuration without our block."""
     lines, inside = [], False
-    for line in lines_of(text):
+    for line in split_lines(text):
         mark = line.rstrip("\r")  # an editor may have given the whole file other line ends
         if mark == BEGIN:
             inside = True
@@ -60,40 +60,42 @@ def without_block(text: str) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def muted(text: str, only: bool) -> str:
+def set_sources_muted(text: str, only: bool) -> str:
     """The configuration with others' sources as comments, or with what we made comments as it was."""
     lines = []
-    for line in whole_lines(text):
+    for line in split_whole_lines(text):
         own = line[len(MUTED) :] if line.startswith(MUTED) else line
         names_source = split_words(own, 1)[:1] and split_words(own, 1)[0].lower() in SOURCES
         lines.append(MUTED + own if only and names_source else own)
     return "".join(lines)
 
 
-def wanted_files(
+def build_chrony_files(
     config: str, text: str, drop_ins: list[str], lines: list[str], only: bool = False
 ) -> dict[str, str]:
     """What shall stand where: {path: content, empty for absent}; a drop-in where *text* reads its directory.
 
     *only*: nobody but *lines* names a source.
     """
-    read = configuration_directories(text)
+    read = list_confdirs(text)
     usable = [path for path in drop_ins if path.rsplit("/", 1)[0] in read]
     files = dict.fromkeys(drop_ins, "")
-    if BEGIN in [line.rstrip("\r") for line in lines_of(text)]:
-        text = without_block(text)
-    text = muted(text, only)
+    if BEGIN in [line.rstrip("\r") for line in split_lines(text)]:
+        text = remove_chrony_block(text)
+    text = set_sources_muted(text, only)
     files[config] = text
     if lines and usable:
         files[usable[0]] = "\n".join([HEAD, *lines]) + "\n"
     elif lines:
-        files[config] = "\n".join([without_block(text).rstrip("\n"), BEGIN, *lines, END]) + "\n"
+        files[config] = (
+            "\n".join([remove_chrony_block(text).rstrip("\n"), BEGIN, *lines, END]) + "\n"
+        )
     return files
 
 
-def parse_sources(text: str) -> list[Source]:
+def parse_sources(text: str) -> list[ChronySource]:
     """Read ``chronyc -n -c sources``: mode, state, address, stratum, poll, reach (octal), ..."""
-    rows = [line.split(",") for line in lines_of(text)]
+    rows = [line.split(",") for line in split_lines(text)]
     return [
         {"state": row[1], "address": row[2], "stratum": int(row[3]), "reach": int(row[5], 8)}
         for row in rows
@@ -101,7 +103,7 @@ def parse_sources(text: str) -> list[Source]:
     ]
 
 
-def parse_tracking(text: str) -> Tracking:
+def parse_tracking(text: str) -> ChronyTracking:
     """Read ``chronyc -n -c tracking``: reference id, address, stratum, ..., system offset (5th), leap status (last)."""
     row = text.strip(SPACE).split(",")
     if len(row) < 6:  # noqa: PLR2004 (up to the offset)
@@ -109,7 +111,9 @@ def parse_tracking(text: str) -> Tracking:
     return {"reference": row[0], "stratum": int(row[2]), "offset": float(row[4]), "leap": row[-1]}
 
 
-def unsynchronised(tracking: Tracking, sources: list[Source], expected: list[str]) -> str:
+def explain_unsynchronised(
+    tracking: ChronyTracking, sources: list[ChronySource], expected: list[str]
+) -> str:
     """Say why the clock does not follow what it should; empty when it does.
 
     *expected* are addresses of which one must answer; without any, whatever chrony follows is good,
@@ -129,7 +133,7 @@ def unsynchronised(tracking: Tracking, sources: list[Source], expected: list[str
     return ""
 
 
-def may_set_clock(status: str, uid_map: str, bounding: str) -> bool:
+def can_set_clock(status: str, uid_map: str, bounding: str) -> bool:
     """Whether chronyd may set the clock here.
 
     Args:
@@ -137,7 +141,7 @@ def may_set_clock(status: str, uid_map: str, bounding: str) -> bool:
         uid_map: /proc/1/uid_map; in a user namespace the kernel refuses whatever the set says.
         bounding: the unit's own CapabilityBoundingSet, as systemctl shows it.
     """
-    for line in lines_of(status):
+    for line in split_lines(status):
         if line.startswith("CapBnd:") and not int(split_words(line)[1], 16) >> CAP_SYS_TIME & 1:
             return False
     if split_words(uid_map) not in ([], ["0", "0", "4294967295"]):
@@ -145,21 +149,21 @@ def may_set_clock(status: str, uid_map: str, bounding: str) -> bool:
     return not bounding or "cap_sys_time" in split_words(bounding)
 
 
-def start_command(unit: str) -> str:
+def find_chronyd_command(unit: str) -> str:
     """The value of the last ExecStart in ``systemctl cat``, with its prefix; empty where chronyd has a starter.
 
     Ubuntu's starter script adds -x by itself.
     """
     lines = [
         line.split("=", 1)[1].strip(SPACE)
-        for line in lines_of(unit)
+        for line in split_lines(unit)
         if line.startswith("ExecStart=")
     ]
     command = [line for line in lines if line][-1:]
     return "".join(one for one in command if one.lstrip("!+-@:").startswith("/usr/sbin/chronyd "))
 
 
-def unit_drop_in(command: str) -> str:
+def render_unit_drop_in(command: str) -> str:
     """Start chronyd so that it never sets the clock: what a container may not, its host does."""
     lines = [
         "[Unit]",

@@ -20,7 +20,9 @@ NOT_FOUND = 127
 LOCALE = {"LC_ALL": "C", "LANGUAGE": "C"}
 
 
-def runner(module: AnsibleModule, environment: dict[str, str] | None = None) -> SplitRunner:
+def make_split_runner(
+    module: AnsibleModule, environment: dict[str, str] | None = None
+) -> SplitRunner:
     """Return what runs argv and returns (rc, stdout, stderr); *environment* is set beside the locale."""
     module.run_command_environ_update = {**LOCALE, **(environment or {})}
 
@@ -34,7 +36,7 @@ def runner(module: AnsibleModule, environment: dict[str, str] | None = None) -> 
     return run
 
 
-def plain(run: SplitRunner) -> Runner:
+def make_merged_runner(run: SplitRunner) -> Runner:
     """Return the same as (rc, text): what a program answers, and after a failure also what it complains of."""
 
     def text(command: list[str]) -> tuple[int, str]:

@@ -48,14 +48,14 @@ def make_run_directory(run: str, base: str = BASE) -> str:
     return path
 
 
-def drop_run_directory(run: str, base: str = BASE) -> None:
+def remove_run_directory(run: str, base: str = BASE) -> None:
     """Remove it, and the base when this was the last one."""
     shutil.rmtree(run_directory(run, base), ignore_errors=True)
     with contextlib.suppress(OSError):  # another run is under way, or somebody was faster
         os.rmdir(base)
 
 
-def empty_run_directory(run: str, base: str, keep: str) -> None:
+def clear_run_directory(run: str, base: str, keep: str) -> None:
     """Remove all that is in it but one file, so that another job of the same run can follow."""
     for entry in os.scandir(run_directory(run, base)):
         if entry.is_dir(follow_symlinks=False):
@@ -64,7 +64,7 @@ def empty_run_directory(run: str, base: str, keep: str) -> None:
             os.unlink(entry.path)
 
 
-def close_all_but(keep: Iterable[int]) -> None:
+def close_descriptors_except(keep: Iterable[int]) -> None:
     """Close every descriptor above stderr except *keep*."""
     kept = set(keep)
     for name in os.listdir("/proc/self/fd"):
@@ -74,7 +74,7 @@ def close_all_but(keep: Iterable[int]) -> None:
                 os.close(number)
 
 
-def detach(work: Callable[[], None], keep: Iterable[int] = ()) -> None:
+def run_detached(work: Callable[[], None], keep: Iterable[int] = ()) -> None:
     """Run *work* in a grandchild without terminal, pipes or parent; return at once."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -90,7 +90,7 @@ def detach(work: Callable[[], None], keep: Iterable[int] = ()) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)
-        close_all_but(keep)
+        close_descriptors_except(keep)
         for number in (signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
         work()

@@ -14,9 +14,9 @@ import os
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .answer import diff_file
-from .files import look, put
+from .files import read_text_or_empty, write_file_atomically
 from .foreign_text import parse_foreign_json
-from .state.record import Point
+from .state.record import UndoPoint
 
 if TYPE_CHECKING:
     from .answer import Diff
@@ -33,7 +33,7 @@ class DockerError(Exception):
     """A coded sentence for the user."""
 
 
-class Entered(TypedDict):
+class DockerRuntimeResult(TypedDict):
     """What became of the entry; ``waiting``: containers that run, so that docker was not started anew."""
 
     changed: bool
@@ -42,7 +42,7 @@ class Entered(TypedDict):
     diff: Diff
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse_docker_settings(text: str) -> dict[str, Any]:
     """The settings; an empty file has none.
 
     Raises:
@@ -51,13 +51,13 @@ def parsed(text: str) -> dict[str, Any]:
     try:
         found = parse_foreign_json(text) if text.strip() else {}
     except ValueError as error:
-        raise unreadable(str(error)) from error
+        raise make_settings_error(str(error)) from error
     if not isinstance(found, dict) or not isinstance(found.get("runtimes", {}), dict):
-        raise unreadable("it holds something else than settings")
+        raise make_settings_error("it holds something else than settings")
     return found
 
 
-def unreadable(why: str) -> DockerError:
+def make_settings_error(why: str) -> DockerError:
     """Word it."""
     return DockerError(
         f"[CT-108] {PLACE} cannot be read: {why}. Correct it (`dockerd --validate` says what docker makes of it), or "
@@ -65,29 +65,29 @@ def unreadable(why: str) -> DockerError:
     )
 
 
-def entered(text: str) -> str:
+def add_nvidia_runtime(text: str) -> str:
     """The file with our entry; one of that name that somebody has made stays."""
-    config = parsed(text)
+    config = parse_docker_settings(text)
     if NAME in config.get("runtimes", {}):
         return text
     config.setdefault("runtimes", {})[NAME] = OURS
-    return printed(config)
+    return format_docker_settings(config)
 
 
-def printed(config: dict[str, Any]) -> str:
+def format_docker_settings(config: dict[str, Any]) -> str:
     """The file's text, in the order that it had."""
     return json.dumps(config, indent=4) + "\n"
 
 
-def taken(text: str, before: str | None) -> str | None:
+def remove_nvidia_runtime(text: str, before: str | None) -> str | None:
     """The file without our entry, byte for byte as *before* where nobody changed anything else; None where it goes.
 
     Args:
         text: as it is now.
         before: as it was before the entry; None where there was no file.
     """
-    config = parsed(text)
-    was = parsed(before or "")
+    config = parse_docker_settings(text)
+    was = parse_docker_settings(before or "")
     if config.get("runtimes", {}).get(NAME) != OURS or NAME in was.get("runtimes", {}):
         return text
     left = copy.deepcopy(config)
@@ -96,10 +96,12 @@ def taken(text: str, before: str | None) -> str | None:
         del left["runtimes"]
     if left == was:
         return before
-    return printed(left)
+    return format_docker_settings(left)
 
 
-def change(run: SplitRunner, present: bool, check: bool, root: str = "/") -> Entered:
+def configure_docker_runtime(
+    run: SplitRunner, present: bool, check: bool, root: str = "/"
+) -> DockerRuntimeResult:
     """Make the entry, or take it away.
 
     Raises:
@@ -107,19 +109,19 @@ def change(run: SplitRunner, present: bool, check: bool, root: str = "/") -> Ent
     """
     where = os.path.join(root, PLACE.lstrip("/"))
     docker = any(os.path.exists(os.path.join(root, one)) for one in DAEMONS)
-    text = look(where)
+    text = read_text_or_empty(where)
     was = text if os.path.exists(where) else None
     wanted: str | None = text
     if present and docker:
-        wanted = entered(text)
+        wanted = add_nvidia_runtime(text)
     elif not present and was is not None:
-        saved, before = _before(root)
-        wanted = taken(text, before) if saved else text
+        saved, before = _load_saved_settings(root)
+        wanted = remove_nvidia_runtime(text, before) if saved else text
     changed = wanted != text
     waiting = 0
     if changed and not check:
-        _write(where, wanted)
-        waiting = _take_up(run, where, was) if docker else 0
+        _write_docker_settings(where, wanted)
+        waiting = _restart_docker_if_idle(run, where, was) if docker else 0
     return {
         "changed": changed,
         "docker": docker,
@@ -128,23 +130,23 @@ def change(run: SplitRunner, present: bool, check: bool, root: str = "/") -> Ent
     }
 
 
-def _before(root: str) -> tuple[bool, str | None]:
+def _load_saved_settings(root: str) -> tuple[bool, str | None]:
     """Whether the role remembers the file, and what was in it."""
-    point = Point(root, ROLE)
+    point = UndoPoint(root, ROLE)
     then = point.load()["files"].get(PLACE) if point.exists() else None
     if then is None:
         return False, None
     return True, None if then["kind"] == "absent" else point.blob(then).decode("utf-8", "replace")
 
 
-def _write(where: str, text: str | None) -> None:
+def _write_docker_settings(where: str, text: str | None) -> None:
     if text is None:
         os.unlink(where)
     else:
-        put(where, text)
+        write_file_atomically(where, text)
 
 
-def _take_up(run: SplitRunner, where: str, before: str | None) -> int:
+def _restart_docker_if_idle(run: SplitRunner, where: str, before: str | None) -> int:
     """Start docker anew where it runs and no container would end by it; how many would."""
     if run(["systemctl", "is-active", "--quiet", "docker.service"])[0]:
         return 0
@@ -154,7 +156,7 @@ def _take_up(run: SplitRunner, where: str, before: str | None) -> int:
     rc, out, err = run(["systemctl", "restart", "docker.service"])
     if not rc:
         return 0
-    _write(where, before)
+    _write_docker_settings(where, before)
     run(["systemctl", "restart", "docker.service"])
     raise DockerError(
         f"[CT-108] docker does not start with NVIDIA's runtime in {PLACE}, which is as it was: "

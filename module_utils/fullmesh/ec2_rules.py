@@ -16,7 +16,7 @@ SOURCES = (
 )
 
 
-class Identity(NamedTuple):
+class SecurityRuleKey(NamedTuple):
     """What EC2 tells rules apart by; ``ports`` is None for all traffic."""
 
     direction: str
@@ -25,7 +25,7 @@ class Identity(NamedTuple):
     target: str
 
 
-class Rule(TypedDict):
+class SecurityRule(TypedDict):
     """A rule as we wrote it."""
 
     direction: str
@@ -36,53 +36,53 @@ class Rule(TypedDict):
     description: str
 
 
-def identity(direction: str, permission: Answer, target: str) -> Identity:
+def parse_rule_key(direction: str, permission: Answer, target: str) -> SecurityRuleKey:
     """Read it."""
     protocol = str(permission["IpProtocol"])
     ports = (permission.get("FromPort"), permission.get("ToPort"))
-    return Identity(direction, protocol, None if protocol == "-1" else ports, target)
+    return SecurityRuleKey(direction, protocol, None if protocol == "-1" else ports, target)
 
 
-def present(group: Answer) -> dict[Identity, str]:
+def list_group_rules(group: Answer) -> dict[SecurityRuleKey, str]:
     """Every rule of a group: identity -> its description."""
     found = {}
     for direction, key in (("in", "IpPermissions"), ("out", "IpPermissionsEgress")):
         for permission in group.get(key, []):
             for kind, name in SOURCES:
                 for source in permission.get(kind, []):
-                    ident = identity(direction, permission, str(source.get(name)))
+                    ident = parse_rule_key(direction, permission, str(source.get(name)))
                     found[ident] = str(source.get("Description") or "")
     return found
 
 
-def rule_ids(answer: list[Answer]) -> dict[Identity, str]:
+def map_rule_ids(answer: list[Answer]) -> dict[SecurityRuleKey, str]:
     """Identity -> id, from DescribeSecurityGroupRules."""
     found = {}
     for rule in answer:
         other = rule.get("ReferencedGroupInfo") or {}
         target = rule.get("CidrIpv4") or rule.get("CidrIpv6") or other.get("GroupId")
         direction = "out" if rule.get("IsEgress") else "in"
-        found[identity(direction, rule, str(target))] = str(rule["SecurityGroupRuleId"])
+        found[parse_rule_key(direction, rule, str(target))] = str(rule["SecurityGroupRuleId"])
     return found
 
 
-def wanted_gone(rule: Rule) -> Identity:
+def make_rule_key(rule: SecurityRule) -> SecurityRuleKey:
     """The identity of a rule as it was given."""
     head = {"IpProtocol": rule["protocol"], "FromPort": rule["first"], "ToPort": rule["last"]}
-    return identity(rule["direction"], head, rule["target"])
+    return parse_rule_key(rule["direction"], head, rule["target"])
 
 
-def choose(group: Answer, rules: list[Rule]) -> list[Identity]:
+def find_removable_rules(group: Answer, rules: list[SecurityRule]) -> list[SecurityRuleKey]:
     """The rules that are there and are still described as we described them."""
-    there = present(group)
+    there = list_group_rules(group)
     return [
         key
-        for key, text in ((wanted_gone(rule), rule["description"]) for rule in rules)
+        for key, text in ((make_rule_key(rule), rule["description"]) for rule in rules)
         if there.get(key) == text
     ]
 
 
-def words(key: Identity) -> str:
+def describe_security_rule(key: SecurityRuleKey) -> str:
     """A rule in words, for the diff."""
     direction, protocol, ports, target = key
     if ports is None:
@@ -90,12 +90,12 @@ def words(key: Identity) -> str:
     return f"{direction} {ports[0]}-{ports[1]}/{protocol} {target}"
 
 
-def revoke(client: Any, group_id: str, chosen: list[Identity]) -> None:
+def revoke_rules(client: Any, group_id: str, chosen: list[SecurityRuleKey]) -> None:
     """One call for each direction, by the rules' ids: nothing else can be meant."""
     pages = client.get_paginator("describe_security_group_rules").paginate(
         Filters=[{"Name": "group-id", "Values": [group_id]}]
     )
-    known = rule_ids([rule for page in pages for rule in page["SecurityGroupRules"]])
+    known = map_rule_ids([rule for page in pages for rule in page["SecurityGroupRules"]])
     for direction, call in (
         ("in", client.revoke_security_group_ingress),
         ("out", client.revoke_security_group_egress),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ansible.module_utils.urls import open_url
 
-from .answer import diff, show_file
+from .answer import format_file_for_diff, make_diff
 from .openpgp import describe_mismatch
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class KeyRefusedError(ValueError):
     """A key that was fetched is none, or has another fingerprint than expected."""
 
 
-class Wanted(TypedDict):
+class FileRequest(TypedDict):
     """A file that is asked for: its *content*, or the *url* of a key with the *fingerprints* that it may have."""
 
     path: str
@@ -44,7 +44,7 @@ class FileState(TypedDict):
     mode: int
 
 
-class Step(TypedDict):
+class FileChange(TypedDict):
     """A file that differs."""
 
     path: str
@@ -55,12 +55,12 @@ class Step(TypedDict):
 GONE: FileState = {"exists": False, "content": b"", "mode": 0}
 
 
-def request_text(path: str, content: str, mode: str) -> Wanted:
+def request_text_file(path: str, content: str, mode: str) -> FileRequest:
     """Ask for a file with a text."""
     return {"path": path, "content": content, "url": None, "fingerprints": None, "mode": mode}
 
 
-def observe(path: str) -> FileState:
+def read_file_state(path: str) -> FileState:
     """Describe a file: its bytes and mode, or that it is not there."""
     try:
         info = os.lstat(path)
@@ -73,14 +73,16 @@ def observe(path: str) -> FileState:
     return {"exists": True, "content": content, "mode": stat.S_IMODE(info.st_mode)}
 
 
-def show(entry: FileState) -> str:
+def format_file_state(entry: FileState) -> str:
     """Print a state for a diff."""
     if not entry["exists"]:
         return ""
-    return "mode {:04o}\n".format(entry["mode"]) + show_file(entry["content"], entry["mode"])
+    return "mode {:04o}\n".format(entry["mode"]) + format_file_for_diff(
+        entry["content"], entry["mode"]
+    )
 
 
-def fetch(url: str) -> bytes:
+def fetch_url(url: str) -> bytes:
     """Read a small file from the network or this machine."""
     try:
         return bytes(open_url(url, timeout=30, http_agent="fullmesh").read(LARGEST))
@@ -94,7 +96,7 @@ def fetch_key(url: str, fingerprints: list[str]) -> bytes:
     Raises:
         KeyRefusedError: its fingerprint is not an expected one.
     """
-    content = fetch(url)
+    content = fetch_url(url)
     try:
         mismatch = describe_mismatch(content, fingerprints)
     except ValueError as error:
@@ -104,7 +106,7 @@ def fetch_key(url: str, fingerprints: list[str]) -> bytes:
     return content
 
 
-def keep_or_fetch_key(item: Wanted, before: FileState) -> bytes:
+def keep_or_fetch_key(item: FileRequest, before: FileState) -> bytes:
     """Keep the key that is there if its fingerprint is an expected one, otherwise fetch it."""
     fingerprints = item["fingerprints"] or []
     if before["exists"]:
@@ -116,22 +118,22 @@ def keep_or_fetch_key(item: Wanted, before: FileState) -> bytes:
     return fetch_key(str(item["url"]), fingerprints)
 
 
-def plan_files(files: list[Wanted], absent: list[str]) -> list[Step]:
+def plan_file_changes(files: list[FileRequest], absent: list[str]) -> list[FileChange]:
     """List the steps that are needed, each with the state before and after."""
-    steps: list[Step] = []
+    steps: list[FileChange] = []
     for item in files:
-        before = observe(item["path"])
+        before = read_file_state(item["path"])
         content = (item["content"] or "").encode("utf-8")
         if item["url"]:
             content = keep_or_fetch_key(item, before)
         wanted: FileState = {"exists": True, "content": content, "mode": int(item["mode"], 8)}
         steps.append({"path": item["path"], "before": before, "after": wanted})
     for path in absent:
-        steps.append({"path": path, "before": observe(path), "after": GONE})
+        steps.append({"path": path, "before": read_file_state(path), "after": GONE})
     return [step for step in steps if step["before"] != step["after"]]
 
 
-def missing_directories(paths: list[str]) -> list[str]:
+def list_missing_directories(paths: list[str]) -> list[str]:
     """The directories that do not exist yet, parents first."""
     missing: list[str] = []
     for path in paths:
@@ -143,7 +145,7 @@ def missing_directories(paths: list[str]) -> list[str]:
     return missing
 
 
-def write(module: AnsibleModule, step: Step) -> None:
+def apply_file_change(module: AnsibleModule, step: FileChange) -> None:
     """Carry out one step; the rename keeps the SELinux context that the place calls for."""
     path, after = step["path"], step["after"]
     if not after["exists"]:
@@ -157,13 +159,13 @@ def write(module: AnsibleModule, step: Step) -> None:
             os.fchmod(stream.fileno(), after["mode"])
             os.fsync(stream.fileno())
         module.atomic_move(temporary, path)
-        set_mode(path, after["mode"])  # atomic_move gives the old file's mode back
+        set_file_mode(path, after["mode"])  # atomic_move gives the old file's mode back
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
 
 
-def set_mode(path: str, mode: int) -> None:
+def set_file_mode(path: str, mode: int) -> None:
     """Give a file a mode; a link has none of its own."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
@@ -172,15 +174,17 @@ def set_mode(path: str, mode: int) -> None:
         os.close(handle)
 
 
-def carry_out(module: AnsibleModule, folders: list[str], steps: list[Step]) -> None:
+def apply_file_changes(module: AnsibleModule, folders: list[str], steps: list[FileChange]) -> None:
     """Make the directories, then the files."""
     for folder in folders:
         os.mkdir(folder)
         os.chmod(folder, 0o755)  # noqa: S103 (jobs of every user read here; whatever the umask)
     for step in steps:
-        write(module, step)
+        apply_file_change(module, step)
 
 
-def difference(step: Step) -> Diff:
+def diff_file_change(step: FileChange) -> Diff:
     """One file for Ansible's diff."""
-    return diff(step["path"], show(step["before"]), show(step["after"]))
+    return make_diff(
+        step["path"], format_file_state(step["before"]), format_file_state(step["after"])
+    )

@@ -23,7 +23,7 @@ SPACE = " \t\n\r\x0b\x0c"
 KEEP_OWNER = (-1, -1)  # chown(2): an ID of -1 stays
 
 
-def read(path: str) -> str:
+def read_text_file(path: str) -> str:
     """Return all of a text, empty where there is no file; it survives being written again, byte for byte.
 
     What is not UTF-8 does, and so do the line ends of other systems, which Python would make line feeds of.
@@ -48,7 +48,7 @@ def read_bytes(path: str) -> bytes:
         return stream.read()
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Return the lines of a configuration file without their ends.
 
     Its readers end a line with a line feed and nothing else; str.splitlines() has nine others, and would make an entry
@@ -58,7 +58,7 @@ def lines_of(text: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def whole_lines(text: str) -> list[str]:
+def split_whole_lines(text: str) -> list[str]:
     """Return the same with their ends, so that they make up the text."""
     return [line + "\n" for line in text.split("\n")[:-1]] + [
         line for line in text.split("\n")[-1:] if line
@@ -74,7 +74,7 @@ def split_words(text: str, most: int = -1) -> list[str]:
     return words[:-1] if not words[-1] else words
 
 
-def look(path: str) -> str:
+def read_text_or_empty(path: str) -> str:
     """Return a text that is only looked at: empty where it cannot be read, as of a process that has ended."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
@@ -83,7 +83,7 @@ def look(path: str) -> str:
         return ""
 
 
-def sha256(path: str) -> str:
+def hash_file(path: str) -> str:
     """Return the checksum of a file that may be large."""
     digest = hashlib.sha256()
     with open(path, "rb") as stream:
@@ -92,7 +92,7 @@ def sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def read_context(path: str | int) -> str:
+def read_selinux_context(path: str | int) -> str:
     """Return the SELinux context of a path or a descriptor, empty if there is none."""
     try:
         return os.getxattr(path, CONTEXT).decode().rstrip("\0")
@@ -100,7 +100,7 @@ def read_context(path: str | int) -> str:
         return ""
 
 
-def set_attributes(
+def set_file_attributes(
     handle: int, mode: int, owner: tuple[int, int] = KEEP_OWNER, context: str = ""
 ) -> None:
     """Give an open file a mode, an owner (uid, gid) and an SELinux context."""
@@ -108,16 +108,16 @@ def set_attributes(
     if owner not in (KEEP_OWNER, (info.st_uid, info.st_gid)):
         os.fchown(handle, *owner)
     os.fchmod(handle, mode)
-    set_context(handle, context)
+    set_selinux_context(handle, context)
 
 
-def set_context(handle: int, context: str) -> None:
+def set_selinux_context(handle: int, context: str) -> None:
     """Give an open file an SELinux context, if one is named and the file has another one."""
-    if context and read_context(handle) != context:
+    if context and read_selinux_context(handle) != context:
         os.setxattr(handle, CONTEXT, context.encode())
 
 
-def sync_directory(path: str) -> None:
+def fsync_directory(path: str) -> None:
     """Make a rename survive a power cut (fsync(2): the file's own does not reach its name)."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -126,7 +126,7 @@ def sync_directory(path: str) -> None:
         os.close(handle)
 
 
-def put(
+def write_file_atomically(
     path: str,
     data: str | bytes,
     mode: int | None = None,
@@ -175,7 +175,7 @@ def replace_file(
         info = os.stat(path)
         mode = stat.S_IMODE(info.st_mode) if mode is None else mode
         owner = (info.st_uid, info.st_gid) if owner is None else owner
-    kept = "" if context else read_context(path)
+    kept = "" if context else read_selinux_context(path)
     # an account can give no file away
     who = owner if owner and os.geteuid() == 0 else KEEP_OWNER
     wanted = (0o644 if mode is None else mode, who, context)
@@ -185,36 +185,36 @@ def replace_file(
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
-            set_attributes(stream.fileno(), *wanted)
+            set_file_attributes(stream.fileno(), *wanted)
             with contextlib.suppress(OSError):  # a container may not give what its host gave
-                set_context(stream.fileno(), kept)
+                set_selinux_context(stream.fileno(), kept)
             os.fsync(stream.fileno())
         try:
             os.rename(aside, path)
         except OSError as exc:
             if exc.errno not in (errno.EBUSY, errno.EXDEV):
                 raise
-            write_through(path, content, wanted)
-        sync_directory(folder)
+            overwrite_file(path, content, wanted)
+        fsync_directory(folder)
     finally:
         if os.path.lexists(aside):
             os.unlink(aside)
 
 
-def write_through(path: str, content: bytes, wanted: tuple[int, tuple[int, int], str]) -> None:
+def overwrite_file(path: str, content: bytes, wanted: tuple[int, tuple[int, int], str]) -> None:
     """Write into the file that is there, and give it the attributes that `set_attributes` takes."""
     handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     with os.fdopen(handle, "r+b") as stream:
         stream.write(content)
         stream.truncate()
         stream.flush()
-        set_attributes(stream.fileno(), *wanted)
+        set_file_attributes(stream.fileno(), *wanted)
         os.fsync(stream.fileno())
 
 
-def settle(path: str, text: str) -> None:
+def write_or_remove_file(path: str, text: str) -> None:
     """Replace a file, or remove it where there is no text for it."""
     if text:
-        put(path, text)
+        write_file_atomically(path, text)
     elif os.path.lexists(path):
         os.unlink(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TypedDict
 
-from .files import lines_of
+from .files import split_lines
 
 BEGIN = "# BEGIN Fullmesh, role name_resolution (changes between the marks are lost)"
 END = "# END Fullmesh"
@@ -24,30 +24,30 @@ LOOPBACK_NAMES = re.compile(
 )
 
 
-class Host(TypedDict):
+class HostsEntry(TypedDict):
     """A line: an address and its names."""
 
     address: str
     names: list[str]
 
 
-def usable(names: list[str]) -> list[str]:
+def filter_host_names(names: list[str]) -> list[str]:
     """The names that may be tied to an address; a box without a name is called localhost."""
     return [name for name in names if name and not LOOPBACK_NAMES.match(name)]
 
 
-def ordered(names: list[str]) -> list[str]:
+def order_host_names(names: list[str]) -> list[str]:
     """Full names first: the first name of a line is what `hostname --fqdn` and getfqdn() answer."""
     unique = sorted(set(names), key=names.index)
     return [n for n in unique if "." in n] + [n for n in unique if "." not in n]
 
 
-def with_own(hosts: list[Host], address: str, names: list[str]) -> list[Host]:
+def add_own_names(hosts: list[HostsEntry], address: str, names: list[str]) -> list[HostsEntry]:
     """Add the node's own *names* to its own line."""
     return [
         {
             "address": host["address"],
-            "names": ordered(usable(names) + host["names"])
+            "names": order_host_names(filter_host_names(names) + host["names"])
             if host["address"] == address
             else host["names"],
         }
@@ -55,40 +55,40 @@ def with_own(hosts: list[Host], address: str, names: list[str]) -> list[Host]:
     ]
 
 
-def render(text: str, hosts: list[Host]) -> str:
+def build_hosts_file(text: str, hosts: list[HostsEntry]) -> str:
     """The whole file with our block first, and our names nowhere else.
 
     First, because glibc hands out every matching line in the file's order.
     """
     ours = {name.lower() for host in hosts for name in host["names"]}
-    rest, before = split(text)
-    taken = [line for line in before if names_in(line) & ours]
+    rest, before = split_hosts_block(text)
+    taken = [line for line in before if list_line_names(line) & ours]
     kept = []
     # a line that was taken out for a name that is no longer ours comes back
     for line in [line for line in before if line not in taken] + rest:
-        if not names_in(line) & ours:
+        if not list_line_names(line) & ours:
             kept.append(line)
             continue
         if line not in taken:
             taken.append(line)
-        fields = words_of(line)
+        fields = split_hosts_line(line)
         names = [name for name in fields[1:] if name.lower() not in ours]
         if names:
             kept.append(" ".join([fields[0], *names]))
-    return "\n".join(block(hosts, taken) + kept) + "\n"
+    return "\n".join(render_hosts_block(hosts, taken) + kept) + "\n"
 
 
-def words_of(line: str) -> list[str]:
+def split_hosts_line(line: str) -> list[str]:
     """The words of a line, without its comment: what isspace(3) calls blank parts them, and nothing else of Unicode."""
     return [word for word in re.split(r"[ \t\r\f\v]+", line.split("#", 1)[0]) if word]
 
 
-def names_in(line: str) -> set[str]:
+def list_line_names(line: str) -> set[str]:
     """The names of a line, in lower case as the resolver compares them."""
-    return {name.lower() for name in words_of(line)[1:]}
+    return {name.lower() for name in split_hosts_line(line)[1:]}
 
 
-def block(hosts: list[Host], taken: list[str]) -> list[str]:
+def render_hosts_block(hosts: list[HostsEntry], taken: list[str]) -> list[str]:
     """Our lines with their marks."""
     lines = [BEGIN]
     if taken:
@@ -97,13 +97,13 @@ def block(hosts: list[Host], taken: list[str]) -> list[str]:
     return [*lines, END]
 
 
-def split(text: str) -> tuple[list[str], list[str]]:
+def split_hosts_block(text: str) -> tuple[list[str], list[str]]:
     """The lines outside our block, and what an earlier run took out.
 
     An editor may have given the whole file other line ends, our marks included.
     """
     rest, taken, inside = [], [], False
-    for line in lines_of(text):
+    for line in split_lines(text):
         mark = line.rstrip("\r")
         if mark == BEGIN:
             inside = True
@@ -116,20 +116,20 @@ def split(text: str) -> tuple[list[str], list[str]]:
     return rest, taken
 
 
-def given_back(text: str, original: str) -> str:
+def remove_hosts_block(text: str, original: str) -> str:
     """The file without our block: what the block had taken out is there again, and what others added since stays.
 
     Args:
         text: the file as it stands.
         original: the file before our first run, which says where a line was.
     """
-    kept, taken = split(text)
-    order = lines_of(original)
+    kept, taken = split_hosts_block(text)
+    order = split_lines(original)
     for line in taken:
         rest = [
             at
             for at, one in enumerate(kept)
-            if left_of(line, one) and kept.count(one) > order.count(one)
+            if is_reduced_line(line, one) and kept.count(one) > order.count(one)
         ]
         if rest:
             then = order.index(line) if line in order else 0
@@ -142,22 +142,24 @@ def given_back(text: str, original: str) -> str:
     return "".join(line + "\n" for line in kept)
 
 
-def left_of(line: str, other: str) -> bool:
+def is_reduced_line(line: str, other: str) -> bool:
     """Say whether *other* is what `render` has left of a line: its address, with fewer names."""
-    fields, rest = words_of(line), words_of(other)
-    return rest[:1] == fields[:1] and len(rest) > 1 and names_in(other) < names_in(line)
+    fields, rest = split_hosts_line(line), split_hosts_line(other)
+    return (
+        rest[:1] == fields[:1] and len(rest) > 1 and list_line_names(other) < list_line_names(line)
+    )
 
 
-def nsswitch_sources(text: str) -> list[str]:
+def parse_nsswitch_sources(text: str) -> list[str]:
     """The sources for host names in nsswitch.conf, in order; glibc's default where none are named."""
-    for line in lines_of(text):
-        fields = words_of(line)
+    for line in split_lines(text):
+        fields = split_hosts_line(line)
         if fields and fields[0] == "hosts:":
             return fields[1:]
     return ["dns", "files"]
 
 
-def cloud_init_hosts(text: str) -> str | None:
+def parse_manage_etc_hosts(text: str) -> str | None:
     """The value of manage_etc_hosts in a cloud-init file: none where it is not named, empty where it is off."""
     found = re.findall(
         r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$", text, re.MULTILINE | re.ASCII
@@ -168,7 +170,7 @@ def cloud_init_hosts(text: str) -> str | None:
     return "" if value.lower() in ("", "false", "no", "off", "~", "null") else value
 
 
-def wrong_answers(hosts: list[Host], answers: dict[str, list[str]]) -> list[str]:
+def describe_wrong_answers(hosts: list[HostsEntry], answers: dict[str, list[str]]) -> list[str]:
     """Say which names do not resolve to their cluster address first."""
     return [
         "{} is {} first, not {}".format(

@@ -9,23 +9,23 @@ import re
 import resource
 from typing import TYPE_CHECKING, TypedDict
 
-from . import sysctl as core
-from .answer import diff, diff_file
-from .files import settle, split_words
+from . import sysctl
+from .answer import diff_file, make_diff
+from .files import split_words, write_or_remove_file
 
 if TYPE_CHECKING:
     from typing import Callable
 
     from .answer import Diff, Note
-    from .schema.sysctl import Setting
+    from .schema.sysctl import KernelSetting
 
 
-class Wanted(TypedDict):
+class KernelTuneParams(TypedDict):
     """What kernel_tune is asked for; its documentation says what each of them is."""
 
     path: str
     header: str
-    settings: list[Setting]
+    settings: list[KernelSetting]
     data_ports: str
     limits_path: str
     manager_path: str
@@ -33,7 +33,7 @@ class Wanted(TypedDict):
     memlock: str
 
 
-class Tuned(TypedDict):
+class KernelTuneResult(TypedDict):
     """The module's answer; ``files`` and ``sysctls`` are ours from now on, ``keys`` what became of each setting."""
 
     changed: bool
@@ -41,22 +41,26 @@ class Tuned(TypedDict):
     diff: list[Diff]
     files: list[str]
     sysctls: dict[str, str]
-    keys: dict[str, core.Judged]
+    keys: dict[str, sysctl.SysctlVerdict]
 
 
-class Refused(TypedDict):
+class KernelTuneRefusal(TypedDict):
     """The answer where something cannot be had."""
 
     failed: bool
     msg: str
-    keys: dict[str, core.Judged]
+    keys: dict[str, sysctl.SysctlVerdict]
 
 
-class Tuner:
+class KernelTuner:
     """One run."""
 
     def __init__(
-        self, params: Wanted, check: bool, node: core.Node, reload: Callable[[], object]
+        self,
+        params: KernelTuneParams,
+        check: bool,
+        node: sysctl.SysctlNode,
+        reload: Callable[[], object],
     ) -> None:
         self.params = params
         self.check = check
@@ -70,33 +74,35 @@ class Tuner:
 
     # -- kernel values
 
-    def look(self) -> list[core.Found]:
+    def look(self) -> list[sysctl.KeyedSysctlVerdict]:
         """Compare every key with the node."""
-        mine = core.parse_conf(self.node.text(self.params["path"]) or "")
-        others = core.Others(self.node, self.params["path"])
+        mine = sysctl.parse_sysctl_file(self.node.text(self.params["path"]) or "")
+        others = sysctl.OtherSysctlFiles(self.node, self.params["path"])
         return [
-            core.look(self.node, setting, mine.get(core.slashed(setting["key"])), others)
+            sysctl.compare_setting(
+                self.node, setting, mine.get(sysctl.sysctl_key_to_path(setting["key"])), others
+            )
             for setting in self.params["settings"]
         ]
 
-    def apply(self, founds: list[core.Found]) -> None:
+    def apply(self, founds: list[sysctl.KeyedSysctlVerdict]) -> None:
         """Write what differs; everything goes back when one value was not taken."""
         todo = [found for found in founds if found["status"] == "set"]
         for found in todo:
-            core.apply(self.node, found)
+            sysctl.apply_setting(self.node, found)
         self.judge(founds)
         if self.faults:
             for found in todo:
                 if found["before"] is not None and self.node.value(found["key"]) != found["before"]:
                     self.node.write(found["key"], found["before"])
 
-    def judge(self, founds: list[core.Found]) -> None:
+    def judge(self, founds: list[sysctl.KeyedSysctlVerdict]) -> None:
         """Turn what was seen into errors and warnings."""
         for setting, found in zip(self.params["settings"], founds):
             if found["status"] == "overridden":
-                self.faults.append(overridden(found, self.params["path"]))
+                self.faults.append(describe_override(found, self.params["path"]))
             elif found["status"] in ("refused", "clamped"):
-                self.faults.append(refused(found))
+                self.faults.append(describe_refused_value(found))
             elif found["status"] == "cannot" and not (
                 setting["if_present"] and found["detail"] == "absent"
             ):
@@ -104,7 +110,7 @@ class Tuner:
             if found["rule"] == "ports":
                 self.reserved(found)
 
-    def cannot(self, setting: Setting, found: core.Found) -> None:
+    def cannot(self, setting: KernelSetting, found: sysctl.KeyedSysctlVerdict) -> None:
         """A container that may not set a key is told apart from a host that should be able to."""
         text = "{key} = {target} cannot be set: {detail}, the value seen is {seen}".format(**found)
         if not self.container or setting["must"]:
@@ -116,15 +122,15 @@ class Tuner:
             step = "This is a container: set it on its host, or live with the value."
             self.notes.append({"code": "KT-201", "text": f"{text}. {step}"})
 
-    def reserved(self, found: core.Found) -> None:
+    def reserved(self, found: sysctl.KeyedSysctlVerdict) -> None:
         """Ports that somebody reserved inside the data range are missing there (bind: EADDRNOTAVAIL)."""
         first, last = [int(port) for port in split_words(self.params["data_ports"])]
-        taken = core.ports_of(found["target"]) & set(range(first, last + 1))
+        taken = sysctl.expand_port_ranges(found["target"]) & set(range(first, last + 1))
         if taken:
             self.faults.append(
                 "[KT-114] {} reserves {} inside the data range {}-{}: the kernel gives none of them to Gloo or NCCL. "
                 "Move fullmesh_data_ports, or give the reservation up where it is made.".format(
-                    found["key"], core.ports_text(taken), first, last
+                    found["key"], sysctl.format_port_set(taken), first, last
                 )
             )
 
@@ -146,9 +152,9 @@ class Tuner:
         hard = max(soft, self.hard_before(soft))
         pam, manager = [], []
         if self.grantable("nofile", resource.RLIMIT_NOFILE, soft, hard):
-            pam += pam_lines("nofile", soft, hard)
+            pam += format_pam_limits("nofile", soft, hard)
         if self.grantable("memlock", resource.RLIMIT_MEMLOCK, pages, pages):
-            pam += pam_lines("memlock", memlock, memlock)
+            pam += format_pam_limits("memlock", memlock, memlock)
             manager.append("DefaultLimitMEMLOCK={}".format("infinity" if pages < 0 else pages))
         header = self.params["header"] + "\n"
         session = "".join(line + "\n" for line in [PAM_REASON, *pam]) if pam else ""
@@ -166,7 +172,7 @@ class Tuner:
 
     def grantable(self, name: str, which: int, soft: int, hard: int) -> bool:
         """Try the limit in a child, which is how pam_limits and systemd will set it."""
-        if is_fake(self.node) or try_limit(which, soft, hard):
+        if is_test_root(self.node) or can_set_limit(which, soft, hard):
             return True
         text = f"the limit {name} = {hard} cannot be granted here (setrlimit says EPERM)"
         if self.container:
@@ -187,10 +193,10 @@ class Tuner:
         self.changed = True
         self.diff.append(diff_file(path, before or "", content, self.node.root))
         if not self.check:
-            settle(self.node.at(path), content)
+            write_or_remove_file(self.node.at(path), content)
         return True
 
-    def run(self) -> Tuned | Refused:
+    def run(self) -> KernelTuneResult | KernelTuneRefusal:
         """Do it all."""
         founds = self.look()
         pam, manager = self.limits()
@@ -198,30 +204,35 @@ class Tuner:
             self.judge(founds)
         else:
             self.apply(founds)
-        keys = {found["key"]: core.judged(found) for found in founds}
+        keys = {found["key"]: sysctl.drop_verdict_key(found) for found in founds}
         if self.faults:
             return {"failed": True, "msg": "\n".join(self.faults), "keys": keys}
         moved = [found for found in founds if found["status"] == "set"]
         if moved:
             self.changed = True
-            self.diff.append(running_diff(moved))
+            self.diff.append(diff_running_values(moved))
         self.file(
-            self.params["path"], core.render(self.params["header"], self.params["settings"], founds)
+            self.params["path"],
+            sysctl.render_sysctl_file(self.params["header"], self.params["settings"], founds),
         )
         self.file(self.params["limits_path"], pam)
         if self.file(self.params["manager_path"], manager) and not self.check:
             self.reload()
         return self.answer(founds, pam, manager, keys)
 
-    def stopped(self, founds: list[core.Found]) -> bool:
+    def stopped(self, founds: list[sysctl.KeyedSysctlVerdict]) -> bool:
         """Say whether looking already shows an error: then nothing is written at all."""
-        probe = Tuner(self.params, True, self.node, self.reload)
+        probe = KernelTuner(self.params, True, self.node, self.reload)
         probe.judge(founds)
         return bool(probe.faults)
 
     def answer(
-        self, founds: list[core.Found], pam: str, manager: str, keys: dict[str, core.Judged]
-    ) -> Tuned:
+        self,
+        founds: list[sysctl.KeyedSysctlVerdict],
+        pam: str,
+        manager: str,
+        keys: dict[str, sysctl.SysctlVerdict],
+    ) -> KernelTuneResult:
         """Assemble what the role tells the manifest and the report."""
         paths = ((self.params["path"], "x"), (self.params["limits_path"], pam))
         files = [
@@ -246,14 +257,14 @@ MANAGER_REASON = """\
 # unit: a soft limit above 1024 for every daemon breaks those that use select(), systemd-system.conf(5)."""
 
 
-def pam_lines(name: str, soft: object, hard: object) -> list[str]:
+def format_pam_limits(name: str, soft: object, hard: object) -> list[str]:
     """Print one limit for everybody and for root."""
     rows = [(who, kind) for who in ("*", "root") for kind in ("soft", "hard")]
     values = {"soft": soft, "hard": hard}
     return [f"{who} {kind} {name} {values[kind]}" for who, kind in rows]
 
 
-def overridden(found: core.Found, own: str) -> str:
+def describe_override(found: sysctl.KeyedSysctlVerdict, own: str) -> str:
     """Name the file that undoes our value at the next boot."""
     return (
         "[KT-112] {key} = {target} of {own} would be undone at boot: {detail} and is read later. "
@@ -261,7 +272,7 @@ def overridden(found: core.Found, own: str) -> str:
     ).format(own=own, **found)
 
 
-def refused(found: core.Found) -> str:
+def describe_refused_value(found: sysctl.KeyedSysctlVerdict) -> str:
     """Name a value that the kernel did not take."""
     return (
         "[KT-110] the kernel did not take {key} = {target}: {detail}, the value seen is {seen!r}. "
@@ -270,22 +281,22 @@ def refused(found: core.Found) -> str:
     ).format(**found)
 
 
-def running_diff(moved: list[core.Found]) -> Diff:
+def diff_running_values(moved: list[sysctl.KeyedSysctlVerdict]) -> Diff:
     """Show the running values that change."""
     form = "{} = {}\n"
-    return diff(
+    return make_diff(
         "running kernel",
         "".join(form.format(found["key"], found["before"]) for found in moved),
         "".join(form.format(found["key"], found["target"]) for found in moved),
     )
 
 
-def is_fake(node: core.Node) -> bool:
+def is_test_root(node: sysctl.SysctlNode) -> bool:
     """Say whether this is a test's directory: the machine's own limits say nothing about it."""
     return bool(node.root)
 
 
-def try_limit(which: int, soft: int, hard: int) -> bool:
+def can_set_limit(which: int, soft: int, hard: int) -> bool:
     """Set a limit in a child process and say whether the kernel allowed it."""
     child = os.fork()
     if child == 0:

@@ -12,11 +12,11 @@ import os
 import socket
 from typing import TYPE_CHECKING, TypedDict
 
-from . import hosts_file as text
+from . import hosts_file
 from .answer import diff_file
-from .files import put, read
+from .files import read_text_file, write_file_atomically
 from .state import written
-from .state.record import Point
+from .state.record import UndoPoint
 
 if TYPE_CHECKING:
     from .answer import Diff
@@ -27,28 +27,28 @@ ROLE = "name_resolution"
 CLOUD = ("/etc/cloud/cloud.cfg", "/etc/cloud/cloud.cfg.d/*.cfg")
 
 
-class Wanted(TypedDict):
+class ClusterHostsParams(TypedDict):
     """What cluster_hosts is asked for: the plan's lines, this node's address in them, its own names."""
 
-    hosts: list[text.Host]
+    hosts: list[hosts_file.HostsEntry]
     address: str
     own_names: list[str]
 
 
-class Changed(TypedDict):
+class HostsChange(TypedDict):
     """Whether the file differs."""
 
     changed: bool
     diff: Diff
 
 
-class Told(Changed):
+class HostsResultBase(HostsChange):
     """``cloud_init``: where it is told to write the file, or ""."""
 
     cloud_init: str
 
 
-class Asked(Told, total=False):
+class HostsResult(HostsResultBase, total=False):
     """``names``: what the resolver answers; not in check mode, where it would answer from the old file."""
 
     names: dict[str, list[str]]
@@ -58,9 +58,9 @@ class HostsError(Exception):
     """A coded sentence for the user."""
 
 
-def refuse_order(nsswitch: str) -> None:
+def check_hosts_order(nsswitch: str) -> None:
     """Refuse a resolver that asks somebody else before /etc/hosts."""
-    sources = text.nsswitch_sources(nsswitch)
+    sources = hosts_file.parse_nsswitch_sources(nsswitch)
     if sources[:1] != ["files"]:
         raise HostsError(
             "[NR-103] {} asks {} for host names, so /etc/hosts is not the first word. "
@@ -70,18 +70,18 @@ def refuse_order(nsswitch: str) -> None:
         )
 
 
-def cloud_init() -> str:
+def find_cloud_init_setting() -> str:
     """Where cloud-init is told to write /etc/hosts; the last file wins."""
     found = ""
     for pattern in CLOUD:
         for path in sorted(glob.glob(pattern)):
-            value = text.cloud_init_hosts(read(path))
+            value = hosts_file.parse_manage_etc_hosts(read_text_file(path))
             if value is not None:
                 found = f"manage_etc_hosts: {value} in {path}" if value else ""
     return found
 
 
-def resolve(name: str) -> list[str]:
+def resolve_name(name: str) -> list[str]:
     """The addresses of a name in the resolver's order."""
     try:
         found = socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)
@@ -91,24 +91,24 @@ def resolve(name: str) -> list[str]:
     return sorted(set(addresses), key=addresses.index)
 
 
-def converge(params: Wanted, check: bool) -> Asked:
+def configure_hosts_file(params: ClusterHostsParams, check: bool) -> HostsResult:
     """Write what differs, then ask the resolver."""
-    refuse_order(read(NSSWITCH))
-    hosts = text.with_own(params["hosts"], params["address"], params["own_names"])
-    before = read(HOSTS)
-    after = text.render(before, hosts)
+    check_hosts_order(read_text_file(NSSWITCH))
+    hosts = hosts_file.add_own_names(params["hosts"], params["address"], params["own_names"])
+    before = read_text_file(HOSTS)
+    after = hosts_file.build_hosts_file(before, hosts)
     changed = before != after
-    result: Asked = {
+    result: HostsResult = {
         "changed": changed,
-        "cloud_init": cloud_init(),
+        "cloud_init": find_cloud_init_setting(),
         "diff": diff_file(HOSTS, before, after),
     }
     if changed and check:
         return result
     if changed:
-        put(os.path.realpath(HOSTS), after)
-    result["names"] = {name: resolve(name) for host in hosts for name in host["names"]}
-    wrong = text.wrong_answers(hosts, result["names"])
+        write_file_atomically(os.path.realpath(HOSTS), after)
+    result["names"] = {name: resolve_name(name) for host in hosts for name in host["names"]}
+    wrong = hosts_file.describe_wrong_answers(hosts, result["names"])
     if wrong:
         raise HostsError(
             "[NR-104] names do not resolve to their cluster address: {}. "
@@ -117,28 +117,30 @@ def converge(params: Wanted, check: bool) -> Asked:
     return result
 
 
-def original() -> tuple[str, str]:
+def load_original_hosts() -> tuple[str, str]:
     """What the undo point has of the file: its kind (empty without a point), and its text."""
-    point = Point("", ROLE)
+    point = UndoPoint("", ROLE)
     then = point.load()["files"].get(HOSTS)
     if then is None:
         return "", ""
     return then["kind"], point.blob(then).decode("utf-8", "surrogateescape")
 
 
-def give_back(check: bool) -> Changed:
+def restore_hosts_file(check: bool) -> HostsChange:
     """Take out what is ours; where nobody else has changed the file, it is the one of before, byte for byte."""
-    kind, then = original()
-    before = read(HOSTS)
+    kind, then = load_original_hosts()
+    before = read_text_file(HOSTS)
     after = before
-    if kind == "file" and written.known("", ROLE).get(HOSTS) == written.sum_of(before):
+    if kind == "file" and written.load_known_files("", ROLE).get(HOSTS) == written.fingerprint_text(
+        before
+    ):
         after = then
-    elif kind and text.BEGIN in before.split("\n"):
-        after = text.given_back(before, then)
+    elif kind and hosts_file.BEGIN in before.split("\n"):
+        after = hosts_file.remove_hosts_block(before, then)
     changed = before != after
     if changed and not check:
         if kind == "absent" and not after:
             os.unlink(HOSTS)
         else:
-            put(os.path.realpath(HOSTS), after)
+            write_file_atomically(os.path.realpath(HOSTS), after)
     return {"changed": changed, "diff": diff_file(HOSTS, before, after)}

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, TypedDict
 
 from .account import ForeignFolderError, act_in_folder
-from .facts.sockets import LISTEN, inodes_of, socket_table
-from .files import look
+from .facts.sockets import LISTEN, list_socket_inodes, read_socket_table
+from .files import read_text_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -34,7 +34,7 @@ SWITCHED_OFF = "no-collector.textfile"
 DEFAULT = re.compile(r'--(?:\[no-\])?collector\.textfile\.directory=(?:"([^"]*)"|(\S*))')
 
 
-class Exporter(TypedDict):
+class RunningExporter(TypedDict):
     """One that runs: its program, the folders of this node that it reads, and others.
 
     ``service``: it is a service of the node, so its command line is the administrator's.
@@ -48,7 +48,7 @@ class Exporter(TypedDict):
     quiet: bool
 
 
-class Place(TypedDict):
+class TextfileTarget(TypedDict):
     """Where a text file goes. *own*: the node has a node_exporter that is not ours to install or start.
 
     ``folder`` is empty, and ``fault`` a sentence, where nobody reads one.
@@ -60,7 +60,7 @@ class Place(TypedDict):
     fault: str
 
 
-def flags(words: Sequence[str]) -> list[str]:
+def parse_textfile_folders(words: Sequence[str]) -> list[str]:
     """The folders that a command line names; in newer versions there may be several, and patterns among them."""
     named = []
     for at, word in enumerate(words):
@@ -70,7 +70,7 @@ def flags(words: Sequence[str]) -> list[str]:
     return [os.path.normpath(one) for one in named if one.startswith("/")]
 
 
-def same_folder(root: str, pid: str, folder: str) -> bool:
+def is_same_folder(root: str, pid: str, folder: str) -> bool:
     """Whether a process sees under *folder* what this node has there; a container's is another one."""
     try:
         theirs = os.stat(f"{root}/proc/{pid}/root{folder}")
@@ -96,16 +96,18 @@ def is_login_account(uid: int) -> bool:
 
 def read_uid(root: str, pid: str) -> int:
     """Return the real uid of a process, -1 if it has ended."""
-    match = re.search(r"^Uid:\s+(\d+)", look(f"{root}/proc/{pid}/status"), re.MULTILINE)
+    match = re.search(
+        r"^Uid:\s+(\d+)", read_text_or_empty(f"{root}/proc/{pid}/status"), re.MULTILINE
+    )
     return int(match.group(1)) if match else -1
 
 
-def find_exporters(main_processes: Collection[str], root: str = "") -> list[Exporter]:
+def find_exporters(main_processes: Collection[str], root: str = "") -> list[RunningExporter]:
     """Find every node_exporter that runs, by the name of its program.
 
     Every account can give a program this name. So only a service of the node is believed, and no login account's.
     """
-    found: list[Exporter] = []
+    found: list[RunningExporter] = []
     for pid in sorted(filter(str.isdecimal, os.listdir(root + "/proc")), key=int):
         try:
             program = os.readlink(f"{root}/proc/{pid}/exe")
@@ -115,9 +117,9 @@ def find_exporters(main_processes: Collection[str], root: str = "") -> list[Expo
         program = program[: -len(" (deleted)")] if program.endswith(" (deleted)") else program
         if os.path.basename(program) not in NAMES:
             continue
-        words = look(f"{root}/proc/{pid}/cmdline").split("\0")
-        named = flags(words)
-        here = [one for one in named if same_folder(root, pid, one)]
+        words = read_text_or_empty(f"{root}/proc/{pid}/cmdline").split("\0")
+        named = parse_textfile_folders(words)
+        here = [one for one in named if is_same_folder(root, pid, one)]
         uid = read_uid(root, pid)
         found.append(
             {
@@ -132,30 +134,34 @@ def find_exporters(main_processes: Collection[str], root: str = "") -> list[Expo
     return found
 
 
-def default_folder(said: str) -> str:
+def parse_default_folder(said: str) -> str:
     """The folder that a program reads by itself, of what its --help says; empty for none."""
     match = DEFAULT.search(said)
     return (match.group(1) or match.group(2) or "") if match else ""
 
 
-def listens(pid: str, port: int = 0) -> bool:
+def is_listening(pid: str, port: int = 0) -> bool:
     """Whether a process waits for connections, on *port* if it is given.
 
     One whose port is taken ends, and systemd starts it again.
     """
-    mine = inodes_of(pid)
-    rows = [row for row in socket_table() if row["state"] == LISTEN and row["inode"] in mine]
+    mine = list_socket_inodes(pid)
+    rows = [row for row in read_socket_table() if row["state"] == LISTEN and row["inode"] in mine]
     return any(port in (0, row["port"]) for row in rows)
 
 
-def distributions(seen: Sequence[Exporter], packaged: bool) -> list[Exporter]:
+def find_packaged_exporters(
+    seen: Sequence[RunningExporter], packaged: bool
+) -> list[RunningExporter]:
     """Those that are the distribution's service: its package is there, and so is the program."""
     return [
         one for one in seen if packaged and one["service"] and one["program"].startswith(PACKAGED)
     ]
 
 
-def place(seen: Sequence[Exporter], packaged: bool, named: str, usual: str, reads: Reads) -> Place:
+def choose_textfile_folder(
+    seen: Sequence[RunningExporter], packaged: bool, named: str, usual: str, reads: Reads
+) -> TextfileTarget:
     """Where a text file goes.
 
     Args:
@@ -168,29 +174,36 @@ def place(seen: Sequence[Exporter], packaged: bool, named: str, usual: str, read
     if named:
         return {"own": True, "program": "", "folder": named, "fault": ""}
     services = [one for one in seen if one["service"]]
-    ours = distributions(seen, packaged)
+    ours = find_packaged_exporters(seen, packaged)
     theirs = [one for one in services if one not in ours]
-    strangers = [one for one in seen if not one["service"] and listens(one["pid"], PORT)]
+    strangers = [one for one in seen if not one["service"] and is_listening(one["pid"], PORT)]
     if strangers and not services:
-        return {"own": True, "program": "", "folder": "", "fault": refuse_stranger(strangers[0])}
+        return {
+            "own": True,
+            "program": "",
+            "folder": "",
+            "fault": describe_foreign_exporter(strangers[0]),
+        }
     if theirs and not ours:
         first = theirs[0]
-        return settled(True, first, first["folders"][:1])
+        return make_textfile_target(True, first, first["folders"][:1])
     if not ours:
         return {"own": False, "program": "", "folder": usual, "fault": ""}
     first = ours[0]
     told = first["folders"] + first["elsewhere"]
-    return settled(False, first, first["folders"][:1] if told else [reads(first["program"])])
+    return make_textfile_target(
+        False, first, first["folders"][:1] if told else [reads(first["program"])]
+    )
 
 
-def settled(own: bool, one: Exporter, folders: Sequence[str]) -> Place:
+def make_textfile_target(own: bool, one: RunningExporter, folders: Sequence[str]) -> TextfileTarget:
     """The place of one that runs."""
     folder = "" if one["quiet"] else "".join(folders[:1])
-    fault = "" if folder else why_not(one)
+    fault = "" if folder else explain_unread_folder(one)
     return {"own": own, "program": one["program"], "folder": folder, "fault": fault}
 
 
-def why_not(one: Exporter) -> str:
+def explain_unread_folder(one: RunningExporter) -> str:
     """Why a node_exporter reads no folder of this node, and what to do."""
     if one["elsewhere"] and not one["quiet"]:
         return (
@@ -204,7 +217,7 @@ def why_not(one: Exporter) -> str:
     )
 
 
-def refuse_stranger(one: Exporter) -> str:
+def describe_foreign_exporter(one: RunningExporter) -> str:
     """Say that a node_exporter is no service of the node, and that its port is taken."""
     return (
         f"[MT-109] {one['program']} (process {one['pid']}) listens on {PORT}/tcp, and it is not the main process of a "
@@ -214,7 +227,7 @@ def refuse_stranger(one: Exporter) -> str:
     )
 
 
-def check_folder(folder: str) -> str:
+def check_textfile_folder(folder: str) -> str:
     """Return why no text file can be written to a folder, empty if it can."""
     try:
         if os.path.isdir(folder):

@@ -16,7 +16,7 @@ ONE_BYTE, TWO_BYTES, FOUR_BYTES = 192, 224, 255
 ANY = "any"  # instead of a fingerprint: the user named the key, so the user vouches for it
 
 
-def packets_of(raw: bytes) -> bytes:
+def decode_armor(raw: bytes) -> bytes:
     """The bytes of the packets, out of their armor where they have one."""
     if BEGIN not in raw:
         return raw
@@ -35,7 +35,7 @@ def packets_of(raw: bytes) -> bytes:
     return found
 
 
-def header(raw: bytes, at: int) -> tuple[int, int, int]:
+def parse_packet_header(raw: bytes, at: int) -> tuple[int, int, int]:
     """(tag, where the body begins, where it ends) of the packet at *at*."""
     first = raw[at]
     if not first & 0x80:
@@ -56,17 +56,17 @@ def header(raw: bytes, at: int) -> tuple[int, int, int]:
     return (first >> 2) & 15, begin, begin + int.from_bytes(raw[at + 1 : begin], "big")
 
 
-def fingerprints(key: bytes) -> list[str]:
+def list_fingerprints(key: bytes) -> list[str]:
     """The fingerprints of all primary keys in a file, in capitals.
 
     Raises:
         ValueError: it is no public key, or one of another kind than repositories are signed with.
     """
-    raw = packets_of(key)
+    raw = decode_armor(key)
     found, at = [], 0
     try:
         while at < len(raw):
-            tag, begin, end = header(raw, at)
+            tag, begin, end = parse_packet_header(raw, at)
             if end > len(raw):
                 raise IndexError
             if tag == PUBLIC_KEY:
@@ -94,7 +94,7 @@ def describe_mismatch(key: bytes, expected: list[str]) -> str:
     Raises:
         ValueError: the file is no public key, or one of another kind than repositories are signed with.
     """
-    seen = fingerprints(key)
+    seen = list_fingerprints(key)
     wanted = [one.replace(" ", "").upper() for one in expected]
     if ANY.upper() in wanted or set(seen) <= set(wanted):
         return ""

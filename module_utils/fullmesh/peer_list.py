@@ -14,27 +14,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from . import name_resolution
-from .file_set import carry_out, difference, observe, plan_files, request_text
+from .file_set import (
+    apply_file_changes,
+    diff_file_change,
+    plan_file_changes,
+    read_file_state,
+    request_text_file,
+)
 from .firewall.peers import Firewall
 from .state import manifest
-from .state.observe import Node
-from .state.undo import note_written, remember
+from .state.observe import NodeSystem
+from .state.undo import record_written_files, remember_state
 
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
     from .answer import Diff, Note
     from .commands import Runner
-    from .file_set import Wanted
-    from .firewall.types import Params
-    from .schema.peer_list import PeerFile, PeerFirewall, PeerOwn, PeersAsked
+    from .file_set import FileRequest
+    from .firewall.types import FirewallParams
+    from .schema.peer_list import ClusterPeersParams, OwnPeerData, PeerFile, PeerFirewall
     from .state.observe import Names
 
 # Whose undo has to know what was written here.
 ROLES = ("name_resolution", "peer_firewall", "cluster_env", "launchers")
 
 
-class Told(TypedDict):
+class ClusterPeersResult(TypedDict):
     """The answer.
 
     Attributes:
@@ -51,11 +57,11 @@ class Told(TypedDict):
     diff: list[Diff]
 
 
-class ListError(Exception):
+class PeerListError(Exception):
     """A coded sentence for the user."""
 
 
-def with_lines(text: str, wanted: dict[str, str]) -> str:
+def replace_lines(text: str, wanted: dict[str, str]) -> str:
     """A text with other values in some lines; a line that is not there is not added."""
     lines = []
     for line in text.splitlines(keepends=True):
@@ -65,27 +71,27 @@ def with_lines(text: str, wanted: dict[str, str]) -> str:
     return "".join(lines)
 
 
-def files_of(owned: list[str], files: list[PeerFile], own: PeerOwn) -> list[Wanted]:
+def list_peer_files(owned: list[str], files: list[PeerFile], own: OwnPeerData) -> list[FileRequest]:
     """The files that differ from node to node list; only those that a role has written on this node."""
-    found: list[Wanted] = [
-        request_text(one["path"], one["content"], mode_of(one["path"]))
+    found: list[FileRequest] = [
+        request_text_file(one["path"], one["content"], read_file_mode(one["path"]))
         for one in files
         if one["path"] in owned
     ]
     for path, lines in own["lines"].items():
         if path in owned:
-            text = observe(path)["content"].decode("utf-8", "surrogateescape")
-            content = with_lines(text, lines)
-            found.append(request_text(path, content, mode_of(path)))
+            text = read_file_state(path)["content"].decode("utf-8", "surrogateescape")
+            content = replace_lines(text, lines)
+            found.append(request_text_file(path, content, read_file_mode(path)))
     return found
 
 
-def mode_of(path: str) -> str:
+def read_file_mode(path: str) -> str:
     """As the file has it now."""
-    return "{:04o}".format(observe(path)["mode"] or 0o644)
+    return "{:04o}".format(read_file_state(path)["mode"] or 0o644)
 
 
-def begin(node: Node, check: bool) -> None:
+def remember_role_states(node: NodeSystem, check: bool) -> None:
     """Let the roles' undo see what is here before anything is written."""
     nothing: Names = {
         "files": [],
@@ -96,21 +102,23 @@ def begin(node: Node, check: bool) -> None:
         "interfaces": [],
     }
     for role in ROLES:
-        remember(node, role, nothing, check)
+        remember_state(node, role, nothing, check)
 
 
-def open_to_peers(asked: PeerFirewall, token: str, check: bool, run: Runner) -> Told:
+def open_firewall_to_peers(
+    asked: PeerFirewall, token: str, check: bool, run: Runner
+) -> ClusterPeersResult:
     """The firewall, as role peer_firewall does it.
 
     Raises:
         RefusedError: with its coded sentences.
         ListError: firewalld is gone.
     """
-    params: Params = {**asked, "state": "present", "token": token}
+    params: FirewallParams = {**asked, "state": "present", "token": token}
     firewall = Firewall(params, check, run)
     opened = firewall.present()
     if opened["needs_package"]:
-        raise ListError(
+        raise PeerListError(
             "[PF-180] firewalld is not installed any more, so no peer can be let in. Run site.yml with "
             "-e fullmesh_converge=always, which configures the node from the start."
         )
@@ -124,7 +132,9 @@ def open_to_peers(asked: PeerFirewall, token: str, check: bool, run: Runner) -> 
     }
 
 
-def learn(module: AnsibleModule, want: PeersAsked, run: Runner) -> Told:
+def update_peer_list(
+    module: AnsibleModule, want: ClusterPeersParams, run: Runner
+) -> ClusterPeersResult:
     """Write the list of peers wherever the node keeps it.
 
     Raises:
@@ -132,15 +142,15 @@ def learn(module: AnsibleModule, want: PeersAsked, run: Runner) -> Told:
     """
     shared, own = want["shared"], want["own"]
     check = module.check_mode
-    held, why = manifest.load()
+    held, why = manifest.load_manifest()
     if held is None:
-        raise ListError(
+        raise PeerListError(
             f"[MF-180] the list of nodes can't be told to a node that never converged: {why}. Run site.yml with "
             "-e fullmesh_converge=always, which configures the node from the start."
         )
-    node = Node("/", lambda command: (*run(command), ""))
-    begin(node, check)
-    told: Told = {
+    node = NodeSystem("/", lambda command: (*run(command), ""))
+    remember_role_states(node, check)
+    told: ClusterPeersResult = {
         "changed": False,
         "joined": [],
         "armed": False,
@@ -149,12 +159,12 @@ def learn(module: AnsibleModule, want: PeersAsked, run: Runner) -> Told:
         "diff": [],
     }
     for asked in own["firewall"]:
-        told = open_to_peers(asked, want["token"], check, run)
+        told = open_firewall_to_peers(asked, want["token"], check, run)
     known = held.get("members", {}).get("nodes", [])
     told["joined"] = [name for name in shared["members"]["nodes"] if name not in known]
     owned = held["owned"]["files"]
     if name_resolution.HOSTS in owned:
-        names = name_resolution.converge(
+        names = name_resolution.configure_hosts_file(
             {
                 "hosts": shared["hosts"],
                 "address": own["address"],
@@ -165,17 +175,17 @@ def learn(module: AnsibleModule, want: PeersAsked, run: Runner) -> Told:
         if names["changed"]:
             told["paths"].append(name_resolution.HOSTS)
             told["diff"].append(names["diff"])
-    steps = plan_files(files_of(owned, shared["files"], own), [])
+    steps = plan_file_changes(list_peer_files(owned, shared["files"], own), [])
     if not check:
-        carry_out(module, [], steps)
+        apply_file_changes(module, [], steps)
     told["paths"] += [step["path"] for step in steps]
-    told["diff"] += [difference(step) for step in steps]
+    told["diff"] += [diff_file_change(step) for step in steps]
     told["changed"] = told["changed"] or bool(told["paths"])
     if not check:
         for role in ROLES:
-            note_written(node, role, check)
+            record_written_files(node, role, check)
         ours = {*told["paths"], *want["also"]}
         written = [path for path in owned if path in ours or "/firewalld/" in path]
-        now = manifest.observe(held["owned"])
-        manifest.write(manifest.told(held, now, written, shared["members"]))
+        now = manifest.observe_owned(held["owned"])
+        manifest.write_manifest(manifest.merge_peer_update(held, now, written, shared["members"]))
     return told

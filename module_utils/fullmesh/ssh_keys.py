@@ -14,10 +14,10 @@ import stat
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from .account import AccountError, as_account
-from .answer import diff, diff_file
-from .files import SPACE, lines_of, put, read
-from .state.record import Point
+from .account import AccountError, run_as_account
+from .answer import diff_file, make_diff
+from .files import SPACE, read_text_file, split_lines, write_file_atomically
+from .state.record import UndoPoint
 
 if TYPE_CHECKING:
     from .answer import Diff
@@ -39,7 +39,7 @@ TRY_SECONDS = 15
 COMMAND_SECONDS = 60
 
 
-class Wanted(TypedDict):
+class ClusterSshParams(TypedDict):
     """What cluster_ssh is asked for; its documentation says what each of them is."""
 
     state: str
@@ -51,7 +51,7 @@ class Wanted(TypedDict):
     private_key: str
 
 
-class Seen(TypedDict):
+class SshFolderState(TypedDict):
     """An account's .ssh: whether folder and authorized_keys are there, the file's text and owner (-1 without)."""
 
     folder: bool
@@ -60,7 +60,7 @@ class Seen(TypedDict):
     uid: int
 
 
-class File(NamedTuple):
+class SshFile(NamedTuple):
     """A file that differs; ``own``: the account's, ``keys``: its authorized_keys, which the account itself writes."""
 
     path: str
@@ -71,14 +71,14 @@ class File(NamedTuple):
     keys: bool = False
 
 
-class Brought(TypedDict):
+class SshKeysResult(TypedDict):
     """State present."""
 
     changed: bool
     diff: list[Diff]
 
 
-class Left(TypedDict):
+class SshRemovalResult(TypedDict):
     """State absent; *left*: a folder that had to stay, for somebody's files are in it."""
 
     changed: bool
@@ -89,10 +89,12 @@ class SshError(Exception):
     """A coded sentence for the user."""
 
 
-def host_keys() -> list[str]:
+def read_host_keys() -> list[str]:
     """The public lines of sshd's keys; DSA is refused by every sshd of today."""
     lines = [
-        read(path).strip(SPACE) for path in sorted(glob.glob(HOST_KEYS)) if "_dsa_" not in path
+        read_text_file(path).strip(SPACE)
+        for path in sorted(glob.glob(HOST_KEYS))
+        if "_dsa_" not in path
     ]
     if not any(lines):
         raise SshError(
@@ -101,7 +103,7 @@ def host_keys() -> list[str]:
     return [line for line in lines if line]
 
 
-def account(user: str) -> pwd.struct_passwd | None:
+def find_account(user: str) -> pwd.struct_passwd | None:
     """The account, None where there is none."""
     try:
         return pwd.getpwnam(user)
@@ -109,7 +111,7 @@ def account(user: str) -> pwd.struct_passwd | None:
         return None
 
 
-def command(argv: list[str]) -> None:
+def run_account_command(argv: list[str]) -> None:
     """Run a command of shadow-utils; its words are the error."""
     try:
         done = subprocess.run(
@@ -127,37 +129,37 @@ def command(argv: list[str]) -> None:
         said = said or f"exit status {failed}"
         raise SshError(
             "[NS-103] {} failed: {}. End what runs in this account, or name another one in node_ssh_user.".format(
-                " ".join(argv), lines_of(said)[-1]
+                " ".join(argv), split_lines(said)[-1]
             )
         )
 
 
-def note() -> AccountBefore:
+def load_made_account() -> AccountBefore:
     """What was made here before, so that exactly this is taken away again."""
-    return Point(ROOT, ROLE).load()["part"].get("account", {})
+    return UndoPoint(ROOT, ROLE).load()["part"].get("account", {})
 
 
-def keep(made: AccountBefore) -> None:
+def save_made_account(made: AccountBefore) -> None:
     """Remember what was made; written before it is made, so that an interrupted run can be undone."""
-    point = Point(ROOT, ROLE)
+    point = UndoPoint(ROOT, ROLE)
     record = point.load()
     record["part"]["account"] = made
     point.save(record, {})
 
 
-def wanted_keys(text: str, line: str) -> str:
+def render_authorized_keys(text: str, line: str) -> str:
     """authorized_keys with our line in it once; *line* empty: without it."""
-    others = [one for one in lines_of(text) if not one.rstrip("\r").endswith(MARK)]
+    others = [one for one in split_lines(text) if not one.rstrip("\r").endswith(MARK)]
     lines = others + ([line] if line else [])
     return "".join(one + "\n" for one in lines)
 
 
-def ours(text: str) -> str:
+def filter_own_keys(text: str) -> str:
     """The lines that are ours: all that a diff may show of a file of the account's."""
-    return "".join(one + "\n" for one in lines_of(text) if one.rstrip("\r").endswith(MARK))
+    return "".join(one + "\n" for one in split_lines(text) if one.rstrip("\r").endswith(MARK))
 
 
-def folder_of(home: str) -> int:
+def open_ssh_folder(home: str) -> int:
     """Open the account's .ssh; raises where it is a link, because whoever made the link chose the place."""
     base = os.open(
         home, os.O_RDONLY | os.O_DIRECTORY
@@ -165,13 +167,13 @@ def folder_of(home: str) -> int:
     try:
         info = os.stat(DOT, dir_fd=base, follow_symlinks=False)
         if not stat.S_ISDIR(info.st_mode):
-            raise odd(os.path.join(home, DOT), base, DOT, "a directory")
+            raise make_wrong_type_error(os.path.join(home, DOT), base, DOT, "a directory")
         return os.open(DOT, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=base)
     finally:
         os.close(base)
 
 
-def odd(path: str, folder: int, name: str, wanted: str) -> AccountError:
+def make_wrong_type_error(path: str, folder: int, name: str, wanted: str) -> AccountError:
     """Word what is in the way, with the target of a link."""
     try:
         what = f"a symbolic link to {os.readlink(name, dir_fd=folder)}"
@@ -182,18 +184,18 @@ def odd(path: str, folder: int, name: str, wanted: str) -> AccountError:
     )
 
 
-def look(home: str) -> Seen:
+def read_ssh_folder(home: str) -> SshFolderState:
     """As the account: what is in its .ssh."""
-    found: Seen = {"folder": False, "keys": False, "text": "", "uid": -1}
+    found: SshFolderState = {"folder": False, "keys": False, "text": "", "uid": -1}
     try:
-        folder = folder_of(home)
+        folder = open_ssh_folder(home)
     except FileNotFoundError:
         return found
     found["folder"] = True
     try:
         info = os.stat(KEYS, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISREG(info.st_mode):
-            raise odd(os.path.join(home, DOT, KEYS), folder, KEYS, "a plain file")
+            raise make_wrong_type_error(os.path.join(home, DOT, KEYS), folder, KEYS, "a plain file")
         # O_NONBLOCK: a fifo that was put in its place meanwhile must not hold us
         handle = os.open(KEYS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:
@@ -212,12 +214,12 @@ def look(home: str) -> Seen:
     return found
 
 
-def write_keys(home: str, line: str) -> None:
+def write_authorized_keys(home: str, line: str) -> None:
     """As the account: bring our line; nobody else's line is lost, whoever reads meanwhile sees a whole file."""
-    seen = look(home)
+    seen = read_ssh_folder(home)
     if not seen["folder"]:
         os.mkdir(os.path.join(home, DOT), 0o700)
-    folder = folder_of(home)
+    folder = open_ssh_folder(home)
     aside = ".fullmesh-" + secrets.token_hex(8)
     try:
         mode = 0o600
@@ -226,7 +228,9 @@ def write_keys(home: str, line: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         handle = os.open(aside, flags, 0o600, dir_fd=folder)
         with os.fdopen(handle, "wb") as stream:
-            stream.write(wanted_keys(seen["text"], line).encode("utf-8", "surrogateescape"))
+            stream.write(
+                render_authorized_keys(seen["text"], line).encode("utf-8", "surrogateescape")
+            )
             stream.flush()
             os.fchmod(handle, mode)
             os.fsync(handle)
@@ -238,19 +242,19 @@ def write_keys(home: str, line: str) -> None:
         raise
     finally:
         os.close(folder)
-    label(os.path.join(home, DOT))
+    relabel_path(os.path.join(home, DOT))
 
 
-def forget_keys(home: str, made: AccountBefore) -> None:
+def remove_authorized_key(home: str, made: AccountBefore) -> None:
     """As the account: take our line away, the file when nobody else's line is in it and we made it, so the folder."""
-    seen = look(home)
+    seen = read_ssh_folder(home)
     if seen["keys"]:
-        rest = wanted_keys(seen["text"], "")
+        rest = render_authorized_keys(seen["text"], "")
         if rest or not made.get("keys"):
             if rest != seen["text"]:
-                write_keys(home, "")
+                write_authorized_keys(home, "")
         else:
-            folder = folder_of(home)
+            folder = open_ssh_folder(home)
             try:
                 os.unlink(KEYS, dir_fd=folder)
             finally:
@@ -260,32 +264,36 @@ def forget_keys(home: str, made: AccountBefore) -> None:
             os.rmdir(os.path.join(home, DOT))
 
 
-def differing(params: Wanted, owner: pwd.struct_passwd | None) -> list[File]:
+def find_changed_ssh_files(
+    params: ClusterSshParams, owner: pwd.struct_passwd | None
+) -> list[SshFile]:
     """What has to be written."""
     home = owner.pw_dir if owner else os.path.join(HOMES, params["user"])
-    seen: Seen = {"folder": False, "keys": False, "text": "", "uid": -1}
+    seen: SshFolderState = {"folder": False, "keys": False, "text": "", "uid": -1}
     if owner and os.path.isdir(home):
-        seen = as_account(owner, lambda: look(home))
-    found: list[File] = []
+        seen = run_as_account(owner, lambda: read_ssh_folder(home))
+    found: list[SshFile] = []
     for name, wanted, mode in (
         (OWN_KEY, params["private_key"], 0o600),
         ("known_hosts", params["known_hosts"], 0o644),
         ("config", params["config"], 0o644),
     ):
         path, own = os.path.join(FOLDER, name), name == OWN_KEY
-        before = read(path)
+        before = read_text_file(path)
         uid = owner.pw_uid if owner and own else 0
-        if before != wanted or not fits(path, uid, mode):
-            found.append(File(path, before, wanted, mode, own))
+        if before != wanted or not has_owner_and_mode(path, uid, mode):
+            found.append(SshFile(path, before, wanted, mode, own))
     # a user's own authorized_keys keeps the mode it has, and only what is ours of it is shown
-    after = wanted_keys(seen["text"], params["authorized"])
+    after = render_authorized_keys(seen["text"], params["authorized"])
     if seen["text"] != after or not owner or seen["uid"] != owner.pw_uid:
         path = os.path.join(home, DOT, KEYS)
-        found.append(File(path, ours(seen["text"]), ours(after), 0, keys=True))
+        found.append(
+            SshFile(path, filter_own_keys(seen["text"]), filter_own_keys(after), 0, keys=True)
+        )
     return found
 
 
-def fits(path: str, uid: int, mode: int) -> bool:
+def has_owner_and_mode(path: str, uid: int, mode: int) -> bool:
     """Whether owner and mode are right."""
     try:
         info = os.stat(path)
@@ -294,16 +302,16 @@ def fits(path: str, uid: int, mode: int) -> bool:
     return info.st_uid == uid and stat.S_IMODE(info.st_mode) == mode
 
 
-def make_account(params: Wanted, made: AccountBefore) -> pwd.struct_passwd:
+def ensure_account(params: ClusterSshParams, made: AccountBefore) -> pwd.struct_passwd:
     """The account, made where it is missing: no password ('*' is not 'locked', sshd lets keys in), an empty folder."""
     user = params["user"]
-    found = account(user)
+    found = find_account(user)
     if found is None:
         made.update({"user": user, "account": True})
-        keep(made)
+        save_made_account(made)
         home = os.path.join(HOMES, user)
         options = ["--system", "--user-group", "--no-create-home", "--home-dir", home]
-        command(["useradd", *options, "--shell", "/bin/bash", "--password", "*", user])
+        run_account_command(["useradd", *options, "--shell", "/bin/bash", "--password", "*", user])
         found = pwd.getpwnam(user)
     if made.get("account") and not os.path.isdir(found.pw_dir):
         os.mkdir(found.pw_dir, 0o700)
@@ -315,56 +323,56 @@ def make_account(params: Wanted, made: AccountBefore) -> pwd.struct_passwd:
     return found
 
 
-def present(params: Wanted, check: bool) -> Brought:
+def install_ssh_keys(params: ClusterSshParams, check: bool) -> SshKeysResult:
     """Bring everything."""
-    made = note()
+    made = load_made_account()
     moved = bool(made.get("user")) and made["user"] != params["user"]
     if moved and not check:
-        absent(check)
+        remove_ssh_keys(check)
         made = {}
-    owner = account(params["user"])
-    files = differing(params, owner)
+    owner = find_account(params["user"])
+    files = find_changed_ssh_files(params, owner)
     changed = bool(files) or moved or owner is None
     shown = [
-        diff(one.path, one.before, one.after)  # of others' keys it has nothing
+        make_diff(one.path, one.before, one.after)  # of others' keys it has nothing
         if one.keys
         else diff_file(one.path, one.before, one.after, mode=one.mode)
         for one in files
     ]
     if changed and not check:
-        bring(params, made, files)
+        write_ssh_files(params, made, files)
     return {"changed": changed, "diff": shown}
 
 
-def bring(params: Wanted, made: AccountBefore, files: list[File]) -> None:
+def write_ssh_files(params: ClusterSshParams, made: AccountBefore, files: list[SshFile]) -> None:
     """Make the account and write what differs."""
-    owner = make_account(params, made)
-    seen = as_account(owner, lambda: look(owner.pw_dir))
+    owner = ensure_account(params, made)
+    seen = run_as_account(owner, lambda: read_ssh_folder(owner.pw_dir))
     made.update({"user": params["user"], "folder": not seen["folder"] or made.get("folder", False)})
     made["keys"] = made.get("keys", not seen["keys"])
-    keep(made)
+    save_made_account(made)
     os.makedirs(FOLDER, exist_ok=True)
     for one in files:
         if one.keys:
-            as_account(owner, lambda: write_keys(owner.pw_dir, params["authorized"]))
+            run_as_account(owner, lambda: write_authorized_keys(owner.pw_dir, params["authorized"]))
         else:
             whose = (owner.pw_uid, owner.pw_gid) if one.own else (0, 0)
-            put(one.path, one.after, one.mode, whose)
+            write_file_atomically(one.path, one.after, one.mode, whose)
 
 
-def label(path: str) -> None:
+def relabel_path(path: str) -> None:
     """Give SELinux's own context to what was made: sshd may not read keys of another type."""
     if shutil.which("restorecon") and os.path.isdir("/sys/fs/selinux"):
-        command(["restorecon", "-RF", path])
+        run_account_command(["restorecon", "-RF", path])
 
 
-def absent(check: bool) -> Left:
+def remove_ssh_keys(check: bool) -> SshRemovalResult:
     """Take away what was made here: the line, the files, the account, its folder when nothing of anybody is in it."""
-    made = note()
+    made = load_made_account()
     changed = bool(made) or os.path.isdir(FOLDER)
     if check or not changed:
         return {"changed": changed, "left": ""}
-    owner = account(made.get("user", ""))
+    owner = find_account(made.get("user", ""))
     left = remove_login(owner, made) if owner else ""
     for name in (OWN_KEY, "known_hosts", "config"):
         if os.path.exists(os.path.join(FOLDER, name)):
@@ -372,21 +380,21 @@ def absent(check: bool) -> Left:
     for path in (FOLDER, os.path.dirname(FOLDER)):
         if os.path.isdir(path) and not os.listdir(path):
             os.rmdir(path)
-    Point(ROOT, ROLE).forget()
+    UndoPoint(ROOT, ROLE).forget()
     return {"changed": True, "left": left}
 
 
 def remove_login(owner: pwd.struct_passwd, made: AccountBefore) -> str:
     """Our line, and the account when it is ours; returns its folder where it had to stay."""
     if os.path.isdir(owner.pw_dir):
-        as_account(
-            owner, lambda: look(owner.pw_dir)
+        run_as_account(
+            owner, lambda: read_ssh_folder(owner.pw_dir)
         )  # what is refused is refused before anything is gone
     if made.get("account"):
         # first: it refuses while something runs in the account, and then everything must still be as it was
-        command(["userdel", owner.pw_name])
+        run_account_command(["userdel", owner.pw_name])
     if os.path.isdir(owner.pw_dir):
-        as_account(owner, lambda: forget_keys(owner.pw_dir, made))
+        run_as_account(owner, lambda: remove_authorized_key(owner.pw_dir, made))
     if not made.get("account") or not os.path.isdir(owner.pw_dir):
         return ""
     try:
@@ -396,7 +404,7 @@ def remove_login(owner: pwd.struct_passwd, made: AccountBefore) -> str:
     return ""
 
 
-def tried(params: Wanted) -> None:
+def check_peer_login(params: ClusterSshParams) -> None:
     """Log in to the peer as a job would."""
     argv = [
         "runuser",
@@ -428,7 +436,7 @@ def tried(params: Wanted) -> None:
             "Look into that node's `journalctl -u sshd -u ssh`, and try: {}".format(
                 params["peer"],
                 params["user"],
-                (lines_of(said) or ["no words"])[-1],
+                (split_lines(said) or ["no words"])[-1],
                 " ".join(argv),
             )
         )

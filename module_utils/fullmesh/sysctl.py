@@ -9,9 +9,9 @@ import os
 import re
 from typing import TypedDict
 
-from .files import SPACE, lines_of, split_words
-from .schema.ports import PortRange, parse_span, parse_spans
-from .schema.sysctl import Rule, Setting
+from .files import SPACE, split_lines, split_words
+from .schema.ports import PortRange, parse_port_range, parse_port_ranges
+from .schema.sysctl import KernelSetting, Rule
 
 # sysctl.d(5): a file of the same name in an earlier directory hides the others; then sorted by name.
 DIRECTORIES = (
@@ -26,14 +26,14 @@ LAST_FILE = "/etc/sysctl.conf"
 ASKED = "# asked for: "
 
 
-class Line(TypedDict):
+class SysctlLine(TypedDict):
     """A line of a sysctl.d file; ``asked``: what it was made from, where the file is ours."""
 
     value: str
     asked: str | None
 
 
-class Judged(TypedDict):
+class SysctlVerdict(TypedDict):
     """A setting on this node.
 
     Attributes:
@@ -52,13 +52,13 @@ class Judged(TypedDict):
     status: str
 
 
-class Found(Judged):
+class KeyedSysctlVerdict(SysctlVerdict):
     """With its key."""
 
     key: str
 
 
-def slashed(key: str) -> str:
+def sysctl_key_to_path(key: str) -> str:
     """Return a key's path below /proc/sys; ``net/ipv4/conf/eth0.1/x`` and ``net.ipv4.conf.eth0/1.x`` are one."""
     dot, slash = key.find("."), key.find("/")
     if slash != -1 and (dot == -1 or slash < dot):
@@ -66,17 +66,17 @@ def slashed(key: str) -> str:
     return key.translate({ord("."): "/", ord("/"): "."})
 
 
-def normal(value: object) -> str:
+def normalize_value(value: object) -> str:
     """Return a value with single blanks: the kernel prints tabs between several numbers."""
     return " ".join(split_words(str(value)))
 
 
-def ports_of(text: str) -> set[int]:
+def expand_port_ranges(text: str) -> set[int]:
     """Read ``8080,30000-32767`` as the kernel prints it."""
-    return {port for span in parse_spans(text) for port in range(span.first, span.last + 1)}
+    return {port for span in parse_port_ranges(text) for port in range(span.first, span.last + 1)}
 
 
-def ports_text(ports: set[int]) -> str:
+def format_port_set(ports: set[int]) -> str:
     """Print ports in the kernel's own form, so that a read-back can be compared by eye."""
     runs: list[PortRange] = []
     for port in sorted(ports):
@@ -87,29 +87,32 @@ def ports_text(ports: set[int]) -> str:
     return ",".join(map(str, runs))
 
 
-def larger(values: list[str]) -> str:
+def pick_larger_values(values: list[str]) -> str:
     """Return the larger of several values, number by number (``tcp_rmem`` has three)."""
     rows = [[int(number) for number in split_words(value)] for value in values if value]
     return " ".join(str(max(column)) for column in zip(*rows))
 
 
-def parse_conf(text: str) -> dict[str, Line]:
+def parse_sysctl_file(text: str) -> dict[str, SysctlLine]:
     """Read a sysctl.d file: path -> value, and what had been asked for where the file is ours."""
-    found: dict[str, Line] = {}
+    found: dict[str, SysctlLine] = {}
     asked = None
-    for raw in lines_of(text):
+    for raw in split_lines(text):
         line = raw.strip(SPACE)
         if line.startswith(ASKED):
             asked = line[len(ASKED) :]
         if not line or line[0] in "#;" or "=" not in line:
             continue
         key, value = line.lstrip("-").split("=", 1)
-        found[slashed(key.strip(SPACE))] = {"value": normal(value), "asked": asked}
+        found[sysctl_key_to_path(key.strip(SPACE))] = {
+            "value": normalize_value(value),
+            "asked": asked,
+        }
         asked = None
     return found
 
 
-class Node:
+class SysctlNode:
     """The machine; tests bring another root."""
 
     def __init__(self, root: str = "/") -> None:
@@ -129,12 +132,12 @@ class Node:
 
     def value(self, key: str) -> str | None:
         """Return the running kernel's value, None where it has no such key or hides it."""
-        text = self.text("/proc/sys/" + slashed(key))
-        return None if text is None else normal(text)
+        text = self.text("/proc/sys/" + sysctl_key_to_path(key))
+        return None if text is None else normalize_value(text)
 
     def why_not(self, key: str) -> str:
         """Say why a key cannot be written here at all; empty when it can be tried. Writes nothing."""
-        path = self.at("/proc/sys/" + slashed(key))
+        path = self.at("/proc/sys/" + sysctl_key_to_path(key))
         if not os.path.exists(path):
             return "absent"
         try:
@@ -146,7 +149,7 @@ class Node:
     def write(self, key: str, value: str) -> str:
         """Write a value; return the name of the kernel's error, empty when it took it."""
         try:
-            with open(self.at("/proc/sys/" + slashed(key)), "w") as stream:
+            with open(self.at("/proc/sys/" + sysctl_key_to_path(key)), "w") as stream:
                 stream.write(value + "\n")
         except OSError as exc:
             return str(errno.errorcode.get(exc.errno or 0, str(exc.errno)))
@@ -175,34 +178,34 @@ class Node:
         return "container=" in (self.text("/proc/1/environ") or "")
 
 
-class Others:
+class OtherSysctlFiles:
     """What files other than ours set at boot."""
 
-    def __init__(self, node: Node, own: str) -> None:
-        self.before: list[tuple[str, dict[str, Line]]] = []
-        self.after: list[tuple[str, dict[str, Line]]] = []
+    def __init__(self, node: SysctlNode, own: str) -> None:
+        self.before: list[tuple[str, dict[str, SysctlLine]]] = []
+        self.after: list[tuple[str, dict[str, SysctlLine]]] = []
         for path in node.conf_files():
             late = path == LAST_FILE or os.path.basename(path) > os.path.basename(own)
             if path != own:
                 side = self.after if late else self.before
-                side.append((path, parse_conf(node.text(path) or "")))
+                side.append((path, parse_sysctl_file(node.text(path) or "")))
 
     def values(self, key: str) -> list[str]:
         """Return every value that another file gives to a key."""
-        path = slashed(key)
+        path = sysctl_key_to_path(key)
         sides = self.before + self.after
         return [found[path]["value"] for _, found in sides if path in found]
 
     def override(self, key: str) -> tuple[str, str]:
         """Return the file that has the last word after ours, and its value; empty when nobody has."""
-        path = slashed(key)
+        path = sysctl_key_to_path(key)
         for name, found in reversed(self.after):
             if path in found:
                 return name, found[path]["value"]
         return "", ""
 
 
-def satisfied(rule: Rule, target: str, seen: str | None) -> bool:
+def is_satisfied(rule: Rule, target: str, seen: str | None) -> bool:
     """Say whether a value that was read back does what was asked."""
     if seen is None:
         return False
@@ -210,66 +213,70 @@ def satisfied(rule: Rule, target: str, seen: str | None) -> bool:
         return seen == target
     try:
         if rule == "ports":
-            return ports_of(seen) >= ports_of(target)
-        return larger([seen, target]) == seen
+            return expand_port_ranges(seen) >= expand_port_ranges(target)
+        return pick_larger_values([seen, target]) == seen
     except ValueError:
         return False
 
 
-def target_of(setting: Setting, running: str | None, mine: Line | None, others: list[str]) -> str:
+def choose_target_value(
+    setting: KernelSetting, running: str | None, mine: SysctlLine | None, others: list[str]
+) -> str:
     """Work out the value to set: never below what the node's admin chose, never without others' ports.
 
     A running value that is exactly what we wrote, for exactly what was asked then, is ours to change.
     """
-    wanted = normal(setting["value"])
+    wanted = normalize_value(setting["value"])
     if setting["rule"] == "exact":
         return wanted
     if setting["rule"] == "ports":
-        had = ports_of(running or "")
+        had = expand_port_ranges(running or "")
         if mine and mine["asked"] is not None:
-            had -= ports_of(mine["asked"])
+            had -= expand_port_ranges(mine["asked"])
         for text in others:
-            had |= ports_of(text)
-        return ports_text(had | ports_of(wanted))
+            had |= expand_port_ranges(text)
+        return format_port_set(had | expand_port_ranges(wanted))
     ours = mine and running == mine["value"] == mine["asked"]
-    return larger([wanted, *([] if ours else [running or ""]), *others])
+    return pick_larger_values([wanted, *([] if ours else [running or ""]), *others])
 
 
-def valid_ports(text: str) -> bool:
+def is_valid_port_list(text: str) -> bool:
     """Say whether the kernel would take it, and ports_of reads it: other people's files hold anything."""
-    return all(parse_span(part) for part in text.split(",") if part.strip(SPACE))
+    return all(parse_port_range(part) for part in text.split(",") if part.strip(SPACE))
 
 
-def usable(rule: Rule, texts: list[str]) -> list[str]:
+def filter_valid_values(rule: Rule, texts: list[str]) -> list[str]:
     """Drop other files' values that the kernel would not take either."""
     if rule == "ports":
-        return [text for text in texts if valid_ports(text)]
+        return [text for text in texts if is_valid_port_list(text)]
     if rule == "floor":
         return [text for text in texts if re.match(r"^[0-9]+( [0-9]+)*$", text)]
     return texts
 
 
-def look(node: Node, setting: Setting, mine: Line | None, others: Others) -> Found:
+def compare_setting(
+    node: SysctlNode, setting: KernelSetting, mine: SysctlLine | None, others: OtherSysctlFiles
+) -> KeyedSysctlVerdict:
     """Compare one setting with the node; nothing is written."""
     key = setting["key"]
     running = node.value(key)
-    values = usable(setting["rule"], others.values(key))
-    target = target_of(setting, running, mine, values)
-    found: Found = {
+    values = filter_valid_values(setting["rule"], others.values(key))
+    target = choose_target_value(setting, running, mine, values)
+    found: KeyedSysctlVerdict = {
         "key": key,
         "before": running,
         "target": target,
         "seen": running,
         "detail": "",
         "rule": setting["rule"],
-        "asked": normal(setting["value"]),
+        "asked": normalize_value(setting["value"]),
         "status": "",
     }
     name, last = others.override(key)
     blocked = node.why_not(key)
-    if name and not satisfied(setting["rule"], target, last):
+    if name and not is_satisfied(setting["rule"], target, last):
         found["status"], found["detail"] = "overridden", f"{name} sets {last!r}"
-    elif satisfied("exact", target, running):
+    elif is_satisfied("exact", target, running):
         found["status"] = "kept" if target != found["asked"] else "already"
     elif blocked:
         found["status"], found["detail"] = "cannot", blocked
@@ -278,7 +285,7 @@ def look(node: Node, setting: Setting, mine: Line | None, others: Others) -> Fou
     return found
 
 
-def judged(found: Found) -> Judged:
+def drop_verdict_key(found: KeyedSysctlVerdict) -> SysctlVerdict:
     """Return what became of a setting, without its key."""
     return {
         "before": found["before"],
@@ -291,7 +298,7 @@ def judged(found: Found) -> Judged:
     }
 
 
-def apply(node: Node, found: Found) -> None:
+def apply_setting(node: SysctlNode, found: KeyedSysctlVerdict) -> None:
     """Write one value and read it back; the answer replaces the guess in *found*."""
     error = node.write(found["key"], found["target"])
     found["seen"] = node.value(found["key"])
@@ -299,18 +306,20 @@ def apply(node: Node, found: Found) -> None:
         found["status"], found["detail"] = "cannot", f"readonly ({error})"
     elif error:
         found["status"], found["detail"] = "refused", error
-    elif not satisfied(found["rule"], found["target"], found["seen"]):
+    elif not is_satisfied(found["rule"], found["target"], found["seen"]):
         found["status"], found["detail"] = (
             "clamped",
             "the kernel made it {!r}".format(found["seen"]),
         )
 
 
-def render(header: str, settings: list[Setting], founds: list[Found]) -> str:
+def render_sysctl_file(
+    header: str, settings: list[KernelSetting], founds: list[KeyedSysctlVerdict]
+) -> str:
     """Print the drop-in: every line with its reason; a value that cannot be set here stays a comment."""
     blocks = [header]
     for setting, found in zip(settings, founds):
-        lines = ["# " + line for line in lines_of(setting["reason"])]
+        lines = ["# " + line for line in split_lines(setting["reason"])]
         lines.append(ASKED + found["asked"])
         line = "{} = {}".format(found["key"], found["target"])
         if found["status"] == "cannot":

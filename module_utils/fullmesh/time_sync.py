@@ -7,9 +7,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypedDict
 
-from . import chrony as text
-from .answer import diff, diff_file
-from .files import SPACE, lines_of, look, read, settle
+from . import chrony
+from .answer import diff_file, make_diff
+from .files import SPACE, read_text_file, read_text_or_empty, split_lines, write_or_remove_file
 
 if TYPE_CHECKING:
     from .answer import Diff
@@ -22,7 +22,7 @@ AGAIN_SECONDS = (
 )
 
 
-class Wanted(TypedDict):
+class ChronySyncParams(TypedDict):
     """What chrony_sync is asked for; its documentation says what each of them is."""
 
     config: str
@@ -36,15 +36,15 @@ class Wanted(TypedDict):
     wait_seconds: int
 
 
-class ReadBack(TypedDict, total=False):
+class ChronyStatus(TypedDict, total=False):
     """What chrony follows, once it does; ``clock_is_set``: it was started without -x."""
 
-    tracking: text.Tracking
-    sources: list[text.Source]
+    tracking: chrony.ChronyTracking
+    sources: list[chrony.ChronySource]
     clock_is_set: bool
 
 
-class Synced(ReadBack):
+class ChronySyncResult(ChronyStatus):
     """The module's answer; ``files``: those that carry something of ours."""
 
     changed: bool
@@ -52,14 +52,14 @@ class Synced(ReadBack):
     diff: list[Diff]
 
 
-class SyncError(Exception):
+class ChronySyncError(Exception):
     """A coded sentence for the user."""
 
 
-class Sync:
+class ChronySync:
     """One call of the module."""
 
-    def __init__(self, run: SplitRunner, params: Wanted, check: bool) -> None:
+    def __init__(self, run: SplitRunner, params: ChronySyncParams, check: bool) -> None:
         self.run = run
         self.params = params
         self.check = check
@@ -73,31 +73,35 @@ class Sync:
             ["systemctl", "show", "--no-pager", "--property=" + keys, "--", *names]
         )
         blocks = [block for block in out.strip(SPACE).split("\n\n") if block.strip(SPACE)]
-        pairs = [dict(row.split("=", 1) for row in lines_of(b) if "=" in row) for b in blocks]
+        pairs = [dict(row.split("=", 1) for row in split_lines(b) if "=" in row) for b in blocks]
         return dict(zip(names, pairs))
 
     def wanted(self, unit: dict[str, str]) -> dict[str, str]:
         """Everything that shall stand on disk: {path: content, empty for absent}."""
         config = self.params["config"]
-        files = text.wanted_files(
+        files = chrony.build_chrony_files(
             config,
-            read(config),
+            read_text_file(config),
             self.params["drop_ins"],
             self.params["lines"],
             self.params["only"],
         )
         drop_in = self.params["unit_drop_in"]
-        files[drop_in] = read(drop_in)
+        files[drop_in] = read_text_file(drop_in)
         bounding = unit.get("CapabilityBoundingSet", "")
-        allowed = text.may_set_clock(look("/proc/1/status"), look("/proc/1/uid_map"), bounding)
+        allowed = chrony.can_set_clock(
+            read_text_or_empty("/proc/1/status"), read_text_or_empty("/proc/1/uid_map"), bounding
+        )
         if allowed:
             files[drop_in] = ""
         elif not files[drop_in]:
-            command = text.start_command(self.run(["systemctl", "cat", "--no-pager", self.unit])[1])
-            files[drop_in] = text.unit_drop_in(command) if command else ""
+            command = chrony.find_chronyd_command(
+                self.run(["systemctl", "cat", "--no-pager", self.unit])[1]
+            )
+            files[drop_in] = chrony.render_unit_drop_in(command) if command else ""
         return files
 
-    def converge(self) -> Synced:
+    def converge(self) -> ChronySyncResult:
         """Write, start, read back."""
         units = self.units()
         own = units.get(self.unit, {})
@@ -105,13 +109,13 @@ class Sync:
             name for name in self.params["displaced"] if self.in_the_way(units.get(name, {}))
         ]
         wanted = self.wanted(own)
-        old = {path: read(path) for path in wanted}
+        old = {path: read_text_file(path) for path in wanted}
         paths = sorted(path for path in wanted if wanted[path] != old[path])
         running = own.get("ActiveState") == "active" and own.get("UnitFileState") in (
             "enabled",
             "alias",
         )
-        result: Synced = {
+        result: ChronySyncResult = {
             "changed": bool(paths or old_displaced or not running),
             "files": sorted(path for path in wanted if self.ours(path, wanted[path])),
             "diff": [diff_file(path, old[path], wanted[path]) for path in paths],
@@ -126,7 +130,7 @@ class Sync:
 
     def ours(self, path: str, content: str) -> bool:
         """Whether a file carries something of ours; the main configuration may be all the distribution's."""
-        marks = (text.BEGIN, text.MUTED)
+        marks = (chrony.BEGIN, chrony.MUTED)
         return bool(content) and (
             path != self.params["config"] or any(mark in content for mark in marks)
         )
@@ -135,7 +139,7 @@ class Sync:
         """Show the unit's state, also where chrony has yet to be installed."""
         keys = ("LoadState", "ActiveState", "UnitFileState")
         before = " ".join(unit.get(key, "") for key in keys).strip(SPACE)
-        return diff(self.unit, before + "\n", "loaded active enabled\n")
+        return make_diff(self.unit, before + "\n", "loaded active enabled\n")
 
     def in_the_way(self, unit: dict[str, str]) -> bool:
         """Whether another time service runs or would at the next boot."""
@@ -144,7 +148,7 @@ class Sync:
     def apply(self, displaced: list[str], files: dict[str, str], running: bool) -> None:
         """Make it so."""
         for path, content in files.items():
-            settle(path, content)
+            write_or_remove_file(path, content)
         if self.params["unit_drop_in"] in files:
             self.must(["systemctl", "daemon-reload"])
         if displaced:
@@ -158,24 +162,24 @@ class Sync:
         """Run a command that has to succeed."""
         rc, out, err = self.run(command)
         if rc != 0:
-            raise SyncError(
+            raise ChronySyncError(
                 "[TS-103] chrony cannot be started: {}: {}. See `journalctl -u {}` on the node.".format(
                     " ".join(command), (err or out).strip(SPACE), self.unit
                 )
             )
 
-    def read_back(self) -> ReadBack:
+    def read_back(self) -> ChronyStatus:
         """Wait until the clock follows a source."""
         start = asked = time.monotonic()
         while True:
-            tracking = text.parse_tracking(self.run(["chronyc", "-n", "-c", "tracking"])[1])
-            sources = text.parse_sources(self.run(["chronyc", "-n", "-c", "sources"])[1])
-            why = text.unsynchronised(tracking, sources, self.params["expected"])
+            tracking = chrony.parse_tracking(self.run(["chronyc", "-n", "-c", "tracking"])[1])
+            sources = chrony.parse_sources(self.run(["chronyc", "-n", "-c", "sources"])[1])
+            why = chrony.explain_unsynchronised(tracking, sources, self.params["expected"])
             now = time.monotonic()
             if not why:
                 return {"tracking": tracking, "sources": sources, "clock_is_set": self.sets_clock()}
             if now - start >= self.params["wait_seconds"]:
-                raise SyncError(
+                raise ChronySyncError(
                     f"[TS-104] the clock is not synchronised after {self.params['wait_seconds']} "
                     f"s: {why}. Open 123/udp to the source, or choose another one: "
                     "time_sync_source (distribution, servers, leader)."
@@ -188,4 +192,4 @@ class Sync:
     def sets_clock(self) -> bool:
         """Whether the running chronyd was started without -x."""
         pid = self.units().get(self.unit, {}).get("MainPID", "0")
-        return "-x" not in look("/proc/" + pid + "/cmdline").split("\0")
+        return "-x" not in read_text_or_empty("/proc/" + pid + "/cmdline").split("\0")

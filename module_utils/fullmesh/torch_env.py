@@ -18,8 +18,8 @@ import time
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from .account import find_foreign_folder
-from .answer import diff
-from .files import sha256
+from .answer import make_diff
+from .files import hash_file
 from .foreign_text import parse_foreign_json
 from .schema.torch import VenvSeen
 
@@ -69,7 +69,7 @@ sys.stdout.write("\n" + json.dumps(said) + "\n")
 """
 
 
-class Wanted(TypedDict):
+class TorchVenvParams(TypedDict):
     """What torch_venv is asked for; its documentation says what each of them is."""
 
     state: str
@@ -86,7 +86,7 @@ class Wanted(TypedDict):
     seconds: int
 
 
-class Marker(TypedDict):
+class BuildMarker(TypedDict):
     """What a finished build writes last."""
 
     digest: str
@@ -97,7 +97,7 @@ class VenvError(Exception):
     """A coded sentence for the user."""
 
 
-def run(argv: list[str], seconds: int, temporary: str = "") -> tuple[int, str]:
+def run_isolated(argv: list[str], seconds: int, temporary: str = "") -> tuple[int, str]:
     """Run without anybody's Python or pip settings; both outputs in one text.
 
     ``--isolated`` still reads the machine's pip.conf, whose constraints would argue with the lock; pip reads no file
@@ -124,7 +124,7 @@ def run(argv: list[str], seconds: int, temporary: str = "") -> tuple[int, str]:
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
-def last_json(text: str) -> dict[str, Any]:
+def parse_last_json(text: str) -> dict[str, Any]:
     """The last line that is a JSON object; libraries print warnings before it."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
@@ -134,14 +134,14 @@ def last_json(text: str) -> dict[str, Any]:
     raise ValueError("no answer")
 
 
-def look_at_python(path: str, own_pip: bool) -> PythonSeen:
+def inspect_python(path: str, own_pip: bool) -> PythonSeen:
     """Ask the interpreter what it is and whether it can make environments.
 
     ensurepip is needed only by a lock without pip: Debian and Ubuntu keep it in a package of its own.
     """
-    rc, text = run([path, "-I", "-c", LOOK], 60)
+    rc, text = run_isolated([path, "-I", "-c", LOOK], 60)
     try:
-        said = last_json(text)
+        said = parse_last_json(text)
     except ValueError:
         words = text.strip().splitlines() or [f"rc {rc}"]
         return {
@@ -167,7 +167,7 @@ def look_at_python(path: str, own_pip: bool) -> PythonSeen:
     }
 
 
-def free_bytes(path: str) -> int:
+def measure_store_space(path: str) -> int:
     """Room at the first directory above *path* that exists."""
     while not os.path.isdir(path):
         path = os.path.dirname(path)
@@ -175,7 +175,7 @@ def free_bytes(path: str) -> int:
     return room.f_bavail * room.f_frsize
 
 
-def read_marker(folder: str) -> Marker | None:
+def read_build_marker(folder: str) -> BuildMarker | None:
     """What a finished build wrote last; None when it never finished."""
     try:
         with open(os.path.join(folder, MARKER)) as stream:
@@ -188,7 +188,7 @@ def read_marker(folder: str) -> Marker | None:
     return {"digest": found.get("digest", ""), "versions": found.get("versions", {})}
 
 
-def link_target(params: Wanted) -> str:
+def read_venv_link(params: TorchVenvParams) -> str:
     """Where the link points; refuses what is not ours."""
     path = params["path"]
     if not os.path.lexists(path):
@@ -213,7 +213,7 @@ def refuse_foreign_folder(path: str) -> None:
 
 
 @contextlib.contextmanager
-def lock_store(params: Wanted, create: bool = False) -> Iterator[None]:
+def lock_store(params: TorchVenvParams, create: bool = False) -> Iterator[None]:
     """Hold the lock of the environments, so that two runs never change them at the same time.
 
     A node finishes a build even if its controller was killed, and then removes the wheels. The lock makes the next
@@ -221,7 +221,7 @@ def lock_store(params: Wanted, create: bool = False) -> Iterator[None]:
     """
     if create:
         os.makedirs(params["store"], exist_ok=True)
-    handle = take_lock(params["store"], params["seconds"])
+    handle = lock_folder(params["store"], params["seconds"])
     try:
         yield
     finally:
@@ -229,7 +229,7 @@ def lock_store(params: Wanted, create: bool = False) -> Iterator[None]:
             os.close(handle)
 
 
-def take_lock(folder: str, seconds: int) -> int | None:
+def lock_folder(folder: str, seconds: int) -> int | None:
     """Lock *folder* (flock(2), without a file of its own). Return its descriptor, or None if it does not exist.
 
     Raises:
@@ -255,21 +255,21 @@ def take_lock(folder: str, seconds: int) -> int | None:
     return None
 
 
-def observe(params: Wanted) -> VenvSeen:
+def observe_torch_venv(params: TorchVenvParams) -> VenvSeen:
     """Answer everything that the controller needs to know, after the build of an earlier run has ended."""
     with lock_store(params):
-        return observe_now(params)
+        return observe_locked_venv(params)
 
 
-def observe_now(params: Wanted) -> VenvSeen:
+def observe_locked_venv(params: TorchVenvParams) -> VenvSeen:
     """Read the interpreter, the environments and the wheels."""
     refuse_foreign_folder(params["path"])
-    seen = look_at_python(params["python"], bool(OWN_PIP.search(params["requirements"])))
+    seen = inspect_python(params["python"], bool(OWN_PIP.search(params["requirements"])))
     parts = [SCHEMA, params["requirements"], params["python"], seen["python"], seen["machine"]]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     folder = os.path.join(params["store"], digest)
-    marker = read_marker(folder) if seen["python"] else None
-    current = link_target(params)
+    marker = read_build_marker(folder) if seen["python"] else None
+    current = read_venv_link(params)
     return {
         **seen,
         "digest": digest,
@@ -279,21 +279,21 @@ def observe_now(params: Wanted) -> VenvSeen:
         "current": current,
         "versions": marker["versions"] if marker else {},
         "store": params["store"],
-        "free_bytes": free_bytes(params["store"]),
-        "have": [] if marker else kept(params["wheels"]),
-        "bundles": {} if marker else bundles(params["wheels"]),
+        "free_bytes": measure_store_space(params["store"]),
+        "have": [] if marker else hash_kept_wheels(params["wheels"]),
+        "bundles": {} if marker else list_kept_bundles(params["wheels"]),
     }
 
 
-def kept(folder: str) -> list[str]:
+def hash_kept_wheels(folder: str) -> list[str]:
     """Checksums of the wheels that an earlier run left here on purpose."""
     if not os.path.isdir(folder):
         return []
     names = sorted(name for name in os.listdir(folder) if name.endswith(".whl"))
-    return [sha256(os.path.join(folder, name)) for name in names]
+    return [hash_file(os.path.join(folder, name)) for name in names]
 
 
-def bundles(folder: str) -> dict[str, int]:
+def list_kept_bundles(folder: str) -> dict[str, int]:
     """Whole bundles that an interrupted run left here, with their sizes: such a node gives them to the others."""
     if not os.path.isdir(folder):
         return {}
@@ -301,7 +301,7 @@ def bundles(folder: str) -> dict[str, int]:
     return {name: os.path.getsize(os.path.join(folder, name)) for name in names}
 
 
-def unpack(params: Wanted) -> None:
+def unpack_wheels(params: TorchVenvParams) -> None:
     """Take the wheels out of the bundle and prove each one."""
     folder = params["wheels"]
     os.makedirs(folder, exist_ok=True)
@@ -314,7 +314,7 @@ def unpack(params: Wanted) -> None:
                     tar.extract(member, folder)
     for name, wanted in params["expected"].items():
         path = os.path.join(folder, name)
-        found = sha256(path) if os.path.isfile(path) else "nothing"
+        found = hash_file(path) if os.path.isfile(path) else "nothing"
         if found != wanted:
             if os.path.isfile(path):
                 os.unlink(path)
@@ -324,7 +324,7 @@ def unpack(params: Wanted) -> None:
             )
 
 
-def install(params: Wanted, folder: str) -> None:
+def install_wheels(params: TorchVenvParams, folder: str) -> None:
     """Make the environment at its final place (its scripts hold that path) and fill it offline.
 
     --no-compile: byte-compiling every module of torch costs more time than the installation itself,
@@ -332,10 +332,12 @@ def install(params: Wanted, folder: str) -> None:
     """
     wheels = [name for name in params["expected"] if name.startswith("pip-")]
     without = ["--without-pip"] if wheels else []
-    rc, text = run([params["python"], "-I", "-m", "venv", *without, folder], params["seconds"])
+    rc, text = run_isolated(
+        [params["python"], "-I", "-m", "venv", *without, folder], params["seconds"]
+    )
     if rc:
         raise VenvError(
-            f"[TR-104] python -m venv failed: {tail(text)}. See torch_runtime_packages."
+            f"[TR-104] python -m venv failed: {format_output_tail(text)}. See torch_runtime_packages."
         )
     lock = os.path.join(folder, "requirements.txt")
     with open(lock, "w") as stream:
@@ -351,15 +353,15 @@ def install(params: Wanted, folder: str) -> None:
     }
     for step, argv in steps.items():
         quiet = ["--isolated", "--disable-pip-version-check"]
-        rc, text = run([python, "-I", *argv, *quiet], params["seconds"])
+        rc, text = run_isolated([python, "-I", *argv, *quiet], params["seconds"])
         if rc:
             raise VenvError(
-                f"[TR-108] pip {step} failed on this node: {tail(text)}. Nothing was switched; "
+                f"[TR-108] pip {step} failed on this node: {format_output_tail(text)}. Nothing was switched; "
                 "make the lock complete (pip-compile --generate-hashes) and run again."
             )
 
 
-def tail(text: str) -> str:
+def format_output_tail(text: str) -> str:
     """The last words of a program."""
     return (
         " | ".join([line for line in text.splitlines() if line.strip()][-3:]).rstrip(".")
@@ -367,16 +369,18 @@ def tail(text: str) -> str:
     )
 
 
-def prove(folder: str, wanted: str, seconds: int) -> TorchVersions:
+def check_torch_import(folder: str, wanted: str, seconds: int) -> TorchVersions:
     """Import torch in the new environment and compare what it says with what was asked for."""
     # torch._dynamo's compiler takes TMPDIR/torchinductor_USER at import, whoever made it, and would leave it behind
     with tempfile.TemporaryDirectory(prefix="fullmesh-torch-") as own:
-        rc, text = run([os.path.join(folder, "bin", "python"), "-I", "-c", PROBE], seconds, own)
+        rc, text = run_isolated(
+            [os.path.join(folder, "bin", "python"), "-I", "-c", PROBE], seconds, own
+        )
     try:
-        said = last_json(text)
+        said = parse_last_json(text)
     except ValueError:
         raise VenvError(
-            f"[TR-109] torch cannot be imported (rc {rc}): {tail(text)}. Nothing was switched; check "
+            f"[TR-109] torch cannot be imported (rc {rc}): {format_output_tail(text)}. Nothing was switched; check "
             "that the wheels fit this machine."
         ) from None
     if wanted and wanted not in (said["torch"], said["torch"].split("+")[0]):
@@ -394,22 +398,23 @@ def prove(folder: str, wanted: str, seconds: int) -> TorchVersions:
     }
 
 
-def prove_beside(folder: str, requirements: str, seconds: int) -> None:
+def check_companion_imports(folder: str, requirements: str, seconds: int) -> None:
     """Import what comes beside torch and has code of its own against it: another torch's build fails here."""
     for name in BESIDE:
         if not re.search(rf"^{name}==", requirements, re.MULTILINE):
             continue
         with tempfile.TemporaryDirectory(prefix="fullmesh-torch-") as own:
             argv = [os.path.join(folder, "bin", "python"), "-I", "-c", f"import {name}"]
-            rc, text = run(argv, seconds, own)
+            rc, text = run_isolated(argv, seconds, own)
         if rc:
             raise VenvError(
-                f"[TR-109] {name} cannot be imported (rc {rc}): {tail(text)}. Nothing was switched; it has to be "
+                f"[TR-109] {name} cannot be imported (rc {rc}): {format_output_tail(text)}. Nothing was switched; it "
+                "has to be "
                 "built for this torch."
             )
 
 
-def prove_accelerator(said: TorchVersions, wanted: str) -> None:
+def check_accelerator(said: TorchVersions, wanted: str) -> None:
     """A wrong index brings a torch that imports and then finds no GPU: in every rank, at the first job."""
     kind: Literal["rocm", "cuda"] = "rocm" if wanted.startswith("rocm") else "cuda"
     if not wanted.startswith(("cuda", "cu1", "rocm")):
@@ -423,18 +428,18 @@ def prove_accelerator(said: TorchVersions, wanted: str) -> None:
         )
 
 
-def build(params: Wanted, seen: VenvSeen) -> TorchVersions:
+def build_venv(params: TorchVenvParams, seen: VenvSeen) -> TorchVersions:
     """Build at the final place, without anything pointing there until the marker is written."""
     folder = seen["folder"]
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(params["store"], exist_ok=True)
     try:
-        unpack(params)
-        install(params, folder)
-        versions = prove(folder, params["torch_version"], params["seconds"])
-        prove_accelerator(versions, params["accelerator"])
-        prove_beside(folder, params["requirements"], params["seconds"])
-        marker: Marker = {"digest": seen["digest"], "versions": versions}
+        unpack_wheels(params)
+        install_wheels(params, folder)
+        versions = check_torch_import(folder, params["torch_version"], params["seconds"])
+        check_accelerator(versions, params["accelerator"])
+        check_companion_imports(folder, params["requirements"], params["seconds"])
+        marker: BuildMarker = {"digest": seen["digest"], "versions": versions}
         with open(os.path.join(folder, MARKER), "w") as stream:
             json.dump(marker, stream, indent=1, sort_keys=True)
             stream.flush()
@@ -446,7 +451,7 @@ def build(params: Wanted, seen: VenvSeen) -> TorchVersions:
     return versions
 
 
-def switch(params: Wanted, seen: VenvSeen) -> None:
+def switch_venv_link(params: TorchVenvParams, seen: VenvSeen) -> None:
     """Point the link to the new environment in one step; keep the one before for running jobs."""
     aside = tempfile.mktemp(prefix=".venv-", dir=os.path.dirname(params["path"]))  # noqa: S306 (a link cannot be made over an existing name)
     os.symlink(seen["folder"], aside)
@@ -457,7 +462,7 @@ def switch(params: Wanted, seen: VenvSeen) -> None:
             shutil.rmtree(os.path.join(params["store"], name), ignore_errors=True)
 
 
-def clear_wheels(params: Wanted) -> None:
+def clear_wheels(params: TorchVenvParams) -> None:
     """Remove the bundle, and the wheels unless they are to be kept."""
     if os.path.isdir(params["wheels"]):
         for name in os.listdir(params["wheels"]):
@@ -467,20 +472,20 @@ def clear_wheels(params: Wanted) -> None:
         shutil.rmtree(params["wheels"], ignore_errors=True)
 
 
-class Built(VenvSeen):
+class TorchVenvResult(VenvSeen):
     """What stands after it, and whether that is new."""
 
     changed: bool
     diff: Diff
 
 
-def apply(params: Wanted, check: bool) -> Built:
+def ensure_torch_venv(params: TorchVenvParams, check: bool) -> TorchVenvResult:
     """Build the missing environment and switch to it."""
     with lock_store(params, create=not check):
-        return apply_locked(params, check)
+        return ensure_locked_venv(params, check)
 
 
-def remove(params: Wanted, check: bool) -> bool:
+def remove_torch_venv(params: TorchVenvParams, check: bool) -> bool:
     """Remove the environments and the wheels. Return whether there were any."""
     with lock_store(params):
         found = [
@@ -491,17 +496,17 @@ def remove(params: Wanted, check: bool) -> bool:
     return bool(found)
 
 
-def apply_locked(params: Wanted, check: bool) -> Built:
+def ensure_locked_venv(params: TorchVenvParams, check: bool) -> TorchVenvResult:
     """Build and switch while this process holds the lock."""
-    seen = observe_now(params)
+    seen = observe_locked_venv(params)
     if seen["fault"] and not check:
         raise VenvError(seen["fault"])
     changed = seen["needed"] or not seen["linked"]
     if changed and not check:
         if seen["needed"]:
-            seen["versions"] = build(params, seen)
-        switch(params, seen)
+            seen["versions"] = build_venv(params, seen)
+        switch_venv_link(params, seen)
         clear_wheels(params)
     pair = (seen["current"], seen["folder"] if changed else seen["current"])
     before, after = (target + "\n" if target else "" for target in pair)
-    return {**seen, "changed": changed, "diff": diff(params["path"], before, after)}
+    return {**seen, "changed": changed, "diff": make_diff(params["path"], before, after)}

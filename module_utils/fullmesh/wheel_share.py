@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from .schema.torch import Fetched, Pieces, Source
+    from .schema.torch import BundlePieces, Fetched, WheelSource
 
 CONTROL = "share.json"
 LINE = 4096
@@ -41,10 +41,10 @@ class ShareError(Exception):
     """Why a peer gave nothing, in words."""
 
 
-class Store:
+class SharedFile:
     """The file on this node, whole or in the making, and which of its pieces are proved."""
 
-    def __init__(self, path: str, manifest: Pieces) -> None:
+    def __init__(self, path: str, manifest: BundlePieces) -> None:
         self.path, self.part, self.marks = path, path + ".part", path + ".marks"
         self.size, self.piece = manifest["size"], manifest["piece"]
         self.hashes = manifest["pieces"]
@@ -90,8 +90,8 @@ class Store:
 
     def keep(self, number: int, data: bytes) -> None:
         """Write a proved piece; the mark comes after the bytes, so nobody passes on what is not there."""
-        write_at(self.part, number * self.piece, data)
-        write_at(self.marks, number, b"\1")
+        write_at_offset(self.part, number * self.piece, data)
+        write_at_offset(self.marks, number, b"\1")
 
     def finish(self) -> None:
         """All pieces are there: on the disk, then under the final name."""
@@ -105,7 +105,7 @@ class Store:
         os.rename(self.part, self.path)
 
 
-def write_at(path: str, place: int, data: bytes) -> None:
+def write_at_offset(path: str, place: int, data: bytes) -> None:
     """All of the bytes, at that place of a file that exists."""
     handle = os.open(path, os.O_WRONLY)
     try:
@@ -116,12 +116,12 @@ def write_at(path: str, place: int, data: bytes) -> None:
         os.close(handle)
 
 
-def proof(secret: str, nonce: str, name: str) -> str:
+def compute_share_proof(secret: str, nonce: str, name: str) -> str:
     """What only somebody who knows the secret can say about this nonce and this file."""
     return hmac.new(secret.encode(), f"{nonce}\0{name}".encode(), hashlib.sha256).hexdigest()
 
 
-def read_line(stream: BinaryIO) -> str:
+def read_peer_line(stream: BinaryIO) -> str:
     """One line of the other side, never a long one."""
     line = stream.readline(LINE)
     if not line.endswith(b"\n"):
@@ -129,7 +129,7 @@ def read_line(stream: BinaryIO) -> str:
     return str(line.decode("ascii", "replace").strip())
 
 
-def open_port(address: str, first: int, last: int) -> socket.socket:
+def listen_on_free_port(address: str, first: int, last: int) -> socket.socket:
     """Listen on a port that the cluster's firewall has open to peers."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     ports = random.sample(range(first, last + 1), min(PORT_TRIES, last + 1 - first))
@@ -147,13 +147,15 @@ def open_port(address: str, first: int, last: int) -> socket.socket:
     raise failed or OSError("no port")
 
 
-def serve(listener: socket.socket, store: Store, secret: str, token: str, seconds: float) -> None:
+def serve_pieces(
+    listener: socket.socket, store: SharedFile, secret: str, token: str, seconds: float
+) -> None:
     """Answer peers until the control file is gone or another run's, or the deadline is there."""
     control = os.path.join(os.path.dirname(store.path), CONTROL)
     end = time.monotonic() + seconds
     places = threading.BoundedSemaphore(CLIENTS_MOST)
     listener.settimeout(0.5)
-    while time.monotonic() < end and current(control) == token:
+    while time.monotonic() < end and read_share_token(control) == token:
         try:
             peer, _ = listener.accept()
         except socket.timeout:  # a TimeoutError only since Python 3.10
@@ -161,13 +163,13 @@ def serve(listener: socket.socket, store: Store, secret: str, token: str, second
         if not places.acquire(blocking=False):
             peer.close()
             continue
-        worker = threading.Thread(target=guarded, args=(peer, store, secret, places))
+        worker = threading.Thread(target=serve_peer_connection, args=(peer, store, secret, places))
         worker.daemon = True
         worker.start()
     listener.close()
 
 
-def current(control: str) -> str:
+def read_share_token(control: str) -> str:
     """Which sharing the control file speaks of; nothing when it is gone."""
     try:
         with open(control) as stream:
@@ -176,13 +178,13 @@ def current(control: str) -> str:
         return ""
 
 
-def guarded(
-    peer: socket.socket, store: Store, secret: str, places: threading.BoundedSemaphore
+def serve_peer_connection(
+    peer: socket.socket, store: SharedFile, secret: str, places: threading.BoundedSemaphore
 ) -> None:
     """One connection: whatever goes wrong with it ends it and nothing else."""
     try:
         peer.settimeout(STALL_SECONDS * 2)
-        answer(peer, store, secret)
+        answer_peer(peer, store, secret)
     except (OSError, ValueError, IndexError, ShareError):  # a number that is no piece's, too
         pass
     finally:
@@ -190,28 +192,28 @@ def guarded(
         places.release()
 
 
-def answer(peer: socket.socket, store: Store, secret: str) -> None:
+def answer_peer(peer: socket.socket, store: SharedFile, secret: str) -> None:
     """Prove who asks, then hand out pieces: ``have K`` waits for more than K of them, ``piece N`` is its bytes."""
     nonce = secrets.token_hex(16)
     peer.sendall(nonce.encode() + b"\n")
     stream = peer.makefile("rb")
-    wanted = proof(secret, nonce, os.path.basename(store.path))
-    if not hmac.compare_digest(read_line(stream), wanted):
+    wanted = compute_share_proof(secret, nonce, os.path.basename(store.path))
+    if not hmac.compare_digest(read_peer_line(stream), wanted):
         peer.sendall(b"no\n")
         return
     peer.sendall(b"yes\n")
     with open(store.file(), "rb") as data:
         while True:
-            word, _, number = read_line(stream).partition(" ")
+            word, _, number = read_peer_line(stream).partition(" ")
             if word == "have":
-                peer.sendall(more_than(store, int(number)).hex().encode() + b"\n")
+                peer.sendall(wait_for_more_pieces(store, int(number)).hex().encode() + b"\n")
             elif word == "piece" and store.have()[int(number)]:
-                send(peer, data.fileno(), store, int(number))
+                send_piece(peer, data.fileno(), store, int(number))
             else:
                 return
 
 
-def more_than(store: Store, count: int) -> bytes:
+def wait_for_more_pieces(store: SharedFile, count: int) -> bytes:
     """The marks, as soon as there are more than *count*, or as they are after a second."""
     end = time.monotonic() + 1
     marks = store.have()
@@ -221,7 +223,7 @@ def more_than(store: Store, count: int) -> bytes:
     return bytes(marks)
 
 
-def send(peer: socket.socket, handle: int, store: Store, number: int) -> None:
+def send_piece(peer: socket.socket, handle: int, store: SharedFile, number: int) -> None:
     """A piece, straight from the page cache."""
     place, left = number * store.piece, store.length(number)
     while left:
@@ -232,15 +234,17 @@ def send(peer: socket.socket, handle: int, store: Store, number: int) -> None:
         place, left = place + len(data), left - len(data)
 
 
-class Peer:
+class PieceConnection:
     """A connection to a node that may have pieces."""
 
     def __init__(self, address: str, port: int, secret: str, name: str) -> None:
         self.sock = socket.create_connection((address, port), CONNECT_SECONDS)
         self.sock.settimeout(STALL_SECONDS)
         self.stream = self.sock.makefile("rb")
-        self.sock.sendall(proof(secret, read_line(self.stream), name).encode() + b"\n")
-        if read_line(self.stream) != "yes":
+        self.sock.sendall(
+            compute_share_proof(secret, read_peer_line(self.stream), name).encode() + b"\n"
+        )
+        if read_peer_line(self.stream) != "yes":
             raise ShareError("it does not know this run's secret or this file")
 
     def have(self, count: int) -> bytes:
@@ -263,7 +267,7 @@ class Peer:
         self.sock.close()
 
 
-def draw(store: Store, peer: Peer, report: Fetched, end: float) -> None:
+def pull_pieces(store: SharedFile, peer: PieceConnection, report: Fetched, end: float) -> None:
     """Take what this peer has until all is here; ShareError when it has had nothing new for too long."""
     mine, last = bytearray(store.have()), time.monotonic()
     theirs = peer.have(0)
@@ -286,7 +290,9 @@ def draw(store: Store, peer: Peer, report: Fetched, end: float) -> None:
             theirs = peer.have(sum(theirs) if len(wanted) <= BATCH else 0)
 
 
-def fetch(store: Store, sources: list[Source], secret: str, seconds: float) -> Fetched:
+def fetch_pieces(
+    store: SharedFile, sources: list[WheelSource], secret: str, seconds: float
+) -> Fetched:
     """Ask the nodes above, nearest first, and go on with the next one where one fails.
 
     A round over all of them that brings nothing ends it: then the controller has to help.
@@ -307,9 +313,11 @@ def fetch(store: Store, sources: list[Source], secret: str, seconds: float) -> F
                 break
             had = report["bytes"]
             try:
-                peer = Peer(source["address"], source["port"], secret, os.path.basename(store.path))
+                peer = PieceConnection(
+                    source["address"], source["port"], secret, os.path.basename(store.path)
+                )
                 try:
-                    draw(store, peer, report, end)
+                    pull_pieces(store, peer, report, end)
                 finally:
                     peer.close()
             except (OSError, ShareError, ValueError) as error:

@@ -17,19 +17,19 @@ import time
 import zipfile
 from typing import TYPE_CHECKING, TypedDict
 
-from .files import sha256
+from .files import hash_file
 from .schema import wheel_locks
 
 if TYPE_CHECKING:
     from typing import IO
 
-    from .schema.torch import Pieces, Wheels
+    from .schema.torch import BundlePieces, WheelhouseResult
 
 # Small enough that a node passes on the first piece early, large enough that asking for it costs nothing.
 PIECE = 4 << 20
 
 
-class Wanted(TypedDict):
+class WheelhouseParams(TypedDict):
     """What wheelhouse is asked for; its documentation says what each of them is."""
 
     requirements: str
@@ -47,7 +47,7 @@ class DownloadError(Exception):
     """A coded sentence for the user."""
 
 
-def command(params: Wanted, dest: str, index: str) -> list[str]:
+def build_pip_command(params: WheelhouseParams, dest: str, index: str) -> list[str]:
     """pip's command line for the nodes' Python, whatever runs here."""
     line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
     line += ["--require-hashes", "--only-binary", ":all:", "--dest", dest]
@@ -61,29 +61,29 @@ def command(params: Wanted, dest: str, index: str) -> list[str]:
     return [*line, "--requirement", params["requirements"]]
 
 
-def for_nodes(params: Wanted, folder: str) -> Wanted:
+def select_node_requirements(params: WheelhouseParams, folder: str) -> WheelhouseParams:
     """The parameters with the lock's lines for the nodes' Python and machine alone, where it has some for others."""
     with open(params["requirements"], encoding="utf-8") as stream:
         text = stream.read()
-    if not any(";" in line for line in wheel_locks.logical_lines(text)):
+    if not any(";" in line for line in wheel_locks.parse_logical_lines(text)):
         return params
     machine = params["platforms"][-1].replace("linux_", "", 1)
     path = os.path.join(folder, "requirements.txt")
     with open(path, "w", encoding="utf-8") as out:
-        out.write("\n".join(wheel_locks.for_target(text, params["python"], machine)) + "\n")
+        out.write("\n".join(wheel_locks.filter_lock_lines(text, params["python"], machine)) + "\n")
     return {**params, "requirements": path}
 
 
-def download(params: Wanted, dest: str) -> None:
+def download_wheels(params: WheelhouseParams, dest: str) -> None:
     """Run pip with its own settings, then with the index too; its last words explain a failure.
 
     A site's mirror or a directory of wheels (pip config) may have everything: then nobody outside is asked.
     """
     with tempfile.TemporaryDirectory() as folder:
-        wanted = for_nodes(params, folder)
-        words = attempt(wanted, dest, "")
+        wanted = select_node_requirements(params, folder)
+        words = try_pip_download(wanted, dest, "")
         if words and params["index"] and not params["wheels"]:
-            words = attempt(wanted, dest, params["index"])
+            words = try_pip_download(wanted, dest, params["index"])
     if words:
         raise DownloadError(
             "[TR-106] pip could not download {} for Python {}: {}. Check torch_runtime_index and "
@@ -93,7 +93,7 @@ def download(params: Wanted, dest: str) -> None:
         )
 
 
-def attempt(params: Wanted, dest: str, index: str) -> list[str]:
+def try_pip_download(params: WheelhouseParams, dest: str, index: str) -> list[str]:
     """One run of pip: what it said when it failed, [] when all is there.
 
     The lock names every version with its hash: a constraint of this machine could only stop it. Its pip.conf may
@@ -104,7 +104,7 @@ def attempt(params: Wanted, dest: str, index: str) -> list[str]:
         own["PIP_CONFIG_FILE"] = os.devnull
     try:
         done = subprocess.run(
-            command(params, dest, index),
+            build_pip_command(params, dest, index),
             check=False,
             env=dict(os.environ, **own),
             stdin=subprocess.DEVNULL,
@@ -121,24 +121,24 @@ def attempt(params: Wanted, dest: str, index: str) -> list[str]:
     return (words or ["no output"]) if done.returncode else []
 
 
-def recorded(record: str, wheels: str) -> dict[str, str] | None:
+def load_recorded_wheels(record: str, wheels: str) -> dict[str, str] | None:
     """The set that an earlier run downloaded, if every file is still what it was."""
     try:
         with open(record) as stream:
             files = json.load(stream)
-        if all(sha256(os.path.join(wheels, name)) == digest for name, digest in files.items()):
+        if all(hash_file(os.path.join(wheels, name)) == digest for name, digest in files.items()):
             return dict(files)
     except (OSError, ValueError, AttributeError):
         return None
     return None
 
 
-def fetch(params: Wanted, record: str, wheels: str) -> dict[str, str]:
+def fetch_wheels(params: WheelhouseParams, record: str, wheels: str) -> dict[str, str]:
     """Download aside, then move into the cache: an interrupted run leaves no half file there."""
     aside = tempfile.mkdtemp(prefix=".new-", dir=params["cache"])
     try:
-        download(params, aside)
-        files = {name: sha256(os.path.join(aside, name)) for name in sorted(os.listdir(aside))}
+        download_wheels(params, aside)
+        files = {name: hash_file(os.path.join(aside, name)) for name in sorted(os.listdir(aside))}
         for name in files:
             os.replace(os.path.join(aside, name), os.path.join(wheels, name))
         with open(record + ".new", "w") as stream:
@@ -149,13 +149,13 @@ def fetch(params: Wanted, record: str, wheels: str) -> dict[str, str]:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def unpacked_bytes(path: str) -> int:
+def measure_unpacked_bytes(path: str) -> int:
     """What a wheel takes on disk, from its table of contents."""
     with zipfile.ZipFile(path) as archive:
         return sum(info.file_size for info in archive.infolist())
 
 
-def pack(files: dict[str, str], wheels: str, bundle: str) -> None:
+def pack_wheels(files: dict[str, str], wheels: str, bundle: str) -> None:
     """Write the tar of *files*; uncompressed, wheels are compressed already."""
     handle, aside = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(bundle))
     try:
@@ -168,13 +168,13 @@ def pack(files: dict[str, str], wheels: str, bundle: str) -> None:
             os.unlink(aside)
 
 
-def set_name(params: Wanted) -> str:
+def compute_set_name(params: WheelhouseParams) -> str:
     """Name a download by all that decides it."""
-    parts = [sha256(params["requirements"]), params["python"], *params["platforms"]]
+    parts = [hash_file(params["requirements"]), params["python"], *params["platforms"]]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def bundle_of(files: dict[str, str], params: Wanted, wheels: str) -> str:
+def ensure_wheel_bundle(files: dict[str, str], params: WheelhouseParams, wheels: str) -> str:
     """The path of the tar with what the nodes lack, made when it is not there."""
     missing = {name: digest for name, digest in files.items() if digest not in params["have"]}
     if not missing:
@@ -186,11 +186,11 @@ def bundle_of(files: dict[str, str], params: Wanted, wheels: str) -> str:
         # One bundle a set is kept: the wheels themselves are what is worth keeping.
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        pack(missing, wheels, path)
+        pack_wheels(missing, wheels, path)
     return path
 
 
-def manifest_of(bundle: str) -> Pieces:
+def hash_bundle_pieces(bundle: str) -> BundlePieces:
     """What nodes need to prove every piece of the bundle by itself, before they pass it on."""
     if not bundle:
         return {}
@@ -201,33 +201,35 @@ def manifest_of(bundle: str) -> Pieces:
     return {"size": os.path.getsize(bundle), "piece": PIECE, "pieces": pieces}
 
 
-def provide(params: Wanted) -> Wheels:
+def provide_wheels(params: WheelhouseParams) -> WheelhouseResult:
     """Have the wheels and their bundle in the cache."""
     wheels = os.path.join(params["cache"], "files")
     os.makedirs(wheels, exist_ok=True)
-    record = os.path.join(params["cache"], set_name(params) + ".json")
+    record = os.path.join(params["cache"], compute_set_name(params) + ".json")
     with open(os.path.join(params["cache"], ".lock"), "w") as lock:
-        wait_for(lock, params["seconds"])
-        files = recorded(record, wheels)
+        lock_wheel_cache(lock, params["seconds"])
+        files = load_recorded_wheels(record, wheels)
         fresh = files is None
         if files is None:
-            files = fetch(params, record, wheels)
-        bundle = bundle_of(files, params, wheels)
+            files = fetch_wheels(params, record, wheels)
+        bundle = ensure_wheel_bundle(files, params, wheels)
     return {
         "changed": fresh,
         "key": params["key"],
         "wheels": files,
         "bundle": bundle,
         "bundle_bytes": os.path.getsize(bundle) if bundle else 0,
-        "manifest": manifest_of(bundle),
-        "installed_bytes": sum(unpacked_bytes(os.path.join(wheels, name)) for name in files),
+        "manifest": hash_bundle_pieces(bundle),
+        "installed_bytes": sum(
+            measure_unpacked_bytes(os.path.join(wheels, name)) for name in files
+        ),
     }
 
 
-def foresee(params: Wanted) -> Wheels:
+def preview_wheels(params: WheelhouseParams) -> WheelhouseResult:
     """For check mode: whether something would be downloaded; there may be no wheels to speak of."""
-    record = os.path.join(params["cache"], set_name(params) + ".json")
-    files = recorded(record, os.path.join(params["cache"], "files"))
+    record = os.path.join(params["cache"], compute_set_name(params) + ".json")
+    files = load_recorded_wheels(record, os.path.join(params["cache"], "files"))
     return {
         "changed": files is None,
         "key": params["key"],
@@ -239,7 +241,7 @@ def foresee(params: Wanted) -> Wheels:
     }
 
 
-def wait_for(lock: IO[str], seconds: int) -> None:
+def lock_wheel_cache(lock: IO[str], seconds: int) -> None:
     """Take the cache's lock; another run that downloads is waited for, not for ever."""
     deadline = time.monotonic() + seconds
     while True:

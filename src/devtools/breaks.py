@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fullmesh.diagnose.catalogue import cases
+from fullmesh.diagnose.catalogue import index_cases
 
 ENVIRONMENT = "/etc/fullmesh/env"
 RULE = '"rule family=ipv4 source ipset=fullmesh-peers4 port port=$FIRST-$LAST protocol=tcp accept"'
@@ -40,7 +40,7 @@ class Break:
     @property
     def code(self) -> str:
         """What the diagnosis has to say."""
-        return cases()[self.case].code
+        return index_cases()[self.case].code
 
 
 def kept(path: str) -> str:

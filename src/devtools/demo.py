@@ -19,12 +19,12 @@ from devtools.breaks import BREAKS, NAMES, Break
 from devtools.lab import plan
 from devtools.lab.plan import CLUSTER_INTERFACE
 from fullmesh.play import options
-from fullmesh.play.names import run_name
+from fullmesh.play.names import make_run_name
 from fullmesh.printed import print_text
 from fullmesh.settings import ROOT, RUNS
 
 if TYPE_CHECKING:  # slow to import, as everywhere
-    from fullmesh.play.views import View
+    from fullmesh.play.views import RunView
 
 OK, PROBLEM = 0, 1
 LAST_LINES = 20
@@ -53,15 +53,15 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="break one thing on a node, let the diagnosis find it, take it back; default: one at random",
     )
     parser.add_argument("--name", default=plan.DEFAULT_NAME, help="of the lab, default demo")
-    options.add(parser)
+    options.add_playbook_options(parser)
     parser.set_defaults(func=run)
 
 
-def lab_up(args: argparse.Namespace, shown: View, log: Path) -> Described | int:
+def lab_up(args: argparse.Namespace, shown: RunView, log: Path) -> Described | int:
     """Bring the lab up; what it says goes to the log, its last line to the view. Its exit code when it fails."""
-    from fullmesh.play.progress import Phase  # noqa: PLC0415 (slow to import; other verbs go without)
+    from fullmesh.play.progress import RunPhase  # noqa: PLC0415 (slow to import; other verbs go without)
 
-    phase = Phase("lab", time.time())
+    phase = RunPhase("lab", time.time())
     shown.status("lab: starting")
     with log.open("ab") as stream:
         command = [*LAB, "up", "--name", args.name, "--nodes", str(args.nodes)]
@@ -137,24 +137,30 @@ def run(args: argparse.Namespace) -> int:
     from fullmesh.play import run as runner  # noqa: PLC0415 (msgspec is slow to import)
     from fullmesh.play import verb  # noqa: PLC0415 (see above)
 
-    folder = RUNS / run_name()
+    folder = RUNS / make_run_name()
     folder.mkdir(parents=True)
-    shown = runner.view(args.progress, brief=True)
+    shown = runner.choose_view(args.progress, brief=True)
     started = time.monotonic()
     lab = lab_up(args, shown, folder / "lab.log")
     if isinstance(lab, int):
         return lab
     take_back_what_was_left()
-    command = ["ansible-playbook", "site.yml", "-i", lab["inventory"], *options.words(args)]
-    if options.raw(args):
+    command = [
+        "ansible-playbook",
+        "site.yml",
+        "-i",
+        lab["inventory"],
+        *options.list_ansible_words(args),
+    ]
+    if options.needs_raw_output(args):
         shown.close()
-        return OK if verb.passed_on(command) == 0 else PROBLEM
-    outcome = runner.run(command, shown, folder)
-    code = verb.summary(shown, brief=True) if outcome.code or not args.broken else OK
+        return OK if verb.run_ansible_raw(command) == 0 else PROBLEM
+    outcome = runner.run_with_view(command, shown, folder)
+    code = verb.print_verification(shown, brief=True) if outcome.code or not args.broken else OK
     code = OK if code == OK and outcome.code == 0 else PROBLEM
     if shown.progress.result is None and outcome.code == 0 and not shown.progress.check:
         code = PROBLEM  # site.yml ended well and verified nothing
-    verb.closing(shown, outcome)
+    verb.show_run_end(shown, outcome)
     shown.say(f"took {time.monotonic() - started:.0f} s in all")
     if code == OK and args.broken:
         return break_one(args, lab)
@@ -162,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
         shown.say("next:")
         for typed, what in NEXT:
             shown.say(f"  {typed:<32} {what}")
-    verb.told_to_programs(shown, outcome, code)
+    verb.write_exit_event(shown, outcome, code)
     return code
 
 
@@ -199,7 +205,7 @@ def take_back_what_was_left() -> None:
 
 def break_one(args: argparse.Namespace, lab: Described) -> int:
     """Break one thing, let the diagnosis find it, take it back; 0 when it was found."""
-    from fullmesh.diagnose import cli as diagnose  # noqa: PLC0415 (as above)
+    from fullmesh.diagnose import cli  # noqa: PLC0415 (as above)
 
     one, names = chosen(args.broken), [node["name"] for node in lab["nodes"]]
     victim, peer = (names[0], names[1]) if one.master else (names[1], names[0])
@@ -209,13 +215,13 @@ def break_one(args: argparse.Namespace, lab: Described) -> int:
         progress=args.progress,
         json=False,
         bandwidth=False,
-        deadline=diagnose.DEADLINE,
+        deadline=cli.DEADLINE,
         more=[],
     )
     with made(one, Shell(args.name), victim, peer):
-        folder, in_time = diagnose.look(wanted)
-        diagnose.report(folder, folder / "ansible.log", as_json=False, in_time=in_time)
-    if one.code in diagnose.codes(folder):
+        folder, in_time = cli.run_diagnose_playbook(wanted)
+        cli.print_diagnosis(folder, folder / "ansible.log", as_json=False, in_time=in_time)
+    if one.code in cli.read_found_codes(folder):
         print_text(
             f"\n{victim} is repaired. ./fullmesh explain {one.code} says more about this cause."
         )

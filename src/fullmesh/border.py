@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_type_hints
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract
-from fullmesh.plain import plain
+from fullmesh.plain import to_json_value
 
 T = TypeVar("T")
 # What a loop adds to each of its results (Ansible's documentation, "Registering variables with a loop"): these, and the
@@ -17,7 +17,7 @@ LOOP_VAR, INDEX_VAR = "ansible_loop_var", "ansible_index_var"
 FOUND = {"ansible_facts"}
 
 
-def answered(kind: type[T], value: Any, who: str) -> T:
+def validate_answer(kind: type[T], value: Any, who: str) -> T:
     """What somebody answered, which is exactly what *kind* says.
 
     Args:
@@ -29,13 +29,13 @@ def answered(kind: type[T], value: Any, who: str) -> T:
         AnsibleFilterError: it is something else; with the path.
     """
     try:
-        return contract.read(kind, plain(value))
+        return contract.convert_value(kind, to_json_value(value))
     except contract.ContractError as error:
         # Ansible shows a cause as well, which would say the same again
         raise AnsibleFilterError(f"{who} has another form than expected: {error}") from None
 
 
-def registered(kind: type[T], said: Any, who: str) -> T:
+def validate_registered(kind: type[T], said: Any, who: str) -> T:
     """The same of what a task registered: what Ansible adds, and what a loop adds, is none of the answer.
 
     Raises:
@@ -43,4 +43,4 @@ def registered(kind: type[T], said: Any, who: str) -> T:
     """
     loops = {LOOP_VAR, INDEX_VAR, said.get(LOOP_VAR), said.get(INDEX_VAR)}
     others = (contract.ANSIBLES | FOUND | loops) - get_type_hints(kind).keys()
-    return answered(kind, {key: said[key] for key in said if key not in others}, who)
+    return validate_answer(kind, {key: said[key] for key in said if key not in others}, who)

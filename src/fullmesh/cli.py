@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from fullmesh import __version__
-from fullmesh.model.faults import RefusedError
+from fullmesh.model.faults import InvalidInputError
 from fullmesh.play import options
 from fullmesh.printed import print_error
 from fullmesh.settings import IN_CHECKOUT, ROOT
@@ -116,14 +116,14 @@ class VerbParser(argparse.ArgumentParser):
         return f"{text} Check: ./{self.prog} --help."
 
 
-def print_refusal(error: RefusedError) -> int:
+def print_refusal(error: InvalidInputError) -> int:
     """Write the reasons to standard error, and return the exit code."""
     for fault in error.faults:
         print_error(f"fullmesh: {fault}")
     return USAGE
 
 
-def playbook(
+def run_checkout_playbook(
     name: str,
     args: argparse.Namespace,
     foresee: Sequence[str] | None = None,
@@ -143,44 +143,48 @@ def playbook(
     try:
         inventory = str(options.find_inventory(args.inventory))
         if foresee is None:
-            return verb.play(name, inventory, args, preview=preview)
-        return verb.foresee(name, inventory, args, foresee)
-    except RefusedError as error:
+            return verb.run_playbook_verb(name, inventory, args, preview=preview)
+        return verb.preview_playbook(name, inventory, args, foresee)
+    except InvalidInputError as error:
         return print_refusal(error)
 
 
-def _apply(args: argparse.Namespace) -> int:
-    return playbook("site.yml", args, preview="plan")
+def _run_apply(args: argparse.Namespace) -> int:
+    return run_checkout_playbook("site.yml", args, preview="plan")
 
 
-def _verify(args: argparse.Namespace) -> int:
+def _run_verify(args: argparse.Namespace) -> int:
     if args.bisect:
-        args.more = [*options.words(args), "-e", '{"verify_cluster_bisect": true}']
-    return playbook("playbooks/verify.yml", args)
+        args.more = [*options.list_ansible_words(args), "-e", '{"verify_cluster_bisect": true}']
+    return run_checkout_playbook("playbooks/verify.yml", args)
 
 
-def _plan(args: argparse.Namespace) -> int:
+def _run_plan(args: argparse.Namespace) -> int:
     if args.offline:
         args.verbose = True  # the plan is what it prints
-        return playbook("playbooks/show_plan.yml", args)
+        return run_checkout_playbook("playbooks/show_plan.yml", args)
     # a node that is to be configured cannot be verified yet
-    return playbook("site.yml", args, ["--skip-tags", "verify"])
+    return run_checkout_playbook("site.yml", args, ["--skip-tags", "verify"])
 
 
-def _undo(args: argparse.Namespace) -> int:
+def _run_undo(args: argparse.Namespace) -> int:
     from fullmesh.play import verb  # noqa: PLC0415 (as above)
 
     name = "playbooks/undo.yml"
-    if not args.plan and not args.yes and not options.changes_nothing(options.words(args)):
+    if (
+        not args.plan
+        and not args.yes
+        and not options.has_preview_option(options.list_ansible_words(args))
+    ):
         try:
             if not verb.confirm_undo(name, str(options.find_inventory(args.inventory)), args):
                 return PROBLEM
-        except RefusedError as error:
+        except InvalidInputError as error:
             return print_refusal(error)
-    return playbook(name, args, [] if args.plan else None)
+    return run_checkout_playbook(name, args, [] if args.plan else None)
 
 
-def _lock(_args: argparse.Namespace) -> int:
+def _write_lock_files(_args: argparse.Namespace) -> int:
     flags = "--universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links"
     same = ["-c", "requirements.txt"]
     both = [*same, "-c", "requirements-ec2.txt"]
@@ -224,23 +228,25 @@ def build_parser(verb: str = "") -> argparse.ArgumentParser:
     lock = verbs.add_parser(
         "lock", help="write the locks of Python packages anew from their .in files"
     )
-    lock.set_defaults(func=_lock)
+    lock.set_defaults(func=_write_lock_files)
     return parser
 
 
 def _register_inventory_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     taken = (*options.CONNECT, *options.RUN, *options.TASKS)
     for name, text, func in (
-        ("apply", "run site.yml: configure and verify the nodes", _apply),
-        ("verify", "run only the verification ladder; changes nothing", _verify),
-        ("plan", "say what apply would change, on which node; changes nothing", _plan),
-        ("undo", "remove what Fullmesh installed and restore what it changed", _undo),
+        ("apply", "run site.yml: configure and verify the nodes", _run_apply),
+        ("verify", "run only the verification ladder; changes nothing", _run_verify),
+        ("plan", "say what apply would change, on which node; changes nothing", _run_plan),
+        ("undo", "remove what Fullmesh installed and restore what it changed", _run_undo),
     ):
         parser = verbs.add_parser(name, help=text, description=text)
-        options.add_inventory(parser)
+        options.add_inventory_option(parser)
         for flag, what in FLAGS.get(name, {}).items():
             parser.add_argument(flag, action="store_true", help=what)
-        options.add(parser, [one for one in taken if name != "plan" or one is not options.CHECK])
+        options.add_playbook_options(
+            parser, [one for one in taken if name != "plan" or one is not options.CHECK]
+        )
         parser.set_defaults(func=func)
 
 

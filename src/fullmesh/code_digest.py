@@ -93,7 +93,7 @@ NOT_COUNTED = (
 )
 
 
-def counted(root: Path = ROOT) -> Iterator[Path]:
+def list_digest_files(root: Path = ROOT) -> Iterator[Path]:
     """The files that the digest is made of, relative to the checkout: where that lies makes no difference."""
     for top in COUNTED:
         for path in sorted((root / top).rglob("*")):
@@ -105,10 +105,10 @@ def counted(root: Path = ROOT) -> Iterator[Path]:
 
 
 @cache
-def code_digest(root: Path = ROOT) -> str:
+def compute_code_digest(root: Path = ROOT) -> str:
     """SHA-256 over all that decides what a node is turned into."""
     digest = hashlib.sha256()
-    for name in counted(root):
+    for name in list_digest_files(root):
         digest.update(f"{name}\0".encode())
         digest.update(hashlib.sha256((root / name).read_bytes()).digest())
     return digest.hexdigest()

@@ -52,7 +52,7 @@ NODE_CODES = {
 }
 
 
-def all_codes() -> dict[str, str]:
+def collect_codes() -> dict[str, str]:
     """Code -> what it means, sorted."""
     result = dict(NODE_CODES)
     for module, _title in OWNERS.values():
@@ -65,9 +65,9 @@ def all_codes() -> dict[str, str]:
 PREFIXES = frozenset({*OWNERS, "MF"})
 
 
-def page() -> str:
+def render_codes_page() -> str:
     """Return docs/errors.md of the site."""
-    codes = all_codes()
+    codes = collect_codes()
     lines = [
         "# Error codes",
         "",

@@ -32,7 +32,7 @@ from typing import (
 import msgspec
 
 from fullmesh import node_values
-from fullmesh.observed.ranks import Collected, RankSaid, StepsSaid
+from fullmesh.observed.ranks import CollectedRanks, RankReport, StepsSaid
 
 T = TypeVar("T")
 WHOLE = "$"
@@ -66,7 +66,7 @@ class ContractError(ValueError):
 Patterns = Mapping[str, Mapping[str, re.Pattern[str]]]
 
 
-def checked_fields(
+def find_field_patterns(
     kind: Any, patterns: Patterns = node_values.CHECKED
 ) -> Mapping[str, re.Pattern[str]]:
     """Return the patterns of the texts of a record, by field."""
@@ -83,7 +83,7 @@ def narrow_type(kind: Any, pattern: str = "") -> Any:
         pattern: of each text in it.
     """
     if is_typeddict(kind):
-        checked, optional = checked_fields(kind), kind.__optional_keys__
+        checked, optional = find_field_patterns(kind), kind.__optional_keys__
         hints = {
             name: narrow_type(hint, checked[name].pattern if name in checked else "")
             for name, hint in get_type_hints(kind).items()
@@ -108,7 +108,7 @@ def narrow_type(kind: Any, pattern: str = "") -> Any:
 STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
 
-def describe_refused(value: Any, path: str) -> str:
+def describe_refused_text(value: Any, path: str) -> str:
     """Return a sentence about a text that matches no pattern, with the text where msgspec's path leads to it."""
     for name, index in STEP.findall(path):
         if index == "...":  # msgspec does not say which value of a mapping it is
@@ -118,7 +118,7 @@ def describe_refused(value: Any, path: str) -> str:
     return f"{shown} has characters or a form that no such value has"
 
 
-def read(kind: type[T], value: object) -> T:
+def convert_value(kind: type[T], value: object) -> T:
     """The value, which is exactly what *kind* says.
 
     Raises:
@@ -130,46 +130,48 @@ def read(kind: type[T], value: object) -> T:
         text, _, path = str(error).partition(" - at `")
         path = path.rstrip("`") or WHOLE
         if "matching regex" in text:
-            text = describe_refused(value, path)
+            text = describe_refused_text(value, path)
         raise ContractError({path: text}) from error
     except UnicodeEncodeError:
         # Half a pair of surrogates, which JSON may have, in a key: msgspec stops there, whether it is known or not.
-        return read(
+        return convert_value(
             kind, json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
         )
     # msgspec passes over the unknown keys of a TypedDict (its documentation, "Supported Types"), so they are what the
     # value has and its reading lacks.
     # What is equal has lost nothing, and that is soon seen; of a thousand nodes the search itself took ten seconds.
-    unknown = dict.fromkeys(lost(value, found), "unknown field") if value != found else {}
+    unknown = (
+        dict.fromkeys(find_unknown_paths(value, found), "unknown field") if value != found else {}
+    )
     if unknown:
         raise ContractError(unknown)
-    if kind is Collected:
-        read_steps(cast("Collected", found))
+    if kind is CollectedRanks:
+        validate_rank_steps(cast("CollectedRanks", found))
     return found
 
 
 STEPS = get_type_hints(StepsSaid)
 
 
-def found_by(told: RankSaid) -> dict[str, Any]:
+def collect_step_data(told: RankReport) -> dict[str, Any]:
     """Step -> what it found, of a rank's steps that ended well, or said so before their end; as it was written down."""
     said = [one for one in told["events"] if one["state"] in ("begin", "ok") and "data" in one]
     return {one["step"]: one["data"] for one in said}
 
 
-def steps_of(told: RankSaid) -> StepsSaid:
+def convert_rank_steps(told: RankReport) -> StepsSaid:
     """What each step of a rank found; a step that failed, or found something of another form, found nothing.
 
     That a form is not right is said once, where answers are read (VC-307); no rule has to look for it.
     """
     whole = {}
-    for step, data in found_by(told).items():
+    for step, data in collect_step_data(told).items():
         with contextlib.suppress(KeyError, msgspec.ValidationError):
             whole[step] = msgspec.convert(data, STEPS[step])
     return cast("StepsSaid", whole)
 
 
-def read_steps(found: Collected) -> None:
+def validate_rank_steps(found: CollectedRanks) -> None:
     """Hold what the steps of every rank found against their types.
 
     Raises:
@@ -177,26 +179,26 @@ def read_steps(found: Collected) -> None:
     """
     for rank, told in found["ranks"].items():
         try:
-            read(StepsSaid, found_by(told))
+            convert_value(StepsSaid, collect_step_data(told))
         except ContractError as error:
             paths = {f"$.ranks.{rank}{path[1:]}": what for path, what in error.paths.items()}
             raise ContractError(paths) from error
 
 
-def lost(value: object, found: object, path: str = WHOLE) -> Iterator[str]:
+def find_unknown_paths(value: object, found: object, path: str = WHOLE) -> Iterator[str]:
     """The paths of what stands in *value* and not in *found*."""
     if isinstance(value, Mapping) and isinstance(found, Mapping):
         for key, one in value.items():
             if key in found:
-                yield from lost(one, found[key], f"{path}.{key}")
+                yield from find_unknown_paths(one, found[key], f"{path}.{key}")
             else:
                 yield f"{path}.{key}"
     elif isinstance(value, Sequence) and isinstance(found, Sequence) and not isinstance(value, str):
         for number, (one, other) in enumerate(zip(value, found, strict=True)):
-            yield from lost(one, other, f"{path}[{number}]")
+            yield from find_unknown_paths(one, other, f"{path}[{number}]")
 
 
-def answer(kind: type[T], said: Mapping[str, Any]) -> T | None:
+def convert_answer(kind: type[T], said: Mapping[str, Any]) -> T | None:
     """What a module returned, of what Ansible registered; None where it did not run or did not end well.
 
     Raises:
@@ -204,4 +206,4 @@ def answer(kind: type[T], said: Mapping[str, Any]) -> T | None:
     """
     if any(said.get(word) for word in ENDED):
         return None
-    return read(kind, {key: value for key, value in said.items() if key not in ANSIBLES})
+    return convert_value(kind, {key: value for key, value in said.items() if key not in ANSIBLES})

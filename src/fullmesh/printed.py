@@ -20,7 +20,7 @@ SHOWN = 240  # characters of a line; longer ones are cut in the middle
 TAB = "    "
 
 
-def clean(text: str, limit: int = SHOWN) -> str:
+def clean_and_shorten(text: str, limit: int = SHOWN) -> str:
     """Escape what a terminal would obey, and cut the middle of what is too long."""
     if len(text) > limit:
         half = (limit - 5) // 2
@@ -30,7 +30,7 @@ def clean(text: str, limit: int = SHOWN) -> str:
 
 def clean_line(text: str) -> str:
     """Escape what a terminal would obey; a tab becomes spaces. Nothing is cut."""
-    return clean(text.replace("\t", TAB), 4 * len(text))
+    return clean_and_shorten(text.replace("\t", TAB), 4 * len(text))
 
 
 def clean_text(text: str) -> str:

@@ -89,7 +89,7 @@ NOT_STATE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Names:
+class SettingNames:
     """Which names exist.
 
     Attributes:
@@ -108,22 +108,24 @@ class Names:
         return name in self.roles or name.startswith(self.prefixes)
 
 
-def _yaml(path: Path) -> Any:
+def _load_yaml(path: Path) -> Any:
     text = path.read_text(encoding="utf-8")
     return yaml.load(text, Loader=LOADER) or {}  # noqa: S506 (one of the two safe ones)
 
 
 @cache
-def known_names(root: Path = ROOT) -> Names:
+def load_setting_names(root: Path = ROOT) -> SettingNames:
     """Read the names from the roles' argument specs and the wiring of the tree at *root*."""
     options: set[str] = set()
     roles: set[str] = set()
     for spec in sorted(root.glob("roles/*/meta/argument_specs.yml")):
         roles.add(spec.parent.parent.name)
-        options |= set(_yaml(spec)["argument_specs"]["main"].get("options", {}))
+        options |= set(_load_yaml(spec)["argument_specs"]["main"].get("options", {}))
     wiring = root / "playbooks/vars/wiring.yml"
-    wired = {name: str(value) for name, value in _yaml(wiring).items()} if wiring.exists() else {}
-    return Names(
+    wired = (
+        {name: str(value) for name, value in _load_yaml(wiring).items()} if wiring.exists() else {}
+    )
+    return SettingNames(
         settable=frozenset((options | PLAN_SETTINGS.keys()) - wired.keys()),
         wired=wired,
         prefixes=(PREFIX, *(f"{role}_" for role in sorted(roles))),
@@ -132,57 +134,57 @@ def known_names(root: Path = ROOT) -> Names:
 
 
 @cache
-def role_defaults(root: Path = ROOT) -> Mapping[str, Any]:
+def load_role_defaults(root: Path = ROOT) -> Mapping[str, Any]:
     """The default of every setting of a role that has one."""
     found: dict[str, Any] = {}
     for spec in sorted(root.glob("roles/*/meta/argument_specs.yml")):
-        for name, option in _yaml(spec)["argument_specs"]["main"].get("options", {}).items():
+        for name, option in _load_yaml(spec)["argument_specs"]["main"].get("options", {}).items():
             if "default" in option:
                 found[name] = option["default"]
     return found
 
 
-def ours(variables: Iterable[str], names: Names) -> list[str]:
+def select_own_names(variables: Iterable[str], names: SettingNames) -> list[str]:
     """The variable names among *variables* that are ours, facts left out."""
     return sorted(name for name in variables if names.ours(name) and name not in FACTS)
 
 
-def shared(first: str, second: str) -> int:
+def count_common_prefix(first: str, second: str) -> int:
     """How many letters two names have in common from their beginning on."""
     pairs = zip(first, second, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def one_edit(first: str, second: str) -> bool:
+def is_one_edit(first: str, second: str) -> bool:
     """Whether one letter too many, too few, another one or two swapped make one name of the other."""
-    start = shared(first, second)
+    start = count_common_prefix(first, second)
     one, two = first[start:], second[start:]
-    end = shared(one[::-1], two[::-1])
+    end = count_common_prefix(one[::-1], two[::-1])
     one, two = one[: len(one) - end], two[: len(two) - end]
     swapped = len(one) == SWAPPED and one == two[::-1]
     return first != second and (swapped or max(len(one), len(two)) == 1)
 
 
 @cache
-def meant(name: str, names: Names) -> str:
+def guess_setting(name: str, names: SettingNames) -> str:
     """The setting that a name which is not ours is a slip of the pen for; empty for none."""
-    near = next((one for one in sorted(names.settable) if one_edit(name, one)), "")
+    near = next((one for one in sorted(names.settable) if is_one_edit(name, one)), "")
     word = name.partition("_")[0]
-    if not near and "_" in name and one_edit(f"{word}_", PREFIX):
+    if not near and "_" in name and is_one_edit(f"{word}_", PREFIX):
         right = PREFIX + name.partition("_")[2]
         found = difflib.get_close_matches(right, names.settable, n=1, cutoff=0.0)
         near = found[0] if found else ""
     return near
 
 
-def name_faults(host: str, variables: Iterable[str], names: Names) -> list[Fault]:
+def find_setting_faults(host: str, variables: Iterable[str], names: SettingNames) -> list[Fault]:
     """A fault for each name of ours that nobody knows, or that is derived, and for a name that is almost ours."""
     faults = [
         Fault("PL-134", f"{host}: {name} is no setting", f"Did you mean {near}")
         for name in sorted(variables)
-        if not names.ours(name) and (near := meant(name, names))
+        if not names.ours(name) and (near := guess_setting(name, names))
     ]
-    for name in ours(variables, names):
+    for name in select_own_names(variables, names):
         if name in names.wired:
             faults.append(
                 Fault(
@@ -193,12 +195,16 @@ def name_faults(host: str, variables: Iterable[str], names: Names) -> list[Fault
             )
         elif name not in names.settable:
             faults.append(
-                Fault("PL-101", f"{host}: unknown setting {name}", _advice(name, names.settable))
+                Fault(
+                    "PL-101",
+                    f"{host}: unknown setting {name}",
+                    _suggest_settings(name, names.settable),
+                )
             )
     return faults
 
 
-def _advice(name: str, known: Collection[str]) -> str:
+def _suggest_settings(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     if near:
         return f"Did you mean {near[0]}"

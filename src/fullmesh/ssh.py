@@ -20,7 +20,7 @@ OPTIONS = {
 }
 
 
-def resolved(variables: Mapping[str, Any]) -> Mapping[str, Any]:
+def resolve_ssh_variables(variables: Mapping[str, Any]) -> Mapping[str, Any]:
     """The variables of a host with what the environment (``ANSIBLE_SSH_COMMON_ARGS``) and ansible.cfg say in them."""
     connection_loader.get("ssh", class_only=True)  # its options are known once it is loaded
     found: dict[str, Any] = {}

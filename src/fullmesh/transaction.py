@@ -9,9 +9,9 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fullmesh.model.addresses import is_address, parse_address
-from fullmesh.model.faults import Fault, RefusedError
-from fullmesh.model.types import Plan, PlanLink
+from fullmesh.model.addresses import is_address, parse_bare_address
+from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.model.types import ClusterPlan, PlanLink
 
 CODES: dict[str, str] = {
     "TX-101": "another change of the node still waits for its confirmation",
@@ -30,17 +30,17 @@ ALIAS = "HostKeyAlias"
 WITNESSES = 8
 
 
-def bootstrap(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+def find_first_connection(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return how the inventory reaches a host, whatever has moved since: ``{host, port, args}``."""
-    return dict(variables.get("fullmesh_bootstrap") or here(variables, name))
+    return dict(variables.get("fullmesh_bootstrap") or find_current_connection(variables, name))
 
 
-def token(_host: str) -> str:
+def make_change_token(_host: str) -> str:
     """Return what one change of a host is known by, new with every call; a filter has to begin with some value."""
     return secrets.token_hex(8)
 
 
-def here(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+def find_current_connection(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return how a host is reached now: ``{host, port, args}``; port 0 is ssh's own default.
 
     Args:
@@ -54,7 +54,7 @@ def here(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     }
 
 
-def way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:
+def find_new_connection(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:
     """Return how to reach a host that has moved to *address*: ``{host, port, args}``.
 
     The host key that is known is the one under the bootstrap name, so ssh is told to look there: a machine that answers
@@ -63,11 +63,11 @@ def way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]
     Raises:
         ValueError: *address* is none; ssh would read "-o..." as an option.
     """
-    first = bootstrap(variables, name)
+    first = find_first_connection(variables, name)
     if address in ("", first["host"]):
         return first
-    parse_address(address)
-    host, port = split(str(variables.get("fullmesh_ssh_address") or ""))
+    parse_bare_address(address)
+    host, port = split_host_port(str(variables.get("fullmesh_ssh_address") or ""))
     args = first["args"]
     given = " ".join(
         [
@@ -83,7 +83,7 @@ def way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]
     return {"host": host or address, "port": port or first["port"], "args": args}
 
 
-def split(text: str) -> tuple[str, int]:
+def split_host_port(text: str) -> tuple[str, int]:
     """Read ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
 
     Raises:
@@ -98,14 +98,14 @@ def split(text: str) -> tuple[str, int]:
     return text, 0
 
 
-def moved(variables: Mapping[str, Any]) -> str:
+def find_moved_address(variables: Mapping[str, Any]) -> str:
     """Return where a node is once it has its cluster addresses: the first one, without prefix; empty for none."""
     given = variables.get("fullmesh_address") or [
         address
         for link in variables.get("fullmesh_links") or []
-        for address in listed(link.get("address") or link.get("addresses") or [])
+        for address in to_text_list(link.get("address") or link.get("addresses") or [])
     ]
-    every = [one.split("/")[0] for one in listed(given)]
+    every = [one.split("/")[0] for one in to_text_list(given)]
     return every[0] if every and is_address(every[0]) else ""
 
 
@@ -131,15 +131,15 @@ def check_destination(moves_to: Any, name: str, links: Sequence[PlanLink] | None
     if planned:
         text += f" ({', '.join(planned)})"
     step = f"Nothing was changed. Check: look at {name}, it is broken or not yours"
-    raise RefusedError([Fault("IP-122", text, step)])
+    raise InvalidInputError([Fault("IP-122", text, step)])
 
 
-def listed(value: Any) -> list[str]:
+def to_text_list(value: Any) -> list[str]:
     """Return a text or a list as a list of texts."""
     return [value] if isinstance(value, str) else [str(one) for one in value]
 
 
-def witnesses(peers: Mapping[str, str], name: str, master: str) -> list[str]:
+def list_witnesses(peers: Mapping[str, str], name: str, master: str) -> list[str]:
     """Return the addresses that a node asks before its change: the master's, and those of the nodes after it.
 
     Not all of them: a thousand nodes that knock at a thousand nodes would be an attack.
@@ -156,7 +156,7 @@ def witnesses(peers: Mapping[str, str], name: str, master: str) -> list[str]:
     return [peers[peer] for peer in first + ring[:WITNESSES]]
 
 
-def up(
+def list_peers_up(
     peers: Mapping[str, str],
     hostvars: Mapping[str, Mapping[str, Any]],
     name: str,
@@ -182,7 +182,7 @@ def up(
     there = still | learning
     heard = set(answered)
 
-    def stays(peer: str, plan: Plan | None) -> bool:
+    def stays(peer: str, plan: ClusterPlan | None) -> bool:
         return peer not in turn if plan is None else not plan.get("needed")
 
     # Ansible's hostvars has an undefined value for a host that it does not know
@@ -196,7 +196,9 @@ def up(
     return sorted(found)
 
 
-def told(failure: str, name: str, tried: str, report: Mapping[str, Any], where: str) -> str:
+def describe_failed_change(
+    failure: str, name: str, tried: str, report: Mapping[str, Any], where: str
+) -> str:
     """Return the sentence that ends a transaction which could not be confirmed.
 
     Args:

@@ -9,8 +9,8 @@ from typing import Any
 import hang_records
 import pytest
 
-from fullmesh.hang.judge import judge
-from fullmesh.hang.types import Sample
+from fullmesh.hang.judge import judge_job
+from fullmesh.hang.types import JobSample
 from fullmesh.report import hang
 
 from .chromium import Browser
@@ -44,9 +44,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     made = {}
     for world in WORLDS:
         ranks = many(world)
-        now = Sample({one["rank"]: one for one in ranks})
+        now = JobSample({one["rank"]: one for one in ranks})
         made[world] = folder / f"{world}.html"
-        made[world].write_text(hang.render("10.78.0.11:29500", now, judge([ranks])), "utf-8")
+        made[world].write_text(
+            hang.render_hang_report("10.78.0.11:29500", now, judge_job([ranks])), "utf-8"
+        )
     return made
 
 

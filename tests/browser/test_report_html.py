@@ -40,8 +40,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for name, result in SAMPLES.items():
         made[name] = folder / f"{name}.html"
-        found = compare.compare(built(), result) if name == "dropped" else None
-        made[name].write_text(page.render(result, found), encoding="utf-8")
+        found = compare.compare_results(built(), result) if name == "dropped" else None
+        made[name].write_text(page.render_report_page(result, found), encoding="utf-8")
     return made
 
 
@@ -238,7 +238,7 @@ def test_tables_and_headings_say_what_they_are(browser: Browser, pages: dict[str
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_junit_is_valid(tools: None, tmp_path: Path, name: str) -> None:
-    write.write(tmp_path, SAMPLES[name])
+    write.write_reports(tmp_path, SAMPLES[name])
     schema = Path(__file__).with_name("junit.xsd")
     done = subprocess.run(
         [
@@ -259,7 +259,7 @@ def test_junit_is_valid(tools: None, tmp_path: Path, name: str) -> None:
 
 
 def test_the_schema_refuses_what_is_wrong(tools: None, tmp_path: Path) -> None:
-    write.write(tmp_path, SAMPLES["healthy"])
+    write.write_reports(tmp_path, SAMPLES["healthy"])
     path, schema = tmp_path / write.JUNIT, Path(__file__).with_name("junit.xsd")
     path.write_text(path.read_text().replace("<testcase ", '<testcase surprise="1" ', 1))
     command = ["xmllint", "--noout", "--nonet", "--schema", str(schema), str(path)]

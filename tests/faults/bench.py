@@ -23,7 +23,7 @@ from devtools.lab import lifecycle, paths
 from devtools.lab.state import Store
 from fullmesh.diagnose import cli
 from fullmesh.diagnose.rules import next_boot
-from fullmesh.play.names import run_name
+from fullmesh.play.names import make_run_name
 from fullmesh.settings import ROOT
 
 WORK = ROOT / ".fullmesh/faults"
@@ -148,7 +148,7 @@ class Bench:
         more: Sequence[str] = (),
     ) -> Diagnosis:
         """Run the command that ``./fullmesh diagnose`` runs, its results in a folder of our own."""
-        run = run_name()
+        run = make_run_name()
         args = Namespace(
             inventory=str(inventory or self.inventory),
             deadline=deadline,
@@ -157,10 +157,10 @@ class Bench:
         )
         begun = time.monotonic()
         done = subprocess.run(
-            cli.command(args, run),
+            cli.build_diagnose_command(args, run),
             cwd=ROOT,
             start_new_session=True,  # as a user's call, it has a share of the processors of its own
-            env=cli.environment(deadline),
+            env=cli.build_diagnose_env(deadline),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -9,7 +9,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from fullmesh.diagnose import cli
-from fullmesh.diagnose.catalogue import cases
+from fullmesh.diagnose.catalogue import index_cases
 from fullmesh.diagnose.rules import next_boot
 from fullmesh.settings import CLUSTER_WIDE
 
@@ -17,7 +17,7 @@ from . import table
 from .bench import Bench, Diagnosis
 from .causes import ALL, FAULTS, MASTER, OUTSIDE, PEER, VICTIM, Fault
 
-CASES = cases()
+CASES = index_cases()
 SILENT = "192.0.2.53"
 ROUNDS = 2
 

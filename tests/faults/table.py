@@ -8,7 +8,7 @@ import platform
 from datetime import UTC, datetime
 from typing import Any
 
-from fullmesh.diagnose.catalogue import LAB, ROWS, Case
+from fullmesh.diagnose.catalogue import LAB, ROWS, CauseCase
 
 from .bench import WORK
 from .causes import FAULTS
@@ -59,7 +59,9 @@ def line(*cells: object) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
-def case_lines(number: int, cause: str, case: Case, held: dict[str, dict[str, Any]]) -> list[str]:
+def case_lines(
+    number: int, cause: str, case: CauseCase, held: dict[str, dict[str, Any]]
+) -> list[str]:
     """The lines of one case: one for each fault that makes it."""
     made = [fault for fault in FAULTS if fault.case == case.name]
     if not made:

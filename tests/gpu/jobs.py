@@ -258,7 +258,7 @@ class GpuJob:
     def ask_hang(self) -> tuple[list[dict[str, Any]], list[Any], list[str]]:
         """Do as ``fullmesh hang`` does: collect on both nodes, judge here. Return findings, looks and errors."""
         from fullmesh.hang import ask  # noqa: PLC0415 (its place is known only at run time)
-        from fullmesh.hang.judge import judge  # noqa: PLC0415 (as above)
+        from fullmesh.hang.judge import judge_job  # noqa: PLC0415 (as above)
 
         program = str(ROOT / "node_programs/fullmesh_hang.py")
         names = [f"node{node + 1}" for node in RANKS]
@@ -270,35 +270,35 @@ class GpuJob:
         for node, (name, one) in enumerate(zip(names, asked, strict=True)):
             out, errors = one.communicate()
             lines = [line for line in out.split("\n") if line.startswith(ask.MARK)]
-            looks = tuple(ask.read_look(line, name) for line in lines)
+            looks = tuple(ask.parse_node_hang(line, name) for line in lines)
             for look in looks:  # both nodes see the processes of the whole machine
                 look["launchers"] = []
                 mine = [rank for rank in look["ranks"] if rank["pid"] == self.running[node].pid]
                 look["ranks"] = [one for one in mine if one["process"] == "running"]
-            answers.append(ask.Answer(name, looks))
+            answers.append(ask.HangAnswer(name, looks))
             failed += [errors] if errors or not looks else []
         plan: Any = {
             "world_size": len(RANKS),
             "nodes": {name: {"first_rank": at, "local_ranks": 1} for at, name in enumerate(names)},
         }
-        samples = ask.samples(plan, answers)
-        found = [one.as_dict() for one in judge(samples, STALLED)]
+        samples = ask.collect_samples(plan, answers)
+        found = [one.as_dict() for one in judge_job(samples, STALLED)]
         return found, [one.looks for one in answers], failed
 
 
 def judge_dumps(dumps: Sequence[Path]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Judge the ranks' dumps as explain-log does; return the findings, and the dumps as plain data."""
-    from fullmesh.explain.records import Records  # noqa: PLC0415 (its place is known only at run time)
+    from fullmesh.explain.records import RankRecords  # noqa: PLC0415 (its place is known only at run time)
     from fullmesh.hang import recorder  # noqa: PLC0415 (as above)
-    from fullmesh.hang.plain_pickle import RefusedError  # noqa: PLC0415 (as above)
+    from fullmesh.hang.plain_pickle import RefusedRecordError  # noqa: PLC0415 (as above)
 
-    taken, plain = Records(), {}
+    taken, plain = RankRecords(), {}
     for path in dumps:
         raw = path.read_bytes()
         try:
             taken.take(path.name, raw)
-            plain[path.name] = json.loads(json.dumps(recorder.parsed(raw), default=str))
-        except (ValueError, RefusedError) as exc:  # its bytes are what a reader has to learn
+            plain[path.name] = json.loads(json.dumps(recorder.parse_record_data(raw), default=str))
+        except (ValueError, RefusedRecordError) as exc:  # its bytes are what a reader has to learn
             held = base64.b64encode(raw[:MOST_DUMP]).decode()
             plain[path.name] = {"refused": str(exc), "base64": held}
     return [one.as_dict() for one in taken.findings()], plain

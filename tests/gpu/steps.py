@@ -90,14 +90,14 @@ def put_stand_in_smi(scratch: Path) -> None:
 
 def find_programs_anywhere() -> None:
     """Let the readers of node facts start programs outside the system's folders, as the stand-in is."""
-    run = on_nodes("facts.node").run
+    run = on_nodes("facts.node").run_command
 
     def run_found(argv: list[str]) -> tuple[int, str]:
         found: tuple[int, str] = run([shutil.which(argv[0]) or argv[0], *argv[1:]])
         return found
 
-    for name in ("survey.job", "facts.gpu"):
-        on_nodes(name).run = run_found
+    on_nodes("survey.job").run_tool = run_found
+    on_nodes("facts.gpu").run_command = run_found
 
 
 def read_nvml() -> dict[str, Any]:
@@ -128,7 +128,7 @@ def read_nvml() -> dict[str, Any]:
 def step_machine(run: StepRun) -> None:
     """Compare the GPU facts with NVML, and judge them by the rules of the verification."""
     from fullmesh.verify import card_faults, cards  # noqa: PLC0415 (its place is known only at run time)
-    from fullmesh.verify.model import Seen  # noqa: PLC0415 (as above)
+    from fullmesh.verify.model import ClusterObservations  # noqa: PLC0415 (as above)
 
     if not run.has_gpu:
         put_stand_in_smi(run.scratch)
@@ -138,17 +138,17 @@ def step_machine(run: StepRun) -> None:
         run.keep("nvidia-smi.xml", f"<!-- nvidia-smi {' '.join(words)}: {code} -->\n{text}\n")
     # nodes look in the system's folders only, so a program elsewhere is a finding of its own
     run.numbers["nvidia-smi"] = shutil.which("nvidia-smi")
-    run.numbers["nodes find it"] = on_nodes("facts.node").run(["nvidia-smi", "-L"])[0] == 0
+    run.numbers["nodes find it"] = on_nodes("facts.node").run_command(["nvidia-smi", "-L"])[0] == 0
     find_programs_anywhere()
-    gpus, why = on_nodes("survey.job").gpus()
+    gpus, why = on_nodes("survey.job").survey_gpus()
     run.check(bool(gpus["cards"]) and not why, f"the survey sees no GPU: {why}")
     run.numbers["tools"] = {name: bool(shutil.which(name)) for name in TOOLS}
-    run.numbers["gpus"], run.numbers["facts"] = gpus, on_nodes("facts.gpu").observe()
-    faults = list(card_faults.faults({"node1": card_faults.Box(gpus)}))
+    run.numbers["gpus"], run.numbers["facts"] = gpus, on_nodes("facts.gpu").observe_gpus()
+    faults = list(card_faults.find_gpu_faults({"node1": card_faults.GpuNodeFacts(gpus)}))
     plan: Any = {"nodes": {"node1": {"local_ranks": 1}}}
     said: Any = {"node1": {"node": {"facts": {"survey": {"gpus": gpus}}}}}
-    seen = Seen(plan, said)
-    found: list[Any] = [*faults, *cards.health_findings(seen)]
+    seen = ClusterObservations(plan, said)
+    found: list[Any] = [*faults, *cards.check_gpu_health(seen)]
     run.numbers["findings"] = [
         {"code": one.code, "severity": one.severity, "cause": one.cause} for one in found
     ]

@@ -15,7 +15,7 @@ from record_files import write_record
 from fullmesh.hang import ask
 from fullmesh.hang.cli import AGAIN
 from fullmesh.settings import ROOT
-from fullmesh.watch.cli import who_takes_part
+from fullmesh.watch.cli import resolve_job_hosts
 
 WORK = ROOT / ".fullmesh/hang"
 ACCOUNT = "trainer"
@@ -75,8 +75,10 @@ class Bench:
 
     def record(self, path: Path) -> None:
         """What the ranks answered the collector, for tests/unit/recorded/hang_lab."""
-        part = who_takes_part(self.inventory)
-        samples = ask.samples(part["plan"], ask.nodes(part["hosts"], "", [AGAIN]))
+        part = resolve_job_hosts(self.inventory)
+        samples = ask.collect_samples(
+            part["plan"], ask.query_hang_nodes(part["hosts"], "", [AGAIN])
+        )
         text = json.dumps({"samples": samples}, separators=(",", ":"))
         path.parent.mkdir(parents=True, exist_ok=True)
         write_record(path, text)

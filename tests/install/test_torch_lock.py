@@ -18,9 +18,9 @@ def test_a_lock_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert cli.main(words) == 0
     text = path.read_text()
     committed = (torch_locks.FILES / f"torch-{torch}-{accelerator}.txt").read_text()
-    assert torch_runtime.serves(text) == torch_runtime.serves(committed)
-    assert torch_runtime.lock_faults(str(path), text) == []
-    assert torch_runtime.pinned(text)["torch"] == torch
+    assert torch_runtime.parse_lock_targets(text) == torch_runtime.parse_lock_targets(committed)
+    assert torch_runtime.find_lock_faults(str(path), text) == []
+    assert torch_runtime.parse_lock_pins(text)["torch"] == torch
     assert f"torch_runtime_requirements: {path}" in capsys.readouterr().out
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.fullmesh.transaction import engine as tx
+from ansible.module_utils.fullmesh.transaction import engine
 from test_crash_points import PROGRAM, tried
 
 
@@ -35,7 +35,12 @@ BROKEN = {
         "the user's edits are gone",
         SECOND,
     ),
-    "half written files stay": ("        sweep(parent)", "        pass", "not as before", ()),
+    "half written files stay": (
+        "        remove_temporary_files(parent)",
+        "        pass",
+        "not as before",
+        (),
+    ),
     "no daemon is told": (
         'report["faults"] += run_all(commands or [])',
         "pass",
@@ -52,7 +57,7 @@ def test_a_broken_engine_is_seen(tmp_path: Path, name: str) -> None:
     program = tmp_path / "tests/support/crash_points.py"
     for path in (place, program):
         path.parent.mkdir(parents=True)
-    source = Path(tx.__file__).read_text()
+    source = Path(engine.__file__).read_text()
     assert old in source
     place.write_text(source.replace(old, new))
     program.write_bytes(PROGRAM.read_bytes())

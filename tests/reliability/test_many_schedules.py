@@ -6,7 +6,7 @@ from pathlib import Path
 
 import crash_points
 import pytest
-from ansible.module_utils.fullmesh.transaction import engine as tx
+from ansible.module_utils.fullmesh.transaction import engine
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from test_schedules import FOUND, Schedules
@@ -64,8 +64,8 @@ BROKEN = {
     ),
     "a second run does not finish the first": (
         (
-            'if state in ("armed", "restoring"):\n            restore(',
-            "if False:\n            restore(",
+            'if state in ("armed", "restoring"):\n            restore_transaction(',
+            "if False:\n            restore_transaction(",
         ),
     ),
     "a boot forgets what was being restored": (
@@ -89,7 +89,7 @@ def known_and_drawn() -> None:
 def test_a_fault_that_needs_several_events_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    source = Path(tx.__file__).read_text()
+    source = Path(engine.__file__).read_text()
     for old, new in BROKEN[name]:
         assert old in source
         source = source.replace(old, new, 1)

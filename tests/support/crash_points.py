@@ -97,7 +97,7 @@ class Seam:
                 return 127, str(exc)
             return world.call(command)
 
-        engine.call = call
+        engine.run_with_deadline = call
 
 
 class World:
@@ -181,7 +181,7 @@ class World:
 
     def run(self, command: list[str]) -> tuple[int, str]:
         """What a module has for the engine."""
-        return tuple(self.engine.call(command))  # type: ignore[return-value]
+        return tuple(self.engine.run_with_deadline(command))  # type: ignore[return-value]
 
     def change(self) -> None:
         """A module's whole life, as the firewall's: arm, write, reload, confirm."""
@@ -203,8 +203,8 @@ class World:
         os.symlink("owned", paths[3])
         os.mkdir(str(self.etc / "new"))
         self.engine.write_file(paths[4], b"new\n", 0o644)
-        self.engine.call("reload")
-        self.engine.changed(NAME)
+        self.engine.run_with_deadline("reload")
+        self.engine.mark_change_applied(NAME)
 
     at_boot_commands: list[str] | None = None
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 try:
-    from re import _constants as sre  # type: ignore[attr-defined]
-    from re import _parser as parser  # type: ignore[attr-defined]
+    from re import _constants as sre_constants  # type: ignore[attr-defined]
+    from re import _parser as sre_parse  # type: ignore[attr-defined]
 except ImportError:  # Python 3.9 and 3.10
-    import sre_constants as sre
-    import sre_parse as parser
+    import sre_constants
+    import sre_parse
 
 # ASCII, and one number each for all other digits, blanks, letters, and the rest.
 DIGIT, BLANK, LETTER, REST = range(128, 132)
@@ -21,8 +21,8 @@ CLASSES = {
     "CATEGORY_WORD": frozenset(n for n in range(128) if chr(n).isalnum() or chr(n) == "_")
     | {DIGIT, LETTER},
 }
-REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
-EMPTY = (sre.AT, sre.ASSERT, sre.ASSERT_NOT)
+REPEATS = (sre_constants.MAX_REPEAT, sre_constants.MIN_REPEAT)
+EMPTY = (sre_constants.AT, sre_constants.ASSERT, sre_constants.ASSERT_NOT)
 
 
 def codes(av: Any) -> tuple[int, ...]:
@@ -47,15 +47,18 @@ def of_set(items: Any) -> frozenset[int]:
     """The characters of a class in brackets."""
     found: set[int] = set()
     negated = False
-    others = any(op in (sre.LITERAL, sre.RANGE) and max(codes(av)) >= DIGIT for op, av in items)
+    others = any(
+        op in (sre_constants.LITERAL, sre_constants.RANGE) and max(codes(av)) >= DIGIT
+        for op, av in items
+    )
     for op, av in items:
-        if op is sre.NEGATE:
+        if op is sre_constants.NEGATE:
             negated = True
-        elif op is sre.LITERAL:
+        elif op is sre_constants.LITERAL:
             found |= one_of(av)
-        elif op is sre.RANGE:
+        elif op is sre_constants.RANGE:
             found |= one_of(*(n for n in range(av[0], min(av[1], 127) + 1)), *av[1:])
-        elif op is sre.CATEGORY:
+        elif op is sre_constants.CATEGORY:
             found |= of_category(av)
     return ALL - {n for n in found if n < DIGIT or not others} if negated else frozenset(found)
 
@@ -65,14 +68,14 @@ def characters(op: Any, av: Any) -> frozenset[int]:
     if op in EMPTY:
         return frozenset()
     readers: dict[Any, Callable[[], frozenset[int]]] = {
-        sre.LITERAL: lambda: one_of(av),
-        sre.NOT_LITERAL: lambda: ALL - {av},
-        sre.IN: lambda: of_set(av),
-        sre.CATEGORY: lambda: of_category(av),
-        sre.MAX_REPEAT: lambda: of_all(av[2]),
-        sre.MIN_REPEAT: lambda: of_all(av[2]),
-        sre.SUBPATTERN: lambda: of_all(av[3]),
-        sre.BRANCH: lambda: frozenset().union(*map(of_all, av[1])),
+        sre_constants.LITERAL: lambda: one_of(av),
+        sre_constants.NOT_LITERAL: lambda: ALL - {av},
+        sre_constants.IN: lambda: of_set(av),
+        sre_constants.CATEGORY: lambda: of_category(av),
+        sre_constants.MAX_REPEAT: lambda: of_all(av[2]),
+        sre_constants.MIN_REPEAT: lambda: of_all(av[2]),
+        sre_constants.SUBPATTERN: lambda: of_all(av[3]),
+        sre_constants.BRANCH: lambda: frozenset().union(*map(of_all, av[1])),
     }
     return readers.get(op, lambda: ALL)()
 
@@ -87,24 +90,24 @@ def nullable(op: Any, av: Any) -> bool:
         return True
     if op in REPEATS:
         return av[0] == 0 or all(nullable(*one) for one in av[2])
-    if op is sre.SUBPATTERN:
+    if op is sre_constants.SUBPATTERN:
         return all(nullable(*one) for one in av[3])
-    if op is sre.BRANCH:
+    if op is sre_constants.BRANCH:
         return any(all(nullable(*one) for one in branch) for branch in av[1])
     return False
 
 
 def endless(op: Any, av: Any) -> bool:
-    return op in REPEATS and av[1] is sre.MAXREPEAT
+    return op in REPEATS and av[1] is sre_constants.MAXREPEAT
 
 
 def sequences(items: Any) -> list[list[Any]]:
     """Each way through the branches, as a list without groups; a repeat stays whole."""
     found: list[list[Any]] = [[]]
     for op, av in items:
-        if op is sre.SUBPATTERN:
+        if op is sre_constants.SUBPATTERN:
             more = sequences(av[3])
-        elif op is sre.BRANCH:
+        elif op is sre_constants.BRANCH:
             more = [one for branch in av[1] for one in sequences(branch)]
         else:
             more = [[(op, av)]]
@@ -118,11 +121,11 @@ def inner(items: Any) -> list[Any]:
     for op, av in items:
         if op in REPEATS:
             found += [(op, av), *inner(av[2])]
-        elif op is sre.SUBPATTERN:
+        elif op is sre_constants.SUBPATTERN:
             found += inner(av[3])
-        elif op is sre.BRANCH:
+        elif op is sre_constants.BRANCH:
             found += [one for branch in av[1] for one in inner(branch)]
-        elif op in (sre.ASSERT, sre.ASSERT_NOT):
+        elif op in (sre_constants.ASSERT, sre_constants.ASSERT_NOT):
             found += inner(av[1])
     return found
 
@@ -147,7 +150,7 @@ def doubled(items: Any) -> str:
                 own = characters(other, value)
                 if endless(other, value) and within(other, value, shared) and within(op, av, own):
                     rest = way[place + 1 :]
-                    if any(not nullable(*one) or one[0] is sre.AT for one in rest):
+                    if any(not nullable(*one) or one[0] is sre_constants.AT for one in rest):
                         return "two endless repeats share characters"
                 if not nullable(other, value):
                     if not shared & own:
@@ -178,7 +181,7 @@ def leading(items: Any) -> str:
         if (
             way
             and endless(*way[0])
-            and any(not nullable(*one) or one[0] is sre.AT for one in way[1:])
+            and any(not nullable(*one) or one[0] is sre_constants.AT for one in way[1:])
         ):
             return "a search begins with an endless repeat"
     return ""
@@ -186,5 +189,5 @@ def leading(items: Any) -> str:
 
 def why_superlinear(pattern: str, flags: int, *, searched: bool) -> str:
     """Return why a pattern's time may grow faster than the text; empty if it does not."""
-    items = parser.parse(pattern, flags)
+    items = sre_parse.parse(pattern, flags)
     return nested(items) or doubled(items) or (leading(items) if searched else "")

@@ -144,7 +144,7 @@ def unseen(ran: dict[str, set[int]]) -> dict[str, str]:
     """Code -> why no test sees it."""
     places, by_unit, by_nodes = sites(), named(UNIT), named(*NODES)
     found = {}
-    for code in codes.all_codes():
+    for code in codes.collect_codes():
         if code in by_nodes:
             continue
         if code not in by_unit:
@@ -160,7 +160,7 @@ def main() -> int:
     found = unseen(executed(sys.argv[1:] or ["-q", "-n", "4"]))
     for code, why in found.items():
         sys.stdout.write(f"{code}: {why}\n")
-    count = len(codes.all_codes())
+    count = len(codes.collect_codes())
     sys.stdout.write(f"{count - len(found)} of {count} codes are seen by a test\n")
     return 1 if found else 0
 

@@ -137,7 +137,7 @@ class Job:
         kept: dict[str, Any] = {"threads": [], "groups": [], "raised": None}
         if inside:
             raw = bytes.fromhex(inside.pop("pickle"))
-            entries, _ = recorder.record(recorder.parsed(raw))
+            entries, _ = recorder.parse_record(recorder.parse_record_data(raw))
             kept = inside
         else:
             entries = []

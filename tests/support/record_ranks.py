@@ -88,7 +88,7 @@ def main(python: str, folder: str) -> None:
             found = ranks.collect_ranks(name, base, DEADLINE + 15)
             text = json.dumps(found, indent=1, sort_keys=True) + "\n"
             write_record(Path(folder) / f"{name}-gpus.json", text)
-            detach.drop_run_directory(name, base)
+            detach.remove_run_directory(name, base)
 
 
 if __name__ == "__main__":

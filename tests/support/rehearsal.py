@@ -14,6 +14,6 @@ def rehearsed(argv: list[str]) -> bool:
     if words[-1:] != ["rehearse"]:
         return False
     there = mock.patch.object(engine.shutil, "which", lambda name, path: f"/usr/bin/{name}")
-    with there, mock.patch.object(engine, "failed_trials", return_value=[]):
+    with there, mock.patch.object(engine, "find_failed_trials", return_value=[]):
         engine.rehearse(os.path.dirname(words[-3]))
     return True

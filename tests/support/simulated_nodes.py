@@ -18,22 +18,22 @@ from record_files import RECORDED, read_record
 
 from fullmesh import contract
 from fullmesh.filters import verify_cluster
-from fullmesh.model.plan import derive
-from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Look, Pair, Probe
+from fullmesh.model.plan import derive_plan
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, LinkResult
 from fullmesh.observed.node import NodeFacts
-from fullmesh.observed.ranks import Collected, Started
+from fullmesh.observed.ranks import CollectedRanks, StartedRanks
 from fullmesh.result.types import Result
 from fullmesh.verify import schedule
 from fullmesh.verify.model import RUNGS
-from fullmesh.verify.schedule import Scope
+from fullmesh.verify.schedule import ProbeScope
 
 MODULE_UTILS = str(Path(__file__).parents[2] / "module_utils")
 if MODULE_UTILS not in ansible.module_utils.__path__:
     ansible.module_utils.__path__.append(MODULE_UTILS)
-from ansible.module_utils.fullmesh.probe.listeners import about_only  # noqa: E402 (the path is set above)
+from ansible.module_utils.fullmesh.probe.listeners import filter_listener_report  # noqa: E402 (the path is set above)
 from ansible.module_utils.fullmesh.probe.observe import NAMES_IN_FULL  # noqa: E402 (likewise)
-from ansible.module_utils.fullmesh.probe.sweep import condense  # noqa: E402 (likewise)
+from ansible.module_utils.fullmesh.probe.sweep import condense_sweep  # noqa: E402 (likewise)
 
 RUN = "20260102T030405Z-abcd"
 HostVars = dict[str, dict[str, Any]]
@@ -107,7 +107,7 @@ def renamed(text: str, number: int) -> str:
 
 def first_look(number: int) -> NodeFacts:
     """What node_facts says."""
-    said = contract.read(NodeFacts, json.loads(renamed(recorded("el1-facts"), number)))
+    said = contract.convert_value(NodeFacts, json.loads(renamed(recorded("el1-facts"), number)))
     for card, one in enumerate(said["ansible_facts"]["fullmesh"]["interfaces"]):
         if one["name"] != "lo":
             one["mac"] = mac_of(number, card)
@@ -115,10 +115,10 @@ def first_look(number: int) -> NodeFacts:
     return said
 
 
-def look(plan: Plan, number: int) -> Look:
+def look(plan: ClusterPlan, number: int) -> LadderNodeResult:
     """What ladder_node says on a healthy node."""
     name = name_of(number)
-    told: Look = json.loads(renamed(recorded("el1"), number))
+    told: LadderNodeResult = json.loads(renamed(recorded("el1"), number))
     facts, survey = told["facts"], told["facts"]["survey"]
     for card, one in enumerate(survey["interfaces"]):
         if one["name"] != "lo":
@@ -152,17 +152,17 @@ def look(plan: Plan, number: int) -> Look:
         survey["firewalld"]["ipsets"][zone] = list(plan["peers"])
     if name != plan["master"]["node"]:
         told["ports"] = [port for port in told["ports"] if port["kind"] not in OF_MASTER]
-    return contract.read(Look, told)
+    return contract.convert_value(LadderNodeResult, told)
 
 
 @cache
-def pair() -> Pair:
+def pair() -> LinkResult:
     """One connection of the healthy diagnosis."""
     held = records.diagnosis("healthy")["nodes"]["el1"]["links"]["links"][0]
-    return contract.read(Pair, held)
+    return contract.convert_value(LinkResult, held)
 
 
-def record(row: Any, own: str, silent: str = "") -> Pair:
+def record(row: Any, own: str, silent: str = "") -> LinkResult:
     """What becomes of a connection: told by a schedule or by a list of targets; *silent* answers nobody but itself."""
     verdict = "open" if row["kind"] != "outside" else "rejected"
     if row["node"] == silent and row["address"] != own:
@@ -171,31 +171,35 @@ def record(row: Any, own: str, silent: str = "") -> Pair:
     return {**pair(), **target, "source": own, "verdict": verdict}  # type: ignore[typeddict-item]
 
 
-def all_well(rows: Any, own: str) -> list[Pair]:
+def all_well(rows: Any, own: str) -> list[LinkResult]:
     """What becomes of connections to healthy listeners."""
     return [record(row, own) for row in rows]
 
 
-def links(plan: Plan, opened: schedule.Opened, name: str, scope: Scope, silent: str = "") -> Probe:
+def links(
+    plan: ClusterPlan, opened: schedule.Opened, name: str, scope: ProbeScope, silent: str = ""
+) -> LadderLinksResult:
     """What ladder_links says on a healthy node."""
     own = plan["nodes"][name]["address"]
-    made: Probe = {
+    made: LadderLinksResult = {
         "links": [],
         "bandwidth": [],
         "neighbours": {"count": 1, "entries": {}},
         "seconds": 1.0,
     }
-    rows = schedule.swept(plan, opened, name, scope)
+    rows = schedule.build_sweep(plan, opened, name, scope)
     if rows:
         found = [record(row, own, silent) for row in rows]
-        made["links"], made["swept"] = condense(rows, len(rows), found, plan["master"]["node"])
+        made["links"], made["swept"] = condense_sweep(
+            rows, len(rows), found, plan["master"]["node"]
+        )
     else:
-        rows = schedule.in_full(plan, opened, name, scope)
+        rows = schedule.list_full_targets(plan, opened, name, scope)
         made["links"] = [record(row, own, silent) for row in rows]
     return made
 
 
-def listeners(plan: Plan, name: str, scope: Scope) -> Started:
+def listeners(plan: ClusterPlan, name: str, scope: ProbeScope) -> StartedRanks:
     """What ladder_gloo says of the listeners of a healthy node."""
     held = records.diagnosis("healthy")["nodes"]["el1"]["started"]["listeners"]
     own = plan["nodes"][name]["address"]
@@ -209,24 +213,26 @@ def listeners(plan: Plan, name: str, scope: Scope) -> Started:
         "asked": flows,
         "answered": flows,
     }
-    return contract.read(Started, {"listeners": about_only(seen, {}) if scope["sweep"] else seen})
+    return contract.convert_value(
+        StartedRanks, {"listeners": filter_listener_report(seen, {}) if scope["sweep"] else seen}
+    )
 
 
-def climbed(plan: Plan, name: str) -> Collected:
+def climbed(plan: ClusterPlan, name: str) -> CollectedRanks:
     """What ladder_gloo collects of a rank that got to the top."""
     number = plan["nodes"][name]["node_rank"]
-    told: Collected = json.loads(renamed(recorded("el1-gpus"), number))
+    told: CollectedRanks = json.loads(renamed(recorded("el1-gpus"), number))
     (rank,) = told["ranks"].values()
     (own,) = plan["nodes"][name]["ranks"]
     told["ranks"], told["doing"] = {str(own): rank}, {str(own): "done"}
     told["ended"]["codes"] = {str(own): 0}
     told["ended"]["load"] = 0.5  # of the machine that recorded it, which had other work as well
-    return contract.read(Collected, told)
+    return contract.convert_value(CollectedRanks, told)
 
 
-def planned(count: int) -> Plan:
+def planned(count: int) -> ClusterPlan:
     """The plan of so many nodes."""
-    return derive(
+    return derive_plan(
         {
             name: {k: v for k, v in own.items() if not k.startswith("ansible_")}
             for name, own in settings(count).items()
@@ -234,10 +240,10 @@ def planned(count: int) -> Plan:
     )
 
 
-def hostvars(count: int, silent: str = "") -> tuple[Plan, HostVars]:
+def hostvars(count: int, silent: str = "") -> tuple[ClusterPlan, HostVars]:
     """The plan, and all that modules registered, as Ansible has it; nobody reaches the node *silent*."""
     plan, held = planned(count), settings(count)
-    scope = schedule.scope_of(plan, "auto", [], False, RUN)
+    scope = schedule.build_probe_scope(plan, "auto", [], False, RUN)
     looks = {name_of(number): look(plan, number) for number in range(count)}
     opened = {peer: told["ports"] for peer, told in looks.items()}
     for number in range(count):
@@ -262,7 +268,7 @@ def registered(held: HostVars) -> dict[str, Any]:
     }
 
 
-def diagnosed(plan: Plan, held: HostVars) -> dict[str, Any]:
+def diagnosed(plan: ClusterPlan, held: HostVars) -> dict[str, Any]:
     """The same as a diagnosis registers it."""
     kinds = {"looked": "node", "linked": "links", "closer": "closer", "stopped": "started"}
     told = registered(held)
@@ -273,7 +279,7 @@ def diagnosed(plan: Plan, held: HostVars) -> dict[str, Any]:
 def result(count: int, silent: str = "") -> Result:
     """What a verification makes of their answers."""
     plan, held = hostvars(count, silent)
-    scope = schedule.scope_of(plan, "auto", [], False, RUN)
+    scope = schedule.build_probe_scope(plan, "auto", [], False, RUN)
     about = {
         "name": RUN,
         "started": "2026-01-02T03:04:05+00:00",

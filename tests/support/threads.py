@@ -17,9 +17,9 @@ from pathlib import Path
 import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-from fullmesh.explain.judge import Tally, judge
-from fullmesh.explain.model import Options, Severity
-from fullmesh.explain.reader import blocks
+from fullmesh.explain.judge import Tally, judge_logs
+from fullmesh.explain.model import ExplainOptions, Severity
+from fullmesh.explain.reader import split_blocks
 
 THREADS = Path(__file__).resolve().parents[1] / "unit/data/threads/threads.yml"
 RIGHT, SYMPTOM, WRONG, SILENT = "right", "symptom", "wrong", "silent"
@@ -103,10 +103,10 @@ def read() -> list[Thread]:
 
 def answer(thread: Thread) -> Answer:
     """Ask explain-log."""
-    tally = Tally(Options())
-    for block in blocks(iter(["\n".join(thread.lines) + "\n"])):
+    tally = Tally(ExplainOptions())
+    for block in split_blocks(iter(["\n".join(thread.lines) + "\n"])):
         tally.take("log", block)
-    heads = judge(tally).heads
+    heads = judge_logs(tally).heads
     codes = CAUSES[thread.cause]
     wrong = tuple(
         h.code for h in heads if h.cause.severity is Severity.CAUSE and h.code not in codes

@@ -6,13 +6,13 @@ import json
 import sys
 
 from ansible.module_utils.fullmesh.probe import first_call, job, rule_trace, second_call
-from ansible.module_utils.fullmesh.schema import ladder_arguments as arguments
+from ansible.module_utils.fullmesh.schema import ladder_arguments
 
 CALLS = {
-    "node": (first_call.answer, arguments.LADDER_NODE),
-    "links": (second_call.answer, arguments.LADDER_LINKS),
-    "trace": (rule_trace.answer, arguments.LADDER_TRACE),
-    "stop": (job.answer, arguments.LADDER_GLOO),
+    "node": (first_call.answer, ladder_arguments.LADDER_NODE),
+    "links": (second_call.answer, ladder_arguments.LADDER_LINKS),
+    "trace": (rule_trace.answer, ladder_arguments.LADDER_TRACE),
+    "stop": (job.answer, ladder_arguments.LADDER_GLOO),
 }
 
 if __name__ == "__main__":

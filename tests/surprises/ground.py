@@ -225,7 +225,7 @@ class Ground:
             n: {"ansible_host": self.node(n).management, "fullmesh_address": self.node(n).address}
             for n in self.names
         }
-        plan = inventory.tolerant(variables, list(self.names))
+        plan = inventory.build_tolerant_plan(variables, list(self.names))
         run, token, begun = (
             f"s{time.monotonic_ns()}",
             secrets.token_hex(16),
@@ -233,7 +233,7 @@ class Ground:
         )
         looks = {}
         for name in self.names:
-            wants = inventory.wants(plan, name, variables[name])
+            wants = inventory.build_node_request(plan, name, variables[name])
             looks[name] = {
                 "run": run,
                 "token": token,
@@ -255,7 +255,7 @@ class Ground:
             "links",
             {
                 name: {
-                    "targets": probe_wants.targets(plan, opened, name),
+                    "targets": probe_wants.list_probe_targets(plan, opened, name),
                     "seconds": LINK_SECONDS,
                     "as_job": True,
                     "job_user": str(ACCOUNT),
@@ -267,10 +267,10 @@ class Ground:
             },
         )
         observed = {n: {"node": node[n], "links": links[n]} for n in self.names}
-        look = judge.look_at(plan, observed, judge.About(run, begun, begun))
+        look = judge.build_diagnosis_input(plan, observed, judge.DiagnosisRun(run, begun, begun))
         asked = {
             name: {**want, "token": token, "seconds": LINK_SECONDS}
-            for name, want in traces.wanted(look).items()
+            for name, want in traces.build_trace_requests(look).items()
         }
         if asked:
             for name, told in self.call("trace", asked).items():
@@ -279,4 +279,4 @@ class Ground:
         for name in self.names:
             observed[name]["started"] = started[name]
         ended = time.strftime("%FT%T+00:00", time.gmtime())
-        return dict(judge.result(plan, observed, judge.About(run, begun, ended)))
+        return dict(judge.diagnose_cluster(plan, observed, judge.DiagnosisRun(run, begun, ended)))

@@ -12,27 +12,31 @@ import copy
 from collections.abc import Callable
 from typing import Any, cast
 
-from ansible.module_utils.fullmesh.survey.nccl_conf import OF_ALL, files, parse
+from ansible.module_utils.fullmesh.survey.nccl_conf import (
+    OF_ALL,
+    list_nccl_conf_files,
+    parse_nccl_conf,
+)
 from records import DIAGNOSED, World
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
 from fullmesh.model import services
-from fullmesh.observed.ladder import Direction, LoginLimits, Verdict, Way
-from fullmesh.observed.survey import Efa, Job, Survey
-from fullmesh.verify.model import NodeSaid
+from fullmesh.observed.ladder import Direction, LoginLimits, PacketRoute, Verdict
+from fullmesh.observed.survey import EfaSurvey, JobProcess, NodeSurvey
+from fullmesh.verify.model import NodeAnswers
 
 EL_ADDRESS = DIAGNOSED + "11"
 Break = Callable[[World], Any]
 
 
-def node(world: World, name: str = UB) -> NodeSaid:
-    found: NodeSaid = world["nodes"][name]
+def node(world: World, name: str = UB) -> NodeAnswers:
+    found: NodeAnswers = world["nodes"][name]
     return found
 
 
-def survey(world: World, name: str = UB) -> Survey:
-    found: Survey = world["nodes"][name]["node"]["facts"]["survey"]
+def survey(world: World, name: str = UB) -> NodeSurvey:
+    found: NodeSurvey = world["nodes"][name]["node"]["facts"]["survey"]
     return found
 
 
@@ -48,7 +52,10 @@ def nccl_conf(text: str, name: str = UB) -> Break:
     """NCCL's own file says this, read as the survey reads it, and no environment says otherwise."""
 
     def change(world: World) -> None:
-        held = {path: parse(text) if path == OF_ALL else {} for path in files({})}
+        held = {
+            path: parse_nccl_conf(text) if path == OF_ALL else {}
+            for path in list_nccl_conf_files({})
+        }
         found = survey(world, name)["environment"]
         found["files"].update(held)
         for path, values in held.items():
@@ -226,7 +233,7 @@ def served(verdict: str, kind: str) -> Break:
     """el1, the master, serves Ray's control store, to which ubuntu1 does not get through."""
 
     def change(world: World) -> None:
-        world["plan"]["services"] = services.read(["ray"], [EL, UB], [])
+        world["plan"]["services"] = services.read_services(["ray"], [EL, UB], [])
         for name in (EL, UB):
             node(world, name)["node"]["tapped"] = False
         links = node(world, UB)["links"]["links"]
@@ -316,7 +323,7 @@ def reverse_path(world: World) -> None:
 
 def decided(direction: Direction = "out", peer: str = EL_ADDRESS, **answer: Any) -> Break:
     """The kernel of ubuntu1 decides something odd about el1."""
-    way: Way = {
+    way: PacketRoute = {
         "peer": peer,
         "direction": direction,
         "ports": [50000],
@@ -330,8 +337,8 @@ def decided(direction: Direction = "out", peer: str = EL_ADDRESS, **answer: Any)
     }
 
     def change(world: World) -> None:
-        held: list[Way] = node(world)["links"].setdefault("ways", [])
-        held.append(cast("Way", {**way, **answer}))
+        held: list[PacketRoute] = node(world)["links"].setdefault("ways", [])
+        held.append(cast("PacketRoute", {**way, **answer}))
 
     return change
 
@@ -461,7 +468,7 @@ def no_probe(world: World) -> None:
     node(world)["links"] = {"failed": True, "msg": "no space left"}
 
 
-EFA: Efa = {
+EFA: EfaSurvey = {
     "vendor": "Amazon EC2",
     "instance": "i-0123456789abcdef0",
     "pci": [{"slot": "0000:00:06.0", "driver": "efa"}],
@@ -649,7 +656,7 @@ CHANGES: dict[str, tuple[str, str, Break]] = {
 
 def running(rank: int, name: str) -> Break:
     """A rank of a job of two runs on a node."""
-    job: Job = {
+    job: JobProcess = {
         "pid": 9,
         "command": "python3",
         "age": 9.0,

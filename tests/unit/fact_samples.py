@@ -6,11 +6,11 @@ from typing import Any
 
 from record_files import RECORDED, load_record
 
-from fullmesh.contract import read
+from fullmesh.contract import convert_value
 from fullmesh.observed.node import NodeFacts, Observations
 
 
 def facts(**change: Any) -> Observations:
     """What it saw, with other fields; a field of another form is refused."""
-    said = read(NodeFacts, load_record(RECORDED / "ladder/ubuntu1-facts.json"))
-    return read(Observations, {**said["ansible_facts"]["fullmesh"], **change})
+    said = convert_value(NodeFacts, load_record(RECORDED / "ladder/ubuntu1-facts.json"))
+    return convert_value(Observations, {**said["ansible_facts"]["fullmesh"], **change})

@@ -16,7 +16,7 @@ from ansible.module_utils.fullmesh.survey import job
 from record_files import RECORDED
 from records import EL1, UBUNTU1
 
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import ClusterObservations
 
 XID = "4,71,995000000,-;NVRM: Xid (PCI:0000:44:00): 79, pid=1234, GPU has fallen off the bus."
 
@@ -89,7 +89,7 @@ def gpus_of(machine: Machine, folder: Path) -> Any:
         path.mkdir(parents=True)
     if machine.device:
         (devices / "nvidia0").touch()
-    on_bus = fullmesh_gpu.pci_devices(bus(folder / "pci", machine.bus, machine.switches))
+    on_bus = fullmesh_gpu.list_nvidia_devices(bus(folder / "pci", machine.bus, machine.switches))
     code = machine.code if machine.smi or machine.code else 127
 
     def run(argv: list[str]) -> tuple[int, str]:
@@ -101,22 +101,22 @@ def gpus_of(machine: Machine, folder: Path) -> Any:
         return (0, active + "\n") if argv[0] == "systemctl" else (0 if version else 127, version)
 
     with (
-        mock.patch.object(job, "run", run),
-        mock.patch.object(fullmesh_gpu, "run", ask_manager),
-        mock.patch.object(job, "in_container", return_value=machine.container),
-        mock.patch.object(job, "pci_devices", return_value=on_bus),
+        mock.patch.object(job, "run_tool", run),
+        mock.patch.object(fullmesh_gpu, "run_command", ask_manager),
+        mock.patch.object(job, "is_in_container", return_value=machine.container),
+        mock.patch.object(job, "list_nvidia_devices", return_value=on_bus),
         mock.patch.multiple(job, DRIVER=str(driver), DEVICES=str(devices)),
     ):
-        return job.gpus()[0]
+        return job.survey_gpus()[0]
 
 
-def survey(seen: Seen, name: str) -> dict[str, Any]:
+def survey(seen: ClusterObservations, name: str) -> dict[str, Any]:
     """The recorded survey of a node, where the module has it."""
     found: dict[str, Any] = seen.nodes[name]["node"]["facts"]["survey"]
     return found
 
 
-def give(seen: Seen, folder: Path, **machines: Machine) -> None:
+def give(seen: ClusterObservations, folder: Path, **machines: Machine) -> None:
     """Give the nodes their GPUs, and what is said of them."""
     for name, machine in machines.items():
         found = survey(seen, name)
@@ -124,7 +124,7 @@ def give(seen: Seen, folder: Path, **machines: Machine) -> None:
         found["gpus"] = gpus_of(machine, folder / name)
 
 
-def torch_for(seen: Seen, build: str, cuda: str, *names: str) -> None:
+def torch_for(seen: ClusterObservations, build: str, cuda: str, *names: str) -> None:
     """Let the torch of nodes be built for something else."""
     for name in names or (EL1, UBUNTU1):
         held = seen.nodes[name]["node"]["facts"]["software"]
@@ -132,7 +132,7 @@ def torch_for(seen: Seen, build: str, cuda: str, *names: str) -> None:
         held.update(torch_build=build, torch_cuda=cuda)
 
 
-def without_gpus(seen: Seen, why: str) -> None:
+def without_gpus(seen: ClusterObservations, why: str) -> None:
     """Let every rank say that it has none."""
     for name, node in seen.plan["nodes"].items():
         for rank in node["ranks"]:
@@ -150,4 +150,4 @@ def rdma(folder: Path, state: str = "4: ACTIVE", rate: str = "400 Gb/sec (4X NDR
         (port / "phys_state").write_text("5: LinkUp\n")
         (port / "link_layer").write_text("InfiniBand\n")
         (port / "rate").write_text(speed + "\n")
-    return job.rdma(str(folder))
+    return job.survey_rdma(str(folder))

@@ -32,7 +32,7 @@ def raw(name: str) -> Any:
 
 def read(samples: Any) -> Samples:
     """By the types."""
-    return [[contract.read(Rank, one) for one in sample] for sample in samples]
+    return [[contract.convert_value(Rank, one) for one in sample] for sample in samples]
 
 
 def load(name: str) -> Samples:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from fullmesh.model.plan import derive
+from fullmesh.model.plan import derive_plan
 from fullmesh.verify import rank_ends
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import ClusterObservations
 
 NAMES = ("el1", "ubuntu1", "ubuntu2")
 STEPS = tuple(rank_ends.STEPS)
@@ -18,7 +18,7 @@ def plan(count: int = 3) -> dict[str, Any]:
         name: {"fullmesh_address": f"10.78.0.{11 + i}/24", "fullmesh_interface": "eth1"}
         for i, name in enumerate(NAMES[:count])
     }
-    return derive(hosts)
+    return derive_plan(hosts)
 
 
 def facts(made: dict[str, Any], name: str) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def node(made: dict[str, Any], name: str) -> dict[str, Any]:
     }
 
 
-def healthy(count: int = 3, **change: Any) -> Seen:
+def healthy(count: int = 3, **change: Any) -> ClusterObservations:
     made = plan(count)
     nodes = {name: node(made, name) for name in made["nodes"]}
-    return Seen(plan=made, nodes=copy.deepcopy(nodes), inventory="inv", **change)
+    return ClusterObservations(plan=made, nodes=copy.deepcopy(nodes), inventory="inv", **change)

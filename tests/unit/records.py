@@ -17,15 +17,15 @@ from record_files import RECORDED, load_record
 from fullmesh import contract
 from fullmesh.diagnose import judge
 from fullmesh.filters import verify_cluster
-from fullmesh.model.plan import derive
-from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Look, Probe, Traces
-from fullmesh.observed.ranks import Collected
+from fullmesh.model.plan import derive_plan
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, LadderTraceResult
+from fullmesh.observed.ranks import CollectedRanks
 from fullmesh.result import build as builder
-from fullmesh.verify.model import NodeSaid, Seen
+from fullmesh.verify.model import ClusterObservations, NodeAnswers
 
 # What is kept of a node -> the type that its module returns; a diagnosis may ask for more than a verification.
-PARTS: dict[str, Any] = {**verify_cluster.PARTS, "traced": Traces}
+PARTS: dict[str, Any] = {**verify_cluster.PARTS, "traced": LadderTraceResult}
 EL1, UBUNTU1 = "el1", "ubuntu1"
 # Both sets of records are of nodes with these names; their networks differ in one number.
 DIAGNOSED, VERIFIED = "10.78.5.", "10.78.2."
@@ -37,14 +37,16 @@ def diagnosis(name: str) -> dict[str, Any]:
     return held
 
 
-def said(name: str) -> Look:
+def said(name: str) -> LadderNodeResult:
     """What ladder_node returned on a node of the lab."""
-    return contract.read(Look, load_record(RECORDED / f"ladder/{name}.json"))
+    return contract.convert_value(LadderNodeResult, load_record(RECORDED / f"ladder/{name}.json"))
 
 
-def climbed(name: str, ranks: list[int]) -> Collected:
+def climbed(name: str, ranks: list[int]) -> CollectedRanks:
     """What ladder_gloo collected: the one rank that was recorded, as often as the plan has ranks."""
-    found = contract.read(Collected, load_record(RECORDED / f"ladder/{name}-gpus.json"))
+    found = contract.convert_value(
+        CollectedRanks, load_record(RECORDED / f"ladder/{name}-gpus.json")
+    )
     (rank,) = found["ranks"].values()
     found["ranks"] = {str(number): copy.deepcopy(rank) for number in ranks}
     found["ended"]["codes"] = dict.fromkeys(found["ranks"], 0)
@@ -53,14 +55,14 @@ def climbed(name: str, ranks: list[int]) -> Collected:
     return found
 
 
-def mac(node: Look) -> str:
+def mac(node: LadderNodeResult) -> str:
     """The hardware address of the cluster interface."""
     facts = node["facts"]
     cards = facts["survey"]["interfaces"]
     return next(card["mac"] for card in cards if card["name"] == facts["interface"]["name"])
 
 
-def probes(nodes: dict[str, Look]) -> dict[str, Any]:
+def probes(nodes: dict[str, LadderNodeResult]) -> dict[str, Any]:
     """The links and listeners of the healthy diagnosis, as if these nodes had been its nodes."""
     recorded = diagnosis("healthy")["nodes"]
     text = json.dumps(recorded).replace(DIAGNOSED, VERIFIED)
@@ -70,7 +72,7 @@ def probes(nodes: dict[str, Look]) -> dict[str, Any]:
     return found
 
 
-def cluster(ranks: int = 1) -> Seen:
+def cluster(ranks: int = 1) -> ClusterObservations:
     """The two recorded nodes, verified. Links and listeners are those of the healthy diagnosis."""
     held = {name: said(name) for name in (EL1, UBUNTU1)}
     probed = probes(held)
@@ -86,7 +88,7 @@ def cluster(ranks: int = 1) -> Seen:
             "fullmesh_interface": told["facts"]["interface"]["name"],
             "fullmesh_local_ranks": ranks,
         }
-    made = derive(hosts)
+    made = derive_plan(hosts)
     nodes: dict[str, Any] = {}
     for name, told in held.items():
         survey = told["facts"]["survey"]
@@ -96,37 +98,37 @@ def cluster(ranks: int = 1) -> Seen:
         nodes[name] = {
             "node": told,
             **{
-                part: contract.answer(PARTS[part], probed[name][part])
+                part: contract.convert_answer(PARTS[part], probed[name][part])
                 for part in ("links", "started")
             },
             "gloo": climbed(name, made["nodes"][name]["ranks"]),
         }
-    return read_again(Seen(plan=made, nodes=nodes, inventory="inv"))
+    return read_again(ClusterObservations(plan=made, nodes=nodes, inventory="inv"))
 
 
-def read_again(seen: Seen) -> Seen:
+def read_again(seen: ClusterObservations) -> ClusterObservations:
     """The same, as the strict reader reads it.
 
     Raises:
         ContractError: a change made of it what no module returns.
     """
     nodes = {
-        name: {part: contract.read(PARTS[part], value) for part, value in node.items()}
+        name: {part: contract.convert_value(PARTS[part], value) for part, value in node.items()}
         for name, node in seen.nodes.items()
     }
-    plan = contract.read(Plan, json.loads(json.dumps(seen.plan)))
-    outside = contract.read(Probe, seen.outside) if seen.outside else {}
+    plan = contract.convert_value(ClusterPlan, json.loads(json.dumps(seen.plan)))
+    outside = contract.convert_value(LadderLinksResult, seen.outside) if seen.outside else {}
     return replace(
-        seen, plan=plan, nodes=cast("dict[str, NodeSaid]", nodes), outside=cast("Any", outside)
+        seen, plan=plan, nodes=cast("dict[str, NodeAnswers]", nodes), outside=cast("Any", outside)
     )
 
 
-def verified(seen: Seen) -> dict[str, Any]:
+def verified(seen: ClusterObservations) -> dict[str, Any]:
     """The result of a verification that saw this."""
-    run = builder.Run(
+    run = builder.VerificationRun(
         "20260102T030405Z-abcd", "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
     )
-    return builder.build(read_again(seen), run)
+    return builder.build_result(read_again(seen), run)
 
 
 World = dict[
@@ -137,18 +139,23 @@ World = dict[
 def world(name: str) -> World:
     """A recorded diagnosis, read by its types."""
     held = diagnosis(name)
-    return {"plan": contract.read(Plan, held["plan"]), "nodes": answers(held["nodes"])}
+    return {
+        "plan": contract.convert_value(ClusterPlan, held["plan"]),
+        "nodes": answers(held["nodes"]),
+    }
 
 
 def answers(nodes: dict[str, Any]) -> dict[str, Any]:
     """What modules returned, read by their types; where one did not end well, Ansible's own words."""
     return {
-        name: {part: contract.answer(PARTS[part], told) or told for part, told in parts.items()}
+        name: {
+            part: contract.convert_answer(PARTS[part], told) or told for part, told in parts.items()
+        }
         for name, parts in nodes.items()
     }
 
 
-ABOUT = judge.About(
+ABOUT = judge.DiagnosisRun(
     run="20260102T030405Z-abcd",
     started="2026-01-02T03:04:05+00:00",
     finished="2026-01-02T03:04:08+00:00",
@@ -162,5 +169,5 @@ def diagnosed(held: World) -> dict[str, Any]:
     Raises:
         ContractError: a change made of it what no module returns.
     """
-    plan = contract.read(Plan, json.loads(json.dumps(held["plan"])))
-    return judge.result(plan, answers(held["nodes"]), ABOUT)
+    plan = contract.convert_value(ClusterPlan, json.loads(json.dumps(held["plan"])))
+    return judge.diagnose_cluster(plan, answers(held["nodes"]), ABOUT)

@@ -13,8 +13,8 @@ from fullmesh.result import build
 
 def built(seen: Any = None, name: str = "20260102T030405Z-abcd") -> dict[str, Any]:
     """A result as the ladder makes it."""
-    about = build.Run(name, "2026-01-02T03:04:05.5+00:00", "2026-01-02T03:04:15+00:00")
-    return build.build(seen or healthy(), about)
+    about = build.VerificationRun(name, "2026-01-02T03:04:05.5+00:00", "2026-01-02T03:04:15+00:00")
+    return build.build_result(seen or healthy(), about)
 
 
 def dropped() -> dict[str, Any]:

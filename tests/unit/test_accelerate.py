@@ -11,7 +11,7 @@ import pytest
 import yaml
 from fullmesh_launch import HOOK
 
-from fullmesh.roles import launchers as core
+from fullmesh.roles import launchers
 
 ENV = """MASTER_ADDR=10.78.0.11
 MASTER_PORT=29500
@@ -159,7 +159,7 @@ def test_what_cannot_start_is_refused(
     be(node, here=here)
     assert accelerate.main(argv) == 2
     assert f"[{code}]" in capsys.readouterr().err
-    assert code in core.CODES
+    assert code in launchers.CODES
 
 
 def test_without_accelerate_or_the_nodes_file_it_says_where_it_comes_from(

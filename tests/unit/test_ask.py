@@ -53,7 +53,7 @@ def answer(how: str, text: str) -> object:
         os._exit(int(text))
     return {"text": text, "ansible_facts": {"of": "it"}}
 """
-TEST = program.Ask("told", "fullmesh.told", "answer")
+TEST = program.QueryKind("told", "fullmesh.told", "answer")
 
 
 @pytest.fixture
@@ -63,38 +63,40 @@ def _told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "told.py").write_text(TOLD)
-    monkeypatch.setattr(program.parts, "__defaults__", (tmp_path / "utils",))
-    program.made.cache_clear()
+    monkeypatch.setattr(program.collect_module_sources, "__defaults__", (tmp_path / "utils",))
+    program.build_query_program.cache_clear()
     yield
-    program.made.cache_clear()
+    program.build_query_program.cache_clear()
 
 
-def way(control: Path | None, ssh: str = "", command: str = "", **more: Any) -> channel.Way:
+def way(
+    control: Path | None, ssh: str = "", command: str = "", **more: Any
+) -> channel.ConnectionSpec:
     """To this machine: *ssh* is a shell script in place of ssh, which gets the command as its first argument."""
     script = ssh or 'exec /bin/sh -c "$1"'
     made: dict[str, Any] = {
         "argv": ["/bin/sh", "-c", script, "ssh"],
         "control": control,
-        "command": command or program.command([sys.executable]),
+        "command": command or program.build_query_command([sys.executable]),
         "root": True,
         "found": False,
         "address": "192.0.2.7",
         "user": "ann",
         **more,
     }
-    return channel.Way(**made)
+    return channel.ConnectionSpec(**made)
 
 
-def asked(folder: Path | str, how: str = "", text: str = "", seconds: int = 20) -> talk.Asked:
-    return talk.Asked(TEST, {"how": how, "text": text}, seconds, str(folder))
+def asked(folder: Path | str, how: str = "", text: str = "", seconds: int = 20) -> talk.NodeQuery:
+    return talk.NodeQuery(TEST, {"how": how, "text": text}, seconds, str(folder))
 
 
-def ask(to: channel.Way, question: talk.Asked) -> rounds.Outcome:
-    return asyncio.run(rounds.everybody({"a": to}, {"a": question}, 5))["a"]
+def ask(to: channel.ConnectionSpec, question: talk.NodeQuery) -> rounds.Outcome:
+    return asyncio.run(rounds.query_all_nodes({"a": to}, {"a": question}, 5))["a"]
 
 
-def result(to: channel.Way, question: talk.Asked) -> dict[str, Any]:
-    return answers.result(to, ask(to, question))
+def result(to: channel.ConnectionSpec, question: talk.NodeQuery) -> dict[str, Any]:
+    return answers.build_task_result(to, ask(to, question))
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def private(tmp_path: Path) -> Path:
 
 
 def test_a_program_has_what_its_module_imports_and_nothing_else() -> None:
-    parts = program.parts(NODE_FACTS.module)
+    parts = program.collect_module_sources(NODE_FACTS.module)
     assert parts["fullmesh.facts.node_facts"][0] is False
     assert parts["fullmesh.facts"][0] is True
     assert {"fullmesh", "fullmesh.state.manifest", "fullmesh.firewall.firewalld"} <= parts.keys()
@@ -139,7 +141,12 @@ def test_what_is_imported_for_types_alone_stays_at_home(tmp_path: Path) -> None:
         "from typing import TYPE_CHECKING\nfrom .used import x\nif TYPE_CHECKING:\n    from .types import T\n"
         "def f():\n    from . import late\n"
     )
-    assert sorted(program.parts("p.a", tmp_path)) == ["p", "p.a", "p.late", "p.used"]
+    assert sorted(program.collect_module_sources("p.a", tmp_path)) == [
+        "p",
+        "p.a",
+        "p.late",
+        "p.used",
+    ]
 
 
 def really_imported(node: ast.AST) -> Iterator[ast.ImportFrom]:
@@ -165,18 +172,18 @@ def test_the_text_of_a_module_tells_the_same_imports_as_its_syntax(path: Path) -
             above = package[: len(package) - one.level + 1]
             base = ".".join([*above, *([one.module] if one.module else [])])
             expected |= {base, *(f"{base}.{name.name}" for name in one.names)}
-    assert set(program.imported(module, path)) == expected
+    assert set(program.list_relative_imports(module, path)) == expected
 
 
 def test_the_same_source_is_the_same_program() -> None:
-    first = program.made(NODE_FACTS.module)
-    program.made.cache_clear()
-    assert program.made(NODE_FACTS.module) == first
+    first = program.build_query_program(NODE_FACTS.module)
+    program.build_query_program.cache_clear()
+    assert program.build_query_program(NODE_FACTS.module) == first
     assert hashlib.sha256(first.data).hexdigest() == first.sha256
 
 
 def test_a_module_that_is_asked_for_answers_like_the_module_of_ansible(private: Path) -> None:
-    question = talk.Asked(NODE_FACTS, {"digest": "", "venv": "/opt/x/venv"}, 60, str(private))
+    question = talk.NodeQuery(NODE_FACTS, {"digest": "", "venv": "/opt/x/venv"}, 60, str(private))
     said = result(way(None), question)
     assert said["changed"] is False
     assert said["ansible_facts"]["fullmesh"]["venv"] == "/opt/x/venv"
@@ -188,8 +195,8 @@ def test_the_oldest_and_the_newest_python_of_nodes_answer(version: str, private:
     path = interpreter(version)
     if not path:
         pytest.skip(f"this machine lacks Python {version}")
-    question = talk.Asked(NODE_FACTS, {"digest": "x", "venv": "/opt/x/venv"}, 60, str(private))
-    there = way(None, command=program.command([str(path)]))
+    question = talk.NodeQuery(NODE_FACTS, {"digest": "x", "venv": "/opt/x/venv"}, 60, str(private))
+    there = way(None, command=program.build_query_command([str(path)]))
     first, second = result(there, question), result(there, question)
     assert first["ansible_facts"]["python_version"].startswith(f"{version}.")
     assert first["drift"] == second["drift"]
@@ -212,7 +219,7 @@ def test_a_program_travels_once_and_the_one_before_goes(private: Path, tmp_path:
     once = heard.stat().st_size
     second = result(there, asked(private, text="x"))
     assert first == second == {"changed": False, "text": "x", "ansible_facts": {"of": "it"}}
-    assert heard.stat().st_size - once == once - len(program.made(TEST.module).data)
+    assert heard.stat().st_size - once == once - len(program.build_query_program(TEST.module).data)
     kept = sorted(one.name.partition("-")[0] for one in private.iterdir())
     assert kept == ["other", "told"]
     assert not old.exists()
@@ -236,14 +243,14 @@ def test_a_folder_that_others_can_enter_is_not_used(private: Path) -> None:
     private.mkdir(parents=True)
     private.chmod(0o755)
     outcome = ask(way(None), asked(private, text="x"))
-    assert isinstance(outcome, rounds.Reply)
+    assert isinstance(outcome, rounds.NodeReply)
     assert outcome.answer == {
         "python": sys.executable,
         "unkept": f"{private} is not root's alone",
         "result": {"text": "x", "ansible_facts": {"of": "it"}},
     }
     assert list(private.iterdir()) == []
-    (warning,) = answers.unkept({"a": outcome, "b": outcome})
+    (warning,) = answers.describe_uncached_programs({"a": outcome, "b": outcome})
     assert warning.startswith("[AK-105] a, b: the program was not kept")
 
 
@@ -256,17 +263,17 @@ def test_a_full_disk_costs_only_that_it_travels_again(
 
     monkeypatch.setattr(os, "rename", full)
     question: Any = {"name": "told", "program": "0" * 64, "folder": str(private)}
-    assert boot.keep(question, b"code") == f"{private}: No space left on device"
+    assert boot.cache_program(question, b"code") == f"{private}: No space left on device"
     assert list(private.iterdir()) == []
 
 
 def test_what_is_not_the_program_of_the_checksum_is_not_run(tmp_path: Path) -> None:
     question = asked("", text="x")
-    made = program.Program(b"not it", "0" * 64)
+    made = program.QueryProgram(b"not it", "0" * 64)
     line = question.line("M", made)
     done = subprocess.run(
-        ["/bin/sh", "-c", program.command([sys.executable])],
-        input=program.boot() + line + made.data,
+        ["/bin/sh", "-c", program.build_query_command([sys.executable])],
+        input=program.load_boot_program() + line + made.data,
         capture_output=True,
         cwd=tmp_path,
         check=True,
@@ -320,24 +327,24 @@ def test_a_connection_that_breaks_is_asked_for_once_more(short: Path) -> None:
 
 
 def test_a_message_that_is_none_is_refused() -> None:
-    async def hear(data: bytes) -> mux.Message:
+    async def hear(data: bytes) -> mux.MuxMessage:
         here, there = mux.socket.socketpair()
         here.setblocking(False)
         there.sendall(data)
         there.close()
         try:
-            return await mux.message(here)
+            return await mux.receive_message(here)
         finally:
             here.close()
 
-    assert asyncio.run(hear(mux.packed(mux.HELLO, 4))).number(0) == 4
+    assert asyncio.run(hear(mux.pack_message(mux.HELLO, 4))).number(0) == 4
     for wrong in (b"\xff\xff\xff\xff", b"\0\0\0\1x"):
         with pytest.raises(mux.MuxError, match="a message of"):
             asyncio.run(hear(wrong))
     with pytest.raises(EOFError):
         asyncio.run(hear(b"\0\0\0\x09abc"))
     with pytest.raises(mux.MuxError, match="ends early"):
-        mux.Message(mux.FAILURE, b"abc").number(0)
+        mux.MuxMessage(mux.FAILURE, b"abc").number(0)
 
 
 # --- every way in which it goes wrong -------------------------------------------------------------
@@ -357,7 +364,7 @@ def test_who_hangs_is_named_when_the_time_is_over_and_the_others_have_answered(s
     when: dict[str, float] = {}
     begun = time.monotonic()
     found = asyncio.run(
-        rounds.everybody(
+        rounds.query_all_nodes(
             ways,
             dict.fromkeys(ways, asked("", text="x", seconds=2)),
             5,
@@ -365,10 +372,10 @@ def test_who_hangs_is_named_when_the_time_is_over_and_the_others_have_answered(s
         )
     )
     assert when["well"] < 2 <= when["hangs"] < 4
-    said = answers.result(ways["hangs"], found["hangs"])
+    said = answers.build_task_result(ways["hangs"], found["hangs"])
     assert said["unreachable"] is True
     assert said["msg"].startswith("[AK-101] no answer within 2 s.")
-    assert answers.result(ways["well"], found["well"])["text"] == "x"
+    assert answers.build_task_result(ways["well"], found["well"])["text"] == "x"
 
 
 @pytest.mark.usefixtures("_told")
@@ -380,22 +387,26 @@ def test_who_holds_a_connection_and_says_nothing_is_given_up_as_well(short: Path
 
 @pytest.mark.usefixtures("_told")
 def test_a_program_that_takes_too_long_is_ended_on_the_node_too(private: Path) -> None:
-    line = asked(private, how="sleep", text="60", seconds=1).line("M", program.made(TEST.module))
+    line = asked(private, how="sleep", text="60", seconds=1).line(
+        "M", program.build_query_program(TEST.module)
+    )
     question = {**json.loads(line), "seconds": 1}
-    node = started_node(json.dumps(question).encode() + b"\n" + program.made(TEST.module).data)
+    node = started_node(
+        json.dumps(question).encode() + b"\n" + program.build_query_program(TEST.module).data
+    )
     assert node.wait(timeout=10) == -14
 
 
 def started_node(told: bytes) -> subprocess.Popen[bytes]:
     """The node's side with this question; the controller stays."""
     node = subprocess.Popen(
-        ["/bin/sh", "-c", program.command([sys.executable])],
+        ["/bin/sh", "-c", program.build_query_command([sys.executable])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
     assert node.stdin
-    node.stdin.write(program.boot() + told)
+    node.stdin.write(program.load_boot_program() + told)
     node.stdin.flush()
     return node
 
@@ -404,8 +415,10 @@ def started_node(told: bytes) -> subprocess.Popen[bytes]:
 def test_waiting_for_a_turn_is_not_waiting_for_an_answer() -> None:
     ways = {str(number): way(None, ssh='sleep 0.7; exec /bin/sh -c "$1"') for number in range(4)}
     questions = dict.fromkeys(ways, asked("", text="x", seconds=2))
-    found = asyncio.run(rounds.everybody(ways, questions, 1))
-    assert [answers.result(ways[host], one)["text"] for host, one in found.items()] == ["x"] * 4
+    found = asyncio.run(rounds.query_all_nodes(ways, questions, 1))
+    assert [answers.build_task_result(ways[host], one)["text"] for host, one in found.items()] == [
+        "x"
+    ] * 4
 
 
 SSH_SAYS = [
@@ -422,7 +435,7 @@ SSH_SAYS = [
 def test_ssh_is_quoted_in_its_own_words(ssh: str, message: str, why: str) -> None:
     said = result(way(None, ssh=ssh), asked(""))
     assert said == {"changed": False, "unreachable": True, "msg": message}
-    found = reach.why(message, "192.0.2.7")
+    found = reach.explain_reach_failure(message, "192.0.2.7")
     assert found is not None
     assert found.what == why
 
@@ -464,26 +477,26 @@ def test_a_hostile_answer_costs_no_other_node_its_answer(tmp_path: Path, text: s
     (tmp_path / "lying.py").write_text(lying)
     ways = {"evil": way(None, ssh=f"exec {sys.executable} {tmp_path}/lying.py"), "good": way(None)}
     found = asyncio.run(
-        rounds.everybody(ways, dict.fromkeys(ways, asked("", text="x", seconds=20)), 5)
+        rounds.query_all_nodes(ways, dict.fromkeys(ways, asked("", text="x", seconds=20)), 5)
     )
-    assert answers.result(ways["good"], found["good"])["text"] == "x"
-    assert answers.result(ways["evil"], found["evil"])["msg"].startswith("[AK-103]")
+    assert answers.build_task_result(ways["good"], found["good"])["text"] == "x"
+    assert answers.build_task_result(ways["evil"], found["evil"])["msg"].startswith("[AK-103]")
 
 
 def test_an_error_that_nobody_has_foreseen_is_one_nodes_outcome(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def talk_of(to: channel.Way, _asked: talk.Asked) -> talk.Reply:
+    async def talk_of(to: channel.ConnectionSpec, _asked: talk.NodeQuery) -> talk.NodeReply:
         if to.address == "evil":
             raise RecursionError("nested")
         await asyncio.sleep(0.1)
-        return talk.Reply(None, 3, "", "well", begun=True)
+        return talk.NodeReply(None, 3, "", "well", begun=True)
 
-    monkeypatch.setattr(rounds, "over_new", talk_of)
+    monkeypatch.setattr(rounds, "query_new_connection", talk_of)
     ways = {name: way(None, address=name) for name in ("evil", "good")}
-    found = asyncio.run(rounds.everybody(ways, dict.fromkeys(ways, asked("")), 5))
-    assert "exit status 3: well" in answers.result(ways["good"], found["good"])["msg"]
-    said = answers.result(ways["evil"], found["evil"])["msg"]
+    found = asyncio.run(rounds.query_all_nodes(ways, dict.fromkeys(ways, asked("")), 5))
+    assert "exit status 3: well" in answers.build_task_result(ways["good"], found["good"])["msg"]
+    said = answers.build_task_result(ways["evil"], found["evil"])["msg"]
     assert said.startswith("[AK-103]")
     assert "RecursionError('nested')" in said
 
@@ -498,7 +511,7 @@ def test_a_node_that_sends_byte_by_byte_is_searched_once() -> None:
             return bytes([next(pieces)][:n])
 
     async def hear() -> tuple[int | None, bytes]:
-        ear = talk.Ear(Told(), "mark")
+        ear = talk.AnswerReader(Told(), "mark")
         pattern = ear.form
 
         class Counting:
@@ -520,7 +533,7 @@ def test_who_may_not_become_root_is_told_sudos_words() -> None:
     assert said["msg"].startswith(
         "[AK-103] no answer, but exit status 1: sudo: a password is required."
     )
-    found = reach.why(said["msg"] + said["module_stderr"], "192.0.2.7")
+    found = reach.explain_reach_failure(said["msg"] + said["module_stderr"], "192.0.2.7")
     assert found is not None
     assert "sudo" in found.what
 
@@ -553,7 +566,7 @@ def test_an_old_python_says_its_version(tmp_path: Path) -> None:
     old = tmp_path / "python3"
     old.write_text("#!/bin/sh\necho 'fullmesh: Python 3.6.8' >&2; exit 1\n")
     old.chmod(0o755)
-    said = result(way(None, command=program.command([str(old)])), asked(""))
+    said = result(way(None, command=program.build_query_command([str(old)])), asked(""))
     assert (said["failed"], said["python"]) == (True, "3.6.8")
 
 
@@ -564,9 +577,9 @@ def test_the_text_that_an_old_python_reads_is_one_that_it_can_read() -> None:
 
 def test_no_python_at_all(tmp_path: Path) -> None:
     missing = [str(tmp_path / "python3.99"), "python3.98"]
-    said = result(way(None, command=program.command(missing)), asked(""))
+    said = result(way(None, command=program.build_query_command(missing)), asked(""))
     assert said["failed"] is True
-    found = reach.why(said["msg"] + said["module_stderr"], "192.0.2.7")
+    found = reach.explain_reach_failure(said["msg"] + said["module_stderr"], "192.0.2.7")
     assert found is not None
     assert found.step == "Install python3 there"
 
@@ -574,12 +587,14 @@ def test_no_python_at_all(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_told")
 def test_the_first_python_that_is_there_is_taken_and_told(tmp_path: Path) -> None:
     several = [str(tmp_path / "python3.99"), sys.executable, "python3"]
-    said = result(way(None, command=program.command(several), found=True), asked("", text="x"))
+    said = result(
+        way(None, command=program.build_query_command(several), found=True), asked("", text="x")
+    )
     assert said["ansible_facts"] == {"of": "it", "discovered_interpreter_python": sys.executable}
 
 
 def test_no_ssh_at_all() -> None:
-    there = channel.Way(["/nonexistent/ssh"], None, "true", True, False, "192.0.2.7", "")
+    there = channel.ConnectionSpec(["/nonexistent/ssh"], None, "true", True, False, "192.0.2.7", "")
     said = result(there, asked(""))
     assert said["unreachable"] is True
     assert "/nonexistent/ssh: No such file or directory" in said["msg"]
@@ -589,7 +604,7 @@ def test_what_has_to_be_asked_one_by_one_is_said_once_for_each_reason() -> None:
     reasons = {f"n{number}": "its connection is local" for number in range(7)} | {
         "m": "of something"
     }
-    first, second = answers.ordinary(reasons)
+    first, second = answers.describe_one_by_one_hosts(reasons)
     assert first == (
         "[AK-106] n0, n1, n2, n3, n4 and 2 more: asked one by one, as its connection is local. "
         "Slower, and otherwise the same (docs/scale.md)."
@@ -600,7 +615,7 @@ def test_what_has_to_be_asked_one_by_one_is_said_once_for_each_reason() -> None:
 def test_a_command_survives_the_shells_on_its_way(tmp_path: Path) -> None:
     odd = tmp_path / "a python's"
     odd.symlink_to(sys.executable)
-    wrapped = f"/bin/sh -c {shlex.quote(program.command([str(odd)]))}"
+    wrapped = f"/bin/sh -c {shlex.quote(program.build_query_command([str(odd)]))}"
     done = subprocess.run(
         ["/bin/sh", "-c", wrapped], input=b"1\n\n", capture_output=True, check=False
     )
@@ -610,11 +625,11 @@ def test_a_command_survives_the_shells_on_its_way(tmp_path: Path) -> None:
 def test_who_gave_no_answer_is_named_with_all_others() -> None:
     told: dict[str, answers.TaskResult] = {
         "a": {"changed": False},
-        "b": answers.unreachable("[AK-101] no answer within 5 s."),
+        "b": answers.build_unreachable_result("[AK-101] no answer within 5 s."),
         "c": {"failed": True, "msg": "[VC-213] the listeners could not be started"},
         "d": {"failed": True},
     }
-    assert answers.silent(told) == [
+    assert answers.describe_failed_hosts(told) == [
         "b: [AK-101] no answer within 5 s.",
         "c: [VC-213] the listeners could not be started",
         "d: it failed without a word",
@@ -637,20 +652,24 @@ def test_what_changes_something_is_not_asked_twice(short: Path) -> None:
 
 @pytest.mark.usefixtures("_told")
 def test_a_program_ends_with_the_controller(private: Path) -> None:
-    line = asked(private, how="sleep", text="60", seconds=60).line("M", program.made(TEST.module))
-    node = started_node(line + program.made(TEST.module).data)
+    line = asked(private, how="sleep", text="60", seconds=60).line(
+        "M", program.build_query_program(TEST.module)
+    )
+    node = started_node(line + program.build_query_program(TEST.module).data)
     assert node.stdin
     node.stdin.close()
     assert node.wait(timeout=10) == -9
 
 
-def together(ways: dict[str, channel.Way], questions: dict[str, talk.Asked], first: str) -> Any:
+def together(
+    ways: dict[str, channel.ConnectionSpec], questions: dict[str, talk.NodeQuery], first: str
+) -> Any:
     """Ask all, and stop the rest once *first* has answered."""
 
     async def run() -> dict[str, rounds.Outcome]:
         stop = asyncio.Event()
         asks = {host: replace(one, stop=stop) for host, one in questions.items()}
-        return await rounds.everybody(
+        return await rounds.query_all_nodes(
             ways, asks, 5, lambda host, _: stop.set() if host == first else None
         )
 
@@ -668,7 +687,7 @@ def test_others_are_stopped_once_one_part_has_failed(private: Path) -> None:
         "good": asked(private, how="stoppable", text="60", seconds=60),
     }
     found = together(ways, questions, "bad")
-    assert answers.result(ways["good"], found["good"])["text"] == "stopped"
+    assert answers.build_task_result(ways["good"], found["good"])["text"] == "stopped"
 
 
 @pytest.mark.usefixtures("_told")
@@ -679,12 +698,12 @@ def test_who_does_not_stop_keeps_nobody_waiting(
     deaf = "sleep 60"
     ways = {"bad": way(None), "deaf": way(None, command=deaf)}
     questions = {host: asked(private, text="x", seconds=60) for host in ways}
-    assert isinstance(together(ways, questions, "bad")["deaf"], rounds.Silence)
+    assert isinstance(together(ways, questions, "bad")["deaf"], rounds.QueryTimeout)
 
 
 def test_a_person_looks_at_the_controller_without_ssh() -> None:
-    assert answers.login(way(None, address="")) == "env"
-    assert answers.login(way(None)) == "ssh ann@192.0.2.7"
+    assert answers.format_login_command(way(None, address="")) == "env"
+    assert answers.format_login_command(way(None)) == "ssh ann@192.0.2.7"
 
 
 @pytest.mark.usefixtures("_told")
@@ -706,7 +725,7 @@ def test_who_begins_to_speak_and_falls_silent_is_lost(private: Path) -> None:
 def test_a_part_that_has_failed_is_told_by_its_answer(
     answer: dict[str, Any], seconds: float | None
 ) -> None:
-    assert answers.broken_for(answer) == seconds
+    assert answers.read_broken_seconds(answer) == seconds
 
 
 @pytest.fixture
@@ -743,9 +762,9 @@ def test_a_part_that_fails_stops_the_others_and_is_named_first(private: Path, ac
         "bad": asked(private, how="fail", text="no room", seconds=60),
         "good": asked(private, how="stoppable", text="60", seconds=60),
     }
-    asking = action.Asking(ways, questions, Modules(), hold=False, together=True)
+    asking = action.RunningQueries(ways, questions, Modules(), hold=False, together=True)
     found = asyncio.run(asking.ask())
-    assert answers.result(ways["good"], found["good"])["text"] == "stopped"
+    assert answers.build_task_result(ways["good"], found["good"])["text"] == "stopped"
     assert asking.first.startswith(
         "bad: [AK-104] the program failed on the node: ValueError: no room"
     )
@@ -758,9 +777,11 @@ def test_hosts_that_are_asked_by_their_module_stop_the_others_and_are_stopped(
 ) -> None:
     modules = Modules(bad={"failed": True, "msg": "[VC-305] it may not."})
     questions = {"good": asked(private, how="stoppable", text="60", seconds=60)}
-    asking = action.Asking({"good": way(None)}, questions, modules, hold=False, together=True)
+    asking = action.RunningQueries(
+        {"good": way(None)}, questions, modules, hold=False, together=True
+    )
     found = asyncio.run(asking.ask())
-    assert answers.result(way(None), found["good"])["text"] == "stopped"
+    assert answers.build_task_result(way(None), found["good"])["text"] == "stopped"
     assert modules.stopped
     assert asking.first == "bad: [VC-305] it may not. The other nodes stop."
 
@@ -772,7 +793,7 @@ def test_answers_that_do_not_belong_together_stop_nobody(private: Path, action: 
         "bad": asked(private, how="fail", text="no room", seconds=60),
         "good": asked(private, text="x", seconds=60),
     }
-    asking = action.Asking(ways, questions, Modules(), hold=False, together=False)
+    asking = action.RunningQueries(ways, questions, Modules(), hold=False, together=False)
     found = asyncio.run(asking.ask())
-    assert answers.result(ways["good"], found["good"])["text"] == "x"
+    assert answers.build_task_result(ways["good"], found["good"])["text"] == "x"
     assert asking.first == ""

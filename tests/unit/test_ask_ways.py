@@ -298,7 +298,7 @@ def test_limit_leaves_the_others_alone(tmp_path: Path) -> None:
     ],
 )
 def test_where_the_kept_connection_listens(argv: list[str], expected: str) -> None:
-    assert str(ways.control_path(argv)) == expected
+    assert str(ways.find_control_path(argv)) == expected
 
 
 class Stats:
@@ -312,7 +312,7 @@ class Stats:
 
 
 def test_nobody_is_counted_twice_whoever_shows_the_counters() -> None:
-    count, stats = asked.Count(), Stats()
+    count, stats = asked.QueriedHostCount(), Stats()
     told = {"answers": {"a": {}, "b": {}, "c": {"unreachable": True}}, "ordinary": {"d": "why"}}
     count.add("task", "a", told)
     count.add("task", "a", told)
@@ -323,7 +323,7 @@ def test_nobody_is_counted_twice_whoever_shows_the_counters() -> None:
 
 
 def test_a_task_that_is_hidden_tells_nothing() -> None:
-    assert asked.statuses({"censored": "the output has been hidden"}) == {}
+    assert asked.read_host_statuses({"censored": "the output has been hidden"}) == {}
 
 
 TOLD = """

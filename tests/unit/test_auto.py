@@ -23,19 +23,19 @@ def said(cards: int, on_bus: int) -> Any:
         "cards": [{"name": "H100", "uuid": str(at), "memory": ""} for at in range(cards)],
         "pci": [{"bus": str(at), "device": "", "driver": ""} for at in range(on_bus)],
     }
-    return shape.node({"node": look}, {"el1"})
+    return shape.sanitize_node({"node": look}, {"el1"})
 
 
 @pytest.mark.parametrize(("cards", "on_bus", "ranks"), [(8, 8, 8), (0, 4, 4), (0, 0, 1)])
 def test_a_diagnosis_counts_the_gpus_that_it_saw(cards: int, on_bus: int, ranks: int) -> None:
-    small = judge.with_ranks(plan(2), {"el1": said(cards, on_bus)})
+    small = judge.fill_in_ranks(plan(2), {"el1": said(cards, on_bus)})
     assert {name: node["local_ranks"] for name, node in small["nodes"].items()} == {"el1": ranks}
 
 
 def test_it_believes_what_was_set() -> None:
     made = plan(2)
     made["auto"] = {}
-    assert judge.with_ranks(made, {"el1": said(8, 8)})["nodes"]["el1"]["local_ranks"] == 1
+    assert judge.fill_in_ranks(made, {"el1": said(8, 8)})["nodes"]["el1"]["local_ranks"] == 1
 
 
 def made_for(asked: str, made: Any, **accelerators: Any) -> str:
@@ -48,7 +48,7 @@ CARD = {"vendor": "nvidia", "bus": "0000:10:00.0", "device": "0x2330", "driver":
 
 
 def test_a_role_asks_the_plan_and_else_the_machine() -> None:
-    resolved = auto.with_choice(plan(2), {"accelerator": "cuda13.0", "local_ranks": 8})
+    resolved = auto.apply_auto_choice(plan(2), {"accelerator": "cuda13.0", "local_ranks": 8})
     assert made_for("auto", resolved) == "cuda13.0"
     assert made_for("cpu", resolved) == "cpu"
     assert made_for("auto", {}) == "cpu"
@@ -69,4 +69,4 @@ def test_a_role_asks_the_plan_and_else_the_machine() -> None:
     ],
 )
 def test_how_many_gpus_are_left_to_jobs(extra: object, count: int | None) -> None:
-    assert auto.visible(extra) == count
+    assert auto.count_visible_devices(extra) == count

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.module_utils.fullmesh.network import owner as backends
-from ansible.module_utils.fullmesh.network import static_ip as text
+from ansible.module_utils.fullmesh.network import owner as network_owner
+from ansible.module_utils.fullmesh.network import static_ip
 from ansible.module_utils.fullmesh.network.backends import (
     common,
     ifupdown,
@@ -34,7 +34,7 @@ from record_files import read_record
 DATA = Path(__file__).parent / "data/network"
 BOND_JSON = read_record(DATA / "ip-bond-vlan.json")
 MAC = "02:00:00:00:00:0a"
-EVERY = sorted(backends.BACKENDS)
+EVERY = sorted(network_owner.BACKENDS)
 
 
 def recorded(name: str) -> str:
@@ -107,10 +107,12 @@ class Machine:
         )
 
     def owner(self, interface: str) -> str:
-        return backends.owner_of(self.run, self.read, self.listed, interface)
+        return network_owner.find_owner(self.run, self.read, self.listed, interface)
 
     def foreign(self, name: str, links: list[Link]) -> dict[str, str | None]:
-        found: dict[str, str | None] = backends.backend(name).foreign(self.read, self.listed, links)
+        found: dict[str, str | None] = network_owner.get_backend(name).foreign(
+            self.read, self.listed, links
+        )
         return found
 
     def settle(self, name: str, links: list[Link]) -> dict[str, str | None]:
@@ -120,7 +122,7 @@ class Machine:
                 del self.files[path]
             else:
                 self.files[path] = content
-        self.files.update(backends.backend(name).files(links))
+        self.files.update(network_owner.get_backend(name).files(links))
         again = self.foreign(name, links)
         return {path: content for path, content in again.items() if content != self.read(path)}
 
@@ -316,18 +318,18 @@ def test_every_backend_carries_every_address(found: list[Any], tagged: bool) -> 
     vlan = {"id": 5, "parent": "eth1"} if tagged else {}
     one = link(interface="eth1.5" if tagged else "eth1", addresses=written, vlan=vlan)
     for name in EVERY:
-        content = "".join(backends.backend(name).files([one]).values())
+        content = "".join(network_owner.get_backend(name).files([one]).values())
         for value in written:
             assert value in content
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_same_links_always_make_the_same_files_and_all_are_ours(name: str) -> None:
-    backend = backends.backend(name)
+    backend = network_owner.get_backend(name)
     files = backend.files(ALL)
     assert files == backend.files(ALL)
     machine = Machine(files)
-    assert backends.present(machine.read, machine.listed) == files
+    assert network_owner.read_own_files(machine.read, machine.listed) == files
     assert all(content.startswith(common.HEAD) for content in files.values())
     assert all(backend.mode(path) in (0o600, 0o644) for path in files)
     assert backend.files([]) == {}
@@ -335,7 +337,7 @@ def test_the_same_links_always_make_the_same_files_and_all_are_ours(name: str) -
 
 def test_a_file_of_others_beside_ours_is_not_ours() -> None:
     machine = Machine({"/etc/sysconfig/network-scripts/ifcfg-ens33": recorded("ifcfg-ens33-el7")})
-    assert backends.present(machine.read, machine.listed) == {}
+    assert network_owner.read_own_files(machine.read, machine.listed) == {}
 
 
 # --- whose it is ------------------------------------------------------------------------------
@@ -401,7 +403,7 @@ def test_what_we_wrote_keeps_its_owner(name: str) -> None:
         "networkd": NETWORKD,
         "ifupdown": IFUPDOWN,
     }[name]
-    files = backends.backend(name).files([link()])
+    files = network_owner.get_backend(name).files([link()])
     files |= {
         "networkd": networkd_state("networkd-link"),
         "netplan": networkd_state("networkd-link-netplan"),
@@ -411,7 +413,7 @@ def test_what_we_wrote_keeps_its_owner(name: str) -> None:
 
 
 def owners_of(machine: Machine, links: list[Link]) -> tuple[dict[str, str], dict[str, str]]:
-    found: tuple[dict[str, str], dict[str, str]] = backends.owners(
+    found: tuple[dict[str, str], dict[str, str]] = network_owner.find_link_owners(
         machine.run, machine.read, machine.listed, links
     )
     return found
@@ -508,7 +510,7 @@ def test_a_bond_of_others_with_our_name_goes_whole() -> None:
 )
 def test_a_file_that_cannot_be_taken_apart_is_refused(content: str) -> None:
     machine = Machine({"/etc/netplan/01.yaml": content})
-    with pytest.raises(backends.ForeignError, match=r"01\.yaml configures eth1"):
+    with pytest.raises(network_owner.ForeignError, match=r"01\.yaml configures eth1"):
         machine.foreign("netplan", [link()])
     # and is none of our business where it means other cards
     assert machine.foreign("netplan", [link(interface="ens5")]) == {}
@@ -576,7 +578,7 @@ def test_a_profile_that_starts_explicitly_is_put_out_of_force() -> None:
     ],
 )
 def test_a_profile_goes_quiet_and_every_other_byte_is_as_it_was(before: str, after: str) -> None:
-    assert networkmanager.quieted(before) == after
+    assert networkmanager.disable_autoconnect(before) == after
 
 
 @pytest.mark.parametrize(
@@ -939,7 +941,9 @@ def test_a_hardware_address_that_somebody_has_set_is_not_the_cards_own() -> None
 
 def test_ifupdown_keeps_what_holds_for_an_interface_whoever_configures_it() -> None:
     text = "no-auto-down eth1\nno-scripts eth1\nauto eth1\niface eth1 inet dhcp\n"
-    assert ifupdown.freed(text, ["eth1"]).startswith("no-auto-down eth1\nno-scripts eth1\n#")
+    assert ifupdown.comment_out_stanzas(text, ["eth1"]).startswith(
+        "no-auto-down eth1\nno-scripts eth1\n#"
+    )
 
 
 def test_a_vlan_does_not_take_its_parents_profile_for_its_own() -> None:
@@ -961,7 +965,7 @@ def test_a_member_of_a_bond_is_known_by_the_address_it_was_made_with() -> None:
         "/sys/class/net/eth2/address": "02:00:00:00:00:99",
         "/sys/class/net/eth2/bonding_slave/perm_hwaddr": MAC,
     }
-    assert common.hardware(Machine(files).read, ["eth2"]) == {MAC}
+    assert common.read_permanent_macs(Machine(files).read, ["eth2"]) == {MAC}
 
 
 def test_the_installers_ifcfg_file_goes_quiet_where_ours_is_a_keyfile() -> None:
@@ -1010,10 +1014,12 @@ def test_debians_main_file_loses_our_stanzas_alone() -> None:
         "iface eth1:0 inet static",
         "address 10.9.0.8/24",
     ]
-    found = ifupdown.configured(Machine({"/etc/network/interfaces": after}).read, lambda _: [])
+    found = ifupdown.map_stanza_files(
+        Machine({"/etc/network/interfaces": after}).read, lambda _: []
+    )
     assert set(found) == {"lo", "eth0"}
     assert machine.settle("ifupdown", [link()]) == {}
-    assert "eth1" in ifupdown.configured(machine.read, machine.listed)
+    assert "eth1" in ifupdown.map_stanza_files(machine.read, machine.listed)
 
 
 def test_cloud_inits_stanza_goes_and_is_not_written_again() -> None:
@@ -1052,7 +1058,7 @@ def test_the_main_file_reads_ours(before: str, after: str | None) -> None:
 
 def test_files_that_source_each_other_end() -> None:
     loop = {"/etc/network/interfaces": "source /etc/network/interfaces\niface eth1 inet dhcp\n"}
-    assert set(ifupdown.configured(Machine(loop).read, Machine(loop).listed)) == {"eth1"}
+    assert set(ifupdown.map_stanza_files(Machine(loop).read, Machine(loop).listed)) == {"eth1"}
 
 
 def test_networkd_adds_a_vlan_to_a_parent_of_others_by_a_drop_in() -> None:
@@ -1092,7 +1098,7 @@ def test_netplan_leaves_a_parent_that_no_file_knows_its_addresses(
     files: dict[str, str], entry: dict[str, Any]
 ) -> None:
     machine = Machine(files)
-    (one,) = backends.prepared(machine.read, machine.listed, [BARE])
+    (one,) = network_owner.prepare_links(machine.read, machine.listed, [BARE])
     network = yaml.safe_load(netplan.files([one])[netplan.PATH])["network"]
     assert network["ethernets"]["eth0"] == entry
 
@@ -1109,7 +1115,7 @@ def test_cloud_inits_networkd_files_are_overruled_and_not_written_again() -> Non
 
 # --- the kernel's view, recorded --------------------------------------------------------------
 
-SEEN = text.parse_links(BOND_JSON)
+SEEN = static_ip.parse_links(BOND_JSON)
 LACP = link(
     interface="bond0",
     addresses=[],
@@ -1130,8 +1136,8 @@ TAGGED = link(
 
 
 def test_a_kernel_that_has_all_lacks_nothing() -> None:
-    assert text.lacks(LACP, SEEN, []) == []
-    assert text.lacks(TAGGED, SEEN, []) == []
+    assert static_ip.find_link_faults(LACP, SEEN, []) == []
+    assert static_ip.find_link_faults(TAGGED, SEEN, []) == []
 
 
 @pytest.mark.parametrize(
@@ -1154,7 +1160,7 @@ def test_a_kernel_that_has_all_lacks_nothing() -> None:
     ],
 )
 def test_what_the_kernel_lacks_of_a_bond_or_vlan(wanted: Link, words: str) -> None:
-    assert words in "; ".join(text.lacks(wanted, SEEN, []))
+    assert words in "; ".join(static_ip.find_link_faults(wanted, SEEN, []))
 
 
 # --- apply and restore ------------------------------------------------------------------------
@@ -1183,7 +1189,9 @@ def snapshot(name: str, links: list[Link], **says: tuple[int, str]) -> dict[str,
             **says,
         },
     )
-    found: dict[str, Any] = backends.backend(name).snapshot(machine.run, backends.touched(links))
+    found: dict[str, Any] = network_owner.get_backend(name).snapshot(
+        machine.run, network_owner.list_affected_interfaces(links)
+    )
     json.dumps(found)
     return found
 
@@ -1207,7 +1215,7 @@ def deleted(lines: list[str]) -> list[str]:
 
 
 def test_a_device_that_could_not_be_made_is_no_fault_of_the_way_back() -> None:
-    ((*command, name),) = kernel_state.gone(["no-such-device"], {"links": {}})
+    ((*command, name),) = kernel_state.build_removal_commands(["no-such-device"], {"links": {}})
     assert name == "no-such-device"
     assert subprocess.run([*command, name], check=False).returncode == 0
 
@@ -1215,7 +1223,7 @@ def test_a_device_that_could_not_be_made_is_no_fault_of_the_way_back() -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_restore_removes_what_was_not_there_vlans_first(name: str) -> None:
     before = snapshot(name, [link(interface="eth2")])
-    lines = flat(backends.backend(name).restore(["eth2", "bond7", "bond7.5"], before))
+    lines = flat(network_owner.get_backend(name).restore(["eth2", "bond7", "bond7.5"], before))
     assert deleted(lines) == ["bond7.5", "bond7"]
     assert lines[-1] == "ip link set eth2 up"
 
@@ -1225,7 +1233,7 @@ def test_restore_gives_addresses_mtu_and_routes_back_after_the_owner_had_its_tur
     name: str,
 ) -> None:
     before = snapshot(name, [TAGGED])
-    lines = flat(backends.backend(name).restore(["bond0.7"], before))
+    lines = flat(network_owner.get_backend(name).restore(["bond0.7"], before))
     assert lines[-5:] == [
         "ip link set bond0.7 mtu 1450",
         "ip link set bond0.7 up",
@@ -1236,7 +1244,7 @@ def test_restore_gives_addresses_mtu_and_routes_back_after_the_owner_had_its_tur
 
 
 def test_a_lease_is_not_made_permanent_on_the_way_back() -> None:
-    state = kernel_state.link_state(
+    state = kernel_state.parse_link_state(
         {
             "mtu": 1500,
             "flags": ["UP"],
@@ -1247,7 +1255,7 @@ def test_a_lease_is_not_made_permanent_on_the_way_back() -> None:
         }
     )
     assert (state["addresses"], state["leases"]) == ([], ["10.0.0.5/24"])
-    steps = kernel_state.runtime(["eth0"], {"links": {"eth0": state}, "routes": []})
+    steps = kernel_state.build_runtime_commands(["eth0"], {"links": {"eth0": state}, "routes": []})
     assert not [one for one in flat(steps) if "addr" in one]
 
 
@@ -1255,7 +1263,7 @@ def test_a_lease_is_not_made_permanent_on_the_way_back() -> None:
 def test_only_the_interfaces_that_are_named_are_touched(name: str) -> None:
     before = snapshot(name, [link(interface="eth1"), link(interface="eth2")])
     links = [link(interface="eth1"), link(interface="eth2", addresses=["10.5.0.1/24"])]
-    lines = flat(backends.backend(name).apply(links, before, 30, ["eth2"]))
+    lines = flat(network_owner.get_backend(name).apply(links, before, 30, ["eth2"]))
     acting = [one for one in lines if "load" not in one and "eth1" in one]
     assert acting == []
     assert [one for one in lines if "eth2" in one]
@@ -1265,8 +1273,8 @@ def test_only_the_interfaces_that_are_named_are_touched(name: str) -> None:
 def test_a_bond_of_another_mode_is_made_anew(name: str) -> None:
     before = snapshot(name, [LACP])
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
-    assert "ip link delete bond0" in flat(backends.backend(name).apply([other], before))
-    assert "ip link delete bond0" not in flat(backends.backend(name).apply([LACP], before))
+    assert "ip link delete bond0" in flat(network_owner.get_backend(name).apply([other], before))
+    assert "ip link delete bond0" not in flat(network_owner.get_backend(name).apply([LACP], before))
 
 
 def test_a_vlan_of_another_tag_is_made_anew() -> None:
@@ -1290,7 +1298,9 @@ def test_the_way_back_makes_a_bond_of_another_mode_anew_and_what_stands_on_it(na
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
     before = kernel_state.with_remade([TAGGED, other], before)
     json.dumps(before)
-    lines = flat(backends.backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before))
+    lines = flat(
+        network_owner.get_backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before)
+    )
     assert deleted(lines) == ["bond0.7", "bond0"]
     last = [at for at, line in enumerate(lines) if "ip link delete" in line][-1]
     after = lines[last + 1 :]
@@ -1314,7 +1324,9 @@ def test_the_way_back_makes_a_bond_of_another_mode_anew_and_what_stands_on_it(na
 def test_the_way_back_leaves_a_device_alone_that_nobody_made_anew(name: str) -> None:
     before = kernel_state.with_remade([TAGGED, LACP], snapshot(name, [TAGGED, LACP]))
     assert before["remade"] == []
-    lines = flat(backends.backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before))
+    lines = flat(
+        network_owner.get_backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before)
+    )
     assert not [one for one in lines if "link delete" in one or "link add" in one]
 
 
@@ -1323,7 +1335,7 @@ def test_what_goes_with_a_bond_is_neither_named_nor_emptied(name: str) -> None:
     """A command for a device that is gone fails, and would undo the change."""
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
     before = kernel_state.with_remade([TAGGED, other], snapshot(name, [TAGGED, LACP]))
-    lines = flat(backends.backend(name).apply([TAGGED, other], before))
+    lines = flat(network_owner.get_backend(name).apply([TAGGED, other], before))
     acting = ("networkctl reconfigure", "ip addr flush", "ifdown")
     assert not [one for one in lines if one.startswith(acting) and "bond0" in one]
 
@@ -1331,25 +1343,25 @@ def test_what_goes_with_a_bond_is_neither_named_nor_emptied(name: str) -> None:
 def test_what_an_undo_makes_anew() -> None:
     then = snapshot("netplan", [TAGGED, LACP])
     now = json.loads(json.dumps(then))
-    assert kernel_state.unlike(then, now) == []
+    assert kernel_state.find_changed_devices(then, now) == []
     now["links"]["bond0.7"]["data"]["id"] = 8
-    assert kernel_state.unlike(then, now) == ["bond0.7"]
+    assert kernel_state.find_changed_devices(then, now) == ["bond0.7"]
     now["links"]["bond0"]["data"]["mode"] = "active-backup"
-    assert kernel_state.unlike(then, now) == ["bond0", "bond0.7"]
-    assert kernel_state.made_as(now["links"]["bond0"])[:4] == [
+    assert kernel_state.find_changed_devices(then, now) == ["bond0", "bond0.7"]
+    assert kernel_state.build_device_arguments(now["links"]["bond0"])[:4] == [
         "type",
         "bond",
         "mode",
         "active-backup",
     ]
-    assert "lacp_rate" not in kernel_state.made_as(now["links"]["bond0"])
-    assert kernel_state.unlike(then, {"links": {}}) == []
+    assert "lacp_rate" not in kernel_state.build_device_arguments(now["links"]["bond0"])
+    assert kernel_state.find_changed_devices(then, {"links": {}}) == []
 
 
 def test_nmcli_brings_the_bond_up_before_its_vlan_and_names_no_device_that_is_not_there() -> None:
     lines = flat(networkmanager.apply([OVER, BOND], {"links": {}}, 30))
     ups = [line for line in lines if " up " in line]
-    wanted = [networkmanager.profile_uuid(one) for one in ("bond0", "bond0.100")]
+    wanted = [networkmanager.build_profile_uuid(one) for one in ("bond0", "bond0.100")]
     assert [line.split("uuid ")[1] for line in ups] == wanted
     (card,) = [one for one in flat(networkmanager.apply([link()], {"links": {}})) if " up " in one]
     assert card.endswith("ifname eth1")
@@ -1448,7 +1460,7 @@ def test_a_lease_that_networkd_got_and_does_not_use_is_not_left_to_run_out(
 ) -> None:
     there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": ["10.0.0.5/24"]}
     before = {"links": {"eth1": there}, "routes": []}
-    *_, step = backends.backend(name).restore(["eth1"], before)
+    *_, step = network_owner.get_backend(name).restore(["eth1"], before)
     lease, addresses = seen
     for path, line in (
         ("sys/eth1/ifindex", "7"),
@@ -1467,7 +1479,7 @@ def test_a_lease_that_networkd_got_and_does_not_use_is_not_left_to_run_out(
     subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
     assert (tmp_path / "log").read_text().splitlines() == calls
     without = {"links": {"eth1": {**there, "leases": []}}, "routes": []}
-    assert step not in backends.backend(name).restore(["eth1"], without)
+    assert step not in network_owner.get_backend(name).restore(["eth1"], without)
 
 
 def test_ifupdown_stops_a_dhcp_client_that_the_new_file_no_longer_knows() -> None:
@@ -1534,7 +1546,7 @@ def test_a_default_route_among_the_routes_is_a_gateway() -> None:
 def test_an_old_systemd_is_restarted_and_a_network_without_networkd_applied(name: str) -> None:
     says = {"networkctl --version": (0, "systemd 241 (241)\n"), "systemctl is-active*": (3, "")}
     before = snapshot(name, [link()], **says)
-    last = flat(backends.backend(name).apply([link()], before))[-1]
+    last = flat(network_owner.get_backend(name).apply([link()], before))[-1]
     assert last in ("systemctl restart systemd-networkd.service", "netplan apply")
 
 
@@ -1557,19 +1569,19 @@ def test_the_tool_reads_it_first_and_its_words_come_back(name: str, tool: str) -
         assert Path(argv[-1]).exists()
         return refused(argv)
 
-    files = backends.backend(name).files([link()])
-    said = backends.backend(name).validate(run, files)
+    files = network_owner.get_backend(name).files([link()])
+    said = network_owner.get_backend(name).validate(run, files)
     assert "Error in network definition" in said
     assert str(asked[0][-1]) not in said
     assert " ".join(asked[0]).startswith(tool)
     assert not Path(asked[0][-1]).exists()
-    assert backends.backend(name).validate(lambda _: (0, "", ""), files) == ""
+    assert network_owner.get_backend(name).validate(lambda _: (0, "", ""), files) == ""
 
 
 def test_netplan_reads_ours_together_with_the_others_as_they_will_be() -> None:
     machine = Machine({"/etc/netplan/50-cloud-init.yaml": "old", "/run/netplan/a.yaml": "a"})
     changes = {"/etc/netplan/50-cloud-init.yaml": "new", netplan.PATH: "ours", "/etc/x": None}
-    assert backends.scratch("netplan", machine.read, machine.listed, changes) == {
+    assert network_owner.build_scratch_files("netplan", machine.read, machine.listed, changes) == {
         "/etc/netplan/50-cloud-init.yaml": "new",
         "/run/netplan/a.yaml": "a",
         netplan.PATH: "ours",
@@ -1604,19 +1616,21 @@ def test_an_undo_gives_back_each_interface_as_it_was_before_its_own_first_change
     first = snapshots({"eth1": "before"})
     # eth1 is ours by now; eth0 is touched for the first time
     later = snapshots({"eth1": "ours", "eth0": "lease"})
-    kept = backends.together(first, later)
+    kept = network_owner.merge_undo_states(first, later)
     assert kept == snapshots({"eth1": "before", "eth0": "lease"})
-    assert backends.together(kept, snapshots({"eth0": "ours", "eth1": "ours"})) == kept
+    assert (
+        network_owner.merge_undo_states(kept, snapshots({"eth0": "ours", "eth1": "ours"})) == kept
+    )
     # what was only watched in the first run is not kept
     first["runtime"]["links"]["eth0"] = {"addresses": ["watched"]}
-    assert backends.counted(first) == snapshots({"eth1": "before"})
+    assert network_owner.drop_watched_interfaces(first) == snapshots({"eth1": "before"})
 
 
 def test_an_interface_that_has_another_owner_by_now_stays_with_the_first() -> None:
     first, later = snapshots({"eth1": "before"}), snapshots({"eth1": "ours", "eth0": "lease"})
     later["names"] = {"networkmanager": later["names"]["netplan"]}
     later["owners"] = {"networkmanager": later["owners"]["netplan"]}
-    kept = backends.together(first, later)
+    kept = network_owner.merge_undo_states(first, later)
     assert kept["names"] == {"netplan": ["eth1"], "networkmanager": ["eth0"]}
     assert kept["owners"]["netplan"] == first["owners"]["netplan"]
     assert kept["owners"]["networkmanager"] == snapshots({"eth0": "lease"})["owners"]["netplan"]

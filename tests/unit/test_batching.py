@@ -21,7 +21,7 @@ from fullmesh.model.faults import Fault
     ],
 )
 def test_batches(value: Any, expected: list[int | str]) -> None:
-    assert batching.batches(value) == expected
+    assert batching.parse_batches(value) == expected
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_batches(value: Any, expected: list[int | str]) -> None:
 )
 def test_what_is_no_number_of_nodes(value: Any) -> None:
     faults: list[Fault] = []
-    assert batching.serial(value, faults) == ["100%"]
+    assert batching.read_serial(value, faults) == ["100%"]
     assert [fault.code for fault in faults] == ["PL-128"]
 
 
@@ -55,13 +55,13 @@ def test_where_ssh_may_be_pointed(text: str) -> None:
 )
 def test_where_it_may_not(text: str) -> None:
     faults: list[Fault] = []
-    batching.ssh_addresses({"a": {"fullmesh_ssh_address": text}}, faults)
+    batching.check_ssh_addresses({"a": {"fullmesh_ssh_address": text}}, faults)
     assert [fault.code for fault in faults] == ["PL-129"]
     assert text in str(faults[0])
 
 
 def test_a_node_that_limit_left_out_has_no_plan() -> None:
     hosts = {"a": {}, "b": {"fullmesh_plan": {"serial": [1]}}}
-    assert batching.of_plan(hosts, ["a", "b"]) == [1]
-    assert batching.of_plan(hosts, ["a"]) == ["100%"]
-    assert batching.of_plan({}, ["a"]) == ["100%"]  # --syntax-check
+    assert batching.find_plan_batches(hosts, ["a", "b"]) == [1]
+    assert batching.find_plan_batches(hosts, ["a"]) == ["100%"]
+    assert batching.find_plan_batches({}, ["a"]) == ["100%"]  # --syntax-check

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from fullmesh.verify.bisect import (
     Group,
+    GroupRun,
     Guess,
     Run,
     State,
-    Tried,
-    bound,
-    explanations,
-    is_bad,
-    next_run,
-    verdicts,
+    choose_next_run,
+    count_max_runs,
+    is_bad_group,
+    judge_groups,
+    list_explanations,
 )
 
 FAST, SLOW = 9.0, 0.1
@@ -31,34 +31,34 @@ def names(count: int) -> list[str]:
     return [f"n{number:02}" for number in range(count)]
 
 
-def truth(guess: Guess, state: State = "measured") -> Callable[[Group], Tried]:
+def truth(guess: Guess, state: State = "measured") -> Callable[[Group], GroupRun]:
     """What groups come to where *guess* is the fault: slow, or wrong numbers."""
 
-    def run(group: Group) -> Tried:
-        if not is_bad(group, guess):
-            return Tried(group, "measured", FAST)
-        return Tried(group, state, SLOW if state == "measured" else 0.0)
+    def run(group: Group) -> GroupRun:
+        if not is_bad_group(group, guess):
+            return GroupRun(group, "measured", FAST)
+        return GroupRun(group, state, SLOW if state == "measured" else 0.0)
 
     return run
 
 
-def search(count: int, come_to: Callable[[Group], Tried]) -> tuple[list[Run], list[Guess]]:
+def search(count: int, come_to: Callable[[Group], GroupRun]) -> tuple[list[Run], list[Guess]]:
     """All runs of a search, each looked at, and what it comes to."""
     held = names(count)
     runs: list[Run] = []
-    while groups := next_run(held, runs):
+    while groups := choose_next_run(held, runs):
         ends = [name for group in groups for name in group]
         assert len(ends) == len(set(ends)), "a node is in two groups at once"
         assert all(len(group) > 1 for group in groups), "a group of one says nothing"
         assert set(ends) <= set(held)
         runs.append(tuple(come_to(Group(group)) for group in groups))
-        assert len(runs) <= bound(count)
-    return runs, explanations(held, verdicts(runs))
+        assert len(runs) <= count_max_runs(count)
+    return runs, list_explanations(held, judge_groups(runs))
 
 
 def test_the_bound_is_log2_of_the_nodes_and_one() -> None:
-    assert [bound(count) for count in (0, 1)] == [0, 0]
-    assert all(bound(count) == ceil(log2(count)) + 1 for count in range(2, 65))
+    assert [count_max_runs(count) for count in (0, 1)] == [0, 0]
+    assert all(count_max_runs(count) == ceil(log2(count)) + 1 for count in range(2, 65))
 
 
 @given(st.data())
@@ -68,7 +68,7 @@ def test_every_bad_node_is_named_alone_in_three_runs(data: st.DataObject) -> Non
     state = data.draw(st.sampled_from(STATES))
     runs, found = search(count, truth((Group({node}),), state))
     assert found == [(Group({node}),)]
-    assert len(runs) <= min(bound(count), 3 + (count == 5))
+    assert len(runs) <= min(count_max_runs(count), 3 + (count == 5))
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 8, 9, 16])
@@ -99,7 +99,7 @@ def test_nodes_that_are_bad_only_together_are_among_what_is_said(data: st.DataOb
     )
     runs, found = search(count, truth((Group({one, other}),)))
     assert (Group({one, other}),) in found
-    assert len(runs) <= bound(count)
+    assert len(runs) <= count_max_runs(count)
     # nobody is blamed who is well in every other company
     assert all(len(part) == 2 for guess in found for part in guess)
 
@@ -117,7 +117,7 @@ def test_two_bad_nodes_are_both_said(data: st.DataObject) -> None:
 def test_rates_that_waver_blame_nobody(data: st.DataObject) -> None:
     count = data.draw(COUNTS)
     rates = st.floats(0.51 * FAST, FAST)
-    runs, found = search(count, lambda group: Tried(group, "measured", data.draw(rates)))
+    runs, found = search(count, lambda group: GroupRun(group, "measured", data.draw(rates)))
     assert found == []
     assert len(runs) <= {3: 3}.get(count, 2)
 
@@ -127,26 +127,26 @@ def test_a_machine_that_has_more_to_do_in_some_runs_blames_nobody(data: st.DataO
     count = data.draw(st.integers(4, 64))
     held = names(count)
     runs: list[Run] = []
-    while groups := next_run(held, runs):
+    while groups := choose_next_run(held, runs):
         share = data.draw(st.floats(0.4, 1.0))
-        runs.append(tuple(Tried(Group(group), "measured", share * FAST) for group in groups))
-    assert explanations(held, verdicts(runs)) == []
+        runs.append(tuple(GroupRun(Group(group), "measured", share * FAST) for group in groups))
+    assert list_explanations(held, judge_groups(runs)) == []
 
 
 def test_wrong_numbers_are_not_mixed_with_rates() -> None:
     """Four lab nodes with a torch that adds one on ubuntu1: el1 and el2 were slow that time, as busy machines are."""
     runs = [
-        (Tried(Group({"el1", "ubuntu1", "el2", "ubuntu2"}), "wrong"),),
+        (GroupRun(Group({"el1", "ubuntu1", "el2", "ubuntu2"}), "wrong"),),
         (
-            Tried(Group({"el1", "ubuntu1"}), "wrong"),
-            Tried(Group({"el2", "ubuntu2"}), "measured", 2.684),
+            GroupRun(Group({"el1", "ubuntu1"}), "wrong"),
+            GroupRun(Group({"el2", "ubuntu2"}), "measured", 2.684),
         ),
         (
-            Tried(Group({"el1", "el2"}), "measured", 1.148),
-            Tried(Group({"ubuntu1", "ubuntu2"}), "wrong"),
+            GroupRun(Group({"el1", "el2"}), "measured", 1.148),
+            GroupRun(Group({"ubuntu1", "ubuntu2"}), "wrong"),
         ),
     ]
-    found = explanations(["el1", "ubuntu1", "el2", "ubuntu2"], verdicts(runs))
+    found = list_explanations(["el1", "ubuntu1", "el2", "ubuntu2"], judge_groups(runs))
     assert found == [(Group({"ubuntu1"}),)]
 
 
@@ -155,11 +155,13 @@ def test_whatever_groups_come_to_the_search_ends_in_time(data: st.DataObject) ->
     count = data.draw(st.integers(2, 20))
     states = st.sampled_from(["measured", "wrong", "failed", "unknown"])
     rate = st.floats(0.0, FAST)
-    runs, found = search(count, lambda group: Tried(group, data.draw(states), data.draw(rate)))
-    assert all(is_bad(nodes, guess) == bad for guess in found for nodes, bad in verdicts(runs))
+    runs, found = search(count, lambda group: GroupRun(group, data.draw(states), data.draw(rate)))
+    assert all(
+        is_bad_group(nodes, guess) == bad for guess in found for nodes, bad in judge_groups(runs)
+    )
 
 
 def test_a_group_of_which_nothing_is_known_blames_nobody() -> None:
-    runs = [(Tried(Group(names(4)), "unknown"),)]
-    assert verdicts(runs) == []
-    assert explanations(names(4), verdicts(runs)) == []
+    runs = [(GroupRun(Group(names(4)), "unknown"),)]
+    assert judge_groups(runs) == []
+    assert list_explanations(names(4), judge_groups(runs)) == []

@@ -10,27 +10,27 @@ import ladder_samples
 import pytest
 
 from fullmesh import cli
-from fullmesh.filters import verify_cluster as filters
-from fullmesh.model.plan import derive
+from fullmesh.filters import verify_cluster
+from fullmesh.model.plan import derive_plan
 from fullmesh.report import terminal
 from fullmesh.result import build
 from fullmesh.result.types import BisectGroup, BisectRun
 from fullmesh.verify import bisect, bisected, ladder
-from fullmesh.verify.model import Finding, Seen
+from fullmesh.verify.model import ClusterObservations, Finding
 
 NAMES = ("a", "b", "c", "d")
 FAST, SLOW = 5.5, 0.2
 OF_ANSIBLE = {"failed": False, "changed": False, "failed_when_result": False}
 
 
-def of_four() -> Seen:
+def of_four() -> ClusterObservations:
     hosts = {
         name: {"fullmesh_address": f"10.78.0.{11 + i}/24", "fullmesh_interface": "eth1"}
         for i, name in enumerate(NAMES)
     }
-    made: Any = derive(hosts)
+    made: Any = derive_plan(hosts)
     nodes: Any = {name: ladder_samples.node(made, name) for name in NAMES}
-    return Seen(plan=made, nodes=nodes, inventory="inv")
+    return ClusterObservations(plan=made, nodes=nodes, inventory="inv")
 
 
 def group(names: str, rate: float = FAST, state: Any = "measured", text: str = "") -> BisectGroup:
@@ -40,7 +40,7 @@ def group(names: str, rate: float = FAST, state: Any = "measured", text: str = "
 
 def told(*runs: list[BisectGroup]) -> list[Finding]:
     held: list[BisectRun] = [{"groups": groups} for groups in runs]
-    return bisected.findings(replace(of_four(), bisect=held))
+    return bisected.check_bisect_runs(replace(of_four(), bisect=held))
 
 
 def only(found: list[Finding]) -> Finding:
@@ -50,10 +50,10 @@ def only(found: list[Finding]) -> Finding:
 
 def test_the_ladders_own_job_is_the_first_run() -> None:
     seen = of_four()
-    (run,) = bisected.first_run(seen)
+    (run,) = bisected.build_first_run(seen)
     (one,) = run["groups"]
     assert one == group("a b c d", FAST)
-    following = bisected.following(seen, [run])
+    following = bisected.plan_next_run(seen, [run])
     assert following["groups"] == [["a", "b"], ["c", "d"]]
     assert following["said"] == "bisect, run 2 of at most 3: a b | c d"
     assert set(following["steps"]) <= set(bisected.STEPS)
@@ -64,15 +64,15 @@ def test_ranks_count_from_nought_in_every_group() -> None:
     for name in NAMES:
         made["nodes"][name]["ranks"] = [0, 0]  # two on each
     groups = [["a", "b"], ["c", "d"]]
-    assert bisected.part_of(made, groups, "d") == {
+    assert bisected.get_node_part(made, groups, "d") == {
         "ranks": [2, 3],
         "world": 4,
         "master": made["nodes"]["c"]["address"],
     }
-    assert bisected.part_of(made, [["a", "b"]], "c")["ranks"] == []
+    assert bisected.get_node_part(made, [["a", "b"]], "c")["ranks"] == []
 
 
-def broken(whole: Seen, name: str, step: str, state: str, **more: Any) -> Any:
+def broken(whole: ClusterObservations, name: str, step: str, state: str, **more: Any) -> Any:
     """What a node's rank says that does not get through."""
     said: Any = copy.deepcopy(whole.nodes[name]["gloo"])
     (told,) = said["ranks"].values()
@@ -91,10 +91,10 @@ def test_a_wrong_number_and_a_failure_are_told_from_a_rate() -> None:
         said[name]["ranks"] = {str(number % 2): rank}
     wrong = "all_reduce(sum), element 0: got 7.0, expected 6.0"
     said["b"] = broken(seen, "b", "all_reduce", "wrong", text=wrong, seen="7.0", expected="6.0")
-    run = bisected.after(seen, [["a", "b"], ["c", "d"]], said)
+    run = bisected.build_bisect_run(seen, [["a", "b"], ["c", "d"]], said)
     assert run["groups"][0] == group("a b", state="wrong", text=f"rank 1 on b, all_reduce: {wrong}")
     assert run["groups"][1]["state"] == "measured"
-    silent = bisected.after(seen, [["a", "b"], ["c", "d"]], {**said, "d": None})
+    silent = bisected.build_bisect_run(seen, [["a", "b"], ["c", "d"]], {**said, "d": None})
     assert silent["groups"][1]["state"] == "failed"
     assert "never wrote a line" in silent["groups"][1]["text"]
 
@@ -111,7 +111,7 @@ def test_time_that_ran_out_on_a_busy_machine_is_no_verdict_unless_others_got_thr
     said["b"] = broken(seen, "b", "bandwidth", "begin")
     said["b"]["ended"] = {"codes": {}, "killed": [1], "seconds": 120.0, "load": 40.0, "cpus": 2}
     groups = [["a", "b"]] if alone else [["a", "b"], ["c", "d"]]
-    assert bisected.after(seen, groups, said)["groups"][0]["state"] == state
+    assert bisected.build_bisect_run(seen, groups, said)["groups"][0]["state"] == state
 
 
 WHOLE = [group("a b c d", SLOW)]
@@ -147,7 +147,7 @@ def test_what_cannot_be_told_apart_is_said() -> None:
     names = ["a", "b"]
     plan: Any = {**seen.plan, "nodes": {n: seen.plan["nodes"][n] for n in names}}
     runs: list[BisectRun] = [{"groups": [group("a b", state="wrong")]}]
-    found = only(bisected.findings(replace(seen, plan=plan, bisect=runs)))
+    found = only(bisected.check_bisect_runs(replace(seen, plan=plan, bisect=runs)))
     assert found.code == "VC-884"
     assert "a, or b, or a and b only together" in found.cause
 
@@ -161,7 +161,7 @@ def test_runs_that_nothing_explains_are_said() -> None:
 
 def test_healthy_groups_say_nothing() -> None:
     assert told([group("a b c d", 4.0)], [group("a b"), group("c d", 3.0)]) == []
-    assert bisected.findings(of_four()) == []
+    assert bisected.check_bisect_runs(of_four()) == []
 
 
 def test_the_finding_fails_its_rung_explains_what_the_ranks_said_and_stands_in_the_result() -> None:
@@ -177,20 +177,20 @@ def test_the_finding_fails_its_rung_explains_what_the_ranks_said_and_stands_in_t
         {"groups": [group("a c", state="wrong"), group("b d")]},
     ]
     seen = replace(seen, nodes=nodes, bisect=runs)
-    rungs, _ = ladder.climb(seen)
+    rungs, _ = ladder.judge_all_checks(seen)
     assert {rung.id for rung in rungs if rung.status == "failed"} == {"L4"}
-    made = build.build(
-        seen, build.Run("r", "2026-01-01T00:00:00+00:00", "2026-01-01T00:01:00+00:00")
+    made = build.build_result(
+        seen, build.VerificationRun("r", "2026-01-01T00:00:00+00:00", "2026-01-01T00:01:00+00:00")
     )
     assert made["bisect"] == runs
     (finding,) = [one for one in made["findings"] if one["severity"] == "error"]
     assert (finding["code"], finding["node"]) == ("VC-881", "a")
     assert [one["code"] for one in finding["follows"]] == ["VC-402"]
-    lines = terminal.figures(made)
+    lines = terminal.describe_figures(made)
     assert "bisect: run 2: a b: wrong | c d: 5.5 Gbit/s" in lines
 
 
-def registered(seen: Seen) -> dict[str, Any]:
+def registered(seen: ClusterObservations) -> dict[str, Any]:
     """What the role registered: all answers to a question in one place."""
     parts: dict[str, Any] = {}
     for name, said in seen.nodes.items():
@@ -212,17 +212,17 @@ def test_filters_hand_the_search_to_ansible() -> None:
         "inventory": "inv",
     }
     told = registered(seen)
-    runs = filters.ladder_bisect_first(seen.plan, told, options, True)
-    assert filters.ladder_bisect_first(seen.plan, told, options, False) == []
-    following = filters.ladder_bisect_next(seen.plan, told, {**options, "bisect": runs})
-    assert len(filters.ladder_bisect_most(seen.plan)) == bisect.bound(4)
+    runs = verify_cluster.ladder_bisect_first(seen.plan, told, options, True)
+    assert verify_cluster.ladder_bisect_first(seen.plan, told, options, False) == []
+    following = verify_cluster.ladder_bisect_next(seen.plan, told, {**options, "bisect": runs})
+    assert len(verify_cluster.ladder_bisect_most(seen.plan)) == bisect.count_max_runs(4)
     same = {"python": dict.fromkeys(NAMES, "py"), "environment": {n: {"X": n} for n in NAMES}}
-    jobs = filters.ladder_bisect_jobs(seen.plan, following["groups"], same)
+    jobs = verify_cluster.ladder_bisect_jobs(seen.plan, following["groups"], same)
     assert jobs["ranks"]["c"] == [0]
     assert jobs["environment"]["c"]["X"] == "c"
     assert jobs["environment"]["c"]["WORLD_SIZE"] == 2
     # nobody has answered yet: all are silent, which is what a node that cannot start its ranks is
-    kept = filters.ladder_bisect_after(
+    kept = verify_cluster.ladder_bisect_after(
         seen.plan, told, {**options, "bisect": runs}, following["groups"]
     )
     assert [one["state"] for one in kept[1]["groups"]] == ["failed", "failed"]
@@ -232,7 +232,7 @@ def test_filters_hand_the_search_to_ansible() -> None:
         said = {**seen.nodes[name]["gloo"], "ranks": {str(number % 2): rank}}
         answers[name] = {**said, **OF_ANSIBLE}
     told["__verify_cluster_bisected"] = {"answers": answers}
-    kept = filters.ladder_bisect_after(
+    kept = verify_cluster.ladder_bisect_after(
         seen.plan, told, {**options, "bisect": runs}, following["groups"]
     )
     assert [one["state"] for one in kept[1]["groups"]] == ["measured", "measured"]
@@ -240,7 +240,7 @@ def test_filters_hand_the_search_to_ansible() -> None:
 
 def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(cli, "playbook", lambda *args: asked.append(args) or 0)
+    monkeypatch.setattr(cli, "run_checkout_playbook", lambda *args: asked.append(args) or 0)
     cli.main(["verify", "--bisect", "-i", "inv", "--", "--check"])
     ((book, args),) = asked
     assert book == "playbooks/verify.yml"

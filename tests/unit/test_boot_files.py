@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.fullmesh.survey import boot_files
-from ansible.module_utils.fullmesh.sysctl import Node
+from ansible.module_utils.fullmesh.sysctl import SysctlNode
 
 
 class Disk:
@@ -28,7 +28,7 @@ class Disk:
 
 def value(key: str, *texts: str) -> str:
     rows = [(f"{index}.conf", text) for index, text in enumerate(texts)]
-    return boot_files.at_boot(key, boot_files.given(rows))[0]
+    return boot_files.find_boot_setting(key, boot_files.parse_sysctl_files(rows))[0]
 
 
 def test_the_later_file_has_the_last_word() -> None:
@@ -37,8 +37,14 @@ def test_the_later_file_has_the_last_word() -> None:
 
 def test_who_sets_it_is_told() -> None:
     rows = [("a.conf", "vm.swappiness=1"), ("b.conf", "vm.other=2")]
-    assert boot_files.at_boot("vm.swappiness", boot_files.given(rows)) == ("1", "a.conf")
-    assert boot_files.at_boot("vm.absent", boot_files.given(rows)) == ("", "")
+    assert boot_files.find_boot_setting("vm.swappiness", boot_files.parse_sysctl_files(rows)) == (
+        "1",
+        "a.conf",
+    )
+    assert boot_files.find_boot_setting("vm.absent", boot_files.parse_sysctl_files(rows)) == (
+        "",
+        "",
+    )
 
 
 def test_a_name_wins_over_patterns_whatever_their_order() -> None:
@@ -87,7 +93,7 @@ def test_of_files_with_one_name_that_of_etc_is_read_and_sysctl_conf_only_by_its_
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
     (tmp_path / "etc/sysctl.d/70-masked.conf").symlink_to("/dev/null")
-    node = Node(str(tmp_path))
+    node = SysctlNode(str(tmp_path))
     read = ["/etc/sysctl.d/50-a.conf", "/run/sysctl.d/60-b.conf", "/etc/sysctl.d/70-masked.conf"]
     assert node.boot_files() == read
     assert node.conf_files() == [*read, "/etc/sysctl.conf"]
@@ -102,8 +108,11 @@ TUNED = {
 
 def test_what_tuned_sets_is_known_with_its_profiles_parents() -> None:
     made = Disk(TUNED)
-    assert boot_files.tuned_keys(made.read, made.listed) == ["net.core.busy_read", "vm.swappiness"]
-    assert boot_files.tuned_keys(Disk({}).read, Disk({}).listed) == []
+    assert boot_files.find_tuned_keys(made.read, made.listed) == [
+        "net.core.busy_read",
+        "vm.swappiness",
+    ]
+    assert boot_files.find_tuned_keys(Disk({}).read, Disk({}).listed) == []
 
 
 # --- systemd
@@ -111,7 +120,7 @@ def test_what_tuned_sets_is_known_with_its_profiles_parents() -> None:
 
 def test_systemctl_show_of_several_units() -> None:
     said = "Id=a.service\nUnitFileState=enabled\n\nId=b.service\nDescription=x=y\n"
-    assert boot_files.blocks(said) == [
+    assert boot_files.parse_unit_blocks(said) == [
         {"Id": "a.service", "UnitFileState": "enabled"},
         {"Id": "b.service", "Description": "x=y"},
     ]
@@ -119,11 +128,11 @@ def test_systemctl_show_of_several_units() -> None:
 
 def test_the_hard_limit_counts_in_bytes() -> None:
     text = "[Manager]\n#DefaultLimitNOFILE=1\nDefaultLimitMEMLOCK=8M:64M\nDefaultLimitNOFILE = 1024:524288\n"
-    assert boot_files.manager_limits(text) == {
+    assert boot_files.parse_manager_limits(text) == {
         "DefaultLimitMEMLOCK": str(64 << 20),
         "DefaultLimitNOFILE": "524288",
     }
-    assert boot_files.manager_limits("DefaultLimitMEMLOCK=infinity") == {
+    assert boot_files.parse_manager_limits("DefaultLimitMEMLOCK=infinity") == {
         "DefaultLimitMEMLOCK": "infinity"
     }
 
@@ -137,7 +146,7 @@ def test_drop_ins_are_read_by_their_names_and_those_of_etc_win() -> None:
             "/run/systemd/system.conf.d/30-c.conf": "",
         }
     )
-    assert boot_files.drop_ins(made.listed) == [
+    assert boot_files.list_system_drop_ins(made.listed) == [
         "/usr/lib/systemd/system.conf.d/10-a.conf",
         "/etc/systemd/system.conf.d/20-b.conf",
         "/run/systemd/system.conf.d/30-c.conf",
@@ -159,7 +168,7 @@ def test_drop_ins_are_read_by_their_names_and_those_of_etc_win() -> None:
     ],
 )
 def test_files_that_ask_for_a_lease(text: str) -> None:
-    assert boot_files.asks_for_lease(text)
+    assert boot_files.needs_address_lease(text)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +182,7 @@ def test_files_that_ask_for_a_lease(text: str) -> None:
     ],
 )
 def test_files_that_ask_for_none(text: str) -> None:
-    assert not boot_files.asks_for_lease(text)
+    assert not boot_files.needs_address_lease(text)
 
 
 MAC = "52:54:00:AB:cd:01"
@@ -191,14 +200,14 @@ MAC = "52:54:00:AB:cd:01"
     ],
 )
 def test_files_that_may_be_about_a_card(text: str) -> None:
-    assert boot_files.is_about(text, "eth1", MAC)
+    assert boot_files.is_about_interface(text, "eth1", MAC)
 
 
 @pytest.mark.parametrize(
     "text", ["DEVICE=eth10\n", "[connection]\ninterface-name=eth0\n", "iface veth1 inet dhcp\n"]
 )
 def test_files_about_another(text: str) -> None:
-    assert not boot_files.is_about(text, "eth1", MAC)
+    assert not boot_files.is_about_interface(text, "eth1", MAC)
 
 
 # --- packet filter
@@ -212,12 +221,12 @@ def test_tables_of_a_file_and_of_what_it_includes() -> None:
             "/etc/nftables.d/a.nft": "table ip6 more { chain c { policy drop; } }\n",
         }
     )
-    text = boot_files.nft_text("/etc/nftables.conf", made.read, made.listed)
-    assert boot_files.nft_tables(text) == ["inet filter", "ip nat", "ip6 more"]
-    assert boot_files.nft_drops(text)
-    assert not boot_files.nft_drops("table inet filter { chain c { policy accept; } }")
-    assert not boot_files.nft_drops(
-        boot_files.nft_text("x", {"x": "# drop\n"}.__getitem__, made.listed)
+    text = boot_files.read_nft_file("/etc/nftables.conf", made.read, made.listed)
+    assert boot_files.parse_nft_tables(text) == ["inet filter", "ip nat", "ip6 more"]
+    assert boot_files.has_nft_drops(text)
+    assert not boot_files.has_nft_drops("table inet filter { chain c { policy accept; } }")
+    assert not boot_files.has_nft_drops(
+        boot_files.read_nft_file("x", {"x": "# drop\n"}.__getitem__, made.listed)
     )
 
 
@@ -227,7 +236,7 @@ NOW = "tmpfs /dev/shm tmpfs rw,nosuid,size=1024k 0 0\nstore:/data /my\\040data n
 
 
 def test_a_line_of_mounts() -> None:
-    found = [boot_files.mount(line) for line in NOW.splitlines()]
+    found = [boot_files.parse_mount(line) for line in NOW.splitlines()]
     assert found == [
         {"point": "/dev/shm", "kind": "tmpfs", "what": "tmpfs", "size": 1 << 20},  # noqa: S108
         {"point": "/my data", "kind": "nfs4", "what": "store:/data", "size": 0},
@@ -239,7 +248,7 @@ def test_a_line_of_mounts() -> None:
     ("options", "size"), [("size=2g", 2 << 30), ("rw,size=50%", 0), ("blocksize=8", 0), ("", 0)]
 )
 def test_the_size_of_a_tmpfs(options: str, size: int) -> None:
-    assert boot_files.size_of(options) == size
+    assert boot_files.parse_tmpfs_size(options) == size
 
 
 @pytest.mark.parametrize(
@@ -257,7 +266,7 @@ def test_the_boot_waits_for_a_line_of_fstab_that_does_not_forgive(
 ) -> None:
     made = Disk({})
     text = f"# comment /x nfs defaults\nstore:/data /my\\040data nfs4 {options} 0 0\n/swap none swap sw 0 0\n"
-    (found,) = boot_files.fstab(text, NOW, made.read, made.listed)
+    (found,) = boot_files.find_boot_mounts(text, NOW, made.read, made.listed)
     assert (found["point"], found["waits"], found["mounted"]) == ("/my data", waits, True)
 
 
@@ -268,7 +277,7 @@ def test_mount_units_count_and_masked_ones_do_not() -> None:
             "/etc/systemd/system/tmp.mount": "",
         }
     )
-    (found,) = boot_files.fstab("", NOW, made.read, made.listed)
+    (found,) = boot_files.find_boot_mounts("", NOW, made.read, made.listed)
     assert (found["point"], found["source"], found["mounted"]) == (
         "/data",
         "/etc/systemd/system/data.mount",
@@ -281,10 +290,12 @@ def test_mount_units_count_and_masked_ones_do_not() -> None:
 
 def test_the_mode_of_selinux_is_the_last_one() -> None:
     assert (
-        boot_files.selinux_mode("# SELINUX=disabled\nSELINUX=permissive\nSELINUXTYPE=targeted\n")
+        boot_files.parse_selinux_mode(
+            "# SELINUX=disabled\nSELINUX=permissive\nSELINUXTYPE=targeted\n"
+        )
         == "permissive"
     )
-    assert boot_files.selinux_mode("SELINUXTYPE=targeted\n") == ""
+    assert boot_files.parse_selinux_mode("SELINUXTYPE=targeted\n") == ""
 
 
 def entry(version: str, options: str = "root=/dev/vda1 $kernelopts") -> str:
@@ -304,7 +315,7 @@ def test_the_saved_entry_boots_else_the_newest(saved: str, version: str) -> None
     made = Disk(
         {**ENTRIES, "/boot/grub2/grubenv": f"saved_entry={saved}\nkernelopts=ro iommu=pt\n"}
     )
-    found = boot_files.next_entry(made.read, made.listed)
+    found = boot_files.find_next_boot_entry(made.read, made.listed)
     assert found
     assert (found["version"], found["arguments"].split()) == (
         version,
@@ -324,7 +335,7 @@ menuentry 'older' {
 
 def test_of_grubs_menu_the_first_entry_boots() -> None:
     made = Disk({"/boot/grub/grub.cfg": MENU, "/etc/default/grub": 'GRUB_DEFAULT="0"\n'})
-    found = boot_files.next_entry(made.read, made.listed)
+    found = boot_files.find_next_boot_entry(made.read, made.listed)
     assert found
     assert (found["version"], found["arguments"]) == ("6.8.0-50-generic", "root=UUID=1 ro quiet")
 
@@ -334,4 +345,4 @@ def test_of_grubs_menu_the_first_entry_boots() -> None:
 )
 def test_what_boots_is_not_guessed(files: dict[str, str]) -> None:
     made = Disk(files)
-    assert boot_files.next_entry(made.read, made.listed) is None
+    assert boot_files.find_next_boot_entry(made.read, made.listed) is None

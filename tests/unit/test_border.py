@@ -8,9 +8,9 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from torch_samples import seen, wheels
 
-from fullmesh.border import answered, registered
-from fullmesh.filters import torch_runtime as filters
-from fullmesh.observed.torch import VenvSeen, Wheels
+from fullmesh.border import validate_answer, validate_registered
+from fullmesh.filters import torch_runtime
+from fullmesh.observed.torch import VenvSeen, WheelhouseResult
 
 # As ansible-core 2.19 registers it for `loop_control: {loop_var: __target, index_var: __at}`.
 LOOP = {
@@ -28,25 +28,33 @@ ADDED: dict[str, Any] = {
 
 
 def test_what_a_task_and_its_loop_add_is_no_answer() -> None:
-    assert registered(Wheels, {**wheels(), **ADDED, **LOOP}, "wheelhouse") == wheels()
+    assert (
+        validate_registered(WheelhouseResult, {**wheels(), **ADDED, **LOOP}, "wheelhouse")
+        == wheels()
+    )
     plain_loop = {"ansible_loop_var": "item", "item": 1}
-    assert registered(Wheels, {**wheels(), **ADDED, **plain_loop}, "wheelhouse") == wheels()
+    assert (
+        validate_registered(WheelhouseResult, {**wheels(), **ADDED, **plain_loop}, "wheelhouse")
+        == wheels()
+    )
     # an answer's own "changed" stays, another's goes
-    assert registered(VenvSeen, {**seen(), **ADDED, "changed": False}, "torch_venv") == seen()
+    assert (
+        validate_registered(VenvSeen, {**seen(), **ADDED, "changed": False}, "torch_venv") == seen()
+    )
 
 
 def test_a_loops_results_give_each_node_its_wheels() -> None:
-    key = filters.core.target_key("lock", "3.11", "x86_64")
+    key = torch_runtime.torch_runtime.derive_target_key("lock", "3.11", "x86_64")
     results = [{**wheels(key=one), **ADDED, **LOOP} for one in ("other", key)]
     said = {**seen(), **ADDED, "changed": False}
-    assert filters.torch_runtime_wheels(results, said, "lock")["key"] == key
+    assert torch_runtime.torch_runtime_wheels(results, said, "lock")["key"] == key
     wanted = {"lock": "lock", "index": "https://index"}
     variables = {"__torch_runtime_seen": said, "__torch_runtime_wanted": wanted}
     hostvars = dict.fromkeys(("el1", "ubuntu1"), variables)
     plan = {"nodes": {"el1": {"node_rank": 0}, "ubuntu1": {"node_rank": 1}}}
-    found = filters.torch_runtime_handover(results, hostvars, ["el1", "ubuntu1"], plan)
+    found = torch_runtime.torch_runtime_handover(results, hostvars, ["el1", "ubuntu1"], plan)
     assert found["ubuntu1"] == {"sources": ["el1"], "shared": True}
-    (target,) = filters.torch_runtime_targets(hostvars, ["el1", "ubuntu1"])
+    (target,) = torch_runtime.torch_runtime_targets(hostvars, ["el1", "ubuntu1"])
     assert (target["key"], target["lock"], target["index"]) == (key, "lock", "https://index")
 
 
@@ -56,7 +64,7 @@ def test_a_loops_results_give_each_node_its_wheels() -> None:
 )
 def test_another_form_is_refused_with_its_path_said_once(change: dict[str, Any], path: str) -> None:
     with pytest.raises(AnsibleFilterError, match=path) as caught:
-        registered(Wheels, {**wheels(), **ADDED, **change}, "wheelhouse")
+        validate_registered(WheelhouseResult, {**wheels(), **ADDED, **change}, "wheelhouse")
     assert str(caught.value).count("wheelhouse has another form") == 1
     with pytest.raises(AnsibleFilterError, match="torch_venv has another form"):
-        answered(VenvSeen, None, "torch_venv")
+        validate_answer(VenvSeen, None, "torch_venv")

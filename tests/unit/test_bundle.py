@@ -17,13 +17,13 @@ import pytest
 from ansible.module_utils.fullmesh import openpgp
 from ansible.module_utils.fullmesh.bundle import archive, packages
 
-from fullmesh.roles import bundle as core
+from fullmesh.roles import bundle
 
 DEBIAN = {"distribution": "Ubuntu", "distribution_major_version": "24", "architecture": "x86_64"}
 LOCK = "torch==2.13.0 --hash=sha256:…"
 CONTENTS = {
     "kinds": ["CentOS-9-x86_64", "Ubuntu-24-x86_64"],
-    "wheels": [{"python": "3.12", "machine": "x86_64", "lock": core.lock_name(LOCK)}],
+    "wheels": [{"python": "3.12", "machine": "x86_64", "lock": bundle.derive_lock_name(LOCK)}],
 }
 
 
@@ -47,12 +47,12 @@ def packed(tmp_path: Path) -> dict[str, Any]:
             {"place": "packages/CentOS-9-x86_64.tar", "file": str(tmp_path / "el.tar")},
         ],
     }
-    archive.pack(order)
+    archive.pack_bundle(order)
     return {"path": order["path"], "folder": str(tmp_path / "opened")}
 
 
 def test_what_was_packed_comes_out(packed: dict[str, Any]) -> None:
-    opened = archive.unlock(packed)
+    opened = archive.open_bundle(packed)
     folder = Path(opened["folder"])
     assert opened["contents"] == CONTENTS
     assert (folder / "wheels/a.whl").read_bytes() == b"a.whl" * 1000
@@ -64,7 +64,7 @@ def test_what_was_packed_comes_out(packed: dict[str, Any]) -> None:
         ]
         assert tar.getmember("fullmesh/same").linkname == "roles"
     before = (folder / "wheels/a.whl").stat().st_mtime_ns
-    assert archive.unlock(packed) == opened
+    assert archive.open_bundle(packed) == opened
     assert (folder / "wheels/a.whl").stat().st_mtime_ns == before
     done = subprocess.run(
         ["sha256sum", "-c", "b.tar.sha256"],
@@ -87,7 +87,7 @@ def test_one_changed_byte_is_found(packed: dict[str, Any], place: int) -> None:
     data[place] ^= 1
     path.write_bytes(data)
     with pytest.raises(archive.BundleError, match=r"\[BN-102\].*expected"):
-        archive.unlock(packed)
+        archive.open_bundle(packed)
     assert nothing_unpacked(packed)
 
 
@@ -99,7 +99,7 @@ def sealed(path: Path, files: list[tuple[str, bytes, str]]) -> None:
             info = tarfile.TarInfo(name)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
-    Path(f"{path}.sha256").write_text(f"{archive.sha256(str(path))}  b.tar\n")
+    Path(f"{path}.sha256").write_text(f"{archive.hash_file(str(path))}  b.tar\n")
 
 
 @pytest.mark.parametrize("name", ["wheels/a.whl", "../outside"])
@@ -107,24 +107,26 @@ def test_a_file_that_is_not_what_the_index_says_is_refused(tmp_path: Path, name:
     sealed(tmp_path / "b.tar", [(name, b"x", "0" * 64)])
     order = {"path": str(tmp_path / "b.tar"), "folder": str(tmp_path / "opened")}
     with pytest.raises(archive.BundleError, match="BN-102"):
-        archive.unlock(order)
+        archive.open_bundle(order)
     assert nothing_unpacked(order)
     assert not (tmp_path / "outside").exists()
 
 
 def test_no_bundle_or_none_of_ours_is_said(packed: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(archive.BundleError, match=r"\[BN-101\] there is no bundle"):
-        archive.unlock({**packed, "path": str(tmp_path / "nowhere.tar")})
+        archive.open_bundle({**packed, "path": str(tmp_path / "nowhere.tar")})
     Path(packed["path"] + ".sha256").unlink()
     with pytest.raises(archive.BundleError, match=r"\[BN-101\] the checksum"):
-        archive.unlock(packed)
+        archive.open_bundle(packed)
 
 
 def test_a_node_is_refused_for_its_system_its_python_or_its_lock() -> None:
     def codes(
         facts: dict[str, str], python: str = "/usr/bin/python3.12", lock: str = LOCK
     ) -> list[str]:
-        return [fault.code for fault in core.node_faults(CONTENTS, "n1", facts, python, lock)]
+        return [
+            fault.code for fault in bundle.find_bundle_faults(CONTENTS, "n1", facts, python, lock)
+        ]
 
     assert codes(DEBIAN) == []
     assert codes({**DEBIAN, "distribution_major_version": "22"}) == ["BN-103"]
@@ -132,13 +134,13 @@ def test_a_node_is_refused_for_its_system_its_python_or_its_lock() -> None:
     assert codes(DEBIAN, python="/usr/bin/python3.11") == ["BN-104"]
     assert codes(DEBIAN, lock="another") == ["BN-104"]
     assert codes(DEBIAN, python="/opt/own/python") == []
-    (fault,) = core.node_faults(CONTENTS, "n1", DEBIAN, "/usr/bin/python3.12", "another")
+    (fault,) = bundle.find_bundle_faults(CONTENTS, "n1", DEBIAN, "/usr/bin/python3.12", "another")
     assert "this lock" in fault.text
 
 
 def test_one_machine_of_each_kind_is_asked() -> None:
     facts = {"a": DEBIAN, "b": {**DEBIAN}, "c": {**DEBIAN, "distribution": "Rocky"}}
-    assert core.first_of_kind(facts) == ["a", "c"]
+    assert bundle.list_first_of_kind(facts) == ["a", "c"]
 
 
 def test_apts_own_words_are_understood() -> None:
@@ -160,8 +162,8 @@ def test_a_package_manager_that_cannot_is_named(tmp_path: Path) -> None:
     for manager in ("apt", "dnf"):
         if manager == "apt" and not Path("/etc/apt/sources.list.d").is_dir():
             continue
-        with pytest.raises(packages.FetchError, match=r"\[BN-105\].*nosuch"):
-            packages.gather(run, {**order, "manager": manager})
+        with pytest.raises(packages.PackageFetchError, match=r"\[BN-105\].*nosuch"):
+            packages.fetch_package_bundle(run, {**order, "manager": manager})
         assert list(tmp_path.iterdir()) == []
 
 
@@ -220,7 +222,7 @@ def test_packages_are_gathered_where_nobody_else_writes(order: dict[str, Any]) -
     # what a local user could guess, an old name and a link, is not used
     (base / "fullmesh-bundle").symlink_to(base.parent)
     (base / "fullmesh-bundle-fullmesh-nccl.asc").write_text("somebody's key")
-    found = packages.gather(dnf, order)
+    found = packages.fetch_package_bundle(dnf, order)
     work = Path(found["folder"])
     assert work.parent == base
     assert dnf.modes == [0o700]
@@ -233,12 +235,12 @@ def test_packages_are_gathered_where_nobody_else_writes(order: dict[str, Any]) -
     with tarfile.open(found["tar"]) as tar:
         assert "./a-1-1.x86_64.rpm" in tar.getnames()
         assert not any("key" in name for name in tar.getnames())
-    assert packages.gather(Dnf(), order)["folder"] != found["folder"]
+    assert packages.fetch_package_bundle(Dnf(), order)["folder"] != found["folder"]
 
 
 def test_only_a_user_who_says_none_gets_no_signature_checked(order: dict[str, Any]) -> None:
     dnf = Dnf()
-    packages.gather(dnf, {**order, "key": "", "fingerprints": []})
+    packages.fetch_package_bundle(dnf, {**order, "key": "", "fingerprints": []})
     said = next(" ".join(argv) for argv in dnf.asked if argv[0] == "dnf")
     assert "gpgcheck=0" in said
     assert "gpgkey" not in said
@@ -249,12 +251,12 @@ def test_a_place_that_others_write_to_is_refused(order: dict[str, Any], mode: in
     base = Path(order["base"])
     base.chmod(mode)
     with pytest.raises(
-        packages.FetchError, match=rf"\[BN-107\] {base} belongs to user \d+ and has mode"
+        packages.PackageFetchError, match=rf"\[BN-107\] {base} belongs to user \d+ and has mode"
     ):
-        packages.gather(Dnf(), order)
+        packages.fetch_package_bundle(Dnf(), order)
     assert list(base.iterdir()) == []
     base.chmod(0o1777)
-    assert packages.gather(Dnf(), order)["files"] == ["a-1-1.x86_64.rpm"]
+    assert packages.fetch_package_bundle(Dnf(), order)["files"] == ["a-1-1.x86_64.rpm"]
 
 
 def test_a_place_of_somebodys_is_refused(
@@ -264,57 +266,63 @@ def test_a_place_of_somebodys_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr(packages.os, "geteuid", lambda: 0)
         patch.setattr(packages.os, "stat", lambda _: info)
-        with pytest.raises(packages.FetchError, match=r"\[BN-107\] .* belongs to user 1000"):
-            packages.private_folder(order["base"])
-    with pytest.raises(packages.FetchError, match=r"BN-107.*cannot be used"):
-        packages.gather(Dnf(), {**order, "base": "/nonexistent"})
+        with pytest.raises(packages.PackageFetchError, match=r"\[BN-107\] .* belongs to user 1000"):
+            packages.make_private_folder(order["base"])
+    with pytest.raises(packages.PackageFetchError, match=r"BN-107.*cannot be used"):
+        packages.fetch_package_bundle(Dnf(), {**order, "base": "/nonexistent"})
 
 
 def test_a_key_that_is_not_the_known_one_is_refused(order: dict[str, Any]) -> None:
     wanted = "0" * 40
     with pytest.raises(
-        packages.FetchError, match=rf"\[BN-108\].*{FINGERPRINT}, expected: {wanted}"
+        packages.PackageFetchError, match=rf"\[BN-108\].*{FINGERPRINT}, expected: {wanted}"
     ):
-        packages.gather(Dnf(), {**order, "fingerprints": [wanted]})
+        packages.fetch_package_bundle(Dnf(), {**order, "fingerprints": [wanted]})
     # EL 10: no fingerprint is known, and the key was taken all the same
     with pytest.raises(
-        packages.FetchError, match=rf"\[BN-108\].*{FINGERPRINT}, expected: not known"
+        packages.PackageFetchError, match=rf"\[BN-108\].*{FINGERPRINT}, expected: not known"
     ):
-        packages.gather(Dnf(), {**order, "fingerprints": []})
+        packages.fetch_package_bundle(Dnf(), {**order, "fingerprints": []})
     Path(order["key"][7:]).write_text("<html>not found</html>")
-    with pytest.raises(packages.FetchError, match=r"\[BN-108\].*is no key: this is no OpenPGP key"):
-        packages.gather(Dnf(), order)
+    with pytest.raises(
+        packages.PackageFetchError, match=r"\[BN-108\].*is no key: this is no OpenPGP key"
+    ):
+        packages.fetch_package_bundle(Dnf(), order)
     Path(order["key"][7:]).unlink()
-    with pytest.raises(packages.FetchError, match=r"\[BN-105\] the key file:.*cannot be fetched"):
-        packages.gather(Dnf(), order)
+    with pytest.raises(
+        packages.PackageFetchError, match=r"\[BN-105\] the key file:.*cannot be fetched"
+    ):
+        packages.fetch_package_bundle(Dnf(), order)
     assert list(Path(order["base"]).iterdir()) == []
 
 
 def test_a_second_key_in_the_file_is_not_overlooked(order: dict[str, Any]) -> None:
-    raw = openpgp.packets_of(KEY.encode())
+    raw = openpgp.decode_armor(KEY.encode())
     other = bytearray(raw)
     other[20] ^= 1
     Path(order["key"][7:]).write_bytes(raw + bytes(other))
-    with pytest.raises(packages.FetchError, match="BN-108"):
-        packages.gather(Dnf(), order)
+    with pytest.raises(packages.PackageFetchError, match="BN-108"):
+        packages.fetch_package_bundle(Dnf(), order)
 
 
 def test_fingerprints_are_gpgs() -> None:
-    raw = openpgp.packets_of(KEY.encode())
-    assert openpgp.fingerprints(KEY.encode()) == [FINGERPRINT]
-    assert openpgp.fingerprints(KEY.replace("\n", "\r\n").encode()) == [FINGERPRINT]
-    assert openpgp.fingerprints(raw) == [FINGERPRINT]
-    assert openpgp.fingerprints((KEY + KEY).encode()) == [FINGERPRINT, FINGERPRINT]
-    begin, end = openpgp.header(raw, 0)[1:]
+    raw = openpgp.decode_armor(KEY.encode())
+    assert openpgp.list_fingerprints(KEY.encode()) == [FINGERPRINT]
+    assert openpgp.list_fingerprints(KEY.replace("\n", "\r\n").encode()) == [FINGERPRINT]
+    assert openpgp.list_fingerprints(raw) == [FINGERPRINT]
+    assert openpgp.list_fingerprints((KEY + KEY).encode()) == [FINGERPRINT, FINGERPRINT]
+    begin, end = openpgp.parse_packet_header(raw, 0)[1:]
     body = raw[begin:end]
     for head in (
         b"\x99" + len(body).to_bytes(2, "big"),
         b"\xc6\xff" + len(body).to_bytes(4, "big"),
     ):
-        assert openpgp.fingerprints(head + body) == [FINGERPRINT]
+        assert openpgp.list_fingerprints(head + body) == [FINGERPRINT]
     long = b"\x04" + b"k" * 299
     two = b"\xc6" + bytes([((300 - 192) >> 8) + 192, (300 - 192) & 255])
-    assert openpgp.fingerprints(two + long) == openpgp.fingerprints(b"\x9a\x00\x00\x01\x2c" + long)
+    assert openpgp.list_fingerprints(two + long) == openpgp.list_fingerprints(
+        b"\x9a\x00\x00\x01\x2c" + long
+    )
 
 
 @pytest.mark.parametrize(
@@ -333,7 +341,7 @@ def test_fingerprints_are_gpgs() -> None:
 )
 def test_what_is_no_key_is_said(raw: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        openpgp.fingerprints(raw)
+        openpgp.list_fingerprints(raw)
 
 
 def test_a_machine_that_is_not_bare_is_said() -> None:
@@ -341,9 +349,11 @@ def test_a_machine_that_is_not_bare_is_said() -> None:
         return int(argv[-1] == "absent"), "chrony installed\ngone config-files\n", ""
 
     names = {"names": ["chrony", "absent"]}
-    assert packages.installed(run, {**names, "manager": "dnf"}) == ["chrony"]
-    assert packages.installed(run, {**names, "manager": "apt"}) == ["chrony"]
-    assert packages.not_bare(["chrony"]).startswith("[BN-106] installed here already: chrony.")
+    assert packages.list_installed_packages(run, {**names, "manager": "dnf"}) == ["chrony"]
+    assert packages.list_installed_packages(run, {**names, "manager": "apt"}) == ["chrony"]
+    assert packages.describe_installed_warning(["chrony"]).startswith(
+        "[BN-106] installed here already: chrony."
+    )
 
 
 def test_the_repository_that_is_written_for_dnf(tmp_path: Path) -> None:
@@ -357,7 +367,7 @@ def test_the_repository_that_is_written_for_dnf(tmp_path: Path) -> None:
             return 0, "b\t12\t2:1.5-3\nrpmlib(X)\t16777226\t1\nc\t0\t\n", ""
         return 0, "a\t8\t1.0-1\n" if "PROVIDENAME" in form else "(none)\t0\t\n", ""
 
-    packages.index_dnf(run, str(tmp_path), ["a-1.0-1.x86_64.rpm"])
+    packages.index_dnf_packages(run, str(tmp_path), ["a-1.0-1.x86_64.rpm"])
     etree = importlib.import_module("xml.etree.ElementTree")
     primary = etree.parse(tmp_path / "repodata/primary.xml").getroot()
     entries = {
@@ -368,4 +378,4 @@ def test_the_repository_that_is_written_for_dnf(tmp_path: Path) -> None:
     assert entries["c"] == {"name": "c"}
     assert set(entries) == {"a", "b", "c"}
     repomd = (tmp_path / "repodata/repomd.xml").read_text()
-    assert packages.sha256(str(tmp_path / "repodata/primary.xml")) in repomd
+    assert packages.hash_file(str(tmp_path / "repodata/primary.xml")) in repomd

@@ -29,7 +29,7 @@ def test_a_lock_is_told_with_who_holds_it(tmp_path: Path, monkeypatch: pytest.Mo
     lock = tmp_path / "lock-frontend"
     lock.touch()
     monkeypatch.setattr(busy, "LOCKS", (str(lock), str(tmp_path / "none")))
-    assert busy.locks() == []
+    assert busy.describe_held_locks() == []
     code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(lock)],
@@ -39,15 +39,15 @@ def test_a_lock_is_told_with_who_holds_it(tmp_path: Path, monkeypatch: pytest.Mo
         assert holder.stdout is not None
         holder.stdout.readline()
         name = Path(f"/proc/{holder.pid}/comm").read_text().strip()
-        assert busy.locks() == [f"{name} (pid {holder.pid}) holds {lock}"]
+        assert busy.describe_held_locks() == [f"{name} (pid {holder.pid}) holds {lock}"]
         with monkeypatch.context() as btrfs:
             btrfs.setattr(busy.os, "major", lambda device: -1)
-            assert busy.locks() == [f"{name} (pid {holder.pid}) holds {lock}"]
+            assert busy.describe_held_locks() == [f"{name} (pid {holder.pid}) holds {lock}"]
         holder.communicate(b"\n")
-    assert busy.locks() == []
+    assert busy.describe_held_locks() == []
     with lock.open("w") as own:
         fcntl.flock(own, fcntl.LOCK_EX)  # another kind of lock, which dpkg does not take
-        assert busy.locks() == []
+        assert busy.describe_held_locks() == []
 
 
 def test_who_waits_for_a_lock_has_none() -> None:
@@ -58,7 +58,7 @@ def test_who_waits_for_a_lock_has_none() -> None:
 2: POSIX  ADVISORY  READ 700 fd:00:132 0 EOF
 3: FLOCK  ADVISORY  WRITE 701 00:1a:133 0 EOF
 """
-    assert busy.posix_locks(text) == {(0xFD, 0, 131): "812"}
+    assert busy.parse_posix_locks(text) == {(0xFD, 0, 131): "812"}
 
 
 def test_dnf_s_file_counts_while_its_process_lives(
@@ -67,42 +67,44 @@ def test_dnf_s_file_counts_while_its_process_lives(
     path = tmp_path / "rpmdb_lock.pid"
     monkeypatch.setattr(busy, "LOCKS", ())
     monkeypatch.setattr(busy, "PIDS", (str(path),))
-    assert busy.locks() == []
+    assert busy.describe_held_locks() == []
     path.write_text(str(os.getpid()))
-    assert [words.split(" holds ")[1] for words in busy.locks()] == [str(path)]
+    assert [words.split(" holds ")[1] for words in busy.describe_held_locks()] == [str(path)]
     path.write_text("4194304")  # more than any process id: whoever wrote it is gone
-    assert busy.locks() == []
+    assert busy.describe_held_locks() == []
     path.write_text("")
-    assert busy.locks() == []
+    assert busy.describe_held_locks() == []
 
 
 def test_units_that_are_at_work_are_named() -> None:
-    assert busy.updates(lambda command: (0, AT_WORK)) == ["apt-daily-upgrade.service runs"]
-    assert busy.updates(nobody) == []
-    assert busy.updates(lambda command: (127, "")) == []
+    assert busy.describe_running_updates(lambda command: (0, AT_WORK)) == [
+        "apt-daily-upgrade.service runs"
+    ]
+    assert busy.describe_running_updates(nobody) == []
+    assert busy.describe_running_updates(lambda command: (127, "")) == []
 
 
 def test_cloud_init_has_ended_when_its_last_stage_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "run/cloud-init"
-    assert busy.first_boot(str(tmp_path)) == []
+    assert busy.describe_first_boot(str(tmp_path)) == []
     folder.mkdir(parents=True)
     (folder / "enabled").touch()
-    assert busy.first_boot(str(tmp_path)) == ["cloud-init has not ended"]
+    assert busy.describe_first_boot(str(tmp_path)) == ["cloud-init has not ended"]
     (folder / "result.json").write_text("{}")
-    assert busy.first_boot(str(tmp_path)) == []
+    assert busy.describe_first_boot(str(tmp_path)) == []
 
 
 def test_it_waits_until_nobody_came_back() -> None:
     """Between two steps of an update there is a moment without any lock."""
     seen = iter([["dpkg"], [], ["dpkg"], [], [], []])
     slept: list[float] = []
-    left, _ = busy.wait(600, lambda: next(seen), slept.append)
+    left, _ = busy.wait_until_idle(600, lambda: next(seen), slept.append)
     assert left == []
     assert len(slept) == 4
 
 
 def test_it_waits_no_longer_than_it_is_told() -> None:
-    left, took = busy.wait(0.2, lambda: ["dpkg"], lambda seconds: None)
+    left, took = busy.wait_until_idle(0.2, lambda: ["dpkg"], lambda seconds: None)
     assert left == ["dpkg"]
     assert took < 30
-    assert busy.wait(0, lambda: [], lambda seconds: None)[0] == []
+    assert busy.wait_until_idle(0, lambda: [], lambda seconds: None)[0] == []

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from gpu_samples import Machine, gpus_of, smi
 
-from fullmesh.contract import read
-from fullmesh.observed.survey import Gpus
-from fullmesh.verify.card_faults import Box, faults
+from fullmesh.contract import convert_value
+from fullmesh.observed.survey import GpuSurvey
+from fullmesh.verify.card_faults import GpuNodeFacts, find_gpu_faults
 
 
-def gpus(*numa: tuple[str, int], links: tuple[int, ...] = (), model: str = "A100") -> Gpus:
+def gpus(*numa: tuple[str, int], links: tuple[int, ...] = (), model: str = "A100") -> GpuSurvey:
     """Cards of a model with so many NVLinks each, and devices (kind, NUMA node)."""
     cards: list[dict[str, Any]] = [
         {"name": model, "uuid": f"GPU-{at}", "memory": "40960 MiB", "links": count}
@@ -23,7 +23,9 @@ def gpus(*numa: tuple[str, int], links: tuple[int, ...] = (), model: str = "A100
         {"bus": f"0000:0{at}:00.0", "kind": kind, "numa": node, "iommu": "", "redirecting": []}
         for at, (kind, node) in enumerate(numa)
     ]
-    return read(Gpus, {"present": True, "cards": cards, "paths": paths, "direct": "dma_buf"})
+    return convert_value(
+        GpuSurvey, {"present": True, "cards": cards, "paths": paths, "direct": "dma_buf"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def gpus(*numa: tuple[str, int], links: tuple[int, ...] = (), model: str = "A100
     ],
 )
 def test_cards_on_the_other_processor(numa: list[tuple[str, int]], rdma: bool, told: bool) -> None:
-    found = [one.code for one in faults({"a": Box(gpus(*numa), rdma=rdma)})]
+    found = [one.code for one in find_gpu_faults({"a": GpuNodeFacts(gpus(*numa), rdma=rdma)})]
     assert found == (["VC-146"] if told else [])
 
 
@@ -55,8 +57,11 @@ def test_cards_on_the_other_processor(numa: list[tuple[str, int]], rdma: bool, t
         (gpus(links=(12, 12)), gpus(links=(0,)), []),
     ],
 )
-def test_a_bridge_that_is_missing(first: Gpus, second: Gpus, told: list[str]) -> None:
-    found = [(one.code, one.node) for one in faults({"a": Box(first), "b": Box(second)})]
+def test_a_bridge_that_is_missing(first: GpuSurvey, second: GpuSurvey, told: list[str]) -> None:
+    found = [
+        (one.code, one.node)
+        for one in find_gpu_faults({"a": GpuNodeFacts(first), "b": GpuNodeFacts(second)})
+    ]
     assert found == [("VC-145", node) for node in told]
 
 
@@ -92,7 +97,7 @@ def test_the_fabric_manager(
     machine = Machine(
         smi("h100-stand-in", state=state), bus=1, switches=switches, manager=(active, printed)
     )
-    found = list(faults({"a": Box(gpus_of(machine, tmp_path))}))
+    found = list(find_gpu_faults({"a": GpuNodeFacts(gpus_of(machine, tmp_path))}))
     assert [one.code for one in found] == [code] * bool(code)
     assert all(words in one.cause for one in found)
     assert all(("error 802" in one.cause) for one in found)

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 
 import pytest
 from ansible.module_utils.fullmesh.network import carried
-from ansible.module_utils.fullmesh.network.configured import configured
+from ansible.module_utils.fullmesh.network.configured import read_configured_networks
 from ansible.module_utils.fullmesh.transaction import engine
 
 FILES = {
@@ -21,10 +21,10 @@ def listed(pattern: str) -> list[str]:
     return [path for path in FILES if fnmatch(path, pattern)]
 
 
-KNOWN = configured(FILES.__getitem__, listed)
+KNOWN = read_configured_networks(FILES.__getitem__, listed)
 
 
-def view(routes: list[engine.Route], *addresses: str, up: bool = True) -> engine.View:
+def view(routes: list[engine.Route], *addresses: str, up: bool = True) -> engine.KernelView:
     """One interface, with a lease."""
     lease = "10.0.0.9/24"
     return {
@@ -54,11 +54,13 @@ def test_what_stands_in_an_owners_file_is_known_in_any_spelling() -> None:
 
 
 def test_an_address_that_no_owner_knows_is_carried_over_and_a_lease_is_not() -> None:
-    goal = carried.others(view([], "10.0.0.200/32", "10.0.0.5/24", "2001:db8::5/64"), KNOWN)
+    goal = carried.find_unowned_state(
+        view([], "10.0.0.200/32", "10.0.0.5/24", "2001:db8::5/64"), KNOWN
+    )
     assert goal["links"]["eth1"]["addresses"] == ["10.0.0.200/32"]
     assert goal["links"]["eth1"]["manner"] == {"10.0.0.200/32": ["broadcast", "10.0.0.255"]}
     # a card that is down keeps nothing alive, and is not brought up for that
-    assert carried.others(view([], "10.0.0.200/32", up=False), KNOWN)["links"] == {}
+    assert carried.find_unowned_state(view([], "10.0.0.200/32", up=False), KNOWN)["links"] == {}
 
 
 @pytest.mark.parametrize(
@@ -77,23 +79,23 @@ def test_an_address_that_no_owner_knows_is_carried_over_and_a_lease_is_not() -> 
     ],
 )
 def test_routes_of_daemons_and_by_hand_are_carried_over(line: str, kept: bool) -> None:
-    goal = carried.others(view([["-4", "eth1", line]]), KNOWN)
+    goal = carried.find_unowned_state(view([["-4", "eth1", line]]), KNOWN)
     assert [one[2] for one in goal["routes"]] == [line] * kept
     assert goal["connected"] == []
     assert goal["ours"] == {"addresses": {}, "routes": []}
 
 
 def test_rules_and_nexthops_of_others_are_and_owners_are_not() -> None:
-    goal = carried.others(view([]), KNOWN)
+    goal = carried.find_unowned_state(view([]), KNOWN)
     assert [one[1] for one in goal["rules"]] == ["0", "5000"]
     assert goal["nexthops"] == ["id 7 via 10.0.0.8 dev eth1 proto zebra"]
-    assert carried.worth(goal)
+    assert carried.has_unowned_state(goal)
     nothing = view([])
     nothing["rules"], nothing["nexthops"] = nothing["rules"][:1], []
-    assert not carried.worth(carried.others(nothing, KNOWN))
+    assert not carried.has_unowned_state(carried.find_unowned_state(nothing, KNOWN))
 
 
 def test_what_does_not_outlive_the_change_is_said_with_its_command() -> None:
-    said = carried.warning(["ip -4 route replace 192.0.2.0/24 via 10.0.0.8 dev eth1"])
+    said = carried.describe_lost_state(["ip -4 route replace 192.0.2.0/24 via 10.0.0.8 dev eth1"])
     assert said.startswith("[IP-121]")
     assert "`ip -4 route replace 192.0.2.0/24 via 10.0.0.8 dev eth1`" in said

@@ -19,7 +19,7 @@ from hypothesis.internal.conjecture import providers
 
 from devtools import testing
 from fullmesh import cli
-from fullmesh.model.faults import RefusedError
+from fullmesh.model.faults import InvalidInputError
 from fullmesh.play import options, verb
 from fullmesh.settings import ROOT
 
@@ -67,10 +67,10 @@ def test_the_default_inventory_is_the_variables_then_ones_own(
     )
     (here / "nodes.yml").touch()
     assert options.find_inventory("nodes.yml", {}) == here / "nodes.yml"
-    with pytest.raises(RefusedError, match=r"CL-106.*nodes\.txt.*from \$FULLMESH_INVENTORY"):
+    with pytest.raises(InvalidInputError, match=r"CL-106.*nodes\.txt.*from \$FULLMESH_INVENTORY"):
         options.find_inventory("", {options.INVENTORY_VARIABLE: "nodes.txt"})
     mine.rmdir()
-    with pytest.raises(RefusedError, match="CL-117"):
+    with pytest.raises(InvalidInputError, match="CL-117"):
         options.find_inventory("", {})
 
 
@@ -86,9 +86,11 @@ def test_a_verb_takes_the_options_of_ansible(name: str) -> None:
     given = [*COMMON.split(), "-vvv", "-i", "mine", "--", "--flush-cache"]
     args = cli.build_parser(name).parse_args([name, *given])
     assert args.inventory == "mine"
-    assert options.words(args) == [*PASSED.split(), "-v", "-v", "-v", "--flush-cache"]
-    assert options.raw(args)
-    assert not options.raw(cli.build_parser(name).parse_args([name, "--limit", "n1", "-K"]))
+    assert options.list_ansible_words(args) == [*PASSED.split(), "-v", "-v", "-v", "--flush-cache"]
+    assert options.needs_raw_output(args)
+    assert not options.needs_raw_output(
+        cli.build_parser(name).parse_args([name, "--limit", "n1", "-K"])
+    )
 
 
 def test_a_file_of_an_option_is_relative_to_the_users_folder(
@@ -99,7 +101,7 @@ def test_a_file_of_an_option_is_relative_to_the_users_folder(
         (tmp_path / name).touch()
     typed = "apply --private-key key -e @more.yml -e @/etc/none -e key -l @nodes -l key"
     args = cli.build_parser("apply").parse_args(typed.split())
-    assert options.words(args) == [
+    assert options.list_ansible_words(args) == [
         f"--private-key={tmp_path}/key",
         f"--extra-vars=@{tmp_path}/more.yml",
         "--extra-vars=@/etc/none",
@@ -120,7 +122,7 @@ def test_a_file_of_an_option_is_relative_to_the_users_folder(
 )
 def test_each_verb_takes_those_that_fit_it(name: str, given: str, passed: str) -> None:
     args = cli.build_parser(name).parse_args([name, *given.split()])
-    assert options.words(args) == passed.split()
+    assert options.list_ansible_words(args) == passed.split()
 
 
 def test_apply_takes_every_option_that_ansible_playbook_has() -> None:
@@ -190,8 +192,12 @@ def undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[argparse.Nam
     (tmp_path / "hosts.yml").write_text(NODES)
     monkeypatch.setattr(options, "STARTED_IN", tmp_path)
     calls: list[argparse.Namespace] = []
-    monkeypatch.setattr(verb, "play", lambda _name, _at, args, **_more: calls.append(args) or 0)
-    monkeypatch.setattr(verb, "foresee", lambda _name, _at, args, _more: calls.append(args) or 0)
+    monkeypatch.setattr(
+        verb, "run_playbook_verb", lambda _name, _at, args, **_more: calls.append(args) or 0
+    )
+    monkeypatch.setattr(
+        verb, "preview_playbook", lambda _name, _at, args, _more: calls.append(args) or 0
+    )
     return calls
 
 
@@ -235,7 +241,9 @@ def test_undo_names_nodes_and_roles_and_asks(
 
 def test_undo_names_every_role_that_its_playbook_undoes(tmp_path: Path) -> None:
     (tmp_path / "hosts.yml").write_text(NODES)
-    listed = verb.list_tasks("playbooks/undo.yml", str(tmp_path / "hosts.yml"), ["-v", "--diff"])
+    listed = verb.list_playbook_tasks(
+        "playbooks/undo.yml", str(tmp_path / "hosts.yml"), ["-v", "--diff"]
+    )
     assert listed.hosts == ("el1", "el2", "ubuntu1")
     tasks = yaml.safe_load((ROOT / "playbooks/undo.yml").read_text())[0]["tasks"]
     assert len(listed.roles) == sum(task["name"].startswith("Undo ") for task in tasks) > 10

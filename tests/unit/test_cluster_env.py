@@ -15,9 +15,9 @@ from fact_samples import facts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh.model.faults import RefusedError
-from fullmesh.model.plan import derive
-from fullmesh.roles import cluster_env as core
+from fullmesh.model.faults import InvalidInputError
+from fullmesh.model.plan import derive_plan
+from fullmesh.roles import cluster_env
 from fullmesh.settings import ROOT
 
 PLAN: dict[str, Any] = {
@@ -48,7 +48,7 @@ V6 = PLAN | {
 
 
 def test_everything_a_job_needs_comes_from_the_plan() -> None:
-    assert core.environment(PLAN, NODE, facts()) == {
+    assert cluster_env.build_environment(PLAN, NODE, facts()) == {
         "MASTER_ADDR": "10.78.0.11",
         "MASTER_PORT": "29500",
         "WORLD_SIZE": "4",
@@ -66,7 +66,9 @@ def test_everything_a_job_needs_comes_from_the_plan() -> None:
 
 
 def test_an_infiniband_adapter_is_left_to_nccl() -> None:
-    assert "NCCL_IB_DISABLE" not in core.environment(PLAN, NODE, facts(hcas=["mlx5_0"]))
+    assert "NCCL_IB_DISABLE" not in cluster_env.build_environment(
+        PLAN, NODE, facts(hcas=["mlx5_0"])
+    )
 
 
 V4_GID = "0000:0000:0000:0000:0000:ffff:0a4e:000c"
@@ -103,8 +105,10 @@ def port(base: Path, device: str, layer: str, interface: str = "", **about: Any)
 def seen(base: Path, plan: dict[str, Any] = PLAN) -> dict[str, str]:
     """The fabric's variables on a machine with these ports."""
     names = sorted(one.name for one in base.iterdir() if one.name != "drivers")
-    ports = [one for name in names for one in node.rdma_ports(str(base)) if one["device"] == name]
-    env = core.environment(plan, NODE, facts(hcas=names, rdma=ports))
+    ports = [
+        one for name in names for one in node.list_rdma_ports(str(base)) if one["device"] == name
+    ]
+    env = cluster_env.build_environment(plan, NODE, facts(hcas=names, rdma=ports))
     return {name: value for name, value in env.items() if name.startswith("NCCL_IB_")}
 
 
@@ -129,7 +133,7 @@ def test_two_dgx_sparks_use_both_halves_of_a_port(tmp_path: Path) -> None:
     text = (ROOT / "docs/tutorials/dgx-sparks.md").read_text()
     (found,) = re.findall(r"```yaml\n(torch_nodes:.*?)```", text, re.DOTALL)
     group = yaml.safe_load(found)["torch_nodes"]
-    planned = derive({name: {**group["vars"], **own} for name, own in group["hosts"].items()})
+    planned = derive_plan({name: {**group["vars"], **own} for name, own in group["hosts"].items()})
     node_plan = planned["nodes"]["spark1"]
     networks = {ipaddress.ip_interface(one["addresses"][0]).network for one in node_plan["links"]}
     assert len(networks) == len(node_plan["links"]) == 2
@@ -140,8 +144,8 @@ def test_two_dgx_sparks_use_both_halves_of_a_port(tmp_path: Path) -> None:
     for device, interface in zip(devices, interfaces, strict=True):
         port(tmp_path, device, "Ethernet", interface)
     port(tmp_path, "rocep1s0f0", "Ethernet", "enp1s0f0np0", state="1: DOWN")
-    ports = [one for one in node.rdma_ports(str(tmp_path)) if one["device"] in devices]
-    env = core.environment(planned, node_plan, facts(hcas=devices, rdma=ports))
+    ports = [one for one in node.list_rdma_ports(str(tmp_path)) if one["device"] in devices]
+    env = cluster_env.build_environment(planned, node_plan, facts(hcas=devices, rdma=ports))
     assert env["NCCL_SOCKET_IFNAME"] == f"={','.join(interfaces)}"
     assert env["NCCL_IB_HCA"] in ("=rocep1s0f1:1,roceP2p1s0f1:1", "=roceP2p1s0f1:1,rocep1s0f1:1")
     assert "NCCL_IB_GID_INDEX" not in env
@@ -170,14 +174,14 @@ def test_efa_and_dead_ports_get_no_variable(tmp_path: Path) -> None:
 def test_fast_links_get_more_sockets(speed: int, more: int) -> None:
     fast = {"eth1": speed, "lo": 400_000}
     cards = [{**card, "speed": fast.get(card["name"], 0)} for card in facts()["interfaces"]]
-    env = core.environment(PLAN, NODE, facts(interfaces=cards))
+    env = cluster_env.build_environment(PLAN, NODE, facts(interfaces=cards))
     found = [env[name] for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD") if name in env]
     assert found == ["4"] * more
     assert env["NCCL_IB_DISABLE"] == "1"
 
 
 def test_ipv6_is_one_family_everywhere() -> None:
-    env = core.environment(V6, NODE | {"address": "fd78::12"}, facts())
+    env = cluster_env.build_environment(V6, NODE | {"address": "fd78::12"}, facts())
     assert env["NCCL_SOCKET_FAMILY"] == "AF_INET6"
     assert env["FULLMESH_RENDEZVOUS"] == "[fd78::11]:29400"
 
@@ -198,19 +202,22 @@ def test_ipv6_is_one_family_everywhere() -> None:
     ],
 )
 def test_peers_never_go_through_a_proxy(proxy: dict[str, str], expected: str | None) -> None:
-    env = core.environment(PLAN, NODE, facts(proxy=proxy))
+    env = cluster_env.build_environment(PLAN, NODE, facts(proxy=proxy))
     assert env.get("NO_PROXY") == expected
     assert env.get("no_proxy") == expected
 
 
 def test_links_are_named_once_and_primary_first() -> None:
     links = [{"interface": "eth2"}, {"interface": "eth1"}, {"interface": ""}]
-    assert core.interfaces(NODE | {"interface": "eth1", "links": links}) == ["eth1", "eth2"]
+    assert cluster_env.list_node_interfaces(NODE | {"interface": "eth1", "links": links}) == [
+        "eth1",
+        "eth2",
+    ]
 
 
 def test_a_node_without_interface_is_refused() -> None:
-    with pytest.raises(RefusedError, match=r"\[CE-104\] ubuntu1: no interface"):
-        core.environment(PLAN, NODE | {"interface": "", "links": []}, facts())
+    with pytest.raises(InvalidInputError, match=r"\[CE-104\] ubuntu1: no interface"):
+        cluster_env.build_environment(PLAN, NODE | {"interface": "", "links": []}, facts())
 
 
 @pytest.mark.parametrize(
@@ -226,14 +233,14 @@ def test_a_node_without_interface_is_refused() -> None:
     ],
 )
 def test_extra_settings_that_cannot_work_are_refused(extra: dict[str, Any], code: str) -> None:
-    assert [fault.code for fault in core.faults(NODE, extra)] == [code]
+    assert [fault.code for fault in cluster_env.find_cluster_env_faults(NODE, extra)] == [code]
 
 
 def test_every_fault_is_named_at_once() -> None:
     node = NODE | {"interface": "", "links": []}
-    found = core.faults(node, {"1X": 1, "NNODES": 3, "OK": "fine"})
+    found = cluster_env.find_cluster_env_faults(node, {"1X": 1, "NNODES": 3, "OK": "fine"})
     assert [fault.code for fault in found] == ["CE-104", "CE-101", "CE-102"]
-    assert {fault.code for fault in found} <= set(core.CODES)
+    assert {fault.code for fault in found} <= set(cluster_env.CODES)
 
 
 VALUES = st.text(
@@ -245,7 +252,7 @@ VALUES = st.text(
 @given(VALUES)
 def test_a_shell_reads_back_what_was_meant(value: str) -> None:
     try:
-        line = core.lines({"VALUE": value})[0]
+        line = cluster_env.render_env_lines({"VALUE": value})[0]
     except ValueError:
         assert "'" in value or "\\" in value
         return
@@ -255,9 +262,11 @@ def test_a_shell_reads_back_what_was_meant(value: str) -> None:
 
 
 def test_the_whole_file_can_be_sourced(tmp_path: Path) -> None:
-    env = core.environment(V6, NODE, facts(proxy={"http_proxy": "x"})) | {"X": "a b $HOME #c"}
+    env = cluster_env.build_environment(V6, NODE, facts(proxy={"http_proxy": "x"})) | {
+        "X": "a b $HOME #c"
+    }
     file = tmp_path / "env"
-    file.write_text("\n".join(core.lines(env)) + "\n")
+    file.write_text("\n".join(cluster_env.render_env_lines(env)) + "\n")
     script = f'. {file}; printf \'%s|%s\' "$FULLMESH_RENDEZVOUS" "$X"'
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True, text=True)
     assert done.stdout == "[fd78::11]:29400|a b $HOME #c"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fullmesh.code_digest import COUNTED, NOT_COUNTED, code_digest, counted
+from fullmesh.code_digest import COUNTED, NOT_COUNTED, compute_code_digest, list_digest_files
 from fullmesh.settings import ROOT
 
 
@@ -27,7 +27,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def digest(root: Path) -> str:
     """The digest as another run makes it: the filter keeps it within one."""
-    return code_digest.__wrapped__(root)
+    return compute_code_digest.__wrapped__(root)
 
 
 def test_where_the_checkout_lies_makes_no_difference(checkout: Path) -> None:
@@ -37,7 +37,7 @@ def test_where_the_checkout_lies_makes_no_difference(checkout: Path) -> None:
     before = digest(checkout)
     checkout.rename(moved)
     assert digest(moved) == before
-    assert len(list(counted(moved))) > 200
+    assert len(list(list_digest_files(moved))) > 200
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def imported(path: Path) -> set[str]:
 
 def test_nothing_that_counts_imports_what_does_not() -> None:
     """Else a change of what is left out would change what a node becomes, and nobody would notice."""
-    files, inside = modules(), {str(name) for name in counted()}
+    files, inside = modules(), {str(name) for name in list_digest_files()}
     wrong = [
         f"{name} imports {files[one]}"
         for name in sorted(inside)

@@ -10,7 +10,7 @@ import pytest
 from fullmesh import codes
 from fullmesh.settings import ROOT
 
-ALL = codes.all_codes()
+ALL = codes.collect_codes()
 NAMED = provoked.named(provoked.UNIT, *provoked.NODES)
 
 
@@ -46,7 +46,9 @@ def test_a_name_in_a_comment_or_a_docstring_is_none() -> None:
 
 def test_a_code_whose_sentence_nobody_makes_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     by_unit, by_nodes = {"CL-101", "CL-102", "CL-103"}, {"CL-104"}
-    monkeypatch.setattr(codes, "all_codes", lambda: dict.fromkeys((*by_unit, *by_nodes, "CL-105")))
+    monkeypatch.setattr(
+        codes, "collect_codes", lambda: dict.fromkeys((*by_unit, *by_nodes, "CL-105"))
+    )
     monkeypatch.setattr(
         provoked, "named", lambda *tops: by_unit if tops == ("tests/unit",) else by_nodes
     )

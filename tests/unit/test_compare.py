@@ -13,8 +13,8 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 
 from fullmesh.diagnose import compare, judge, show
-from fullmesh.diagnose.compare import Candidate
-from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.compare import CauseCandidate
+from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.settings import ROOT
 from fullmesh.verify.model import Finding
 
@@ -31,10 +31,12 @@ def healthy() -> records.World:
     return records.world("healthy")
 
 
-def look(*changes: Break) -> Look:
+def look(*changes: Break) -> DiagnosisInput:
     world = copy.deepcopy(healthy())
     together(*changes)(world)
-    return judge.look_at(world["plan"], records.answers(world["nodes"]), records.ABOUT)
+    return judge.build_diagnosis_input(
+        world["plan"], records.answers(world["nodes"]), records.ABOUT
+    )
 
 
 def third(world: records.World) -> None:
@@ -50,24 +52,24 @@ def third(world: records.World) -> None:
     world["nodes"]["el2"] = other
 
 
-def new(found: list[Candidate]) -> list[Candidate]:
+def new(found: list[CauseCandidate]) -> list[CauseCandidate]:
     return [one for one in found if one.what not in USUAL]
 
 
 def test_healthy_nodes_differ_in_nothing_but_their_names_addresses_and_what_passes() -> None:
-    assert new(compare.differences(look())) == []
-    assert compare.shared(look()) == []
+    assert new(compare.find_differences(look())) == []
+    assert compare.find_shared_identities(look()) == []
 
 
 def test_a_value_is_told_with_who_has_it() -> None:
-    (one,) = new(compare.differences(look(setting("net.ipv4.conf.all.arp_ignore", "1"))))
+    (one,) = new(compare.find_differences(look(setting("net.ipv4.conf.all.arp_ignore", "1"))))
     assert one.what == "sysctls/net.ipv4.conf.all.arp_ignore"
     assert one.values == {"0": [EL], "1": [UB]}
     assert set(one.odd) == {EL, UB}  # of two nobody knows which is right
 
 
 def test_of_three_the_one_that_is_unlike_the_others_is_meant() -> None:
-    found = compare.differences(look(third, setting("net.ipv4.conf.all.arp_ignore", "1")))
+    found = compare.find_differences(look(third, setting("net.ipv4.conf.all.arp_ignore", "1")))
     (one,) = [one for one in found if one.what.startswith("sysctls/")]
     assert (one.odd, list(one.values)[-1], one.weight) == ((UB,), "0", 1)
 
@@ -77,14 +79,14 @@ def test_what_two_nodes_share_and_must_not_is_found_whichever_card_has_it() -> N
         for name in (EL, UB):
             survey(world, name)["interfaces"][-1]["mac"] = "02:00:00:00:00:01"
 
-    (one,) = compare.shared(look(one_mac))
+    (one,) = compare.find_shared_identities(look(one_mac))
     assert (one.what, one.values) == ("hardware address", {"02:00:00:00:00:01": [EL, UB]})
 
 
 def test_nothing_is_compared_where_everything_is_explained() -> None:
-    assert compare.candidates(look(setting("net.ipv4.conf.all.arp_ignore", "1")), []) == []
+    assert compare.rank_candidates(look(setting("net.ipv4.conf.all.arp_ignore", "1")), []) == []
     mild = Finding("VC-201", "L2", "x", node=UB, severity="warning")
-    assert compare.unexplained([mild]) == []
+    assert compare.list_unexplained_errors([mild]) == []
 
 
 def test_candidates_are_weighed_against_the_symptom() -> None:
@@ -92,20 +94,21 @@ def test_candidates_are_weighed_against_the_symptom() -> None:
         next(nic for nic in survey(world)["interfaces"] if nic["name"] == "eth1")["mtu"] = 9000
 
     both = look(mtu, setting("net.ipv4.conf.all.arp_ignore", "1"))
-    assert new(compare.candidates(both, [LARGE]))[0].what == "interfaces/CARD/mtu"
+    assert new(compare.rank_candidates(both, [LARGE]))[0].what == "interfaces/CARD/mtu"
     assert (
-        new(compare.candidates(both, [DROPPED]))[0].what == "sysctls/net.ipv4.conf.all.arp_ignore"
+        new(compare.rank_candidates(both, [DROPPED]))[0].what
+        == "sysctls/net.ipv4.conf.all.arp_ignore"
     )
 
 
 def test_nodes_that_the_symptom_does_not_touch_are_no_candidates() -> None:
     elsewhere = look(third, setting("net.ipv4.conf.all.arp_ignore", "1", "el2"))
-    found = compare.candidates(elsewhere, [DROPPED])
+    found = compare.rank_candidates(elsewhere, [DROPPED])
     assert "sysctls/net.ipv4.conf.all.arp_ignore" not in [one.what for one in found]
 
 
 def test_of_many_nodes_some_are_held_against_the_broken_ones() -> None:
-    class Many(Look):
+    class Many(DiagnosisInput):
         """Names alone."""
 
         @property
@@ -113,23 +116,28 @@ def test_of_many_nodes_some_are_held_against_the_broken_ones() -> None:
             return [f"n{number}" for number in range(2000)]
 
     made = look()
-    chosen = compare.some(Many(made.seen, made.plan), {"n1999", "n7"})
+    chosen = compare.select_compared_nodes(Many(made.seen, made.plan), {"n1999", "n7"})
     assert chosen[:2] == ["n7", "n1999"]
     assert len(chosen) == len(set(chosen)) == 2 + compare.NODES_MOST
     every = {f"n{number}" for number in range(2000)}
-    assert len(compare.some(Many(made.seen, made.plan), every)) == compare.NODES_MOST
+    assert (
+        len(compare.select_compared_nodes(Many(made.seen, made.plan), every)) == compare.NODES_MOST
+    )
 
 
 def test_what_cannot_cause_it_is_left_out() -> None:
-    found = compare.candidates(look(put("shm", {"size": 1, "free": 1})), [DROPPED])
+    found = compare.rank_candidates(look(put("shm", {"size": 1, "free": 1})), [DROPPED])
     assert new(found) == []
 
 
 def test_whatever_is_changed_is_among_the_first_candidates_without_a_rule_that_knows_it() -> None:
     """Every typed change by which the rules are tested that a survey shows; a figure of docs/diagnose.md."""
 
-    def all_of(one: Look) -> set[str]:
-        return {found.what for found in (*compare.differences(one), *compare.shared(one))}
+    def all_of(one: DiagnosisInput) -> set[str]:
+        return {
+            found.what
+            for found in (*compare.find_differences(one), *compare.find_shared_identities(one))
+        }
 
     before = all_of(look())
     hit: set[str] = set()
@@ -138,7 +146,7 @@ def test_whatever_is_changed_is_among_the_first_candidates_without_a_rule_that_k
     for name, (_, _, change) in CHANGES.items():
         changed = look(change)
         fresh = all_of(changed) - before
-        first = {one.what for one in compare.candidates(changed, [DROPPED])}
+        first = {one.what for one in compare.rank_candidates(changed, [DROPPED])}
         if first & fresh:
             hit.add(name)
         elif fresh:
@@ -159,4 +167,4 @@ def test_they_stand_beside_a_finding_that_nothing_explains() -> None:
     assert [one["code"] for one in found["findings"]] == ["DG-115"]
     text = f"sysctls/net.ipv4.conf.all.arp_ignore: 0 on {EL}; 1 on {UB}"
     assert found["notes"][0] == {"node": "", "code": "DG-172", "text": text}
-    assert f"(no proof):\nnote: [DG-172] {text}" in "\n".join(show.lines(found))
+    assert f"(no proof):\nnote: [DG-172] {text}" in "\n".join(show.format_diagnosis(found))

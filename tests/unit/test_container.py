@@ -11,7 +11,7 @@ import fullmesh_container as container
 import pytest
 from fullmesh_launch import HOOK
 
-from fullmesh.roles import launchers as core
+from fullmesh.roles import launchers
 
 ENV = """MASTER_ADDR=10.78.0.11
 MASTER_PORT=29500
@@ -45,7 +45,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("NVIDIA", "AMD", "RDMA"):
         monkeypatch.setattr(container, name, NOWHERE)
     monkeypatch.setattr(container, "CDI", (str(tmp_path / "cdi"),))
-    monkeypatch.setattr(container, "may_raise", lambda: True)
+    monkeypatch.setattr(container, "can_raise_limits", lambda: True)
     return tmp_path
 
 
@@ -96,22 +96,22 @@ def test_limits_are_what_the_caller_may_give(monkeypatch: pytest.MonkeyPatch) ->
         )
 
     monkeypatch.setattr(resource, "getrlimit", hard)
-    monkeypatch.setattr(container, "may_raise", lambda: False)
-    assert container.limits() == [
+    monkeypatch.setattr(container, "can_raise_limits", lambda: False)
+    assert container.list_ulimits() == [
         f"--ulimit=memlock={8 << 20}:{8 << 20}",
         "--ulimit=nofile=4096:4096",
         "--ulimit=nproc=-1:-1",
         f"--ulimit=stack={64 << 20}:{64 << 20}",
     ]
-    monkeypatch.setattr(container, "may_raise", lambda: True)
-    assert container.limits()[0] == "--ulimit=memlock=-1:-1"
+    monkeypatch.setattr(container, "can_raise_limits", lambda: True)
+    assert container.list_ulimits()[0] == "--ulimit=memlock=-1:-1"
 
 
 def test_a_process_knows_whether_it_may_raise_them() -> None:
     held = next(
         line for line in Path("/proc/self/status").read_text().splitlines() if "CapEff" in line
     )
-    assert container.may_raise() == bool(int(held.split()[1], 16) & 1 << 24)
+    assert container.can_raise_limits() == bool(int(held.split()[1], 16) & 1 << 24)
 
 
 def test_rdma_and_amds_gpus_come_along(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_what_cannot_work_is_refused(
 ) -> None:
     assert container.main(["podman", *argv]) == 2
     assert f"[{code}]" in capsys.readouterr().err
-    assert code in core.CODES
+    assert code in launchers.CODES
 
 
 @pytest.mark.parametrize(

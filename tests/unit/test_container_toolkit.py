@@ -10,12 +10,12 @@ import pytest
 import yaml
 from ansible.module_utils.fullmesh import cdi, docker_runtime
 from ansible.module_utils.fullmesh.packages import sources, toolkit
-from ansible.module_utils.fullmesh.state.observe import Node
-from ansible.module_utils.fullmesh.state.undo import remember
+from ansible.module_utils.fullmesh.state.observe import NodeSystem
+from ansible.module_utils.fullmesh.state.undo import remember_state
 from test_nvidia_driver import node as node_of_the_driver
 
-from fullmesh.filters import container_toolkit as filters
-from fullmesh.roles import container_toolkit as core
+from fullmesh.filters import container_toolkit
+from fullmesh.roles import container_toolkit as roles_container_toolkit
 from fullmesh.settings import ROOT
 
 NAMES = [
@@ -69,7 +69,7 @@ CLOSED = (
     ],
 )
 def test_settings_that_cannot_work(change: dict[str, str], said: list[str]) -> None:
-    told = filters.container_toolkit_faults({**OPTIONS, **change})
+    told = container_toolkit.container_toolkit_faults({**OPTIONS, **change})
     assert [one[1:7] for one in told] == said
 
 
@@ -85,31 +85,37 @@ def test_the_packages_come_from_nvidia_unless_a_mirror_is_given(
 ) -> None:
     platform = yaml.safe_load((ROOT / f"roles/container_toolkit/vars/{system}.yml").read_text())
     vendors = platform["__container_toolkit_vendor_url"]
-    place = filters.container_toolkit_place("", "", vendors, "https://x/gpgkey", machine)
+    place = container_toolkit.container_toolkit_place("", "", vendors, "https://x/gpgkey", machine)
     assert place == {"url": url, "key": "https://x/gpgkey"}
-    mine = filters.container_toolkit_place("file:///srv/x/", "/srv/k", vendors, "https://x", "m")
+    mine = container_toolkit.container_toolkit_place(
+        "file:///srv/x/", "/srv/k", vendors, "https://x", "m"
+    )
     assert mine == {"url": "file:///srv/x", "key": "file:///srv/k"}
-    assert not filters.container_toolkit_place("", "none", vendors, "https://x", "m")["key"]
+    assert not container_toolkit.container_toolkit_place("", "none", vendors, "https://x", "m")[
+        "key"
+    ]
 
 
 def test_a_node_without_a_gpu_is_refused() -> None:
     gpu = node_of_the_driver()
     gpu = {**gpu, "pci": {**gpu["pci"], "gpus": []}}
-    (said,) = filters.container_toolkit_may(gpu)
+    (said,) = container_toolkit.container_toolkit_may(gpu)
     assert said.startswith("[CT-104] no NVIDIA GPU")
     card = {"bus": "0000:1b:00.0", "device": "0x2330", "driver": "nvidia"}
-    assert not filters.container_toolkit_may({**gpu, "pci": {**gpu["pci"], "gpus": [card]}})
+    assert not container_toolkit.container_toolkit_may(
+        {**gpu, "pci": {**gpu["pci"], "gpus": [card]}}
+    )
 
 
 def test_all_packages_get_one_version_the_newest_that_is_final() -> None:
     has = {name: ["1.17.8-1", "1.9.0-1", "1.20.0-1", "1.21.0~rc.1-1"] for name in NAMES}
     has["libnvidia-container1"] = ["1.17.8-1", "1.9.0-1", "1.20.0-1", "1.20.1-1"]
-    assert toolkit.choose(has, "", URL) == "1.20.0-1"
-    assert toolkit.choose(has, "1.17.8", URL) == "1.17.8-1"
+    assert toolkit.choose_toolkit_version(has, "", URL) == "1.20.0-1"
+    assert toolkit.choose_toolkit_version(has, "1.17.8", URL) == "1.17.8-1"
     with pytest.raises(
         toolkit.ToolkitError, match=r"\[CT-103\].*1\.20\.1; it has 1\.9\.0-1, 1\.17"
     ):
-        toolkit.choose(has, "1.20.1", URL)
+        toolkit.choose_toolkit_version(has, "1.20.1", URL)
 
 
 def asked(version: str = "") -> Any:
@@ -141,24 +147,24 @@ def answering(installed: dict[str, str], available: str = "") -> Any:
 
 def test_what_is_there_is_kept_and_nobody_asked(tmp_path: Path) -> None:
     there = dict.fromkeys(NAMES, "1.17.8-1")
-    seen = toolkit.observe(answering(there), asked(), str(tmp_path))
+    seen = toolkit.observe_toolkit(answering(there), asked(), str(tmp_path))
     assert (seen["satisfied"], seen["version"], seen["ours"]) == (True, "1.17.8-1", False)
     # brought by another repository of NVIDIA's: no source of ours is needed
-    assert not filters.container_toolkit_writes_source(seen)
+    assert not container_toolkit.container_toolkit_writes_source(seen)
 
 
 def test_parts_of_two_versions_are_brought_to_one(tmp_path: Path) -> None:
     there = {**dict.fromkeys(NAMES, "1.20.0-1"), "libnvidia-container1": "1.17.8-1"}
-    seen = toolkit.observe(answering(there, "1.20.0-1"), asked(), str(tmp_path))
+    seen = toolkit.observe_toolkit(answering(there, "1.20.0-1"), asked(), str(tmp_path))
     assert (seen["satisfied"], seen["version"]) == (False, "1.20.0-1")
-    assert filters.container_toolkit_writes_source(seen)
+    assert container_toolkit.container_toolkit_writes_source(seen)
 
 
 def test_a_repository_that_is_away_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         toolkit.ToolkitError, match=r"\[CT-102\].*Could not resolve\. Check container_"
     ):
-        toolkit.observe(answering({}), asked("1.20.0"), str(tmp_path))
+        toolkit.observe_toolkit(answering({}), asked("1.20.0"), str(tmp_path))
 
 
 def test_nvidias_own_list_is_found_beside_ours(tmp_path: Path) -> None:
@@ -172,11 +178,11 @@ def test_nvidias_own_list_is_found_beside_ours(tmp_path: Path) -> None:
         "#deb [signed-by=/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg] "
         "https://nvidia.github.io/libnvidia-container/experimental/deb/$(ARCH) /\n"
     )
-    (found,) = sources.naming(URL, str(tmp_path), "x86_64")
+    (found,) = sources.find_package_sources(URL, str(tmp_path), "x86_64")
     assert (found["path"], found["enabled"]) == (str(theirs), True)
-    assert sources.naming(URL, str(tmp_path), "aarch64") == []
+    assert sources.find_package_sources(URL, str(tmp_path), "aarch64") == []
     (place / "ours.sources").write_text(f"Types: deb\nURIs: {URL}\nSuites: /\n")
-    (beside,) = sources.beside(str(place / "ours.sources"), str(tmp_path), "x86_64")
+    (beside,) = sources.find_duplicate_sources(str(place / "ours.sources"), str(tmp_path), "x86_64")
     assert beside["path"] == str(theirs)
 
 
@@ -193,7 +199,7 @@ def test_our_source_is_written_where_nobody_elses_serves(
     around: Any, ours: bool, satisfied: bool, writes: bool
 ) -> None:
     seen = {**SEEN, "repository": around, "ours": ours, "satisfied": satisfied}
-    assert filters.container_toolkit_writes_source(seen) == writes
+    assert container_toolkit.container_toolkit_writes_source(seen) == writes
 
 
 def test_what_the_package_manager_says_is_handed_on() -> None:
@@ -201,11 +207,13 @@ def test_what_the_package_manager_says_is_handed_on() -> None:
         "msg": "failed",
         "stderr": "W: x\nE: Unable to correct problems, you have held broken packages.",
     }
-    said = filters.container_toolkit_not_installed(failed, SEEN, URL)
+    said = container_toolkit.container_toolkit_not_installed(failed, SEEN, URL)
     assert said.startswith("[CT-106] version 1.20.0-1 of https://nvidia")
     assert "held broken packages. Look at the repository's key" in said
     way = {**SEEN, "repository": {**AROUND, "in_the_way": ["/etc/apt/preferences pins x"]}}
-    assert "Let that version through" in filters.container_toolkit_not_installed(failed, way, URL)
+    assert "Let that version through" in container_toolkit.container_toolkit_not_installed(
+        failed, way, URL
+    )
 
 
 def node(root: Path, version: str = OPEN, units: bool = True) -> None:
@@ -226,7 +234,7 @@ def spec(driver: str) -> str:
 )
 def test_the_loaded_driver_is_read(tmp_path: Path, text: str, version: str) -> None:
     node(tmp_path, text)
-    assert cdi.driver(str(tmp_path)) == version
+    assert cdi.read_loaded_driver(str(tmp_path)) == version
 
 
 def test_the_toolkits_unit_describes_the_gpus(tmp_path: Path) -> None:
@@ -239,15 +247,15 @@ def test_the_toolkits_unit_describes_the_gpus(tmp_path: Path) -> None:
         (tmp_path / "run/cdi/nvidia.yaml").write_text(spec("580.95.05"))
         return 0, "", ""
 
-    assert cdi.make(run, True, str(tmp_path))["changed"]
+    assert cdi.ensure_cdi_spec(run, True, str(tmp_path))["changed"]
     assert not calls
-    made = cdi.make(run, False, str(tmp_path))
+    made = cdi.ensure_cdi_spec(run, False, str(tmp_path))
     assert (made["changed"], made["devices"]["path"]) == (
         True,
         str(tmp_path / "run/cdi/nvidia.yaml"),
     )
     assert calls == [["systemctl", "restart", "nvidia-cdi-refresh.service"]]
-    assert not cdi.make(run, False, str(tmp_path))["changed"]
+    assert not cdi.ensure_cdi_spec(run, False, str(tmp_path))["changed"]
     assert len(calls) == 1
 
 
@@ -256,24 +264,24 @@ def test_an_older_toolkit_is_asked_and_asked_again_for_another_driver(tmp_path: 
 
     def run(argv: list[str]) -> tuple[int, str, str]:
         assert argv == ["nvidia-ctk", "cdi", "generate"]
-        return 0, spec(cdi.driver(str(tmp_path))), ""
+        return 0, spec(cdi.read_loaded_driver(str(tmp_path))), ""
 
     # left by a newer one, and gone after the next boot
     (tmp_path / "run/cdi").mkdir(parents=True)
     (tmp_path / "run/cdi/nvidia.yaml").write_text(spec("580.95.05"))
     place = tmp_path / "etc/cdi/nvidia.yaml"
-    assert cdi.make(run, False, str(tmp_path))["diff"]["after"] == spec("580.95.05")
-    assert not cdi.make(run, False, str(tmp_path))["changed"]
+    assert cdi.ensure_cdi_spec(run, False, str(tmp_path))["diff"]["after"] == spec("580.95.05")
+    assert not cdi.ensure_cdi_spec(run, False, str(tmp_path))["changed"]
     (tmp_path / "proc/driver/nvidia/version").write_text(CLOSED)
-    assert cdi.make(run, False, str(tmp_path))["changed"]
+    assert cdi.ensure_cdi_spec(run, False, str(tmp_path))["changed"]
     assert place.read_text() == spec("535.216.03")
 
 
 def test_a_version_is_no_part_of_another() -> None:
-    assert cdi.describes(spec("580.95.05"), "580.95.05")
-    assert not cdi.describes(spec("580.95.051"), "580.95.05")
-    assert not cdi.describes(spec("580.95.05.1"), "580.95.05")
-    assert not cdi.describes("kind: amd.com/gpu 580.95.05", "580.95.05")
+    assert cdi.is_spec_for_driver(spec("580.95.05"), "580.95.05")
+    assert not cdi.is_spec_for_driver(spec("580.95.051"), "580.95.05")
+    assert not cdi.is_spec_for_driver(spec("580.95.05.1"), "580.95.05")
+    assert not cdi.is_spec_for_driver("kind: amd.com/gpu 580.95.05", "580.95.05")
 
 
 def test_without_a_driver_there_is_nothing_to_describe(tmp_path: Path) -> None:
@@ -282,13 +290,13 @@ def test_without_a_driver_there_is_nothing_to_describe(tmp_path: Path) -> None:
     def never(argv: list[str]) -> tuple[int, str, str]:
         raise AssertionError(argv)
 
-    made = cdi.make(never, False, str(tmp_path))
+    made = cdi.ensure_cdi_spec(never, False, str(tmp_path))
     assert not made["changed"]
-    (note,) = filters.container_toolkit_notes(made["devices"], 0)
+    (note,) = container_toolkit.container_toolkit_notes(made["devices"], 0)
     assert note["code"] == "CT-109"
     assert "unit does it then" in note["text"]
     old = {**made["devices"], "units": []}
-    assert "run again" in filters.container_toolkit_notes(old, 0)[0]["text"]
+    assert "run again" in container_toolkit.container_toolkit_notes(old, 0)[0]["text"]
 
 
 @pytest.mark.parametrize(
@@ -303,7 +311,7 @@ def test_a_toolkit_that_describes_nothing_is_refused(
 ) -> None:
     node(tmp_path)
     with pytest.raises(cdi.CdiError, match=rf"\[CT-107\].*{said}"):
-        cdi.make(lambda _: answer, False, str(tmp_path))
+        cdi.ensure_cdi_spec(lambda _: answer, False, str(tmp_path))
 
 
 # docker's settings ---------------------------------------------------------------------------------------------------
@@ -332,8 +340,8 @@ class Docker:
     def remember(self) -> None:
         others = ("directories", "sysctls", "services", "packages", "interfaces")
         names: Any = {one: [] for one in others}
-        remember(
-            Node(str(self.root), self.run),
+        remember_state(
+            NodeSystem(str(self.root), self.run),
             docker_runtime.ROLE,
             {**names, "files": [docker_runtime.PLACE]},
             False,
@@ -341,7 +349,7 @@ class Docker:
         self.calls.clear()
 
     def change(self, present: bool = True, check: bool = False) -> Any:
-        return docker_runtime.change(self.run, present, check, str(self.root))
+        return docker_runtime.configure_docker_runtime(self.run, present, check, str(self.root))
 
 
 @pytest.mark.parametrize("before", [None, "", THEIRS, '{"runtimes": {"runsc": {"path": "runsc"}}}'])
@@ -397,7 +405,7 @@ def test_an_entry_of_that_name_that_was_there_stays(tmp_path: Path) -> None:
 
 def test_nothing_is_taken_out_that_the_role_did_not_enter(tmp_path: Path) -> None:
     docker = Docker(tmp_path)
-    docker.place.write_text(docker_runtime.entered(THEIRS))
+    docker.place.write_text(docker_runtime.add_nvidia_runtime(THEIRS))
     assert not docker.change(present=False)["changed"]
 
 
@@ -407,12 +415,14 @@ def test_containers_that_run_are_left_alone(tmp_path: Path) -> None:
     assert made["waiting"] == 2
     assert "systemctl restart docker.service" not in docker.calls
     there = {"path": "/run/cdi/nvidia.yaml", "driver": "580.95.05", "units": []}
-    (note,) = filters.container_toolkit_notes(there, made["waiting"])
+    (note,) = container_toolkit.container_toolkit_notes(there, made["waiting"])
     assert note["code"] == "CT-110"
 
 
 def test_a_node_without_docker_gets_no_settings_of_it(tmp_path: Path) -> None:
-    made = docker_runtime.change(lambda _: (0, "", ""), True, False, str(tmp_path))
+    made = docker_runtime.configure_docker_runtime(
+        lambda _: (0, "", ""), True, False, str(tmp_path)
+    )
     assert (made["changed"], made["docker"]) == (False, False)
     assert not (tmp_path / "etc").exists()
 
@@ -444,5 +454,5 @@ def test_the_roles_code_for_a_key_that_cannot_be_had_is_write_files() -> None:
     """write_files begins its words with the code that the role hands it (molecule provokes CT-105)."""
     tasks = yaml.safe_load((ROOT / "roles/container_toolkit/tasks/apply.yml").read_text())
     (code,) = [one["write_files"]["code"] for one in tasks if "write_files" in one]
-    assert code in core.CODES
+    assert code in roles_container_toolkit.CODES
     assert code == "CT-105"

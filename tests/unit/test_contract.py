@@ -16,22 +16,22 @@ from record_files import RECORDED, load_record, name_record, write_record
 from fullmesh import contract, node_values
 from fullmesh.diagnose import inventory
 from fullmesh.filters import verify_cluster
-from fullmesh.model.types import Plan
+from fullmesh.model.types import ClusterPlan
 from fullmesh.observed import ladder, node, ranks, survey
 from fullmesh.report import model
 from fullmesh.verify import blocked, gpu
-from fullmesh.verify import ranks as rank_rules
-from fullmesh.verify.model import Seen
-from fullmesh.verify.node import rule_form
+from fullmesh.verify import ranks as verify_ranks
+from fullmesh.verify.model import ClusterObservations
+from fullmesh.verify.node import rule_answer_format
 
 # The end of a record's name -> what is in it; see tests/support/record_ladder.yml and record_ranks.py.
 KINDS: dict[str, Any] = {
-    "": ladder.Look,
+    "": ladder.LadderNodeResult,
     "facts": node.NodeFacts,
-    "links": ladder.Probe,
-    "started": ranks.Started,
-    "gloo": ranks.Collected,
-    "gpus": ranks.Collected,
+    "links": ladder.LadderLinksResult,
+    "started": ranks.StartedRanks,
+    "gloo": ranks.CollectedRanks,
+    "gpus": ranks.CollectedRanks,
 }
 # What Ansible itself adds to every answer.
 ANSIBLES = {"failed", "changed", "invocation", "warnings"}
@@ -45,18 +45,23 @@ def answers() -> Iterator[Any]:
     for path in sorted((RECORDED / "diagnose").glob("*.json.gz")):
         held = load_record(path).get("nodes", {})
         for name, said in held.items():
-            for part, kind in (("node", ladder.Look), ("links", ladder.Probe)):
+            for part, kind in (
+                ("node", ladder.LadderNodeResult),
+                ("links", ladder.LadderLinksResult),
+            ):
                 if part in said:
                     answer = {k: v for k, v in said[part].items() if k not in ANSIBLES}
                     yield pytest.param(kind, answer, id=f"{path.name}-{name}-{part}")
             if "listeners" in said.get("started", {}):
                 answer = said["started"]["listeners"]
-                yield pytest.param(ladder.Listeners, answer, id=f"{path.name}-{name}-listeners")
+                yield pytest.param(
+                    ladder.ListenerReport, answer, id=f"{path.name}-{name}-listeners"
+                )
 
 
 @pytest.mark.parametrize(("kind", "answer"), list(answers()))
 def test_a_recorded_answer_is_what_its_type_says(kind: Any, answer: Any) -> None:
-    assert contract.read(kind, answer) == answer
+    assert contract.convert_value(kind, answer) == answer
 
 
 @pytest.mark.parametrize("step", ["sockets", "latency", "bandwidth", "gpus", "nccl_sizes", "ddp"])
@@ -68,21 +73,21 @@ def test_a_step_of_another_form_is_said_and_found_nothing(step: str, data: Any) 
         if event["step"] == step and event["state"] == "ok":
             event["data"] = data
     with pytest.raises(contract.ContractError) as refused:
-        contract.read(ranks.Collected, said)
+        contract.convert_value(ranks.CollectedRanks, said)
     assert [path for path in refused.value.paths if path.startswith("$.ranks")]
-    whole = contract.steps_of(said["ranks"]["0"])
+    whole = contract.convert_rank_steps(said["ranks"]["0"])
     assert step not in whole
     assert "groups" in whole
     seen = records.cluster()
-    seen.nodes["el1"]["gloo"] = cast("ranks.Collected", said)
-    assert len(rank_rules.rank_table(seen)) == 2
-    assert {one.code for one in (*rank_rules.findings(seen), *gpu.findings(seen))} <= {
+    seen.nodes["el1"]["gloo"] = cast("ranks.CollectedRanks", said)
+    assert len(verify_ranks.build_rank_rows(seen)) == 2
+    assert {one.code for one in (*verify_ranks.check_ranks(seen), *gpu.check_gpu_jobs(seen))} <= {
         "VC-717",
         "VC-718",
     }
-    assert rank_rules.collectives(seen)["world_size"] == 2
-    assert gpu.details(seen)
-    assert gpu.training(seen)
+    assert verify_ranks.summarize_collectives(seen)["world_size"] == 2
+    assert gpu.build_nccl_details(seen)
+    assert gpu.build_training_details(seen)
 
 
 def test_there_are_records_of_both_families_and_of_broken_links() -> None:
@@ -100,7 +105,7 @@ def test_an_unknown_field_is_refused_wherever_it_stands(look: Any) -> None:
     look["facts"]["survey"]["gpus"]["cardz"] = []
     look["ports"][1]["prot"] = 1
     with pytest.raises(contract.ContractError) as refused:
-        contract.read(ladder.Look, look)
+        contract.convert_value(ladder.LadderNodeResult, look)
     assert refused.value.paths == {
         "$.facts.survey.gpus.cardz": "unknown field",
         "$.ports[1].prot": "unknown field",
@@ -110,7 +115,7 @@ def test_an_unknown_field_is_refused_wherever_it_stands(look: Any) -> None:
 def test_a_missing_field_is_refused_with_its_place(look: Any) -> None:
     del look["facts"]["survey"]["gpus"]["cards"]
     with pytest.raises(contract.ContractError) as refused:
-        contract.read(ladder.Look, look)
+        contract.convert_value(ladder.LadderNodeResult, look)
     assert refused.value.paths == {"$.facts.survey.gpus": "Object missing required field `cards`"}
 
 
@@ -119,17 +124,17 @@ def test_a_field_of_another_type_is_refused_with_its_place(look: Any) -> None:
     with pytest.raises(
         contract.ContractError, match=r"^\$\.facts\.cpus: Expected `int`, got `str`$"
     ):
-        contract.read(ladder.Look, look)
+        contract.convert_value(ladder.LadderNodeResult, look)
 
 
 def test_no_answer_at_all_is_refused() -> None:
     with pytest.raises(contract.ContractError, match=r"^\$: Expected `object`, got `null`$"):
-        contract.read(survey.Survey, None)
+        contract.convert_value(survey.NodeSurvey, None)
 
 
 def test_what_was_read_is_not_what_was_given(look: Any) -> None:
     before = copy.deepcopy(look)
-    contract.read(ladder.Look, look)["ports"].clear()
+    contract.convert_value(ladder.LadderNodeResult, look)["ports"].clear()
     assert look == before
 
 
@@ -141,16 +146,16 @@ def registered(look: Any) -> dict[str, Any]:
 
 
 def test_a_task_that_did_not_run_has_said_nothing(look: Any) -> None:
-    found = verify_cluster.gathered(registered(look), {"nodes": ["ubuntu1"]})
+    found = verify_cluster.collect_node_answers(registered(look), {"nodes": ["ubuntu1"]})
     assert found == ({"ubuntu1": {"node": look}}, {})
 
 
 def test_an_answer_of_another_form_is_named_and_judged_all_the_same(look: Any) -> None:
     del look["facts"]["survey"]["disk"]["free"]
-    nodes, odd = verify_cluster.gathered(registered(look), {"nodes": ["ubuntu1"]})
+    nodes, odd = verify_cluster.collect_node_answers(registered(look), {"nodes": ["ubuntu1"]})
     assert nodes["ubuntu1"]["node"]["facts"] == look["facts"]
     assert odd == {"ubuntu1": ["$.facts.survey.disk: Object missing required field `free`"]}
-    [found] = rule_form(Seen(plan={}, nodes=nodes, odd=odd))
+    [found] = rule_answer_format(ClusterObservations(plan={}, nodes=nodes, odd=odd))
     assert (found.code, found.node, found.severity) == ("VC-307", "ubuntu1", "warning")
     assert found.seen == odd["ubuntu1"][0]
 
@@ -164,7 +169,7 @@ PLANS = [
 
 @pytest.mark.parametrize("made", PLANS)
 def test_a_recorded_plan_is_what_its_type_says(made: Any) -> None:
-    assert contract.read(Plan, made) == made
+    assert contract.convert_value(ClusterPlan, made) == made
 
 
 @pytest.mark.parametrize(
@@ -181,8 +186,8 @@ def test_a_recorded_plan_is_what_its_type_says(made: Any) -> None:
     ids=["site.yml's", "VLAN", "guessed"],
 )
 def test_a_derived_plan_is_what_its_type_says(variables: dict[str, Any]) -> None:
-    made = inventory.tolerant({"n1": variables}, ["n1"])
-    assert contract.read(Plan, json.loads(json.dumps(made))) == made
+    made = inventory.build_tolerant_plan({"n1": variables}, ["n1"])
+    assert contract.convert_value(ClusterPlan, json.loads(json.dumps(made))) == made
 
 
 def test_every_place_that_tells_of_a_verdict_knows_all_of_them() -> None:

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from ladder_samples import plan
 
-from fullmesh.roles import launchers as core
+from fullmesh.roles import launchers
 
 ENV = """MASTER_ADDR=10.78.0.11
 MASTER_PORT=29500
@@ -57,8 +57,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
     monkeypatch.setattr(deepspeed, "BIN", str(tmp_path))
     monkeypatch.setattr(launch, "BIN", str(tmp_path))
-    monkeypatch.setattr(launch, "read_who", lambda: core.who(PLAN))
-    monkeypatch.setattr(launch, "ssh_user", lambda: "train")
+    monkeypatch.setattr(launch, "read_nodes_file", lambda: launchers.build_job_members(PLAN))
+    monkeypatch.setattr(launch, "read_ssh_user", lambda: "train")
     monkeypatch.setattr(launch.pwd, "getpwuid", lambda _: type("One", (), {"pw_name": "train"}))
     monkeypatch.setenv("FULLMESH_DEEPSPEED", str(tmp_path / "deepspeed"))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -148,14 +148,16 @@ def test_a_rank_of_deepspeeds_has_its_place_in_the_plan(
     (node / "env").write_text(
         ENV.replace("FULLMESH_ADDRESS=10.78.0.11", "FULLMESH_ADDRESS=10.78.0.12")
     )
-    found = launch.rank_env(by_its_launcher, core.who(PLAN))
+    found = launch.build_rank_env(by_its_launcher, launchers.build_job_members(PLAN))
     assert (found["RANK"], found["WORLD_SIZE"], found["GLOO_SOCKET_IFNAME"]) == ("1", "2", "eth1")
     with pytest.raises(launch.LaunchError, match="LA-112"):
-        launch.rank_env({**by_its_launcher, "WORLD_SIZE": "3"}, core.who(PLAN))
+        launch.build_rank_env(
+            {**by_its_launcher, "WORLD_SIZE": "3"}, launchers.build_job_members(PLAN)
+        )
     # torchrun and others set LOCAL_RANK as well
     del by_its_launcher["CROSS_SIZE"]
     with pytest.raises(launch.LaunchError, match=r"LA-112.*nothing says"):
-        launch.rank_env(by_its_launcher, core.who(PLAN))
+        launch.build_rank_env(by_its_launcher, launchers.build_job_members(PLAN))
 
 
 @pytest.mark.parametrize(
@@ -184,9 +186,9 @@ def test_what_is_not_there_is_refused_before_anybody_is_asked(
     missing: str,
     code: str,
 ) -> None:
-    monkeypatch.setattr(launch, "asked", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(launch, "run_on_nodes", lambda *_: pytest.fail("asked"))
     if missing == "user":
-        monkeypatch.setattr(launch, "ssh_user", lambda: "somebody")
+        monkeypatch.setattr(launch, "read_ssh_user", lambda: "somebody")
     else:
         (node / missing).unlink()
         monkeypatch.delenv("FULLMESH_DEEPSPEED")
@@ -229,14 +231,14 @@ WORDS = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S", "Zs
 @example("x;id")
 @example("100%")
 def test_an_argument_arrives_as_it_was_typed(word: str) -> None:
-    assert arrived(deepspeed.argument(word)) == word
+    assert arrived(deepspeed.quote_argument(word)) == word
 
 
 @given(WORDS)
 @example('{"a": "$HOME %n"}')
 def test_a_variable_arrives_as_it_was_set(value: str) -> None:
     value = value.strip()
-    assert exported(deepspeed.variable(value)) == value
+    assert exported(deepspeed.quote_variable(value)) == value
 
 
 def test_without_a_script(node: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,9 +41,9 @@ from fullmesh import cli, codes, contract
 from fullmesh.diagnose import catalogue, fold, inventory, judge, packet_filter, pages, rules, show
 from fullmesh.diagnose import cli as diagnose_cli
 from fullmesh.diagnose.rules import firewall as firewall_rules
-from fullmesh.model.types import Plan
+from fullmesh.model.types import ClusterPlan
 from fullmesh.netfilter.evaluator import Packet
-from fullmesh.netfilter.ruleset import Ruleset, from_lists
+from fullmesh.netfilter.ruleset import Ruleset, build_ruleset
 from fullmesh.observed.ladder import BY_CHANCE
 from fullmesh.result import read
 from fullmesh.verify import blocked
@@ -53,7 +53,7 @@ HEALTHY = records.diagnosis("healthy")
 
 def leniently(world: World) -> dict[str, Any]:
     """Judged without the strict reader: what a broken or hostile machine says."""
-    return judge.result(world["plan"], world["nodes"], ABOUT)
+    return judge.diagnose_cluster(world["plan"], world["nodes"], ABOUT)
 
 
 def test_a_healthy_cluster_has_no_finding() -> None:
@@ -111,7 +111,7 @@ def bigger(count: int, family: str = "ipv4") -> World:
         n: f"10.78.5.{i + 50}" if family == "ipv4" else f"fd78::{i + 50:x}"
         for i, n in enumerate(names)
     }
-    plan = inventory.guessed({n: {"ansible_host": address[n]} for n in names}, names)
+    plan = inventory.guess_plan({n: {"ansible_host": address[n]} for n in names}, names)
     plan |= {"assumed": True, "guessed": True, "faults": []}
     nodes = {}
     for index, name in enumerate(names):
@@ -207,7 +207,7 @@ RULE = 'rule family="ipv4" source {} port port="50000-54095" protocol="tcp" {}'
 )
 def test_whom_a_rich_rule_lets_in(rule_: str, open_: bool) -> None:
     sets = {"peers": ["10.0.0.11", "10.0.0.12"], "others": ["192.0.2.0/24"]}
-    assert firewall_rules.lets_in([rule_], 50010, "10.0.0.11", sets) is open_
+    assert firewall_rules.is_accepted_by_rich_rule([rule_], 50010, "10.0.0.11", sets) is open_
 
 
 def test_the_zone_is_named_not_the_policy_that_it_calls() -> None:
@@ -384,8 +384,8 @@ def test_who_stops_answers_stops_them_all(
         def facts(self, _: str) -> dict[str, Any]:
             return {}
 
-    monkeypatch.setattr(blocked, "on_wire", on_wire)
-    assert blocked.where_stopped(Quiet(), "a", "b", [1, 2, 3, 4, 5, 6]) == place
+    monkeypatch.setattr(blocked, "is_seen_on_wire", on_wire)
+    assert blocked.trace_packets(Quiet(), "a", "b", [1, 2, 3, 4, 5, 6]) == place
 
 
 def test_an_unreachable_node_does_not_hide_a_fault_of_another() -> None:
@@ -480,14 +480,14 @@ def test_roots_have_no_circles() -> None:
 
 
 def test_every_code_of_the_catalogue_exists() -> None:
-    assert {case.code for case in catalogue.cases().values()} <= codes.all_codes().keys()
+    assert {case.code for case in catalogue.index_cases().values()} <= codes.collect_codes().keys()
     numbers = [row.number for row in catalogue.ROWS]
     assert numbers[:50] == list(range(1, 51))
-    assert len(catalogue.cases()) == sum(len(row.cases) for row in catalogue.ROWS)
+    assert len(catalogue.index_cases()) == sum(len(row.cases) for row in catalogue.ROWS)
 
 
 def test_every_code_has_a_page() -> None:
-    assert set(pages.PAGES) == set(pages.meanings())
+    assert set(pages.PAGES) == set(pages.index_code_meanings())
 
 
 def test_every_family_of_rules_is_used() -> None:
@@ -497,7 +497,7 @@ def test_every_family_of_rules_is_used() -> None:
 def test_the_text_has_everything_that_the_finding_has() -> None:
     world = copy.deepcopy(HEALTHY)
     CHANGES["second table"][2](world)
-    text = "\n".join(show.lines(judged(world)))
+    text = "\n".join(show.format_diagnosis(judged(world)))
     for word in (
         "1 CAUSE",
         "[DG-113]",
@@ -552,10 +552,15 @@ def test_the_exit_code_and_the_text(
     if broken:
         CHANGES[broken][2](world)
     (tmp_path / "result.json").write_text(json.dumps(judged(world)))
-    assert diagnose_cli.report(tmp_path, tmp_path / "log", as_json=False, in_time=True) == code
+    assert (
+        diagnose_cli.print_diagnosis(tmp_path, tmp_path / "log", as_json=False, in_time=True)
+        == code
+    )
     text = capsys.readouterr().out
     assert (CHANGES[broken][0] if broken else "NOTHING WRONG FOUND") in text
-    assert diagnose_cli.report(tmp_path, tmp_path / "log", as_json=True, in_time=True) == code
+    assert (
+        diagnose_cli.print_diagnosis(tmp_path, tmp_path / "log", as_json=True, in_time=True) == code
+    )
     assert json.loads(capsys.readouterr().out)["kind"] == "diagnose"
 
 
@@ -563,15 +568,15 @@ def test_the_exit_code_and_the_text(
 
 
 def packet(**change: Any) -> Packet:
-    return packet_filter.tcp("10.0.0.1", "10.0.0.2", 50001, "eth1")._replace(**change)
+    return packet_filter.make_tcp_packet("10.0.0.1", "10.0.0.2", 50001, "eth1")._replace(**change)
 
 
-def sent(held: dict[str, Any], one: Packet | None = None) -> packet_filter.Stop:
-    return packet_filter.send(as_read(held), one or packet())
+def sent(held: dict[str, Any], one: Packet | None = None) -> packet_filter.PacketVerdict:
+    return packet_filter.evaluate_packet(as_read(held), one or packet())
 
 
 def as_read(held: dict[str, Any]) -> Ruleset:
-    return from_lists(held["chains"], held["rules"], held["sets"])
+    return build_ruleset(held["chains"], held["rules"], held["sets"])
 
 
 def ruleset(
@@ -691,7 +696,7 @@ REDIRECT = {"redirect": {"port": 1}}
 )
 def test_an_answer_meets_rules_of_its_own(held: dict[str, Any], first: str, back: str) -> None:
     assert sent(held).verdict == first
-    assert sent(held, packet_filter.answer(packet(), 40000)).verdict == back
+    assert sent(held, packet_filter.make_reply_packet(packet(), 40000)).verdict == back
 
 
 @pytest.mark.parametrize("perhaps", [[{"limit": {"rate": 1}}, ACCEPT], [{"queue": {"num": 0}}]])
@@ -702,7 +707,7 @@ def test_what_lets_some_pass_is_named_only_where_peers_are_stopped(
     held = ruleset(perhaps, [match(DPORT, 50001), DROP])
     assert sent(held).handle == 2
     want = {"peers": {"4": ["10.0.0.1"]}, "own": {"4": "10.0.0.2"}, "interface": "eth1"}
-    found = blocking.findings(as_read(held), {**want, "ports": ["50001/tcp"]})
+    found = blocking.find_peer_blockers(as_read(held), {**want, "ports": ["50001/tcp"]})
     assert [(one["handle"], one["sure"]) for one in found] == [(2, False)]
 
 
@@ -723,7 +728,7 @@ def test_chains_in_circles_come_to_an_end_of_which_nothing_is_sure() -> None:
     jumps: list[dict[str, Any]] = [{"jump": {"target": "in"}}]
     held = ruleset(*([jumps] * 40), policy="drop")
     want = {"peers": {"4": ["10.0.0.1"]}, "own": {}, "interface": "eth1", "ports": ["50001/tcp"]}
-    assert [one["sure"] for one in blocking.findings(as_read(held), want)] == [False]
+    assert [one["sure"] for one in blocking.find_peer_blockers(as_read(held), want)] == [False]
 
 
 def test_the_zone_is_the_last_whose_chain_the_packet_certainly_came_through() -> None:
@@ -757,21 +762,21 @@ def test_an_accept_in_one_table_does_not_save_from_another() -> None:
     )
     stop = sent(held)
     assert (stop.verdict, stop.table, stop.handle) == ("drop", "inet late", 3)
-    assert packet_filter.accepts(as_read(held), packet(), "inet t")
-    assert not packet_filter.accepts(as_read(held), packet(), "inet late")
+    assert packet_filter.is_accepted_by_table(as_read(held), packet(), "inet t")
+    assert not packet_filter.is_accepted_by_table(as_read(held), packet(), "inet late")
 
 
 # --- inventories ------------------------------------------------------------------------------------
 
 
 def test_an_inventory_with_addresses_is_enough() -> None:
-    made = inventory.tolerant(
+    made = inventory.build_tolerant_plan(
         {"a": {"ansible_host": "10.0.0.1"}, "b": {"ansible_host": "10.0.0.2"}}, ["a", "b"]
     )
     assert [n["address"] for n in made["nodes"].values()] == ["10.0.0.1", "10.0.0.2"]
     assert made["assumed"] is True
     assert made["faults"] == []
-    assert contract.read(Plan, made) == made
+    assert contract.convert_value(ClusterPlan, made) == made
 
 
 def test_a_planned_inventory_keeps_its_plan() -> None:
@@ -779,14 +784,14 @@ def test_a_planned_inventory_keeps_its_plan() -> None:
         n: {"fullmesh_address": f"10.0.0.{i}/24", "fullmesh_data_ports": "40000-44095"}
         for i, n in enumerate("ab", 1)
     }
-    made = inventory.tolerant(hosts, ["a", "b"])
+    made = inventory.build_tolerant_plan(hosts, ["a", "b"])
     assert made["assumed"] is False
     assert made["data_ports"]["firewalld"] == "40000-44095"
 
 
 def test_a_wrong_inventory_is_diagnosed_and_told() -> None:
     hosts = {n: {"fullmesh_address": "10.0.0.1/24"} for n in "ab"}
-    made = inventory.tolerant(hosts, ["a", "b"])
+    made = inventory.build_tolerant_plan(hosts, ["a", "b"])
     assert [fault["code"] for fault in made["faults"]] == ["PL-105"]
     assert made["world_size"] == 2
 
@@ -794,8 +799,8 @@ def test_a_wrong_inventory_is_diagnosed_and_told() -> None:
 def test_configured_nodes_are_not_held_to_a_guessed_plan() -> None:
     world = copy.deepcopy(HEALTHY)
     hosts = {n: {"ansible_host": world["plan"]["nodes"][n]["address"]} for n in (EL, UB)}
-    world["plan"] = inventory.tolerant(hosts, [EL, UB])
-    assert inventory.wants(world["plan"], EL, {})["range"] == []
+    world["plan"] = inventory.build_tolerant_plan(hosts, [EL, UB])
+    assert inventory.build_node_request(world["plan"], EL, {})["range"] == []
     assert judged(world)["findings"] == []
 
 
@@ -817,7 +822,7 @@ def test_configured_nodes_are_not_held_to_a_guessed_plan() -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_no_inventory_is_too_odd(variables: dict[str, Any]) -> None:
-    made = inventory.tolerant({"10.0.0.9": variables}, ["10.0.0.9"])
+    made = inventory.build_tolerant_plan({"10.0.0.9": variables}, ["10.0.0.9"])
     assert made["nodes"]["10.0.0.9"]["local_ranks"] >= 1
 
 
@@ -883,7 +888,7 @@ def test_no_observation_crashes_a_rule(changes: list[tuple[tuple[Any, ...], Any,
     for path, value, drop in changes:
         place(world, path, value, drop)
     found = leniently(world)
-    assert read.complaints(found) == []
+    assert read.list_result_faults(found) == []
     text = json.dumps(found)
     assert "\\u001b" not in text
 

@@ -17,8 +17,10 @@ from fullmesh.verify.model import Finding
 
 def look(held: dict[str, Any], own: dict[str, Any] | None = None) -> Any:
     """A diagnosis in which no node answered and AWS did."""
-    about = judge.About("run", "2026-11-20T18:00:00+00:00", "2026-11-20T18:00:05+00:00", ec2=held)
-    return judge.look_at(own or plan(), {}, about)
+    about = judge.DiagnosisRun(
+        "run", "2026-11-20T18:00:00+00:00", "2026-11-20T18:00:05+00:00", ec2=held
+    )
+    return judge.build_diagnosis_input(own or plan(), {}, about)
 
 
 def link(code: str, source: str, target: str) -> Finding:
@@ -28,11 +30,11 @@ def link(code: str, source: str, target: str) -> Finding:
 
 def test_a_gap_in_the_group_explains_the_silent_links() -> None:
     held = {"raw": raw(groups=[group(CLUSTER[:1])]), "settings": {}}
-    found = list(cloud.security_groups(look(held)))
+    found = list(cloud.rule_security_groups(look(held)))
     assert [one.code for one in found] == ["EC-112"]
     assert found[0].rung == "L2"
     both = [link("DG-115", "n0", "n1"), link("DG-116", "n1", "n0"), link("VC-201", "n0", "n1")]
-    heads = fold.fold([*both, *found])
+    heads = fold.fold_findings([*both, *found])
     assert [one.code for one in heads] == ["EC-112"]
     assert {one.code for one in heads[0].follows} == {"DG-115", "DG-116", "VC-201"}
 
@@ -42,45 +44,47 @@ def test_a_node_outside_the_group_explains_only_its_own_links() -> None:
     nodes[2]["groups"] = [{"group_id": "sg-0fedcba9876543210"}]
     own = plan(*(f"10.0.1.{at}/24" for at in (1, 2, 3)))
     held = {"raw": raw(nodes), "settings": {}}
-    found = list(cloud.security_groups(look(held, own)))
+    found = list(cloud.rule_security_groups(look(held, own)))
     assert [(one.code, one.node) for one in found] == [("EC-111", "n2")]
-    heads = fold.fold([*found, link("DG-115", "n0", "n2"), link("DG-115", "n0", "n1")])
+    heads = fold.fold_findings([*found, link("DG-115", "n0", "n2"), link("DG-115", "n0", "n1")])
     assert sorted(one.code for one in heads) == ["DG-115", "EC-111"]
 
 
 def test_a_warning_explains_no_error() -> None:
     wide = [*CLUSTER, permission("tcp", 22, 22, "0.0.0.0/0")]
-    found = list(cloud.security_groups(look({"raw": raw(groups=[group(wide)]), "settings": {}})))
+    found = list(
+        cloud.rule_security_groups(look({"raw": raw(groups=[group(wide)]), "settings": {}}))
+    )
     assert [one.code for one in found] == ["EC-118"]
-    heads = fold.fold([*found, link("DG-115", "n0", "n1")])
+    heads = fold.fold_findings([*found, link("DG-115", "n0", "n1")])
     assert {one.code for one in heads} == {"EC-118", "DG-115"}
 
 
 def test_nobody_planned_ports_so_the_kernels_own_are_judged() -> None:
     own = plan() | {"open_ports": []}
     own["data_ports"] = {"first": 32768, "last": 60999}
-    found = list(cloud.security_groups(look({"raw": raw(), "settings": {}}, own)))
+    found = list(cloud.rule_security_groups(look({"raw": raw(), "settings": {}}, own)))
     assert "32768-49999/tcp, 54096-60999/tcp" in found[0].cause
 
 
 @pytest.mark.parametrize("held", [{}, {"raw": {}}, {"raw": None}, {"raw": [], "settings": None}])
 def test_without_an_answer_there_is_no_finding(held: dict[str, Any]) -> None:
-    assert list(cloud.security_groups(look(held))) == []
+    assert list(cloud.rule_security_groups(look(held))) == []
 
 
 def test_what_could_not_be_asked_is_said() -> None:
-    missed = judge.missed(look({"why": "[EC-122] AWS gave no answer: no credentials"}))
+    missed = judge.list_unobserved(look({"why": "[EC-122] AWS gave no answer: no credentials"}))
     assert {"node": "", "what": "security groups and network ACLs of EC2"}.items() <= next(
         one for one in missed if not one["node"]
     ).items()
 
 
 def test_efa_comes_through_the_sieve() -> None:
-    seen = fullmesh_efa.observe()
-    told = shape.attempt(shape.EFA, seen)
+    seen = fullmesh_efa.observe_efa()
+    told = shape.fit_or_default(shape.EFA, seen)
     assert told is not None
     assert told.keys() == seen.keys()
-    assert shape.attempt(shape.EFA, {"pci": "x"}) is None
+    assert shape.fit_or_default(shape.EFA, {"pci": "x"}) is None
 
 
 def test_a_pair_of_numbers_of_a_hostile_node_stays_a_pair() -> None:
@@ -91,7 +95,7 @@ def test_a_pair_of_numbers_of_a_hostile_node_stays_a_pair() -> None:
         "asked": {},
         "answered": {},
     }
-    told = shape.attempt(shape.LISTENERS, {**empty, "lost": {"a": [1] * 1000}})
+    told = shape.fit_or_default(shape.LISTENERS, {**empty, "lost": {"a": [1] * 1000}})
     assert told["lost"] == {"a": [1, 1]}
 
 
@@ -99,10 +103,10 @@ def test_who_is_asked() -> None:
     def told(vendor: str) -> dict[str, Any]:
         return {"facts": {"survey": {"efa": {"vendor": vendor}}}}
 
-    assert place.concerned([((), told("QEMU")), ((), told("Amazon EC2"))])
-    assert place.concerned([(("ec2_security_group_mode",), {})])
-    assert not place.concerned([((), told("QEMU")), ((), {}), ((), {"facts": None})])
-    assert not place.concerned([((), {"unreachable": True, "msg": "x"})])
+    assert place.needs_ec2_check([((), told("QEMU")), ((), told("Amazon EC2"))])
+    assert place.needs_ec2_check([(("ec2_security_group_mode",), {})])
+    assert not place.needs_ec2_check([((), told("QEMU")), ((), {}), ((), {"facts": None})])
+    assert not place.needs_ec2_check([((), {"unreachable": True, "msg": "x"})])
 
 
 def test_a_play_asks_for_all_hosts_or_for_nobody() -> None:

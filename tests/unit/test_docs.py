@@ -96,7 +96,7 @@ def test_services_that_a_page_shows_make_a_plan(page: str, text: str) -> None:
         }
         for number, name in enumerate(("gpu1", "gpu2"), 1)
     }
-    assert plan.derive(given)["services"]
+    assert plan.derive_plan(given)["services"]
 
 
 def test_the_ports_of_slurm_are_a_service_as_all_others() -> None:

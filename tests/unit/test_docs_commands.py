@@ -141,7 +141,7 @@ def test_an_inventory_of_a_page_has_no_fault(page: str, text: str) -> None:
     """Names, addresses and settings: what the plan refuses raises."""
     group = yaml.safe_load(text)["torch_nodes"]
     hosts = {name: {**group.get("vars", {}), **own} for name, own in group["hosts"].items()}
-    assert plan.derive(hosts)["nnodes"] == len(hosts), page
+    assert plan.derive_plan(hosts)["nnodes"] == len(hosts), page
 
 
 def test_the_tutorials_show_inventories() -> None:

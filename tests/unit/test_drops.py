@@ -31,7 +31,9 @@ BEFORE_REASONS = "  swapper-0 [001] ..s. 1.0: kfree_skb: skbaddr=0000 protocol=2
         ("no-route", {"reason": "NEIGH_FAILED", "place": "neigh_invalidate", "count": 2}),
     ],
 )
-def test_what_the_kernel_prints_is_counted_by_reason(fault: str, expected: drops.Drop) -> None:
+def test_what_the_kernel_prints_is_counted_by_reason(
+    fault: str, expected: drops.PacketDrop
+) -> None:
     assert expected in drops.parse_drops((RECORDED / f"{fault}.txt").read_text())
 
 
@@ -51,13 +53,13 @@ def test_a_kernel_before_reasons_is_left_alone(tmp_path: Path) -> None:
     event.mkdir(parents=True)
     (event / "format").write_text("field:unsigned short protocol;")
     (tmp_path / "instances").mkdir()
-    watched = drops.Drops((str(tmp_path),))
+    watched = drops.DropTracer((str(tmp_path),))
     assert watched.end() is None
     assert not list((tmp_path / "instances").iterdir())
 
 
 def test_without_tracefs_nothing_is_said(tmp_path: Path) -> None:
-    assert drops.Drops((str(tmp_path / "none"),)).end() is None
+    assert drops.DropTracer((str(tmp_path / "none"),)).end() is None
 
 
 @pytest.fixture
@@ -75,13 +77,13 @@ def tracefs(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_kernel_is_watched_in_an_instance_that_is_gone_afterwards(tracefs: Path) -> None:
-    if not drops.tells_reasons(str(tracefs)):
+    if not drops.has_drop_reasons(str(tracefs)):
         pytest.skip("this kernel's event has no reason")
     instances = tracefs / "instances"
     abandoned = instances / f"{drops.PREFIX}4194305"  # above the largest pid: nobody's
     abandoned.mkdir()
     others = set(instances.iterdir()) - {abandoned}
-    watched = drops.Drops((str(tracefs),))
+    watched = drops.DropTracer((str(tracefs),))
     assert set(instances.iterdir()) - others == {instances / f"{drops.PREFIX}{os.getpid()}"}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as shut, socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))  # never listens
@@ -106,7 +108,7 @@ XDP = {
 def test_what_is_attached_to_a_card_and_to_control_groups_is_read() -> None:
     """As iproute2 6.1 and bpftool 7.1 printed it; the filters as tc-bpf(8) and tc-flower(8) have them."""
     what = "a program without a name (id 30873)"
-    assert list(hooks.of_link([XDP])) == [{"at": "xdp", "card": "vB", "what": what}]
+    assert list(hooks.parse_xdp_hooks([XDP])) == [{"at": "xdp", "card": "vB", "what": what}]
     filters = [
         {"protocol": "all", "pref": 49152, "kind": "bpf", "chain": 0},
         {
@@ -118,7 +120,7 @@ def test_what_is_attached_to_a_card_and_to_control_groups_is_read() -> None:
             "options": {"actions": [{"kind": "gact", "control_action": {"type": "drop"}}]},
         },
     ]
-    assert [one["what"] for one in hooks.of_filters(filters, "eth1", "ingress")] == [
+    assert [one["what"] for one in hooks.parse_tc_hooks(filters, "eth1", "ingress")] == [
         "filter bpf: drop.o:[tc]",
         "filter flower: drop",
     ]
@@ -129,7 +131,7 @@ def test_what_is_attached_to_a_card_and_to_control_groups_is_read() -> None:
             "flow_dissector": [],
         }
     ]
-    assert list(hooks.of_bpftool(net, "vB")) == [
+    assert list(hooks.parse_tcx_hooks(net, "vB")) == [
         {"at": "tc ingress", "card": "vB", "what": "wall (id 7)"}
     ]
     tree = [
@@ -143,7 +145,7 @@ def test_what_is_attached_to_a_card_and_to_control_groups_is_read() -> None:
             ],
         }
     ]
-    assert [one["what"].split(" at ")[0] for one in hooks.of_groups(tree)] == [
+    assert [one["what"].split(" at ")[0] for one in hooks.parse_cgroup_hooks(tree)] == [
         "wall (id 3)",
         "proxy (id 4)",
     ]
@@ -153,11 +155,11 @@ def test_what_is_attached_to_a_card_and_to_control_groups_is_read() -> None:
     "said", [None, {}, [1], [{"xdp": 3, "programs": {}, "options": 1, "tc": 2}]]
 )
 def test_tools_that_say_something_else_find_nothing(said: object) -> None:
-    assert not list(hooks.of_link(said))
-    assert not list(hooks.of_filters(said, "eth1", "egress"))
-    assert not list(hooks.of_bpftool(said, "eth1"))
-    assert not list(hooks.of_groups(said))
+    assert not list(hooks.parse_xdp_hooks(said))
+    assert not list(hooks.parse_tc_hooks(said, "eth1", "egress"))
+    assert not list(hooks.parse_tcx_hooks(said, "eth1"))
+    assert not list(hooks.parse_cgroup_hooks(said))
 
 
 def test_a_tool_that_is_missing_finds_nothing() -> None:
-    assert hooks.ask("no-such-tool-anywhere") == []
+    assert hooks.query_json_tool("no-such-tool-anywhere") == []

@@ -14,10 +14,10 @@ from fullmesh.ec2 import findings as ec2_findings
 from fullmesh.ec2 import model as ec2_model
 from fullmesh.ec2 import place as ec2_place
 from fullmesh.ec2 import rules as ec2_rules
-from fullmesh.ec2 import security_group as ec2
+from fullmesh.ec2 import security_group
 from fullmesh.ec2.model import Acl, AclEntry, Need
-from fullmesh.ec2.settings import Settings, settings_faults
-from fullmesh.model.plan import derive
+from fullmesh.ec2.settings import SecurityGroupSettings, find_group_settings_faults
+from fullmesh.model.plan import derive_plan
 
 VPC, SG = "vpc-0a0a0a0a", "sg-0123456789abcdef0"
 OTHER = "sg-0fedcba9876543210"
@@ -27,7 +27,7 @@ def plan(*addresses: str, **more: Any) -> dict[str, Any]:
     """The plan of nodes n0, n1 … with these addresses."""
     own = addresses or ("10.0.1.1/24", "10.0.1.2/24")
     hosts = {f"n{at}": {"fullmesh_address": one, **more} for at, one in enumerate(own)}
-    return derive(hosts)
+    return derive_plan(hosts)
 
 
 def eni(at: int, address: str, groups: tuple[str, ...] = (SG,), **more: Any) -> dict[str, Any]:
@@ -114,12 +114,19 @@ def raw(
 
 def codes(seen: dict[str, Any], own: dict[str, Any], **settings: Any) -> list[str]:
     """The codes of the findings."""
-    return [one.code for one in ec2_findings.findings(seen, own, Settings.of(settings, own))]
+    return [
+        one.code
+        for one in ec2_findings.check_ec2(seen, own, SecurityGroupSettings.of(settings, own))
+    ]
 
 
 def refused(seen: dict[str, Any], own: dict[str, Any], **settings: Any) -> str:
     """The faults for which the role does nothing."""
-    return "\n".join(ec2.todo(seen, own, Settings.of(settings, own))["faults"])
+    return "\n".join(
+        security_group.find_group_changes(seen, own, SecurityGroupSettings.of(settings, own))[
+            "faults"
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,12 +150,14 @@ def refused(seen: dict[str, Any], own: dict[str, Any], **settings: Any) -> str:
     ],
 )
 def test_settings_are_refused(settings: dict[str, Any], code: str) -> None:
-    assert [one.code for one in settings_faults(Settings.of(settings, plan()))] == [code]
+    assert [
+        one.code for one in find_group_settings_faults(SecurityGroupSettings.of(settings, plan()))
+    ] == [code]
 
 
 def test_good_settings_pass() -> None:
     own = plan(fullmesh_controllers=["198.51.100.9"])
-    settings = Settings.of(
+    settings = SecurityGroupSettings.of(
         {
             "mode": "efa",
             "ssh_from": ["203.0.113.0/24", "2001:db8::1"],
@@ -157,14 +166,14 @@ def test_good_settings_pass() -> None:
         },
         own,
     )
-    assert settings_faults(settings) == []
+    assert find_group_settings_faults(settings) == []
     # the plan's controllers may log in as well
     assert settings.ssh_from == ("198.51.100.9/32", "203.0.113.0/24", "2001:db8::1/128")
 
 
 def test_a_whole_cluster_has_no_finding_and_nothing_to_do() -> None:
     assert codes(raw(), plan()) == []
-    todo = ec2.todo(raw(), plan(), Settings())
+    todo = security_group.find_group_changes(raw(), plan(), SecurityGroupSettings())
     assert (todo["faults"], todo["missing"], todo["attach"]) == ([], [], {})
     assert todo["add"] == {"in": [], "out": []}
     assert not todo["create"]
@@ -172,13 +181,15 @@ def test_a_whole_cluster_has_no_finding_and_nothing_to_do() -> None:
 
 def test_the_missing_part_of_a_range_is_named() -> None:
     rules = [CLUSTER[0], permission("tcp", 50000, 50999, SG), permission("tcp", 52000, 54095, SG)]
-    found = ec2_findings.findings(raw(groups=[group(rules)]), plan(), Settings())
-    assert [ec2_findings.text(one) for one in found] == [
+    found = ec2_findings.check_ec2(raw(groups=[group(rules)]), plan(), SecurityGroupSettings())
+    assert [ec2_findings.format_ec2_finding(one) for one in found] == [
         f"[EC-112] security group {SG} (fullmesh) lacks a rule from itself for 51000-51999/tcp."
         f" aws ec2 authorize-security-group-ingress --group-id {SG} --ip-permissions"
         f" 'IpProtocol=tcp,FromPort=51000,ToPort=51999,UserIdGroupPairs=[{{GroupId={SG}}}]'."
     ]
-    add = ec2.todo(raw(groups=[group(rules)]), plan(), Settings())["add"]["in"]
+    add = security_group.find_group_changes(
+        raw(groups=[group(rules)]), plan(), SecurityGroupSettings()
+    )["add"]["in"]
     assert [(one["from_port"], one["to_port"], one["group_id"]) for one in add] == [
         (50000, 54095, SG)
     ]
@@ -210,7 +221,9 @@ def test_what_does_not_open_them_is_not_taken_for_it(rules: list[Any]) -> None:
 
 
 def test_a_group_without_a_way_out_is_named() -> None:
-    found = ec2_findings.findings(raw(groups=[group(CLUSTER, out=[])]), plan(), Settings())
+    found = ec2_findings.check_ec2(
+        raw(groups=[group(CLUSTER, out=[])]), plan(), SecurityGroupSettings()
+    )
     assert {one.direction for one in found} == {"out"}
     assert "lacks a rule to itself for 50000-54095/tcp" in "\n".join(one.cause for one in found)
 
@@ -218,13 +231,15 @@ def test_a_group_without_a_way_out_is_named() -> None:
 def test_efa_wants_both_directions_by_id() -> None:
     whole = permission("-1", None, None, SG)
     assert codes(raw(groups=[group([whole], [whole])]), plan(), mode="efa") == ["EC-125"] * 2
-    inward_only = ec2_findings.findings(raw(groups=[group([whole])]), plan(), Settings(mode="efa"))
+    inward_only = ec2_findings.check_ec2(
+        raw(groups=[group([whole])]), plan(), SecurityGroupSettings(mode="efa")
+    )
     lacking = [one for one in inward_only if one.code == "EC-113"]
     assert [one.direction for one in lacking] == ["out"]
     assert "the default outbound 0.0.0.0/0 does not replace it" in lacking[0].cause
     wide = permission("-1", None, None, "10.0.0.0/8")
-    by_network = ec2_findings.findings(
-        raw(groups=[group([wide], [wide])]), plan(), Settings(mode="efa")
+    by_network = ec2_findings.check_ec2(
+        raw(groups=[group([wide], [wide])]), plan(), SecurityGroupSettings(mode="efa")
     )
     assert [one.direction for one in by_network if one.code == "EC-113"] == ["in", "out"]
 
@@ -236,7 +251,9 @@ def test_a_second_group_on_every_interface_counts() -> None:
     whole = permission("-1", None, None, OTHER)
     groups = [group([]), group([whole], [whole], ident=OTHER)]
     assert codes(raw(nodes, groups), plan(), groups=[SG, OTHER]) == []
-    efa = ec2.todo(raw(nodes, groups), plan(), Settings(mode="efa", groups=(SG, OTHER)))
+    efa = security_group.find_group_changes(
+        raw(nodes, groups), plan(), SecurityGroupSettings(mode="efa", groups=(SG, OTHER))
+    )
     assert efa["missing"] == []
     # a rule of the one that names the other is no rule from and to itself
     crossed = [group([whole], [whole]), group([], [], ident=OTHER)]
@@ -245,7 +262,7 @@ def test_a_second_group_on_every_interface_counts() -> None:
 
 def test_mode_ports_on_efa_instances_is_a_warning() -> None:
     nodes = [eni(at, f"10.0.1.{at + 1}", interface_type="efa") for at in (0, 1)]
-    found = ec2_findings.findings(raw(nodes), plan(), Settings())
+    found = ec2_findings.check_ec2(raw(nodes), plan(), SecurityGroupSettings())
     assert {(one.code, one.severity) for one in found} == {("EC-113", "warning")}
 
 
@@ -254,12 +271,19 @@ def test_every_efa_interface_gets_the_group() -> None:
     more["attachment"] = {"instance_id": "i-1"}
     nodes = [eni(0, "10.0.1.1"), eni(1, "10.0.1.2"), more]
     groups = [group(CLUSTER), group([], ident=OTHER)]
-    attach = ec2.todo(raw(nodes, groups), plan(), Settings())["attach"]
+    attach = security_group.find_group_changes(raw(nodes, groups), plan(), SecurityGroupSettings())[
+        "attach"
+    ]
     assert {node: [one["eni"] for one in own] for node, own in attach.items()} == {"n1": ["eni-9"]}
     assert attach["n1"][0]["groups"] == [OTHER, SG]
     # an interface of the same instance with neither is not the cluster's
     more["interface_type"] = "interface"
-    assert ec2.todo(raw(nodes, groups), plan(), Settings())["attach"] == {}
+    assert (
+        security_group.find_group_changes(raw(nodes, groups), plan(), SecurityGroupSettings())[
+            "attach"
+        ]
+        == {}
+    )
 
 
 def test_efa_in_two_zones() -> None:
@@ -333,7 +357,9 @@ def test_rules_of_ours_that_are_wanted_no_longer_go_and_no_others() -> None:
     mine["user_id_group_pairs"][0]["description"] = "Fullmesh fullmesh: all traffic"
     theirs = permission("tcp", 8888, 8888, SG, "192.0.2.1/32")
     theirs["ip_ranges"][0]["description"] = "Fullmesh other: ssh"
-    todo = ec2.todo(raw(groups=[group([*CLUSTER, mine, theirs])]), plan(), Settings())
+    todo = security_group.find_group_changes(
+        raw(groups=[group([*CLUSTER, mine, theirs])]), plan(), SecurityGroupSettings()
+    )
     assert [(one["protocol"], one["target"]) for one in todo["remove"]] == [("-1", SG)]
 
 
@@ -341,7 +367,9 @@ def test_a_rule_that_goes_is_not_counted_as_an_opening() -> None:
     """From efa to ports: the rule for all traffic covers the ports, and is about to be taken out."""
     mine = permission("-1", None, None, SG)
     mine["user_id_group_pairs"][0]["description"] = "Fullmesh fullmesh: all traffic"
-    todo = ec2.todo(raw(groups=[group([mine])]), plan(), Settings())
+    todo = security_group.find_group_changes(
+        raw(groups=[group([mine])]), plan(), SecurityGroupSettings()
+    )
     assert len(todo["remove"]) == 1
     assert [one["from_port"] for one in todo["add"]["in"]] == [29400, 29500, 50000]
 
@@ -349,7 +377,7 @@ def test_a_rule_that_goes_is_not_counted_as_an_opening() -> None:
 def test_without_a_group_of_ours_the_nodes_own_groups_are_judged() -> None:
     theirs = group([permission("tcp", 29500, 29500, OTHER)], ident=OTHER)
     nodes = [eni(0, "10.0.1.1", (OTHER,)), eni(1, "10.0.1.2", (OTHER,))]
-    found = ec2_findings.findings(raw(nodes, [theirs]), plan(), Settings())
+    found = ec2_findings.check_ec2(raw(nodes, [theirs]), plan(), SecurityGroupSettings())
     assert [one.code for one in found] == ["EC-112"]
     lacks = "lacks a rule from itself for 29400/tcp, 50000-54095/tcp"
     assert f"security group {OTHER} (others) {lacks}" in found[0].cause
@@ -363,13 +391,15 @@ def test_a_node_apart_from_the_others_is_the_one_that_is_named() -> None:
     nodes.append(eni(2, "10.0.1.3", (second,)))
     own = plan(*(f"10.0.1.{at}/24" for at in (1, 2, 3)))
     lone = group([], ident=second)
-    found = ec2_findings.findings(raw(nodes, [first, lone]), own, Settings())
+    found = ec2_findings.check_ec2(raw(nodes, [first, lone]), own, SecurityGroupSettings())
     assert [(one.code, one.node, one.peer) for one in found] == [("EC-111", "n2", "n0, n1")]
 
 
 def test_ssh() -> None:
-    todo = ec2.todo(
-        raw(groups=[]), plan(), Settings.of({"ssh_from": ["203.0.113.7", "2001:db8::/48"]}, plan())
+    todo = security_group.find_group_changes(
+        raw(groups=[]),
+        plan(),
+        SecurityGroupSettings.of({"ssh_from": ["203.0.113.7", "2001:db8::/48"]}, plan()),
     )
     ssh = [one for one in todo["add"]["in"] if one.get("from_port") == 22]
     assert [(one.get("cidr_ip"), one.get("cidr_ipv6")) for one in ssh] == [
@@ -377,7 +407,7 @@ def test_ssh() -> None:
         (None, "2001:db8::/48"),
     ]
     everybody = [*CLUSTER, permission("tcp", 0, 1024, "0.0.0.0/0")]
-    found = ec2_findings.findings(raw(groups=[group(everybody)]), plan(), Settings())
+    found = ec2_findings.check_ec2(raw(groups=[group(everybody)]), plan(), SecurityGroupSettings())
     assert [(one.code, one.severity) for one in found] == [("EC-118", "warning")]
 
 
@@ -393,8 +423,8 @@ OPEN = [100, "all", "allow", "0.0.0.0/0", None, None, 0, 65535]
 def test_an_acl_that_denies_is_named_with_its_rule() -> None:
     deny = [50, "tcp", "deny", "10.0.1.0/24", None, None, 50000, 50999]
     seen = two_subnets(acl("subnet-a", [OPEN]), acl("subnet-b", [deny, OPEN]))
-    found = ec2_findings.findings(seen, plan(), Settings())
-    assert [ec2_findings.text(one) for one in found] == [
+    found = ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings())
+    assert [ec2_findings.format_ec2_finding(one) for one in found] == [
         "[EC-114] network ACL acl-subnet-b of subnet-b blocks inbound traffic from n0 at 50000-50999/tcp:"
         " its rule 50 denies them. Allow 50000-50999/tcp inbound in acl-subnet-b, below rule 50."
     ]
@@ -403,7 +433,7 @@ def test_an_acl_that_denies_is_named_with_its_rule() -> None:
 def test_an_acl_that_allows_too_little() -> None:
     some = [100, "tcp", "allow", "10.0.0.0/8", None, None, 29400, 29500]
     seen = two_subnets(acl("subnet-a", [OPEN], [some]), acl("subnet-b", [OPEN]))
-    found = ec2_findings.findings(seen, plan(), Settings())
+    found = ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings())
     assert [(one.code, one.direction, one.port) for one in found] == [
         ("EC-114", "out", "50000-54095/tcp")
     ]
@@ -420,14 +450,17 @@ def test_an_acl_that_shuts_a_services_port_is_named_with_the_service() -> None:
     """Ray's control store lives on n0 alone, its workers' range on both."""
     deny = [50, "tcp", "deny", "10.0.1.0/24", None, None, 6379, 6379]
     own = served("ray")
-    settings = Settings.of({}, own)
+    settings = SecurityGroupSettings.of({}, own)
     groups = [group([*CLUSTER, permission("tcp", 0, 65535, SG, "198.51.100.9/32")])]
 
     def found(where: str) -> list[str]:
         rules = {name: [OPEN] for name in ("subnet-a", "subnet-b")} | {where: [deny, OPEN]}
         seen = two_subnets(*(acl(name, lines) for name, lines in rules.items()))
         seen["groups"] = groups
-        return [ec2_findings.text(one) for one in ec2_findings.findings(seen, own, settings)]
+        return [
+            ec2_findings.format_ec2_finding(one)
+            for one in ec2_findings.check_ec2(seen, own, settings)
+        ]
 
     assert found("subnet-a") == [
         "[EC-114] network ACL acl-subnet-a of subnet-a blocks inbound traffic from n1 at 6379/tcp (ray gcs):"
@@ -459,7 +492,7 @@ def test_an_acl_must_let_in_whoever_may_come_to_a_service_and_the_answers_out(
     ]
     found = [
         one
-        for one in ec2_findings.findings(shut, own, Settings.of({}, own))
+        for one in ec2_findings.check_ec2(shut, own, SecurityGroupSettings.of({}, own))
         if one.code.startswith("EC-11") and "network ACL" in one.cause
     ]
     causes = [one.cause for one in found]
@@ -484,16 +517,16 @@ def test_answers_need_an_opening_of_their_own() -> None:
         [110, "tcp", "allow", "10.0.0.0/8", None, None, 50000, 54095],
     ]
     seen = two_subnets(acl("subnet-a", pinned, pinned), acl("subnet-b", pinned, pinned))
-    assert ec2_findings.findings(seen, plan(), Settings()) == []
-    found = ec2_findings.findings(seen, plan(), Settings(), [(32768, 60999)])
+    assert ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings()) == []
+    found = ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings(), [(32768, 60999)])
     assert {one.code for one in found} == {"EC-115"}
     assert "32768-49999/tcp, 54096-60999/tcp" in found[0].cause
-    own = Settings.of({"ssh_from": ["203.0.113.7"]}, plan())
+    own = SecurityGroupSettings.of({"ssh_from": ["203.0.113.7"]}, plan())
     inward = [[90, "tcp", "allow", "203.0.113.0/24", None, None, 22, 22], *pinned]
     rules = [*CLUSTER, permission("tcp", 22, 22, "203.0.113.7/32")]
     seen = two_subnets(acl("subnet-a", inward, pinned), acl("subnet-b", inward, [OPEN]))
     seen["groups"] = [group(rules)]
-    found = ec2_findings.findings(seen, plan(), own)
+    found = ec2_findings.check_ec2(seen, plan(), own)
     assert [(one.code, one.direction, one.port) for one in found] == [
         ("EC-115", "out", "1024-65535/tcp")
     ]
@@ -509,7 +542,7 @@ def test_ipv6() -> None:
     assert codes(raw(nodes), own) == ["EC-112"] * 3
     out = [ALL_OUT, permission("-1", None, None, "::/0")]
     assert codes(raw(nodes, [group(CLUSTER, out)]), own) == []
-    assert ec2_place.address_filters(own) == [
+    assert ec2_place.build_address_filters(own) == [
         {"ipv6-addresses.ipv6-address": ["2001:db8:1::1", "2001:db8:1::2"]}
     ]
     four_only = [permission("tcp", 0, 65535, "0.0.0.0/0")]
@@ -521,7 +554,7 @@ def test_ipv6() -> None:
 
 def test_filters_are_cut_where_aws_takes_no_more_values() -> None:
     own = plan(*(f"10.0.{at // 200}.{at % 200 + 1}/16" for at in range(250)))
-    assert [len(next(iter(one.values()))) for one in ec2_place.address_filters(own)] == [
+    assert [len(next(iter(one.values()))) for one in ec2_place.build_address_filters(own)] == [
         100,
         100,
         50,
@@ -531,7 +564,7 @@ def test_filters_are_cut_where_aws_takes_no_more_values() -> None:
 def test_undo_takes_back_what_is_ours() -> None:
     both = (OTHER, SG)
     nodes = [eni(0, "10.0.1.1", both), eni(1, "10.0.1.2", both)]
-    undo = ec2.undo(raw(nodes), plan(), Settings())
+    undo = security_group.find_undo_changes(raw(nodes), plan(), SecurityGroupSettings())
     assert undo["delete"] == SG
     assert [one["groups"] for one in undo["detach"]] == [[OTHER], [OTHER]]
     assert undo["faults"] == []
@@ -544,7 +577,9 @@ def test_undo_leaves_a_group_of_others_where_it_was() -> None:
     rules = permission("tcp", 29500, 29500, OTHER)
     rules["user_id_group_pairs"][0]["description"] = "Fullmesh fullmesh: between members"
     theirs = group([rules, permission("tcp", 1, 2, OTHER)], ident=OTHER)
-    undo = ec2.undo(raw(nodes, [theirs]), plan(), Settings(groups=(OTHER,)))
+    undo = security_group.find_undo_changes(
+        raw(nodes, [theirs]), plan(), SecurityGroupSettings(groups=(OTHER,))
+    )
     assert (undo["delete"], undo["group"]) == ("", OTHER)
     assert [(one["eni"], one["groups"]) for one in undo["detach"]] == [("eni-1", ["sg-0ccccccc"])]
     assert [(one["first"], one["last"]) for one in undo["remove"]] == [(29500, 29500)]
@@ -553,7 +588,11 @@ def test_undo_leaves_a_group_of_others_where_it_was() -> None:
 def test_undo_refuses_to_cut_others_off() -> None:
     nodes = [eni(0, "10.0.1.1"), eni(1, "10.0.1.2", (SG, OTHER)), eni(7, "10.0.1.99", (SG, OTHER))]
     user = group([permission("tcp", 1, 2, SG)], ident=OTHER)
-    text = "\n".join(ec2.undo(raw(nodes, [group(CLUSTER), user]), plan(), Settings())["faults"])
+    text = "\n".join(
+        security_group.find_undo_changes(
+            raw(nodes, [group(CLUSTER), user]), plan(), SecurityGroupSettings()
+        )["faults"]
+    )
     assert "[EC-123] eni-0 of i-0 has no other group" in text
     assert (
         f"[EC-124] security group {SG} (fullmesh) is also used by eni-7, {OTHER} (others)" in text
@@ -562,21 +601,23 @@ def test_undo_refuses_to_cut_others_off() -> None:
 
 def test_undo_without_any_node_left_finds_its_group() -> None:
     seen = {"interfaces": [], "groups": [group(CLUSTER)], "acls": []}
-    assert ec2.undo(seen, plan(), Settings())["delete"] == SG
-    assert ec2_place.group_filters([], "", "fullmesh") == {"tag:fullmesh-cluster": "fullmesh"}
+    assert security_group.find_undo_changes(seen, plan(), SecurityGroupSettings())["delete"] == SG
+    assert ec2_place.build_group_filters([], "", "fullmesh") == {"tag:fullmesh-cluster": "fullmesh"}
 
 
 def test_no_answer_names_the_cause_and_shows_no_secret() -> None:
     key, secret = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY00"
     told = {"msg": f"AuthFailure: {key} {secret} was not valid"}
     text = str(
-        ec2.no_answer({"results": [{"failed": False, "msg": "x"}, {**told, "failed": True}]})
+        security_group.make_aws_fault(
+            {"results": [{"failed": False, "msg": "x"}, {**told, "failed": True}]}
+        )
     )
     assert text.startswith("[EC-122] AWS gave no answer: AuthFailure")
     assert key not in text
     assert secret not in text
     missing = {"msg": "Failed to import the required Python library (botocore and boto3)"}
-    assert ec2.no_answer(missing).code == "EC-121"
+    assert security_group.make_aws_fault(missing).code == "EC-121"
 
 
 SPANS = st.lists(
@@ -590,7 +631,7 @@ def test_subtract_leaves_exactly_what_no_hole_covers(spans: Any, holes: Any) -> 
     def ports(some: Any) -> set[int]:
         return {port for low, high in some for port in range(low, high + 1)}
 
-    left = ec2_model.subtract(spans, holes)
+    left = ec2_model.subtract_spans(spans, holes)
     assert ports(left) == ports(spans) - ports(holes)
 
 
@@ -617,7 +658,9 @@ def test_an_acl_is_judged_as_aws_does_port_by_port(lines: Any) -> None:
             for number, allow, a, b, network, protocol in lines
         )
     )
-    said = ec2_acl.denied(Acl("acl", ("s",), entries), "in", "10.0.1.5", Need("tcp", 0, 19))
+    said = ec2_acl.find_denied_ports(
+        Acl("acl", ("s",), entries), "in", "10.0.1.5", Need("tcp", 0, 19)
+    )
     shut = {port for need, _number in said for port in range(need.first, need.last + 1)}
     for port in range(20):
         first = next(
@@ -634,5 +677,7 @@ def test_an_acl_is_judged_as_aws_does_port_by_port(lines: Any) -> None:
 
 
 def test_neighbouring_ports_become_one_rule() -> None:
-    needs = ec2_rules.needs("ports", ["29400/tcp", "29401-29410/tcp", "123/udp"], ["29405/tcp"])
+    needs = ec2_rules.list_member_needs(
+        "ports", ["29400/tcp", "29401-29410/tcp", "123/udp"], ["29405/tcp"]
+    )
     assert [str(one) for one in needs] == ["29400-29410/tcp", "123/udp"]

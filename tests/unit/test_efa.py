@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible.module_utils.fullmesh.facts import efa as node
+from ansible.module_utils.fullmesh.facts import efa as facts_efa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh import contract
 from fullmesh.ec2 import efa
-from fullmesh.filters import efa as filters
-from fullmesh.observed.survey import Efa
+from fullmesh.filters import efa as filters_efa
+from fullmesh.observed.survey import EfaSurvey
 
 # the form of libfabric's own output (fi_info of the EFA installer)
 FI_INFO = """#!/bin/sh
@@ -63,15 +63,15 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def look(root: Path, **env: str) -> Efa:
+def look(root: Path, **env: str) -> EfaSurvey:
     """Observe with a clean environment."""
-    seen = node.observe({"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "", **env}, str(root))
-    return contract.read(Efa, seen)
+    seen = facts_efa.observe_efa({"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "", **env}, str(root))
+    return contract.convert_value(EfaSurvey, seen)
 
 
-def codes(**nodes: Efa) -> list[str]:
+def codes(**nodes: EfaSurvey) -> list[str]:
     """The codes of the findings."""
-    return [one.code for one in efa.findings(nodes)]
+    return [one.code for one in efa.check_efa(nodes)]
 
 
 def plugin(root: Path, name: str = "libnccl-net.so") -> str:
@@ -103,24 +103,24 @@ def test_nothing_is_wrong_with_a_whole_node(root: Path) -> None:
     assert seen["plugin"]["path"] == "/job/libnccl-net.so"
     assert seen["plugin"]["error"] == ""
     assert codes(a=seen, b=seen) == []
-    assert efa.plugin_verdict(seen) == ("", "")
+    assert efa.explain_missing_plugin(seen) == ("", "")
 
 
 def test_the_missing_plugin_is_the_cause_with_efa(root: Path) -> None:
     seen = look(root)
     assert codes(a=seen) == ["EF-104"]
-    assert efa.plugin_verdict(seen)[0] == "EF-104"
+    assert efa.explain_missing_plugin(seen)[0] == "EF-104"
 
 
 def test_the_missing_plugin_is_harmless_without_efa(tmp_path: Path) -> None:
     seen = look(tmp_path)
     assert codes(a=seen, b=seen) == []
-    assert efa.plugin_verdict(seen)[0] == "EF-109"
+    assert efa.explain_missing_plugin(seen)[0] == "EF-109"
 
 
 def test_a_plugin_that_the_job_does_not_find_is_shown(root: Path) -> None:
     put(root / "opt/amazon/ofi-nccl/lib64/libnccl-net.so", "not looked into")
-    found = efa.findings({"a": look(root)})[0]
+    found = efa.check_efa({"a": look(root)})[0]
     assert found.code == "EF-104"
     assert "/opt/amazon/ofi-nccl/lib64/libnccl-net.so" in found.cause
     assert "ldconfig" in found.fix
@@ -129,7 +129,7 @@ def test_a_plugin_that_the_job_does_not_find_is_shown(root: Path) -> None:
 def test_a_plugin_that_does_not_load_says_why(root: Path) -> None:
     put(root / "job/libnccl-net.so", "no library at all")
     seen = look(root, LD_LIBRARY_PATH="/job")
-    found = efa.findings({"a": seen})
+    found = efa.check_efa({"a": seen})
     assert [one.code for one in found] == ["EF-105"]
     assert "file too short" in found[0].cause or "invalid ELF" in found[0].cause
 
@@ -152,7 +152,7 @@ def test_no_libfabric(root: Path) -> None:
 
 def test_libfabric_without_the_provider(root: Path) -> None:
     put(root / "opt/amazon/efa/bin/fi_info", NOTHING, 0o755)
-    found = efa.findings({"a": look(root)})[0]
+    found = efa.check_efa({"a": look(root)})[0]
     assert found.code == "EF-103"
     assert "No data available" in found.cause
 
@@ -163,7 +163,7 @@ def test_libfabric_without_the_provider(root: Path) -> None:
 )
 def test_an_environment_that_switches_efa_off(root: Path, name: str, value: str) -> None:
     seen = look(root, LD_LIBRARY_PATH=plugin(root), **{name: value})
-    found = efa.findings({"a": seen})
+    found = efa.check_efa({"a": seen})
     assert [one.code for one in found] == ["EF-108"]
     assert f"{name}={value}" in found[0].cause
 
@@ -171,27 +171,27 @@ def test_an_environment_that_switches_efa_off(root: Path, name: str, value: str)
 def test_nodes_that_differ(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     place = plugin(root)
     whole = look(root, LD_LIBRARY_PATH=place)
-    other: Efa = {**whole, "libfabric": {**whole["libfabric"], "version": "1.18.1amzn3.0"}}
+    other: EfaSurvey = {**whole, "libfabric": {**whole["libfabric"], "version": "1.18.1amzn3.0"}}
     bare = look(tmp_path_factory.mktemp("bare"))
     assert codes(a=whole, b=bare) == ["EF-106"]
-    found = efa.findings({"a": whole, "b": other})
+    found = efa.check_efa({"a": whole, "b": other})
     assert [(one.code, one.severity) for one in found] == [("EF-107", "warning")]
     assert "a: 1.22.0amzn4.0, b: 1.18.1amzn3.0" in found[0].cause
 
 
 def test_this_machine_can_be_looked_at() -> None:
-    seen = node.observe()
+    seen = facts_efa.observe_efa()
     assert set(seen) >= {"pci", "verbs", "libfabric", "plugin", "environment"}
-    assert isinstance(efa.findings({"here": contract.read(Efa, seen)}), list)
+    assert isinstance(efa.check_efa({"here": contract.convert_value(EfaSurvey, seen)}), list)
 
 
 def test_the_environment_of_jobs_is_read(tmp_path: Path) -> None:
     text = '# comment\nexport NCCL_NET="Socket"\nFI_PROVIDER=efa\nno line\n1X=2\n'
-    assert node.parse_environment(text) == {"NCCL_NET": "Socket", "FI_PROVIDER": "efa"}
+    assert facts_efa.parse_environment_file(text) == {"NCCL_NET": "Socket", "FI_PROVIDER": "efa"}
     put(tmp_path / "a", text)
     put(tmp_path / "b", "FI_PROVIDER=tcp\n")
     paths = [str(tmp_path / name) for name in ("a", "missing", "b")]
-    assert node.read_environment(paths)["FI_PROVIDER"] == "tcp"
+    assert facts_efa.read_environment_files(paths)["FI_PROVIDER"] == "tcp"
     assert os.environ.get("NCCL_NET") != "Socket"
 
 
@@ -205,13 +205,13 @@ KEYS = st.sampled_from(["pci", "verbs", "libfabric", "plugin", "environment", "d
 
 @given(st.dictionaries(KEYS, JUNK))
 def test_an_answer_of_another_form_is_refused_with_its_path(observed: dict[str, Any]) -> None:
-    answer = {**node.observe({}, "/nowhere"), **observed}
+    answer = {**facts_efa.observe_efa({}, "/nowhere"), **observed}
     try:
-        whole = contract.read(Efa, answer)
+        whole = contract.convert_value(EfaSurvey, answer)
     except contract.ContractError:
         with pytest.raises(
             AnsibleFilterError, match=r"efa_facts on a has another form than expected: \$"
         ):
-            filters.efa_findings({"a": answer})
+            filters_efa.efa_findings({"a": answer})
         return
-    assert {one.code for one in efa.findings({"a": whole})} <= efa.CODES.keys()
+    assert {one.code for one in efa.check_efa({"a": whole})} <= efa.CODES.keys()

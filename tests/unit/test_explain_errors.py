@@ -10,7 +10,7 @@ from test_explain_log import HEALTHY, folded, harmless, heads, run, torchrun, ve
 
 from fullmesh.explain import cli as explain_cli
 from fullmesh.explain import judge, reader, unknown
-from fullmesh.explain.model import Options
+from fullmesh.explain.model import ExplainOptions
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n'
 EXCEPTION = TRACEBACK + "RuntimeError: x\n"
@@ -181,7 +181,7 @@ def test_the_launcher_is_called_by_its_name(text: str, launcher: str) -> None:
 def test_what_a_launcher_saw_follows_from_the_error_that_the_log_shows() -> None:
     verdict = verdict_of(EXCEPTION + torchrun(3, "node2", 1, "x"))
     assert (heads(verdict), folded(verdict)) == (["LG-701"], ["LG-304"])
-    out = explain_cli.as_text(verdict, [])
+    out = explain_cli.render_verdict(verdict, [])
     assert "RuntimeError: x" in out
     assert "its cause is not in these logs" not in out
 
@@ -194,16 +194,16 @@ def test_a_system_error_of_nccl_quotes_the_warning_that_it_points_to() -> None:
     verdict = verdict_of(warning + general)
     assert (heads(verdict), folded(verdict)) == (["LG-701"], ["LG-422"])
     assert shown(warning + general) == [warning.strip()]
-    assert "its cause is not in these logs" in explain_cli.as_text(verdict_of(general), [])
+    assert "its cause is not in these logs" in explain_cli.render_verdict(verdict_of(general), [])
 
 
 def test_an_echo_of_another_rank_does_not_claim_that_no_cause_is_there() -> None:
     closed = "n1:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n2<57557>\n"
-    alone = explain_cli.as_text(verdict_of(closed), [])
+    alone = explain_cli.render_verdict(verdict_of(closed), [])
     assert "its cause is not in these logs" in alone
     both = verdict_of(closed, "2026-11-26 10:00:01 ERROR the pipe is stuck\n")
     assert heads(both) == ["LG-421", "LG-701"]
-    assert "its cause is not in these logs" not in explain_cli.as_text(both, [])
+    assert "its cause is not in these logs" not in explain_cli.render_verdict(both, [])
     died = verdict_of(closed, EXCEPTION)
     assert (heads(died), folded(died)) == (["LG-701"], ["LG-421"])
 
@@ -337,23 +337,23 @@ def test_tracebacks_are_followed_across_blocks() -> None:
     frames = "".join(f'  File "t.py", line {n}, in f\n    f({n})\n' for n in range(40))
     text = "y" * 300 + "\nTraceback (most recent call last):\n" + frames + "odd.Name: the end\n"
     for size in (7, 100, 997):
-        tally = judge.Tally(Options())
-        for block in reader.blocks(text[at : at + size] for at in range(0, len(text), size)):
+        tally = judge.Tally(ExplainOptions())
+        for block in reader.split_blocks(text[at : at + size] for at in range(0, len(text), size)):
             tally.take("log", block)
-        (head,) = judge.judge(tally).heads
+        (head,) = judge.judge_logs(tally).heads
         assert [line.text for line in head.evidence] == ["odd.Name: the end"]
         assert head.evidence[0].line == 83
 
 
 def test_the_errors_of_a_hostile_log_are_bounded() -> None:
     text = "".join(f"[rank{n % 900}]: RuntimeError: number {n}\n" for n in range(20000))
-    tally = judge.Tally(Options())
-    for block in reader.blocks(iter([text])):
+    tally = judge.Tally(ExplainOptions())
+    for block in reader.split_blocks(iter([text])):
         tally.take("log", block)
     state = tally.errors.files["log"]
     assert len(state.first) <= unknown.MOST_RANKS
     assert all(len(lines) <= unknown.PER_RANK for lines in state.first.values())
-    (head,) = judge.judge(tally).heads
+    (head,) = judge.judge_logs(tally).heads
     assert len(head.evidence) == unknown.MOST_SHOWN
 
 

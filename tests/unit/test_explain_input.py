@@ -22,7 +22,7 @@ import pytest
 from test_explain_log import CLIENTS, HEALTHY, heads, read_bytes, run
 
 from fullmesh.explain import judge, reader, unpack
-from fullmesh.explain.model import Options
+from fullmesh.explain.model import ExplainOptions
 from fullmesh.settings import ROOT
 
 ALL_CLEAR = "nothing wrong found"
@@ -75,7 +75,7 @@ def test_a_packed_log_in_pieces_of_any_size_is_unpacked(packer: str) -> None:
     for size in (1, 7, 4096):
         pieces = iter([packed[at : at + size] for at in range(0, len(packed), size)])
         log = reader.Log("log")
-        assert b"".join(reader.unpacked(pieces, log)) == text + b"the end\n"
+        assert b"".join(reader.unpack_log(pieces, log)) == text + b"the end\n"
         assert log.is_complete
 
 
@@ -104,7 +104,7 @@ def test_a_bomb_is_unpacked_within_its_bounds(packer: str, monkeypatch: pytest.M
     log, total = reader.Log("log"), 0
     tracemalloc.start()
     try:
-        for data in reader.unpacked(iter([bomb]), log):
+        for data in reader.unpack_log(iter([bomb]), log):
             total += len(data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -112,15 +112,15 @@ def test_a_bomb_is_unpacked_within_its_bounds(packer: str, monkeypatch: pytest.M
     assert total <= 10_000_000 + unpack.CHUNK
     assert peak < 20_000_000
     assert "first" in log.note
-    with pytest.raises(unpack.LateError):
-        list(unpack.unpack(iter([bomb]), log.cut_short, time.monotonic() - 1))
+    with pytest.raises(unpack.DeadlineError):
+        list(unpack.unpack_stream(iter([bomb]), log.cut_short, time.monotonic() - 1))
 
 
 def test_xz_that_asks_for_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = lzma.compress(HEALTHY.encode(), preset=6)
     monkeypatch.setattr(unpack, "MOST_MEMORY", 1 << 20)
-    with pytest.raises(unpack.UnreadableError, match="MiB to unpack") as caught:
-        list(reader.unpacked(iter([packed]), reader.Log("log")))
+    with pytest.raises(unpack.UnreadableLogError, match="MiB to unpack") as caught:
+        list(reader.unpack_log(iter([packed]), reader.Log("log")))
     assert caught.value.code == "CL-122"
 
 
@@ -150,8 +150,8 @@ def test_a_zip_archive_that_is_cut_off_or_comes_by_a_pipe_is_refused(
     data = zipped({"a": CLIENTS.encode()})
     code, out, err = answer(tmp_path, capsys, data[:-30], "a.zip")
     assert (code, "[CL-122]" in err, ALL_CLEAR in out) == (2, True, False)
-    with pytest.raises(unpack.UnreadableError, match="zip"):
-        list(reader.unpacked(iter([data]), reader.Log("stdin")))
+    with pytest.raises(unpack.UnreadableLogError, match="zip"):
+        list(reader.unpack_log(iter([data]), reader.Log("stdin")))
 
 
 def test_a_bomb_inside_a_zip_archive_is_bounded(
@@ -254,21 +254,21 @@ def test_a_line_that_a_container_runtime_cut_is_joined(tmp_path: Path) -> None:
     lines = [CRI.format("stderr", "P" if p != pieces[-1] else "F", p) for p in pieces]
     whole = CRI.format("stdout", "F", "x") + "".join(lines) + CRI.format("stderr", "F", CLIENTS)
     for size in (1, 50, 1 << 16):
-        tally = judge.Tally(Options())
-        for block in reader.blocks(
+        tally = judge.Tally(ExplainOptions())
+        for block in reader.split_blocks(
             iter([whole[at : at + size] for at in range(0, len(whole), size)])
         ):
             tally.take("log", block)
-        (head,) = judge.judge(tally).heads
+        (head,) = judge.judge_logs(tally).heads
         assert (head.code, [line.line for line in head.evidence]) == ("LG-201", [2, 6])
 
 
 def test_pieces_of_two_streams_are_not_joined() -> None:
     text = CRI.format("stdout", "P", CLIENTS[:40]) + CRI.format("stderr", "F", CLIENTS[40:])
-    tally = judge.Tally(Options())
-    for block in reader.blocks(iter([text])):
+    tally = judge.Tally(ExplainOptions())
+    for block in reader.split_blocks(iter([text])):
         tally.take("log", block)
-    assert heads(judge.judge(tally)) != ["LG-201"]
+    assert heads(judge.judge_logs(tally)) != ["LG-201"]
 
 
 def pieces_without_end() -> Iterator[str]:
@@ -278,7 +278,7 @@ def pieces_without_end() -> Iterator[str]:
 
 
 def test_a_cut_line_that_never_ends_needs_bounded_memory() -> None:
-    longest = max(len(block.text) for block in reader.blocks(pieces_without_end()))
+    longest = max(len(block.text) for block in reader.split_blocks(pieces_without_end()))
     assert longest < 4 * reader.MOST_JOINED
 
 
@@ -381,9 +381,9 @@ def test_a_pipe_that_brings_its_first_bytes_one_by_one_is_still_recognized(tmp_p
 
     feeder = threading.Thread(target=feed)
     feeder.start()
-    log, tally = reader.Log("pipe"), judge.Tally(Options())
-    for block in reader.read(log, pipe, time.monotonic() + 2):
+    log, tally = reader.Log("pipe"), judge.Tally(ExplainOptions())
+    for block in reader.read_log_blocks(log, pipe, time.monotonic() + 2):
         tally.take("pipe", block)
     feeder.join(30)
     os.close(holder)
-    assert heads(judge.judge(tally)) == ["LG-201"]
+    assert heads(judge.judge_logs(tally)) == ["LG-201"]

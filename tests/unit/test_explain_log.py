@@ -20,41 +20,41 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fullmesh import cli, codes
-from fullmesh.diagnose import pages as diagnosed
+from fullmesh.diagnose import pages as diagnose_pages
 from fullmesh.explain import cli as explain_cli
 from fullmesh.explain import judge, pages, reader
-from fullmesh.explain.derive import swapped
-from fullmesh.explain.model import ANY_CAUSE, Options, Severity
-from fullmesh.explain.unpack import UnreadableError
-from fullmesh.hang import pages as hanging
+from fullmesh.explain.derive import swap_port_bytes
+from fullmesh.explain.model import ANY_CAUSE, ExplainOptions, Severity
+from fullmesh.explain.unpack import UnreadableLogError
+from fullmesh.hang import pages as hang_pages
 from fullmesh.observed.ports import PortRange
-from fullmesh.printed import CONTROL, clean
+from fullmesh.printed import CONTROL, clean_and_shorten
 from fullmesh.settings import ROOT
 from fullmesh.verify import model
 
 RANGE = PortRange(50000, 54095)
 
 
-def verdict_of(*texts: str, options: Options | None = None) -> judge.Verdict:
+def verdict_of(*texts: str, options: ExplainOptions | None = None) -> judge.LogVerdict:
     """The verdict over some logs, named rank0.log, rank1.log and so on."""
-    tally = judge.Tally(options or Options())
+    tally = judge.Tally(options or ExplainOptions())
     for number, text in enumerate(texts):
-        for block in reader.blocks(iter([text])):
+        for block in reader.split_blocks(iter([text])):
             tally.take(f"rank{number}.log", block)
-    return judge.judge(tally)
+    return judge.judge_logs(tally)
 
 
-def heads(verdict: judge.Verdict) -> list[str]:
+def heads(verdict: judge.LogVerdict) -> list[str]:
     """The codes of the heads in order."""
     return [head.code for head in verdict.heads]
 
 
-def folded(verdict: judge.Verdict) -> list[str]:
+def folded(verdict: judge.LogVerdict) -> list[str]:
     """The codes of what follows from the heads."""
     return sorted(child.code for head in verdict.heads for child in head.follows)
 
 
-def harmless(verdict: judge.Verdict) -> list[str]:
+def harmless(verdict: judge.LogVerdict) -> list[str]:
     """The codes of the harmless warnings."""
     return [finding.code for finding in verdict.harmless]
 
@@ -1143,8 +1143,8 @@ def test_every_look_is_its_own_cause() -> None:
     """What the pages show as an example is found, and as nothing else."""
     for code, cause in judge.CAUSES.items():
         for look in cause.looks:
-            tally = judge.Tally(Options())
-            for block in reader.blocks(iter([look])):
+            tally = judge.Tally(ExplainOptions())
+            for block in reader.split_blocks(iter([look])):
                 tally.take("x", block)
             assert {key[0] for key in tally.findings} == {code}, look
 
@@ -1174,7 +1174,7 @@ def test_the_error_stands_in_the_other_log() -> None:
         + GLOO
         + "pair.cc:172] timed out connecting: SO_ERROR: No route to host, remote=[10.77.0.11]:10653$1"
     )
-    verdict = verdict_of(passive, active, options=Options(RANGE))
+    verdict = verdict_of(passive, active, options=ExplainOptions(RANGE))
     assert heads(verdict) == ["LG-102"]
     head = verdict.heads[0]
     assert head.evidence[0].file == "rank1.log"
@@ -1188,22 +1188,22 @@ def test_the_error_stands_in_the_other_log() -> None:
 @pytest.mark.parametrize(("port", "word"), [(50001, "in the data range"), (40233, "OUTSIDE")])
 def test_the_port_is_swapped_and_judged(port: int, word: str) -> None:
     text = (
-        GLOO
-        + f"pair.cc:172] timed out connecting: SO_ERROR: Connection refused, remote=[10.77.0.11]:{swapped(port)}$1"
+        GLOO + "pair.cc:172] timed out connecting: SO_ERROR: Connection refused, "
+        f"remote=[10.77.0.11]:{swap_port_bytes(port)}$1"
     )
-    assert word in verdict_of(text, options=Options(RANGE)).heads[0].sentence
+    assert word in verdict_of(text, options=ExplainOptions(RANGE)).heads[0].sentence
     assert "data range" not in verdict_of(text).heads[0].sentence
 
 
 def test_swapping_is_its_own_inverse() -> None:
-    assert swapped(10653) == 40233
-    assert all(swapped(swapped(port)) == port for port in range(0, 65536, 7))
+    assert swap_port_bytes(10653) == 40233
+    assert all(swap_port_bytes(swap_port_bytes(port)) == port for port in range(0, 65536, 7))
 
 
 def test_a_port_inside_the_range_that_is_no_ephemeral_one_elsewhere() -> None:
     text = c10d_timeout("node1", 62001)
     assert heads(verdict_of(text)) == ["LG-202"]
-    assert heads(verdict_of(text, options=Options(PortRange(62000, 63000)))) == ["LG-203"]
+    assert heads(verdict_of(text, options=ExplainOptions(PortRange(62000, 63000)))) == ["LG-203"]
 
 
 def test_the_missing_rank_is_named_with_its_node() -> None:
@@ -1250,7 +1250,7 @@ def test_the_errno_is_told_with_the_right_address() -> None:
 
 def test_the_hidden_port_is_found_with_its_reason() -> None:
     text = c10d_timeout("10.77.0.11", 51000)
-    head = verdict_of(text, options=Options(RANGE)).heads[0]
+    head = verdict_of(text, options=ExplainOptions(RANGE)).heads[0]
     assert head.code == "LG-203"
     assert "in the data range" in head.sentence
 
@@ -1333,30 +1333,34 @@ def test_causes_come_before_symptoms_and_mechanisms_before_guesses() -> None:
 def test_line_numbers_hold_across_blocks() -> None:
     filler = "x" * 99 + "\n"
     text = filler * 2000 + RECORDED["seed 3: rank"][0]
-    tally = judge.Tally(Options())
-    for block in reader.blocks(text[start : start + 997] for start in range(0, len(text), 997)):
+    tally = judge.Tally(ExplainOptions())
+    for block in reader.split_blocks(
+        text[start : start + 997] for start in range(0, len(text), 997)
+    ):
         tally.take("log", block)
-    assert judge.judge(tally).heads[0].evidence[0].line == 2001
+    assert judge.judge_logs(tally).heads[0].evidence[0].line == 2001
 
 
 @pytest.mark.parametrize("before", [0, 100, 65500, 65536 - 1040, 65536 - 20, 200000])
 def test_a_message_in_an_endless_line(before: int) -> None:
     text = "y" * before + " " + RECORDED["seed 2: clients"][0] + " " + "z" * 100000
-    tally = judge.Tally(Options())
-    for block in reader.blocks(text[start : start + 4096] for start in range(0, len(text), 4096)):
+    tally = judge.Tally(ExplainOptions())
+    for block in reader.split_blocks(
+        text[start : start + 4096] for start in range(0, len(text), 4096)
+    ):
         tally.take("log", block)
-    (head,) = judge.judge(tally).heads
+    (head,) = judge.judge_logs(tally).heads
     assert (head.code, head.count, head.evidence[0].line) == ("LG-201", 1, 1)
     assert len(head.evidence[0].text) <= 300
 
 
-def read_bytes(data: bytes, tmp_path: Path) -> tuple[judge.Verdict, reader.Log]:
+def read_bytes(data: bytes, tmp_path: Path) -> tuple[judge.LogVerdict, reader.Log]:
     path = tmp_path / "log"
     path.write_bytes(data)
-    log, tally = reader.Log("log"), judge.Tally(Options())
-    for block in reader.read(log, path, time.monotonic() + 60):
+    log, tally = reader.Log("log"), judge.Tally(ExplainOptions())
+    for block in reader.read_log_blocks(log, path, time.monotonic() + 60):
         tally.take("log", block)
-    return judge.judge(tally), log
+    return judge.judge_logs(tally), log
 
 
 CLIENTS = RECORDED["seed 2: clients"][0]
@@ -1402,12 +1406,12 @@ def test_the_deadline_ends_a_pipe_that_nobody_feeds(tmp_path: Path) -> None:
     holder = os.open(pipe, os.O_RDWR)
     try:
         os.write(holder, CLIENTS.encode() + b"\n")
-        log, tally = reader.Log("pipe"), judge.Tally(Options())
-        for block in reader.read(log, pipe, time.monotonic() + 0.3):
+        log, tally = reader.Log("pipe"), judge.Tally(ExplainOptions())
+        for block in reader.read_log_blocks(log, pipe, time.monotonic() + 0.3):
             tally.take("pipe", block)
     finally:
         os.close(holder)
-    assert heads(judge.judge(tally)) == ["LG-201"]
+    assert heads(judge.judge_logs(tally)) == ["LG-201"]
     assert "deadline" in log.note
 
 
@@ -1431,19 +1435,19 @@ def lots(size: int) -> Iterator[str]:
 
 @pytest.mark.rest
 def test_memory_is_bounded_whatever_the_size() -> None:
-    tally = judge.Tally(Options())
-    for block in reader.blocks(lots(1_000_000)):
+    tally = judge.Tally(ExplainOptions())
+    for block in reader.split_blocks(lots(1_000_000)):
         tally.take("log", block)  # compiles the patterns
-    tally = judge.Tally(Options())
+    tally = judge.Tally(ExplainOptions())
     tracemalloc.start()
     try:
-        for block in reader.blocks(lots(50_000_000)):
+        for block in reader.split_blocks(lots(50_000_000)):
             tally.take("log", block)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 8_000_000
-    assert heads(judge.judge(tally)) == ["LG-201"]
+    assert heads(judge.judge_logs(tally)) == ["LG-201"]
 
 
 def test_findings_of_a_hostile_log_are_bounded() -> None:
@@ -1580,21 +1584,21 @@ def test_no_log_crashes_it_or_reaches_the_terminal(data: bytes, cut: int, packed
     raw = gzip.compress(data)[:-1] if packed else data
     log = reader.Log("log")
     chunks = iter([raw[start : start + cut] for start in range(0, len(raw), cut)])
-    tally = judge.Tally(Options(RANGE))
-    with contextlib.suppress(UnreadableError):  # bytes may look like an archive that is refused
-        for block in reader.blocks(reader.decoded(reader.unpacked(chunks, log))):
+    tally = judge.Tally(ExplainOptions(RANGE))
+    with contextlib.suppress(UnreadableLogError):  # bytes may look like an archive that is refused
+        for block in reader.split_blocks(reader.decode_log(reader.unpack_log(chunks, log))):
             tally.take("log", block)
-    verdict = judge.judge(tally)
-    out = explain_cli.as_text(verdict, [log])
+    verdict = judge.judge_logs(tally)
+    out = explain_cli.render_verdict(verdict, [log])
     assert not CONTROL.search(out.replace("\n", ""))
-    json.loads(explain_cli.as_json(verdict, [log]))
+    json.loads(explain_cli.verdict_to_json(verdict, [log]))
 
 
 def test_values_from_a_log_cannot_command_the_terminal() -> None:
     text = "environment variable RANK\x9b expected, but not set\n" + c10d_timeout(
         "a\x9b2Jb\u202e", 29500
     )
-    out = explain_cli.as_text(verdict_of(text), [])
+    out = explain_cli.render_verdict(verdict_of(text), [])
     assert not CONTROL.search(out.replace("\n", ""))
     assert "\\x9b" in out
 
@@ -1607,8 +1611,8 @@ def test_values_from_a_log_do_not_become_commands() -> None:
 
 
 def test_clean_cuts_in_the_middle() -> None:
-    assert clean("a" * 1000).count("a") < 240
-    assert clean("a\x07b") == "a\\x07b"
+    assert clean_and_shorten("a" * 1000).count("a") < 240
+    assert clean_and_shorten("a\x07b") == "a\\x07b"
 
 
 def test_two_readers_do_not_share_state() -> None:
@@ -1630,18 +1634,20 @@ def test_two_readers_do_not_share_state() -> None:
 def test_every_page_that_a_finding_names_is_made() -> None:
     made = pages.render_pages()
     named = [
-        *map(pages.page_of, judge.CAUSES),
-        *map(hanging.page_of, hanging.PAGES),
-        *map(model.page_of, diagnosed.PAGES),
+        *map(pages.format_cause_link, judge.CAUSES),
+        *map(hang_pages.format_hang_link, hang_pages.PAGES),
+        *map(model.get_code_page, diagnose_pages.PAGES),
     ]
     for path, _, anchor in (one.partition("#") for one in named):
         assert f'<a id="{anchor}"></a>' in made[path]
-    assert [code for code in codes.all_codes() if f"| {code} |" not in made["docs/errors.md"]] == []
+    assert [
+        code for code in codes.collect_codes() if f"| {code} |" not in made["docs/errors.md"]
+    ] == []
 
 
 def test_every_cause_has_a_whole_page() -> None:
     for code, cause in judge.CAUSES.items():
-        text = "\n".join(pages.section(code))
+        text = "\n".join(pages.render_cause(code))
         for heading in (
             "What it is:",
             "How it looks:",
@@ -1651,8 +1657,10 @@ def test_every_cause_has_a_whole_page() -> None:
         ):
             assert heading in text
         assert cause.looks or not cause.patterns
-        assert "{" not in pages.plain(cause.says)
-        assert f'<a id="{code.lower()}"></a>' in pages.family_page(pages.family_of(code))
+        assert "{" not in pages.fill_template(cause.says)
+        assert f'<a id="{code.lower()}"></a>' in pages.render_family_page(
+            pages.find_cause_family(code)
+        )
 
 
 def test_every_needle_stands_in_what_its_regex_matches() -> None:
@@ -1664,11 +1672,11 @@ def test_every_needle_stands_in_what_its_regex_matches() -> None:
 
 def test_explain_without_a_code_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     result, out, _ = run(["explain"], capsys)
-    assert (result, len(out.splitlines())) == (0, len(codes.all_codes()))
+    assert (result, len(out.splitlines())) == (0, len(codes.collect_codes()))
     assert "\nCL-109  a code that does not exist\n" in out
 
 
-@pytest.mark.parametrize("code", codes.all_codes())
+@pytest.mark.parametrize("code", codes.collect_codes())
 def test_explain_knows_every_code(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     result, out, _ = run(["explain", code.lower()], capsys)
     assert result == 0
@@ -1677,7 +1685,7 @@ def test_explain_knows_every_code(code: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_every_command_and_code_in_the_advice_exists() -> None:
-    known = codes.all_codes()
+    known = codes.collect_codes()
     parser = cli.build_parser()
     verbs = next(iter(parser._subparsers._group_actions)).choices  # type: ignore[union-attr]
     for cause in judge.CAUSES.values():

@@ -56,14 +56,14 @@ def test_a_failure_leaves_the_old_file_and_nothing_beside_it(
 ) -> None:
     monkeypatch.setattr(os, call, raising(errno.ENOSPC))
     with pytest.raises(OSError, match="No space left"):
-        files.put(str(folder / "conf"), "new\n")
+        files.write_file_atomically(str(folder / "conf"), "new\n")
     assert [path.name for path in folder.iterdir()] == ["conf"]
     assert (folder / "conf").read_text() == "old\n"
 
 
 def test_who_holds_the_old_file_keeps_all_of_it(folder: Path) -> None:
     with (folder / "conf").open() as held:
-        files.put(str(folder / "conf"), "new\n")
+        files.write_file_atomically(str(folder / "conf"), "new\n")
         assert held.read() == "old\n"
     assert (folder / "conf").read_text() == "new\n"
 
@@ -72,17 +72,17 @@ def test_who_holds_the_old_file_keeps_all_of_it(folder: Path) -> None:
 def test_the_mode_is_kept_unless_another_is_asked_for(
     folder: Path, given: int | None, mode: int
 ) -> None:
-    files.put(str(folder / "conf"), b"new\n", given)
+    files.write_file_atomically(str(folder / "conf"), b"new\n", given)
     assert stat.S_IMODE((folder / "conf").stat().st_mode) == mode
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives a file away")
 def test_the_owner_is_kept_unless_another_is_asked_for(folder: Path) -> None:
     os.chown(folder / "conf", 12, 34)
-    files.put(str(folder / "conf"), "new\n")
+    files.write_file_atomically(str(folder / "conf"), "new\n")
     info = (folder / "conf").stat()
     assert (info.st_uid, info.st_gid) == (12, 34)
-    files.put(str(folder / "conf"), "new\n", None, (5, 6))
+    files.write_file_atomically(str(folder / "conf"), "new\n", None, (5, 6))
     info = (folder / "conf").stat()
     assert (info.st_uid, info.st_gid) == (5, 6)
 
@@ -90,14 +90,14 @@ def test_the_owner_is_kept_unless_another_is_asked_for(folder: Path) -> None:
 def test_a_new_file_can_be_read_by_all_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        files.put(str(tmp_path / "file"), "text\n")
+        files.write_file_atomically(str(tmp_path / "file"), "text\n")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o644
 
 
 def test_folders_are_made(tmp_path: Path) -> None:
-    files.put(str(tmp_path / "a/b/file"), "text\n")
+    files.write_file_atomically(str(tmp_path / "a/b/file"), "text\n")
     assert (tmp_path / "a/b/file").read_text() == "text\n"
 
 
@@ -107,7 +107,7 @@ def test_a_mount_point_is_written_through(
 ) -> None:
     inode = (folder / "conf").stat().st_ino
     monkeypatch.setattr(os, "rename", raising(number))
-    files.put(str(folder / "conf"), "n\n", 0o600)
+    files.write_file_atomically(str(folder / "conf"), "n\n", 0o600)
     assert (folder / "conf").read_text() == "n\n"
     assert (folder / "conf").stat().st_ino == inode
     assert stat.S_IMODE((folder / "conf").stat().st_mode) == 0o600
@@ -125,44 +125,46 @@ def test_the_context_of_the_old_file_is_kept_where_the_node_lets_us(
 
     monkeypatch.setattr(os, "getxattr", getxattr)
     monkeypatch.setattr(os, "setxattr", lambda _path, name, value: given.append((name, value)))
-    files.put(str(folder / "conf"), "new\n")
+    files.write_file_atomically(str(folder / "conf"), "new\n")
     assert given == [("security.selinux", b"system_u:object_r:net_conf_t:s0")]
     monkeypatch.setattr(os, "setxattr", raising(errno.EPERM))
-    files.put(str(folder / "conf"), "newer\n")
+    files.write_file_atomically(str(folder / "conf"), "newer\n")
     assert (folder / "conf").read_text() == "newer\n"
     with pytest.raises(PermissionError):
-        files.put(str(folder / "conf"), "newest\n", context="system_u:object_r:hosts_t:s0")
+        files.write_file_atomically(
+            str(folder / "conf"), "newest\n", context="system_u:object_r:hosts_t:s0"
+        )
     assert (folder / "conf").read_text() == "newer\n"
 
 
 def test_what_is_not_utf8_survives(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_bytes(b"10.0.0.1 caf\xe9\n")
-    files.put(str(path), files.read(str(path)) + "10.0.0.2 b\n")
+    files.write_file_atomically(str(path), files.read_text_file(str(path)) + "10.0.0.2 b\n")
     assert path.read_bytes() == b"10.0.0.1 caf\xe9\n10.0.0.2 b\n"
 
 
 def test_only_a_file_that_is_not_there_is_empty(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    assert files.read(str(tmp_path / "none")) == ""
-    assert files.read(str(tmp_path / "file/below")) == ""
+    assert files.read_text_file(str(tmp_path / "none")) == ""
+    assert files.read_text_file(str(tmp_path / "file/below")) == ""
     with pytest.raises(IsADirectoryError):
-        files.read(str(tmp_path))
-    assert files.look(str(tmp_path)) == ""
+        files.read_text_file(str(tmp_path))
+    assert files.read_text_or_empty(str(tmp_path)) == ""
 
 
 def test_no_text_means_no_file(folder: Path) -> None:
-    files.settle(str(folder / "conf"), "")
-    files.settle(str(folder / "none"), "")
+    files.write_or_remove_file(str(folder / "conf"), "")
+    files.write_or_remove_file(str(folder / "none"), "")
     assert not list(folder.iterdir())
-    files.settle(str(folder / "conf"), "text\n")
+    files.write_or_remove_file(str(folder / "conf"), "text\n")
     assert (folder / "conf").read_text() == "text\n"
 
 
 def test_a_large_file_has_the_checksum_of_all_its_bytes(tmp_path: Path) -> None:
     data = random.Random(1).randbytes(files.BLOCK + 17)  # noqa: S311 (bytes, no secret)
     (tmp_path / "wheel").write_bytes(data)
-    assert files.sha256(str(tmp_path / "wheel")) == hashlib.sha256(data).hexdigest()
+    assert files.hash_file(str(tmp_path / "wheel")) == hashlib.sha256(data).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -177,8 +179,8 @@ def test_a_large_file_has_the_checksum_of_all_its_bytes(tmp_path: Path) -> None:
 )
 def test_a_text_and_its_lines(text: str, lines: list[str], whole: list[str]) -> None:
     """Mutants: the end of the last line is no line, and a blank line is one wherever it stands."""
-    assert files.lines_of(text) == lines
-    assert files.whole_lines(text) == whole
+    assert files.split_lines(text) == lines
+    assert files.split_whole_lines(text) == whole
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives a file away")
@@ -186,7 +188,7 @@ def test_who_is_given_a_mode_keeps_the_owner(folder: Path) -> None:
     """A mutant: an owner of 0 is root, and only -1 is nobody's change."""
     os.chown(folder / "conf", 12345, 12346)
     with (folder / "conf").open() as stream:
-        files.set_attributes(stream.fileno(), 0o600)
+        files.set_file_attributes(stream.fileno(), 0o600)
     info = (folder / "conf").stat()
     assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (12345, 12346, 0o600)
 
@@ -194,7 +196,7 @@ def test_who_is_given_a_mode_keeps_the_owner(folder: Path) -> None:
 def test_folders_that_are_made_can_be_entered_by_everybody(folder: Path) -> None:
     before = os.umask(0o022)
     try:
-        files.put(str(folder / "one/two/conf"), "x\n")
+        files.write_file_atomically(str(folder / "one/two/conf"), "x\n")
     finally:
         os.umask(before)
     assert [stat.S_IMODE((folder / one).stat().st_mode) for one in ("one", "one/two")] == [
@@ -277,19 +279,19 @@ def test_a_mount_point_that_became_a_link_is_not_written_through(
     monkeypatch.setattr(os, "rename", raising(errno.EBUSY))
     (tmp_path / "f").symlink_to(secret)
     with pytest.raises(OSError, match="symbolic link"):
-        files.put(str(tmp_path / "f"), "x\n", 0o644)
+        files.write_file_atomically(str(tmp_path / "f"), "x\n", 0o644)
 
 
 @AS_ROOT
 def test_a_file_in_the_folder_of_an_account_is_that_accounts(theirs: Path) -> None:
-    files.put(str(theirs / "more/f"), "x\n", 0o640, (0, 0))
+    files.write_file_atomically(str(theirs / "more/f"), "x\n", 0o640, (0, 0))
     for path, mode in ((theirs / "more/f", 0o640), (theirs / "more", 0o700)):
         info = path.stat()
         assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (STRANGER, STRANGER, mode)
     assert os.listdir(theirs / "more") == ["f"]
     # one that an older version has written as root
     os.chown(theirs / "more/f", 0, 0)
-    files.put(str(theirs / "more/f"), "y\n", None, (0, 0))
+    files.write_file_atomically(str(theirs / "more/f"), "y\n", None, (0, 0))
     assert (theirs / "more/f").stat().st_uid == STRANGER
 
 
@@ -307,7 +309,9 @@ def test_an_account_that_swaps_names_as_fast_as_it_can_gets_nothing(
             assert int(stranger.stdout.readline()) == STRANGER
             for _ in range(40):
                 with contextlib.suppress(OSError):  # they may break what is theirs
-                    files.put(str(theirs / "fullmesh.prom"), "# HELP x\n" * 200, 0o644, (0, 0))
+                    files.write_file_atomically(
+                        str(theirs / "fullmesh.prom"), "# HELP x\n" * 200, 0o644, (0, 0)
+                    )
                 assert stat.S_IMODE(secret.stat().st_mode) == 0o600
         finally:
             stranger.kill()
@@ -323,7 +327,7 @@ def test_a_folder_of_roots_that_others_can_change_is_refused(
     os.chown(folder, 0, group)
     folder.chmod(mode)
     with pytest.raises(account.ForeignFolderError, match=f"chmod go-w {folder}"):
-        files.put(str(folder / "f"), "x\n")
+        files.write_file_atomically(str(folder / "f"), "x\n")
     assert not list(folder.iterdir())
 
 
@@ -332,10 +336,10 @@ def test_a_group_of_roots_counts_unless_an_access_list_hides_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o770)
-    files.put(str(tmp_path / "f"), "x\n")
+    files.write_file_atomically(str(tmp_path / "f"), "x\n")
     monkeypatch.setattr(os, "getxattr", lambda *_: b"list")
     with pytest.raises(account.ForeignFolderError, match="mode 0770"):
-        files.put(str(tmp_path / "f"), "y\n")
+        files.write_file_atomically(str(tmp_path / "f"), "y\n")
 
 
 @AS_ROOT
@@ -346,12 +350,12 @@ def test_a_link_is_followed_only_if_root_alone_can_have_made_it(
     target.mkdir()
     for link, to in (("absolute", str(target)), ("relative", "../target"), ("up", "theirs")):
         (tmp_path / link).symlink_to(to if to != "../target" else "theirs/../target")
-    files.put(str(tmp_path / "absolute/f"), "x\n")
-    files.put(str(tmp_path / "relative/g"), "x\n")
+    files.write_file_atomically(str(tmp_path / "absolute/f"), "x\n")
+    files.write_file_atomically(str(tmp_path / "relative/g"), "x\n")
     assert sorted(os.listdir(target)) == ["f", "g"]
     (theirs / "link").symlink_to(target)
     with pytest.raises(account.ForeignFolderError, match="through the link 'link'"):
-        files.put(str(theirs / "link/h"), "x\n")
+        files.write_file_atomically(str(theirs / "link/h"), "x\n")
     (tmp_path / "round").symlink_to("round")
     with pytest.raises(OSError, match="Too many levels"):
         account.act_in_folder(str(tmp_path / "round"), lambda _: None)
@@ -389,7 +393,7 @@ def test_an_error_names_the_folder_and_a_uid_without_a_name_can_own_one(
         raise KeyError
 
     monkeypatch.setattr(pwd, "getpwuid", nobody)
-    files.put(str(theirs / "f"), "x\n")
+    files.write_file_atomically(str(theirs / "f"), "x\n")
     assert (theirs / "f").stat().st_uid == STRANGER
 
 
@@ -454,26 +458,28 @@ def diff_of_undone_links(root: Path, path: str) -> object:
 
 
 def diff_of_written_file(root: Path, path: str) -> object:
-    before = file_set.observe(str(root) + path)
+    before = file_set.read_file_state(str(root) + path)
     after: file_set.FileState = {"exists": True, "content": b"hunter22\n", "mode": 0o600}
-    return file_set.difference({"path": path, "before": before, "after": after})
+    return file_set.diff_file_change({"path": path, "before": before, "after": after})
 
 
 def diff_of_undo(root: Path, path: str) -> object:
-    entry = observe.observe_file(observe.Node(str(root), lambda _: (0, "", "")), path)
-    return restore.show(entry, PRIVATE.encode())
+    entry = observe.observe_file(observe.NodeSystem(str(root), lambda _: (0, "", "")), path)
+    return restore.format_file_before(entry, PRIVATE.encode())
 
 
 def diff_of_tuning(root: Path, path: str) -> object:
     params: Any = {"path": path}
-    tuner = kernel.Tuner(params, True, sysctl.Node(str(root)), lambda: None)
+    tuner = kernel.KernelTuner(params, True, sysctl.SysctlNode(str(root)), lambda: None)
     tuner.file(path, "new\n")
     return tuner.diff
 
 
 def diff_of_docker(root: Path, path: str) -> object:
     (root / path[1:]).write_text('{"proxies": {"http-proxy": "http://a:hunter2@b"}}')
-    return docker_runtime.change(lambda _: (0, "", ""), True, True, str(root))["diff"]
+    return docker_runtime.configure_docker_runtime(lambda _: (0, "", ""), True, True, str(root))[
+        "diff"
+    ]
 
 
 DIFFS = {

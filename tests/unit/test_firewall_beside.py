@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh.firewall import blocking
-from ansible.module_utils.fullmesh.firewall import foreign as beside
+from ansible.module_utils.fullmesh.firewall import blocking, foreign
 from ansible.module_utils.fullmesh.netfilter import ruleset
 
 DATA = Path(__file__).parent / "data/firewall"
@@ -28,8 +27,8 @@ def asked(*ports: str, peers: str = "10.78.2.11 10.78.2.13 fd00::11") -> dict[st
 
 
 def rules() -> dict[str, Any]:
-    found: dict[str, Any] = ruleset.parse_json(recorded("nft-1.0.6-beside.json"))
-    ruleset.explain_xt(found, "ip", recorded("iptables-nft-1.8.9-beside.txt"))
+    found: dict[str, Any] = ruleset.parse_nft_json(recorded("nft-1.0.6-beside.json"))
+    ruleset.fill_xt_rules(found, "ip", recorded("iptables-nft-1.8.9-beside.txt"))
     return found
 
 
@@ -39,33 +38,37 @@ def named(found: list[dict[str, Any]], sure: bool = True) -> set[tuple[str, str,
 
 def test_a_drop_of_a_few_ports_for_one_peer_is_found() -> None:
     """Of 4096 ports and two peers one stretch is dropped for one of them; the rest passes."""
-    found = blocking.findings(rules(), asked("50000-52000/tcp", peers="10.78.2.11 10.78.2.13"))
+    found = blocking.find_peer_blockers(
+        rules(), asked("50000-52000/tcp", peers="10.78.2.11 10.78.2.13")
+    )
     assert named([one for one in found if one["hook"] == "input"]) == {
         ("other", "50100/tcp", "10.78.2.13")
     }
 
 
 def test_every_rule_is_named_once_with_its_place() -> None:
-    found = blocking.findings(rules(), asked("29400/tcp", peers="fd00::11 fd00::13"))
+    found = blocking.find_peer_blockers(rules(), asked("29400/tcp", peers="fd00::11 fd00::13"))
     places = {(one["hook"], one["chain"], one["word"]) for one in found if one["hook"] != "forward"}
     assert places == {("input", "first", "drop"), ("input", "second", "drop")}
 
 
 def test_a_redirect_before_the_input_hook_is_found() -> None:
-    found = blocking.findings(rules(), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.find_peer_blockers(rules(), asked("29500/tcp", peers="10.78.2.11"))
     seen = [(one["chain"], one["hook"], one["word"]) for one in found if one["hook"] != "forward"]
     assert seen == [("pre", "prerouting", "divert")]
 
 
 def test_a_verdict_map_leads_on() -> None:
-    one = named(blocking.findings(rules(), asked("54000-54095/tcp", peers="10.78.2.99")))
+    one = named(blocking.find_peer_blockers(rules(), asked("54000-54095/tcp", peers="10.78.2.99")))
     assert ("other2", "54000/tcp", "10.78.2.99") in one
-    other = named(blocking.findings(rules(), asked("54000-54095/tcp", peers="10.78.2.11")))
+    other = named(
+        blocking.find_peer_blockers(rules(), asked("54000-54095/tcp", peers="10.78.2.11"))
+    )
     assert not {place for place in other if place[0] == "other2"}
 
 
 def test_iptables_multiport_is_understood() -> None:
-    found = blocking.findings(rules(), asked("53000-53200/tcp", peers="10.78.2.12"))
+    found = blocking.find_peer_blockers(rules(), asked("53000-53200/tcp", peers="10.78.2.12"))
     one = next(one for one in found if one["table"] == "filter" and one["chain"] == "INPUT")
     assert one["port"] == "53000/tcp"
     assert one["line"].startswith("-A INPUT -s 10.78.2.12/32")
@@ -73,31 +76,31 @@ def test_iptables_multiport_is_understood() -> None:
 
 
 def test_without_iptables_save_its_rules_are_not_sure() -> None:
-    bare = ruleset.parse_json(recorded("nft-1.0.6-beside.json"))
-    found = blocking.findings(bare, asked("53000-53200/tcp", peers="10.78.2.12"))
+    bare = ruleset.parse_nft_json(recorded("nft-1.0.6-beside.json"))
+    found = blocking.find_peer_blockers(bare, asked("53000-53200/tcp", peers="10.78.2.12"))
     told = [one["sure"] for one in found if one["table"] == "filter" and one["chain"] == "INPUT"]
     assert told == [False]
 
 
 def test_a_rate_is_not_sure_and_marks_interfaces_and_states_do_not_matter() -> None:
-    found = blocking.findings(rules(), asked("4791/udp", peers="10.78.2.11"))
+    found = blocking.find_peer_blockers(rules(), asked("4791/udp", peers="10.78.2.11"))
     assert named(found, sure=False) == {("other", "4791/udp", "10.78.2.11")}
     assert not {one["chain"] for one in found if one["sure"] and one["hook"] == "input"}
 
 
 def test_forwarded_traffic_is_told_apart() -> None:
-    found = blocking.findings(rules(), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.find_peer_blockers(rules(), asked("29500/tcp", peers="10.78.2.11"))
     assert [one["chain"] for one in found if one["hook"] == "forward"] == ["thru"]
 
 
 @pytest.mark.parametrize("port", ["x/tcp", "54095-50000/tcp", "/tcp"])
 def test_ports_that_cannot_be_read_are_no_free_passage(port: str) -> None:
     with pytest.raises(ValueError, match="is no range of ports"):
-        blocking.findings(rules(), asked(port, peers="10.78.2.11"))
+        blocking.find_peer_blockers(rules(), asked(port, peers="10.78.2.11"))
 
 
 def test_docker_is_no_fault() -> None:
-    found = blocking.findings(rules(), asked("29500/tcp", "50000-54095/tcp"))
+    found = blocking.find_peer_blockers(rules(), asked("29500/tcp", "50000-54095/tcp"))
     assert not {one["chain"] for one in found} & {"DOCKER", "FORWARD", "PREROUTING"}
 
 
@@ -151,7 +154,9 @@ DROP: dict[str, Any] = {"drop": None}
     ],
 )
 def test_one_condition(match: dict[str, Any], drops: bool) -> None:
-    found = blocking.findings(chain([match, DROP]), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.find_peer_blockers(
+        chain([match, DROP]), asked("29500/tcp", peers="10.78.2.11")
+    )
     assert bool(named(found)) is drops
 
 
@@ -169,7 +174,9 @@ def test_one_condition(match: dict[str, Any], drops: bool) -> None:
     ],
 )
 def test_one_chain(rules_: list[list[dict[str, Any]]], policy: str, drops: bool) -> None:
-    found = blocking.findings(chain(*rules_, policy=policy), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.find_peer_blockers(
+        chain(*rules_, policy=policy), asked("29500/tcp", peers="10.78.2.11")
+    )
     assert bool(named(found)) is drops
 
 
@@ -178,7 +185,7 @@ def test_an_ingress_chain_of_another_card_does_not_matter() -> None:
     base = dict(chain([DROP])["chains"]["inet", "t", "c"], hook="ingress")
     for device in ("eth0", ["eth1", "eth2"]):
         found["chains"]["netdev", "t", str(device)] = dict(base, dev=device)
-    assert {one[0] for one in named(blocking.findings(found, asked("1/tcp")))} == {
+    assert {one[0] for one in named(blocking.find_peer_blockers(found, asked("1/tcp")))} == {
         "['eth1', 'eth2']"
     }
 
@@ -187,11 +194,11 @@ def test_a_thousand_peers_and_a_set_of_ten_thousand_are_few_packets() -> None:
     peers = " ".join(f"10.1.{n // 250}.{n % 250 + 1}" for n in range(1000))
     blocked = [f"192.168.{n // 250}.{n % 250}" for n in range(10000)]
     found = chain([when("saddr", "@blocked", protocol="ip"), DROP])
-    found["sets"]["inet", "t", "blocked"] = ruleset.Values(blocked)
+    found["sets"]["inet", "t", "blocked"] = ruleset.MatchValues(blocked)
     want = asked("50000-54095/tcp", peers=peers)
-    cuts = blocking.spans_of(found, list(found["chains"]))
-    assert len(blocking.packets(want, "4", cuts)) == 1
-    assert blocking.findings(found, want) == []
+    cuts = blocking.collect_bounds(found, list(found["chains"]))
+    assert len(blocking.build_sample_packets(want, "4", cuts)) == 1
+    assert blocking.find_peer_blockers(found, want) == []
 
 
 def test_a_rule_that_logs_is_read_like_any_other() -> None:
@@ -199,9 +206,9 @@ def test_a_rule_that_logs_is_read_like_any_other() -> None:
     log = {"log": {"prefix": "peers: ", "level": "info"}}
     drop = [when("saddr", "10.1.0.1", protocol="ip"), DROP]
     want = asked("50000-54095/tcp", peers="10.1.0.1")
-    told = named(blocking.findings(chain([log, *drop]), want))
+    told = named(blocking.find_peer_blockers(chain([log, *drop]), want))
     assert told
-    assert told == named(blocking.findings(chain(drop), want))
+    assert told == named(blocking.find_peer_blockers(chain(drop), want))
 
 
 # --- iptables' own words --------------------------------------------------------------------------
@@ -221,12 +228,14 @@ COMMIT
 
 
 def test_the_old_tables_are_read_like_the_new_ones() -> None:
-    found = ruleset.parse_save(SAVED, "ip")
-    told = blocking.findings(found, asked("29400/tcp", "29500/tcp", peers="10.78.2.11"))
+    found = ruleset.parse_iptables_save(SAVED, "ip")
+    told = blocking.find_peer_blockers(found, asked("29400/tcp", "29500/tcp", peers="10.78.2.11"))
     assert [(one["line"], one["port"]) for one in told] == [("policy drop", "29400/tcp")]
     for table in ("good", "other"):
-        found["sets"]["ip", "filter", table] = ruleset.Values(["10.78.2.11"])
-    one = named(blocking.findings(found, asked("50000-54095/tcp", peers="10.78.2.11 10.78.2.13")))
+        found["sets"]["ip", "filter", table] = ruleset.MatchValues(["10.78.2.11"])
+    one = named(
+        blocking.find_peer_blockers(found, asked("50000-54095/tcp", peers="10.78.2.11 10.78.2.13"))
+    )
     assert one == {("GUARD", "50000/tcp", "10.78.2.13")}
 
 
@@ -244,9 +253,9 @@ WANT = {
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "net").mkdir()
-    legacy = beside.legacy
-    monkeypatch.setattr(beside, "legacy", lambda run: legacy(run, str(tmp_path)))
-    monkeypatch.setattr(beside.firewalld, "binding", lambda command: "")
+    legacy = foreign.read_legacy_iptables
+    monkeypatch.setattr(foreign, "read_legacy_iptables", lambda run: legacy(run, str(tmp_path)))
+    monkeypatch.setattr(foreign.firewalld, "query_libnftables", lambda command: "")
     return tmp_path
 
 
@@ -265,7 +274,7 @@ def node(**answers: str) -> Callable[[list[str]], tuple[int, str]]:
 
 
 def test_the_fault_names_table_chain_handle_line_and_the_command(proc: Path) -> None:
-    faults, notes = beside.look(node(), WANT, False)
+    faults, notes = foreign.check_foreign_rules(node(), WANT, False)
     text = next(one for one in faults if "chain other " in one)
     assert text.startswith("[PF-124] table inet mine, chain other (hook input), handle ")
     assert "drops 50100/tcp from the peer 10.78.2.13" in text
@@ -277,13 +286,13 @@ def test_the_fault_names_table_chain_handle_line_and_the_command(proc: Path) -> 
 
 def test_what_is_not_sure_is_a_note(proc: Path) -> None:
     want = dict(WANT, ports=["4791/udp"])
-    faults, notes = beside.look(node(), want, False)
+    faults, notes = foreign.check_foreign_rules(node(), want, False)
     assert faults == []
     assert "PF-206" in {note["code"] for note in notes}
 
 
 def test_the_nodes_own_address_is_no_sender(proc: Path) -> None:
-    faults, _ = beside.look(node(), dict(WANT, ports=["53000-53200/tcp"]), False)
+    faults, _ = foreign.check_foreign_rules(node(), dict(WANT, ports=["53000-53200/tcp"]), False)
     assert not any("10.78.2.12" in one for one in faults)
 
 
@@ -329,7 +338,7 @@ def test_each_link_is_asked_about_its_own_peers(
     proc: Path, rule: list[dict[str, Any]], sender: str
 ) -> None:
     told = {"ip -o addr show": TWO_LINKS, "nft -j list ruleset": a_table(*rule)}
-    faults, notes = beside.look(node(**told), OF_TWO, False)
+    faults, notes = foreign.check_foreign_rules(node(**told), OF_TWO, False)
     assert len(faults) == bool(sender)
     assert all(f"from the peer {sender}:" in one for one in faults)
     assert notes == []
@@ -339,16 +348,16 @@ def test_a_peer_of_no_network_of_ours_comes_over_nobody_knows_which_link(proc: P
     rule = a_table(by_card("eth1"), when("saddr", "10.9.0.1", protocol="ip"), DROP)
     told = {"ip -o addr show": TWO_LINKS, "nft -j list ruleset": rule}
     want = OF_TWO | {"peers": [*OF_TWO["peers"], "10.9.0.1"]}
-    faults, notes = beside.look(node(**told), want, False)
+    faults, notes = foreign.check_foreign_rules(node(**told), want, False)
     assert (faults, [note["code"] for note in notes]) == ([], ["PF-206"])
     told["ip -o addr show"] = TWO_LINKS.splitlines()[0]
-    faults, _ = beside.look(node(**told), want, False)
+    faults, _ = foreign.check_foreign_rules(node(**told), want, False)
     assert "from the peer 10.9.0.1:" in faults[0]
 
 
 def test_before_it_has_an_address_a_node_is_asked_about_all(proc: Path) -> None:
     told = {"ip -o addr show": "", "nft -j list ruleset": a_table(DROP)}
-    assert len(beside.look(node(**told), OF_TWO, False)[0]) == 1
+    assert len(foreign.check_foreign_rules(node(**told), OF_TWO, False)[0]) == 1
 
 
 def test_the_old_tables_count_too(proc: Path) -> None:
@@ -358,25 +367,27 @@ def test_the_old_tables_count_too(proc: Path) -> None:
     saved = SAVED.replace(":INPUT DROP", ":INPUT ACCEPT")
     rule = "-A INPUT -p tcp -m tcp --dport 29400 -j DROP"
     saved = saved.replace("COMMIT", rule + "\nCOMMIT")
-    faults, _ = beside.look(node(**bare, **{"iptables-legacy-save": saved}), want, False)
+    faults, _ = foreign.check_foreign_rules(
+        node(**bare, **{"iptables-legacy-save": saved}), want, False
+    )
     assert len(faults) == 1
     assert "in iptables' old tables drops 29400/tcp" in faults[0]
     assert "`iptables-legacy -t filter -D INPUT -p tcp -m tcp --dport 29400 -j DROP`" in faults[0]
-    faults, notes = beside.look(node(**bare), want, False)
+    faults, notes = foreign.check_foreign_rules(node(**bare), want, False)
     assert [note["code"] for note in notes] == ["PF-207"]
     assert faults == []
 
 
 def test_a_policy_has_a_next_step_of_its_own(proc: Path) -> None:
     want = dict(WANT, ports=["29400/tcp"])
-    faults, _ = beside.look(node(), want, False)
+    faults, _ = foreign.check_foreign_rules(node(), want, False)
     assert "policy drop" in faults[0]
     assert "Let the peers pass in that chain, or set its policy to accept" in faults[0]
 
 
 def test_ufw_is_left_out_when_it_is_about_to_go(proc: Path) -> None:
     text = "*filter\n:INPUT DROP [0:0]\n:ufw-before-input - [0:0]\n-A INPUT -j ufw-before-input\nCOMMIT\n"
-    found = ruleset.parse_save(text, "ip")
-    assert named(blocking.findings(found, asked("29500/tcp")))
-    beside.without_ufw(found)
-    assert not named(blocking.findings(found, asked("29500/tcp")))
+    found = ruleset.parse_iptables_save(text, "ip")
+    assert named(blocking.find_peer_blockers(found, asked("29500/tcp")))
+    foreign.remove_ufw_rules(found)
+    assert not named(blocking.find_peer_blockers(found, asked("29500/tcp")))

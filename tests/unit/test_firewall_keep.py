@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.fullmesh.firewall import preserve as keep
+from ansible.module_utils.fullmesh.firewall import preserve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +38,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_what_was_flushed_is_asked_for_again_in_its_order() -> None:
-    assert lines(keep.build_restore(BEFORE, FLUSHED)) == [
+    assert lines(preserve.build_restore_text(BEFORE, FLUSHED)) == [
         "*nat",
         ":PREROUTING - [0:0]",
         "-A PREROUTING -p tcp -m tcp --dport 8443 -j REDIRECT --to-ports 443",
@@ -55,12 +55,12 @@ def test_what_was_flushed_is_asked_for_again_in_its_order() -> None:
 
 def test_what_docker_has_put_back_by_itself_is_not_put_there_twice() -> None:
     back = BEFORE.replace("-A INPUT -p tcp -m tcp --dport 7000 -j DROP\n", "")
-    assert lines(keep.build_restore(BEFORE, back)) == [
+    assert lines(preserve.build_restore_text(BEFORE, back)) == [
         "*filter",
         "-A INPUT -p tcp -m tcp --dport 7000 -j DROP",
         "COMMIT",
     ]
-    assert keep.build_restore(BEFORE, BEFORE) == ""
+    assert preserve.build_restore_text(BEFORE, BEFORE) == ""
 
 
 def test_a_drop_of_the_users_stays_before_dockers_return() -> None:
@@ -71,8 +71,8 @@ def test_a_drop_of_the_users_stays_before_dockers_return() -> None:
         "-A DOCKER-USER -j RETURN\nCOMMIT\n",
     )
     tables = Tools(head + end)
-    assert keep.restore(tables.run, {"4": head + drop + end}) == []
-    assert tables.now["4"] == keep.rules_of(head + drop + end)
+    assert preserve.restore_iptables(tables.run, {"4": head + drop + end}) == []
+    assert tables.now["4"] == preserve.parse_iptables_dump(head + drop + end)
     assert lines(tables.given[0]) == [
         "*filter",
         "-F DOCKER-USER",
@@ -107,8 +107,10 @@ def test_a_chain_is_restored_as_a_whole(
     then: list[str], now: list[str], merged: list[str] | None
 ) -> None:
     tables = Tools(chain_of(*now))
-    assert keep.restore(tables.run, {"4": chain_of(*then)}) == []
-    assert tables.now["4"] == keep.rules_of(chain_of(*(now if merged is None else merged)))
+    assert preserve.restore_iptables(tables.run, {"4": chain_of(*then)}) == []
+    assert tables.now["4"] == preserve.parse_iptables_dump(
+        chain_of(*(now if merged is None else merged))
+    )
     assert len(tables.given) == (merged is not None)
     # a built-in chain keeps the policy of now: it is never declared
     assert not any(":INPUT" in text for text in tables.given)
@@ -122,14 +124,14 @@ RULES = st.lists(st.sampled_from([f"-s 10.0.0.{n} -j X" for n in range(6)]), max
 def test_no_rule_is_lost_or_doubled_and_the_old_order_stays(
     then: list[str], now: list[str]
 ) -> None:
-    merged = keep.merge_rules(then, now)
-    assert keep.keeps_order(then, merged)
+    merged = preserve.merge_rules(then, now)
+    assert preserve.has_rules_in_order(then, merged)
     assert Counter(merged) == Counter(then) | Counter(now)
     new = Counter(now) - Counter(then)
     assert len(merged) == len(then) + new.total()
-    assert keep.build_restore(chain_of(*then), chain_of(*merged)) == ""
-    text = keep.build_restore(chain_of(*then), chain_of(*now))
-    assert (text == "") == keep.keeps_order(then, now)
+    assert preserve.build_restore_text(chain_of(*then), chain_of(*merged)) == ""
+    text = preserve.build_restore_text(chain_of(*then), chain_of(*now))
+    assert (text == "") == preserve.has_rules_in_order(then, now)
 
 
 @pytest.mark.parametrize("family", ["4", "6"])
@@ -138,22 +140,22 @@ def test_an_order_that_another_program_breaks_each_time_is_reported(family: str)
         def run(self, argv: list[str]) -> tuple[int, str]:
             done = super().run(argv)
             if argv[0].endswith("-restore"):
-                self.now[family] = keep.rules_of(chain_of("b"))
+                self.now[family] = preserve.parse_iptables_dump(chain_of("b"))
             return done
 
     tables = Stubborn(chain_of("b"), family=family)
     tool = {"4": "iptables", "6": "ip6tables"}[family]
-    assert keep.restore(tables.run, {family: chain_of("a", "b")}) == [
+    assert preserve.restore_iptables(tables.run, {family: chain_of("a", "b")}) == [
         f"{tool}: the rules are not in their old order in chain INPUT of table filter"
     ]
-    assert len(tables.given) == keep.TRIES
+    assert len(tables.given) == preserve.TRIES
 
 
 class Tools:
     """iptables-save and iptables-restore, of one family."""
 
     def __init__(self, now: str, rc: int = 0, family: str = "4") -> None:
-        self.now = {family: keep.rules_of(now)}
+        self.now = {family: preserve.parse_iptables_dump(now)}
         self.rc = rc
         self.given: list[str] = []
 
@@ -260,70 +262,79 @@ def test_the_kernel_has_the_old_order_again(network: Network) -> None:
     nets = {"iptables": ("203.0.113.66/32", "172.17.0.0/16"), "ip6tables": ("fd9::6", "fd17::/64")}
     for tool, (other, net) in nets.items():
         assert network.run([tool + "-restore"], REAL.format(other=other, net=net)) == (0, "")
-    before = keep.dump(network.run)
+    before = preserve.dump_iptables(network.run)
     assert set(before) == {"4", "6"}
     for tool in nets:
         for table in ("raw", "mangle", "nat", "filter"):
             for flag in ("-F", "-X"):
                 assert network.run([tool, "-t", table, flag]) == (0, "")
         assert network.run([tool + "-restore", "--noflush"], DOCKER) == (0, "")
-    assert keep.restore(network.run, before) == []
-    after = keep.dump(network.run)
+    assert preserve.restore_iptables(network.run, before) == []
+    after = preserve.dump_iptables(network.run)
     for family, text in after.items():
-        wanted, found = keep.rules_of(before[family]), keep.rules_of(text)
+        wanted, found = (
+            preserve.parse_iptables_dump(before[family]),
+            preserve.parse_iptables_dump(text),
+        )
         wanted[("filter", "DOCKER")] += ["-A DOCKER ! -i docker0 -o docker0 -j DROP"]
         assert {key: rules for key, rules in found.items() if rules} == {
             key: rules for key, rules in wanted.items() if rules
         }
         assert ":INPUT DROP" in text
         assert text.count("--log-prefix") == 2
-    assert keep.restore(network.run, before) == []
-    assert keep.rules_of(after["4"]) == keep.rules_of(keep.dump(network.run)["4"])
+    assert preserve.restore_iptables(network.run, before) == []
+    assert preserve.parse_iptables_dump(after["4"]) == preserve.parse_iptables_dump(
+        preserve.dump_iptables(network.run)["4"]
+    )
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(keep, "PLACE", str(tmp_path / "kept"))
+    monkeypatch.setattr(preserve, "PLACE", str(tmp_path / "kept"))
     return tmp_path
 
 
 def test_the_round_trip(place: Path) -> None:
     tools = Tools(BEFORE)
-    others = keep.dump(tools.run)
+    others = preserve.dump_iptables(tools.run)
     assert set(others) == {"4"}
-    tools.now["4"] = keep.rules_of(FLUSHED)
-    assert keep.restore(tools.run, others) == []
+    tools.now["4"] = preserve.parse_iptables_dump(FLUSHED)
+    assert preserve.restore_iptables(tools.run, others) == []
     assert "DOCKER" in tools.given[0]
     assert list(place.iterdir()) == []
-    tools.now["4"], tools.rc = keep.rules_of(FLUSHED), 1
-    assert keep.restore(tools.run, others) == ["iptables-restore: line 3 failed"]
+    tools.now["4"], tools.rc = preserve.parse_iptables_dump(FLUSHED), 1
+    assert preserve.restore_iptables(tools.run, others) == ["iptables-restore: line 3 failed"]
 
 
 def test_without_rules_there_is_nothing_to_keep() -> None:
-    assert keep.dump(Tools(FLUSHED).run) == {}
-    assert keep.save(Tools("").run, {}) == []
+    assert preserve.dump_iptables(Tools(FLUSHED).run) == {}
+    assert preserve.save_iptables(Tools("").run, {}) == []
 
 
 def test_the_way_back_makes_the_tables_what_they_were_and_only_root_reads_them(place: Path) -> None:
     path = place / "kept4"
     run = Tools("").run
-    assert keep.save(run, {"4": BEFORE}) == [f"test ! -e {path} || iptables-restore {path}"]
+    assert preserve.save_iptables(run, {"4": BEFORE}) == [
+        f"test ! -e {path} || iptables-restore {path}"
+    ]
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    assert keep.saved() == {"4": BEFORE}
-    keep.save(run, {})
+    assert preserve.read_saved_iptables() == {"4": BEFORE}
+    preserve.save_iptables(run, {})
     assert not path.exists()
-    keep.forget()
-    assert keep.saved() == {}
+    preserve.remove_saved_iptables()
+    assert preserve.read_saved_iptables() == {}
 
 
 def test_chains_that_the_kernel_has_not_are_not_made() -> None:
     """iptables-save prints POSTROUTING of a table that has PREROUTING only (iptables-nft 1.8.9)."""
     text = "table ip nat {\n\tchain PREROUTING {\n\t\ttype nat hook prerouting priority -100;\n\t}\n}\n"
-    real = keep.chains_of(text)
+    real = preserve.parse_nft_chains(text)
     assert real == {"ip": {"nat": {"PREROUTING"}}}
     dump = "*nat\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n-A PREROUTING -j X\nCOMMIT\n"
-    assert keep.exact(dump, real["ip"]) == dump.replace(":POSTROUTING ACCEPT [0:0]\n", "")
-    assert keep.exact(dump, {}) == dump
+    assert preserve.drop_missing_chains(dump, real["ip"]) == dump.replace(
+        ":POSTROUTING ACCEPT [0:0]\n", ""
+    )
+    assert preserve.drop_missing_chains(dump, {}) == dump
 
 
 def test_a_node_with_rules_of_the_second_family_only(place: Path) -> None:
@@ -334,10 +345,10 @@ def test_a_node_with_rules_of_the_second_family_only(place: Path) -> None:
         return answers.get(argv[0], (127, ""))
 
     before = {"6": BEFORE}
-    assert keep.restore(run, before) == ["ip6tables-restore: no"]
-    assert len(keep.save(run, before)) == 1
-    assert keep.saved() == before
-    keep.forget()
+    assert preserve.restore_iptables(run, before) == ["ip6tables-restore: no"]
+    assert len(preserve.save_iptables(run, before)) == 1
+    assert preserve.read_saved_iptables() == before
+    preserve.remove_saved_iptables()
     assert list(place.iterdir()) == []
 
 
@@ -345,15 +356,15 @@ def test_where_nft_opens_the_gate_no_library_is_asked(monkeypatch: pytest.Monkey
     def library(command: str) -> tuple[int, str]:
         raise AssertionError(command)
 
-    monkeypatch.setattr(keep.firewalld, "library", library)
+    monkeypatch.setattr(preserve.firewalld, "run_libnftables", library)
     told: list[list[str]] = []
 
     def run(argv: list[str]) -> tuple[int, str]:
         told.append(argv)
         return 0, ""
 
-    assert keep.open_gate(run) == ""
-    assert told == [["nft", keep.OPEN]]
+    assert preserve.unblock_new_connections(run) == ""
+    assert told == [["nft", preserve.OPEN]]
 
 
 def test_the_gate_lets_ssh_in_wherever_it_listens(place: Path) -> None:
@@ -363,7 +374,7 @@ def test_the_gate_lets_ssh_in_wherever_it_listens(place: Path) -> None:
         seen.append(Path(argv[-1]).read_text(encoding="utf-8"))
         return 0, ""
 
-    assert keep.shut_gate(run, [22, 2222]) == ""
+    assert preserve.block_new_connections(run, [22, 2222]) == ""
     assert "tcp dport { 22, 2222 } accept" in seen[0]
     assert list(place.iterdir()) == []
 
@@ -378,22 +389,26 @@ def test_without_the_command_nft_the_library_makes_the_gate(
         told.append(command)
         return answers[len(told) - 1]
 
-    monkeypatch.setattr(keep.firewalld, "library", library)
+    monkeypatch.setattr(preserve.firewalld, "run_libnftables", library)
     without = Tools("").run
-    assert keep.shut_gate(without, [22]) == ""
-    assert keep.open_gate(without) == ""
+    assert preserve.block_new_connections(without, [22]) == ""
+    assert preserve.unblock_new_connections(without) == ""
     assert "tcp dport { 22 } accept" in told[0]
-    assert told[1] == keep.OPEN
-    assert "nftables" in keep.shut_gate(without, [22])
+    assert told[1] == preserve.OPEN
+    assert "nftables" in preserve.block_new_connections(without, [22])
     answers.append((1, ""))
-    assert keep.open_gate(without) == "no reason given"
+    assert preserve.unblock_new_connections(without) == "no reason given"
     assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("rc", [0, 1])
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize(
-    ("command", "words"), [(keep.opening, keep.OPEN), (keep.trial, "list tables")]
+    ("command", "words"),
+    [
+        (preserve.build_unblock_command, preserve.OPEN),
+        (preserve.build_unblock_trial, "list tables"),
+    ],
 )
 def test_the_way_back_opens_the_gate_with_what_the_node_has(
     place: Path, there: bool, rc: int, command: Callable[[], str], words: str
@@ -406,7 +421,7 @@ def test_the_way_back_opens_the_gate_with_what_the_node_has(
     for name in ("nft", "python") if there else ("python",):
         (tools / name).write_text(script, encoding="utf-8")
         (tools / name).chmod(0o755)
-    text = command().replace(keep.interpreter(), "python")
+    text = command().replace(preserve.find_system_python(), "python")
     done = subprocess.run(["/bin/sh", "-c", text], env={"PATH": str(tools)}, check=False)
     assert done.returncode == rc
     said = log.read_text(encoding="utf-8")
@@ -422,7 +437,7 @@ def test_the_library_tells_why_the_gate_stays_shut(place: Path, rc: int, said: s
     )
     (place / "nftables.py").write_text(stand_in, encoding="utf-8")
     # -I takes no PYTHONPATH, and this machine may have the real one
-    text = keep.opening().replace(" -I ", " ").replace("command -v nft", "false")
+    text = preserve.build_unblock_command().replace(" -I ", " ").replace("command -v nft", "false")
     done = subprocess.run(
         ["/bin/sh", "-c", text],
         env={"PYTHONPATH": str(place)},
@@ -430,4 +445,4 @@ def test_the_library_tells_why_the_gate_stays_shut(place: Path, rc: int, said: s
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == (rc, keep.OPEN, said)
+    assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == (rc, preserve.OPEN, said)

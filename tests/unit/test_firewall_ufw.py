@@ -32,7 +32,7 @@ def put(root: Path, path: str, text: str) -> None:
 
 
 def test_what_firewalld_has_no_words_for_is_named_with_the_reason(root: Path) -> None:
-    assert ufw.left_out(str(root), PEERS, PORTS) == [
+    assert ufw.list_unsupported_rules(str(root), PEERS, PORTS) == [
         "`allow tcp 9100 0.0.0.0/0 any 0.0.0.0/0 in_eth0` (bound to an interface)",
         "`route:allow any any 0.0.0.0/0 any 0.0.0.0/0 in_eth0!out_eth1` (routed traffic)",
     ]
@@ -59,7 +59,7 @@ def test_each_thing_that_cannot_be_carried_over_is_named(
     root: Path, path: str, text: str, word: str
 ) -> None:
     put(root, path, text)
-    assert any(word in one for one in ufw.left_out(str(root), PEERS, PORTS))
+    assert any(word in one for one in ufw.list_unsupported_rules(str(root), PEERS, PORTS))
 
 
 ALL = "### tuple ### {} {} {} 0.0.0.0/0 any 0.0.0.0/0 in\n"
@@ -83,25 +83,25 @@ def test_a_door_that_ufw_kept_shut_and_the_zone_opens_is_named(
     root: Path, rules: str, opens: bool
 ) -> None:
     put(root, "/etc/ufw/user.rules", rules)
-    carried = ufw.carried(str(root), PEERS, PORTS)
-    found = ufw.opened(str(root), "public", [22], carried)
+    carried = ufw.list_carried_rules(str(root), PEERS, PORTS)
+    found = ufw.find_newly_open_ssh(str(root), "public", [22], carried)
     assert [one.partition(" (")[0] for one in found] == ["ssh on 22/tcp over IPv4"] * opens
-    assert ufw.opened(str(root), "public", [], carried) == []
+    assert ufw.find_newly_open_ssh(str(root), "public", [], carried) == []
 
 
 def test_the_other_family_has_rules_of_its_own(root: Path) -> None:
     """Without IPV6=yes ufw writes none, and lets nobody in there."""
     put(root, "/proc/sys/net/ipv6/conf/all/disable_ipv6", "0\n")
-    carried = ufw.carried(str(root), PEERS, PORTS)
-    found = ufw.opened(str(root), "public", [22], carried)
+    carried = ufw.list_carried_rules(str(root), PEERS, PORTS)
+    found = ufw.find_newly_open_ssh(str(root), "public", [22], carried)
     assert [one.partition(" (")[0] for one in found] == ["ssh on 22/tcp over IPv6"]
     put(root, "/etc/ufw/user6.rules", "### tuple ### allow tcp 22 ::/0 any ::/0 OpenSSH - in\n")
-    carried = ufw.carried(str(root), PEERS, PORTS)
-    assert ufw.opened(str(root), "public", [22], carried) == []
+    carried = ufw.list_carried_rules(str(root), PEERS, PORTS)
+    assert ufw.find_newly_open_ssh(str(root), "public", [22], carried) == []
 
 
 def policy(root: Path) -> list[ElementTree.Element]:
-    text = ufw.policy("fullmesh", ufw.carried(str(root), PEERS, PORTS))
+    text = ufw.render_ufw_policy("fullmesh", ufw.list_carried_rules(str(root), PEERS, PORTS))
     tree = ElementTree.fromstring(text)  # noqa: S314 (ours)
     assert tree.get("target") == "CONTINUE"
     return tree.findall("rule")
@@ -132,7 +132,7 @@ def test_the_others_go_on_in_their_order(root: Path) -> None:
 
 def test_nothing_to_carry_over_is_no_file(root: Path) -> None:
     put(root, "/etc/ufw/user.rules", "")
-    assert ufw.policy("fullmesh", ufw.carried(str(root), PEERS, PORTS)) == ""
+    assert ufw.render_ufw_policy("fullmesh", ufw.list_carried_rules(str(root), PEERS, PORTS)) == ""
 
 
 def test_a_protocol_without_ports_and_v6(root: Path) -> None:
@@ -158,13 +158,15 @@ def test_a_protocol_without_ports_and_v6(root: Path) -> None:
     ],
 )
 def test_a_rule_that_opens_the_clusters_ports_is_named(text: str, wide: bool) -> None:
-    notes = ufw.remarks([dict(ufw.parse(text), family="4")], ["50000-54095/tcp"], [])
+    notes = ufw.describe_ufw_takeover(
+        [dict(ufw.parse_ufw_rule(text), family="4")], ["50000-54095/tcp"], []
+    )
     assert [note["code"] for note in notes] == ["PF-203"] + ["PF-204"] * wide
 
 
 def test_a_lost_limit_and_a_lost_rule_are_said(root: Path) -> None:
-    rules = ufw.carried(str(root), PEERS, PORTS)
-    text = ufw.remarks(rules, [], ["`x`"])[0]["text"]
+    rules = ufw.list_carried_rules(str(root), PEERS, PORTS)
+    text = ufw.describe_ufw_takeover(rules, [], ["`x`"])[0]["text"]
     assert "Without their rate limit: `limit tcp 2222" in text
     assert "Not carried over, as asked: `x`" in text
 
@@ -172,4 +174,4 @@ def test_a_lost_limit_and_a_lost_rule_are_said(root: Path) -> None:
 def test_ufw_conf_decides_whether_it_is_on(root: Path) -> None:
     for text, on in (("ENABLED=yes", True), (" enabled = YES", True), ("#ENABLED=yes", False)):
         put(root, ufw.CONF, text + "\n")
-        assert ufw.enabled(str(root)) is on
+        assert ufw.is_ufw_enabled(str(root)) is on

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.fullmesh.transaction import session as way_in
+from ansible.module_utils.fullmesh.transaction import session
 
 HEADER = "  sl  local_address rem_address   st tx rx tr tm retr uid timeout inode\n"
 HOST, JUMP, MAPPED = "0B00000A", "090200C0", "0000000000000000FFFF0000090200C0"
@@ -40,16 +40,16 @@ def test_the_live_controller_is_found_through_sudo(tmp_path: Path) -> None:
     process(tmp_path, 40, 30, "python3")
     process(tmp_path, 30, 20, "sudo (x) y")
     process(tmp_path, 20, 10, "bash", "A=1\0SSH_CONNECTION=192.0.2.1 5 10.0.0.11 2222\0")
-    assert way_in.clients({}, 40, str(tmp_path)) == ["192.0.2.1"]
-    assert way_in.ssh_ports({}, 40, str(tmp_path)) == [2222]
-    assert way_in.clients({}, 10, str(tmp_path)) == []
+    assert session.list_ssh_clients({}, 40, str(tmp_path)) == ["192.0.2.1"]
+    assert session.list_ssh_ports({}, 40, str(tmp_path)) == [2222]
+    assert session.list_ssh_clients({}, 10, str(tmp_path)) == []
 
 
 def test_what_is_said_and_what_the_parents_say_both_count(tmp_path: Path) -> None:
     process(tmp_path, 40, 20, "python3")
     process(tmp_path, 20, 1, "bash", "SSH_CONNECTION=10.0.0.11 7 10.0.0.11 22\0")
     here = {"SSH_CONNECTION": "::ffff:192.0.2.9 5 10.0.0.11 22"}
-    assert way_in.clients(here, 40, str(tmp_path)) == ["10.0.0.11", "192.0.2.9"]
+    assert session.list_ssh_clients(here, 40, str(tmp_path)) == ["10.0.0.11", "192.0.2.9"]
 
 
 @pytest.mark.parametrize("name", ["sshd", "sshd-session"])
@@ -65,7 +65,7 @@ def test_a_session_without_the_variable_is_found_by_its_socket(tmp_path: Path, n
     holds(tmp_path, 10, "100")
     for inode in ("101", "102"):
         holds(tmp_path, 20, inode)
-    assert way_in.clients({}, 40, str(tmp_path)) == ["192.0.2.9"]
+    assert session.list_ssh_clients({}, 40, str(tmp_path)) == ["192.0.2.9"]
 
 
 def test_a_v4_session_on_a_v6_socket_is_v4(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_v4_session_on_a_v6_socket_is_v4(tmp_path: Path) -> None:
     (tmp_path / "net/tcp6").write_text(text + row, encoding="utf-8")
     holds(tmp_path, 10, "100")
     holds(tmp_path, 20, "101")
-    assert way_in.clients({}, 40, str(tmp_path)) == ["192.0.2.9"]
+    assert session.list_ssh_clients({}, 40, str(tmp_path)) == ["192.0.2.9"]
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_a_v4_session_on_a_v6_socket_is_v4(tmp_path: Path) -> None:
 def test_the_address_that_we_came_in_on(tmp_path: Path, connection: str, server: str) -> None:
     process(tmp_path, 40, 1, "python3", f"SSH_CONNECTION={connection}\0")
     for words in (
-        way_in.session({}, 40, str(tmp_path)),
-        way_in.session({"SSH_CONNECTION": connection}, 1, str(tmp_path)),
+        session.find_ssh_session({}, 40, str(tmp_path)),
+        session.find_ssh_session({"SSH_CONNECTION": connection}, 1, str(tmp_path)),
     ):
-        assert way_in.server_of(words) == server
+        assert session.get_server_address(words) == server
 
 
 def test_our_session_is_found_behind_sudo() -> None:
@@ -108,7 +108,8 @@ def test_our_session_is_found_behind_sudo() -> None:
     words = "192.0.2.1 5 192.0.2.2 22"
     script = (
         "import os, ansible.module_utils as m; m.__path__.append(os.environ['FOLDER']); "
-        "from ansible.module_utils.fullmesh.transaction import session as w; print(*w.session({}, os.getppid()))"
+        "from ansible.module_utils.fullmesh.transaction import session; "
+        "print(*session.find_ssh_session({}, os.getppid()))"
     )
     done = subprocess.run(
         ["sh", "-c", f'env -u SSH_CONNECTION "{sys.executable}" -c "{script}"; true'],
@@ -130,7 +131,7 @@ def test_sessions_of_others_are_not_ours(tmp_path: Path) -> None:
     process(tmp_path, 40, 1, "python3")
     sockets(tmp_path, [(f"{HOST}:0016", f"{JUMP}:C350", "01", "101")])
     holds(tmp_path, 20, "101")
-    assert way_in.clients({}, 40, str(tmp_path)) == []
+    assert session.list_ssh_clients({}, 40, str(tmp_path)) == []
 
 
 def test_sshds_ports_are_its_listeners_and_not_a_sessions_forwardings(tmp_path: Path) -> None:
@@ -141,4 +142,4 @@ def test_sshds_ports_are_its_listeners_and_not_a_sessions_forwardings(tmp_path: 
     process(tmp_path, 20, 10, "sshd")  # a session, with a forwarding on 8080
     for pid, inode in ((10, "101"), (10, "102"), (20, "103"), (10, "104")):
         holds(tmp_path, pid, inode)
-    assert way_in.sshd_ports(str(tmp_path)) == [2222]
+    assert session.list_sshd_ports(str(tmp_path)) == [2222]

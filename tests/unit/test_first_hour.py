@@ -39,7 +39,7 @@ def unreachable(message: str) -> list[str]:
     """What is said when a node answers like that."""
     away = {"unreachable": True, "msg": message}
     reach = {"ansible_host": "203.0.113.9", "ansible_user": "ann"}
-    return preflight.judged(
+    return preflight.judge_preflight(
         test_preflight.PLAN, {"el1": {"__preflight": away, **reach}}, ["el1"], {"now": 0}
     )["faults"]
 
@@ -51,7 +51,10 @@ def failed(message: str) -> list[str]:
 def named(name: str) -> list[str]:
     """What is said of a name in the inventory of a host."""
     variables = {"fullmesh_address": "10.0.0.1/24", "ansible_host": "a", "my_own": 1, name: 1}
-    return [str(one) for one in settings.name_faults("a", variables, settings.known_names())]
+    return [
+        str(one)
+        for one in settings.find_setting_faults("a", variables, settings.load_setting_names())
+    ]
 
 
 ROWS: list[tuple[Callable[[], list[str]], str, str]] = [
@@ -69,7 +72,7 @@ ROWS: list[tuple[Callable[[], list[str]], str, str]] = [
     (lambda: test_preflight.run(test_preflight.old_python), "PR-113", "ansible_python_interpreter"),
     (lambda: test_preflight.run(test_preflight.full_disk), "PR-109", "Make room there"),
     (
-        lambda: [str(one) for one in plan.controller_faults("2.12.1")],
+        lambda: [str(one) for one in plan.find_controller_faults("2.12.1")],
         "PL-121",
         "pip install -r requirements.txt",
     ),
@@ -164,8 +167,8 @@ def test_names_of_others_are_left_alone(name: str) -> None:
     ],
 )
 def test_one_letter(first: str, second: str, near: bool) -> None:
-    assert settings.one_edit(first, second) is near
-    assert settings.one_edit(second, first) is near
+    assert settings.is_one_edit(first, second) is near
+    assert settings.is_one_edit(second, first) is near
 
 
 def test_a_group_of_another_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -220,7 +223,7 @@ def test_ipv6_only_is_a_cluster() -> None:
     nodes: dict[str, dict[str, Any]] = {
         f"n{at}": {"fullmesh_address": f"2001:db8::{at}/64"} for at in (1, 2)
     }
-    assert plan.derive(nodes)["family"] == "ipv6"
+    assert plan.derive_plan(nodes)["family"] == "ipv6"
 
 
 def test_every_code_of_the_table_is_one() -> None:
@@ -229,4 +232,4 @@ def test_every_code_of_the_table_is_one() -> None:
     table = (ROOT / "docs/first-run.md").read_text().partition("## When it does not start")[2]
     found = set(re.findall(r"\[([A-Z]{2}-\d{3})\]", table))
     assert found
-    assert found <= codes.all_codes().keys()
+    assert found <= codes.collect_codes().keys()

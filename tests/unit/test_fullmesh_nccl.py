@@ -61,9 +61,9 @@ def test_unique_id_without_an_address_is_refused() -> None:
 
 def test_only_the_given_nccl_settings_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "docker0")
-    env = nccl.child_environment({"NCCL_SOCKET_IFNAME": "=eth1"})
+    env = nccl.make_child_environment({"NCCL_SOCKET_IFNAME": "=eth1"})
     assert env["NCCL_SOCKET_IFNAME"] == "=eth1"
-    assert "NCCL_SOCKET_IFNAME" not in nccl.child_environment({})
+    assert "NCCL_SOCKET_IFNAME" not in nccl.make_child_environment({})
     assert env["PATH"] == os.environ["PATH"]
 
 
@@ -88,17 +88,17 @@ def test_every_way_to_fail_has_a_word(
     monkeypatch.setattr(nccl, "CHILD", source)
     seconds = 2.0 if reason == "deadline" else 30.0  # the others only start Python
     with pytest.raises(nccl.NcclError) as caught:
-        nccl.ask("", {}, False, seconds)
+        nccl.query_nccl_library("", {}, False, seconds)
     assert caught.value.reason == reason
 
 
 def test_the_marked_line_is_found_among_nccls_own_output(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = {"rc": 0, "code": 23203, "path": "/x/libnccl.so.2", "id": unique_id(V4).hex()}
     monkeypatch.setattr(nccl, "CHILD", child(answer))
-    assert nccl.nccl_library("x") == {"version": "2.32.3", "path": "/x/libnccl.so.2"}
-    assert nccl.nccl_unique_id_endpoint()["port"] == 50429
+    assert nccl.find_nccl_library("x") == {"version": "2.32.3", "path": "/x/libnccl.so.2"}
+    assert nccl.find_nccl_endpoint()["port"] == 50429
 
 
 def test_a_library_that_is_not_there_is_named() -> None:
     with pytest.raises(nccl.NcclError, match=r"/nowhere/libnccl\.so\.2"):
-        nccl.nccl_library("/nowhere/libnccl.so.2")
+        nccl.find_nccl_library("/nowhere/libnccl.so.2")

@@ -26,7 +26,7 @@ from ansible.module_utils.fullmesh.network.backends import (
     netplan,
     networkmanager,
 )
-from ansible.module_utils.fullmesh.network.configured import configured
+from ansible.module_utils.fullmesh.network.configured import read_configured_networks
 from ansible.module_utils.fullmesh.transaction import session
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
@@ -125,7 +125,7 @@ def may_be_ours(name: str, entry: object) -> bool:
 )
 def a_netplan_file_keeps_what_it_says_of_others(text: str) -> None:
     try:
-        after = netplan.freed(text, {"eth1": set()}, OURS, "/etc/netplan/x.yaml")
+        after = netplan.strip_entries(text, {"eth1": set()}, OURS, "/etc/netplan/x.yaml")
     except common.ForeignError:
         return
     before = netplan_entries(text)
@@ -169,17 +169,17 @@ def stanzas(text: str) -> list[list[str]] | None:
 def an_interfaces_file_keeps_what_it_says_of_others(text: str) -> None:
     before = stanzas(text)
     if before is not None:
-        assert stanzas(ifupdown.freed(text, OURS)) == before
+        assert stanzas(ifupdown.comment_out_stanzas(text, OURS)) == before
 
 
 @parser("network/cloud-init-eth0.nmconnection")
 def a_keyfile_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
-    networkmanager.bound(text, OURS, set())
-    networkmanager.read_lost_settings(text)
-    before = networkmanager.sections_of(text)
+    networkmanager.is_profile_bound(text, OURS, set())
+    networkmanager.find_lost_profile_settings(text)
+    before = networkmanager.parse_keyfile(text)
     if "" in before:
         return  # no key may stand before the first group: NetworkManager does not read the file
-    after = networkmanager.sections_of(networkmanager.quieted(text))
+    after = networkmanager.parse_keyfile(networkmanager.disable_autoconnect(text))
     for sections in (before, after):
         sections.setdefault("connection", {}).pop("autoconnect", None)
     assert after == before
@@ -187,14 +187,17 @@ def a_keyfile_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
 
 @parser("network/ifcfg-ens33-el7", "network/ifcfg-eth0-el8-cloud")
 def an_ifcfg_file_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
-    ifcfg.means(text, OURS, set())
-    ifcfg.read_lost_settings(text)
-    assert ifcfg.values_of(ifcfg.quieted(text)) == {**ifcfg.values_of(text), "ONBOOT": "no"}
+    ifcfg.is_ifcfg_of(text, OURS, set())
+    ifcfg.find_lost_ifcfg_settings(text)
+    assert ifcfg.parse_ifcfg(ifcfg.disable_ifcfg(text)) == {
+        **ifcfg.parse_ifcfg(text),
+        "ONBOOT": "no",
+    }
 
 
 @parser("network/interfaces-debian", "network/50-cloud-init.netplan")
 def addresses_in_owners_files_are_found_without_stumbling(text: str) -> None:
-    for one in configured(lambda _path: text, lambda _pattern: ["x"]):
+    for one in read_configured_networks(lambda _path: text, lambda _pattern: ["x"]):
         ipaddress.ip_interface(one)
 
 
@@ -204,12 +207,12 @@ def addresses_in_owners_files_are_found_without_stumbling(text: str) -> None:
 @parser("firewall/ufw-0.36.2-user.rules")
 def rules_of_ufw_become_xml_or_are_named(text: str) -> None:
     for tuple_text in ufw.TUPLE.findall(text):
-        one = ufw.parse(tuple_text)
+        one = ufw.parse_ufw_rule(tuple_text)
         one["family"] = "4"
-        if ufw.why_not(one):
+        if ufw.explain_unsupported_rule(one):
             continue
-        ufw.shuts_out(one, ["10.0.0.0/24"], ["50000-54095/tcp"])
-        ElementTree.fromstring(ufw.policy("fullmesh", [one]).encode() or b"<x/>")  # noqa: S314 (our own)
+        ufw.is_blocking_senders(one, ["10.0.0.0/24"], ["50000-54095/tcp"])
+        ElementTree.fromstring(ufw.render_ufw_policy("fullmesh", [one]).encode() or b"<x/>")  # noqa: S314 (our own)
 
 
 QUESTION: Any = {
@@ -222,13 +225,13 @@ QUESTION: Any = {
 
 @parser("firewall/nft-1.0.6-beside.json")
 def rules_of_nftables_are_judged_or_left(text: str) -> None:
-    blocking.findings(ruleset.parse_json(text), QUESTION)
+    blocking.find_peer_blockers(ruleset.parse_nft_json(text), QUESTION)
 
 
 @parser("firewall/iptables-nft-1.8.9-beside.txt")
 def rules_of_iptables_are_judged_and_none_is_missed(text: str) -> None:
-    blocking.findings(ruleset.parse_save(text, "ip"), QUESTION)
-    assert preserve.build_restore(text, text) == ""
+    blocking.find_peer_blockers(ruleset.parse_iptables_save(text, "ip"), QUESTION)
+    assert preserve.build_restore_text(text, text) == ""
 
 
 # --- names, and how we came in ------------------------------------------------------------------
@@ -239,7 +242,7 @@ HOSTS = """127.0.0.1 localhost
 10.9.0.1 storage nfs # the old one
 10.0.0.11 node1
 """
-PLANNED: list[hosts_file.Host] = [
+PLANNED: list[hosts_file.HostsEntry] = [
     {"address": "10.0.0.11", "names": ["node1.example", "node1"]},
     {"address": "10.0.0.12", "names": ["node2"]},
 ]
@@ -257,18 +260,18 @@ def answers(text: str) -> Iterator[tuple[str, list[str]]]:
 
 @parser(HOSTS)
 def a_hosts_file_keeps_what_it_says_of_others_and_is_given_back(text: str) -> None:
-    rendered = hosts_file.render(text, PLANNED)
+    rendered = hosts_file.build_hosts_file(text, PLANNED)
     assert sorted(answers(rendered)) == sorted(answers(text))
-    assert hosts_file.render(rendered, PLANNED) == rendered
-    assert sorted(answers(hosts_file.given_back(rendered, text))) == sorted(answers(text))
+    assert hosts_file.build_hosts_file(rendered, PLANNED) == rendered
+    assert sorted(answers(hosts_file.remove_hosts_block(rendered, text))) == sorted(answers(text))
 
 
 @parser("10.0.0.1 50022 10.0.0.11 22\n")
 def an_ssh_connection_is_one_or_none(text: str) -> None:
     empty = str(DATA / "sockets")
-    for words in session.connections({"SSH_CONNECTION": text}, 1, empty):
+    for words in session.list_ssh_connections({"SSH_CONNECTION": text}, 1, empty):
         assert len(words) == 4
-        ipaddress.ip_address(session.server_of(words))
+        ipaddress.ip_address(session.get_server_address(words))
         int(words[3])
 
 
@@ -318,6 +321,8 @@ def test_a_line_end_that_only_yaml_knows_is_refused(end: str) -> None:
     text = "network:\n  ethernets:\n    eth1:\n      addresses: [10.9.0.7/24]\n      nameservers:\n"
     text += f" {end}       addresses: [10.9.0.53]\n"
     with pytest.raises(common.ForeignError):
-        netplan.freed(text, {"eth1": set()}, ["eth1"], "/etc/netplan/x.yaml")
+        netplan.strip_entries(text, {"eth1": set()}, ["eth1"], "/etc/netplan/x.yaml")
     whole = text.replace("\n", "\r\n").replace(f" {end} ", " ")
-    assert "10.9.0.53" in netplan.freed(whole, {"eth1": set()}, ["eth1"], "/etc/netplan/x.yaml")
+    assert "10.9.0.53" in netplan.strip_entries(
+        whole, {"eth1": set()}, ["eth1"], "/etc/netplan/x.yaml"
+    )

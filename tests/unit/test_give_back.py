@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.network import give_back
-from ansible.module_utils.fullmesh.network import links as module
+from ansible.module_utils.fullmesh.network import links as network_links
 from ansible.module_utils.fullmesh.state import record
 from network_samples import Link, link
 from rehearsal import rehearsed
 
-tx = module.rollback
+tx = network_links.engine
 Card = dict[str, Any]
 
 
@@ -125,8 +125,10 @@ class Kernel:
             at = words.index("dev")
             entry = [command[1], name, " ".join([*words[2:at], *words[at + 2 :]])]
             # the kernel keeps one route for a network and a metric
-            same = entry if words[1] == "del" else give_back.place(entry)
-            self.routes = [one for one in self.routes if same not in (one, give_back.place(one))]
+            same = entry if words[1] == "del" else give_back.build_route_key(entry)
+            self.routes = [
+                one for one in self.routes if same not in (one, give_back.build_route_key(one))
+            ]
             self.routes += [entry] if words[1] == "replace" else []
         return 0, "", ""
 
@@ -145,13 +147,15 @@ class Kernel:
             "master": "",
             "token": "run",
         }
-        links = module.Links(module.Node(self, str(self.root)), params | more, check)
+        links = network_links.StaticIpLinks(
+            network_links.NetworkNode(self, str(self.root)), params | more, check
+        )
         result: dict[str, Any] = getattr(links, state)()
         return result
 
     def converge(self, *links: Link) -> None:
         """What the role does, with the files of the undo point that its task `Remember` makes."""
-        point = record.Point(str(self.root), "static_ip")
+        point = record.UndoPoint(str(self.root), "static_ip")
         ours = {"/etc/netplan/90-fullmesh.yaml": {"kind": "absent"}}
         point.save(point.load() | {"files": ours}, {})
         assert self.call("present", links=list(links))["armed"]
@@ -167,7 +171,7 @@ class Kernel:
         return result
 
     def record(self) -> dict[str, Any]:
-        point = record.Point(str(self.root), "static_ip")
+        point = record.UndoPoint(str(self.root), "static_ip")
         return dict(point.load()["part"]["network"])
 
 
@@ -176,19 +180,21 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     machine, root = Kernel(tmp_path), str(tmp_path)
     monkeypatch.setattr(tx, "STORE", root + "/store")
     monkeypatch.setattr(tx, "UNITS", root + "/units")
-    monkeypatch.setattr(tx, "wait_gone", lambda process: None)
-    monkeypatch.setattr(tx, "call", machine.engine)
+    monkeypatch.setattr(tx, "wait_for_exit", lambda process: None)
+    monkeypatch.setattr(tx, "run_with_deadline", machine.engine)
     monkeypatch.setattr(tx, "SETTLE_SECONDS", 0)
     monkeypatch.setattr(tx, "POLL_SECONDS", 0)
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.9.0.1", "5", "10.9.0.7", "22"])
-    arm, apply = tx.arm, tx.apply
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.9.0.1", "5", "10.9.0.7", "22"]
+    )
+    arm, apply = tx.arm, tx.apply_change
     monkeypatch.setattr(
         tx, "arm", lambda r, n, s, p, *more, **by: arm(r, n, s, [root + i for i in p], *more, **by)
     )
     monkeypatch.setattr(
         tx,
-        "apply",
+        "apply_change",
         lambda r, n, f, *m, **by: apply(r, n, {root + p: t for p, t in f.items()}, *m, **by),
     )
     return machine
@@ -245,7 +251,9 @@ def test_a_card_that_we_moved_goes_back_with_its_own_addresses(
 ) -> None:
     kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
     kernel.cards["eth0"]["addresses"].append("10.9.0.99/32")
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.9.0.1", "5", "10.9.0.77", "22"])
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.9.0.1", "5", "10.9.0.77", "22"]
+    )
     assert kernel.undo()["moves_to"] == "10.9.0.7"
     assert sorted(kernel.cards["eth0"]["addresses"]) == ["10.9.0.7/24", "10.9.0.99/32"]
     assert [one[2] for one in kernel.routes] == ["default via 10.9.0.1 proto static"]
@@ -256,19 +264,21 @@ def test_a_connection_to_an_address_of_others_stays_where_it_is(
 ) -> None:
     kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
     kernel.cards["eth0"]["addresses"].append("10.9.0.99/32")
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.9.0.1", "5", "10.9.0.99", "22"])
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.9.0.1", "5", "10.9.0.99", "22"]
+    )
     assert kernel.undo()["moves_to"] == ""
 
 
 def test_an_address_that_goes_through_ours_cannot_stay() -> None:
     """The kernel would refuse it again and again, and the undo would wait for it."""
-    assert not give_back.reachable(VIP[2], ["10.1.0.9/24"], [])
-    assert give_back.reachable(VIP[2], ["10.0.0.9/24"], [])
+    assert not give_back.is_route_reachable(VIP[2], ["10.1.0.9/24"], [])
+    assert give_back.is_route_reachable(VIP[2], ["10.0.0.9/24"], [])
     near = [["-4", "eth1", "10.0.0.200 proto bird scope link"]]
-    assert give_back.reachable(VIP[2], [], near)
-    assert give_back.reachable("10.7.0.0/16 via 10.0.0.200 proto bird onlink", [], [])
-    assert give_back.reachable("fd01::/64 via fe80::1 proto ra metric 100", [], [])
-    assert not give_back.reachable("nexthop via 10.0.0.1 weight 1", ["10.0.0.9/24"], [])
+    assert give_back.is_route_reachable(VIP[2], [], near)
+    assert give_back.is_route_reachable("10.7.0.0/16 via 10.0.0.200 proto bird onlink", [], [])
+    assert give_back.is_route_reachable("fd01::/64 via fe80::1 proto ra metric 100", [], [])
+    assert not give_back.is_route_reachable("nexthop via 10.0.0.1 weight 1", ["10.0.0.9/24"], [])
 
 
 def seen(*addresses: str, **more: Any) -> dict[str, Any]:
@@ -291,8 +301,8 @@ def seen(*addresses: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_an_interface_that_is_somebody_elses_by_now(state: dict[str, Any], alone: bool) -> None:
-    ours = give_back.given(["addresses: [10.0.0.11/24]\n"], {"eth1": state})
-    found = give_back.left_alone(["bond0", "eth1"], {"eth1": state}, ours)
+    ours = give_back.find_own_addresses(["addresses: [10.0.0.11/24]\n"], {"eth1": state})
+    found = give_back.find_foreign_interfaces(["bond0", "eth1"], {"eth1": state}, ours)
     assert found == (["eth1"] if alone else [])
 
 
@@ -308,7 +318,7 @@ def test_an_interface_that_is_somebody_elses_by_now(state: dict[str, Any], alone
     ],
 )
 def test_whose_the_mtu_is(text: str, mtu: int, ours: bool) -> None:
-    assert give_back.gives_mtu([text], mtu) is ours
+    assert give_back.is_mtu_in_files([text], mtu) is ours
 
 
 def test_an_owner_is_given_what_is_there_of_a_card_that_is_left_alone() -> None:
@@ -321,9 +331,11 @@ def test_an_owner_is_given_what_is_there_of_a_card_that_is_left_alone() -> None:
     then, now = snapshot("old", "10.9.0.7/24"), snapshot("new", "10.9.0.50/24")
     view = {"links": now["links"], "routes": []}
     before = {"links": then["links"], "routes": []}
-    shall = give_back.goal(before, view, {"eth0": seen("10.9.0.50/24")}, [], ["eth0", "eth0.7"])
+    shall = give_back.build_undo_goal(
+        before, view, {"eth0": seen("10.9.0.50/24")}, [], ["eth0", "eth0.7"]
+    )
     assert shall["alone"] == ["eth0"]
-    given = give_back.owners({"networkmanager": then}, {"networkmanager": now}, shall)
+    given = give_back.build_owner_states({"networkmanager": then}, {"networkmanager": now}, shall)
     assert given["networkmanager"]["profiles"] == {"eth0": "new"}
     assert given["networkmanager"]["links"]["eth0"]["addresses"] == ["10.9.0.50/24"]
 
@@ -332,8 +344,8 @@ def test_a_default_route_of_somebody_else_is_not_clobbered_by_the_one_of_before(
     then = [["-4", "eth0", "default via 10.9.0.1 proto static"]]
     now = [["-4", "eth0", "default via 10.9.0.254 proto bird"]]
     shall = {"addresses": ["10.9.0.7/24"]}
-    assert give_back.both(then, now, shall) == now
+    assert give_back.merge_routes(then, now, shall) == now
     assert (
-        give_back.both(then, [["-4", "eth0", "default via 10.9.0.254 metric 50"]], shall)[0]
+        give_back.merge_routes(then, [["-4", "eth0", "default via 10.9.0.254 metric 50"]], shall)[0]
         == then[0]
     )

@@ -26,11 +26,11 @@ from gpu import jobs, paths, steps
 print(paths.find_parts())
 import gloo_ladder
 from fullmesh.explain import cli
-from fullmesh.explain.records import Records
+from fullmesh.explain.records import RankRecords
 from fullmesh.hang import ask, recorder
-from fullmesh.hang.judge import judge
+from fullmesh.hang.judge import judge_job
 from fullmesh.verify import card_faults, cards
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import ClusterObservations
 for name in ("survey.job", "facts.gpu", "facts.node"):
     steps.on_nodes(name)
 """

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from fullmesh import cli
 from fullmesh.hang import codes, pages, recorder, rules
-from fullmesh.hang.judge import ROOTS, judge, order
-from fullmesh.hang.types import CAUSE, Finding, Job, Sample
-from fullmesh.hang.types import ranks as in_words
+from fullmesh.hang.judge import ROOTS, hang_finding_sort_key, judge_job
+from fullmesh.hang.types import CAUSE, HangFinding, JobSample, ObservedJob
+from fullmesh.hang.types import format_ranks as in_words
 from fullmesh.observed.hang import Rank
 
 ASKED = ("HG-152", "HG-181", "HG-183", "HG-184", "HG-185")  # the verb's, test_hang_ask.py
@@ -30,21 +30,23 @@ NOTHING_WRONG = ("HG-162", "HG-163")
 
 
 def heads(samples: Samples, stalled: float = 0.0) -> list[tuple[str, tuple[int, ...], str]]:
-    return [(one.code, one.ranks, one.place) for one in judge(samples, stalled)]
+    return [(one.code, one.ranks, one.place) for one in judge_job(samples, stalled)]
 
 
-def only(name: str) -> Finding:
-    (finding,) = judge(hang_records.load(name))
+def only(name: str) -> HangFinding:
+    (finding,) = judge_job(hang_records.load(name))
     return finding
 
 
-def job(samples: Samples, stalled: float = 0.0) -> Job:
-    return Job([Sample({one["rank"]: one for one in sample}) for sample in samples], stalled)
+def job(samples: Samples, stalled: float = 0.0) -> ObservedJob:
+    return ObservedJob(
+        [JobSample({one["rank"]: one for one in sample}) for sample in samples], stalled
+    )
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_job_gives_its_cause(name: str) -> None:
-    found = judge(hang_records.load(name))
+    found = judge_job(hang_records.load(name))
     assert [(one.code, one.ranks, one.place) for one in found] == REAL[name]
     for finding in found:
         assert finding.seen
@@ -74,7 +76,7 @@ def test_every_job_that_was_recorded_is_judged() -> None:
     assert {path.name.partition(".")[0] for path in RECORDED.glob("*.gz")} == {*REAL, "slow"}
 
 
-def worlds() -> list[Job]:
+def worlds() -> list[ObservedJob]:
     return [
         *(job(hang_records.load(name)) for name in (*REAL, "slow")),
         *(job(hang_records.changed(record, change)) for _, record, change in CHANGES.values()),
@@ -114,26 +116,26 @@ def test_nothing_explains_itself() -> None:
 @pytest.mark.parametrize("name", ["late_two_causes", "late_chain", "kinds_four", "not_in_group"])
 def test_the_order_of_the_answers_does_not_matter(name: str) -> None:
     samples = hang_records.load(name)
-    expected = [one.as_dict() for one in judge(samples)]
+    expected = [one.as_dict() for one in judge_job(samples)]
     for seed in range(20):
         shuffled = copy.deepcopy(samples)
         for sample in shuffled:
             random.Random(seed).shuffle(sample)  # noqa: S311 (an order, no secret)
-        assert [one.as_dict() for one in judge(shuffled)] == expected
+        assert [one.as_dict() for one in judge_job(shuffled)] == expected
 
 
 def test_a_silent_rank_is_a_cause_where_others_wait_for_it() -> None:
-    (finding,) = judge(hang_records.changed(*CHANGES["a rank that is not asked"][1:]))
+    (finding,) = judge_job(hang_records.changed(*CHANGES["a rank that is not asked"][1:]))
     assert (finding.severity, finding.waiting) == (CAUSE, (0, 1, 3))
 
     def elsewhere(samples: Any) -> None:
         """A rank that is in no group of those that stand."""
         for sample in samples:
-            nothing = recorder.said(4, [], [])
+            nothing = recorder.make_recorded_rank(4, [], [])
             nothing.update(process="unasked", missing=[{"what": "process", "why": "no route"}])
             sample.append(nothing)
 
-    first, second = judge(hang_records.changed("late_four", elsewhere))
+    first, second = judge_job(hang_records.changed("late_four", elsewhere))
     assert (first.code, second.code, second.severity) == ("HG-107", "HG-151", "warning")
 
 
@@ -159,10 +161,10 @@ def test_both_threads_of_a_deadlock_are_told() -> None:
 
 def test_the_file_that_a_checkpoint_goes_to_and_the_server_are_told() -> None:
     assert "write" in only("late_save").seen
-    (finding,) = judge(hang_records.changed(*CHANGES["NFS does not answer"][1:]))
+    (finding,) = judge_job(hang_records.changed(*CHANGES["NFS does not answer"][1:]))
     assert "waits for an NFS server that does not answer" in finding.cause
     assert "/data/set" in finding.seen
-    (finding,) = judge(hang_records.changed(*CHANGES["a disk does not answer"][1:]))
+    (finding,) = judge_job(hang_records.changed(*CHANGES["a disk does not answer"][1:]))
     assert "waits for a disk or file system that does not answer" in finding.cause
 
 
@@ -202,7 +204,7 @@ def test_what_gpus_do_beside_a_collective_that_stands_is_shown() -> None:
             sample[0]["gpus"] = [card]
             sample[1]["missing"].append({"what": "gpus", "why": "nvidia-smi does not answer"})
 
-    (finding,) = judge(hang_records.changed("network", busy))
+    (finding,) = judge_job(hang_records.changed("network", busy))
     assert "GPU 3 of rank 0: a kernel runs 100 % of the time, 92 W" in finding.seen
     assert "rank 1: nvidia-smi does not answer" in finding.seen
 
@@ -218,7 +220,7 @@ def test_where_all_are_in_and_some_come_out_the_others_are_named() -> None:
         for sample in samples:
             sample[1]["entries"][-1]["retired"] = True
 
-    (finding,) = judge(hang_records.changed("network", out))
+    (finding,) = judge_job(hang_records.changed("network", out))
     assert (finding.code, finding.ranks) == ("HG-161", (0,))
     assert "rank 0 does not come out; rank 1 came out of it" in finding.cause
 
@@ -233,15 +235,15 @@ def test_the_line_is_the_users_own_not_that_of_a_package() -> None:
             place = "/home/user/venv/lib/python3.11/site-packages/lightning/loops/fit.py"
             frames.insert(0, {"file": place, **inside})
 
-    (finding,) = judge(hang_records.changed("late_data", wrapped))
+    (finding,) = judge_job(hang_records.changed("late_data", wrapped))
     assert (finding.code, finding.place) == ("HG-101", "/home/user/data.py:20")
 
 
 def test_what_keeps_more_ranks_waiting_comes_first() -> None:
-    first, second = judge(hang_records.load("late_two_causes"))
-    assert sorted([first, second], key=order) == [first, second]
+    first, second = judge_job(hang_records.load("late_two_causes"))
+    assert sorted([first, second], key=hang_finding_sort_key) == [first, second]
     more = replace(second, waiting=(*second.waiting, 7))
-    assert sorted([first, more], key=order) == [more, first]
+    assert sorted([first, more], key=hang_finding_sort_key) == [more, first]
 
 
 def test_a_rank_that_only_its_group_knows_is_missed() -> None:
@@ -253,7 +255,7 @@ def test_a_rank_that_only_its_group_knows_is_missed() -> None:
             for one in sample:
                 one["world"] = 0
 
-    first, second = judge(hang_records.changed("late_four", lost))
+    first, second = judge_job(hang_records.changed("late_four", lost))
     assert (first.code, first.ranks) == ("HG-107", (2,))
     assert (second.code, second.ranks, second.severity) == ("HG-151", (3,), CAUSE)
 
@@ -267,7 +269,7 @@ def test_the_default_group_is_everybody_also_who_entered_nothing() -> None:
             for one in sample:
                 one["groups"] = []
 
-    (finding,) = judge(hang_records.changed("late_sleep", nothing))
+    (finding,) = judge_job(hang_records.changed("late_sleep", nothing))
     assert (finding.code, finding.ranks) == ("HG-107", (1,))
     assert "it entered none" in finding.seen
 
@@ -280,7 +282,7 @@ def test_a_gpu_that_has_not_begun_is_told_once() -> None:
                 one["entries"][-1].update(kind="nccl:all_reduce", state="started")
             sample[2]["entries"][-1]["state"] = "scheduled"
 
-    (finding,) = judge(hang_records.changed("late_four", begun))
+    (finding,) = judge_job(hang_records.changed("late_four", begun))
     assert (finding.code, finding.ranks, finding.waiting) == ("HG-111", (2,), (0, 1, 3))
     assert [one.code for one in finding.follows] == ["HG-161"]
 
@@ -307,7 +309,7 @@ def test_what_another_look_shows_gone_on_is_no_hang() -> None:
 
 
 def test_the_rank_that_is_always_last_is_named_with_its_line() -> None:
-    (finding,) = judge(hang_records.load("slow"))
+    (finding,) = judge_job(hang_records.load("slow"))
     assert (finding.code, finding.ranks, finding.severity) == ("HG-163", (1,), "warning")
     assert finding.place == "/home/user/train.py:12"
     assert [one.code for one in finding.follows] == ["HG-162"]
@@ -406,7 +408,7 @@ def many(count: int) -> Samples:
 def test_512_ranks_take_less_than_a_second() -> None:
     samples = many(512)
     started = time.process_time()
-    (finding,) = judge(samples)
+    (finding,) = judge_job(samples)
     assert time.process_time() - started < 1
     assert (finding.code, finding.number) == ("HG-107", 44)
     assert finding.ranks == (2, 99, 199, 299, 399, 499)
@@ -421,7 +423,7 @@ def test_512_ranks_that_all_differ_take_less_than_a_second() -> None:
             one["entries"][-1]["in_sizes"] = [[one["rank"]]]
             one["entries"][-1]["retired"] = False
     started = time.process_time()
-    found = judge(samples)
+    found = judge_job(samples)
     assert time.process_time() - started < 1
     assert found[0].code == "HG-122"
     assert len(found[0].cause) < 400
@@ -439,7 +441,7 @@ def test_many_ranks_that_ended_alike_are_one_finding() -> None:
         for one in sample[300:]:
             one.update(raised=None, exit_code=-15)
         sample[77].update(copy.deepcopy(killed), rank=77, host="n9")
-    (finding,) = judge(samples)
+    (finding,) = judge_job(samples)
     assert (finding.code, finding.ranks, finding.hosts) == ("HG-132", (77,), ("n9",))
     assert [(one.code, len(one.ranks)) for one in finding.follows] == [
         ("HG-135", 212),
@@ -453,7 +455,7 @@ def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
         for one in sample[8:]:
             one.update(process="unasked", entries=[], threads=[], native={**recorder.NO_NATIVE})
             one["missing"] = [{"what": "process", "why": hang_records.WHY}]
-    sleeper, silent = judge(samples)
+    sleeper, silent = judge_job(samples)
     assert (sleeper.code, sleeper.ranks) == ("HG-107", (2,))
     assert (silent.code, len(silent.ranks), len(silent.hosts)) == ("HG-151", 504, 63)
     assert "ranks 8-511 (n1, n2, n3, n4 and 59 more) cannot be asked" in silent.cause
@@ -466,7 +468,7 @@ def test_of_many_alike_the_first_ones_stand_at_the_top() -> None:
         for rank, one in enumerate(sample[1:], 1):
             one.update(copy.deepcopy(hang_records.load("late_data")[0][1]), rank=rank, world=100)
             one["threads"][0]["frames"][0]["line"] = rank
-    found = judge(samples)
+    found = judge_job(samples)
     assert [one.code for one in found] == ["HG-101"] * 8
     assert len(found[-1].follows) == 91
 
@@ -613,9 +615,9 @@ def test_a_rank_without_a_number_in_its_name_gets_the_next_one(
 
 def test_a_collector_may_leave_out_what_it_does_not_know() -> None:
     """A rank of which there is nothing but a number, as for a node that does not answer."""
-    nothing: Rank = recorder.said(1, [], [])
+    nothing: Rank = recorder.make_recorded_rank(1, [], [])
     nothing.update(process="unasked", missing=[{"what": "process", "why": "no route to host"}])
-    (finding,) = judge([[hang_records.load("late_sleep")[-1][0], nothing]])
+    (finding,) = judge_job([[hang_records.load("late_sleep")[-1][0], nothing]])
     assert (finding.code, finding.ranks) == ("HG-151", (1,))
     assert "no route to host" in finding.cause
 
@@ -646,7 +648,7 @@ def test_no_answers_of_ranks_make_it_fall_over(data: st.DataObject) -> None:
             one["rank"] = data.draw(st.integers(0, 6)) if data.draw(st.booleans()) else number
             for what in data.draw(st.lists(BENT, max_size=3)):
                 bend(one, what, data.draw(st.integers(0, 9)))
-    found = judge(samples, data.draw(st.sampled_from([0.0, 1.0, 60.0])))
+    found = judge_job(samples, data.draw(st.sampled_from([0.0, 1.0, 60.0])))
     json.dumps([one.as_dict() for one in found])
     assert all(one.cause and one.fix for one in found)
 

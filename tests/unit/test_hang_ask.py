@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import fullmesh_hang
-import fullmesh_hang_answer as answer
-import fullmesh_hang_look as inside
+import fullmesh_hang_answer as hang_answer
+import fullmesh_hang_look as hang_look
 import pytest
 from hang_ranks import MASTER, READY, RECORDED, WAIT, Start, ranks_in, recorded_rank
 from ladder_samples import plan
 
 from fullmesh import cli
 from fullmesh.hang import ask
-from fullmesh.hang import cli as verb
-from fullmesh.model.types import Plan
+from fullmesh.hang import cli as hang_cli
+from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.hang import NodeHang, Rank
 
 
@@ -46,7 +46,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def test_a_rank_says_where_it_stands(start: Start) -> None:
     script = recorded_rank(1) + "def work():\n    " + WAIT.replace("\n", "\n    ") + "\nwork()\n"
     process = start(script, 1)
-    header, record = answer.ask_rank(process.pid)
+    header, record = hang_answer.query_process(process.pid)
     assert (header["rank"], header["world"], header["why"]) == (1, 2, "")
     assert header["groups"] == [{"name": "0", "desc": "default_pg", "ranks": [0, 1]}]
     assert json.loads(record) == json.loads((RECORDED / "late_sleep-1.json").read_text())
@@ -57,7 +57,7 @@ def test_a_rank_says_where_it_stands(start: Start) -> None:
 
 
 def test_without_torch_it_says_so_and_has_its_stack_all_the_same(start: Start) -> None:
-    header, record = answer.ask_rank(start(WAIT).pid)
+    header, record = hang_answer.query_process(start(WAIT).pid)
     assert header["why"] == "torch.distributed is not imported"
     assert (header["rank"], record) == (-1, b"")
     assert header["threads"][0]["frames"]
@@ -69,15 +69,17 @@ def test_who_is_no_rank_or_does_not_want_it_has_no_hook(start: Start, env: dict[
         WAIT.replace("import sys", "import sys; print(sorted(sys.modules), flush=True)"), **env
     )
     with pytest.raises(ConnectionRefusedError):
-        answer.ask_rank(process.pid)
+        hang_answer.query_process(process.pid)
     assert process.stdout is not None
     assert "'threading'" not in process.stdout.readline()
 
 
-@pytest.mark.parametrize("name", inside.look.RANKS[0][:1] + inside.look.RANKS[2][:1])
+@pytest.mark.parametrize(
+    "name", hang_look.watch_look.RANKS[0][:1] + hang_look.watch_look.RANKS[2][:1]
+)
 def test_ranks_of_other_launchers_have_it(start: Start, name: str) -> None:
     process = start(WAIT, RANK="", **{name: "3"})
-    assert answer.ask_rank(process.pid)[0]["threads"]
+    assert hang_answer.query_process(process.pid)[0]["threads"]
 
 
 def test_the_sitecustomize_that_it_hides_is_run(start: Start, tmp_path: Path) -> None:
@@ -94,7 +96,7 @@ def test_the_sitecustomize_that_it_hides_is_run(start: Start, tmp_path: Path) ->
         check=True,
     )
     assert done.stdout == f"seen {other}/sitecustomize.py\n"
-    assert answer.ask_rank(process.pid)[0]["threads"]
+    assert hang_answer.query_process(process.pid)[0]["threads"]
 
 
 def test_another_account_gets_nothing(start: Start) -> None:
@@ -106,21 +108,23 @@ def test_another_account_gets_nothing(start: Start) -> None:
         os.setresgid(65534, 65534, 65534)
         os.setresuid(65534, 65534, 65534)
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(answer.NAME + str(process.pid))
+            connection.connect(hang_answer.NAME + str(process.pid))
             os._exit(len(connection.recv(10)))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert answer.ask_rank(process.pid)[0]["threads"], "it still answers those who may ask"
+    assert hang_answer.query_process(process.pid)[0]["threads"], (
+        "it still answers those who may ask"
+    )
 
 
 def test_a_worker_that_was_forked_holds_no_socket(start: Start) -> None:
     """It would be asked in vain, with nobody to answer, once the rank itself is gone."""
     fork = "import os, time\nif not os.fork():\n    time.sleep(60)\ntime.sleep(0.5)\n"
     process = start(fork + WAIT)
-    assert answer.ask_rank(process.pid)[0]["threads"]
+    assert hang_answer.query_process(process.pid)[0]["threads"]
     process.kill()
     process.wait()
     with pytest.raises(ConnectionRefusedError):
-        answer.ask_rank(process.pid)
+        hang_answer.query_process(process.pid)
 
 
 def test_what_ended_the_program_is_kept(start: Start) -> None:
@@ -129,7 +133,7 @@ def test_what_ended_the_program_is_kept(start: Start) -> None:
     deadline = time.monotonic() + 10
     said: dict[str, Any] = {}
     while not said.get("raised") and time.monotonic() < deadline:
-        said = answer.ask_rank(process.pid)[0]
+        said = hang_answer.query_process(process.pid)[0]
     assert said["raised"]["text"] == "ValueError: no such shape"
     assert said["raised"]["frames"][0]["file"].endswith("train0.py")
     assert process.communicate(timeout=30)[1].count("ValueError: no such shape") == 1
@@ -145,7 +149,7 @@ def test_a_name_that_is_taken_harms_no_job(start: Start) -> None:
     script += f"[sys.executable, '-c', {WAIT!r}])\n"
     process = start(script, FULLMESH_HANG="0")
     with socket.socket(socket.AF_UNIX) as taken:
-        taken.bind(answer.NAME + str(process.pid))
+        taken.bind(hang_answer.NAME + str(process.pid))
         taken.listen(1)
         os.environ.pop("FULLMESH_HANG", None)
         assert process.stdin is not None
@@ -154,14 +158,14 @@ def test_a_name_that_is_taken_harms_no_job(start: Start) -> None:
         process.stdin.flush()
         assert process.stdout.readline() == "ready\n"
         with pytest.raises(OSError, match="another process"):
-            answer.ask_rank(process.pid)
+            hang_answer.query_process(process.pid)
 
 
 # --- from outside -------------------------------------------------------------------------------
 
 
 def ranks_here() -> list[Rank]:
-    return inside.node("n1", MASTER)["ranks"]
+    return hang_look.read_node_ranks("n1", MASTER)["ranks"]
 
 
 def test_ranks_of_a_node_are_found_and_their_children_are_not(start: Start) -> None:
@@ -173,14 +177,14 @@ def test_ranks_of_a_node_are_found_and_their_children_are_not(start: Start) -> N
     assert all(one["process"] == "running" and one["missing"] == [] for one in found)
     waits = [entry for entry in found[0]["entries"] if not entry["retired"]]
     assert [(one["kind"], one["number"]) for one in waits] == [("gloo:all_reduce", 4)]
-    assert inside.node("n1", "another")["ranks"] == []
-    assert MASTER in inside.node("n1")["jobs"]
+    assert hang_look.read_node_ranks("n1", "another")["ranks"] == []
+    assert MASTER in hang_look.read_node_ranks("n1")["jobs"]
 
 
 def test_jobs_that_torchrun_calls_none_are_told_by_their_master(start: Start) -> None:
     start(recorded_rank(0) + WAIT, 0, TORCHELASTIC_RUN_ID="none")
     assert len(ranks_here()) == 1
-    assert inside.node("n1", "none")["ranks"] == []
+    assert hang_look.read_node_ranks("n1", "none")["ranks"] == []
 
 
 def test_a_stopped_rank_is_seen_from_outside_and_keeps_nobody_waiting(start: Start) -> None:
@@ -188,7 +192,7 @@ def test_a_stopped_rank_is_seen_from_outside_and_keeps_nobody_waiting(start: Sta
     start(recorded_rank(1) + WAIT, 1).send_signal(signal.SIGSTOP)
     begun = time.monotonic()
     well, stopped = ranks_here()
-    assert time.monotonic() - begun < 3 * answer.ANSWER_SECONDS
+    assert time.monotonic() - begun < 3 * hang_answer.ANSWER_SECONDS
     assert well["missing"] == []
     assert stopped["native"]["state"] == "T"
     assert {one["what"] for one in stopped["missing"]} == {"recorder", "stacks"}
@@ -228,23 +232,23 @@ def test_a_rank_without_the_hook_says_why_and_pyspy_gives_its_stack(
 
 def test_the_newest_of_each_group_and_all_that_is_open_are_kept() -> None:
     raw = json.loads((RECORDED / "healthy-0.json").read_text())
-    entries = [answer.read_entry(one) for one in raw["entries"]]
-    assert len(entries) > answer.NEWEST
+    entries = [hang_answer.read_entry(one) for one in raw["entries"]]
+    assert len(entries) > hang_answer.NEWEST
     entries[0]["retired"] = False
-    kept = answer.choose_entries(entries)
+    kept = hang_answer.choose_entries(entries)
     assert kept[0] == entries[0]
     assert [one["record"] for one in kept] == sorted(one["record"] for one in kept)
     newest = {one["group"]: one for one in entries}
     assert all(one in kept for one in newest.values())
-    assert len(kept) <= answer.MOST
+    assert len(kept) <= hang_answer.MOST
 
 
 def test_a_healthy_rank_costs_less_than_two_kilobytes(start: Start) -> None:
     start(recorded_rank(0, "healthy") + WAIT, 0)
     start(recorded_rank(1, "healthy") + WAIT, 1)
-    found = inside.node("n1", MASTER)
-    assert len(found["ranks"][0]["entries"]) == answer.NEWEST
-    assert len(fullmesh_hang.packed(found)) < 2 * 2048
+    found = hang_look.read_node_ranks("n1", MASTER)
+    assert len(found["ranks"][0]["entries"]) == hang_answer.NEWEST
+    assert len(fullmesh_hang.pack_answer(found)) < 2 * 2048
 
 
 # --- the program on a node ------------------------------------------------------------------------
@@ -270,7 +274,7 @@ def test_a_node_is_asked_as_often_as_is_wanted(start: Start) -> None:
     """The very program, over a shell of this machine's."""
     start(recorded_rank(0) + WAIT, 0)
     start(recorded_rank(1) + WAIT, 1)
-    answer = ask.ask_node("el1", {"connection": "local"}, MASTER, [0.2])
+    answer = ask.query_hang_node("el1", {"connection": "local"}, MASTER, [0.2])
     assert answer.why == ""
     assert [len(look["ranks"]) for look in answer.looks] == [2, 2]
     assert answer.looks[0]["host"] == "el1"
@@ -278,12 +282,14 @@ def test_a_node_is_asked_as_often_as_is_wanted(start: Start) -> None:
 
 
 def test_a_node_that_cannot_be_asked_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask.remote, "ssh", lambda *_: ["sh", "-c", "echo 'no route' >&2; exit 255"])
-    answer = ask.ask_node("el1", {}, "", [])
+    monkeypatch.setattr(
+        ask.remote, "build_ssh_command", lambda *_: ["sh", "-c", "echo 'no route' >&2; exit 255"]
+    )
+    answer = ask.query_hang_node("el1", {}, "", [])
     assert answer.why == "ssh or its Python failed: no route"
-    monkeypatch.setattr(ask.remote, "ssh", lambda *_: ["sleep", "5"])
+    monkeypatch.setattr(ask.remote, "build_ssh_command", lambda *_: ["sleep", "5"])
     monkeypatch.setattr(ask, "SECONDS", 0.2)
-    assert "did not answer" in ask.ask_node("el1", {}, "", []).why
+    assert "did not answer" in ask.query_hang_node("el1", {}, "", []).why
 
 
 def packed(data: object) -> str:
@@ -291,7 +297,7 @@ def packed(data: object) -> str:
 
 
 def nothing(rank: int = 0) -> Rank:
-    return ask.absent(rank, 2, "el1", "", gone=False)
+    return ask.make_absent_rank(rank, 2, "el1", "", gone=False)
 
 
 @pytest.mark.parametrize(
@@ -305,13 +311,13 @@ def nothing(rank: int = 0) -> Rank:
 )
 def test_an_answer_of_another_form_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="cannot be read"):
-        ask.read_look(line, "el1")
+        ask.parse_node_hang(line, "el1")
 
 
 @pytest.mark.parametrize("change", [{"rank": -1}, {"host": "$(reboot)"}, {"more": 1}])
 def test_a_rank_of_another_form_is_left_out(change: dict[str, Any]) -> None:
     ranks = [nothing(), {**nothing(1), **change}]
-    found = ask.read_look(packed({"host": "n", "jobs": [], "ranks": ranks}), "el1")
+    found = ask.parse_node_hang(packed({"host": "n", "jobs": [], "ranks": ranks}), "el1")
     assert [one["rank"] for one in found["ranks"]] == [0]
     assert "record cannot be read" in found["left_out"][0]["why"]
 
@@ -319,7 +325,7 @@ def test_a_rank_of_another_form_is_left_out(change: dict[str, Any]) -> None:
 def test_an_answer_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask, "MOST_BYTES", 1000)
     with pytest.raises(ValueError, match="has more than"):
-        ask.read_look(packed("x" * 5000), "el1")
+        ask.parse_node_hang(packed("x" * 5000), "el1")
 
 
 def look(host: str, *ranks: Rank) -> NodeHang:
@@ -330,28 +336,31 @@ def running(rank: int, world: int = 2) -> Rank:
     return {**nothing(rank), "world": world, "process": "running", "missing": []}
 
 
-PLAN: Plan = plan(2)
+PLAN: ClusterPlan = plan(2)
 
 
 def test_ranks_that_did_not_come_are_gone_or_unasked() -> None:
-    answers = [ask.Answer("el1", (look("el1", running(0)),)), ask.Answer("ubuntu1", why="no route")]
-    ((first, second),) = ask.samples(PLAN, answers)
+    answers = [
+        ask.HangAnswer("el1", (look("el1", running(0)),)),
+        ask.HangAnswer("ubuntu1", why="no route"),
+    ]
+    ((first, second),) = ask.collect_samples(PLAN, answers)
     assert (first["rank"], first["process"]) == (0, "running")
     assert (second["rank"], second["host"], second["process"]) == (1, "ubuntu1", "unasked")
     assert second["missing"] == [{"what": "process", "why": "no route"}]
-    answers[1] = ask.Answer("ubuntu1", (look("ubuntu1"),))
-    assert ask.samples(PLAN, answers)[0][1]["process"] == "gone"
+    answers[1] = ask.HangAnswer("ubuntu1", (look("ubuntu1"),))
+    assert ask.collect_samples(PLAN, answers)[0][1]["process"] == "gone"
     # of a job of another size nobody knows where its ranks should be
-    answers[0] = ask.Answer("el1", (look("el1", running(0, world=5)),))
-    assert len(ask.samples(PLAN, answers)[0]) == 1
+    answers[0] = ask.HangAnswer("el1", (look("el1", running(0, world=5)),))
+    assert len(ask.collect_samples(PLAN, answers)[0]) == 1
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[ask.Answer]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ask.HangAnswer]:
     """What nodes answer the verb."""
-    answers: list[ask.Answer] = []
-    monkeypatch.setattr(verb, "who_takes_part", lambda _, _more: {"plan": PLAN, "hosts": {}})
-    monkeypatch.setattr(ask, "nodes", lambda *_: answers)
+    answers: list[ask.HangAnswer] = []
+    monkeypatch.setattr(hang_cli, "resolve_job_hosts", lambda _, _more: {"plan": PLAN, "hosts": {}})
+    monkeypatch.setattr(ask, "query_hang_nodes", lambda *_: answers)
     return answers
 
 
@@ -362,13 +371,13 @@ def hang(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 
 
 def test_the_verb_names_the_rank_that_is_late(
-    start: Start, asked: list[ask.Answer], capsys: pytest.CaptureFixture[str]
+    start: Start, asked: list[ask.HangAnswer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     start(recorded_rank(0) + "\n" * 20 + WAIT, 0)
     start(recorded_rank(1) + "import time\n" + READY + "time.sleep(600)\n", 1)
     time.sleep(0.2)
-    here = inside.node("el1", MASTER)
-    asked.append(ask.Answer("el1", (here, inside.node("el1", MASTER))))
+    here = hang_look.read_node_ranks("el1", MASTER)
+    asked.append(ask.HangAnswer("el1", (here, hang_look.read_node_ranks("el1", MASTER))))
     code, said = hang(capsys)
     assert code == 1
     assert said.startswith("1. [HG-107] rank 1 (el1) sleeps at ")
@@ -383,11 +392,16 @@ def test_the_verb_names_the_rank_that_is_late(
 
 
 def test_the_page_is_written_beside_what_is_said(
-    start: Start, asked: list[ask.Answer], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    start: Start, asked: list[ask.HangAnswer], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     start(recorded_rank(0) + WAIT, 0)
     start(recorded_rank(1) + "import time\n" + READY + "time.sleep(600)\n", 1)
-    asked.append(ask.Answer("el1", (inside.node("el1", MASTER), inside.node("el1", MASTER))))
+    asked.append(
+        ask.HangAnswer(
+            "el1",
+            (hang_look.read_node_ranks("el1", MASTER), hang_look.read_node_ranks("el1", MASTER)),
+        )
+    )
     code, said = hang(capsys, "--html", str(tmp_path / "job.html"))
     assert (code, "[HG-107]" in said) == (1, True)
     assert "all_reduce 4" in (tmp_path / "job.html").read_text()
@@ -396,10 +410,10 @@ def test_the_page_is_written_beside_what_is_said(
 
 
 def test_the_verbs_own_refusals(
-    asked: list[ask.Answer], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    asked: list[ask.HangAnswer], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked.append(ask.Answer("el1", (look("el1"),)))
-    asked.append(ask.Answer("ubuntu1", why="no route"))
+    asked.append(ask.HangAnswer("el1", (look("el1"),)))
+    asked.append(ask.HangAnswer("ubuntu1", why="no route"))
     code, said = hang(capsys)
     assert (code, "[HG-181]" in said, "ubuntu1: no route" in said) == (2, True, True)
     for words in (("--looks", "0"), ("--stalled", "-1")):
@@ -409,7 +423,7 @@ def test_the_verbs_own_refusals(
     def unreadable(_: Path, _more: list[str]) -> None:
         raise ValueError("no such group")
 
-    monkeypatch.setattr(verb, "who_takes_part", unreadable)
+    monkeypatch.setattr(hang_cli, "resolve_job_hosts", unreadable)
     code, said = hang(capsys)
     assert (code, "[HG-184]" in said, "no such group" in said) == (2, True, True)
     assert cli.main(["hang", "-i", "no/such"]) == 2

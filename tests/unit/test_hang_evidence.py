@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fullmesh_hang_evidence as evidence
-import fullmesh_hang_look as inside
+import fullmesh_hang_evidence as hang_evidence
+import fullmesh_hang_look as hang_look
 import pytest
 from ladder_samples import plan
 
 from fullmesh.hang import ask
-from fullmesh.hang.judge import judge
+from fullmesh.hang.judge import judge_job
 from fullmesh.observed.hang import KernelLine, Launcher, NodeHang, Rank
 
 # As this kernel's log had it when a control group's memory was short, behind a record's head (dev-kmsg).
@@ -49,7 +49,8 @@ def test_a_connection_is_told_from_both_ends(pair: tuple[socket.socket, socket.s
     deadline, told = time.monotonic() + 10, {}
     while time.monotonic() < deadline:
         told = dict(
-            evidence.connection(socket.AF_INET, raw) for raw in evidence.dumped(socket.AF_INET)
+            hang_evidence.parse_connection(socket.AF_INET, raw)
+            for raw in hang_evidence.dump_connections(socket.AF_INET)
         )
         if told[str(os.fstat(there.fileno()).st_ino)]["unread"] == 1000:
             break
@@ -74,7 +75,8 @@ def test_who_does_not_read_shuts_the_window(pair: tuple[socket.socket, socket.so
             time.sleep(0.05)
         inode = str(os.fstat(here.fileno()).st_ino)
         told = dict(
-            evidence.connection(socket.AF_INET, raw) for raw in evidence.dumped(socket.AF_INET)
+            hang_evidence.parse_connection(socket.AF_INET, raw)
+            for raw in hang_evidence.dump_connections(socket.AF_INET)
         )
         shut = told[inode]["zero_window"]
     assert shut
@@ -82,10 +84,10 @@ def test_who_does_not_read_shuts_the_window(pair: tuple[socket.socket, socket.so
 
 
 def test_connections_within_a_node_are_left_out(pair: tuple[socket.socket, socket.socket]) -> None:
-    found = evidence.connections()
+    found = hang_evidence.read_connections()
     assert str(os.fstat(pair[0].fileno()).st_ino) not in found
-    assert evidence.of_process(os.getpid(), found) == []
-    assert not evidence.elsewhere(os.getpid())
+    assert hang_evidence.select_connections(os.getpid(), found) == []
+    assert not hang_evidence.is_in_other_network(os.getpid())
 
 
 # `ip -j address show`, iproute2 6.1: a veth pair before and after its other end was up; what is read of it.
@@ -131,8 +133,8 @@ def test_a_connection_knows_whether_its_card_carries_anything(
 ) -> None:
     """networkd takes the address away with the carrier, seen on a lab node."""
     found = {here: {"here": here} for here in ("10.9.9.1", "10.9.9.2", "fd00::3")}
-    monkeypatch.setattr(evidence, "cards", lambda: cards)
-    evidence.mark_dark(found.values())
+    monkeypatch.setattr(hang_evidence, "read_interfaces", lambda: cards)
+    hang_evidence.mark_dark_connections(found.values())
     told = {here: one.get("dark", one.get("gone")) for here, one in found.items()}
     assert {here: said for here, said in told.items() if said is not None} == dark
 
@@ -149,8 +151,8 @@ def test_cards_are_told_where_iproute_tells_them(
             raise FileNotFoundError
         return subprocess.CompletedProcess([], 0, said.encode())
 
-    monkeypatch.setattr(evidence.subprocess, "run", ran)
-    assert len(evidence.cards()) == count
+    monkeypatch.setattr(hang_evidence.subprocess, "run", ran)
+    assert len(hang_evidence.read_interfaces()) == count
 
 
 def test_the_tightest_control_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,9 +172,11 @@ def test_the_tightest_control_group_counts(tmp_path: Path, monkeypatch: pytest.M
         "/proc/7/cgroup": b"0::/user.slice/job.scope\n",
         "/proc/mounts": f"cgroup2 {tmp_path} cgroup2 rw 0 0\n".encode(),
     }
-    read = evidence.look.read
-    monkeypatch.setattr(evidence.look, "read", lambda path, *_: told.get(path) or read(path))
-    assert evidence.limits(7) == {
+    read = hang_evidence.watch_look.read_proc_bytes
+    monkeypatch.setattr(
+        hang_evidence.watch_look, "read_proc_bytes", lambda path, *_: told.get(path) or read(path)
+    )
+    assert hang_evidence.read_cgroup_limits(7) == {
         "cpus": 0.1,
         "periods": 30,
         "throttled": 24,
@@ -180,8 +184,8 @@ def test_the_tightest_control_group_counts(tmp_path: Path, monkeypatch: pytest.M
         "memory_max": 629145600,
         "oom_kills": 1,
     }
-    monkeypatch.setattr(evidence.look, "read", lambda _: b"")
-    assert evidence.limits(7)["cpus"] == 0.0
+    monkeypatch.setattr(hang_evidence.watch_look, "read_proc_bytes", lambda _: b"")
+    assert hang_evidence.read_cgroup_limits(7)["cpus"] == 0.0
 
 
 def test_control_groups_of_version_1_limit_as_well(
@@ -206,9 +210,11 @@ def test_control_groups_of_version_1_limit_as_well(
         "/proc/7/cgroup": b"4:memory:/docker/a\n1:cpu:/docker/a\n0::/docker/a\n",
         "/proc/mounts": mounts.encode(),
     }
-    read = evidence.look.read
-    monkeypatch.setattr(evidence.look, "read", lambda path, *_: told.get(path) or read(path))
-    assert evidence.limits(7) == {
+    read = hang_evidence.watch_look.read_proc_bytes
+    monkeypatch.setattr(
+        hang_evidence.watch_look, "read_proc_bytes", lambda path, *_: told.get(path) or read(path)
+    )
+    assert hang_evidence.read_cgroup_limits(7) == {
         "cpus": 1.5,
         "periods": 9,
         "throttled": 1,
@@ -223,13 +229,15 @@ def test_what_is_in_swap_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         "/proc/7/status": b"Name:\tpython (a) b\nVmRSS:\t  900 kB\nVmSwap:\t    2048 kB\nThreads:\t3\n",
         "/proc/7/stat": b"7 (python (a) b) D 1 7 7 0 -1 4194304 5120 0 4711 0 12 3 0 0 20 0 3 0 99 1 2\n",
     }
-    real = evidence.look.read
-    monkeypatch.setattr(evidence.look, "read", lambda path: told.get(path, b""))
-    assert evidence.paging(7) == {"swapped": 2 << 20, "from_disk": 4711}
-    assert evidence.paging(8) == {"swapped": 0, "from_disk": 0}
-    monkeypatch.setattr(evidence.look, "read", real)
+    real = hang_evidence.watch_look.read_proc_bytes
+    monkeypatch.setattr(
+        hang_evidence.watch_look, "read_proc_bytes", lambda path: told.get(path, b"")
+    )
+    assert hang_evidence.read_paging(7) == {"swapped": 2 << 20, "from_disk": 4711}
+    assert hang_evidence.read_paging(8) == {"swapped": 0, "from_disk": 0}
+    monkeypatch.setattr(hang_evidence.watch_look, "read_proc_bytes", real)
     mine = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
-    assert mine <= evidence.paging(os.getpid())["from_disk"] <= mine + 100
+    assert mine <= hang_evidence.read_paging(os.getpid())["from_disk"] <= mine + 100
 
 
 # a FAKE of nvidia-smi: its answers' form is its own (nvidia-smi --help-query-gpu, --help-query-compute-apps)
@@ -248,10 +256,10 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_gpus_are_told_by_process(smi: Path) -> None:
-    assert evidence.gpus() is None
+    assert hang_evidence.read_process_gpus() is None
     smi.write_text(SMI)
     smi.chmod(0o755)
-    assert evidence.gpus() == {
+    assert hang_evidence.read_process_gpus() == {
         4711: [
             {"index": 0, "uuid": "GPU-aa", "busy": 100, "watts": 92, "memory": 70000 << 20},
             {"index": 1, "uuid": "GPU-bb", "busy": -1, "watts": -1, "memory": 0},
@@ -270,35 +278,39 @@ def test_gpus_are_told_by_process(smi: Path) -> None:
 def test_a_driver_that_does_not_answer_is_said(
     smi: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
-    monkeypatch.setattr(evidence, "SMI_SECONDS", 0.3)
+    monkeypatch.setattr(hang_evidence, "SMI_SECONDS", 0.3)
     smi.write_text(f"#!/bin/sh\n{script}\n")
     smi.chmod(0o755)
     with pytest.raises(OSError, match=why):
-        evidence.gpus()
-    around = inside.Around()
+        hang_evidence.read_process_gpus()
+    around = hang_look.NodeEvidence()
     around.thorough = False
-    rank = inside.read_rank(os.getpid(), {"RANK": "0", "WORLD_SIZE": "2"}, "n1", around)
+    rank = hang_look.read_rank_state(os.getpid(), {"RANK": "0", "WORLD_SIZE": "2"}, "n1", around)
     assert any(one["what"] == "gpus" and why in one["why"] for one in rank["missing"])
     assert "gpus" not in rank
-    assert not inside.Around(thorough=False).no_gpus
+    assert not hang_look.NodeEvidence(thorough=False).no_gpus
 
 
 def test_lines_of_the_kernel_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.clock_gettime(time.CLOCK_MONOTONIC)
-    told = [(now - 2 * evidence.OLDEST, KILLED), (now - 50, OTHER), (now - 40, HUNG)]
-    monkeypatch.setattr(evidence, "records", lambda: [*told, (now - 30, XID), (now - 5, KILLED)])
-    found = evidence.kernel()
+    told = [(now - 2 * hang_evidence.OLDEST, KILLED), (now - 50, OTHER), (now - 40, HUNG)]
+    monkeypatch.setattr(
+        hang_evidence, "read_kernel_log", lambda: [*told, (now - 30, XID), (now - 5, KILLED)]
+    )
+    found = hang_evidence.find_kernel_events()
     assert [(one["kind"], one["pid"], one["name"]) for one in found] == [
         ("hung", 4711, "python3"),
         ("xid", 0, ""),
         ("oom", 12284, "python"),
     ]
-    assert abs(time.time_ns() - found[-1]["at_ns"] - 5 * evidence.SECOND) < evidence.SECOND
+    assert (
+        abs(time.time_ns() - found[-1]["at_ns"] - 5 * hang_evidence.SECOND) < hang_evidence.SECOND
+    )
 
 
 def test_the_kernels_log_is_read_to_its_end() -> None:
     """As root a real one; without rights there is none, and nothing falls over."""
-    found = list(evidence.records())
+    found = list(hang_evidence.read_kernel_log())
     assert found == sorted(found, key=lambda one: one[0]) or not found
     assert all(text for _, text in found[:20])
 
@@ -319,8 +331,8 @@ def test_a_torchrun_says_which_ranks_it_started() -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert evidence.read_launcher(os.getpid()) is None
-        assert evidence.read_launcher(process.pid) == {
+        assert hang_evidence.read_launcher(os.getpid()) is None
+        assert hang_evidence.read_launcher(process.pid) == {
             "pid": process.pid,
             "job": "",
             "master": "10.78.0.11:29500",
@@ -334,7 +346,7 @@ def test_a_torchrun_says_which_ranks_it_started() -> None:
 
 
 def running(rank: int, world: int = 2) -> Rank:
-    found = ask.absent(rank, world, "el1", "", gone=False)
+    found = ask.make_absent_rank(rank, world, "el1", "", gone=False)
     return {**found, "process": "running", "missing": []}
 
 
@@ -349,8 +361,8 @@ def look(host: str, *ranks: Rank, line: KernelLine | None = None, **launcher: in
 
 
 def last(*looks: NodeHang) -> dict[int, Rank]:
-    answers = [ask.Answer(one["host"], (one,)) for one in looks]
-    return {one["rank"]: one for one in ask.samples(plan(2), answers)[-1]}
+    answers = [ask.HangAnswer(one["host"], (one,)) for one in looks]
+    return {one["rank"]: one for one in ask.collect_samples(plan(2), answers)[-1]}
 
 
 def test_a_rank_that_is_gone_while_its_torchrun_runs_ended_well() -> None:
@@ -377,7 +389,7 @@ def test_a_rank_that_the_kernel_killed_is_said_to_be() -> None:
     found = last(look("el1", well), look("ubuntu1", line=line, first=-1))
     assert found[1]["exit_code"] == -9
     well["raised"] = {"text": "RuntimeError: Connection closed by peer", "frames": []}
-    (cause,) = judge([list(last(look("el1", well), look("ubuntu1", line=line)).values())])
+    (cause,) = judge_job([list(last(look("el1", well), look("ubuntu1", line=line)).values())])
     assert (cause.code, cause.ranks) == ("HG-132", (1,))
     assert "no memory left for it" in cause.cause
     assert "Killed process 12284" in cause.seen

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import adversary_ranks
 import fullmesh_hang
-import fullmesh_hang_answer as answer
-import fullmesh_hang_look as inside
+import fullmesh_hang_answer as hang_answer
+import fullmesh_hang_look as hang_look
 import pytest
 from adversary_ranks import CROWD, FAKES, NOBODY, choose_python
 from hang_ranks import MASTER, WAIT, job_variables, ranks_in, recorded_rank
@@ -25,7 +25,7 @@ from ladder_samples import plan
 
 from fullmesh import cli
 from fullmesh.hang import ask
-from fullmesh.hang import cli as verb
+from fullmesh.hang import cli as hang_cli
 from fullmesh.observed.hang import NodeHang, Rank
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -74,7 +74,7 @@ NOTHING = ("torchrun_digit",)  # a torchrun of no job, as with --nproc-per-node=
 def ours(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sessions of this test: other tests on this machine have ranks as well."""
     sessions: list[int] = []
-    parents = inside.look.parents
+    parents = hang_look.watch_look.map_parents
 
     def seen() -> dict[int, int]:
         found = {}
@@ -84,7 +84,7 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> list[int]:
                     found[pid] = parent
         return found
 
-    monkeypatch.setattr(inside.look, "parents", seen)
+    monkeypatch.setattr(hang_look.watch_look, "map_parents", seen)
     return sessions
 
 
@@ -136,21 +136,21 @@ def is_whole(found: NodeHang, honest: list[int]) -> bool:
     return whole and [(one["rank"], one["pid"]) for one in ranks] == list(enumerate(honest))
 
 
-def answered(*looks: NodeHang) -> ask.Answer:
+def answered(*looks: NodeHang) -> ask.HangAnswer:
     """The same from the node, by the way that answers go."""
-    packed = [fullmesh_hang.packed(look) for look in looks]
-    return ask.Answer("el1", tuple(ask.read_look(line, "el1") for line in packed))
+    packed = [fullmesh_hang.pack_answer(look) for look in looks]
+    return ask.HangAnswer("el1", tuple(ask.parse_node_hang(line, "el1") for line in packed))
 
 
 def hang(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    one: ask.Answer,
+    one: ask.HangAnswer,
     *words: str,
 ) -> tuple[int, str]:
     """What the verb says of an answer."""
-    monkeypatch.setattr(verb, "who_takes_part", lambda *_: {"plan": plan(2), "hosts": {}})
-    monkeypatch.setattr(ask, "nodes", lambda *_: [one])
+    monkeypatch.setattr(hang_cli, "resolve_job_hosts", lambda *_: {"plan": plan(2), "hosts": {}})
+    monkeypatch.setattr(ask, "query_hang_nodes", lambda *_: [one])
     code = cli.main(["hang", "-i", "inventory/prod", *words])
     out, err = capsys.readouterr()
     return code, out + err
@@ -166,7 +166,7 @@ def test_a_stranger_is_named_and_the_job_is_whole(
     name: str, honest: list[int], begin: Callable[[str], int]
 ) -> None:
     stranger = begin(name)
-    found, again = inside.node("el1"), inside.node("el1", MASTER)
+    found, again = hang_look.read_node_ranks("el1"), hang_look.read_node_ranks("el1", MASTER)
     assert is_whole(found, honest)
     assert is_whole(again, honest)
     left = [one for one in found["left_out"] if one["pid"] == stranger]
@@ -182,7 +182,7 @@ def test_a_stranger_is_named_and_the_job_is_whole(
     ]
     said = [one["why"] for one in left] + [lost["why"] for one in ranks for lost in one["missing"]]
     assert LEFT_OUT.get(name, SILENT.get(name, "")) in " ".join(said)
-    assert all(fullmesh_hang.sentence(one) for one in found["ranks"])
+    assert all(fullmesh_hang.describe_rank(one) for one in found["ranks"])
 
 
 @ROOT_ONLY
@@ -195,7 +195,7 @@ def test_the_verb_names_a_stranger_after_the_job(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begin(name)
-    looks = (inside.node("el1"), inside.node("el1"))
+    looks = (hang_look.read_node_ranks("el1"), hang_look.read_node_ranks("el1"))
     one = answered(*looks)
     assert [own(look) == own(known) for look, known in zip(one.looks, looks)] == [True] * 2
     code, text = hang(monkeypatch, capsys, one)
@@ -212,7 +212,7 @@ def test_a_crowd_of_silent_strangers_keeps_nobody_waiting(
     honest: list[int], begin: Callable[[str], int]
 ) -> None:
     begin("crowd")
-    found = inside.node("el1")
+    found = hang_look.read_node_ranks("el1")
     assert is_whole(found, honest)
     crowd = [one for one in found["ranks"] if one["account"] == "nobody"]
     assert {one["rank"] for one in crowd} == set(range(CROWD))
@@ -223,10 +223,10 @@ def test_a_crowd_of_silent_strangers_keeps_nobody_waiting(
 def test_more_ranks_than_an_account_may_have_are_counted(
     honest: list[int], begin: Callable[[str], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inside.border, "MOST_OF_ACCOUNT", 8)
-    monkeypatch.setattr(inside, "READ_SECONDS", 1.0)
+    monkeypatch.setattr(hang_look.hang_border, "MOST_OF_ACCOUNT", 8)
+    monkeypatch.setattr(hang_look, "READ_SECONDS", 1.0)
     begin("crowd")
-    found = inside.node("el1")
+    found = hang_look.read_node_ranks("el1")
     assert is_whole(found, honest)
     left = [one for one in found["left_out"] if one["account"] == "nobody"]
     assert [one["count"] for one in left] == [1, 1, 1, 1, CROWD - 12]
@@ -242,7 +242,7 @@ def test_the_page_of_a_job_is_written_next_to_a_stranger(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begin("surrogate")
-    one = answered(inside.node("el1"), inside.node("el1"))
+    one = answered(hang_look.read_node_ranks("el1"), hang_look.read_node_ranks("el1"))
     code, text = hang(monkeypatch, capsys, one, "--json", "--html", str(tmp_path / "job.html"))
     found = json.loads(text)
     assert (code, found["account"], found["job"]) == (1, "root", MASTER)
@@ -256,9 +256,7 @@ def test_the_page_of_a_job_is_written_next_to_a_stranger(
 
 def ask_as(uid: int, pid: int) -> bytes:
     """What a process answers an account."""
-    script = (
-        f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({answer.NAME + str(pid)!r})"
-    )
+    script = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({hang_answer.NAME + str(pid)!r})"
     done = subprocess.run(
         [choose_python(), "-ES", "-c", script + "; print(s.recv(10))"],
         user=uid,
@@ -274,7 +272,7 @@ def ask_as(uid: int, pid: int) -> bytes:
 @contextlib.contextmanager
 def rank_of(uid: int, folder: Path, *before: str) -> Iterator[int]:
     """A rank with the hook, of an account."""
-    hook = Path(inside.__file__).with_name("fullmesh_hook.py")
+    hook = Path(hang_look.__file__).with_name("fullmesh_hook.py")
     (folder / "sitecustomize.py").write_bytes(hook.read_bytes())
     program = "import sys; print('ready', flush=True); sys.stdin.read()"
     with subprocess.Popen(
@@ -297,7 +295,7 @@ def rank_of(uid: int, folder: Path, *before: str) -> Iterator[int]:
 def test_nobody_of_a_user_namespace_is_everybody_and_gets_nothing(readable: Path) -> None:
     with rank_of(1001, readable, *APART) as pid:
         assert ask_as(1002, pid) == b"b''\n"
-        (rank,) = [one for one in inside.node("el1")["ranks"] if one["pid"] == pid]
+        (rank,) = [one for one in hang_look.read_node_ranks("el1")["ranks"] if one["pid"] == pid]
     # the host's root is not in there, either
     assert (rank["account"], rank["uid"]) == ("uid 1001", 1001)
     assert "does not map the account that asks (uid 0)" in rank["missing"][0]["why"]
@@ -312,8 +310,8 @@ def test_a_namespace_that_root_made_makes_nobody_root() -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert inside.border.namespace_owner(process.pid, 1001) == 1001
-        assert inside.border.uid_of(process.pid) == 0
+        assert hang_look.hang_border.find_namespace_owner(process.pid, 1001) == 1001
+        assert hang_look.hang_border.find_account_uid(process.pid) == 0
         process.kill()
 
 
@@ -325,6 +323,6 @@ def test_nobody_is_answered_if_every_account_is_mapped(readable: Path) -> None:
 
 
 def test_an_account_that_is_not_mapped_is_known() -> None:
-    assert inside.border.is_known_to(os.getpid(), os.geteuid())
-    known = inside.border.uncertain_uids("self")
+    assert hang_look.hang_border.is_uid_mapped(os.getpid(), os.geteuid())
+    known = hang_look.hang_border.read_overflow_uids("self")
     assert known in (set(), {NOBODY})

@@ -13,12 +13,12 @@ from ladder_samples import plan
 
 from fullmesh import cli
 from fullmesh.hang import ask, jobs
-from fullmesh.hang import cli as verb
+from fullmesh.hang import cli as hang_cli
 from fullmesh.observed.hang import Launcher, Rank
 
 # --- a node that lies -------------------------------------------------------------------------------
 
-RANK = {**ask.absent(1, 2, "liar", "", gone=False), "process": "running", "missing": []}
+RANK = {**ask.make_absent_rank(1, 2, "liar", "", gone=False), "process": "running", "missing": []}
 WELL: dict[str, Any] = {"host": "liar", "jobs": ["a"], "ranks": [RANK]}
 START = {"pid": 7, "job": "", "master": "", "first": 0, "count": 10**15}
 MANY_GROUPS = [{"name": str(n), "desc": "default_pg", "ranks": []} for n in range(2000)]
@@ -62,14 +62,16 @@ def test_a_node_that_lies_is_named_and_the_other_is_asked(
     (tmp_path / "liar").write_text(said + "\n")
     honest = {**WELL, "host": "el1", "jobs": ["b"], "ranks": [{**RANK, "host": "el1", "rank": 0}]}
     (tmp_path / "el1").write_text(line(honest) + "\n")
-    monkeypatch.setattr(ask.remote, "ssh", lambda _, name, __: ["cat", str(tmp_path / name)])
-    liar, el1 = ask.nodes({"liar": {}, "el1": {}}, "", [])
+    monkeypatch.setattr(
+        ask.remote, "build_ssh_command", lambda _, name, __: ["cat", str(tmp_path / name)]
+    )
+    liar, el1 = ask.query_hang_nodes({"liar": {}, "el1": {}}, "", [])
     assert [rank["rank"] for rank in el1.looks[0]["ranks"]] == [0]
     left = [one["why"] for look in liar.looks for one in look["left_out"]]
     assert why in " ".join([liar.why, *left])
     assert all(rank["host"] == "liar" for look in liar.looks for rank in look["ranks"])
-    monkeypatch.setattr(verb, "who_takes_part", lambda *_: {"plan": plan(2), "hosts": {}})
-    monkeypatch.setattr(ask, "nodes", lambda *_: [liar, el1])
+    monkeypatch.setattr(hang_cli, "resolve_job_hosts", lambda *_: {"plan": plan(2), "hosts": {}})
+    monkeypatch.setattr(ask, "query_hang_nodes", lambda *_: [liar, el1])
     path = tmp_path / "job.html"
     assert cli.main(["hang", "-i", "inventory/prod", "--json", "--html", str(path)]) in (0, 1)
     found = json.loads(capsys.readouterr().out)
@@ -92,8 +94,8 @@ def test_what_a_node_prints_is_bounded(
 ) -> None:
     monkeypatch.setattr(ask, "MOST_OUTPUT", 1 << 20)
     monkeypatch.setattr(ask, "SECONDS", 2.0)
-    monkeypatch.setattr(ask.remote, "ssh", lambda *_: ["sh", "-c", script])
-    assert why in ask.ask_node("el1", {}, "", []).why
+    monkeypatch.setattr(ask.remote, "build_ssh_command", lambda *_: ["sh", "-c", script])
+    assert why in ask.query_hang_node("el1", {}, "", []).why
 
 
 def test_a_look_that_came_before_the_time_was_up_counts(
@@ -103,8 +105,8 @@ def test_a_look_that_came_before_the_time_was_up_counts(
     script = f"cat {tmp_path}/look; printf '\\036fullmesh-hang half'; exec sleep 60"
     monkeypatch.setattr(ask, "SECONDS", 1.0)
     monkeypatch.setattr(ask, "MORE_SECONDS", 0.0)
-    monkeypatch.setattr(ask.remote, "ssh", lambda *_: ["sh", "-c", script])
-    assert len(ask.ask_node("liar", {}, "", [0.0]).looks) == 1
+    monkeypatch.setattr(ask.remote, "build_ssh_command", lambda *_: ["sh", "-c", script])
+    assert len(ask.query_hang_node("liar", {}, "", [0.0]).looks) == 1
 
 
 def test_an_error_of_ours_ends_one_answer_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,8 +115,8 @@ def test_an_error_of_ours_ends_one_answer_only(monkeypatch: pytest.MonkeyPatch) 
             raise RuntimeError("no such case")
         return ["no-such-program"]
 
-    monkeypatch.setattr(ask.remote, "ssh", fails)
-    first, second = ask.nodes({"el1": {}, "ubuntu1": {}}, "", [])
+    monkeypatch.setattr(ask.remote, "build_ssh_command", fails)
+    first, second = ask.query_hang_nodes({"el1": {}, "ubuntu1": {}}, "", [])
     assert "no such case" in first.why
     assert "ssh cannot be started" in second.why
 
@@ -124,17 +126,19 @@ def test_an_error_of_ours_ends_one_answer_only(monkeypatch: pytest.MonkeyPatch) 
 
 def of(account: str, job: str, number: int = 0, world: int = 2) -> Rank:
     """A rank of somebody's job."""
-    one = ask.absent(number, world, "el1", "", gone=False)
+    one = ask.make_absent_rank(number, world, "el1", "", gone=False)
     return {**one, "process": "running", "missing": [], "account": account, "job": job, "pid": 7}
 
 
-def node_with(*ranks: Rank) -> list[ask.Answer]:
+def node_with(*ranks: Rank) -> list[ask.HangAnswer]:
     """A node that answers with these."""
-    return [ask.Answer("el1", ({"host": "el1", "jobs": [], "ranks": list(ranks)},))]
+    return [ask.HangAnswer("el1", ({"host": "el1", "jobs": [], "ranks": list(ranks)},))]
 
 
 def test_two_accounts_with_one_job_name_are_two_jobs() -> None:
-    found, rest = jobs.sort_jobs(plan(2), node_with(of("alice", "a", 0), of("mallory", "a", 0)))
+    found, rest = jobs.group_answers_by_job(
+        plan(2), node_with(of("alice", "a", 0), of("mallory", "a", 0))
+    )
     assert [(one.account, one.samples[0][0]["account"]) for one in found] == [
         ("alice", "alice"),
         ("mallory", "mallory"),
@@ -144,7 +148,7 @@ def test_two_accounts_with_one_job_name_are_two_jobs() -> None:
 
 def test_no_account_keeps_the_job_of_another_one_from_being_judged() -> None:
     many = [of("mallory", f"job{n}") for n in range(500)]
-    found, rest = jobs.sort_jobs(plan(2), node_with(*many, of("zoe", "small", world=1)))
+    found, rest = jobs.group_answers_by_job(plan(2), node_with(*many, of("zoe", "small", world=1)))
     assert ("zoe", "small") in [(one.account, one.name) for one in found]
     assert (len(found), len(rest)) == (jobs.MOST_JOBS, 501 - jobs.MOST_JOBS)
 
@@ -154,5 +158,5 @@ def test_a_launcher_speaks_for_ranks_of_its_own_account_and_job() -> None:
     for more, known in (({}, 4), ({"account": "mallory"}, 1), ({"job": "b"}, 1)):
         (answer_,) = node_with(of("alice", "a", 0, world=4))
         answer_.looks[0]["launchers"] = [{**start, **more}]  # type: ignore[typeddict-item]
-        ((job,), _) = jobs.sort_jobs(plan(2), [answer_])
+        ((job,), _) = jobs.group_answers_by_job(plan(2), [answer_])
         assert len(job.samples[0]) == known

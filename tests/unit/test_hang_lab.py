@@ -10,8 +10,8 @@ import pytest
 from hang_records import LAB_KNOWN
 from record_files import RECORDED, load_record, name_record
 
-from fullmesh.hang.judge import judge
-from fullmesh.hang.types import Finding
+from fullmesh.hang.judge import judge_job
+from fullmesh.hang.types import HangFinding
 
 LAB = RECORDED / "hang_lab"
 
@@ -20,8 +20,8 @@ def raw(name: str) -> Any:
     return load_record(LAB / f"{name}.json")["samples"]
 
 
-def only(samples: Any) -> Finding:
-    (found,) = judge(hang_records.read(samples), 5.0)
+def only(samples: Any) -> HangFinding:
+    (found,) = judge_job(hang_records.read(samples), 5.0)
     return found
 
 

@@ -15,13 +15,13 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import fullmesh_hang_answer as answer
-import fullmesh_hang_look as inside
-import fullmesh_hang_ras as ras
+import fullmesh_hang_answer as hang_answer
+import fullmesh_hang_look as hang_look
+import fullmesh_hang_ras as hang_ras
 import hang_records
 import pytest
 
-from fullmesh.hang.judge import judge
+from fullmesh.hang.judge import judge_job
 
 OK = {"init_state": 0, "async_error": 0, "finalize_called": False}
 COUNTS = {"Broadcast": 0, "Reduce": 0, "AllGather": 3, "ReduceScatter": 0, "AllReduce": 41}
@@ -106,7 +106,7 @@ def server() -> Iterator[Server]:
 
 
 def test_only_what_is_wrong_with_ranks_here_is_told(server: Server) -> None:
-    said, why = ras.read_status(server.env, os.getpid(), os.geteuid())
+    said, why = hang_ras.read_ras_status(server.env, os.getpid(), os.geteuid())
     assert why == ""
     assert said == {
         4712: {
@@ -117,8 +117,8 @@ def test_only_what_is_wrong_with_ranks_here_is_told(server: Server) -> None:
         4713: {"answers": False, "dead": False, "behind": []},
     }
     # nothing that changes a job
-    assert server.asked == ras.QUESTION
-    assert {line.split()[0] for line in ras.QUESTION.splitlines()} == {
+    assert server.asked == hang_ras.QUESTION
+    assert {line.split()[0] for line in hang_ras.QUESTION.splitlines()} == {
         b"SET",
         b"TIMEOUT",
         b"STATUS",
@@ -136,18 +136,18 @@ def test_only_what_is_wrong_with_ranks_here_is_told(server: Server) -> None:
     ],
 )
 def test_it_is_asked_on_this_machine_alone(env: dict[str, str], wanted: tuple[str, int]) -> None:
-    assert ras.place(env) == wanted
+    assert hang_ras.find_ras_endpoint(env) == wanted
     if not wanted[1]:
-        assert ras.read_status(env, os.getpid(), os.geteuid()) == ({}, "")
+        assert hang_ras.read_ras_status(env, os.getpid(), os.geteuid()) == ({}, "")
 
 
 def test_why_it_says_nothing_is_told() -> None:
     old = Server("Job summary\n===========\n\n  Nodes  Processes\n")
-    assert "before NCCL 2.28.7" in ras.read_status(old.env, os.getpid(), os.geteuid())[1]
+    assert "before NCCL 2.28.7" in hang_ras.read_ras_status(old.env, os.getpid(), os.geteuid())[1]
     old.listener.close()
-    assert "does not answer" in ras.read_status(old.env, os.getpid(), os.geteuid())[1]
+    assert "does not answer" in hang_ras.read_ras_status(old.env, os.getpid(), os.geteuid())[1]
     other = Server('{"communicators": [{"ranks": [{"rank": 0}]}]}')
-    assert "knows no JSON" in ras.read_status(other.env, os.getpid(), os.geteuid())[1]
+    assert "knows no JSON" in hang_ras.read_ras_status(other.env, os.getpid(), os.geteuid())[1]
     other.listener.close()
 
 
@@ -160,29 +160,29 @@ def test_why_it_says_nothing_is_told() -> None:
     ],
 )
 def test_a_hostile_answer_is_one_that_is_none(text: str, why: str) -> None:
-    said, told = ras.read_status(Server(text).env, os.getpid(), os.geteuid())
+    said, told = hang_ras.read_ras_status(Server(text).env, os.getpid(), os.geteuid())
     assert said == {}
     assert why in told
 
 
 def test_an_answer_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ras, "SECONDS", 0.3)
+    monkeypatch.setattr(hang_ras, "SECONDS", 0.3)
     slow = Server("")
     monkeypatch.setattr(slow, "text", "x")
     slow.ends.clear()
-    assert "did not end in time" in ras.read_status(slow.env, os.getpid(), os.geteuid())[1]
+    assert "did not end in time" in hang_ras.read_ras_status(slow.env, os.getpid(), os.geteuid())[1]
     slow.ends.set()
 
 
 def test_the_listener_of_another_account_is_not_asked(server: Server) -> None:
     strangers = {65534}
     with pytest.raises(OSError, match="another account listens there"):
-        ras.choose_address("127.0.0.1", server.port, strangers)
+        hang_ras.choose_loopback("127.0.0.1", server.port, strangers)
     with pytest.raises(OSError, match="another account listens there"):
-        ras.choose_address("localhost", server.port, strangers)
-    assert ras.choose_address("localhost", server.port, {os.geteuid()}) == "127.0.0.1"
+        hang_ras.choose_loopback("localhost", server.port, strangers)
+    assert hang_ras.choose_loopback("localhost", server.port, {os.geteuid()}) == "127.0.0.1"
     with pytest.raises(ConnectionRefusedError):
-        ras.choose_address("::1", server.port, {os.geteuid()})
+        hang_ras.choose_loopback("::1", server.port, {os.geteuid()})
 
 
 def test_what_a_rank_was_told_of_it_is_kept() -> None:
@@ -191,21 +191,21 @@ def test_what_a_rank_was_told_of_it_is_kept() -> None:
     with subprocess.Popen(sleep, env=told, stdin=-1, stdout=-1) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        env = inside.read_environment(process.pid)
+        env = hang_look.read_rank_environment(process.pid)
         process.kill()
     assert env == {"NCCL_RAS_ADDR": "127.0.0.1:4000", "NCCL_RAS_ENABLE": "0"}
-    assert ras.place(env) == ("", 0)
+    assert hang_ras.find_ras_endpoint(env) == ("", 0)
 
 
 def test_a_name_in_an_answer_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("it was looked up"))
-    assert not ras.is_here("localhost")
-    assert not ras.is_here("attacker.example")
+    assert not hang_ras.is_local_address("localhost")
+    assert not hang_ras.is_local_address("attacker.example")
 
 
 def test_ranks_of_gloo_ask_nobody(server: Server) -> None:
     ranks = [copy.deepcopy(one) for one in hang_records.raw("network")[0]]
-    inside.ask_ras(ranks, {one["pid"]: server.env for one in ranks})
+    hang_look.add_ras_status(ranks, {one["pid"]: server.env for one in ranks})
     assert server.asked == b""
     assert not any("ras" in one for one in ranks)
 
@@ -214,7 +214,7 @@ def test_what_it_says_stands_beside_a_finding(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From its answer to the sentence, on a record whose ranks used NCCL."""
-    monkeypatch.setattr(answer, "inner_pid", lambda pid: pid)
+    monkeypatch.setattr(hang_answer, "read_inner_pid", lambda pid: pid)
     numbers = {0: 4713, 1: 4712}
 
     def with_nccl(samples: Any) -> None:
@@ -222,14 +222,14 @@ def test_what_it_says_stands_beside_a_finding(
             for one in sample:
                 one["pid"] = numbers[one["rank"]]
                 one["entries"][-1]["kind"] = "nccl:all_reduce"
-        inside.ask_ras(samples[-1], {one["pid"]: server.env for one in samples[-1]})
+        hang_look.add_ras_status(samples[-1], {one["pid"]: server.env for one in samples[-1]})
 
-    (finding,) = judge(hang_records.changed("network", with_nccl))
+    (finding,) = judge_job(hang_records.changed("network", with_nccl))
     assert "NCCL's RAS gets no answer from rank 0" in finding.seen
     assert "rank 1 has launched AllReduce 40 times, others 41 times" in finding.seen
 
 
 def test_an_address_of_this_machine_is_known() -> None:
-    assert ras.is_here("127.0.0.1")
-    assert not ras.is_here(ELSEWHERE)
-    assert answer.inner_pid(os.getpid()) == os.getpid()
+    assert hang_ras.is_local_address("127.0.0.1")
+    assert not hang_ras.is_local_address(ELSEWHERE)
+    assert hang_answer.read_inner_pid(os.getpid()) == os.getpid()

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fullmesh.hang import plain_pickle, recorder
-from fullmesh.hang.plain_pickle import RefusedError
+from fullmesh.hang.plain_pickle import RefusedRecordError
 
 RECORDED = Path(__file__).parent / "recorded/hang"
 JOBS = sorted(path.name[: -len("-0.json")] for path in RECORDED.glob("*-0.json"))
@@ -24,8 +24,8 @@ PICKLES = sorted(path for path in RECORDED.iterdir() if "." not in path.name)
 
 
 def refusal(data: bytes) -> str:
-    with pytest.raises(RefusedError) as caught:
-        recorder.read(data, 0)
+    with pytest.raises(RefusedRecordError) as caught:
+        recorder.read_rank_file(data, 0)
     return caught.value.code
 
 
@@ -37,14 +37,14 @@ def test_there_are_records_of_both_kinds() -> None:
 @pytest.mark.parametrize("path", PICKLES, ids=lambda path: path.name)
 def test_a_pickle_is_read_as_python_reads_it(path: Path) -> None:
     data = path.read_bytes()
-    assert plain_pickle.read(data) == pickle.loads(data)  # noqa: S301 (torch wrote it, while we looked)
+    assert plain_pickle.read_plain_pickle(data) == pickle.loads(data)  # noqa: S301 (torch wrote it, while we looked)
 
 
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_json_and_pickle_of_a_rank_say_the_same(job: str, rank: int) -> None:
-    told = recorder.read((RECORDED / f"{job}-{rank}.json").read_bytes(), rank)
-    dumped = recorder.read((RECORDED / f"{job}_{rank}").read_bytes(), rank)
+    told = recorder.read_rank_file((RECORDED / f"{job}-{rank}.json").read_bytes(), rank)
+    dumped = recorder.read_rank_file((RECORDED / f"{job}_{rank}").read_bytes(), rank)
     assert all(entry["frames"] for entry in dumped["entries"])
     # The job may have gone on between the two.
     bare = {e["record"]: {**e, "frames": [], "retired": True} for e in dumped["entries"]}
@@ -53,7 +53,7 @@ def test_json_and_pickle_of_a_rank_say_the_same(job: str, rank: int) -> None:
 
 
 def test_an_entry_has_all_that_torch_wrote() -> None:
-    entries = recorder.read((RECORDED / "groups_crossed_1").read_bytes(), 1)["entries"]
+    entries = recorder.read_rank_file((RECORDED / "groups_crossed_1").read_bytes(), 1)["entries"]
     first, last = entries[0], entries[-1]
     assert (first["group"], first["desc"], first["number"]) == ("0", "default_pg", 1)
     assert first["kind"] == "gloo:all_reduce"
@@ -68,7 +68,7 @@ def test_an_entry_has_all_that_torch_wrote() -> None:
 def test_the_groups_that_nccl_writes_are_read() -> None:
     data = json.loads((RECORDED / "late_sleep-0.json").read_text())
     data["pg_config"] = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2]"}}
-    rank = recorder.read(json.dumps(data).encode(), 7)
+    rank = recorder.read_rank_file(json.dumps(data).encode(), 7)
     assert rank["groups"] == [{"name": "0", "desc": "default_pg", "ranks": [0, 1, 2]}]
     assert (rank["rank"], rank["world"]) == (7, 3)
 
@@ -89,7 +89,7 @@ def test_a_program_is_not_run(protocol: int, tmp_path: Path) -> None:
     if data.startswith(plain_pickle.START[:1]):
         assert refusal(data) == "HG-171"
     else:
-        assert not recorder.looks_like_one(data)
+        assert not recorder.is_record_start(data)
     assert list(tmp_path.iterdir()) == []
     if protocol == 2:
         pickle.loads(data)  # noqa: S301 (that it would have done something)
@@ -108,7 +108,7 @@ def test_every_other_instruction_is_refused(instructions: bytes) -> None:
 def test_a_memo_of_four_billion_places_costs_nothing() -> None:
     tracemalloc.start()
     data = plain_pickle.START + b"}r" + struct.pack("<I", 0xFFFFFFFF) + b"."
-    assert plain_pickle.read(data) == {}
+    assert plain_pickle.read_plain_pickle(data) == {}
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 1 << 20
@@ -138,8 +138,8 @@ def test_too_many_bytes_steps_or_values_are_refused(monkeypatch: pytest.MonkeyPa
     for module in (plain_pickle, recorder):
         monkeypatch.setattr(module, "MOST_BYTES", 1000)
     assert refusal(data) == "HG-172"
-    with pytest.raises(RefusedError):
-        plain_pickle.read(data)
+    with pytest.raises(RefusedRecordError):
+        plain_pickle.read_plain_pickle(data)
 
 
 def test_one_list_at_many_places_is_counted_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,11 +151,11 @@ def test_one_list_at_many_places_is_counted_each_time(monkeypatch: pytest.Monkey
     record = b"}(X\x07\x00\x00\x00versionX\x04\x00\x00\x002.10X\x07\x00\x00\x00entries](" + entry
     record += b"h\x03" * 1000 + b"eu."
     data = plain_pickle.START + b"(" + shape + sizes + record[:-1] + b"t."
-    found = plain_pickle.read(data)
+    found = plain_pickle.read_plain_pickle(data)
     assert isinstance(found, tuple)
     monkeypatch.setattr(recorder, "MOST_VALUES", 500_000)
-    with pytest.raises(RefusedError, match="more than 500000 values"):
-        recorder.record(found[2])
+    with pytest.raises(RefusedRecordError, match="more than 500000 values"):
+        recorder.parse_record(found[2])
 
 
 def test_a_pickle_that_is_cut_off_is_refused() -> None:
@@ -195,7 +195,7 @@ def test_what_is_no_record_is_refused(change: dict[str, Any]) -> None:
 def test_a_text_that_is_no_number_counts_as_none(text: str) -> None:
     data = json.loads((RECORDED / "late_sleep-0.json").read_text())
     data["entries"][0]["record_id"] = text
-    assert recorder.read(json.dumps(data).encode(), 0)["entries"][0]["record"] == 0
+    assert recorder.read_rank_file(json.dumps(data).encode(), 0)["entries"][0]["record"] == 0
 
 
 def test_an_answer_of_a_rank_that_is_not_whole_is_refused() -> None:
@@ -217,7 +217,7 @@ def test_an_answer_of_a_rank_that_is_not_whole_is_refused() -> None:
 )
 def test_what_no_rank_says_of_itself_is_refused(change: dict[str, Any], code: str) -> None:
     one = hang_records.raw("late_sleep")[0][1]
-    assert recorder.read(json.dumps(one).encode(), 0)["rank"] == 1
+    assert recorder.read_rank_file(json.dumps(one).encode(), 0)["rank"] == 1
     assert refusal(json.dumps({**one, **change}).encode()) == code
 
 
@@ -234,8 +234,8 @@ def test_no_bent_record_does_anything_but_be_refused(data: st.DataObject) -> Non
     for _ in range(data.draw(st.integers(1, 8))):
         raw[data.draw(st.integers(2, len(raw) - 1))] = data.draw(st.integers(0, 255))
     try:
-        rank = recorder.read(bytes(raw), 0)
-    except RefusedError:
+        rank = recorder.read_rank_file(bytes(raw), 0)
+    except RefusedRecordError:
         return
     json.dumps(rank)
 
@@ -251,11 +251,11 @@ def test_no_bent_record_does_anything_but_be_refused(data: st.DataObject) -> Non
     ],
 )
 def test_the_rank_is_at_the_end_of_the_name(name: str, rank: int | None) -> None:
-    assert recorder.rank_of(name) == rank
+    assert recorder.parse_file_rank(name) == rank
 
 
 def test_logs_are_no_records() -> None:
     for head in (b"", b"{", b"Traceback", b'{"level": "info"}', b"\x80\x03", b"\x80"):
-        assert not recorder.looks_like_one(head)
+        assert not recorder.is_record_start(head)
     for name in ("healthy_0", "healthy-0.json"):
-        assert recorder.looks_like_one((RECORDED / name).read_bytes()[:256])
+        assert recorder.is_record_start((RECORDED / name).read_bytes()[:256])

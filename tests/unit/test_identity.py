@@ -23,7 +23,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("text", ["", "uninitialized\n", ID[:-1], ID.upper()])
 def test_what_is_no_machine_id_is_none(place: Path, text: str) -> None:
     (place / "machine-id").write_text(text)
-    assert identity.machine_id() == ""
+    assert identity.hash_machine_id() == ""
 
 
 def test_neither_id_nor_key_leaves_the_node(place: Path) -> None:
@@ -31,13 +31,13 @@ def test_neither_id_nor_key_leaves_the_node(place: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     (place / "machine-id").write_text(ID + "\n")
     (place / "ssh_host_rsa_key.pub").write_text("no key at all\n")
-    found = identity.identity()
+    found = identity.survey_identity()
     shown = subprocess.run(
         ["ssh-keygen", "-lf", f"{key}.pub"], check=True, capture_output=True, text=True
     ).stdout
     assert found["host_keys"] == [shown.split()[1]]
     public = Path(f"{key}.pub").read_text().split()[1]
-    assert len(found["machine_id"]) == len(identity.machine_id()) > 0
+    assert len(found["machine_id"]) == len(identity.hash_machine_id()) > 0
     assert ID not in str(found)
     assert public not in str(found)
 

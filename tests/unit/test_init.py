@@ -11,33 +11,33 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.fullmesh.network import ways as network_ways
-from ansible.module_utils.fullmesh.network.machine import Node
+from ansible.module_utils.fullmesh.network.machine import NetworkNode
 from record_files import RECORDED, read_record
 
 from fullmesh import cli, contract
-from fullmesh.init import cli as init
+from fullmesh.init import cli as init_cli
 from fullmesh.init import look, machines, propose, render
 from fullmesh.init.machines import Machine
-from fullmesh.init.propose import Answer
+from fullmesh.init.propose import MachineAnswer
 from fullmesh.model import plan, reach
-from fullmesh.model.faults import RefusedError
+from fullmesh.model.faults import InvalidInputError
 from fullmesh.observed.first_look import Ways
-from fullmesh.settings import ROOT, known_names, name_faults
+from fullmesh.settings import ROOT, find_setting_faults, load_setting_names
 
 TOLD = {name: read_record(RECORDED / f"first_look/{name}.json") for name in ("el1", "ubuntu1")}
-BOTH = machines.read(["el1,ubuntu1"])
+BOTH = machines.parse_machines(["el1,ubuntu1"])
 
 
-def heard() -> dict[str, Answer]:
+def heard() -> dict[str, MachineAnswer]:
     """What both lab nodes said."""
-    return copy.deepcopy(dict(look.heard(BOTH, TOLD).answers))
+    return copy.deepcopy(dict(look.read_survey(BOTH, TOLD).answers))
 
 
-def card(answer: Answer, name: str) -> Any:
+def card(answer: MachineAnswer, name: str) -> Any:
     return next(one for one in answer.facts["fullmesh"]["interfaces"] if one["name"] == name)
 
 
-def ways(answer: Answer) -> Ways:
+def ways(answer: MachineAnswer) -> Ways:
     assert answer.ways is not None
     return answer.ways
 
@@ -59,32 +59,32 @@ def ways(answer: Answer) -> Ways:
     ],
 )
 def test_names_and_ranges(words: list[str], found: list[str]) -> None:
-    assert [one.name for one in machines.read(words)] == found
+    assert [one.name for one in machines.parse_machines(words)] == found
 
 
 def test_a_user_and_an_address_are_kept() -> None:
-    assert machines.read(["ann@gpu1.example"]) == [Machine("gpu1", "gpu1.example", "ann")]
+    assert machines.parse_machines(["ann@gpu1.example"]) == [Machine("gpu1", "gpu1.example", "ann")]
 
 
 @pytest.mark.parametrize(
     "word", ["gpu[4:1]", "gpu[1:9999]", "gpu[a:b]", "a;b", "-o", "x.one,x.two", "*"]
 )
 def test_a_word_that_names_no_machine(word: str) -> None:
-    with pytest.raises(RefusedError, match=r"\[IN-101\]"):
-        machines.read([word])
+    with pytest.raises(InvalidInputError, match=r"\[IN-101\]"):
+        machines.parse_machines([word])
 
 
 def test_files() -> None:
-    assert machines.lines_of("a slots=8\n# b\n\nann@c # d\n") == ["a", "ann@c"]
+    assert machines.parse_hosts_file("a slots=8\n# b\n\nann@c # d\n") == ["a", "ann@c"]
     config = "Host a b*\n  HostName 192.0.2.1\nhost=c d !e\nMatch all\n  User root\n"
-    assert machines.of_ssh_config(config) == ["a", "c", "d"]
+    assert machines.parse_ssh_config(config) == ["a", "c", "d"]
 
 
 # --- the network --------------------------------------------------------------------------------------
 
 
 def test_of_two_networks_the_one_without_ssh() -> None:
-    found = propose.proposals(heard())
+    found = propose.propose_networks(heard())
     assert [seat.card["name"] for one in found for seat in one.seats.values()] == ["eth1"] * 2 + [
         "eth0"
     ] * 2
@@ -97,10 +97,10 @@ def test_a_faster_network_wins_over_one_for_itself() -> None:
     answers = heard()
     for answer in answers.values():
         card(answer, "eth1")["speed"] = 1000
-    best = propose.chosen(answers)
+    best = propose.choose_proposal(answers)
     assert {seat.card["name"] for seat in best.seats.values()} == {"eth0"}
     assert "its slowest card runs at 10 Gbit/s" in best.reasons()
-    asked = propose.chosen(answers, str(propose.proposals(answers)[1].network))
+    asked = propose.choose_proposal(answers, str(propose.propose_networks(answers)[1].network))
     assert {seat.card["name"] for seat in asked.seats.values()} == {"eth1"}
 
 
@@ -118,7 +118,7 @@ def test_rdma_wins_over_speed() -> None:
             "gids": [gid],
         }
         answer.facts["fullmesh"]["rdma"].append(port)  # type: ignore[arg-type]
-    best = propose.chosen(answers)
+    best = propose.choose_proposal(answers)
     assert best.rdma
     assert "every card of it is an RDMA device" in best.reasons()
 
@@ -129,44 +129,46 @@ def test_what_containers_made_is_no_network() -> None:
         card(answer, "eth1")["name"] = "docker0"
         card(answer, "eth0")["kind"] = "bridge"
     with pytest.raises(
-        RefusedError, match=r"\[IN-104\] no network joins all nodes \(el1: no address"
+        InvalidInputError, match=r"\[IN-104\] no network joins all nodes \(el1: no address"
     ):
-        propose.chosen(answers)
+        propose.choose_proposal(answers)
 
 
 def test_no_network_joins_all() -> None:
     answers = heard()
     for name in ("eth0", "eth1"):
         card(answers["el1"], name)["addresses"] = [f"192.0.2.{len(name)}/24"]
-    with pytest.raises(RefusedError, match=r"\[IN-104\].*el1: 192\.0\.2\.4/24 on eth0"):
-        propose.chosen(answers)
+    with pytest.raises(InvalidInputError, match=r"\[IN-104\].*el1: 192\.0\.2\.4/24 on eth0"):
+        propose.choose_proposal(answers)
     with pytest.raises(
-        RefusedError, match=r"\[IN-104\] the network 198\.51\.100\.0/24 does not join"
+        InvalidInputError, match=r"\[IN-104\] the network 198\.51\.100\.0/24 does not join"
     ):
-        propose.chosen(heard(), "198.51.100.0/24")
+        propose.choose_proposal(heard(), "198.51.100.0/24")
 
 
 # --- what is written ----------------------------------------------------------------------------------
 
 
-def hosts(answers: dict[str, Answer], user: str = "") -> dict[str, Any]:
-    text = render.hosts_text(BOTH, propose.chosen(answers), user)
+def hosts(answers: dict[str, MachineAnswer], user: str = "") -> dict[str, Any]:
+    text = render.render_hosts_file(BOTH, propose.choose_proposal(answers), user)
     found: dict[str, Any] = yaml.safe_load(text)["torch_nodes"]["hosts"]
     return found
 
 
 def derivable(found: dict[str, Any]) -> None:
     """The plan takes it, and every name is one that exists."""
-    made = plan.derive(found)
+    made = plan.derive_plan(found)
     assert set(made["nodes"]) == set(found)
-    names = known_names()
-    assert [fault for host, own in found.items() for fault in name_faults(host, own, names)] == []
+    names = load_setting_names()
+    assert [
+        fault for host, own in found.items() for fault in find_setting_faults(host, own, names)
+    ] == []
 
 
 def test_the_short_form_where_it_says_all() -> None:
     found = hosts(heard())
     assert found["el1"] == {
-        "fullmesh_address": propose.chosen(heard()).seats["el1"].address,
+        "fullmesh_address": propose.choose_proposal(heard()).seats["el1"].address,
         "fullmesh_interface": "eth1",
     }
     derivable(found)
@@ -187,29 +189,31 @@ def test_one_card_with_the_default_route_keeps_all_that_it_has() -> None:
     assert link["gateway"].endswith(".1")
     assert (link["dns"], link["search"], link["mtu"]) == (["192.0.2.53"], ["cluster.example"], 9000)
     derivable(found)
-    assert any("reserve it there" in reason for reason in propose.chosen(answers).reasons())
+    assert any(
+        "reserve it there" in reason for reason in propose.choose_proposal(answers).reasons()
+    )
 
 
 def test_settings_are_those_of_prod_with_the_user() -> None:
-    template = init.TEMPLATE.read_text()
+    template = init_cli.TEMPLATE.read_text()
     assert render.USER_LINE in template
-    assert yaml.safe_load(render.settings_text(template, "ann", keep_network=True)) == {
+    assert yaml.safe_load(render.render_settings_file(template, "ann", keep_network=True)) == {
         **yaml.safe_load(template),
         "ansible_user": "ann",
         "static_ip_manage": False,
     }
     assert "ansible_user" not in yaml.safe_load(
-        render.settings_text(template, "", keep_network=False)
+        render.render_settings_file(template, "", keep_network=False)
     )
 
 
 def test_where_ssh_finds_a_machine() -> None:
     there = [Machine("el1", "el1.example", "ann"), Machine("ubuntu1", "ubuntu1", "bob")]
-    found = yaml.safe_load(render.hosts_text(there, propose.chosen(heard()), "ann"))
+    found = yaml.safe_load(render.render_hosts_file(there, propose.choose_proposal(heard()), "ann"))
     one, two = found["torch_nodes"]["hosts"].values()
     assert (one["ansible_host"], "ansible_user" in one) == ("el1.example", False)
     assert ("ansible_host" in two, two["ansible_user"]) == (False, "bob")
-    asked = render.bootstrap(there)
+    asked = render.build_survey_inventory(there)
     assert asked == {
         "all": {
             "hosts": {
@@ -225,7 +229,7 @@ def test_where_ssh_finds_a_machine() -> None:
 
 def test_recorded_answers_are_what_their_types_say() -> None:
     for text in TOLD.values():
-        said = contract.answer(Ways, json.loads(text)["ways"])
+        said = contract.convert_answer(Ways, json.loads(text)["ways"])
         assert said is not None
         assert said["session"][3] == "22"
 
@@ -235,13 +239,13 @@ def test_a_machine_without_an_answer_or_without_root() -> None:
         "el1": read_record(RECORDED / "first_look/silent.json"),
         "ubuntu1": read_record(RECORDED / "first_look/rootless.json"),
     }
-    found = look.heard(BOTH, told)
+    found = look.read_survey(BOTH, told)
     assert [str(fault)[:8] for fault in found.faults] == ["[IN-103]"]
     assert "no address is known for its name" in str(found.faults[0])
     assert [str(fault)[:8] for fault in found.remarks] == ["[IN-106]"]
     assert "-K" in str(found.remarks[0])
     assert set(found.answers) == {"ubuntu1"}
-    assert look.heard(BOTH, {}).faults[0].text == "el1: no answer"
+    assert look.read_survey(BOTH, {}).faults[0].text == "el1: no answer"
 
 
 @pytest.mark.parametrize(
@@ -259,13 +263,13 @@ def test_a_machine_without_an_answer_or_without_root() -> None:
     ],
 )
 def test_what_ssh_and_sudo_say_becomes_a_next_step(message: str, step: str) -> None:
-    found = reach.why(message, "gpu1", "ann")
+    found = reach.explain_reach_failure(message, "gpu1", "ann")
     assert found is not None
     assert step in found.step
 
 
 def test_other_words_are_handed_on() -> None:
-    assert reach.why("something else", "gpu1") is None
+    assert reach.explain_reach_failure("something else", "gpu1") is None
 
 
 # --- the verb -----------------------------------------------------------------------------------------
@@ -276,14 +280,14 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[Machine]
     """No machine is contacted: the lab's recorded answers come back."""
     calls: list[list[Machine]] = []
 
-    def ask(found: list[Machine], *_rest: object) -> look.Heard:
+    def ask(found: list[Machine], *_rest: object) -> look.MachineSurvey:
         calls.append(list(found))
-        return look.heard(found, TOLD)
+        return look.read_survey(found, TOLD)
 
-    monkeypatch.setattr(look, "ask", ask)
-    monkeypatch.setattr(init, "RUNS", tmp_path / "runs")
-    monkeypatch.setattr(init, "HERE", tmp_path)
-    monkeypatch.setattr(init, "SSH_CONFIG", tmp_path / "ssh")
+    monkeypatch.setattr(look, "survey_machines", ask)
+    monkeypatch.setattr(init_cli, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(init_cli, "HERE", tmp_path)
+    monkeypatch.setattr(init_cli, "SSH_CONFIG", tmp_path / "ssh")
     monkeypatch.chdir(tmp_path)
     return calls
 
@@ -324,7 +328,7 @@ def test_every_question_has_a_default(
 def test_other_answers(
     asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = str(propose.proposals(heard())[1].network)
+    other = str(propose.propose_networks(heard())[1].network)
     answered(monkeypatch, "el1 ubuntu1", "ann", other, "y")
     assert cli.main(["init", "--out", "mine"]) == 0
     assert {one.user for one in asked[0]} == {"ann"}
@@ -369,12 +373,12 @@ def test_refusals(
 
 def test_what_the_plan_would_refuse_is_not_written() -> None:
     text = "torch_nodes:\n  hosts:\n    a: {fullmesh_address: 192.0.2.1/24}\n    b: {fullmesh_address: 192.0.2.1/24}\n"
-    with pytest.raises(RefusedError, match=r"\[PL-"):
-        init.checked(text, {})
+    with pytest.raises(InvalidInputError, match=r"\[PL-"):
+        init_cli.check_inventory_text(text, {})
 
 
 def test_the_name_of_the_default_folder_is_the_docs() -> None:
-    assert init.DEFAULT_OUT in (ROOT / "docs/first-run.md").read_text()
+    assert init_cli.DEFAULT_OUT in (ROOT / "docs/first-run.md").read_text()
 
 
 # --- what runs on the machine -------------------------------------------------------------------------
@@ -392,7 +396,7 @@ def test_the_name_of_the_default_folder_is_the_docs() -> None:
     ],
 )
 def test_name_servers(text: str, found: tuple[list[str], list[str]]) -> None:
-    assert network_ways.resolver(text) == found
+    assert network_ways.parse_resolv_conf(text) == found
 
 
 def test_the_servers_that_resolved_asks_come_before_itself(tmp_path: Path) -> None:
@@ -408,7 +412,7 @@ def test_the_servers_that_resolved_asks_come_before_itself(tmp_path: Path) -> No
             return 0, routes, ""
         return (0, "[]", "") if command[0] == "ip" else (127, "", "not found")
 
-    found = network_ways.observe(Node(run, str(tmp_path)))
+    found = network_ways.observe_network(NetworkNode(run, str(tmp_path)))
     assert found["dns"] == ["192.0.2.53"]
     assert found["defaults"] == [{"family": 4, "via": "192.0.2.1", "dev": "eth0", "dynamic": True}]
     assert (found["owners"], found["leased"]) == ({}, [])

@@ -24,36 +24,36 @@ def accounts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr("pwd.getpwnam", known.__getitem__)
     unit = tmp_path / "fullmesh-job@.service"
     monkeypatch.setattr(job_account, "UNITS", (str(unit),))
-    monkeypatch.setattr(job_account, "of_ranks", lambda: iter(()))
+    monkeypatch.setattr(job_account, "find_rank_accounts", lambda: iter(()))
     return unit
 
 
 def test_who_is_named_comes_first_then_the_units_then_ranks(
     accounts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert job_account.account("") is None
-    monkeypatch.setattr(job_account, "of_ranks", lambda: iter(["1234"]))
-    found = job_account.account("")
+    assert job_account.find_job_account("") is None
+    monkeypatch.setattr(job_account, "find_rank_accounts", lambda: iter(["1234"]))
+    found = job_account.find_job_account("")
     assert found is not None
     assert found.pw_uid == 1234, "a number needs no entry"
     accounts.write_text(UNIT)
-    assert job_account.account("") == JOBS
-    assert job_account.account("jobs") == JOBS
+    assert job_account.find_job_account("") == JOBS
+    assert job_account.find_job_account("jobs") == JOBS
 
 
 @pytest.mark.parametrize("named", ["root", "0", "nobody-knows-it", "99999999999"])
 def test_root_and_who_is_not_there_are_none(accounts: Path, named: str) -> None:
     accounts.write_text("[Service]\nUser=root\n")
-    assert job_account.account(named) is None
+    assert job_account.find_job_account(named) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a process of another account")
 def test_ranks_that_run_say_whose_they_are() -> None:
     rank = {"RANK": "0", "MASTER_ADDR": "a", "PATH": "/usr/bin:/bin"}
-    before = set(job_account.of_ranks())
+    before = set(job_account.find_rank_accounts())
     with subprocess.Popen(["sleep", "60"], env=rank, user=54321) as one:
         with subprocess.Popen(["sleep", "60"], env={"RANK": "0"}, user=54322) as other:
-            found = set(job_account.of_ranks()) - before
+            found = set(job_account.find_rank_accounts()) - before
             other.kill()
         one.kill()
     assert found == {"54321"}
@@ -70,7 +70,7 @@ DropInPaths=
 
 
 def test_the_unit_of_jobs_is_read_as_systemd_shows_it() -> None:
-    assert job_unit.parse_unit(SHOWN) == {
+    assert job_unit.parse_job_unit(SHOWN) == {
         "drop_ins": [],
         "nofile": 64,
         "allow": ["::1/128", "127.0.0.0/8"],
@@ -80,15 +80,15 @@ def test_the_unit_of_jobs_is_read_as_systemd_shows_it() -> None:
         "environment": {},
     }
     shown = SHOWN + 'Environment=LANG=C NCCL_IB_GID_INDEX=3 "NCCL_IB_HCA==mlx5_0:1" PATH=/usr/bin\n'
-    unit = job_unit.parse_unit(shown)
+    unit = job_unit.parse_job_unit(shown)
     assert unit is not None
     assert unit["environment"] == {"NCCL_IB_GID_INDEX": "3", "NCCL_IB_HCA": "=mlx5_0:1"}
-    assert job_unit.parse_environment('"unbalanced NCCL_DEBUG=INFO') == {"NCCL_DEBUG": "INFO"}
-    endless = job_unit.parse_unit(SHOWN.replace("64\n", "infinity\n", 1))
+    assert job_unit.parse_unit_environment('"unbalanced NCCL_DEBUG=INFO') == {"NCCL_DEBUG": "INFO"}
+    endless = job_unit.parse_job_unit(SHOWN.replace("64\n", "infinity\n", 1))
     assert endless is not None
     assert endless["nofile"] == job_unit.ENDLESS
-    assert job_unit.parse_unit("LoadState=not-found\nLimitNOFILE=20000\n") is None
-    assert job_unit.parse_unit("") is None
+    assert job_unit.parse_job_unit("LoadState=not-found\nLimitNOFILE=20000\n") is None
+    assert job_unit.parse_job_unit("") is None
 
 
 def target(node: str, port: int, kind: str = "sample") -> Any:
@@ -102,7 +102,9 @@ def test_a_few_listeners_of_each_peer_that_were_reached_are_tried_the_plans_own_
         {"node": t["node"], "port": t["port"], "verdict": "dropped" if t["port"] == 2 else "open"}
         for t in targets
     ]
-    tried = [(one["node"], one["port"]) for one in job_account.worth(targets, links)]
+    tried = [
+        (one["node"], one["port"]) for one in job_account.select_targets_by_verdict(targets, links)
+    ]
     assert tried == [("b", 29500), ("b", 1), ("b", 3), ("b", 4), ("c", 1)]
 
 
@@ -114,8 +116,10 @@ def test_what_the_account_meets_is_what_does_not_come_through(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     answers = iter([met, links[:1], met[:1]])  # as the account, as we, as the account again
     monkeypatch.setattr(job_account, "probe_links", lambda *_: next(answers))
-    monkeypatch.setattr(job_account, "as_account", lambda _who, work: work())
-    said = job_account.as_job([target("b", 1), target("b", 2)], links, ME, 1.0, "jobs")
+    monkeypatch.setattr(job_account, "run_as_account", lambda _who, work: work())
+    said = job_account.probe_as_job_account(
+        [target("b", 1), target("b", 2)], links, ME, 1.0, "jobs"
+    )
     assert said == {"account": "jobs", "uid": 1999, "tried": 2, "links": met[:1]}
 
 
@@ -128,15 +132,17 @@ def test_a_login_is_made_for_a_known_account_only(
     held = {"nofile": 1, "memlock": 1, "processes": 1}
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(job_account, "probe_links", lambda *_: links)
-    monkeypatch.setattr(job_account, "as_account", lambda _who, work: work())
-    monkeypatch.setattr(job_account.login, "limits", lambda who: made.append(who.pw_name) or held)
-    monkeypatch.setattr(job_account, "of_ranks", lambda: iter(["1234"]))
-    said = job_account.as_job([target("b", 1)], links, ME, 1.0, "")
+    monkeypatch.setattr(job_account, "run_as_account", lambda _who, work: work())
+    monkeypatch.setattr(
+        job_account.login, "read_login_limits", lambda who: made.append(who.pw_name) or held
+    )
+    monkeypatch.setattr(job_account, "find_rank_accounts", lambda: iter(["1234"]))
+    said = job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, "")
     assert said is not None
     assert (said["uid"], "login" in said, made) == (1234, False, [])
     accounts.write_text(UNIT)
     for named in ("", "jobs"):
-        said = job_account.as_job([target("b", 1)], links, ME, 1.0, named)
+        said = job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, named)
         assert said is not None
         assert (said["account"], said["login"]) == ("jobs", held)
     assert made == ["jobs", "jobs"]
@@ -180,8 +186,8 @@ def test_what_the_account_reaches_and_we_do_not_is_told_where_it_reaches_all(
 
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(job_account, "probe_links", probe)
-    monkeypatch.setattr(job_account, "as_account", acting)
-    said = job_account.as_job(targets, links, ME, 1.0, "jobs")
+    monkeypatch.setattr(job_account, "run_as_account", acting)
+    said = job_account.probe_as_job_account(targets, links, ME, 1.0, "jobs")
     assert said is not None
     assert (said["tried"], said["links"]) == (1, [])
     assert [one["node"] for one in said.get("past", [])] == beyond
@@ -202,8 +208,8 @@ def test_what_hits_anybody_at_times_is_not_laid_to_the_account(
     answers = iter([{**links[0], "verdict": word}] for word in turns)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(job_account, "probe_links", lambda *_: next(answers))
-    monkeypatch.setattr(job_account, "as_account", lambda _who, work: work())
-    said = job_account.as_job([target("b", 1)], links, ME, 1.0, "jobs")
+    monkeypatch.setattr(job_account, "run_as_account", lambda _who, work: work())
+    said = job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, "jobs")
     assert said is not None
     assert said["links"] == []
     assert not list(answers)
@@ -215,9 +221,9 @@ def test_nobody_can_be_that_account(accounts: Path, monkeypatch: pytest.MonkeyPa
 
     links: Any = [{"node": "b", "port": 1, "verdict": "open"}]
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(job_account, "as_account", refused)
-    said = job_account.as_job([target("b", 1)], links, ME, 1.0, "jobs")
+    monkeypatch.setattr(job_account, "run_as_account", refused)
+    said = job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, "jobs")
     assert said is not None
     assert said["error"] == "as jobs: cannot act as jobs"
     monkeypatch.setattr("os.geteuid", os.getpid)
-    assert job_account.as_job([target("b", 1)], links, ME, 1.0, "jobs") is None
+    assert job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, "jobs") is None

@@ -13,7 +13,7 @@ from ansible.module_utils.fullmesh import sysctl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh.roles import kernel_tuning as core
+from fullmesh.roles import kernel_tuning
 
 OPTIONS: dict[str, Any] = {
     "link_gbit": 10,
@@ -27,7 +27,7 @@ DATA = "50000 54095"
 
 def asked(**options: Any) -> dict[str, dict[str, Any]]:
     world = options.pop("world", 2)
-    entries = core.settings(DATA, [29500, 29400], world, OPTIONS | options)
+    entries = kernel_tuning.build_kernel_settings(DATA, [29500, 29400], world, OPTIONS | options)
     return {entry["key"]: entry for entry in entries}
 
 
@@ -53,7 +53,7 @@ def test_buffers_follow_bandwidth_and_delay_and_never_fall_under_16_mib(
 
 @given(st.floats(0.001, 1000), st.floats(0.001, 100))
 def test_a_buffer_holds_twice_the_product(link: float, rtt: float) -> None:
-    size = core.buffer_bytes(link, rtt)
+    size = kernel_tuning.compute_buffer_bytes(link, rtt)
     assert size >= 16777216
     assert size >= int(2 * link * 1e9 / 8 * rtt / 1e3)
     assert size % 4096 == 0
@@ -61,10 +61,10 @@ def test_a_buffer_holds_twice_the_product(link: float, rtt: float) -> None:
 
 def test_the_pin_and_the_reserved_ports_are_musts() -> None:
     found = asked()
-    assert found[core.LOCAL_PORTS]["value"] == DATA
-    assert found[core.RESERVED_PORTS]["value"] == "29400,29500"
-    assert found[core.LOCAL_PORTS]["must"]
-    assert found[core.RESERVED_PORTS]["rule"] == "ports"
+    assert found[kernel_tuning.LOCAL_PORTS]["value"] == DATA
+    assert found[kernel_tuning.RESERVED_PORTS]["value"] == "29400,29500"
+    assert found[kernel_tuning.LOCAL_PORTS]["must"]
+    assert found[kernel_tuning.RESERVED_PORTS]["rule"] == "ports"
 
 
 @pytest.mark.parametrize(
@@ -120,24 +120,28 @@ def test_every_value_has_a_reason() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(code: str, change: dict[str, Any]) -> None:
-    found = core.faults(DATA, [29500], 2, OPTIONS | change)
+    found = kernel_tuning.find_kernel_faults(DATA, [29500], 2, OPTIONS | change)
     assert [fault.code for fault in found] == [code]
 
 
 def test_files_grow_with_the_world() -> None:
-    assert [fault.code for fault in core.faults(DATA, [], 20000, OPTIONS)] == ["KT-104"]
+    assert [fault.code for fault in kernel_tuning.find_kernel_faults(DATA, [], 20000, OPTIONS)] == [
+        "KT-104"
+    ]
 
 
 @pytest.mark.parametrize(
     ("local", "reserved"), [("50000", [1]), ("54095 50000", [1]), (DATA, [50001, 29500])]
 )
 def test_ports_that_no_plan_makes_are_refused(local: str, reserved: list[int]) -> None:
-    assert [fault.code for fault in core.faults(local, reserved, 2, OPTIONS)] == ["KT-105"]
+    assert [
+        fault.code for fault in kernel_tuning.find_kernel_faults(local, reserved, 2, OPTIONS)
+    ] == ["KT-105"]
 
 
 def test_all_faults_come_at_once() -> None:
     bad = OPTIONS | {"link_gbit": 0, "nofile": 1, "sysctls": {"x": 1}}
-    codes = {fault.code for fault in core.faults("x", [], 2, bad)}
+    codes = {fault.code for fault in kernel_tuning.find_kernel_faults("x", [], 2, bad)}
     assert codes == {"KT-101", "KT-103", "KT-104", "KT-105"}
 
 
@@ -146,12 +150,12 @@ def test_all_faults_come_at_once() -> None:
 
 @given(st.sets(st.integers(1, 65535), max_size=60))
 def test_ports_survive_the_kernels_form(ports: set[int]) -> None:
-    assert sysctl.ports_of(sysctl.ports_text(ports)) == ports
+    assert sysctl.expand_port_ranges(sysctl.format_port_set(ports)) == ports
 
 
 def test_ports_are_printed_as_the_kernel_prints_them() -> None:
-    assert sysctl.ports_text({8080, 1, 2, 3}) == "1-3,8080"
-    assert sysctl.ports_text(set()) == ""
+    assert sysctl.format_port_set({8080, 1, 2, 3}) == "1-3,8080"
+    assert sysctl.format_port_set(set()) == ""
 
 
 # --- a node ---------------------------------------------------------------------------------------
@@ -166,14 +170,14 @@ RUNNING = {
 }
 
 
-class Fake(sysctl.Node):
+class Fake(sysctl.SysctlNode):
     """A node in a directory; *refuse* holds keys whose writes the kernel answers with an error name."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(str(root))
         self.refuse: dict[str, str] = {}
         for key, value in RUNNING.items():
-            self.put("/proc/sys/" + sysctl.slashed(key), value + "\n")
+            self.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), value + "\n")
 
     def put(self, path: str, text: str) -> None:
         target = Path(self.at(path))
@@ -207,7 +211,7 @@ def tune(node: Fake, settings: list[dict[str, Any]], check: bool = False) -> dic
         "data_ports": DATA,
         "header": "# ours",
     }
-    result: dict[str, Any] = kernel_tune.Tuner(params, check, node, lambda: None).run()
+    result: dict[str, Any] = kernel_tune.KernelTuner(params, check, node, lambda: None).run()
     return result
 
 
@@ -251,7 +255,7 @@ def test_our_own_larger_value_of_before_is_lowered_again(node: Fake) -> None:
 
 def test_reserved_ports_are_merged_and_only_ours_leave_again(node: Fake) -> None:
     key = "net.ipv4.ip_local_reserved_ports"
-    node.put("/proc/sys/" + sysctl.slashed(key), "8080\n")
+    node.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), "8080\n")
     node.put("/etc/sysctl.d/50-kube.conf", f"{key} = 30000-30002\n")
     tune(node, [setting(key, "29400,29500", "ports")])
     assert node.value(key) == "8080,29400,29500,30000-30002"
@@ -263,7 +267,7 @@ def test_reserved_ports_are_merged_and_only_ours_leave_again(node: Fake) -> None
 @pytest.mark.parametrize("text", ["1-2-3", "9-8", "70000", "100,x"])
 def test_a_file_that_the_kernel_would_not_take_either_is_left_out(node: Fake, text: str) -> None:
     key = "net.ipv4.ip_local_reserved_ports"
-    node.put("/proc/sys/" + sysctl.slashed(key), "8080\n")
+    node.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), "8080\n")
     node.put("/etc/sysctl.d/50-own.conf", f"{key} = {text}\n")
     tune(node, [setting(key, "29500", "ports")])
     assert node.value(key) == "8080,29500"
@@ -271,7 +275,7 @@ def test_a_file_that_the_kernel_would_not_take_either_is_left_out(node: Fake, te
 
 def test_a_foreign_reservation_inside_the_data_range_is_an_error(node: Fake) -> None:
     key = "net.ipv4.ip_local_reserved_ports"
-    node.put("/proc/sys/" + sysctl.slashed(key), "50005\n")
+    node.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), "50005\n")
     result = tune(node, [setting(key, "29500", "ports")])
     assert "[KT-114]" in result["msg"]
     assert "50005" in result["msg"]
@@ -280,7 +284,7 @@ def test_a_foreign_reservation_inside_the_data_range_is_an_error(node: Fake) -> 
 @pytest.mark.parametrize("error", ["ENOENT", "EINVAL"])
 def test_a_refused_value_fails_and_everything_goes_back(node: Fake, error: str) -> None:
     key = "net.ipv4.tcp_congestion_control"
-    node.put("/proc/sys/" + sysctl.slashed(key), "cubic\n")
+    node.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), "cubic\n")
     node.refuse[key] = error
     result = tune(node, [setting("net.ipv4.tcp_fin_timeout", 30), setting(key, "brr")])
     assert "[KT-110]" in result["msg"]
@@ -377,10 +381,10 @@ def test_a_limit_that_would_shut_out_every_login_is_refused(node: Fake) -> None:
 def test_a_limit_that_cannot_be_granted_is_left_out(
     node: Fake, monkeypatch: pytest.MonkeyPatch, container: bool, word: str
 ) -> None:
-    monkeypatch.setattr(kernel_tune, "try_limit", lambda which, soft, hard: hard != -1)
+    monkeypatch.setattr(kernel_tune, "can_set_limit", lambda which, soft, hard: hard != -1)
     if container:
         node.put("/run/systemd/container", "podman\n")
-    monkeypatch.setattr(kernel_tune, "is_fake", lambda node: False)
+    monkeypatch.setattr(kernel_tune, "is_test_root", lambda node: False)
     result = tune(node, [])
     if container:
         assert [note["code"] for note in result["notes"]] == [word]
@@ -398,12 +402,12 @@ def test_a_limit_that_cannot_be_granted_is_left_out(
     ],
 )
 def test_both_spellings_of_a_key_are_one(key: str, path: str) -> None:
-    assert sysctl.slashed(key) == path
+    assert sysctl.sysctl_key_to_path(key) == path
 
 
 def test_the_drop_in_can_be_read_back() -> None:
     text = "# asked for: 1\nnet.a = 2\n; net.b = 3\n-net.c=4 5\nnonsense\n"
-    assert sysctl.parse_conf(text) == {
+    assert sysctl.parse_sysctl_file(text) == {
         "net/a": {"value": "2", "asked": "1"},
         "net/c": {"value": "4 5", "asked": None},
     }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import simulated_nodes as simulated
+import simulated_nodes
 
-from fullmesh.ask.each import read
+from fullmesh.ask.each import read_arguments
 from fullmesh.filters import verify_cluster
 from fullmesh.observed.ladder_arguments import LADDER_GLOO, LADDER_LINKS, LADDER_NODE, Arguments
 from fullmesh.verify import schedule
@@ -20,7 +20,7 @@ def known(each: Any, arguments: Arguments) -> bool:
 
 
 def test_each_node_is_asked_about_itself_and_by_its_own_interpreter() -> None:
-    plan, held = simulated.hostvars(3)
+    plan, held = simulated_nodes.hostvars(3)
     first, second, third = plan["nodes"]
     held[second]["torch_runtime_path"] = "/data/venv"
     held[third]["verify_cluster_python"] = "/usr/bin/python3.11"
@@ -40,19 +40,19 @@ def test_each_node_is_asked_about_itself_and_by_its_own_interpreter() -> None:
 
 
 def test_one_nodes_environment_is_not_that_of_the_others() -> None:
-    plan, held = simulated.hostvars(3)
+    plan, held = simulated_nodes.hostvars(3)
     first, second, _ = plan["nodes"]
     held[first]["torch_runtime_path"] = "/data/venv"
     # the task that asks for all of them runs for the first one, and has its value
-    asked = verify_cluster.pythons(plan, held, "/data/venv/bin/python")
+    asked = verify_cluster.choose_interpreters(plan, held, "/data/venv/bin/python")
     assert asked[first] == "/data/venv/bin/python"
     assert asked[second] == PYTHON
 
 
 def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
-    plan, held = simulated.hostvars(3)
-    looked = simulated.registered(held)["__verify_cluster_node"]["answers"]
-    name = simulated.name_of(1)
+    plan, held = simulated_nodes.hostvars(3)
+    looked = simulated_nodes.registered(held)["__verify_cluster_node"]["answers"]
+    name = simulated_nodes.name_of(1)
     looked[name]["facts"]["interface"]["name"] = "ens5"
     jobs = verify_cluster.ladder_jobs(plan, held, looked, {"WORLD_SIZE": 3}, PYTHON)
     assert known(jobs, LADDER_GLOO)
@@ -66,24 +66,24 @@ def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
 
 
 def test_nodes_that_a_limit_leaves_out_are_asked_nothing() -> None:
-    plan, held = simulated.hostvars(3)
-    looked = simulated.registered(held)["__verify_cluster_node"]["answers"]
-    out = simulated.name_of(2)
+    plan, held = simulated_nodes.hostvars(3)
+    looked = simulated_nodes.registered(held)["__verify_cluster_node"]["answers"]
+    out = simulated_nodes.name_of(2)
     del looked[out]
     opened = verify_cluster.ladder_opened(looked)
-    scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
-    assert out not in read(verify_cluster.ladder_probes(plan, opened, scope))["node"]
+    scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
+    assert out not in read_arguments(verify_cluster.ladder_probes(plan, opened, scope))["node"]
     assert out not in verify_cluster.ladder_jobs(plan, held, looked, {}, PYTHON)["ranks"]
     about = verify_cluster.ladder_about(plan, {}, plan["nodes"])
     assert about == {name: {} for name in plan["nodes"]}
 
 
 def test_every_node_connects_to_all_others() -> None:
-    plan, held = simulated.hostvars(3)
-    told = simulated.registered(held)
+    plan, held = simulated_nodes.hostvars(3)
+    told = simulated_nodes.registered(held)
     opened = verify_cluster.ladder_opened(told["__verify_cluster_node"]["answers"])
-    scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
-    each = read(verify_cluster.ladder_probes(plan, opened, scope))
+    scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
+    each = read_arguments(verify_cluster.ladder_probes(plan, opened, scope))
     assert known(each, LADDER_LINKS)
     for name in plan["nodes"]:
         assert {target["node"] for target in each["targets"][name]} == set(plan["nodes"]) - {name}

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.facts.sockets import CLOSE, ESTABLISHED, SYN_SENT
-from ansible.module_utils.fullmesh.probe import bound, listeners, verdicts
-from ansible.module_utils.fullmesh.probe import pairs as links
+from ansible.module_utils.fullmesh.probe import bound, listeners, pairs, verdicts
 
 TOKEN = "t0ken"  # noqa: S105 (of a test)
 HOME = "127.0.0.1"
@@ -72,18 +71,18 @@ GREETED = {"greeted": True, "proved": True}
     ],
 )
 def test_the_kernel_s_answer_becomes_one_word(change: dict[str, Any], word: str) -> None:
-    assert verdicts.classify({**QUIET, **change})[0] == word
+    assert verdicts.classify_outcome({**QUIET, **change})[0] == word
 
 
 def test_a_late_answer_is_open_with_a_remark() -> None:
-    assert verdicts.classify(QUIET) == ("open", "connected, but the answer was late")
+    assert verdicts.classify_outcome(QUIET) == ("open", "connected, but the answer was late")
 
 
 class Peer:
     """A server of listeners in a thread."""
 
     def __init__(self, node: str = "peer", token: str = TOKEN, lifetime: float = 30.0) -> None:
-        self.sock = bound.bind_one(HOME, 0)
+        self.sock = bound.bind_listener(HOME, 0)
         self.port = self.sock.getsockname()[1]
         spec = {
             "token": token,
@@ -95,7 +94,7 @@ class Peer:
         self.control = socket.socket(socket.AF_UNIX)
         self.control.bind(f"\0fullmesh-test-{self.port}")
         self.control.listen()
-        self.server = listeners.Server(spec, [self.sock], self.control)
+        self.server = listeners.ListenerServer(spec, [self.sock], self.control)
         self.thread = threading.Thread(target=self.server.serve, daemon=True)
         self.thread.start()
 
@@ -118,7 +117,7 @@ def ask(port: int, **change: Any) -> dict[str, Any]:
     me.update({k: v for k, v in change.items() if k in me})
     target = {"node": "peer", "address": HOME, "port": port, "kind": "sample"}
     target.update({k: v for k, v in change.items() if k in ("kind",)})
-    return links.probe_links([target], me, change.get("seconds", 5.0), 100)[0]
+    return pairs.probe_links([target], me, change.get("seconds", 5.0), 100)[0]
 
 
 def test_open_with_payload_both_ways(peer: Peer) -> None:
@@ -147,11 +146,11 @@ class Full:
 
 
 def test_a_listener_waits_for_room_and_goes_on(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Narrow(listeners.Visitor):
+    class Narrow(listeners.ListenerConnection):
         def __init__(self, sock: Any, *more: Any) -> None:
             super().__init__(Full(sock), *more)
 
-    monkeypatch.setattr(listeners, "Visitor", Narrow)
+    monkeypatch.setattr(listeners, "ListenerConnection", Narrow)
     answer = ask(peer.port, seconds=3.0)
     assert (answer["verdict"], answer["remark"]) == ("open", "")
 
@@ -164,7 +163,7 @@ def test_payload_of_any_size(peer: Peer, payload: int) -> None:
 def test_hundreds_at_once(peer: Peer) -> None:
     target = {"node": "peer", "address": HOME, "port": peer.port, "kind": "sample"}
     me = {"node": "me", "address": HOME, "token": TOKEN, "payload": 4096}
-    answers = links.probe_links([target] * 300, me, 20.0, 128)
+    answers = pairs.probe_links([target] * 300, me, 20.0, 128)
     assert {a["verdict"] for a in answers} == {"open"}
     assert peer.server.proved == {"me": 300}
 
@@ -173,7 +172,7 @@ def ask_range(ports: list[int]) -> dict[int, tuple[str, str]]:
     """What became of several ports of one range: word and remark."""
     me = {"node": "me", "address": HOME, "token": TOKEN, "payload": 4096}
     targets = [{"node": "peer", "address": HOME, "port": port, "kind": "range"} for port in ports]
-    answers = links.probe_links(targets, me, 5.0, 100)
+    answers = pairs.probe_links(targets, me, 5.0, 100)
     return {one["port"]: (one["verdict"], one["remark"]) for one in answers}
 
 
@@ -198,7 +197,7 @@ def test_a_port_that_was_open_by_chance_does_not_count(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a firewall takes the first connection for one that it knows."""
-    shut, rounds, whole = shut_port(), [], links.Mesh.round
+    shut, rounds, whole = shut_port(), [], pairs.ProbeMesh.round
 
     def then_closed(mesh: Any, targets: Any, seconds: float) -> Any:
         found = whole(mesh, targets, seconds)
@@ -206,7 +205,7 @@ def test_a_port_that_was_open_by_chance_does_not_count(
         peer.sock.close()
         return found
 
-    monkeypatch.setattr(links.Mesh, "round", then_closed)
+    monkeypatch.setattr(pairs.ProbeMesh, "round", then_closed)
     told = f"open at first and shut when asked again, so not counted: {peer.port}"
     assert ask_range([peer.port, shut]) == {shut: ("refused", told)}
     assert rounds == [[peer.port, shut], [peer.port]]
@@ -302,9 +301,9 @@ def test_a_port_that_must_be_shut_is_tried_once() -> None:
 
 def test_a_service_that_speaks_first_is_only_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """gRPC sends its settings at once (RFC 9113, 3.4): a busy machine has them before it sees the handshake."""
-    launch = links.Mesh.launch
+    launch = pairs.ProbeMesh.launch
 
-    def slow(mesh: links.Mesh, probe: links.Probe) -> None:
+    def slow(mesh: pairs.ProbeMesh, probe: pairs.ConnectionProbe) -> None:
         launch(mesh, probe)
         time.sleep(0.2)
 
@@ -316,8 +315,8 @@ def test_a_service_that_speaks_first_is_only_reached(monkeypatch: pytest.MonkeyP
                 return
             taken[-1].sendall(b"\0\0\x12\x04" + b"\0" * 20)
 
-    monkeypatch.setattr(links.Mesh, "launch", slow)
-    sock = bound.bind_one(HOME, 0)
+    monkeypatch.setattr(pairs.ProbeMesh, "launch", slow)
+    sock = bound.bind_listener(HOME, 0)
     sock.listen()
     taken: list[socket.socket] = []
     thread = threading.Thread(target=serve, daemon=True)

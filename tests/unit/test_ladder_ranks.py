@@ -20,15 +20,14 @@ from typing import Any
 import ladder_rank
 import pytest
 from ansible.module_utils.fullmesh import detach
-from ansible.module_utils.fullmesh.probe import job, ranks
-from ansible.module_utils.fullmesh.probe import unprivileged as nobody
+from ansible.module_utils.fullmesh.probe import job, ranks, unprivileged
 from loaded import load
 
-from fullmesh.contract import read
-from fullmesh.observed.ranks import Collected, RanksWant
+from fullmesh.contract import convert_value
+from fullmesh.observed.ranks import CollectedRanks, LadderGlooParams
 from fullmesh.settings import ROOT
 from fullmesh.verify import rank_ends
-from fullmesh.verify.ranks import code_of_import
+from fullmesh.verify.ranks import find_import_code
 
 WELL = (
     "import json, os, sys; event = {'step': os.environ['RANK'], 'state': 'ok'};"
@@ -53,7 +52,7 @@ def open_place() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def wanted(**change: Any) -> RanksWant:
+def wanted(**change: Any) -> LadderGlooParams:
     """What the module is asked for."""
     plain = {
         "run": "run1",
@@ -71,7 +70,7 @@ def wanted(**change: Any) -> RanksWant:
         "attached": False,
         "keep": False,
     }
-    return read(RanksWant, {**plain, **change})
+    return convert_value(LadderGlooParams, {**plain, **change})
 
 
 def started(base: Path, script: str, **change: Any) -> None:
@@ -80,7 +79,7 @@ def started(base: Path, script: str, **change: Any) -> None:
     ranks.start_ranks(wanted(script=script, **change), str(base))
 
 
-def collected(base: Path, seconds: float = 20.0) -> Collected:
+def collected(base: Path, seconds: float = 20.0) -> CollectedRanks:
     found = ranks.collect_ranks("run1", str(base), seconds)
     assert found["done"]
     return found
@@ -98,7 +97,7 @@ def test_ranks_run_and_report(tmp_path: Path) -> None:
         [{"step": "3", "state": "ok"}],
         [{"step": "4", "state": "ok"}],
     ]
-    assert ranks.current_step(found["ranks"]["3"]) == "3"
+    assert ranks.get_current_step(found["ranks"]["3"]) == "3"
 
 
 @pytest.mark.usefixtures("same_account")
@@ -176,48 +175,52 @@ def test_ranks_are_nobody_and_leave_nobody(open_place: Path) -> None:
     assert found["ended"]["codes"] == {"0": 0}
     uid, gid, held, files, *homes = found["ranks"]["0"]["events"][0]["text"].split()
     root = os.geteuid() == 0
-    assert (int(uid) in range(nobody.FIRST, nobody.LAST + 1)) is root
+    assert (int(uid) in range(unprivileged.FIRST, unprivileged.LAST + 1)) is root
     assert int(uid) != 0
     assert homes == [uid, uid]
     assert int(held, 16) == 0
-    assert files == str(nobody.resource.getrlimit(nobody.resource.RLIMIT_NOFILE)[1])
+    assert files == str(unprivileged.resource.getrlimit(unprivileged.resource.RLIMIT_NOFILE)[1])
     if root:
         assert gid == uid
         deadline = time.monotonic() + 10
-        while int(uid) in nobody.owners():  # what was killed is reaped by init
+        while int(uid) in unprivileged.find_used_uids():  # what was killed is reaped by init
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
 
 def test_the_account_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nobody.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(nobody, "owners", lambda: set(range(nobody.FIRST, nobody.LAST - 2)))
-    known = {nobody.LAST: "an account of a directory"}
-    monkeypatch.setattr(nobody, "known", lambda number: number in known)
-    picked = {nobody.pick().pw_uid for _ in range(20)}
-    assert picked == {nobody.LAST - 2, nobody.LAST - 1}
-    monkeypatch.setattr(nobody, "known", lambda _: True)
+    monkeypatch.setattr(unprivileged.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(
+        unprivileged,
+        "find_used_uids",
+        lambda: set(range(unprivileged.FIRST, unprivileged.LAST - 2)),
+    )
+    known = {unprivileged.LAST: "an account of a directory"}
+    monkeypatch.setattr(unprivileged, "is_taken_id", lambda number: number in known)
+    picked = {unprivileged.pick().pw_uid for _ in range(20)}
+    assert picked == {unprivileged.LAST - 2, unprivileged.LAST - 1}
+    monkeypatch.setattr(unprivileged, "is_taken_id", lambda _: True)
     with pytest.raises(ValueError, match="are somebody's"):
-        nobody.pick()
-    monkeypatch.setattr(nobody.os, "geteuid", lambda: 1000)
-    assert nobody.pick() is None
+        unprivileged.pick()
+    monkeypatch.setattr(unprivileged.os, "geteuid", lambda: 1000)
+    assert unprivileged.pick() is None
 
 
 def test_numbers_of_accounts_and_of_systemds_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nobody, "TAKEN", str(tmp_path))
-    assert nobody.known(0)
-    assert not nobody.known(61999)
+    monkeypatch.setattr(unprivileged, "TAKEN", str(tmp_path))
+    assert unprivileged.is_taken_id(0)
+    assert not unprivileged.is_taken_id(61999)
     (tmp_path / "61999").touch()
-    assert nobody.known(61999)
+    assert unprivileged.is_taken_id(61999)
 
 
 def test_only_a_number_of_ours_is_swept() -> None:
-    for number in (0, 1000, nobody.FIRST - 1, nobody.LAST + 1):
+    for number in (0, 1000, unprivileged.FIRST - 1, unprivileged.LAST + 1):
         somebody = pwd.struct_passwd(("x", "x", number, number, "", "/", "/"))
         with pytest.raises(ValueError, match="is somebody's"):
-            nobody.sweep(somebody)
+            unprivileged.clean_up_account(somebody)
 
 
 def test_devices_give_their_group_or_are_named(
@@ -235,18 +238,22 @@ def test_devices_give_their_group_or_are_named(
         mode, gid = held[path]
         return os.stat_result((stat.S_IFCHR | mode, 0, 0, 1, 0, gid, 0, 0, 0, 0))
 
-    monkeypatch.setattr(nobody.glob, "glob", lambda one: [p for p in held if Path(p).match(one)])
-    monkeypatch.setattr(nobody.os, "stat", info)
-    assert nobody.devices() == ([44, 109], ["/dev/nvidia-uvm", "/dev/nvidiactl"])
+    monkeypatch.setattr(
+        unprivileged.glob, "glob", lambda one: [p for p in held if Path(p).match(one)]
+    )
+    monkeypatch.setattr(unprivileged.os, "stat", info)
+    assert unprivileged.find_device_groups() == ([44, 109], ["/dev/nvidia-uvm", "/dev/nvidiactl"])
 
 
 def test_a_node_that_has_no_such_account_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def mapped_away(*_: Any) -> None:
         raise OSError("as fullmesh-verify: [Errno 22] Invalid argument")
 
-    monkeypatch.setattr(nobody, "as_account", mapped_away)
-    with pytest.raises(nobody.RefusedError, match="root cannot be given up here: ") as caught:
-        nobody.refuse_account(pwd.getpwuid(os.geteuid()))
+    monkeypatch.setattr(unprivileged, "run_as_account", mapped_away)
+    with pytest.raises(
+        unprivileged.RankRefusedError, match="root cannot be given up here: "
+    ) as caught:
+        unprivileged.refuse_unusable_account(pwd.getpwuid(os.geteuid()))
     assert caught.value.code == "VC-305"
     assert caught.value.fix.startswith("map the account numbers")
 
@@ -291,7 +298,7 @@ def test_a_job_that_cannot_be_handled_is_refused(
     def fail(_want: Any) -> None:
         raise OSError("no room")
 
-    for name in ("start", "collect", "stop"):
+    for name in ("start_test_job", "collect_test_job", "stop_test_job"):
         monkeypatch.setattr(job, name, fail)
     told: Any = job.answer(run="run1", state=state, ranks=[0], wait=1.0)
     assert told["failed"] is True
@@ -339,7 +346,7 @@ def test_a_broken_import_is_named_with_its_file_and_line(
     begin, last = run_rank(tmp_path, tmp_path)
     assert (begin["state"], last["step"], last["state"]) == ("begin", "import", "failed")
     assert text in last["text"]
-    assert code_of_import(last["text"], "VC-302") == code
+    assert find_import_code(last["text"], "VC-302") == code
     assert len(last["text"]) <= rank_ends.FIRST_LINE
 
 
@@ -349,7 +356,7 @@ def test_an_environment_file_that_no_shell_reads_is_named(tmp_path: Path) -> Non
     assert last["text"].startswith(
         f"EnvironmentFileError: {tmp_path}/env, NCCL_NET: No closing quotation"
     )
-    assert code_of_import(last["text"], "VC-302") == "VC-312"
+    assert find_import_code(last["text"], "VC-302") == "VC-312"
 
 
 @pytest.mark.parametrize(
@@ -371,7 +378,7 @@ def test_what_a_rank_writes_is_proved(tmp_path: Path, line: str, text: str) -> N
     path = tmp_path / "rank-0.jsonl"
     good = {"step": "store", "state": "ok", "seconds": 0.1, "text": "", "data": {}}
     path.write_text(json.dumps(good) + "\n" + line + "\n" + json.dumps(good) + "\n")
-    events = ranks.read_events(str(path), os.getuid())
+    events = ranks.read_event_lines(str(path), os.getuid())
     assert events[0] == good
     assert len(events) == 2
     assert (events[1]["step"], events[1]["state"]) == ("store", "failed")
@@ -385,20 +392,20 @@ def test_results_that_are_no_plain_file_of_the_rank_are_not_read(
     event = '{"step": "store", "state": "ok"}\n'
     (tmp_path / "other").write_text(event)
     path.symlink_to(tmp_path / "other")
-    assert ranks.read_events(str(path), os.getuid()) == []
+    assert ranks.read_event_lines(str(path), os.getuid()) == []
     path.unlink()
     os.link(tmp_path / "other", path)
-    assert ranks.read_events(str(path), os.getuid()) == []
+    assert ranks.read_event_lines(str(path), os.getuid()) == []
     path.unlink()
     os.mkfifo(path)
-    assert ranks.read_events(str(path), os.getuid()) == []
+    assert ranks.read_event_lines(str(path), os.getuid()) == []
     path.unlink()
     path.write_text(event)
-    assert ranks.read_events(str(path), os.getuid() + 1) == []
-    assert ranks.read_events(str(path), os.getuid()) == [{"step": "store", "state": "ok"}]
+    assert ranks.read_event_lines(str(path), os.getuid() + 1) == []
+    assert ranks.read_event_lines(str(path), os.getuid()) == [{"step": "store", "state": "ok"}]
     monkeypatch.setattr(ranks, "LARGEST", len(event) + 3)
     path.write_text(event * 3)
-    assert "more than" in ranks.read_events(str(path), os.getuid())[-1]["text"]
+    assert "more than" in ranks.read_event_lines(str(path), os.getuid())[-1]["text"]
 
 
 FLOOD = "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"
@@ -492,8 +499,8 @@ def test_a_row_holds_json_and_nothing_else() -> None:
 def test_settings_of_this_shell_do_not_reach_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "docker0")
     monkeypatch.setenv("SSH_AUTH_SOCK", "roots-agent")
-    team = ranks.Team(wanted(environment={"WORLD_SIZE": 2}), "/nowhere")
-    env = ranks.rank_environment(team, 1, 0)
+    team = ranks.RankTeam(wanted(environment={"WORLD_SIZE": 2}), "/nowhere")
+    env = ranks.build_process_environment(team, 1, 0)
     assert "GLOO_SOCKET_IFNAME" not in env
     assert "SSH_AUTH_SOCK" not in env
     assert (env["RANK"], env["LOCAL_RANK"], env["WORLD_SIZE"]) == ("1", "0", "2")

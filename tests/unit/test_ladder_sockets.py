@@ -18,7 +18,7 @@ TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when re
 
 
 def test_socket_tables_are_read() -> None:
-    rows = sockets.parse_table(TABLE)
+    rows = sockets.parse_socket_table(TABLE)
     assert [(r["address"], r["port"], r["state"], r["inode"]) for r in rows] == [
         ("10.78.6.11", 50001, sockets.LISTEN, "12345"),
         ("0.0.0.0", 29500, sockets.ESTABLISHED, "12346"),  # noqa: S104 (compared with)
@@ -42,15 +42,15 @@ def test_addresses_of_proc_are_decoded(text: str, address: str) -> None:
 def test_the_owner_of_a_listener_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
-        assert f"(pid {os.getpid()})" in sockets.owner_of_port(port)
-    assert sockets.owner_of_port(port) == ""
+        assert f"(pid {os.getpid()})" in sockets.find_port_owner(port)
+    assert sockets.find_port_owner(port) == ""
 
 
 def test_tcp_info_of_a_real_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
-        assert sockets.tcp_info(sock)["state"] == sockets.CLOSE
+        assert sockets.read_tcp_info(sock)["state"] == sockets.CLOSE
         sock.connect(server.getsockname())
-        info = sockets.tcp_info(sock)
+        info = sockets.read_tcp_info(sock)
     assert info["state"] == sockets.ESTABLISHED
     assert 0 < info["rtt_us"] < 5_000_000
     assert info["pmtu"] > 1000
@@ -95,7 +95,7 @@ ADDRESSES = """1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever
 
 
 def test_addresses_are_mapped_to_interfaces() -> None:
-    assert observe.parse_addresses(ADDRESSES) == {
+    assert observe.parse_ip_addr(ADDRESSES) == {
         "127.0.0.1": "lo",
         "10.78.6.11": "eth1",
         "fd78::11": "eth1",
@@ -109,9 +109,9 @@ def test_names_are_looked_up_with_one_deadline() -> None:
 
 
 def test_a_silent_name_server_costs_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "look_up", lambda *_: __import__("time").sleep(60))
+    monkeypatch.setattr(lookup, "look_up_name", lambda *_: __import__("time").sleep(60))
     names = {f"n{i}": socket.AF_INET for i in range(200)}
-    assert lookup.look_up_all(names, 0.2) == dict.fromkeys(names)
+    assert lookup.look_up_names(names, 0.2) == dict.fromkeys(names)
 
 
 def test_an_interpreter_that_is_not_there_has_no_versions() -> None:
@@ -197,32 +197,38 @@ def test_the_tap_takes_handshakes_only(family: int, packet: bytes, taken: bool) 
 
 
 def test_ports_of_other_uses_are_never_candidates() -> None:
-    found = bound.outside_candidates([[1, 40000], [50000, 65535]], 7)
+    found = bound.choose_outside_ports([[1, 40000], [50000, 65535]], 7)
     assert found
     assert all(40000 < port < 50000 for port in found)
-    assert bound.outside_candidates([[1, 65535]], 7) == []
+    assert bound.choose_outside_ports([[1, 65535]], 7) == []
 
 
 @pytest.mark.parametrize(
     "line", [b"", b"SSH-2.0-x", b"fullmesh-probe/1 a b c", b"fullmesh-probe/2 a b 1.0", b"\xff\xfe"]
 )
 def test_greetings_of_others_are_not_ours(line: bytes) -> None:
-    assert handshake.read_hello(line) is None
+    assert handshake.parse_hello_line(line) is None
 
 
 def test_both_ends_prove_themselves() -> None:
-    assert handshake.read_hello(handshake.hello_line("n1", "aa", 1.5)) == ("n1", "aa", 1.5)
-    line = handshake.client_line("secret", "me", "aa", "bb", 7)
-    assert handshake.read_client(line, "secret", "aa") == ("me", "bb", 7)
-    assert handshake.read_client(line, "other", "aa") is None
-    assert handshake.read_client(line, "secret", "zz") is None  # replayed to another connection
+    assert handshake.parse_hello_line(handshake.format_hello_line("n1", "aa", 1.5)) == (
+        "n1",
+        "aa",
+        1.5,
+    )
+    line = handshake.format_client_line("secret", "me", "aa", "bb", 7)
+    assert handshake.parse_client_line(line, "secret", "aa") == ("me", "bb", 7)
+    assert handshake.parse_client_line(line, "other", "aa") is None
+    assert (
+        handshake.parse_client_line(line, "secret", "zz") is None
+    )  # replayed to another connection
     grown = line.replace(b" 7\n", b" 8\n")
-    assert handshake.read_client(grown, "secret", "aa") is None
-    answer = handshake.ok_line("secret", "n1", "aa", "bb", "10.0.0.1")
-    assert handshake.read_ok(answer, "secret", "n1", "aa", "bb") == "10.0.0.1"
-    assert handshake.read_ok(answer, "secret", "n2", "aa", "bb") is None
+    assert handshake.parse_client_line(grown, "secret", "aa") is None
+    answer = handshake.format_ok_line("secret", "n1", "aa", "bb", "10.0.0.1")
+    assert handshake.parse_ok_line(answer, "secret", "n1", "aa", "bb") == "10.0.0.1"
+    assert handshake.parse_ok_line(answer, "secret", "n2", "aa", "bb") is None
 
 
 def test_a_payload_beyond_reason_is_refused() -> None:
-    line = handshake.client_line("s", "me", "aa", "bb", handshake.PAYLOAD_LIMIT + 1)
-    assert handshake.read_client(line, "s", "aa") is None
+    line = handshake.format_client_line("s", "me", "aa", "bb", handshake.PAYLOAD_LIMIT + 1)
+    assert handshake.parse_client_line(line, "s", "aa") is None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.probe import ways
-from ansible.module_utils.fullmesh.probe.ways import ANYBODY, Choice, Kernel
+from ansible.module_utils.fullmesh.probe.ways import ANYBODY, KernelRoutes, RouteSelector
 
 RULES = [
     {"priority": 0, "src": "all", "table": "local"},
@@ -35,7 +35,11 @@ def said(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str]) -> None:
 
 def test_marks_and_accounts_of_rules_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     said(monkeypatch, {"-j rule show": json.dumps(RULES)})
-    assert ways.choices(ways.rules()) == [Choice(0, ANYBODY), Choice(0, 1000), Choice(16, ANYBODY)]
+    assert ways.list_route_selectors(ways.read_routing_rules()) == [
+        RouteSelector(0, ANYBODY),
+        RouteSelector(0, 1000),
+        RouteSelector(16, ANYBODY),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "{", '"text"', "[1]"])
@@ -43,7 +47,7 @@ def test_rules_that_cannot_be_read_ask_for_nothing(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     said(monkeypatch, {"-j rule show": text})
-    assert ways.choices(ways.rules()) == [Choice(0, ANYBODY)]
+    assert ways.list_route_selectors(ways.read_routing_rules()) == [RouteSelector(0, ANYBODY)]
 
 
 @pytest.mark.parametrize(
@@ -69,11 +73,11 @@ def test_what_refuses_is_named(
 ) -> None:
     routes, rules = said_
     said(monkeypatch, {"-4 -o route show table all": routes, "-4 rule show": rules})
-    assert ways.refusal(peer, error) == shown
+    assert ways.find_refusing_route(peer, error) == shown
 
 
-def answer(**change: Any) -> ways.Answer:
-    plain: ways.Answer = {
+def answer(**change: Any) -> ways.RouteReply:
+    plain: ways.RouteReply = {
         "error": "",
         "dev": "eth1",
         "via": "",
@@ -97,8 +101,8 @@ def answer(**change: Any) -> ways.Answer:
         ("in", answer(error="EXDEV"), True),
     ],
 )
-def test_what_is_odd(direction: Any, said_: ways.Answer, odd: bool) -> None:
-    kernel = Kernel("10.78.1.11", "lo", "10.78.1.11/24")
+def test_what_is_odd(direction: Any, said_: ways.RouteReply, odd: bool) -> None:
+    kernel = KernelRoutes("10.78.1.11", "lo", "10.78.1.11/24")
     kernel.card = "eth1"
     try:
         assert kernel.odd(direction, "10.78.1.12", said_) is odd
@@ -107,7 +111,7 @@ def test_what_is_odd(direction: Any, said_: ways.Answer, odd: bool) -> None:
 
 
 def test_a_next_hop_to_another_network_is_ordinary() -> None:
-    kernel = Kernel("10.78.1.11", "lo", "10.78.1.11/24")
+    kernel = KernelRoutes("10.78.1.11", "lo", "10.78.1.11/24")
     kernel.card = "eth1"
     try:
         assert not kernel.odd("out", "10.78.2.12", answer(via="10.78.1.1"))
@@ -117,15 +121,15 @@ def test_a_next_hop_to_another_network_is_ordinary() -> None:
 
 def test_a_refusal_is_read_by_its_errno() -> None:
     raw = ways.HEAD.pack(36, ways.FAILED, 0, 1, 0) + struct.pack("=i", -errno.EACCES) + b"\0" * 16
-    assert ways.read_answer(raw, 2) == answer(error="EACCES", dev="", source="")
+    assert ways.parse_route_reply(raw, 2) == answer(error="EACCES", dev="", source="")
 
 
 def test_the_kernel_of_this_machine_answers_for_loopback() -> None:
-    kernel = Kernel("127.0.0.1", "lo", "127.0.0.1/8")
+    kernel = KernelRoutes("127.0.0.1", "lo", "127.0.0.1/8")
     try:
-        out = kernel.decide("out", "127.0.0.2", 50000, Choice(0, ANYBODY))
+        out = kernel.decide("out", "127.0.0.2", 50000, RouteSelector(0, ANYBODY))
         assert (out["error"], out["dev"]) == ("", "lo")
-        taken = kernel.decide("in", "127.0.0.2", 50000, Choice(0, os.getuid()))
+        taken = kernel.decide("in", "127.0.0.2", 50000, RouteSelector(0, os.getuid()))
         assert taken["local"] or taken["error"]  # a martian where the kernel is strict
     finally:
         kernel.close()
@@ -138,7 +142,7 @@ def test_ports_that_failed_are_asked_for_first() -> None:
         for port in range(50000, 54000, 100)
     ]
     records: Any = [{"address": peer, "port": 53900, "verdict": "dropped"}]
-    found = ways.ports_of(peer, targets, records)
+    found = ways.choose_query_ports(peer, targets, records)
     assert found[0] == 53900
     assert len(found) == ways.PORTS_MOST
 
@@ -147,11 +151,11 @@ def test_ports_that_failed_are_asked_for_first() -> None:
 def test_a_kernel_that_does_not_answer_is_no_error(
     monkeypatch: pytest.MonkeyPatch, broken: type[Exception]
 ) -> None:
-    monkeypatch.setattr(ways, "addresses_by_card", lambda: {"lo": ["127.0.0.1/8"]})
+    monkeypatch.setattr(ways, "read_interface_addresses", lambda: {"lo": ["127.0.0.1/8"]})
 
     def fails(*_: object) -> Callable[..., Any]:
         raise broken
 
-    monkeypatch.setattr(ways, "ask_all", fails)
-    assert ways.odd_ways("127.0.0.1", [], []) == []
-    assert ways.odd_ways("10.9.9.9", [], []) == []
+    monkeypatch.setattr(ways, "query_all_routes", fails)
+    assert ways.find_unusual_routes("127.0.0.1", [], []) == []
+    assert ways.find_unusual_routes("10.9.9.9", [], []) == []

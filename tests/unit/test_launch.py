@@ -19,8 +19,7 @@ import pytest
 from fact_samples import facts
 from ladder_samples import plan
 
-from fullmesh.roles import cluster_env
-from fullmesh.roles import launchers as core
+from fullmesh.roles import cluster_env, launchers
 from fullmesh.settings import ROOT
 
 PLAN = plan(2)
@@ -40,7 +39,7 @@ ODD='two words #x'
 
 def who(*ranks: int) -> dict[str, Any]:
     """nodes.json of the two nodes with so many ranks each."""
-    made = core.who(PLAN)
+    made = launchers.build_job_members(PLAN)
     first = 0
     for node, count in zip(made["nodes"], ranks or (4, 4), strict=True):
         node.update({"local_ranks": count, "first_rank": first})
@@ -59,8 +58,8 @@ def test_what_differs_between_nodes_is_never_exported() -> None:
     fast = facts(interfaces=[*cards, {**cards[0], "name": "ib0", "speed": 100000}])
     other = {**second, "interface": "ib0", "links": [], "local_ranks": 8}
     plan = {**PLAN, "family": "ipv6"}
-    one = cluster_env.environment(plan, first, roce)
-    two = cluster_env.environment(plan, other, fast)
+    one = cluster_env.build_environment(plan, first, roce)
+    two = cluster_env.build_environment(plan, other, fast)
     differing = {name for name in {**one, **two} if one.get(name) != two.get(name)}
     assert {"NCCL_IB_HCA", "NCCL_IB_ADDR_FAMILY", "NCCL_SOCKET_NTHREADS"} <= differing
     # an index of one node's GID table says nothing of another node's
@@ -68,17 +67,20 @@ def test_what_differs_between_nodes_is_never_exported() -> None:
 
 
 def test_nodes_json_has_names_and_networks() -> None:
-    made = core.who(PLAN)
+    made = launchers.build_job_members(PLAN)
     assert made["networks"] == ["10.78.0.0/24"]
     assert [node["names"] for node in made["nodes"]] == [["el1"], ["ubuntu1"]]
 
 
 def test_the_hostfile_has_a_slot_for_each_rank() -> None:
-    assert core.hostfile(PLAN).splitlines()[1:] == ["10.78.0.11 slots=1", "10.78.0.12 slots=1"]
+    assert launchers.render_hostfile(PLAN).splitlines()[1:] == [
+        "10.78.0.11 slots=1",
+        "10.78.0.12 slots=1",
+    ]
 
 
 def test_the_small_commands_hand_every_word_over(tmp_path: Path) -> None:
-    files = core.commands(str(tmp_path), "/lib", str(tmp_path / "venv"))
+    files = launchers.build_command_files(str(tmp_path), "/lib", str(tmp_path / "venv"))
     names = {Path(one["path"]).name for one in files}
     assert names == {
         *("fullmesh-mpirun", "fullmesh-orted", "fullmesh-rank", "fullmesh-sbatch"),
@@ -98,7 +100,9 @@ def test_no_command_imports_from_the_callers_environment(tmp_path: Path) -> None
     programs = str(ROOT / "node_programs")
     files = {
         Path(one["path"]).name: one["content"]
-        for one in core.commands("/bin-of-fullmesh", programs, str(tmp_path / "venv"))
+        for one in launchers.build_command_files(
+            "/bin-of-fullmesh", programs, str(tmp_path / "venv")
+        )
     }
     for name in ("fullmesh-torchrun", "fullmesh-watch"):
         text = (ROOT / f"roles/launchers/templates/{name}.j2").read_text()
@@ -130,7 +134,7 @@ def test_no_command_imports_from_the_callers_environment(tmp_path: Path) -> None
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "env").write_text(ENV)
     monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
-    monkeypatch.setattr(launch, "read_who", who)
+    monkeypatch.setattr(launch, "read_nodes_file", who)
     monkeypatch.delenv("FULLMESH_ENV", raising=False)
     return tmp_path
 
@@ -162,7 +166,7 @@ def test_the_compilers_cache_is_the_ranks_own(
         cache.symlink_to(tmp_path / "elsewhere")
     elif kind == "a file":
         cache.touch()
-    used = Path(launch.compiler_cache())
+    used = Path(launch.prepare_compiler_cache())
     assert (used == cache) is (kind in ("nothing", "ours"))
     assert used.is_dir()
     assert not used.is_symlink()
@@ -173,17 +177,17 @@ def test_the_compilers_cache_is_the_ranks_own(
 def test_a_rank_gets_a_cache_unless_its_caller_named_one(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(launch.os, "execvpe", lambda _p, _a, env: seen.append(env[CACHE]))
-    monkeypatch.setattr(launch, "compiler_cache", lambda: "/own")
-    monkeypatch.setattr(launch, "rank_env", lambda env, _who: dict(env))
+    monkeypatch.setattr(launch, "prepare_compiler_cache", lambda: "/own")
+    monkeypatch.setattr(launch, "build_rank_env", lambda env, _who: dict(env))
     for named in ("", "/named"):
         monkeypatch.setenv(CACHE, named)
-        launch.rank(["job"])
+        launch.exec_rank(["job"])
     assert seen == ["/own", "/named"]
 
 
 @pytest.mark.parametrize("local", [0, 1, 2, 3])
 def test_several_nodes_times_several_gpus(node: Path, local: int) -> None:
-    env = launch.rank_env(
+    env = launch.build_rank_env(
         {"OMPI_COMM_WORLD_LOCAL_RANK": str(local), "OMPI_COMM_WORLD_SIZE": "8"}, who()
     )
     assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"]) == (str(4 + local), "8", str(local))
@@ -191,7 +195,7 @@ def test_several_nodes_times_several_gpus(node: Path, local: int) -> None:
 
 
 def test_nodes_with_different_numbers_of_gpus(node: Path) -> None:
-    env = launch.rank_env(
+    env = launch.build_rank_env(
         {"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "5"}, who(3, 2)
     )
     assert (env["RANK"], env["LOCAL_WORLD_SIZE"]) == ("4", "2")
@@ -199,7 +203,7 @@ def test_nodes_with_different_numbers_of_gpus(node: Path) -> None:
 
 def test_what_belongs_to_the_node_never_comes_from_another(node: Path) -> None:
     caller = {"GLOO_SOCKET_IFNAME": "bond0", "NODE_RANK": "0", "NCCL_DEBUG": "INFO"}
-    env = launch.rank_env(
+    env = launch.build_rank_env(
         {**caller, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_SIZE": "8"}, who()
     )
     assert (env["GLOO_SOCKET_IFNAME"], env["NODE_RANK"], env["NCCL_DEBUG"]) == ("eth1", "1", "INFO")
@@ -230,31 +234,31 @@ def test_what_belongs_to_the_node_never_comes_from_another(node: Path) -> None:
 )
 def test_a_process_that_does_not_fit(node: Path, env: dict[str, str], code: str) -> None:
     with pytest.raises(launch.LaunchError, match=rf"^\[{code}\]"):
-        launch.rank_env(env, who())
+        launch.build_rank_env(env, who())
 
 
 def test_slurm_on_some_of_the_nodes(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(node, "scontrol", 'echo "$3"')
     monkeypatch.setenv("PATH", f"{node}/bin:{os.environ['PATH']}")
     env = {"SLURM_LOCALID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": "ubuntu1"}
-    found = launch.rank_env(env, who())
+    found = launch.build_rank_env(env, who())
     assert (found["RANK"], found["WORLD_SIZE"], found["MASTER_ADDR"]) == ("2", "4", "10.78.0.12")
     program(node, "scontrol", "echo what >&2; exit 1")
     with pytest.raises(launch.LaunchError, match=r"LA-111.*what"):
-        launch.rank_env(env, who())
+        launch.build_rank_env(env, who())
 
 
 def test_mpirun_gets_exactly_the_files_common_variables_and_the_data_range(node: Path) -> None:
-    own = launch.read_env(str(node / "env"))
-    names = launch.exported(own, {})[1::2]
+    own = launch.read_node_env(str(node / "env"))
+    names = launch.build_export_options(own, {})[1::2]
     assert names == ["MASTER_ADDR", "NCCL_DEBUG", "ODD", "WORLD_SIZE"]
-    options = " ".join(launch.mpi_options(who(), who()["nodes"], whole=True))
+    options = " ".join(launch.build_mpi_options(who(), who()["nodes"], whole=True))
     ports = PLAN["data_ports"]
     assert "--mca btl_tcp_if_include 10.78.0.0/24" in options
     assert f"--mca btl_tcp_port_min_v4 {ports['first']}" in options
     assert f"--mca btl_tcp_port_range_v4 {ports['size']}" in options
     assert "-np 8" in options
-    some = launch.mpi_options(who(), who()["nodes"][1:], whole=False)
+    some = launch.build_mpi_options(who(), who()["nodes"][1:], whole=False)
     assert some[some.index("--host") + 1] == "10.78.0.12:4"
 
 
@@ -270,11 +274,11 @@ def test_mpirun_gets_exactly_the_files_common_variables_and_the_data_range(node:
 )
 def test_what_mpirun_could_only_fail_with(answers: dict[str, tuple[int, str]], code: str) -> None:
     with pytest.raises(launch.LaunchError, match=rf"^\[{code}\].*\ba\b"):
-        launch.judge(answers, "Open MPI", launch.OPENMPI, launch.MPI_DIFFERS)
+        launch.refuse_unfit_nodes(answers, "Open MPI", launch.OPENMPI, launch.MPI_DIFFERS)
 
 
 def test_nodes_that_agree_pass() -> None:
-    launch.judge({"a": (0, "4.1.4"), "b": (0, "Warning: added\n4.1.4")}, "it", "", "")
+    launch.refuse_unfit_nodes({"a": (0, "4.1.4"), "b": (0, "Warning: added\n4.1.4")}, "it", "", "")
 
 
 @pytest.mark.parametrize("command", ["mpirun", "orted", "srun", "sbatch"])
@@ -291,7 +295,7 @@ def test_a_node_without_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
     (tmp_path / "nodes.json").write_text("{")
     with pytest.raises(launch.LaunchError, match=r"LA-102.*nodes\.json"):
-        launch.read_who()
+        launch.read_nodes_file()
 
 
 def test_no_script(capsys: pytest.CaptureFixture[str]) -> None:
@@ -301,27 +305,27 @@ def test_no_script(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_key_between_the_nodes_and_somebody_elses(node: Path) -> None:
     with pytest.raises(launch.LaunchError, match="LA-110"):
-        launch.ssh_user()
+        launch.read_ssh_user()
     (node / "ssh").mkdir()
     (node / "ssh/config").write_text("Host *\n    User train\n")
-    assert launch.ssh_user() == "train"
+    assert launch.read_ssh_user() == "train"
     with pytest.raises(launch.LaunchError, match=r"LA-114.*runuser -u train -- .*'two words'"):
-        launch.right_account("train", ["x.py", "two words"], "fullmesh-mpirun")
-    launch.right_account(pwd.getpwuid(os.geteuid()).pw_name, [], "fullmesh-mpirun")
+        launch.refuse_wrong_account("train", ["x.py", "two words"], "fullmesh-mpirun")
+    launch.refuse_wrong_account(pwd.getpwuid(os.geteuid()).pw_name, [], "fullmesh-mpirun")
 
 
 def test_slurm_down(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(node, "scontrol", "echo 'Slurmctld(primary) at a is DOWN'; echo '*****'; exit 1")
     monkeypatch.setenv("PATH", f"{node}/bin:{os.environ['PATH']}")
     with pytest.raises(launch.LaunchError, match=r"LA-111.*at a is DOWN"):
-        launch.slurm_answers()
+        launch.refuse_silent_slurm()
 
 
 def test_slurm_sizes() -> None:
-    assert launch.slurm_sizes(who(), []) == ["--ntasks-per-node=4", "--nodes=2"]
-    assert launch.slurm_sizes(who(), ["--nodes=1"]) == ["--ntasks-per-node=4"]
+    assert launch.build_slurm_sizes(who(), []) == ["--ntasks-per-node=4", "--nodes=2"]
+    assert launch.build_slurm_sizes(who(), ["--nodes=1"]) == ["--ntasks-per-node=4"]
     with pytest.raises(launch.LaunchError, match=r"LA-112.*2 and 4"):
-        launch.slurm_sizes(who(4, 2), [])
+        launch.build_slurm_sizes(who(4, 2), [])
 
 
 @pytest.fixture
@@ -344,17 +348,17 @@ def etcd_without_v2() -> Iterator[str]:
 
 def test_etcd(monkeypatch: pytest.MonkeyPatch, etcd_without_v2: str) -> None:
     with pytest.raises(launch.LaunchError, match=r"LA-108.*no etcd is named"):
-        launch.etcd([""])
+        launch.refuse_unusable_etcd([""])
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(launch.LaunchError, match=r"LA-107.*python-etcd"):
-        launch.etcd([etcd_without_v2])
+        launch.refuse_unusable_etcd([etcd_without_v2])
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: name)
     with pytest.raises(launch.LaunchError, match="LA-109"):
-        launch.etcd([etcd_without_v2])
+        launch.refuse_unusable_etcd([etcd_without_v2])
     with pytest.raises(launch.LaunchError, match=r"LA-108.*does not answer"):
-        launch.etcd(["127.0.0.1:1"])
-    monkeypatch.setattr(launch, "fetch", lambda _url: 200)
-    launch.etcd(["10.78.0.11:2379"])
+        launch.refuse_unusable_etcd(["127.0.0.1:1"])
+    monkeypatch.setattr(launch, "fetch_status", lambda _url: 200)
+    launch.refuse_unusable_etcd(["10.78.0.11:2379"])
 
 
 @pytest.fixture
@@ -430,7 +434,7 @@ def test_no_lightning(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_exported_for_a_library_reaches_all_nodes(name: str, passed: bool) -> None:
-    words = launch.exported({"MASTER_PORT": "29500"}, {name: "1"})
+    words = launch.build_export_options({"MASTER_PORT": "29500"}, {name: "1"})
     assert set(words[::2]) == {"-x"}
     assert (name in words[1::2]) is passed
     assert "MASTER_PORT" in words[1::2]

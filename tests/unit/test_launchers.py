@@ -14,8 +14,8 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ladder_samples import plan
 
-from fullmesh.model.types import Plan
-from fullmesh.roles import launchers as core
+from fullmesh.model.types import ClusterPlan
+from fullmesh.roles import launchers
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "roles/launchers/templates"
 ENV = """MASTER_ADDR=10.78.0.11
@@ -232,13 +232,13 @@ def test_a_node_without_torchrun_says_so(wrapper: Path) -> None:
     ],
 )
 def test_settings_that_cannot_work_are_refused(bad: tuple[str, object, object]) -> None:
-    assert [fault.code for fault in core.faults(*bad)] == ["LA-101"]
+    assert [fault.code for fault in launchers.find_launcher_faults(*bad)] == ["LA-101"]
 
 
 def test_settings_that_can_work_are_not() -> None:
-    assert core.faults("train-user", 300, "30") == []
-    assert core.faults("train-user", 300, "30", 0) == []
-    assert core.faults("", 300, 30) == []
+    assert launchers.find_launcher_faults("train-user", 300, "30") == []
+    assert launchers.find_launcher_faults("train-user", 300, "30", 0) == []
+    assert launchers.find_launcher_faults("", 300, 30) == []
 
 
 @pytest.mark.parametrize("user", ["", "train", "root"])
@@ -292,14 +292,14 @@ def test_ranks_can_be_asked_unless_told_otherwise(tmp_path: Path) -> None:
 
 
 def test_the_hook_is_installed_as_what_python_imports_by_itself() -> None:
-    (made,) = core.hook("/opt/fullmesh/hook")
+    (made,) = launchers.build_hook_files("/opt/fullmesh/hook")
     assert made["path"] == "/opt/fullmesh/hook/sitecustomize.py"
     compile(made["content"], made["path"], "exec")
 
 
 def test_the_watch_knows_who_takes_part() -> None:
-    looked: Plan = {**plan(2), "resolved": {"local_ranks": 1}}
-    made = json.loads(core.nodes(looked))
+    looked: ClusterPlan = {**plan(2), "resolved": {"local_ranks": 1}}
+    made = json.loads(launchers.render_nodes_file(looked))
     assert made["nodes"][1] == {
         "name": "ubuntu1",
         "address": "10.78.0.12",
@@ -314,12 +314,12 @@ def test_the_watch_knows_who_takes_part() -> None:
 
 def test_ranks_that_nobody_has_looked_up_are_marked() -> None:
     """./fullmesh watch contacts no node before it starts the job there."""
-    assert [one["auto"] for one in core.who(plan(2))["nodes"]] == [True, True]
+    assert [one["auto"] for one in launchers.build_job_members(plan(2))["nodes"]] == [True, True]
 
 
 def test_the_watch_needs_no_file_that_is_not_brought(tmp_path: Path) -> None:
     role = yaml.safe_load((TEMPLATES.parent / "vars/main.yml").read_text())
-    for entry in core.library(role["__launchers_modules"], str(tmp_path)):
+    for entry in launchers.build_library_files(role["__launchers_modules"], str(tmp_path)):
         Path(entry["path"]).write_text(entry["content"])
     script = str(tmp_path / "fullmesh_watch.py")
     command = [

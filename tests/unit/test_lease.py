@@ -18,7 +18,7 @@ from ansible.module_utils.fullmesh.probe import ranks
 from test_ladder_ranks import HANG, started
 
 from fullmesh.ask import program
-from fullmesh.ask.talk import Asked
+from fullmesh.ask.talk import NodeQuery
 from fullmesh.play.events import PID_VARIABLE
 from fullmesh.settings import ROOT
 
@@ -27,11 +27,11 @@ CONTROLLER = """
 import asyncio, json, os, sys, time
 if not os.fork():
     from fullmesh.ask import lease, program, talk
-    from fullmesh.ask.channel import Way
-    way = Way(argv=["/bin/sh", "-c", 'exec /bin/sh -c "$1"', "ssh"], control=None,
-              command=program.command([sys.executable]), root=False, found=False, address="", user="")
-    asked = talk.Asked(program.KNOWN["ladder_node"], json.loads(sys.argv[1]), 30, "")
-    said = asyncio.run(lease.hold_nodes({"a": way}, {"a": asked}, 5, lambda *_: None))
+    from fullmesh.ask.channel import ConnectionSpec
+    way = ConnectionSpec(argv=["/bin/sh", "-c", 'exec /bin/sh -c "$1"', "ssh"], control=None,
+              command=program.build_query_command([sys.executable]), root=False, found=False, address="", user="")
+    asked = talk.NodeQuery(program.KNOWN["ladder_node"], json.loads(sys.argv[1]), 30, "")
+    said = asyncio.run(lease.query_and_hold_nodes({"a": way}, {"a": asked}, 5, lambda *_: None))
     print(json.dumps(said["a"].answer), flush=True)
     os._exit(0)
 time.sleep(99)
@@ -70,7 +70,7 @@ def run() -> Iterator[str]:
     """The name of a run of the real folder, as the program of a question knows no other."""
     name = f"test-{os.getpid()}-{time.monotonic_ns()}"
     yield name
-    detach.drop_run_directory(name)
+    detach.remove_run_directory(name)
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ def test_a_controller_that_goes_before_the_answer_leaves_no_file(run: str, tmp_p
     slow = tmp_path / "python"
     slow.write_text("#!/bin/sh\nsleep 99\n")
     slow.chmod(0o755)
-    made = program.made("fullmesh.probe.first_call")
-    asked = Asked(
+    made = program.build_query_program("fullmesh.probe.first_call")
+    asked = NodeQuery(
         program.KNOWN["ladder_node"],
         {**LOOK, "run": run, "python": str(slow), "attached": True},
         30,
@@ -160,13 +160,13 @@ def test_a_controller_that_goes_before_the_answer_leaves_no_file(run: str, tmp_p
         3.5,
     )
     node = subprocess.Popen(
-        ["/bin/sh", "-c", program.command([sys.executable])],
+        ["/bin/sh", "-c", program.build_query_command([sys.executable])],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
     assert node.stdin
-    node.stdin.write(program.boot() + asked.line("M", made) + made.data)
+    node.stdin.write(program.load_boot_program() + asked.line("M", made) + made.data)
     node.stdin.flush()
     folder = Path(detach.run_directory(run))
     wait_for(folder.exists)
@@ -178,7 +178,7 @@ def test_a_controller_that_goes_before_the_answer_leaves_no_file(run: str, tmp_p
 def test_a_run_that_is_over_ends_its_session(run: str, controller: subprocess.Popen[bytes]) -> None:
     folder = Path(detach.run_directory(run))
     (holder,) = holders_of(folder)
-    detach.drop_run_directory(run)
+    detach.remove_run_directory(run)
     wait_for(lambda: not Path(f"/proc/{holder}").exists())
     assert controller.poll() is None
 

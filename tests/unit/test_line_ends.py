@@ -21,7 +21,7 @@ from ansible.module_utils.fullmesh.network.backends import (
     networkmanager,
 )
 from ansible.module_utils.fullmesh.network.backends.common import ForeignError
-from ansible.module_utils.fullmesh.network.machine import Node
+from ansible.module_utils.fullmesh.network.machine import NetworkNode
 from ansible.module_utils.fullmesh.packages import versionlock
 
 from fullmesh.settings import ROOT
@@ -46,31 +46,35 @@ autoconnect=true
 EDITS: dict[str, tuple[str, Callable[[str], str], int]] = {
     "hosts": (
         "127.0.0.1 localhost\n127.0.1.1 el1\n10.9.9.9 storage\n",
-        lambda text: hosts_file.render(text, [{"address": "10.0.0.1", "names": ["el1"]}]),
+        lambda text: hosts_file.build_hosts_file(text, [{"address": "10.0.0.1", "names": ["el1"]}]),
         2,
     ),
-    "netplan": (NETPLAN, lambda text: netplan.freed(text, {"eth1": set()}, ["eth1"], "x"), 3),
-    "ifupdown": (INTERFACES, lambda text: ifupdown.freed(text, ["eth1"]), 2),
-    "keyfile": (PROFILE, networkmanager.quieted, 3),
-    "ifcfg": ("DEVICE=eth1\nONBOOT=yes\nBOOTPROTO=dhcp\n", ifcfg.quieted, 2),
+    "netplan": (
+        NETPLAN,
+        lambda text: netplan.strip_entries(text, {"eth1": set()}, ["eth1"], "x"),
+        3,
+    ),
+    "ifupdown": (INTERFACES, lambda text: ifupdown.comment_out_stanzas(text, ["eth1"]), 2),
+    "keyfile": (PROFILE, networkmanager.disable_autoconnect, 3),
+    "ifcfg": ("DEVICE=eth1\nONBOOT=yes\nBOOTPROTO=dhcp\n", ifcfg.disable_ifcfg, 2),
     "chrony": (
         "pool ntp.example iburst\nmakestep 1 3\n",
-        lambda text: chrony.wanted_files("c", text, [], ["server 10.0.0.1"], True)["c"],
+        lambda text: chrony.build_chrony_files("c", text, [], ["server 10.0.0.1"], True)["c"],
         1,
     ),
     "selinux": (
         "# how\nSELINUX=permissive\nSELINUXTYPE=targeted\n",
-        lambda text: selinux.with_mode(text, "enforcing"),
+        lambda text: selinux.replace_selinux_mode(text, "enforcing"),
         2,
     ),
     "versionlock": (
         "# mine\nkernel-5.14.0-1.el9.*\n",
-        lambda text: versionlock.with_locks(text, {"libnccl": "2.21.5-1+cuda12.4"}),
+        lambda text: versionlock.add_own_locks(text, {"libnccl": "2.21.5-1+cuda12.4"}),
         2,
     ),
     "authorized_keys": (
         "ssh-ed25519 AAAA admin\n",
-        lambda text: ssh_keys.wanted_keys(text, "ssh-ed25519 BBBB " + ssh_keys.MARK),
+        lambda text: ssh_keys.render_authorized_keys(text, "ssh-ed25519 BBBB " + ssh_keys.MARK),
         1,
     ),
 }
@@ -82,7 +86,7 @@ def test_an_edit_keeps_the_line_ends_of_every_other_line(name: str, tmp_path: Pa
     raw = (text + "# caf\xe9\n").replace("\n", "\r\n").encode("latin-1")
     path = tmp_path / "file"
     path.write_bytes(raw)
-    files.put(str(path), edit(files.read(str(path))))
+    files.write_file_atomically(str(path), edit(files.read_text_file(str(path))))
     after = path.read_bytes()
     assert after != raw
     assert b"# caf\xe9\r\n" in after
@@ -92,10 +96,10 @@ def test_an_edit_keeps_the_line_ends_of_every_other_line(name: str, tmp_path: Pa
 def test_the_node_reads_as_the_other_readers_do(tmp_path: Path) -> None:
     raw = b"a\r\nb\rc\xff\n"
     (tmp_path / "file").write_bytes(raw)
-    read = Node(lambda _command: (0, "", ""), str(tmp_path)).read("/file")
+    read = NetworkNode(lambda _command: (0, "", ""), str(tmp_path)).read("/file")
     assert read.encode("utf-8", "surrogateescape") == raw
     # undo compares what stands there with what it has kept
-    assert change.as_text(raw) == read
+    assert change.decode_file_text(raw) == read
 
 
 # Each is white space or a line end for str.split(), str.strip(), str.splitlines() or a pattern's \\s. For isspace(3) in

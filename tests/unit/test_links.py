@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh.model import addresses, plan, stacks
-from fullmesh.model import nics as links
-from fullmesh.model.faults import Fault, RefusedError
-from fullmesh.model.node_view import node_view
+from fullmesh.model import addresses, nics, plan, stacks
+from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.model.node_view import resolve_node_interfaces
 from fullmesh.roles import preflight
 
 MAC = "02:00:00:00:00:0a"
@@ -23,9 +22,9 @@ OVER = {
 }
 
 
-def read(*entries: dict[str, Any]) -> tuple[list[links.Link], list[Fault]]:
+def read(*entries: dict[str, Any]) -> tuple[list[nics.NodeLink], list[Fault]]:
     faults: list[Fault] = []
-    return links.node_links("a", {"fullmesh_links": list(entries)}, faults), faults
+    return nics.read_node_links("a", {"fullmesh_links": list(entries)}, faults), faults
 
 
 def plans(*entries: dict[str, Any]) -> list[dict[str, Any]]:
@@ -74,7 +73,7 @@ def test_a_free_name_is_found_for_each_bond() -> None:
 def test_a_name_that_is_too_long_for_the_kernel_is_not_used(
     parent: str, number: int, name: str
 ) -> None:
-    assert stacks.derived_name(parent, number) == name
+    assert stacks.derive_vlan_name(parent, number) == name
     assert len(name) <= 15
 
 
@@ -221,7 +220,7 @@ def facts(*cards: tuple[str, str, str, list[str]]) -> list[dict[str, Any]]:
 
 
 def derived(*entries: dict[str, Any]) -> dict[str, Any]:
-    return plan.derive({"a": {"fullmesh_links": list(entries)}})
+    return plan.derive_plan({"a": {"fullmesh_links": list(entries)}})
 
 
 TWO = (("ens1", MAC, "", []), ("ens2", "02:00:00:00:00:0b", "", []))
@@ -238,7 +237,7 @@ def test_the_node_says_what_the_cards_are_called() -> None:
             "addresses": "10.0.0.11/24",
         }
     )
-    node = node_view(whole, "a", facts(*TWO))
+    node = resolve_node_interfaces(whole, "a", facts(*TWO))
     assert node["links"][0]["bond"]["members"] == ["ens1", "ens2"]
     assert node["links"][0]["bond"]["primary"] == "ens2"
     assert node["interface"] == "bond0"
@@ -246,15 +245,15 @@ def test_the_node_says_what_the_cards_are_called() -> None:
 
 def test_a_vlan_is_named_after_the_card_with_the_mac() -> None:
     whole = derived({"vlan": {"id": 7, "parent": MAC}, "addresses": "10.0.0.11/24"})
-    assert node_view(whole, "a", facts(*TWO))["interface"] == "ens1.7"
+    assert resolve_node_interfaces(whole, "a", facts(*TWO))["interface"] == "ens1.7"
     # the VLAN that then exists has its parent's address, and must not be taken for it
     later = facts(("ens1.7", MAC, "vlan", ["10.0.0.11/24"]), *TWO)
-    assert node_view(whole, "a", later)["links"][0]["vlan"]["parent"] == "ens1"
+    assert resolve_node_interfaces(whole, "a", later)["links"][0]["vlan"]["parent"] == "ens1"
 
 
 def missing(whole: dict[str, Any], *cards: tuple[str, str, str, list[str]]) -> list[str]:
     seen = {"interfaces": facts(*cards)}
-    return [str(fault) for fault in preflight._link_faults(whole, "a", seen)]
+    return [str(fault) for fault in preflight._find_link_faults(whole, "a", seen)]
 
 
 def test_a_bond_or_vlan_need_not_be_there_but_its_cards_must() -> None:
@@ -281,6 +280,6 @@ def test_a_card_hands_its_address_to_its_bond_but_no_other_does() -> None:
 
 
 def test_the_plan_refuses_with_every_code() -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(InvalidInputError) as refused:
         derived(bond(mode="x"), vlan(id=0), vlan(parent="eth1"))
     assert {fault.code for fault in refused.value.faults} >= {"PL-124", "PL-125"}

@@ -30,10 +30,10 @@ class Busy(live.Live):
 
 live.Live = Busy
 sys.setswitchinterval(1e-6)
-shown = live.Terminal(Console(file=sys.stderr))
+shown = live.TerminalView(Console(file=sys.stderr))
 
 def take(**event):
-    run.take(shown, json.dumps({"at": time.time(), **event}))
+    run.forward_event(shown, json.dumps({"at": time.time(), **event}))
 
 take(event="began", playbook="site.yml", plays=[], check=False)
 for turn in range(60):

@@ -25,12 +25,15 @@ Max locked memory         8388608              unlimited            bytes
 
 
 def test_the_kernels_table_is_read() -> None:
-    found = login.parse(LIMITS)
+    found = login.parse_process_limits(LIMITS)
     assert found[login.FILES] == (1024, 524288)
     assert found[login.MEMORY] == (8388608, -1)
     assert found[login.PROCESSES] == (20, 4096)
-    assert login.parse(Path("/proc/self/limits").read_text()).keys() >= login.KINDS.keys()
-    assert login.parse("nothing") == {}
+    assert (
+        login.parse_process_limits(Path("/proc/self/limits").read_text()).keys()
+        >= login.KINDS.keys()
+    )
+    assert login.parse_process_limits("nothing") == {}
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_login_reads_no_profile_and_says_what_it_gets(account: Any, tmp_path: Path) -> None:
     (tmp_path / "limits").write_text(LIMITS)
     who = account(f"cat {tmp_path}/limits")
-    assert login.limits(who) == {"nofile": 1024, "memlock": 8388608, "processes": 20}
+    assert login.read_login_limits(who) == {"nofile": 1024, "memlock": 8388608, "processes": 20}
     # no login shell: neither - nor -l
     assert (tmp_path / "asked").read_text() == "-s /bin/sh jobs -c cat /proc/self/limits\n"
 
@@ -61,21 +64,21 @@ def test_a_login_gets_nothing_of_roots_environment(
 ) -> None:
     monkeypatch.setenv("https_proxy", "http://user:word@proxy.example")
     monkeypatch.setenv("SUDO_USER", "ann")
-    login.limits(account(f"env >{tmp_path}/env"))
+    login.read_login_limits(account(f"env >{tmp_path}/env"))
     names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
     assert names <= {"PATH", "LC_ALL", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo Max open files", "true"])
 def test_who_may_not_log_in_is_no_finding(account: Any, text: str) -> None:
-    assert login.limits(account(text)) is None
+    assert login.read_login_limits(account(text)) is None
 
 
 def test_a_login_begins_with_the_limits_of_the_daemon(
     account: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(login, "of_daemon", lambda: {login.FILES: (77, 99)})
-    found = login.limits(account("cat /proc/self/limits"))
+    monkeypatch.setattr(login, "read_sshd_limits", lambda: {login.FILES: (77, 99)})
+    found = login.read_login_limits(account("cat /proc/self/limits"))
     assert found
     assert found["nofile"] == 77
 
@@ -87,14 +90,14 @@ def test_the_daemon_is_the_last_of_its_name(monkeypatch: pytest.MonkeyPatch) -> 
         40: (30, "sshd-session"),
         30: (1, "sshd"),
     }
-    monkeypatch.setattr(login, "parent", lambda pid: (family[pid][0], family[pid][1]))
+    monkeypatch.setattr(login, "read_parent_process", lambda pid: (family[pid][0], family[pid][1]))
     read: list[str] = []
-    monkeypatch.setattr(login, "read", lambda path: read.append(path) or LIMITS)
-    assert login.of_daemon()[login.FILES] == (1024, 524288)
+    monkeypatch.setattr(login, "read_login_file", lambda path: read.append(path) or LIMITS)
+    assert login.read_sshd_limits()[login.FILES] == (1024, 524288)
     assert read == ["/proc/30/limits"]
     family[30] = (1, "systemd")
     family[40], family[50] = (30, "bash"), (40, "tmux")
-    assert login.of_daemon() == {}
+    assert login.read_sshd_limits() == {}
 
 
 def test_what_the_probe_itself_lacks_is_said_once() -> None:
@@ -152,16 +155,18 @@ def test_a_network_with_an_address_of_its_own_that_peers_see_is_fine() -> None:
 )
 def test_a_job_that_stays_in_its_container_needs_no_peers(words: str, several: bool) -> None:
     environment = b"\0" + "\0".join(words.split()).encode() + b"\0"
-    assert job_network.spans_nodes(environment) is several
+    assert job_network.is_multi_node_job(environment) is several
 
 
 def test_nobody_but_root_looks_into_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_network.os, "geteuid", lambda: 1000)
     assert (
-        job_network.networks([], [], {"node": "", "address": "", "token": "", "payload": 0}, 1)
+        job_network.probe_job_networks(
+            [], [], {"node": "", "address": "", "token": "", "payload": 0}, 1
+        )
         == []
     )
 
 
 def test_a_process_that_is_gone_has_no_network() -> None:
-    assert job_network.inside(1 << 22, lambda: "never") is None
+    assert job_network.run_in_network_namespace(1 << 22, lambda: "never") is None

@@ -79,7 +79,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
         time.sleep(30)
         return []
 
-    monkeypatch.setattr(lookup, "look_up", look_up)
+    monkeypatch.setattr(lookup, "look_up_name", look_up)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_resolved_is_believed_only_where_nobody_else_is_asked(
     hosts: str, resolv: str, asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(monkeypatch, tmp_path, hosts, resolv)
-    assert lookup.asks_resolved() is asks
+    assert lookup.is_resolved_in_use() is asks
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_resolved_is_believed_only_where_nobody_else_is_asked(
 )
 def test_what_resolved_says(resolved: Resolved, answer: str, unknown: bool) -> None:
     resolved.answer = answer
-    assert lookup.unknown("name", socket.AF_INET) is unknown
+    assert lookup.is_unknown_name("name", socket.AF_INET) is unknown
     (asked,) = resolved.asked
     assert asked == {
         "method": "io.systemd.Resolve.ResolveHostname",
@@ -133,7 +133,7 @@ def test_a_name_that_no_server_knows_is_unknown_before_the_deadline(
     configure(monkeypatch, tmp_path, "files dns")
     silent(monkeypatch)
     begun = time.monotonic()
-    found = lookup.look_up_all({"known": socket.AF_INET, "nobody": socket.AF_INET}, 20.0)
+    found = lookup.look_up_names({"known": socket.AF_INET, "nobody": socket.AF_INET}, 20.0)
     assert found == {"known": ["192.0.2.1"], "nobody": []}
     assert time.monotonic() - begun < 10
     # who has answered is not asked for again
@@ -152,7 +152,7 @@ def test_silence_that_is_not_the_neighbours_stays_silence(
     resolved.pause = 2.0 if why == "resolved is silent" else 0.0
     if why == "not there":
         monkeypatch.setattr(lookup, "RESOLVED", str(tmp_path / "nothing"))
-    assert lookup.look_up_all({"nobody": socket.AF_INET}, 0.9) == {"nobody": None}
+    assert lookup.look_up_names({"nobody": socket.AF_INET}, 0.9) == {"nobody": None}
 
 
 def test_a_late_answer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +161,6 @@ def test_a_late_answer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         return ["192.0.2.2"]
 
     monkeypatch.setattr(lookup, "NEIGHBOUR_SECONDS", 0.05)
-    monkeypatch.setattr(lookup, "look_up", late)
-    monkeypatch.setattr(lookup, "asks_resolved", lambda: False)
-    assert lookup.look_up_all({"late": socket.AF_INET}, 20.0) == {"late": ["192.0.2.2"]}
+    monkeypatch.setattr(lookup, "look_up_name", late)
+    monkeypatch.setattr(lookup, "is_resolved_in_use", lambda: False)
+    assert lookup.look_up_names({"late": socket.AF_INET}, 20.0) == {"late": ["192.0.2.2"]}

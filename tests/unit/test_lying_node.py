@@ -30,27 +30,24 @@ from fullmesh import contract, transaction
 from fullmesh.ask import answers, channel, talk
 from fullmesh.diagnose import shape
 from fullmesh.filters import bundle as bundle_filters
-from fullmesh.filters import cluster_plan as plan_filters
-from fullmesh.filters import node_ssh as ssh_filters
+from fullmesh.filters import cluster_plan, node_ssh, torch_runtime
 from fullmesh.filters import static_ip as static_ip_filters
-from fullmesh.filters import torch_runtime as torch_filters
 from fullmesh.foreign_text import ForeignTextError, parse_foreign_json
 from fullmesh.hang import ask as hang_ask
-from fullmesh.init import cli as init
-from fullmesh.init import look, machines, propose, render
-from fullmesh.init.propose import Answer
+from fullmesh.init import cli, look, machines, propose, render
+from fullmesh.init.propose import MachineAnswer
 from fullmesh.model import addresses, plan
-from fullmesh.model.faults import RefusedError
-from fullmesh.model.types import Plan
+from fullmesh.model.faults import InvalidInputError
+from fullmesh.model.types import ClusterPlan
 from fullmesh.observed import ladder, ranks
 from fullmesh.observed.first_look import Ways
 from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.observed.node import NodeFacts
-from fullmesh.observed.torch import VenvSeen, Wheels
+from fullmesh.observed.torch import VenvSeen, WheelhouseResult
 from fullmesh.roles import preflight
 
 TOLD = {name: read_record(RECORDED / f"first_look/{name}.json") for name in ("el1", "ubuntu1")}
-BOTH = machines.read(["el1,ubuntu1"])
+BOTH = machines.parse_machines(["el1,ubuntu1"])
 PIPE = "{{lookup('pipe','id>FILE')}}"
 SECOND_GROUP = (
     "eth1\ntorch_nodes: {vars: {ansible_ssh_executable: /path/to/script}, hosts: {el1: {fullmesh_address: "
@@ -65,8 +62,8 @@ def told() -> dict[str, Any]:
     return {name: json.loads(text) for name, text in TOLD.items()}
 
 
-def hear(said: dict[str, Any]) -> look.Heard:
-    return look.heard(BOTH, {name: json.dumps(one) for name, one in said.items()})
+def hear(said: dict[str, Any]) -> look.MachineSurvey:
+    return look.read_survey(BOTH, {name: json.dumps(one) for name, one in said.items()})
 
 
 def cards(said: dict[str, Any], name: str = "ubuntu1") -> list[dict[str, Any]]:
@@ -107,9 +104,9 @@ def test_an_interface_name_writes_no_second_group(tmp_path: Path) -> None:
     for card in answers["ubuntu1"].facts["fullmesh"]["interfaces"]:
         if card["name"] == "eth1":
             card["name"] = SECOND_GROUP
-    text = render.hosts_text(BOTH, propose.chosen(answers), "")
-    with pytest.raises(RefusedError, match=r"\[PL-117\]"):
-        init.checked(text, {"static_ip_manage": True})
+    text = render.render_hosts_file(BOTH, propose.choose_proposal(answers), "")
+    with pytest.raises(InvalidInputError, match=r"\[PL-117\]"):
+        cli.check_inventory_text(text, {"static_ip_manage": True})
     assert inventory_of(text, tmp_path) == {"torch_nodes": ["el1", "ubuntu1"]}
 
 
@@ -122,14 +119,14 @@ def test_a_search_domain_is_no_template() -> None:
     ways = answers["ubuntu1"].ways
     assert ways is not None
     ways["search"] = [PIPE]
-    text = render.hosts_text(BOTH, propose.chosen(answers), "")
-    with pytest.raises(RefusedError, match=r"\[PL-123\].*search"):
-        init.checked(text, {"static_ip_manage": True})
+    text = render.render_hosts_file(BOTH, propose.choose_proposal(answers), "")
+    with pytest.raises(InvalidInputError, match=r"\[PL-123\].*search"):
+        cli.check_inventory_text(text, {"static_ip_manage": True})
 
 
-def answered(said: dict[str, Any]) -> Answer:
+def answered(said: dict[str, Any]) -> MachineAnswer:
     """A machine's answer without the checks of `look.heard`."""
-    return Answer(copy.deepcopy(said["root"]["ansible_facts"]), copy.deepcopy(said["ways"]))
+    return MachineAnswer(copy.deepcopy(said["root"]["ansible_facts"]), copy.deepcopy(said["ways"]))
 
 
 def inventory_of(text: str, folder: Path) -> dict[str, list[str]]:
@@ -142,11 +139,11 @@ def inventory_of(text: str, folder: Path) -> dict[str, list[str]]:
 
 def test_a_hosts_name_that_yaml_reads_as_something_else_stays_a_name() -> None:
     for name in ("on", "null", "1e3", "0x10"):
-        found = machines.read([name, "b"])
+        found = machines.parse_machines([name, "b"])
         answers = {
             one.name: answered(said) for one, said in zip(found, told().values(), strict=True)
         }
-        text = render.hosts_text(found, propose.chosen(answers), "")
+        text = render.render_hosts_file(found, propose.choose_proposal(answers), "")
         assert list(yaml.safe_load(text)["torch_nodes"]["hosts"]) == [name, "b"]
 
 
@@ -163,7 +160,7 @@ def test_an_address_that_is_none_ends_one_machines_answer(text: str) -> None:
     "answer", ["[" * 5000, "[]", '"x"', "7", '{"root": [1]}', '{"root": {"a": 1}}']
 )
 def test_an_answer_of_another_form_ends_one_machines_answer(answer: str) -> None:
-    heard = look.heard(BOTH, {**TOLD, "ubuntu1": answer})
+    heard = look.read_survey(BOTH, {**TOLD, "ubuntu1": answer})
     assert (set(heard.answers), [one.code for one in heard.faults]) == ({"el1"}, ["IN-108"])
 
 
@@ -179,17 +176,17 @@ def test_the_plan_refuses_a_text_that_would_reach_a_network_file(field: str, tex
         "a": {"fullmesh_links": [link]},
         "b": {"fullmesh_address": "10.0.0.12/24", "fullmesh_interface": "eth1"},
     }
-    with pytest.raises(RefusedError, match=r"\[PL-1"):
-        plan.derive(hosts)
+    with pytest.raises(InvalidInputError, match=r"\[PL-1"):
+        plan.derive_plan(hosts)
 
 
 @pytest.mark.parametrize("zone", ["x\n[evil]", "{{x}}", " ", "a/b", ""])
 def test_the_zone_of_an_ipv6_address_is_an_interface_name(zone: str) -> None:
     """ipaddress takes any text for it."""
     with pytest.raises(ValueError, match="is not an address"):
-        addresses.parse_address(f"fd00::1%{zone}")
+        addresses.parse_bare_address(f"fd00::1%{zone}")
     with pytest.raises(ValueError, match="is not an address"):
-        addresses.parse_interface(f"fd00::1%{zone}/64")
+        addresses.parse_prefixed_address(f"fd00::1%{zone}/64")
     with pytest.raises(ValueError, match=r"zone|does not appear"):
         addresses.parse_network(f"fd00::%{zone}/64")
     assert not addresses.is_address(f"fd00::1%{zone}")
@@ -202,7 +199,9 @@ def test_the_zone_of_an_ipv6_address_is_an_interface_name(zone: str) -> None:
 )
 def test_search_domains_that_people_have_are_taken(domain: str) -> None:
     link = {"interface": "eth1", "addresses": "10.0.0.11/24", "search": [domain]}
-    made = plan.derive({"a": {"fullmesh_links": [link]}, "b": {"fullmesh_address": "10.0.0.12/24"}})
+    made = plan.derive_plan(
+        {"a": {"fullmesh_links": [link]}, "b": {"fullmesh_address": "10.0.0.12/24"}}
+    )
     assert made["nodes"]["a"]["links"][0]["search"] == [domain]
 
 
@@ -230,8 +229,8 @@ def test_an_undo_goes_to_an_address_and_to_nothing_else(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE[:-1])
 def test_ssh_is_pointed_at_addresses_only(text: str) -> None:
     with pytest.raises(ValueError, match="is not an address"):
-        transaction.way({"ansible_host": "198.51.100.11"}, "n1", text)
-    assert transaction.moved({"fullmesh_address": text}) == ""
+        transaction.find_new_connection({"ansible_host": "198.51.100.11"}, "n1", text)
+    assert transaction.find_moved_address({"fullmesh_address": text}) == ""
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -256,9 +255,9 @@ def test_the_download_follows_from_the_controllers_own_settings() -> None:
     wanted = {"lock": "own.txt", "index": ""}
     hostvars = {"a": {"__torch_runtime_seen": lying, "__torch_runtime_wanted": wanted}}
     with pytest.raises(AnsibleFilterError, match=r"\$\.(lock|index): unknown field"):
-        torch_filters.torch_runtime_targets(hostvars, ["a"])
+        torch_runtime.torch_runtime_targets(hostvars, ["a"])
     hostvars["a"]["__torch_runtime_seen"] = seen()
-    (target,) = torch_filters.torch_runtime_targets(hostvars, ["a"])
+    (target,) = torch_runtime.torch_runtime_targets(hostvars, ["a"])
     assert (target["lock"], target["index"]) == ("own.txt", "")
 
 
@@ -274,14 +273,14 @@ def test_what_pip_is_called_with_is_a_word(field: str, text: str) -> None:
 @pytest.mark.parametrize("field", ["distribution", "os_family", "pkg_mgr", "nodename", "kernel"])
 def test_facts_that_name_files_are_words_in_every_playbook(field: str, text: str) -> None:
     result = told()["el1"]["root"]
-    assert plan_filters.preflight_facts_faults(result, "el1") == []
+    assert cluster_plan.preflight_facts_faults(result, "el1") == []
     result["ansible_facts"][field] = text
-    (fault,) = plan_filters.preflight_facts_faults(result, "el1")
+    (fault,) = cluster_plan.preflight_facts_faults(result, "el1")
     assert fault.startswith(
         f"[PR-102] el1: node_facts' answer is not what it should be, $.ansible_facts.{field}"
     )
     with pytest.raises(contract.ContractError):
-        contract.answer(NodeFacts, result)
+        contract.convert_answer(NodeFacts, result)
 
 
 # --- an honest node with odd names ----------------------------------------------------------------------
@@ -290,11 +289,11 @@ def test_facts_that_name_files_are_words_in_every_playbook(field: str, text: str
 def test_a_node_leaves_out_what_the_controller_would_refuse(tmp_path: Path) -> None:
     for name in ("eth1", "br-5.7@x", "{{x}}", "-o", "a$b"):
         (tmp_path / name).mkdir()
-    assert [one["name"] for one in node_look.interfaces(str(tmp_path))] == ["br-5.7@x", "eth1"]
+    assert [one["name"] for one in node_look.list_interfaces(str(tmp_path))] == ["br-5.7@x", "eth1"]
     release = node_look.parse_os_release('ID=pop\nNAME="Pop!_OS"\nVERSION_ID="22.04 LTS"\n')
     assert (release["distribution"], release["distribution_version"]) == ("pop", "")
     text = "nameserver fe80::1%{{x}}\nnameserver fe80::1%eth0\nsearch . {{x}} a.example\n"
-    assert network_ways.resolver(text) == (["fe80::1%eth0"], ["a.example"])
+    assert network_ways.parse_resolv_conf(text) == (["fe80::1%eth0"], ["a.example"])
 
 
 # --- every field of every record ------------------------------------------------------------------------
@@ -353,18 +352,18 @@ def as_json(value: Any) -> str:
 def init_of(text: str) -> None:
     """What init makes of a machine's answer beside an honest one's."""
     honest = with_default_route(told())["el1"]
-    heard = look.heard(BOTH, {"el1": json.dumps(honest), "ubuntu1": text})
+    heard = look.read_survey(BOTH, {"el1": json.dumps(honest), "ubuntu1": text})
     assert "el1" in heard.answers
     assert {fault.code for fault in heard.faults} <= {"IN-103", "IN-108"}
     assert len(heard.answers) + len(heard.faults) == 2
     if heard.faults:
         return
     try:
-        proposal = propose.chosen(heard.answers)
-        assert init.table(BOTH, heard, proposal)
-        written = render.hosts_text(BOTH, proposal, "")
-        init.checked(written, {"static_ip_manage": True})
-    except RefusedError:
+        proposal = propose.choose_proposal(heard.answers)
+        assert cli.render_machine_table(BOTH, heard, proposal)
+        written = render.render_hosts_file(BOTH, proposal, "")
+        cli.check_inventory_text(written, {"static_ip_manage": True})
+    except InvalidInputError:
         return
     head, _, body = written.partition("torch_nodes:\n")
     assert all(re.fullmatch(r"# [ -~]*", line) for line in head.splitlines())
@@ -393,12 +392,14 @@ def test_several_lies_at_once_do_not_either(data: st.DataObject) -> None:
 
 def test_no_field_of_node_facts_costs_another_node_its_place_in_a_run() -> None:
     hosts = {"el1": "10.78.3.11/24", "ubuntu1": "10.78.3.12/24"}
-    made = plan.derive({host: {"fullmesh_address": address} for host, address in hosts.items()})
+    made = plan.derive_plan(
+        {host: {"fullmesh_address": address} for host, address in hosts.items()}
+    )
     near = {host: {"__preflight": one["root"]} for host, one in told().items()}
     now = near["el1"]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"]
     for host in near:
         near[host]["__preflight"]["ansible_facts"].pop("discovered_interpreter_python", None)
-    honest = preflight.judged(made, near, list(hosts), {"now": now})["faults"]
+    honest = preflight.judge_preflight(made, near, list(hosts), {"now": now})["faults"]
     for path, text in lies(near["ubuntu1"]["__preflight"]):
         if text in (BIG, DEEP):
             continue  # Ansible's own reader refuses them
@@ -406,9 +407,9 @@ def test_no_field_of_node_facts_costs_another_node_its_place_in_a_run() -> None:
             **near,
             "ubuntu1": {"__preflight": lie(near["ubuntu1"]["__preflight"], path, text)},
         }
-        found = preflight.judged(made, lying, list(hosts), {"now": now})["faults"]
+        found = preflight.judge_preflight(made, lying, list(hosts), {"now": now})["faults"]
         assert not [one for one in found if "el1:" in one and one not in honest], (path, text)
-        for fault in plan_filters.preflight_facts_faults(lying["ubuntu1"]["__preflight"], "u"):
+        for fault in cluster_plan.preflight_facts_faults(lying["ubuntu1"]["__preflight"], "u"):
             assert fault.startswith("[PR-102]")
 
 
@@ -418,9 +419,9 @@ def test_no_field_of_torch_venvs_answer_reaches_pip_unchecked() -> None:
         said = lie(seen(have=["0" * 64], bundles={"x.tar": 1}), path, text)
         variables = {"__torch_runtime_seen": said, "__torch_runtime_wanted": wanted}
         try:
-            found = torch_filters.torch_runtime_targets({"a": variables}, ["a"])
+            found = torch_runtime.torch_runtime_targets({"a": variables}, ["a"])
             bundle_filters.bundle_target(said, "/opt/python", "lock")
-            torch_filters.torch_runtime_space(said, wheels(), "a")
+            torch_runtime.torch_runtime_space(said, wheels(), "a")
         except AnsibleFilterError:
             continue
         for target in found:
@@ -435,19 +436,24 @@ def test_no_field_of_torch_venvs_answer_reaches_pip_unchecked() -> None:
 
 def test_no_field_of_what_a_node_asked_directly_says_is_more_than_its_own_outcome() -> None:
     whole = {"result": {"ansible_facts": {"a": "b"}, "n": 1}, "python": "/usr/bin/python3"}
-    to = channel.Way(["ssh"], None, "", root=True, found=True, address="h", user="")
+    to = channel.ConnectionSpec(["ssh"], None, "", root=True, found=True, address="h", user="")
     for kind in (whole, {"failed": "Traceback\nValueError: x", "unkept": "disk"}):
         for path, text in lies(kind):
             data = as_json(lie(kind, path, text)).encode()
-            answer = talk.read(data, len(data))
-            reply = talk.Reply(answer, 0, "", "", begun=True)
-            assert answers.result(to, reply)
-            assert answers.unkept({"a": reply}) is not None
+            answer = talk.parse_node_answer(data, len(data))
+            reply = talk.NodeReply(answer, 0, "", "", begun=True)
+            assert answers.build_task_result(to, reply)
+            assert answers.describe_uncached_programs({"a": reply}) is not None
 
 
 def recorded_answers() -> Iterator[Any]:
     """An answer of every module that was recorded on lab nodes, with its type."""
-    kinds = {"": ladder.Look, "facts": NodeFacts, "links": ladder.Probe, "gpus": ranks.Collected}
+    kinds = {
+        "": ladder.LadderNodeResult,
+        "facts": NodeFacts,
+        "links": ladder.LadderLinksResult,
+        "gpus": ranks.CollectedRanks,
+    }
     for path in sorted((RECORDED / "ladder").glob("*.json.gz")):
         name = name_record(path)
         kind = kinds.get(name.partition("-")[2])
@@ -455,7 +461,7 @@ def recorded_answers() -> Iterator[Any]:
             yield pytest.param(kind, load_record(path), id=name)
     yield pytest.param(Ways, told()["el1"]["ways"], id="ways")
     yield pytest.param(VenvSeen, seen(), id="venv")
-    yield pytest.param(Wheels, wheels(), id="wheels")
+    yield pytest.param(WheelhouseResult, wheels(), id="wheels")
     yield pytest.param(Rank, hang_records.raw(JOB)[0][0], id="rank")
 
 
@@ -471,9 +477,9 @@ def test_each_field_of_a_record_is_taken_or_refused(kind: Any, said: Any) -> Non
             assert text in (BIG, DEEP)
             continue
         with contextlib.suppress(contract.ContractError):
-            contract.answer(kind, value)
-        if kind is ladder.Look:
-            shape.node({"node": value}, {"el1", "ubuntu1"})
+            contract.convert_answer(kind, value)
+        if kind is ladder.LadderNodeResult:
+            shape.sanitize_node({"node": value}, {"el1", "ubuntu1"})
 
 
 @pytest.mark.parametrize("text", [line for line in TEXTS if line not in (BIG, DEEP)])
@@ -483,12 +489,14 @@ def test_no_rank_of_a_node_hides_those_of_another(text: str) -> None:
     for path, old in leaves(sample[1]):
         new = text if isinstance(old, str) else 10**18
         packed = zlib.compress(as_json({**honest, "ranks": [lie(sample[1], path, new)]}).encode())
-        look_of = hang_ask.read_look(hang_ask.MARK + base64.b64encode(packed).decode(), "liar")
+        look_of = hang_ask.parse_node_hang(
+            hang_ask.MARK + base64.b64encode(packed).decode(), "liar"
+        )
         both = [
-            hang_ask.Answer("el1", (cast("NodeHang", {**honest, "left_out": []}),)),
-            hang_ask.Answer("liar", (look_of,)),
+            hang_ask.HangAnswer("el1", (cast("NodeHang", {**honest, "left_out": []}),)),
+            hang_ask.HangAnswer("liar", (look_of,)),
         ]
-        found = hang_ask.samples(cast("Plan", {"world_size": 0, "nodes": {}}), both)
+        found = hang_ask.collect_samples(cast("ClusterPlan", {"world_size": 0, "nodes": {}}), both)
         assert sample[0]["rank"] in [one["rank"] for one in found[0]]
 
 
@@ -498,7 +506,7 @@ def test_a_card_that_no_command_may_name_is_no_evidence(text: str) -> None:
     found = said["facts"]["survey"]
     found["interfaces"][0]["name"] = text
     next(iter(found["routes"].values()))["dev"] = text
-    kept = shape.node({"node": said}, {"el1", "ubuntu1"})["node"]["facts"]["survey"]
+    kept = shape.sanitize_node({"node": said}, {"el1", "ubuntu1"})["node"]["facts"]["survey"]
     assert len(kept["interfaces"]) == len(found["interfaces"]) - 1
     assert len(kept["routes"]) == len(found["routes"]) - 1
     assert text not in json.dumps([kept["interfaces"], kept["routes"]])
@@ -515,11 +523,11 @@ def test_a_card_that_no_command_may_name_is_no_evidence(text: str) -> None:
 )
 def test_a_host_key_that_is_none_is_written_on_no_other_node(line: str) -> None:
     hosts = {"a": {"fullmesh_address": "10.0.0.1/24"}, "b": {"fullmesh_address": "10.0.0.2/24"}}
-    made = plan.derive(hosts)
+    made = plan.derive_plan(hosts)
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ root@b"
     seen_on = {"a": {"__node_ssh_seen": {"host_keys": [line]}}}
     seen_on["b"] = {"__node_ssh_seen": {"host_keys": [key]}}
     with pytest.raises(AnsibleFilterError, match=r"\[NS-106\] a reports"):
-        ssh_filters.node_ssh_known_hosts(made, seen_on, ["a", "b"], 22)
+        node_ssh.node_ssh_known_hosts(made, seen_on, ["a", "b"], 22)
     seen_on["a"] = seen_on["b"]
-    assert ssh_filters.node_ssh_known_hosts(made, seen_on, ["a", "b"], 22).count("\n") == 2
+    assert node_ssh.node_ssh_known_hosts(made, seen_on, ["a", "b"], 22).count("\n") == 2

@@ -28,13 +28,13 @@ UnitFileState=disabled
 
 
 def test_units_are_found_under_every_name() -> None:
-    units = manifest.parse_units(SHOW)
+    units = manifest.parse_unit_states(SHOW)
     assert units["chronyd.service"] == {"active": True, "enabled": True}
     assert units["sshd.service"] == {"active": False, "enabled": False}
 
 
 def test_services_that_do_not_exist_are_off() -> None:
-    state = manifest.services_state(["chronyd", "gone"], run=lambda _argv: (0, SHOW))
+    state = manifest.read_service_states(["chronyd", "gone"], run=lambda _argv: (0, SHOW))
     assert state == {
         "chronyd": {"active": True, "enabled": True},
         "gone": {"active": False, "enabled": False},
@@ -52,26 +52,26 @@ def test_sysctl_names(tmp_path: Path, key: str, path: str) -> None:
     target = tmp_path / path
     target.parent.mkdir(parents=True)
     target.write_text("4096\t131072\t6291456\n")
-    assert manifest.sysctl_value(key, str(tmp_path)) == "4096 131072 6291456"
-    assert manifest.sysctl_value(key + "x", str(tmp_path)) == "absent"
+    assert manifest.read_sysctl_value(key, str(tmp_path)) == "4096 131072 6291456"
+    assert manifest.read_sysctl_value(key + "x", str(tmp_path)) == "absent"
 
 
 def test_file_states(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("x")
     plain.chmod(0o640)
-    first = manifest.file_state(str(plain))
+    first = manifest.fingerprint_path(str(plain))
     assert first.endswith(f"0640 {os.getuid()}:{os.getgid()}")
     plain.chmod(0o644)
-    assert manifest.file_state(str(plain)) != first
+    assert manifest.fingerprint_path(str(plain)) != first
     (tmp_path / "link").symlink_to("plain")
-    assert manifest.file_state(str(tmp_path / "link")) == "link -> plain"
-    assert manifest.file_state(str(tmp_path / "none")) == "absent"
-    assert manifest.file_state(str(tmp_path)).startswith("directory")
+    assert manifest.fingerprint_path(str(tmp_path / "link")) == "link -> plain"
+    assert manifest.fingerprint_path(str(tmp_path / "none")) == "absent"
+    assert manifest.fingerprint_path(str(tmp_path)).startswith("directory")
 
 
 def test_merge_joins_the_roles() -> None:
-    total = manifest.merge(
+    total = manifest.merge_owned(
         {
             "a": {"files": ["/x"], "sysctls": {"k": "1"}},
             "b": {"files": ["/x", "/y"], "services": {"s": {}}},
@@ -80,18 +80,18 @@ def test_merge_joins_the_roles() -> None:
     assert total["files"] == ["/x", "/y"]
     assert total["sysctls"] == {"k": "1"}
     with pytest.raises(ValueError, match="sockets"):
-        manifest.merge({"a": {"sockets": []}})
+        manifest.merge_owned({"a": {"sockets": []}})
 
 
 def keep(tmp_path: Path, owned_file: Path, digest: str = "d") -> str:
-    owned = manifest.merge({"r": {"files": [str(owned_file)]}})
+    owned = manifest.merge_owned({"r": {"files": [str(owned_file)]}})
     path = str(tmp_path / "state/manifest.json")
-    manifest.write(
+    manifest.write_manifest(
         {
             "schema": manifest.SCHEMA,
             "digest": digest,
             "owned": owned,
-            "state": manifest.observe(owned),
+            "state": manifest.observe_owned(owned),
         },
         path,
     )
@@ -102,18 +102,18 @@ def test_no_drift_then_an_edit_is_named(tmp_path: Path) -> None:
     target = tmp_path / "conf"
     target.write_text("one")
     path = keep(tmp_path, target)
-    assert manifest.drift("d", path) == []
+    assert manifest.find_drift("d", path) == []
     target.write_text("two")
-    (sentence,) = manifest.drift("d", path)
+    (sentence,) = manifest.find_drift("d", path)
     assert sentence.startswith(f"file {target}: was ")
     target.unlink()
-    assert manifest.drift("d", path)[0].endswith("is absent")
+    assert manifest.find_drift("d", path)[0].endswith("is absent")
 
 
 def test_other_inputs_are_drift(tmp_path: Path) -> None:
     target = tmp_path / "conf"
     target.write_text("one")
-    assert manifest.drift("e", keep(tmp_path, target))[0].startswith("inputs:")
+    assert manifest.find_drift("e", keep(tmp_path, target))[0].startswith("inputs:")
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,13 @@ def test_other_inputs_are_drift(tmp_path: Path) -> None:
 def test_a_broken_manifest_is_drift_and_no_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(text)
-    assert manifest.drift("d", str(path)) != []
+    assert manifest.find_drift("d", str(path)) != []
 
 
 def test_no_manifest_is_drift(tmp_path: Path) -> None:
-    assert manifest.drift("d", str(tmp_path / "none")) == ["no manifest: this node never converged"]
+    assert manifest.find_drift("d", str(tmp_path / "none")) == [
+        "no manifest: this node never converged"
+    ]
 
 
 STATES = st.dictionaries(st.text(max_size=4), st.text(max_size=4) | st.booleans(), max_size=4)
@@ -146,7 +148,7 @@ STATES = st.dictionaries(st.text(max_size=4), st.text(max_size=4) | st.booleans(
 
 @given(STATES, STATES)
 def test_differences_are_exactly_the_differences(then: dict[str, Any], now: dict[str, Any]) -> None:
-    found = manifest.differences({"file": then}, {"file": now})
+    found = manifest.describe_differences({"file": then}, {"file": now})
     assert len(found) == sum(1 for name in then if then[name] != now.get(name))
 
 
@@ -190,7 +192,7 @@ IP_ADDR = """\
 
 
 def test_addresses_of_ip() -> None:
-    assert node.parse_addresses(IP_ADDR) == {
+    assert node.parse_interface_addresses(IP_ADDR) == {
         "lo": ["127.0.0.1/8"],
         "eth0": ["10.77.0.2/24"],
         "wg0": ["10.9.0.1/32"],
@@ -204,7 +206,7 @@ def test_listening_ports(tmp_path: Path) -> None:
         "   0: 00000000:0016 00000000:0000 0A 0\n"
         "   1: 0100007F:0CEA 0100007F:1111 01 0\n"
     )
-    assert node.listening_ports(str(tmp_path)) == [22]
+    assert node.list_listening_ports(str(tmp_path)) == [22]
 
 
 class FakeModule:
@@ -253,9 +255,9 @@ def test_notes_are_kept_for_runs_that_skip_the_roles(
     (tmp_path / "conf").write_text("one")
     notes = [{"code": "PF-201", "text": "the firewall is off"}]
     owned = {"r": {"files": [str(tmp_path / "conf")]}}
-    assert manifest.notes(str(tmp_path / "state/manifest.json")) == []
+    assert manifest.load_manifest_notes(str(tmp_path / "state/manifest.json")) == []
     keep_by_module(tmp_path, monkeypatch, owned=owned, notes=notes)
-    assert manifest.notes(str(tmp_path / "state/manifest.json")) == notes
+    assert manifest.load_manifest_notes(str(tmp_path / "state/manifest.json")) == notes
 
 
 @pytest.mark.parametrize(
@@ -300,5 +302,5 @@ def test_every_untruth_is_told() -> None:
         "services": {"s": {"active": True, "enabled": True}},
         "packages": {"p": "", "q": "2"},
     }
-    told = node_manifest.untrue(owned, STATE)
+    told = node_manifest.describe_missing_state(owned, STATE)
     assert [sentence.split()[1] for sentence in told] == ["/a", "k", "s", "p", "q"]

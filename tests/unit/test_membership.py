@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import simulated_nodes as simulated
+import simulated_nodes
 import yaml
 from ansible.module_utils.fullmesh import peer_list
 from ansible.module_utils.fullmesh.state import manifest
 
-from fullmesh.filters import peers as peer_filters
+from fullmesh.filters import peers
 from fullmesh.model import membership
-from fullmesh.model.plan import derive
-from fullmesh.observed.peer_list import PeersWanted
+from fullmesh.model.plan import derive_plan
+from fullmesh.observed.peer_list import PeerListPlan
 from fullmesh.roles import launchers
-from fullmesh.roles import peers as core
+from fullmesh.roles import peers as roles_peers
 from fullmesh.settings import ROOT
 
-FIRST, SECOND, THIRD = (simulated.name_of(number) for number in range(3))
+FIRST, SECOND, THIRD = (simulated_nodes.name_of(number) for number in range(3))
 Change = dict[str, dict[str, Any]]
 
 
@@ -29,23 +29,23 @@ def plan_of(count: int, change: Change | None = None, drop: str = "") -> Any:
     """The plan of so many nodes; *change*: other settings of some, *drop*: one that is not there."""
     hosts = {
         name: {k: v for k, v in own.items() if not k.startswith("ansible_")}
-        for name, own in simulated.settings(count).items()
+        for name, own in simulated_nodes.settings(count).items()
         if name != drop
     }
     for name, more in (change or {}).items():
         hosts[name] |= more
-    return derive(hosts)
+    return derive_plan(hosts)
 
 
-def told(count: int) -> tuple[Any, PeersWanted]:
+def told(count: int) -> tuple[Any, PeerListPlan]:
     """The plan of so many nodes, and what all of them are told."""
-    plan, held = simulated.hostvars(count)
-    return plan, peer_filters.peers_wanted(plan, held, list(held))
+    plan, held = simulated_nodes.hostvars(count)
+    return plan, peers.peers_wanted(plan, held, list(held))
 
 
 def kept(plan: Any) -> dict[str, Any]:
     """What a node of this plan remembers of it."""
-    made = membership.now(plan)
+    made = membership.build_membership(plan)
     return {"digest": made["digest"], "room": made["room"]}
 
 
@@ -53,7 +53,7 @@ def test_a_node_that_joins_changes_the_list_and_nothing_else_of_the_others() -> 
     two, three = plan_of(2), plan_of(3)
     for name in (FIRST, SECOND):
         assert two["digests"][name] == three["digests"][name]
-    assert membership.list_digest(two) != membership.list_digest(three)
+    assert membership.compute_list_digest(two) != membership.compute_list_digest(three)
 
 
 def test_a_node_that_leaves_changes_the_list_and_nothing_else_of_the_others() -> None:
@@ -62,7 +62,7 @@ def test_a_node_that_leaves_changes_the_list_and_nothing_else_of_the_others() ->
     for name in three["nodes"]:
         assert four["digests"][name] == three["digests"][name]
     assert four["nodes"][THIRD]["ranks"] != three["nodes"][THIRD]["ranks"]
-    assert membership.list_digest(four) != membership.list_digest(three)
+    assert membership.compute_list_digest(four) != membership.compute_list_digest(three)
 
 
 @pytest.mark.parametrize(
@@ -95,26 +95,50 @@ def test_the_node_that_gives_the_time_is_not_configured_again() -> None:
     three = plan_of(3, dict.fromkeys((FIRST, SECOND, THIRD), leads))
     for name in (FIRST, SECOND):
         assert two["digests"][name] == three["digests"][name]
-    assert [membership.leads_time(three, name) for name in three["nodes"]] == [True, False, False]
-    assert not membership.leads_time(plan_of(3), FIRST)
+    assert [membership.is_time_leader(three, name) for name in three["nodes"]] == [
+        True,
+        False,
+        False,
+    ]
+    assert not membership.is_time_leader(plan_of(3), FIRST)
 
 
 def test_groups() -> None:
     two, three = plan_of(2), plan_of(3)
-    assert membership.group(membership.now(two), [], kept(two), "auto") == "converged"
-    assert membership.group(membership.now(two), [], kept(two), "always") == "drifted"
-    assert membership.group(membership.now(two), ["file x"], kept(two), "auto") == "drifted"
-    assert membership.group(membership.now(two), [], {}, "auto") == "drifted"
-    assert membership.group(membership.now(three), [], kept(two), "auto") == "peers"
-    assert membership.group(membership.now(two), [], kept(three), "auto") == "peers"
+    assert (
+        membership.choose_run_group(membership.build_membership(two), [], kept(two), "auto")
+        == "converged"
+    )
+    assert (
+        membership.choose_run_group(membership.build_membership(two), [], kept(two), "always")
+        == "drifted"
+    )
+    assert (
+        membership.choose_run_group(membership.build_membership(two), ["file x"], kept(two), "auto")
+        == "drifted"
+    )
+    assert (
+        membership.choose_run_group(membership.build_membership(two), [], {}, "auto") == "drifted"
+    )
+    assert (
+        membership.choose_run_group(membership.build_membership(three), [], kept(two), "auto")
+        == "peers"
+    )
+    assert (
+        membership.choose_run_group(membership.build_membership(two), [], kept(three), "auto")
+        == "peers"
+    )
     # kernel settings for 256 ranks have no room for one more
     many = plan_of(3, {n: {"fullmesh_local_ranks": 86} for n in (FIRST, SECOND, THIRD)})
-    assert membership.group(membership.now(many), [], kept(two), "auto") == "drifted"
+    assert (
+        membership.choose_run_group(membership.build_membership(many), [], kept(two), "auto")
+        == "drifted"
+    )
 
 
 @pytest.mark.parametrize(("ranks", "there"), [(1, 256), (256, 256), (257, 512), (2048, 2048)])
 def test_kernel_settings_have_room_for_the_next_power_of_two(ranks: int, there: int) -> None:
-    assert membership.room(ranks) == there
+    assert membership.compute_rank_room(ranks) == there
 
 
 def test_nodes_are_told_what_their_roles_would_write() -> None:
@@ -122,14 +146,14 @@ def test_nodes_are_told_what_their_roles_would_write() -> None:
     assert [one["address"] for one in wanted["shared"]["hosts"]] == plan["peers"]
     texts = {one["path"]: one["content"] for one in wanted["shared"]["files"]}
     assert texts == {
-        core.NODES: launchers.nodes(plan),
-        core.HOSTFILE: launchers.hostfile(plan),
-        core.SERVICES: launchers.services(plan),
+        roles_peers.NODES: launchers.render_nodes_file(plan),
+        roles_peers.HOSTFILE: launchers.render_hostfile(plan),
+        roles_peers.SERVICES: launchers.render_services_file(plan),
     }
     own = wanted["own"][SECOND]
-    assert own["lines"][core.ENVIRONMENT]["WORLD_SIZE="] == "WORLD_SIZE=3"
-    assert own["lines"][core.ENVIRONMENT]["NODE_RANK="] == "NODE_RANK=1"
-    assert own["lines"][core.JOB]["#SBATCH --nodes="] == "#SBATCH --nodes=3"
+    assert own["lines"][roles_peers.ENVIRONMENT]["WORLD_SIZE="] == "WORLD_SIZE=3"
+    assert own["lines"][roles_peers.ENVIRONMENT]["NODE_RANK="] == "NODE_RANK=1"
+    assert own["lines"][roles_peers.JOB]["#SBATCH --nodes="] == "#SBATCH --nodes=3"
     (firewall,) = own["firewall"]
     assert firewall["peers"] == plan["peers"]
     assert firewall["ports"] == plan["open_ports"]
@@ -137,21 +161,21 @@ def test_nodes_are_told_what_their_roles_would_write() -> None:
 
 
 def test_a_firewall_that_is_off_stays_off() -> None:
-    plan, held = simulated.hostvars(2)
+    plan, held = simulated_nodes.hostvars(2)
     held[FIRST]["peer_firewall_mode"] = "off"
-    wanted = peer_filters.peers_wanted(plan, held, [FIRST, SECOND])
+    wanted = peers.peers_wanted(plan, held, [FIRST, SECOND])
     assert wanted["own"][FIRST]["firewall"] == []
     assert wanted["own"][SECOND]["firewall"] != []
 
 
 def test_paths_and_parameters_are_those_of_the_roles() -> None:
     held = yaml.safe_load((ROOT / "roles/launchers/vars/main.yml").read_text())
-    assert held["__launchers_nodes"] == core.NODES
-    assert held["__launchers_hostfile"] == core.HOSTFILE
-    assert held["__launchers_job"] == core.JOB
-    assert held["__launchers_services"] == core.SERVICES
+    assert held["__launchers_nodes"] == roles_peers.NODES
+    assert held["__launchers_hostfile"] == roles_peers.HOSTFILE
+    assert held["__launchers_job"] == roles_peers.JOB
+    assert held["__launchers_services"] == roles_peers.SERVICES
     held = yaml.safe_load((ROOT / "roles/cluster_env/vars/main.yml").read_text())
-    assert held["__cluster_env_path"] == core.ENVIRONMENT
+    assert held["__cluster_env_path"] == roles_peers.ENVIRONMENT
     _, wanted = told(2)
     (firewall,) = wanted["own"][FIRST]["firewall"]
     tasks = yaml.safe_load((ROOT / "roles/peer_firewall/tasks/apply.yml").read_text())
@@ -162,7 +186,9 @@ def test_paths_and_parameters_are_those_of_the_roles() -> None:
 def test_lines_are_replaced_where_they_are() -> None:
     text = "# head\nWORLD_SIZE=2\nMY_WORLD_SIZE=9\nNNODES=2"
     wanted = {"WORLD_SIZE=": "WORLD_SIZE=3", "NNODES=": "NNODES=3", "NO_PROXY=": "NO_PROXY=x"}
-    assert peer_list.with_lines(text, wanted) == ("# head\nWORLD_SIZE=3\nMY_WORLD_SIZE=9\nNNODES=3")
+    assert peer_list.replace_lines(text, wanted) == (
+        "# head\nWORLD_SIZE=3\nMY_WORLD_SIZE=9\nNNODES=3"
+    )
 
 
 STATE = {
@@ -180,7 +206,9 @@ def test_the_manifest_takes_over_what_was_told_and_no_drift() -> None:
         "sysctl": {"a": "2"},
     }
     members: Any = {"digest": "e", "room": 4}
-    made = manifest.told(held, now, ["/etc/hosts", "/etc/fullmesh/env", "/not/owned"], members)
+    made = manifest.merge_peer_update(
+        held, now, ["/etc/hosts", "/etc/fullmesh/env", "/not/owned"], members
+    )
     assert made["members"] == members
     assert made["state"]["file"] == {
         "/etc/hosts": "new",
@@ -212,23 +240,25 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A node that converged to a plan of two, of which files alone are looked at."""
     (tmp_path / "nodes.json").write_text("{}\n")
     (tmp_path / "env").write_text("WORLD_SIZE=2\nOTHER=1\n")
-    owned = manifest.merge({"launchers": {"files": [f"{tmp_path}/nodes.json", f"{tmp_path}/env"]}})
+    owned = manifest.merge_owned(
+        {"launchers": {"files": [f"{tmp_path}/nodes.json", f"{tmp_path}/env"]}}
+    )
     made: Any = {
         "schema": manifest.SCHEMA,
         "digest": "d",
         "owned": owned,
-        "state": manifest.observe(owned),
+        "state": manifest.observe_owned(owned),
         "notes": [],
         "resolved": {},
         "members": {"digest": "of two", "room": 256, "nodes": ["n1", "n2"]},
     }
     path = str(tmp_path / "manifest.json")
-    manifest.write(made, path)
-    load, write = manifest.load, manifest.write
-    monkeypatch.setattr(manifest, "load", lambda: load(path))
-    monkeypatch.setattr(manifest, "write", lambda held: write(held, path))
-    monkeypatch.setattr(peer_list, "begin", lambda *_args: None)
-    monkeypatch.setattr(peer_list, "note_written", lambda *_args: None)
+    manifest.write_manifest(made, path)
+    load, write = manifest.load_manifest, manifest.write_manifest
+    monkeypatch.setattr(manifest, "load_manifest", lambda: load(path))
+    monkeypatch.setattr(manifest, "write_manifest", lambda held: write(held, path))
+    monkeypatch.setattr(peer_list, "remember_role_states", lambda *_args: None)
+    monkeypatch.setattr(peer_list, "record_written_files", lambda *_args: None)
     return tmp_path
 
 
@@ -250,7 +280,7 @@ def learn(folder: Path, firewall: Any = ()) -> Any:
     }
     module: Any = FakeModule()
     want: Any = {"shared": shared, "own": own, "also": [], "token": "t"}
-    return peer_list.learn(module, want, lambda _command: (0, ""))
+    return peer_list.update_peer_list(module, want, lambda _command: (0, ""))
 
 
 def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
@@ -263,7 +293,7 @@ def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
     held = json.loads((node / "manifest.json").read_text())
     assert held["members"]["digest"] == "of three"
     assert said["joined"] == ["n3"]
-    assert manifest.differences(held["state"], manifest.observe(held["owned"])) == []
+    assert manifest.describe_differences(held["state"], manifest.observe_owned(held["owned"])) == []
     # told once more, it has nothing to do
     again = learn(node)
     assert (again["changed"], again["joined"]) == (False, [])
@@ -271,7 +301,7 @@ def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
 
 def test_a_node_that_never_converged_is_not_told(node: Path) -> None:
     (node / "manifest.json").unlink()
-    with pytest.raises(peer_list.ListError, match=r"\[MF-180\]"):
+    with pytest.raises(peer_list.PeerListError, match=r"\[MF-180\]"):
         learn(node)
     assert (node / "env").read_text() == "WORLD_SIZE=2\nOTHER=1\n"
 
@@ -287,12 +317,12 @@ def test_a_node_without_firewalld_is_not_told(node: Path, monkeypatch: pytest.Mo
             return {"needs_package": True, "changed": True, "armed": False}
 
     monkeypatch.setattr(peer_list, "Firewall", Gone)
-    with pytest.raises(peer_list.ListError, match=r"\[PF-180\]"):
+    with pytest.raises(peer_list.PeerListError, match=r"\[PF-180\]"):
         learn(node, [{"mode": "peers_range"}])
     assert (node / "env").read_text() == "WORLD_SIZE=2\nOTHER=1\n"
 
 
 def test_a_limited_run_says_what_it_left_undone() -> None:
-    said = peer_filters.peers_left_out(["n3"], ["n1", "n2", "n3"], [])
+    said = peers.peers_left_out(["n3"], ["n1", "n2", "n3"], [])
     assert said.startswith("[PR-180] this run leaves out n1, n2, which are not told of n3")
-    assert peer_filters.peers_left_out(["n3"], ["n1", "n3"], ["n1"]) == ""
+    assert peers.peers_left_out(["n3"], ["n1", "n3"], ["n1"]) == ""

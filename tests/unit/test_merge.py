@@ -15,28 +15,28 @@ from ladder_samples import NAMES, healthy
 from fullmesh import cli
 from fullmesh.result import build as builder
 from fullmesh.result import merge, read
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import ClusterObservations
 
 WHOLE = "20260102T030500Z-whole"
 
 
-def run_of(seen: Seen, second: int, name: str = "") -> dict[str, Any]:
-    about = builder.Run(
+def run_of(seen: ClusterObservations, second: int, name: str = "") -> dict[str, Any]:
+    about = builder.VerificationRun(
         name or f"20260102T0304{second:02}Z-abcd",
         f"2026-01-02T03:04:{second:02}+00:00",
         f"2026-01-02T03:04:{second + 5:02}+00:00",
     )
-    return builder.build(seen, about)
+    return builder.build_result(seen, about)
 
 
-def part(*names: str, change: Any = None, count: int = 3) -> Seen:
+def part(*names: str, change: Any = None, count: int = 3) -> ClusterObservations:
     """What a run saw that had some of the nodes."""
     seen = healthy(count)
     nodes = {}
     for name in names:
         nodes[name] = held = seen.nodes[name]
         held["links"]["links"] = [one for one in held["links"]["links"] if one["node"] in names]
-    made = Seen(**{**seen.__dict__, "nodes": nodes})
+    made = ClusterObservations(**{**seen.__dict__, "nodes": nodes})
     if change:
         change(made)
     return made
@@ -51,8 +51,8 @@ def rungs(result: dict[str, Any]) -> dict[str, str]:
 
 
 def test_what_no_run_tried_stays_untried() -> None:
-    made = merge.merged(parts(["el1", "ubuntu1"], ["ubuntu2"]))
-    assert read.complaints(made) == []
+    made = merge.merge_results(parts(["el1", "ubuntu1"], ["ubuntu2"]))
+    assert read.list_result_faults(made) == []
     assert {name: bool(node["kernel"]) for name, node in made["nodes"].items()} == dict.fromkeys(
         NAMES, True
     )
@@ -71,14 +71,16 @@ def test_what_no_run_tried_stays_untried() -> None:
 
 
 def test_a_node_that_was_in_no_run_is_named() -> None:
-    made = merge.merged(parts(["el1"], ["ubuntu1"]))
+    made = merge.merge_results(parts(["el1"], ["ubuntu1"]))
     found = {row["id"]: row for row in made["rungs"]}
     assert found["L0"]["status"] == "not_run"
     assert found["L0"]["reason"] == "ubuntu2 left out of this run (--limit)"
 
 
 def test_runs_over_every_pair_of_parts_try_every_link() -> None:
-    made = merge.merged(parts(["el1", "ubuntu1"], ["ubuntu1", "ubuntu2"], ["el1", "ubuntu2"]))
+    made = merge.merge_results(
+        parts(["el1", "ubuntu1"], ["ubuntu1", "ubuntu2"], ["el1", "ubuntu2"])
+    )
     found = {row["id"]: row for row in made["rungs"]}
     assert len(made["links"]) == 6
     assert found["L2"]["status"] == "passed"
@@ -88,40 +90,40 @@ def test_runs_over_every_pair_of_parts_try_every_link() -> None:
 
 def test_a_run_over_all_nodes_brings_the_job() -> None:
     whole = run_of(healthy(), 40, WHOLE)
-    made = merge.merged([whole, *parts(["el1", "ubuntu1"], ["ubuntu2"])])
+    made = merge.merge_results([whole, *parts(["el1", "ubuntu1"], ["ubuntu2"])])
     assert rungs(made) == rungs(whole)
     assert made["collectives"] == whole["collectives"]
     assert made["run"] == f"{WHOLE}-merged"
 
 
 def test_what_one_run_found_is_found() -> None:
-    def shut(seen: Seen) -> None:
+    def shut(seen: ClusterObservations) -> None:
         for one in seen.nodes["el1"]["links"]["links"]:
             one["verdict"] = "dropped"
 
     bad = run_of(part("el1", "ubuntu1", change=shut), 0)
-    made = merge.merged([bad, run_of(part("ubuntu2"), 20)])
+    made = merge.merge_results([bad, run_of(part("ubuntu2"), 20)])
     assert (made["verdict"], made["exit_code"], made["failed_rungs"]) == ("failed", 1, ["L2"])
     assert made["findings"] == bad["findings"]
     assert [row["code"] for row in made["findings"] if row["severity"] == "error"] == ["VC-201"]
 
 
 def test_a_later_run_says_what_a_link_is_now() -> None:
-    def slow(seen: Seen) -> None:
+    def slow(seen: ClusterObservations) -> None:
         for one in seen.nodes["el1"]["links"]["links"]:
             one["rtt_ms"] = 7.0
 
     early, late = run_of(part("el1", "ubuntu1"), 0), run_of(part("el1", "ubuntu1", change=slow), 9)
-    made = merge.merged([late, early])
+    made = merge.merge_results([late, early])
     assert [row["rtt_ms"] for row in made["links"] if row["from"] == "el1"] == [7.0]
     assert len(made["links"]) == 2
 
 
 def test_the_order_of_the_runs_does_not_matter() -> None:
     every = [*parts(["el1"], ["ubuntu1", "ubuntu2"]), run_of(healthy(), 40, WHOLE)]
-    first = json.dumps(merge.merged(every), sort_keys=True)
+    first = json.dumps(merge.merge_results(every), sort_keys=True)
     for some in permutations(copy.deepcopy(every)):
-        assert json.dumps(merge.merged(some), sort_keys=True) == first
+        assert json.dumps(merge.merge_results(some), sort_keys=True) == first
 
 
 def test_counts_of_runs_that_overlap_are_not_added() -> None:
@@ -142,14 +144,14 @@ def test_counts_of_runs_that_overlap_are_not_added() -> None:
         return made
 
     one, other = many(["el1", "ubuntu1"], 5, 2), many(["ubuntu2"], 9, 1)
-    mesh = merge.merged([one, other])["mesh"]
+    mesh = merge.merge_results([one, other])["mesh"]
     assert (mesh["tried"], mesh["open"], mesh["rtt_us"]) == (3, 1, [[9, 20], [0, 1]])
     assert {name: held["rtt_us"] for name, held in mesh["by_node"].items()} == {
         "el1": 5,
         "ubuntu1": 5,
         "ubuntu2": 9,
     }
-    assert merge.merged([one, many(["ubuntu1", "ubuntu2"], 9, 4)])["mesh"]["tried"] == 4
+    assert merge.merge_results([one, many(["ubuntu1", "ubuntu2"], 9, 4)])["mesh"]["tried"] == 4
 
 
 @pytest.fixture
@@ -172,7 +174,7 @@ def test_the_verb_writes_and_shows_one_result(
     said = capsys.readouterr().out
     made = runs / "20260102T030410Z-abcd-merged"
     assert str(made / "report.html") in said
-    assert read.load(made / "result.json")["run"] == made.name
+    assert read.load_result(made / "result.json")["run"] == made.name
 
 
 def test_what_cannot_be_merged_is_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

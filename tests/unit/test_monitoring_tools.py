@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from fullmesh.filters import monitoring_tools as filters
-from fullmesh.roles import monitoring_tools as core
+from fullmesh.filters import monitoring_tools
+from fullmesh.roles import monitoring_tools as roles_monitoring_tools
 
 
 @pytest.mark.parametrize("value", [[], ["nload", "iftop"], ["g++-13:amd64", "@development-tools"]])
 def test_lists_of_package_names_pass(value: list[str]) -> None:
-    assert core.faults({"monitoring_tools_packages": value}) == []
+    assert (
+        roles_monitoring_tools.find_package_list_faults({"monitoring_tools_packages": value}) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -28,23 +30,23 @@ def test_lists_of_package_names_pass(value: list[str]) -> None:
 )
 def test_anything_else_is_refused_with_what_was_seen(value: Any, seen: str) -> None:
     given = {"monitoring_tools_packages": value, "monitoring_tools_gpu_packages": ["nvtop"]}
-    (fault,) = core.faults(given)
+    (fault,) = roles_monitoring_tools.find_package_list_faults(given)
     assert fault.code == "MT-102"
     assert fault.text == f"monitoring_tools_packages has {seen}"
 
 
 def test_what_is_owned_may_have_any_version() -> None:
-    assert core.owned(["nload"]) == {"nload": ""}
+    assert roles_monitoring_tools.list_watched_packages(["nload"]) == {"nload": ""}
 
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_without_a_folder_it_is_found_out(asked: bool) -> None:
-    assert core.folder_faults("", asked) == []
+    assert roles_monitoring_tools.find_textfile_dir_faults("", asked) == []
 
 
 def test_a_folder_is_named_for_node_exporter() -> None:
-    assert core.folder_faults("/srv/text", asked=True) == []
-    (fault,) = core.folder_faults("/srv/text", asked=False)
+    assert roles_monitoring_tools.find_textfile_dir_faults("/srv/text", asked=True) == []
+    (fault,) = roles_monitoring_tools.find_textfile_dir_faults("/srv/text", asked=False)
     assert fault.code == "MT-104"
     assert "'/srv/text'" in fault.text
 
@@ -54,13 +56,13 @@ def test_a_folder_is_named_for_node_exporter() -> None:
     ["text", "/", "/srv/../etc", "/srv/text/", "/srv/*", "/srv/te\nxt", ["/srv/text"], None],
 )
 def test_a_folder_that_is_no_plain_path_is_refused(value: Any) -> None:
-    (fault,) = core.folder_faults(value, asked=True)
+    (fault,) = roles_monitoring_tools.find_textfile_dir_faults(value, asked=True)
     assert fault.code == "MT-103"
     assert repr(value) in fault.text
 
 
 def test_the_filters_say_it_in_sentences() -> None:
-    made = filters.FilterModule().filters()
+    made = monitoring_tools.FilterModule().filters()
     (first, second) = made["monitoring_tools_folder_faults"]("text", "false")
     assert first.startswith("[MT-103] monitoring_tools_textfile_dir is 'text'")
     assert second.startswith("[MT-104] ")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh import hosts_file as text
-from ansible.module_utils.fullmesh import name_resolution as module
+from ansible.module_utils.fullmesh import hosts_file
+from ansible.module_utils.fullmesh import name_resolution as fullmesh_name_resolution
 from ansible.module_utils.fullmesh.state import undo as undo_point
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ def body(content: str) -> list[str]:
 
 
 def test_the_127_0_1_1_trap_is_taken_out_and_kept_for_reading() -> None:
-    result = text.render(DEBIAN, HOSTS)
+    result = hosts_file.build_hosts_file(DEBIAN, HOSTS)
     assert body(result) == [
         "10.0.0.11 node1",
         "10.0.0.12 node2",
@@ -48,15 +48,17 @@ def test_the_127_0_1_1_trap_is_taken_out_and_kept_for_reading() -> None:
     ],
 )
 def test_undo_takes_our_block_out_and_leaves_what_others_added(original: str) -> None:
-    stands = text.render(original, HOSTS)
-    assert text.given_back(stands, original) == original
+    stands = hosts_file.build_hosts_file(original, HOSTS)
+    assert hosts_file.remove_hosts_block(stands, original) == original
     mine = "10.3.3.3 nfs  # mine\n"
-    assert text.given_back(stands + mine, original) == original + mine
+    assert hosts_file.remove_hosts_block(stands + mine, original) == original + mine
 
 
 def test_a_line_that_somebody_took_out_stays_out() -> None:
-    stands = text.render(DEBIAN, HOSTS).replace("::1 localhost ip6-localhost\n", "")
-    assert text.given_back(stands, DEBIAN) == DEBIAN.replace("::1 localhost ip6-localhost\n", "")
+    stands = hosts_file.build_hosts_file(DEBIAN, HOSTS).replace("::1 localhost ip6-localhost\n", "")
+    assert hosts_file.remove_hosts_block(stands, DEBIAN) == DEBIAN.replace(
+        "::1 localhost ip6-localhost\n", ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,11 +74,15 @@ def test_a_line_that_somebody_took_out_stays_out() -> None:
     ],
 )
 def test_only_our_names_leave_other_lines(present: str, kept: list[str]) -> None:
-    assert body(text.render(present + "\n", HOSTS)) == ["10.0.0.11 node1", "10.0.0.12 node2", *kept]
+    assert body(hosts_file.build_hosts_file(present + "\n", HOSTS)) == [
+        "10.0.0.11 node1",
+        "10.0.0.12 node2",
+        *kept,
+    ]
 
 
 def test_comments_and_blank_lines_stay() -> None:
-    assert "# ours\n\n10.1.0.1 gw # the router\n" in text.render(
+    assert "# ours\n\n10.1.0.1 gw # the router\n" in hosts_file.build_hosts_file(
         "# ours\n\n10.1.0.1 gw # the router\n", HOSTS
     )
 
@@ -96,13 +102,13 @@ def test_comments_and_blank_lines_stay() -> None:
     )
 )
 def test_a_second_run_changes_nothing(lines: list[str]) -> None:
-    once = text.render("\n".join(lines), HOSTS)
-    assert text.render(once, HOSTS) == once
+    once = hosts_file.build_hosts_file("\n".join(lines), HOSTS)
+    assert hosts_file.build_hosts_file(once, HOSTS) == once
 
 
 def test_a_line_comes_back_when_its_name_is_no_longer_ours() -> None:
-    once = text.render("127.0.0.1 localhost\n10.9.9.9 node2\n", HOSTS)
-    assert body(text.render(once, HOSTS[:1])) == [
+    once = hosts_file.build_hosts_file("127.0.0.1 localhost\n10.9.9.9 node2\n", HOSTS)
+    assert body(hosts_file.build_hosts_file(once, HOSTS[:1])) == [
         "10.0.0.11 node1",
         "10.9.9.9 node2",
         "127.0.0.1 localhost",
@@ -119,7 +125,7 @@ def test_a_line_comes_back_when_its_name_is_no_longer_ours() -> None:
     ],
 )
 def test_own_names_join_the_own_line_full_name_first(own: list[str], names: list[str]) -> None:
-    hosts = text.with_own(HOSTS, "10.0.0.11", own)
+    hosts = hosts_file.add_own_names(HOSTS, "10.0.0.11", own)
     assert [host["names"] for host in hosts] == [names, ["node2"]]
 
 
@@ -135,34 +141,34 @@ def test_own_names_join_the_own_line_full_name_first(own: list[str], names: list
     ],
 )
 def test_nsswitch(content: str, sources: list[str]) -> None:
-    assert text.nsswitch_sources(content) == sources
+    assert hosts_file.parse_nsswitch_sources(content) == sources
 
 
 def test_what_is_left_of_a_line_is_found_by_its_address_and_fewer_of_its_names() -> None:
     """Mutants: a line of another address, the same line, or one that is nothing but an address is not what is left."""
     line = "10.9.9.9 node2 storage nfs"
     left = ["10.9.9.9 storage nfs", "10.9.9.9 nfs", "10.9.9.9 storage # mine"]
-    assert [one for one in left if text.left_of(line, one)] == left
+    assert [one for one in left if hosts_file.is_reduced_line(line, one)] == left
     others = ["10.8.8.8 storage nfs", line, "10.9.9.9", "10.9.9.9 elsewhere", "", "# 10.9.9.9 nfs"]
-    assert [one for one in others if text.left_of(line, one)] == []
+    assert [one for one in others if hosts_file.is_reduced_line(line, one)] == []
 
 
 def test_a_line_goes_back_to_the_place_that_is_nearest_to_where_it_was() -> None:
     """Mutants: somebody has put the same rest at the file's head since; ours was at its end."""
     original = "10.1.1.1 a\n10.2.2.2 b\n10.9.9.9 node2 nfs\n"
-    stands = text.render(original, HOSTS)
+    stands = hosts_file.build_hosts_file(original, HOSTS)
     assert stands.endswith("10.9.9.9 nfs\n")
     mine = "10.9.9.9 nfs\n" + stands
-    assert text.given_back(mine, original) == "10.9.9.9 nfs\n" + original
+    assert hosts_file.remove_hosts_block(mine, original) == "10.9.9.9 nfs\n" + original
     # what stood there before us twice is nobody's rest
     twice = "10.9.9.9 nfs\n10.9.9.9 node2 nfs\n"
-    assert text.given_back(text.render(twice, HOSTS), twice) == twice
+    assert hosts_file.remove_hosts_block(hosts_file.build_hosts_file(twice, HOSTS), twice) == twice
 
 
 @pytest.mark.parametrize("content", ["hosts: dns files", "hosts: myhostname files", ""])
 def test_another_first_source_is_refused(content: str) -> None:
-    with pytest.raises(module.HostsError, match="NR-103"):
-        module.refuse_order(content)
+    with pytest.raises(fullmesh_name_resolution.HostsError, match="NR-103"):
+        fullmesh_name_resolution.check_hosts_order(content)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +183,7 @@ def test_another_first_source_is_refused(content: str) -> None:
     ],
 )
 def test_cloud_init(content: str, value: str | None) -> None:
-    assert text.cloud_init_hosts(content) == value
+    assert hosts_file.parse_manage_etc_hosts(content) == value
 
 
 @pytest.fixture
@@ -185,11 +191,11 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "hosts").write_text(DEBIAN)
     (tmp_path / "hosts").chmod(0o640)
     (tmp_path / "nsswitch.conf").write_text("hosts: files dns\n")
-    monkeypatch.setattr(module, "HOSTS", str(tmp_path / "hosts"))
-    monkeypatch.setattr(module, "NSSWITCH", str(tmp_path / "nsswitch.conf"))
-    monkeypatch.setattr(module, "CLOUD", (str(tmp_path / "*.cfg"),))
+    monkeypatch.setattr(fullmesh_name_resolution, "HOSTS", str(tmp_path / "hosts"))
+    monkeypatch.setattr(fullmesh_name_resolution, "NSSWITCH", str(tmp_path / "nsswitch.conf"))
+    monkeypatch.setattr(fullmesh_name_resolution, "CLOUD", (str(tmp_path / "*.cfg"),))
     answers = {"node1": ["10.0.0.11"], "node2": ["10.0.0.12"]}
-    monkeypatch.setattr(module, "resolve", lambda name: answers[name])
+    monkeypatch.setattr(fullmesh_name_resolution, "resolve_name", lambda name: answers[name])
     return tmp_path
 
 
@@ -197,11 +203,13 @@ PARAMS: dict[str, Any] = {"hosts": HOSTS, "address": "10.0.0.11", "own_names": [
 
 
 def test_the_module_writes_once_and_keeps_the_mode(node: Path) -> None:
-    assert module.converge(PARAMS, check=True)["changed"] is True
+    assert fullmesh_name_resolution.configure_hosts_file(PARAMS, check=True)["changed"] is True
     assert (node / "hosts").read_text() == DEBIAN
-    assert module.converge(PARAMS, check=False)["names"]["node2"] == ["10.0.0.12"]
+    assert fullmesh_name_resolution.configure_hosts_file(PARAMS, check=False)["names"]["node2"] == [
+        "10.0.0.12"
+    ]
     assert (node / "hosts").stat().st_mode & 0o777 == 0o640
-    assert module.converge(PARAMS, check=False)["changed"] is False
+    assert fullmesh_name_resolution.configure_hosts_file(PARAMS, check=False)["changed"] is False
 
 
 def test_a_mounted_file_is_written_in_place(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +218,8 @@ def test_a_mounted_file_is_written_in_place(node: Path, monkeypatch: pytest.Monk
     def busy(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr(module.os, "rename", busy)
-    module.converge(PARAMS, check=False)
+    monkeypatch.setattr(fullmesh_name_resolution.os, "rename", busy)
+    fullmesh_name_resolution.configure_hosts_file(PARAMS, check=False)
     assert (node / "hosts").stat().st_ino == inode
     assert "10.0.0.12 node2" in (node / "hosts").read_text()
     assert sorted(path.name for path in node.iterdir()) == ["hosts", "nsswitch.conf"]
@@ -220,11 +228,14 @@ def test_a_mounted_file_is_written_in_place(node: Path, monkeypatch: pytest.Monk
 def test_a_name_with_another_address_is_an_error(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "resolve", lambda _: ["192.0.2.1", "10.0.0.11"])
+    monkeypatch.setattr(
+        fullmesh_name_resolution, "resolve_name", lambda _: ["192.0.2.1", "10.0.0.11"]
+    )
     with pytest.raises(
-        module.HostsError, match=r"NR-104.*node1 is 192\.0\.2\.1, then 10\.0\.0\.11 first"
+        fullmesh_name_resolution.HostsError,
+        match=r"NR-104.*node1 is 192\.0\.2\.1, then 10\.0\.0\.11 first",
     ):
-        module.converge(PARAMS, check=False)
+        fullmesh_name_resolution.configure_hosts_file(PARAMS, check=False)
 
 
 def test_a_further_address_behind_the_right_one_is_no_error(
@@ -232,16 +243,19 @@ def test_a_further_address_behind_the_right_one_is_no_error(
 ) -> None:
     """A mutant: a name server may know one more; glibc hands out the first."""
     answers = {"node1": ["10.0.0.11", "192.0.2.1"], "node2": ["10.0.0.12", "192.0.2.2"]}
-    monkeypatch.setattr(module, "resolve", lambda name: answers[name])
-    assert module.converge(PARAMS, check=False)["names"] == answers
+    monkeypatch.setattr(fullmesh_name_resolution, "resolve_name", lambda name: answers[name])
+    assert fullmesh_name_resolution.configure_hosts_file(PARAMS, check=False)["names"] == answers
 
 
 def test_the_last_cloud_init_file_wins(node: Path) -> None:
     (node / "1.cfg").write_text("manage_etc_hosts: false\n")
     (node / "2.cfg").write_text("manage_etc_hosts: true\n")
-    assert module.cloud_init() == f"manage_etc_hosts: true in {node}/2.cfg"
+    assert (
+        fullmesh_name_resolution.find_cloud_init_setting()
+        == f"manage_etc_hosts: true in {node}/2.cfg"
+    )
     (node / "3.cfg").write_text("manage_etc_hosts: false\n")
-    assert module.cloud_init() == ""
+    assert fullmesh_name_resolution.find_cloud_init_setting() == ""
 
 
 @pytest.mark.parametrize(
@@ -259,7 +273,9 @@ def test_the_last_cloud_init_file_wins(node: Path) -> None:
 def test_names_that_cannot_work(
     hosts: list[dict[str, Any]], own: list[str], codes: list[str]
 ) -> None:
-    assert [fault.code for fault in name_resolution.faults(hosts, "10.0.0.11", own)] == codes
+    assert [
+        fault.code for fault in name_resolution.find_hosts_file_faults(hosts, "10.0.0.11", own)
+    ] == codes
 
 
 # as somebody's editor left it
@@ -274,37 +290,37 @@ def point(node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A node with an undo point and a record, made by the module that makes them."""
     store = str(tmp_path / "undo")
     (node / "hosts").write_text(ODD)
-    monkeypatch.setattr(module.written, "STORE", store)
+    monkeypatch.setattr(fullmesh_name_resolution.written, "STORE", store)
     wanted = {kind: [] for kind in undo_point.KINDS} | {"files": [str(node / "hosts")]}
-    there = undo_point.Node("", lambda command: (0, "", ""))
-    undo_point.remember(there, "name_resolution", wanted, check=False)
-    module.converge(PARAMS, False)
-    undo_point.note_written(there, "name_resolution", check=False)
+    there = undo_point.NodeSystem("", lambda command: (0, "", ""))
+    undo_point.remember_state(there, "name_resolution", wanted, check=False)
+    fullmesh_name_resolution.configure_hosts_file(PARAMS, False)
+    undo_point.record_written_files(there, "name_resolution", check=False)
     return node / "hosts"
 
 
 def test_undo_gives_the_file_back_byte_for_byte(point: Path) -> None:
-    assert module.give_back(check=True)["changed"]
-    assert module.text.BEGIN in point.read_text()
-    assert module.give_back(check=False)["changed"]
+    assert fullmesh_name_resolution.restore_hosts_file(check=True)["changed"]
+    assert fullmesh_name_resolution.hosts_file.BEGIN in point.read_text()
+    assert fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]
     assert point.read_text() == ODD
-    assert not module.give_back(check=False)["changed"]
+    assert not fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]
 
 
 def test_undo_keeps_the_lines_that_others_added(point: Path) -> None:
     with point.open("a") as stream:
         stream.write("10.3.3.3 nfs\n")
-    assert module.give_back(check=False)["changed"]
+    assert fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]
     assert point.read_text() == ODD + "\n10.3.3.3 nfs\n"
 
 
 def test_a_file_that_is_no_longer_ours_is_left(point: Path) -> None:
     """cloud-init wrote it anew."""
     point.write_text("127.0.0.1 localhost\n")
-    assert not module.give_back(check=False)["changed"]
+    assert not fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]
 
 
 def test_without_an_undo_point_nothing_is_taken_out(node: Path) -> None:
-    stands = text.render(DEBIAN, HOSTS)
+    stands = hosts_file.build_hosts_file(DEBIAN, HOSTS)
     (node / "hosts").write_text(stands)
-    assert not module.give_back(check=False)["changed"]
+    assert not fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]

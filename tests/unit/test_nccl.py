@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import nccl_probe as probe
+import nccl_probe
 import pytest
-from ansible.module_utils.fullmesh.facts import nccl as util
-from ansible.module_utils.fullmesh.packages import nccl as packages
+from ansible.module_utils.fullmesh.facts import nccl
+from ansible.module_utils.fullmesh.packages import nccl as packages_nccl
 
-from fullmesh.roles import nccl as core
+from fullmesh.roles import nccl as roles_nccl
 
 APT = {
     "libnccl2": ["2.30.7-1+cuda13.3", "2.30.7-1+cuda12.9", "2.28.9-1+cuda12.9"],
@@ -35,19 +35,19 @@ APT = {
 def test_the_newest_that_fits_and_that_all_packages_have(
     wanted: str, cuda: str, chosen: str
 ) -> None:
-    assert util.choose(APT, wanted, cuda) == chosen
+    assert nccl.choose_nccl_version(APT, wanted, cuda) == chosen
 
 
 @pytest.mark.parametrize(("wanted", "cuda"), [("2.31.1", ""), ("2.28", ""), ("2.28.9", "13.3")])
 def test_what_the_repository_lacks_is_refused_with_what_it_has(wanted: str, cuda: str) -> None:
-    with pytest.raises(util.NcclError, match=r"it has 2\.28\.9-1\+cuda12\.9, 2\.30\.7") as caught:
-        util.choose(APT, wanted, cuda)
+    with pytest.raises(nccl.NcclError, match=r"it has 2\.28\.9-1\+cuda12\.9, 2\.30\.7") as caught:
+        nccl.choose_nccl_version(APT, wanted, cuda)
     assert caught.value.reason == "absent"
 
 
 def test_versions_are_ordered_as_numbers() -> None:
     versions = ["2.9.1-1+cuda12.10", "2.10.0-1+cuda11.0", "2.9.1-1+cuda12.9"]
-    ordered = sorted(versions, key=util.version_key)
+    ordered = sorted(versions, key=nccl.parse_nccl_version)
     assert ordered == ["2.9.1-1+cuda12.9", "2.9.1-1+cuda12.10", "2.10.0-1+cuda11.0"]
 
 
@@ -77,7 +77,7 @@ MADISON = " libnccl2 | 2.30.7-1+cuda13.3 | file:/r  Packages\nlibnccl-dev | 2.30
 
 def test_what_fits_is_kept_without_asking_the_repository() -> None:
     run = answers({"dpkg-query": (0, DPKG, "")})
-    seen = packages.observe(run, params("apt", ["libnccl2", "libnccl-dev"]))
+    seen = packages_nccl.observe_nccl_packages(run, params("apt", ["libnccl2", "libnccl-dev"]))
     assert seen["satisfied"]
     assert seen["version"] == "2.28.9-1+cuda12.9"
     assert seen["held"] == ["libnccl2"]
@@ -85,7 +85,9 @@ def test_what_fits_is_kept_without_asking_the_repository() -> None:
 
 def test_apt_is_asked_with_lists_of_its_own() -> None:
     table = {"dpkg-query": (1, "", ""), "update": (0, "", ""), "madison": (0, MADISON, "")}
-    seen = packages.observe(answers(table), params("apt", ["libnccl2", "libnccl-dev"]))
+    seen = packages_nccl.observe_nccl_packages(
+        answers(table), params("apt", ["libnccl2", "libnccl-dev"])
+    )
     assert (seen["satisfied"], seen["version"]) == (False, "2.30.7-1+cuda13.3")
 
 
@@ -96,7 +98,9 @@ def test_dnf_is_asked_through_its_library() -> None:
         "file:///r": (0, listing, ""),
         "import dnf": (0, "", ""),
     }
-    seen = packages.observe(answers(table), params("dnf", ["libnccl", "libnccl-devel"]))
+    seen = packages_nccl.observe_nccl_packages(
+        answers(table), params("dnf", ["libnccl", "libnccl-devel"])
+    )
     assert seen["version"] == "2.28.9-1+cuda12.9"
 
 
@@ -112,24 +116,26 @@ def test_dnf_is_asked_through_its_library() -> None:
     ],
 )
 def test_a_repository_that_does_not_help_is_named(table: Any, version: str, message: str) -> None:
-    with pytest.raises(packages.RepositoryError, match=message):
-        packages.observe(answers(table), params("apt", ["libnccl2"], version=version))
+    with pytest.raises(packages_nccl.NcclRepositoryError, match=message):
+        packages_nccl.observe_nccl_packages(
+            answers(table), params("apt", ["libnccl2"], version=version)
+        )
 
 
 def test_every_way_a_library_can_fail_has_words_with_a_code() -> None:
-    assert set(probe.WORDS) == {"missing", "deadline", "crashed", "refused"}
-    assert all("[NC-105]" in text for text in probe.WORDS.values())
+    assert set(nccl_probe.WORDS) == {"missing", "deadline", "crashed", "refused"}
+    assert all("[NC-105]" in text for text in nccl_probe.WORDS.values())
 
 
 def test_another_version_than_the_pinned_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        probe, "nccl_library", lambda *_: {"version": "2.27.3", "path": "/x/libnccl.so.2"}
+        nccl_probe, "find_nccl_library", lambda *_: {"version": "2.27.3", "path": "/x/libnccl.so.2"}
     )
     asked = {"path": "", "version": "2.28.9", "endpoint": False, "env": {}, "seconds": 5}
-    found, why = probe.probe(asked)
+    found, why = nccl_probe.probe_nccl(asked)
     assert found == {"version": "2.27.3", "path": "/x/libnccl.so.2"}
     assert "[NC-104] /x/libnccl.so.2 is NCCL 2.27.3, pinned is 2.28.9" in why
-    assert probe.probe(asked | {"version": "2.27.3"}) == (found, "")
+    assert nccl_probe.probe_nccl(asked | {"version": "2.27.3"}) == (found, "")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +147,10 @@ def test_another_version_than_the_pinned_is_a_failure(monkeypatch: pytest.Monkey
     ],
 )
 def test_a_mirror_wins_over_the_vendor(url: str, machine: str, address: str) -> None:
-    assert core.repository(url, "https://nvidia.example/rhel9/ARCH", machine) == address
+    assert (
+        roles_nccl.choose_nccl_repository(url, "https://nvidia.example/rhel9/ARCH", machine)
+        == address
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,8 +162,8 @@ def test_a_mirror_wins_over_the_vendor(url: str, machine: str, address: str) -> 
     ],
 )
 def test_the_key_keeps_the_suffix_that_apt_reads(key: str, address: str, file: str) -> None:
-    found = core.key_address(key, "https://m.example/r", "D42D0685.pub")
-    assert (found, core.key_file("/k", found)) == (address, file)
+    found = roles_nccl.choose_key_address(key, "https://m.example/r", "D42D0685.pub")
+    assert (found, roles_nccl.choose_key_file("/k", found)) == (address, file)
 
 
 @pytest.mark.parametrize(
@@ -168,9 +177,14 @@ def test_the_key_keeps_the_suffix_that_apt_reads(key: str, address: str, file: s
     ],
 )
 def test_settings_that_cannot_work_are_refused(bad: tuple[str, str, str, str]) -> None:
-    assert [fault.code for fault in core.faults(*bad)] == ["NC-103"]
+    assert [fault.code for fault in roles_nccl.find_nccl_faults(*bad)] == ["NC-103"]
 
 
 def test_settings_that_can_work_are_not() -> None:
-    assert core.faults("2.28.9-1+cuda12.9", "12.9", "https://m.example/r", "/srv/key.gpg") == []
-    assert core.faults("", "", "", "") == []
+    assert (
+        roles_nccl.find_nccl_faults(
+            "2.28.9-1+cuda12.9", "12.9", "https://m.example/r", "/srv/key.gpg"
+        )
+        == []
+    )
+    assert roles_nccl.find_nccl_faults("", "", "", "") == []

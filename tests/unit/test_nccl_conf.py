@@ -35,14 +35,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_lines_are_taken_as_nccl_takes_them(text: str, found: dict[str, str]) -> None:
-    assert nccl_conf.parse(text) == found
+    assert nccl_conf.parse_nccl_conf(text) == found
 
 
 def test_the_environment_comes_first_then_the_accounts_file_then_that_of_all(place: Path) -> None:
     (place / "environment").write_text("NCCL_NET=IB\n")
     (place / ".nccl.conf").write_text("NCCL_NET=Socket\nNCCL_DEBUG=WARN\n")
     (place / "all.conf").write_text("NCCL_NET=Socket\nNCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5_0\n")
-    found = job.environment()
+    found = job.survey_environment()
     assert {name: held["value"] for name, held in found["values"].items()} == {
         "NCCL_NET": "IB",
         "NCCL_DEBUG": "WARN",
@@ -57,11 +57,14 @@ def test_a_named_file_takes_the_place_of_the_accounts(place: Path) -> None:
     (place / "environment").write_text(f"NCCL_CONF_FILE={named}\n")
     named.write_text("NCCL_NET=Socket\n")
     (place / ".nccl.conf").write_text("NCCL_NET=IB\n")
-    assert job.environment()["values"]["NCCL_NET"] == {"value": "Socket", "source": str(named)}
-    assert "unread" not in job.environment()
+    assert job.survey_environment()["values"]["NCCL_NET"] == {
+        "value": "Socket",
+        "source": str(named),
+    }
+    assert "unread" not in job.survey_environment()
     named.unlink()  # then there is none, and NCCL says nothing of it
-    assert "NCCL_NET" not in job.environment()["values"]
-    assert job.environment()["unread"] == str(named)
+    assert "NCCL_NET" not in job.survey_environment()["values"]
+    assert job.survey_environment()["unread"] == str(named)
 
 
 @pytest.mark.parametrize(
@@ -69,25 +72,25 @@ def test_a_named_file_takes_the_place_of_the_accounts(place: Path) -> None:
     [("", ""), ("relative.conf", ""), ("~/x.conf", "~/x.conf"), ("/", "/"), ("/dev/null", "")],
 )
 def test_what_nccl_cannot_read_as_a_file_is_told(named: str, unread: str) -> None:
-    assert nccl_conf.unread({"NCCL_CONF_FILE": named}) == unread
-    assert nccl_conf.unread({}) == ""
+    assert nccl_conf.find_unreadable_conf({"NCCL_CONF_FILE": named}) == unread
+    assert nccl_conf.find_unreadable_conf({}) == ""
 
 
 def test_a_file_cannot_name_another_one(place: Path) -> None:
     (place / ".nccl.conf").write_text(f"NCCL_CONF_FILE={place / 'other.conf'}\n")
     (place / "other.conf").write_text("NCCL_NET=IB\n")
-    assert job.environment()["values"] == {}
+    assert job.survey_environment()["values"] == {}
 
 
 def test_a_fifo_in_a_home_holds_nobody(place: Path) -> None:
     os.mkfifo(place / ".nccl.conf")
-    assert job.environment()["values"] == {}
+    assert job.survey_environment()["values"] == {}
 
 
 def test_root_by_way_of_sudo_is_not_who_runs_jobs(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUDO_USER", "root")
-    assert nccl_conf.files({}) == ["/root/.nccl.conf", str(place / "all.conf")]
+    assert nccl_conf.list_nccl_conf_files({}) == ["/root/.nccl.conf", str(place / "all.conf")]
     monkeypatch.setenv("SUDO_USER", "nobody-of-this-name")
-    assert nccl_conf.files({})[0] == str(place / ".nccl.conf")
+    assert nccl_conf.list_nccl_conf_files({})[0] == str(place / ".nccl.conf")

@@ -10,15 +10,14 @@ import node_manifest
 import package_source
 import pytest
 from ansible.module_utils.fullmesh.bundle import packages as bundle_packages
-from ansible.module_utils.fullmesh.packages import nccl as packages
-from ansible.module_utils.fullmesh.packages import sources as util
+from ansible.module_utils.fullmesh.packages import nccl, sources
 from ansible.module_utils.fullmesh.state import manifest
 from ansible.plugins.filter.core import to_bool
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh import settings
-from fullmesh.roles import nccl as core
+from fullmesh.roles import nccl as roles_nccl
 
 DATA = Path(__file__).parent / "data/sources"
 UBUNTU = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64"
@@ -45,7 +44,7 @@ def put(root: Path, files: dict[str, str]) -> str:
 
 def named(root: str, url: str) -> list[tuple[str, bool]]:
     """Who names it, and whether that counts; the machine of all of them is the one that the files are for."""
-    found = util.naming(url, root, "x86_64")
+    found = sources.find_package_sources(url, root, "x86_64")
     return [(str(Path(one["path"]).relative_to(root)), one["enabled"]) for one in found]
 
 
@@ -54,7 +53,7 @@ def test_nvidias_own_files_are_found(tmp_path: Path) -> None:
     assert named(root, UBUNTU) == [(THEIR_LIST, True)]
     assert named(root, RHEL) == [(THEIR_REPO, True)]
     assert named(root, RHEL.replace("rhel9", "rhel10")) == []
-    assert util.naming(RHEL, root)[0]["section"] == "cuda-rhel9-x86_64"
+    assert sources.find_package_sources(RHEL, root)[0]["section"] == "cuda-rhel9-x86_64"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_nvidias_own_files_are_found(tmp_path: Path) -> None:
 def test_one_line_in_any_file_and_spelling(tmp_path: Path, name: str, line: str) -> None:
     root = put(tmp_path, {name: f"deb http://archive.ubuntu.com/ubuntu noble main\n{line}\n"})
     assert named(root, UBUNTU) == [(name, True)]
-    assert util.naming(UBUNTU, root, "x86_64")[0]["usable"] == ""
+    assert sources.find_package_sources(UBUNTU, root, "x86_64")[0]["usable"] == ""
 
 
 @pytest.mark.parametrize(
@@ -148,7 +147,7 @@ def test_a_source_that_gives_this_machine_nothing_is_named(
     """It is used all the same: ours beside it would stop apt."""
     root = put(tmp_path, {THEIR_LIST: line})
     asked = {"manager": "apt", "names": DEB, "url": UBUNTU, "source": f"{root}/{OUR_LIST}"}
-    around = packages.around(asked, VERSION, root)
+    around = nccl.inspect_repository(asked, VERSION, root)
     assert around["theirs"] == f"{root}/{THEIR_LIST}"
     assert why in around["in_the_way"][0]
 
@@ -190,14 +189,14 @@ def test_a_repository_in_dnf_conf_counts(tmp_path: Path) -> None:
     assert named(root, RHEL) == [("etc/dnf/dnf.conf", True)]
 
 
-@given(st.text(max_size=300), st.sampled_from(["apt_lines", "apt_stanzas"]))
+@given(st.text(max_size=300), st.sampled_from(["parse_apt_lines", "parse_apt_stanzas"]))
 def test_no_source_of_apts_crashes_it(text: str, reader: str) -> None:
-    assert list(getattr(util, reader)(text, "/x", "x86_64")) is not None
+    assert list(getattr(sources, reader)(text, "/x", "x86_64")) is not None
 
 
 @given(st.text(alphabet="[]=# \n\tabc:/,$%{}", max_size=200))
 def test_no_source_of_dnfs_crashes_it(text: str) -> None:
-    assert list(util.dnf_sections(text, "/x", [{"basearch": "x86_64"}])) is not None
+    assert list(sources.parse_dnf_sections(text, "/x", [{"basearch": "x86_64"}])) is not None
 
 
 # What the role makes of it
@@ -206,7 +205,7 @@ def test_no_source_of_dnfs_crashes_it(text: str) -> None:
 def around(root: str, manager: str = "apt") -> dict[str, Any]:
     url, names = (UBUNTU, DEB) if manager == "apt" else (RHEL, EL)
     asked = {"manager": manager, "names": names, "url": url, "source": f"{root}/{OUR_LIST}"}
-    return dict(packages.around(asked, VERSION, root))
+    return dict(nccl.inspect_repository(asked, VERSION, root))
 
 
 def test_theirs_is_used_ours_is_not_somebody_elses(tmp_path: Path) -> None:
@@ -220,7 +219,7 @@ def test_the_look_at_the_packages_tells_of_the_sources(tmp_path: Path) -> None:
     root = put(tmp_path, {THEIR_REPO: REPO})
     said = "".join(f"{name}\t{VERSION}\n" for name in EL)
     asked = {"manager": "dnf", "names": EL, "url": RHEL, "version": "", "cuda": "", "source": ""}
-    seen = packages.observe(lambda _: (0, said, ""), asked, root)
+    seen = nccl.observe_nccl_packages(lambda _: (0, said, ""), asked, root)
     assert seen["satisfied"]
     assert seen["repository"] == {
         "theirs": f"{root}/{THEIR_REPO}",
@@ -234,11 +233,11 @@ def test_one_that_is_switched_off_is_noted_and_left_alone(tmp_path: Path) -> Non
     root = put(tmp_path, {THEIR_LIST: "# " + LIST})
     seen = around(root)
     assert (seen["theirs"], seen["off"]) == ("", [f"{root}/{THEIR_LIST}"])
-    (note,) = core.notes(seen, UBUNTU, "/" + OUR_LIST)
+    (note,) = roles_nccl.collect_nccl_notes(seen, UBUNTU, "/" + OUR_LIST)
     assert note["code"] == "NC-109"
     assert f"named in {root}/{THEIR_LIST} and switched off there" in note["text"]
     put(tmp_path, {"etc/apt/sources.list": LIST})
-    assert core.notes(around(root), UBUNTU, "/" + OUR_LIST) == []
+    assert roles_nccl.collect_nccl_notes(around(root), UBUNTU, "/" + OUR_LIST) == []
 
 
 @pytest.mark.parametrize(
@@ -258,7 +257,7 @@ def test_excludes_of_dnf_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, hidden: str, where: str
 ) -> None:
     """What dnf 4.14 hid and did not hide with these in the lab."""
-    monkeypatch.setattr(util.os, "uname", lambda: type("U", (), {"machine": "x86_64"}))
+    monkeypatch.setattr(sources.os, "uname", lambda: type("U", (), {"machine": "x86_64"}))
     files = {THEIR_REPO: REPO, "etc/dnf/dnf.conf": "[main]\nbest=True\n"}
     files[THEIR_REPO if where == "their section" else "etc/dnf/dnf.conf"] += line + "\n"
     way = around(put(tmp_path, files), "dnf")["in_the_way"]
@@ -276,15 +275,15 @@ def test_what_dnf_hides_is_refused_before_anything_is_changed(tmp_path: Path) ->
         return (1, "", "") if argv[0] == "rpm" else (0, listing, "")
 
     with pytest.raises(
-        packages.RepositoryError, match=r"\[NC-108\].*cuda-rhel9\.repo, \[cuda-rhel9"
+        nccl.NcclRepositoryError, match=r"\[NC-108\].*cuda-rhel9\.repo, \[cuda-rhel9"
     ) as said:
-        packages.observe(run, asked, root)
+        nccl.observe_nccl_packages(run, asked, root)
     assert "exclude=libnccl* hides libnccl, libnccl-devel" in str(said.value)
 
     def installed(argv: list[str]) -> tuple[int, str, str]:
         return 0, "".join(f"{name}\t{VERSION}\n" for name in EL), ""
 
-    assert packages.observe(installed, asked, root)["satisfied"]
+    assert nccl.observe_nccl_packages(installed, asked, root)["satisfied"]
 
 
 PIN = "Package: {}\nPin: version 2.30.*\nPin-Priority: 1001\n"
@@ -327,13 +326,15 @@ def test_a_refusal_of_the_package_manager_names_what_is_in_the_way(
     failed: dict[str, Any], said: str
 ) -> None:
     seen = {"theirs": "/etc/apt/sources.list.d/cuda.list", "in_the_way": ["/etc/apt/x pins y"]}
-    text = core.not_installed(failed, ["libnccl2=2.28.9"], seen)
+    text = roles_nccl.explain_nccl_failure(failed, ["libnccl2=2.28.9"], seen)
     assert text.startswith(
         "[NC-108] libnccl2=2.28.9 cannot be installed from /etc/apt/sources.list.d/cuda.list"
     )
     assert said in text
     assert "Settings of this node that touch these packages: /etc/apt/x pins y. Let" in text
-    bare = core.not_installed(failed, ["libnccl2=2.28.9"], {"theirs": "", "in_the_way": []})
+    bare = roles_nccl.explain_nccl_failure(
+        failed, ["libnccl2=2.28.9"], {"theirs": "", "in_the_way": []}
+    )
     assert "Settings of this node" not in bare
 
 
@@ -343,55 +344,57 @@ def test_a_refusal_of_the_package_manager_names_what_is_in_the_way(
 def test_ours_goes_where_theirs_came_later(tmp_path: Path) -> None:
     root = put(tmp_path, {OUR_LIST: OURS})
     ours = f"{root}/{OUR_LIST}"
-    assert not package_source.plan(ours, root)["changed"]
+    assert not package_source.plan_source_removal(ours, root)["changed"]
     put(tmp_path, {"etc/apt/sources.list.d/off.list": "# " + LIST})
-    assert not package_source.plan(ours, root)["changed"]
+    assert not package_source.plan_source_removal(ours, root)["changed"]
     put(tmp_path, {THEIR_LIST: LIST})
-    plan = package_source.plan(ours, root)
+    plan = package_source.plan_source_removal(ours, root)
     assert (plan["changed"], plan["beside"]) == (True, [f"{root}/{THEIR_LIST}"])
     assert plan["diff"]["before"] == OURS
     Path(ours).unlink()
-    assert not package_source.plan(ours, root)["changed"]
+    assert not package_source.plan_source_removal(ours, root)["changed"]
 
 
 def test_two_of_ours_do_not_chase_each_other(tmp_path: Path) -> None:
     """Sources without an address that could be compared are beside nothing."""
     other = "deb http://archive.ubuntu.com/ubuntu noble main\n"
     root = put(tmp_path, {OUR_LIST: OURS.replace("Suites: /", "Suites: noble"), THEIR_LIST: other})
-    assert not package_source.plan(f"{root}/{OUR_LIST}", root)["changed"]
+    assert not package_source.plan_source_removal(f"{root}/{OUR_LIST}", root)["changed"]
 
 
 def test_a_source_that_comes_or_goes_is_drift(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = put(tmp_path, {OUR_LIST: OURS})
-    seen = util.standing
-    monkeypatch.setattr(manifest.sources, "standing", lambda url: seen(url, root))
-    owned = manifest.merge({"nccl": {"sources": [UBUNTU]}})
-    then = manifest.observe(owned)
+    seen = sources.describe_active_sources
+    monkeypatch.setattr(manifest.sources, "describe_active_sources", lambda url: seen(url, root))
+    owned = manifest.merge_owned({"nccl": {"sources": [UBUNTU]}})
+    then = manifest.observe_owned(owned)
     assert then["package source"] == {UBUNTU: f"{root}/{OUR_LIST}"}
-    assert node_manifest.untrue(owned, then) == []
+    assert node_manifest.describe_missing_state(owned, then) == []
     put(tmp_path, {THEIR_LIST: LIST})
-    (drift,) = manifest.differences(then, manifest.observe(owned))
+    (drift,) = manifest.describe_differences(then, manifest.observe_owned(owned))
     assert drift.startswith(f"package source {UBUNTU}: was {root}/{OUR_LIST}, is ")
     assert f"{root}/{THEIR_LIST} and {root}/{OUR_LIST}" in drift
     (tmp_path / THEIR_LIST).unlink()
     (tmp_path / OUR_LIST).unlink()
-    gone = manifest.observe(owned)
-    assert node_manifest.untrue(owned, gone) == [f"package source {UBUNTU} is in no file"]
+    gone = manifest.observe_owned(owned)
+    assert node_manifest.describe_missing_state(owned, gone) == [
+        f"package source {UBUNTU} is in no file"
+    ]
 
 
 def test_a_manifest_of_an_earlier_version_watches_no_source() -> None:
-    owned = manifest.merge({})
+    owned = manifest.merge_owned({})
     del owned["sources"]
-    assert manifest.observe(owned)["package source"] == {}
+    assert manifest.observe_owned(owned)["package source"] == {}
 
 
 def test_a_bundle_is_fetched_through_theirs(tmp_path: Path) -> None:
     root = put(tmp_path, {OUR_LIST: OURS})
-    assert not bundle_packages.named_by_others(UBUNTU, root)
+    assert not bundle_packages.has_other_source(UBUNTU, root)
     put(tmp_path, {THEIR_LIST: LIST})
-    assert bundle_packages.named_by_others(UBUNTU, root)
+    assert bundle_packages.has_other_source(UBUNTU, root)
 
 
 @pytest.mark.parametrize(
@@ -408,7 +411,7 @@ def test_dnf_sees_the_driver_in_our_source_where_it_is_managed(
     """includepkgs= of our source hid it: ND-103 on every EL node without NVIDIA's own source."""
     environment = jinja2.Environment(autoescape=True)
     environment.filters["bool"] = to_bool
-    wired = settings.known_names().wired["nccl_whole_repository"]
+    wired = settings.load_setting_names().wired["nccl_whole_repository"]
     assert environment.from_string(wired).render(own) == whole
     template = settings.ROOT / "roles/nccl/templates/fullmesh-nccl.repo.j2"
     environment.filters["comment"] = str

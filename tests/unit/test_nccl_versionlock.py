@@ -9,9 +9,8 @@ import node_manifest
 import pytest
 import version_lock
 from ansible.module_utils.fullmesh import answer
-from ansible.module_utils.fullmesh.packages import listed
-from ansible.module_utils.fullmesh.packages import nccl as packages
-from ansible.module_utils.fullmesh.packages import versionlock as util
+from ansible.module_utils.fullmesh.packages import listed, versionlock
+from ansible.module_utils.fullmesh.packages import nccl as packages_nccl
 from ansible.module_utils.fullmesh.state import manifest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,22 +34,24 @@ def locked(version: str) -> list[str]:
 
 def plugin_deletes(text: str, *gone: str) -> str:
     """What ``dnf versionlock delete`` makes of a list: all comments go."""
-    return "".join(line + "\n" for line in util.entries(text) if line not in gone)
+    return "".join(line + "\n" for line in versionlock.parse_lock_entries(text) if line not in gone)
 
 
 def test_a_lock_is_one_more_entry_and_goes_without_a_trace() -> None:
-    text = util.with_locks(OTHERS, pinned(OLD))
+    text = versionlock.add_own_locks(OTHERS, pinned(OLD))
     assert text.startswith(OTHERS)
-    assert util.entries(text) == util.entries(OTHERS) + locked(OLD)
-    assert util.held(text, pinned(OLD)) == NAMES
-    assert util.without(text, NAMES) == OTHERS
-    assert util.without(util.with_locks("", pinned(OLD)), NAMES) == ""
+    assert versionlock.parse_lock_entries(text) == versionlock.parse_lock_entries(OTHERS) + locked(
+        OLD
+    )
+    assert versionlock.find_held_packages(text, pinned(OLD)) == NAMES
+    assert versionlock.remove_own_locks(text, NAMES) == OTHERS
+    assert versionlock.remove_own_locks(versionlock.add_own_locks("", pinned(OLD)), NAMES) == ""
 
 
 def test_another_version_moves_the_lock() -> None:
-    text = util.with_locks(util.with_locks(OTHERS, pinned(OLD)), pinned(NEW))
-    assert text == util.with_locks(OTHERS, pinned(NEW))
-    assert util.held(text, pinned(OLD)) == []
+    text = versionlock.add_own_locks(versionlock.add_own_locks(OTHERS, pinned(OLD)), pinned(NEW))
+    assert text == versionlock.add_own_locks(OTHERS, pinned(NEW))
+    assert versionlock.find_held_packages(text, pinned(OLD)) == []
 
 
 DRIVER = {"nvidia-driver": "580.95.05-1.el9", "nvidia-kmod-common": "580.95.05-1.el9"}
@@ -59,25 +60,32 @@ WHAT = "the NVIDIA driver's packages"
 
 def test_two_roles_hold_beside_each_other() -> None:
     sleeping = f"libnccl-2.*\nnvidia-driver-0:535.1-1.el9.*\n{OTHERS}"
-    nccl = util.with_locks(sleeping, pinned(OLD))
-    both = util.with_locks(nccl, DRIVER, WHAT)
-    assert util.held(both, {**DRIVER, **pinned(OLD)}) == sorted([*NAMES, *DRIVER])
-    assert util.held(util.without(both, NAMES), DRIVER) == sorted(DRIVER)
-    assert util.without(both, list(DRIVER), WHAT) == nccl
-    assert util.without(util.without(both, NAMES), list(DRIVER), WHAT) == sleeping
+    nccl = versionlock.add_own_locks(sleeping, pinned(OLD))
+    both = versionlock.add_own_locks(nccl, DRIVER, WHAT)
+    assert versionlock.find_held_packages(both, {**DRIVER, **pinned(OLD)}) == sorted(
+        [*NAMES, *DRIVER]
+    )
+    assert versionlock.find_held_packages(
+        versionlock.remove_own_locks(both, NAMES), DRIVER
+    ) == sorted(DRIVER)
+    assert versionlock.remove_own_locks(both, list(DRIVER), WHAT) == nccl
+    assert (
+        versionlock.remove_own_locks(versionlock.remove_own_locks(both, NAMES), list(DRIVER), WHAT)
+        == sleeping
+    )
     fewer = {"nvidia-driver": "590.44-1.el9"}
-    moved = util.with_locks(both, fewer, WHAT)
-    assert [line for line in util.entries(moved) if "nvidia" in line] == [
+    moved = versionlock.add_own_locks(both, fewer, WHAT)
+    assert [line for line in versionlock.parse_lock_entries(moved) if "nvidia" in line] == [
         "nvidia-driver-590.44-1.el9.*"
     ]
 
 
 def test_what_is_held_already_is_left_alone_wherever_it_stands() -> None:
-    text = util.with_locks("", pinned(OLD)) + OTHERS
-    assert util.with_locks(text, pinned(OLD)) == text
+    text = versionlock.add_own_locks("", pinned(OLD)) + OTHERS
+    assert versionlock.add_own_locks(text, pinned(OLD)) == text
     by_hand = f"libnccl-0:{OLD}.*\nlibnccl-devel-0:{OLD}.x86_64\n"
-    assert util.with_locks(by_hand, pinned(OLD)) == by_hand
-    assert util.without(by_hand, NAMES) == by_hand
+    assert versionlock.add_own_locks(by_hand, pinned(OLD)) == by_hand
+    assert versionlock.remove_own_locks(by_hand, NAMES) == by_hand
 
 
 @pytest.mark.parametrize(
@@ -93,42 +101,55 @@ def test_what_is_held_already_is_left_alone_wherever_it_stands() -> None:
 )
 def test_a_lock_that_lets_in_another_version_sleeps_until_undo(foreign: str) -> None:
     before = f"{foreign}\n{OTHERS}"
-    assert util.held(util.with_locks("", pinned(OLD)) + before, pinned(OLD)) == ["libnccl-devel"]
-    text = util.with_locks(before, pinned(OLD))
-    assert foreign not in util.entries(text)
-    assert util.held(text, pinned(OLD)) == NAMES
-    assert util.without(text, NAMES) == before
+    assert versionlock.find_held_packages(
+        versionlock.add_own_locks("", pinned(OLD)) + before, pinned(OLD)
+    ) == ["libnccl-devel"]
+    text = versionlock.add_own_locks(before, pinned(OLD))
+    assert foreign not in versionlock.parse_lock_entries(text)
+    assert versionlock.find_held_packages(text, pinned(OLD)) == NAMES
+    assert versionlock.remove_own_locks(text, NAMES) == before
 
 
 def test_ours_are_known_again_when_the_plugin_has_dropped_the_comments() -> None:
-    text = plugin_deletes(util.with_locks(OTHERS, pinned(OLD)), "bash-0:5.1.8-9.el9.*")
-    assert util.MARK.format(util.THESE) not in text
-    moved = util.with_locks(text, pinned(NEW))
-    assert util.held(moved, pinned(NEW)) == NAMES
-    assert util.entries(util.without(moved, NAMES)) == util.entries(OTHERS)[1:]
+    text = plugin_deletes(versionlock.add_own_locks(OTHERS, pinned(OLD)), "bash-0:5.1.8-9.el9.*")
+    assert versionlock.MARK.format(versionlock.THESE) not in text
+    moved = versionlock.add_own_locks(text, pinned(NEW))
+    assert versionlock.find_held_packages(moved, pinned(NEW)) == NAMES
+    assert (
+        versionlock.parse_lock_entries(versionlock.remove_own_locks(moved, NAMES))
+        == versionlock.parse_lock_entries(OTHERS)[1:]
+    )
 
 
 def test_one_lock_that_was_removed_comes_back() -> None:
-    text = util.with_locks(OTHERS, pinned(OLD))
+    text = versionlock.add_own_locks(OTHERS, pinned(OLD))
     less = plugin_deletes(text, f"libnccl-{OLD}.*")
-    assert util.held(less, pinned(OLD)) == ["libnccl-devel"]
-    assert sorted(util.entries(util.with_locks(less, pinned(OLD)))) == sorted(util.entries(text))
+    assert versionlock.find_held_packages(less, pinned(OLD)) == ["libnccl-devel"]
+    assert sorted(
+        versionlock.parse_lock_entries(versionlock.add_own_locks(less, pinned(OLD)))
+    ) == sorted(versionlock.parse_lock_entries(text))
 
 
 def test_a_package_that_is_not_named_any_more_is_let_go() -> None:
-    text = util.with_locks(OTHERS, {**pinned(OLD), "libnccl-x": OLD})
-    assert util.without(text, NAMES) == OTHERS
+    text = versionlock.add_own_locks(OTHERS, {**pinned(OLD), "libnccl-x": OLD})
+    assert versionlock.remove_own_locks(text, NAMES) == OTHERS
 
 
 @given(st.lists(st.sampled_from([*OTHERS.splitlines(), *locked(OLD), f"libnccl-0:{NEW}.*", ""])))
 def test_whatever_the_list_is_it_holds_and_a_second_run_changes_nothing(lines: list[str]) -> None:
     before = "".join(line + "\n" for line in lines)
-    after = util.with_locks(before, pinned(OLD))
-    assert util.held(after, pinned(OLD)) == NAMES
-    assert util.with_locks(after, pinned(OLD)) == after
+    after = versionlock.add_own_locks(before, pinned(OLD))
+    assert versionlock.find_held_packages(after, pinned(OLD)) == NAMES
+    assert versionlock.add_own_locks(after, pinned(OLD)) == after
     for line in ("bash-0:5.1.8-9.el9.*", "!libnccl-0:2.27.3-1+cuda12.9.*"):
-        assert util.entries(after).count(line) == util.entries(before).count(line)
-    assert not [line for line in util.entries(util.without(after, NAMES)) if line in locked(OLD)]
+        assert versionlock.parse_lock_entries(after).count(line) == versionlock.parse_lock_entries(
+            before
+        ).count(line)
+    assert not [
+        line
+        for line in versionlock.parse_lock_entries(versionlock.remove_own_locks(after, NAMES))
+        if line in locked(OLD)
+    ]
 
 
 def node(root: Path, text: str = "", conf: str = "enabled = 1", main: str = "") -> str:
@@ -142,17 +163,17 @@ def node(root: Path, text: str = "", conf: str = "enabled = 1", main: str = "") 
 
 
 def present(**more: Any) -> dict[str, Any]:
-    asked = {"names": NAMES, "version": OLD, "versions": None, "what": util.THESE}
+    asked = {"names": NAMES, "version": OLD, "versions": None, "what": versionlock.THESE}
     return {**asked, "state": "present", **more}
 
 
 def test_the_list_is_where_the_plugin_says(tmp_path: Path) -> None:
-    root = node(tmp_path, util.with_locks(OTHERS, pinned(OLD)))
-    step = version_lock.plan(present(), False, root)
+    root = node(tmp_path, versionlock.add_own_locks(OTHERS, pinned(OLD)))
+    step = version_lock.plan_version_locks(present(), False, root)
     assert (step["path"], step["before"]) == (root + "/etc/dnf/locked", step["after"])
-    assert step["others"] == util.entries(OTHERS)
-    assert util.held_here(pinned(OLD), root) == NAMES
-    assert util.held_here(pinned(NEW), root) == []
+    assert step["others"] == versionlock.parse_lock_entries(OTHERS)
+    assert versionlock.read_held_versions(pinned(OLD), root) == NAMES
+    assert versionlock.read_held_versions(pinned(NEW), root) == []
 
 
 @pytest.mark.parametrize(
@@ -161,35 +182,41 @@ def test_the_list_is_where_the_plugin_says(tmp_path: Path) -> None:
 def test_a_plugin_that_is_off_holds_nothing_and_is_named(
     tmp_path: Path, conf: str, main: str, why: str
 ) -> None:
-    root = node(tmp_path, util.with_locks("", pinned(OLD)), conf, main)
-    assert util.held_here(pinned(OLD), root) == []
+    root = node(tmp_path, versionlock.add_own_locks("", pinned(OLD)), conf, main)
+    assert versionlock.read_held_versions(pinned(OLD), root) == []
     for check in (False, True):
-        with pytest.raises(version_lock.LockError, match=rf"\[NC-107\].*{why}"):
-            version_lock.plan(present(), check, root)
-    assert version_lock.plan(present(state="absent"), False, root)["after"] == ""
+        with pytest.raises(version_lock.VersionLockError, match=rf"\[NC-107\].*{why}"):
+            version_lock.plan_version_locks(present(), check, root)
+    assert version_lock.plan_version_locks(present(state="absent"), False, root)["after"] == ""
 
 
 def test_check_mode_tells_of_the_lock_before_there_is_a_plugin(tmp_path: Path) -> None:
-    step = version_lock.plan(present(), True, str(tmp_path))
-    assert (step["before"], util.entries(step["after"])) == ("", locked(OLD))
-    with pytest.raises(version_lock.LockError, match=r"NC-107.*versionlock\.conf is not there"):
-        version_lock.plan(present(), False, str(tmp_path))
+    step = version_lock.plan_version_locks(present(), True, str(tmp_path))
+    assert (step["before"], versionlock.parse_lock_entries(step["after"])) == ("", locked(OLD))
+    with pytest.raises(
+        version_lock.VersionLockError, match=r"NC-107.*versionlock\.conf is not there"
+    ):
+        version_lock.plan_version_locks(present(), False, str(tmp_path))
 
 
 def test_a_list_that_cannot_be_parsed_as_text_comes_back_byte_for_byte(tmp_path: Path) -> None:
     path = tmp_path / "list"
     path.write_bytes(b"# caf\xe9\nbash-0:5.1.8-9.el9.*\n")
-    text = util.read(str(path))
-    back = util.without(util.with_locks(text, pinned(OLD)), NAMES)
+    text = versionlock.read_text_file(str(path))
+    back = versionlock.remove_own_locks(versionlock.add_own_locks(text, pinned(OLD)), NAMES)
     assert back.encode("utf-8", "surrogateescape") == path.read_bytes()
     assert "caf" in answer.diff_file(str(path), text, "")["before"]
 
 
 def test_the_look_at_the_packages_tells_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listed, "held_here", lambda found: util.held(f"libnccl-{OLD}.*\n", found))
+    monkeypatch.setattr(
+        listed,
+        "read_held_versions",
+        lambda found: versionlock.find_held_packages(f"libnccl-{OLD}.*\n", found),
+    )
     said = f"libnccl\t{OLD}\nlibnccl-devel\t{OLD}\n"
     asked = {"manager": "dnf", "names": NAMES, "url": "file:///r", "version": "", "cuda": ""}
-    seen = packages.observe(lambda _: (0, said, ""), asked)
+    seen = packages_nccl.observe_nccl_packages(lambda _: (0, said, ""), asked)
     assert (seen["satisfied"], seen["held"]) == (True, ["libnccl"])
 
 
@@ -197,28 +224,28 @@ def test_the_look_at_the_packages_tells_of_the_lock(monkeypatch: pytest.MonkeyPa
 def test_a_hold_that_is_gone_is_drift(monkeypatch: pytest.MonkeyPatch, dpkg: bool) -> None:
     """Of the apt and of the dnf kind."""
     monkeypatch.setattr(manifest.os.path, "exists", lambda _: dpkg)
-    monkeypatch.setattr(manifest.versionlock, "held_here", lambda _: ["libnccl"])
-    owned = manifest.merge({"nccl": {"packages": pinned(OLD), "held": NAMES}})
+    monkeypatch.setattr(manifest.versionlock, "read_held_versions", lambda _: ["libnccl"])
+    owned = manifest.merge_owned({"nccl": {"packages": pinned(OLD), "held": NAMES}})
 
     def run(argv: list[str]) -> tuple[int, str]:
         holds = "${db:Status-Want} ${Package}\n" in argv
         return 0, "hold libnccl\ninstall libnccl-devel\n" if holds else ""
 
-    seen = manifest.observe(owned, run)["held package"]
+    seen = manifest.observe_owned(owned, run)["held package"]
     assert seen == {"libnccl": True, "libnccl-devel": False}
     then = {"held package": dict.fromkeys(NAMES, True)}
-    assert manifest.differences(then, {"held package": seen}) == [
+    assert manifest.describe_differences(then, {"held package": seen}) == [
         "held package libnccl-devel: was True, is False"
     ]
 
 
 def test_a_manifest_of_an_earlier_version_has_no_holds() -> None:
-    owned = manifest.merge({})
+    owned = manifest.merge_owned({})
     del owned["held"]
-    assert manifest.observe(owned)["held package"] == {}
+    assert manifest.observe_owned(owned)["held package"] == {}
 
 
 def test_no_manifest_says_held_where_nothing_holds() -> None:
     owned = {"sysctls": {}, "services": {}, "packages": {}}
     state: dict[str, Any] = {"file": {}, "address": {}, "held package": {"a": True, "b": False}}
-    assert node_manifest.untrue(owned, state) == ["package b is not held"]
+    assert node_manifest.describe_missing_state(owned, state) == ["package b is not held"]

@@ -32,11 +32,11 @@ from verify_changes import (
 )
 
 from fullmesh import contract
-from fullmesh.diagnose.root_cause import with_root_causes
-from fullmesh.observed.ranks import NcclSaid
-from fullmesh.observed.survey import Efa, RdmaPort
+from fullmesh.diagnose.root_cause import add_root_causes
+from fullmesh.observed.ranks import NcclStepResult
+from fullmesh.observed.survey import EfaSurvey, RdmaPort
 from fullmesh.verify import gid_pins, gpu, ladder, nccl_ways
-from fullmesh.verify.model import Finding, Seen
+from fullmesh.verify.model import ClusterObservations, Finding
 
 OURS = "/etc/fullmesh/env"
 LIBRARY = "n:1:9 [0] NCCL INFO Failed to open libibverbs.so[.1]"
@@ -44,17 +44,17 @@ OFF = "n:1:9 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'"
 
 
 @pytest.fixture
-def seen(tmp_path: Path) -> Seen:
+def seen(tmp_path: Path) -> ClusterObservations:
     return copy.deepcopy(with_gpus(tmp_path))
 
 
-def found(seen: Seen) -> list[Finding]:
+def found(seen: ClusterObservations) -> list[Finding]:
     """What is said of these nodes, read again by their types, with what follows beneath."""
     again = records.read_again(seen)
-    return with_root_causes(again, ladder.climb(again)[1])
+    return add_root_causes(again, ladder.judge_all_checks(again)[1])
 
 
-def only(seen: Seen) -> Finding:
+def only(seen: ClusterObservations) -> Finding:
     (one,) = found(seen)
     return one
 
@@ -90,7 +90,9 @@ def setting(name: str, value: str, source: str = "/etc/nccl.conf") -> dict[str, 
         ({"said": TCP[1:]}, "NCCL does not say why", "NCCL_DEBUG=INFO"),
     ],
 )
-def test_why_nccl_talks_tcp(seen: Seen, more: dict[str, Any], cause: str, fix: str) -> None:
+def test_why_nccl_talks_tcp(
+    seen: ClusterObservations, more: dict[str, Any], cause: str, fix: str
+) -> None:
     more = {"verbs": 1, "shut": [], "settings": {}, **more}
     infiniband(more.pop("said", TCP), **more)(seen)
     one = only(seen)
@@ -101,7 +103,7 @@ def test_why_nccl_talks_tcp(seen: Seen, more: dict[str, Any], cause: str, fix: s
     assert one.seen.startswith("Using network Socket")
 
 
-def test_each_cause_is_a_finding(seen: Seen) -> None:
+def test_each_cause_is_a_finding(seen: ClusterObservations) -> None:
     infiniband(TCP, 1.9)(seen)
     told(seen, "nccl")["verbs"] = 0
     one, other = found(seen)
@@ -110,20 +112,20 @@ def test_each_cause_is_a_finding(seen: Seen) -> None:
     assert other.follows == ()
 
 
-def test_tcp_is_what_there_is_where_a_node_has_no_rdma(seen: Seen) -> None:
+def test_tcp_is_what_there_is_where_a_node_has_no_rdma(seen: ClusterObservations) -> None:
     infiniband(TCP)(seen)
     survey(seen, UBUNTU1)["rdma"] = []
     assert found(seen) == []
 
 
-def test_a_port_that_is_down_is_none(seen: Seen) -> None:
+def test_a_port_that_is_down_is_none(seen: ClusterObservations) -> None:
     infiniband(TCP)(seen)
     for port in survey(seen, UBUNTU1)["rdma"]:
         port["state"] = "DOWN"
     assert found(seen) == []
 
 
-def efa(**change: Any) -> Efa:
+def efa(**change: Any) -> EfaSurvey:
     """An EFA as module_utils/fullmesh/facts/efa.py describes it, whole unless it is changed."""
     plain = {
         "vendor": "Amazon EC2",
@@ -135,10 +137,10 @@ def efa(**change: Any) -> Efa:
         "plugin": {"path": "/opt/amazon/ofi-nccl/lib/libnccl-net.so", "elsewhere": ""},
         "environment": {},
     }
-    return contract.read(Efa, {**plain, **change})
+    return contract.convert_value(EfaSurvey, {**plain, **change})
 
 
-def test_the_plugin_of_efa_is_missing(seen: Seen) -> None:
+def test_the_plugin_of_efa_is_missing(seen: ClusterObservations) -> None:
     for name in (EL1, UBUNTU1):
         survey(seen, name)["efa"] = efa(plugin={"path": "", "elsewhere": ""})
         told(seen, "nccl", name)["said"] = TCP
@@ -177,10 +179,10 @@ def test_which_ports_nccl_ib_hca_names(hca: str, taken: bool) -> None:
         "vendor": "0x15b3",
         "gids": [],
     }
-    assert nccl_ways.taken(hca, contract.read(RdmaPort, plain)) is taken
+    assert nccl_ways.is_port_selected(hca, contract.convert_value(RdmaPort, plain)) is taken
 
 
-def test_nodes_that_take_different_networks_and_hang(seen: Seen) -> None:
+def test_nodes_that_take_different_networks_and_hang(seen: ClusterObservations) -> None:
     verify_changes.two_networks(seen)
     one = only(seen)
     assert (one.code, one.severity, one.node, one.peer) == ("VC-721", "error", UBUNTU1, EL1)
@@ -192,7 +194,7 @@ def test_nodes_that_take_different_networks_and_hang(seen: Seen) -> None:
     )
 
 
-def test_different_networks_of_nodes_with_and_without_rdma(seen: Seen) -> None:
+def test_different_networks_of_nodes_with_and_without_rdma(seen: ClusterObservations) -> None:
     infiniband(IB)(seen)
     survey(seen, EL1)["rdma"] = []
     told(seen, "nccl", EL1)["said"] = TCP
@@ -201,7 +203,7 @@ def test_different_networks_of_nodes_with_and_without_rdma(seen: Seen) -> None:
     assert "(no RDMA port of it is up)" in one.cause
 
 
-def test_different_plugins(seen: Seen) -> None:
+def test_different_plugins(seen: ClusterObservations) -> None:
     for name, network in ((EL1, "AWS Libfabric"), (UBUNTU1, "Libfabric")):
         told(seen, "nccl", name)["said"] = [f"n:1:9 [0] NCCL INFO Using network {network}"]
     one = only(seen)
@@ -209,12 +211,12 @@ def test_different_plugins(seen: Seen) -> None:
     assert "its plugin differs" in one.cause
 
 
-def no_gpudirect(seen: Seen, said: list[str], **more: Any) -> None:
+def no_gpudirect(seen: ClusterObservations, said: list[str], **more: Any) -> None:
     infiniband(said, **more)(seen)
     survey(seen, UBUNTU1)["gpus"]["direct"] = "dma_buf"
 
 
-def test_why_nccl_does_not_use_gpudirect(seen: Seen) -> None:
+def test_why_nccl_does_not_use_gpudirect(seen: ClusterObservations) -> None:
     no_gpudirect(seen, HOSTS_MEMORY)
     one = only(seen)
     assert (one.code, one.node, one.seen) == ("VC-723", UBUNTU1, "via NET/IB/0")
@@ -226,7 +228,7 @@ def test_why_nccl_does_not_use_gpudirect(seen: Seen) -> None:
     assert "NCCL_NET_GDR_LEVEL=LOC (/etc/nccl.conf)" in only(seen).cause
 
 
-def test_gpudirect_that_cannot_be_is_another_finding_or_none(seen: Seen) -> None:
+def test_gpudirect_that_cannot_be_is_another_finding_or_none(seen: ClusterObservations) -> None:
     no_gpudirect(seen, HOSTS_MEMORY)
     cards = survey(seen, UBUNTU1)["gpus"]["cards"]
     name = cards[0]["name"]
@@ -263,7 +265,7 @@ def topology(*rows: str) -> str:
     ],
 )
 def test_whether_nvlinks_lead_to_every_gpu(rows: tuple[str, ...], linked: bool) -> None:
-    assert job.all_linked(parse_topology(topology(*rows))) is linked
+    assert job.is_fully_linked(parse_topology(topology(*rows))) is linked
 
 
 def test_the_survey_says_what_nvlinks_carry(tmp_path: Path) -> None:
@@ -281,14 +283,16 @@ def test_the_survey_says_what_nvlinks_carry(tmp_path: Path) -> None:
     assert "linked" not in gpus_of(replace(H100, nvlink=""), tmp_path / "without")
 
 
-def alone(seen: Seen, rate: float, size: int = gpu.LARGE_NVLINK) -> Seen:
+def alone(
+    seen: ClusterObservations, rate: float, size: int = gpu.LARGE_NVLINK
+) -> ClusterObservations:
     """The second node by itself, with what all_reduce reached there, in GB/s."""
     survey(seen, UBUNTU1)["gpus"].update(linked=True)
     for card in survey(seen, UBUNTU1)["gpus"]["cards"]:
         card["link_gb_s"] = 478.1
     told(seen, "nccl_sizes")["sizes"][-1].update(bytes=size, bus_gbit_s=rate * 8)
     plan = {**seen.plan, "nodes": {UBUNTU1: seen.plan["nodes"][UBUNTU1]}}
-    return replace(seen, plan=contract.read(type(seen.plan), json.loads(json.dumps(plan))))
+    return replace(seen, plan=contract.convert_value(type(seen.plan), json.loads(json.dumps(plan))))
 
 
 @pytest.mark.parametrize(
@@ -300,15 +304,15 @@ def alone(seen: Seen, rate: float, size: int = gpu.LARGE_NVLINK) -> Seen:
     ],
 )
 def test_one_node_is_held_against_its_nvlinks(
-    seen: Seen, rate: float, size: int, said: list[str]
+    seen: ClusterObservations, rate: float, size: int, said: list[str]
 ) -> None:
     one_node = alone(seen, rate, size)
-    assert [one.code for one in gpu.findings(one_node)] == said
+    assert [one.code for one in gpu.check_gpu_jobs(one_node)] == said
     survey(seen, UBUNTU1)["gpus"]["linked"] = False  # bridges of pairs
-    assert gpu.findings(one_node) == []
+    assert gpu.check_gpu_jobs(one_node) == []
 
 
-def test_a_node_below_its_nvlinks_is_not_said_to_be_slow_as_well(seen: Seen) -> None:
+def test_a_node_below_its_nvlinks_is_not_said_to_be_slow_as_well(seen: ClusterObservations) -> None:
     verify_changes.nvlinks_unused(seen)
     verify_changes.slow_gpus(seen, 400.0, 20.0)
     one = only(seen)
@@ -381,7 +385,7 @@ def test_the_network_is_told_while_nccl_still_connects(rank: Rank, tmp_path: Pat
             time.sleep(0.05)
     (event,) = events(rank)
     assert (event["step"], event["state"]) == ("nccl", "begin")
-    said = contract.read(NcclSaid, event["data"])
+    said = contract.convert_value(NcclStepResult, event["data"])
     assert said["said"] == TCP
     assert "seconds" not in said
 
@@ -412,9 +416,9 @@ def test_a_pin_is_read_as_nccl_reads_it(value: str, index: int | None) -> None:
     assert gid_pins.parse_gid_index(value) == index
 
 
-def pins_of(seen: Seen) -> list[Finding]:
+def pins_of(seen: ClusterObservations) -> list[Finding]:
     """What is said of pins, of a survey that is read again by its type."""
-    return list(gid_pins.find_bad_pins(records.read_again(seen)))
+    return list(gid_pins.find_bad_gid_pins(records.read_again(seen)))
 
 
 @pytest.mark.parametrize(
@@ -430,7 +434,9 @@ def pins_of(seen: Seen) -> list[Finding]:
         ('""', "is of type IB/RoCE v1"),
     ],
 )
-def test_a_pin_to_an_unsuitable_entry_is_named(seen: Seen, value: str, wrong: str) -> None:
+def test_a_pin_to_an_unsuitable_entry_is_named(
+    seen: ClusterObservations, value: str, wrong: str
+) -> None:
     pin_gid(value, *ROCE_GIDS)(seen)
     found = pins_of(seen)
     assert len(found) == bool(wrong)
@@ -441,7 +447,9 @@ def test_a_pin_to_an_unsuitable_entry_is_named(seen: Seen, value: str, wrong: st
         assert one.fix == "on ubuntu1: remove NCCL_IB_GID_INDEX from /etc/environment"
 
 
-def test_each_half_of_a_port_is_looked_at_and_only_what_nccl_may_use(seen: Seen) -> None:
+def test_each_half_of_a_port_is_looked_at_and_only_what_nccl_may_use(
+    seen: ClusterObservations,
+) -> None:
     """Two DGX Sparks with one address: entry 3 of the half without it is empty."""
     pin_gid("3", *ROCE_GIDS)(seen)
     found = survey(seen, UBUNTU1)
@@ -457,7 +465,7 @@ def test_each_half_of_a_port_is_looked_at_and_only_what_nccl_may_use(seen: Seen)
 
 
 @pytest.mark.parametrize("where", ["values", "unit", "job", "ours"])
-def test_a_pin_is_found_wherever_a_job_gets_it(seen: Seen, where: str) -> None:
+def test_a_pin_is_found_wherever_a_job_gets_it(seen: ClusterObservations, where: str) -> None:
     pin_gid("7", *ROCE_GIDS, source="/etc/fullmesh/env")(seen)
     found = survey(seen, UBUNTU1)
     row = found["environment"]["values"]["NCCL_IB_GID_INDEX"]
@@ -466,7 +474,7 @@ def test_a_pin_is_found_wherever_a_job_gets_it(seen: Seen, where: str) -> None:
     if where == "values":
         row["source"] = "/etc/nccl.conf"
     if where == "unit":
-        found["job_unit"] = job_unit.parse_unit(
+        found["job_unit"] = job_unit.parse_job_unit(
             'LoadState=loaded\nEnvironment=LANG=C "NCCL_IB_GID_INDEX=7"\n'
         )
     if where == "job":
@@ -482,7 +490,7 @@ def test_a_pin_is_found_wherever_a_job_gets_it(seen: Seen, where: str) -> None:
     assert place in one.fix
 
 
-def test_who_asks_for_roce_v1_gets_it(seen: Seen) -> None:
+def test_who_asks_for_roce_v1_gets_it(seen: ClusterObservations) -> None:
     pin_gid("2", *ROCE_GIDS)(seen)
     row = {"value": "1", "source": "/etc/environment"}
     survey(seen, UBUNTU1)["environment"]["values"]["NCCL_IB_ROCE_VERSION_NUM"] = row

@@ -54,4 +54,4 @@ LAST = """network:
     ],
 )
 def test_what_is_left_of_a_file(text: str, left: dict[str, Any]) -> None:
-    assert yaml.safe_load(netplan.freed(text, {"eth1": {MAC}}, ["eth1"], "x.yaml")) == left
+    assert yaml.safe_load(netplan.strip_entries(text, {"eth1": {MAC}}, ["eth1"], "x.yaml")) == left

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh import ssh_keys as module
+from ansible.module_utils.fullmesh import ssh_keys
 from ladder_samples import plan
 
-from fullmesh.roles import node_ssh as core
+from fullmesh.roles import node_ssh
 
 PLAN = plan(2)
 FIRST, SECOND = list(PLAN["nodes"])
@@ -34,35 +34,39 @@ STRANGER = 61999
     ],
 )
 def test_settings_are_refused(user: str, port: object, wrong: int) -> None:
-    assert [fault.code for fault in core.faults(user, port)] == ["NS-101"] * wrong
+    assert [fault.code for fault in node_ssh.find_node_ssh_faults(user, port)] == ["NS-101"] * wrong
 
 
 def test_the_key_is_one_that_ssh_itself_reads(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    path.write_text(core.make())
+    path.write_text(node_ssh.generate_private_key())
     path.chmod(0o600)
     done = subprocess.run(
         ["ssh-keygen", "-y", "-f", str(path)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split()[:2] == core.public(path.read_text()).split()[:2]
-    assert core.make() != core.make()
+    assert done.stdout.split()[:2] == node_ssh.derive_public_key(path.read_text()).split()[:2]
+    assert node_ssh.generate_private_key() != node_ssh.generate_private_key()
 
 
 def test_the_masters_key_wins_and_a_damaged_one_does_not() -> None:
-    ours, theirs = core.make(), core.make()
+    ours, theirs = node_ssh.generate_private_key(), node_ssh.generate_private_key()
     master = PLAN["master"]["node"]
     other = SECOND if master == FIRST else FIRST
-    assert core.choose(PLAN, {master: ours, other: theirs}) == ours
-    assert core.choose(PLAN, {master: "", other: theirs}) == theirs
-    assert core.choose(PLAN, {master: ours[:90], other: theirs}) == theirs
-    assert core.choose(PLAN, {}) not in ("", ours, theirs)
+    assert node_ssh.choose_private_key(PLAN, {master: ours, other: theirs}) == ours
+    assert node_ssh.choose_private_key(PLAN, {master: "", other: theirs}) == theirs
+    assert node_ssh.choose_private_key(PLAN, {master: ours[:90], other: theirs}) == theirs
+    assert node_ssh.choose_private_key(PLAN, {}) not in ("", ours, theirs)
 
 
 @pytest.mark.parametrize("port", [22, 2222])
 def test_known_hosts_names_every_node_with_its_own_key(tmp_path: Path, port: int) -> None:
-    key = {name: core.public(core.make()) for name in PLAN["nodes"]}
+    key = {
+        name: node_ssh.derive_public_key(node_ssh.generate_private_key()) for name in PLAN["nodes"]
+    }
     path = tmp_path / "known_hosts"
-    path.write_text(core.known_hosts(PLAN, {name: [line] for name, line in key.items()}, port))
+    path.write_text(
+        node_ssh.render_known_hosts(PLAN, {name: [line] for name, line in key.items()}, port)
+    )
     for name, node in PLAN["nodes"].items():
         for asked in (node["address"], name):
             word = asked if port == 22 else f"[{asked}]:{port}"
@@ -76,13 +80,13 @@ def test_known_hosts_names_every_node_with_its_own_key(tmp_path: Path, port: int
 
 
 def test_the_line_says_from_where_and_allows_nothing_else() -> None:
-    assert core.authorized("ssh-ed25519 AAAA fullmesh-cluster", ["10.0.0.1", "fd78::1"]) == (
-        'restrict,from="10.0.0.1,fd78::1" ssh-ed25519 AAAA fullmesh-cluster'
-    )
+    assert node_ssh.render_authorized_key(
+        "ssh-ed25519 AAAA fullmesh-cluster", ["10.0.0.1", "fd78::1"]
+    ) == ('restrict,from="10.0.0.1,fd78::1" ssh-ed25519 AAAA fullmesh-cluster')
 
 
 def test_every_node_is_asked_by_one() -> None:
-    asked = [core.next_node(PLAN, name) for name in PLAN["nodes"]]
+    asked = [node_ssh.find_next_address(PLAN, name) for name in PLAN["nodes"]]
     assert sorted(asked) == sorted(node["address"] for node in PLAN["nodes"].values())
     assert asked[0] != PLAN["nodes"][FIRST]["address"]
 
@@ -92,14 +96,14 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with the account, whose folder has a key of its owner's."""
     (tmp_path / "home/.ssh").mkdir(parents=True)
     (tmp_path / "etc").mkdir()
-    monkeypatch.setattr(module, "FOLDER", str(tmp_path / "etc/fullmesh/ssh"))
-    monkeypatch.setattr(module, "ROOT", str(tmp_path))
-    monkeypatch.setattr(module, "HOST_KEYS", str(tmp_path / "etc/ssh_host_*_key.pub"))
+    monkeypatch.setattr(ssh_keys, "FOLDER", str(tmp_path / "etc/fullmesh/ssh"))
+    monkeypatch.setattr(ssh_keys, "ROOT", str(tmp_path))
+    monkeypatch.setattr(ssh_keys, "HOST_KEYS", str(tmp_path / "etc/ssh_host_*_key.pub"))
     me = pwd.getpwuid(os.getuid())
     found = pwd.struct_passwd(
         (me.pw_name, "x", me.pw_uid, me.pw_gid, "", str(tmp_path / "home"), "/bin/sh")
     )
-    monkeypatch.setattr(module, "account", lambda _user: found)
+    monkeypatch.setattr(ssh_keys, "find_account", lambda _user: found)
     return tmp_path
 
 
@@ -116,24 +120,24 @@ def test_an_account_of_the_users_keeps_what_it_has(node: Path) -> None:
     keys = node / "home/.ssh/authorized_keys"
     keys.write_text(ALIEN + "\n")
     keys.chmod(0o640)
-    assert module.present(PARAMS, check=True)["changed"] is True
+    assert ssh_keys.install_ssh_keys(PARAMS, check=True)["changed"] is True
     assert keys.read_text() == ALIEN + "\n"
-    assert module.present(PARAMS, check=False)["changed"] is True
+    assert ssh_keys.install_ssh_keys(PARAMS, check=False)["changed"] is True
     assert keys.read_text().splitlines() == [ALIEN, PARAMS["authorized"]]
     assert stat.S_IMODE(keys.stat().st_mode) == 0o640
     assert stat.S_IMODE((node / "etc/fullmesh/ssh/id_ed25519").stat().st_mode) == 0o600
     # a new cluster address: our line is replaced, theirs stays
     moved = PARAMS | {"authorized": PARAMS["authorized"].replace("10.0.0.1", "10.0.0.2")}
-    assert module.present(moved, check=False)["changed"] is True
+    assert ssh_keys.install_ssh_keys(moved, check=False)["changed"] is True
     assert keys.read_text().splitlines() == [ALIEN, moved["authorized"]]
     with keys.open("a") as stream:
         stream.write("ssh-rsa CCCC later\n")
-    assert module.absent(check=True)["changed"] is True
-    assert module.absent(check=False) == {"changed": True, "left": ""}
+    assert ssh_keys.remove_ssh_keys(check=True)["changed"] is True
+    assert ssh_keys.remove_ssh_keys(check=False) == {"changed": True, "left": ""}
     assert keys.read_text().splitlines() == [ALIEN, "ssh-rsa CCCC later"]
     assert not (node / "etc/fullmesh").exists()
     assert not (node / "var/lib/fullmesh/undo").exists()
-    assert module.absent(check=False)["changed"] is False
+    assert ssh_keys.remove_ssh_keys(check=False)["changed"] is False
 
 
 @pytest.fixture
@@ -146,7 +150,7 @@ def stranger(node: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in (node / "home", node / "home/.ssh"):
         os.chown(path, uid, gid)
     found = pwd.struct_passwd(("train", "x", uid, gid, "", str(node / "home"), "/bin/sh"))
-    monkeypatch.setattr(module, "account", lambda _user: found)
+    monkeypatch.setattr(ssh_keys, "find_account", lambda _user: found)
     (node / "secret").write_text("ROOTS-OWN\n")
     (node / "secret").chmod(0)
     (node / "roots-ssh").mkdir()
@@ -167,9 +171,9 @@ def test_a_key_file_that_is_a_link_is_refused(stranger: Path, check: bool) -> No
     keys = stranger / "home/.ssh/authorized_keys"
     keys.symlink_to(stranger / "secret")
     with pytest.raises(
-        module.AccountError, match=r"\[NS-105\] .*keys is not a plain file.*link to"
+        ssh_keys.AccountError, match=r"\[NS-105\] .*keys is not a plain file.*link to"
     ):
-        module.present(PARAMS, check=check)
+        ssh_keys.install_ssh_keys(PARAMS, check=check)
     assert untouched(stranger / "secret")
     assert keys.is_symlink()
 
@@ -180,9 +184,9 @@ def test_a_folder_that_is_a_link_is_refused(stranger: Path, check: bool) -> None
     (stranger / "home/.ssh").rmdir()
     (stranger / "home/.ssh").symlink_to(roots)
     with pytest.raises(
-        module.AccountError, match=r"\[NS-105\] .*ssh is not a directory.*roots-ssh"
+        ssh_keys.AccountError, match=r"\[NS-105\] .*ssh is not a directory.*roots-ssh"
     ):
-        module.present(PARAMS, check=check)
+        ssh_keys.install_ssh_keys(PARAMS, check=check)
     assert (roots.stat().st_uid, stat.S_IMODE(roots.stat().st_mode)) == (os.geteuid(), 0)
     roots.chmod(0o700)
     assert list(roots.iterdir()) == []
@@ -192,23 +196,23 @@ def test_a_look_that_needs_no_child_refuses_the_same(stranger: Path) -> None:
     """In this process: a child that is the account has no right to leave coverage's figures behind."""
     keys = stranger / "home/.ssh/authorized_keys"
     keys.symlink_to(stranger / "secret")
-    with pytest.raises(module.AccountError, match=r"\[NS-105\] .*keys is not a plain file.*link"):
-        module.look(str(stranger / "home"))
+    with pytest.raises(ssh_keys.AccountError, match=r"\[NS-105\] .*keys is not a plain file.*link"):
+        ssh_keys.read_ssh_folder(str(stranger / "home"))
 
 
 def test_a_fifo_does_not_hold_us(stranger: Path) -> None:
     os.mkfifo(stranger / "home/.ssh/authorized_keys")
-    with pytest.raises(module.AccountError, match="NS-105"):
-        module.present(PARAMS, check=True)
+    with pytest.raises(ssh_keys.AccountError, match="NS-105"):
+        ssh_keys.install_ssh_keys(PARAMS, check=True)
 
 
 def test_undo_does_not_follow_links_either(stranger: Path) -> None:
-    module.present(PARAMS, check=False)
+    ssh_keys.install_ssh_keys(PARAMS, check=False)
     keys = stranger / "home/.ssh/authorized_keys"
     keys.unlink()
     keys.symlink_to(stranger / "secret")
-    with pytest.raises(module.AccountError, match="NS-105"):
-        module.absent(check=False)
+    with pytest.raises(ssh_keys.AccountError, match="NS-105"):
+        ssh_keys.remove_ssh_keys(check=False)
     assert untouched(stranger / "secret")
 
 
@@ -220,10 +224,10 @@ def test_what_is_done_in_the_accounts_folder_is_done_as_the_account(
     def fooled(_home: str) -> int:
         return os.open(stranger / "roots-ssh", os.O_RDONLY | os.O_DIRECTORY)
 
-    monkeypatch.setattr(module, "folder_of", fooled)
+    monkeypatch.setattr(ssh_keys, "open_ssh_folder", fooled)
     for check in (True, False):
         with pytest.raises(OSError, match=r"as train: .*Permission denied"):
-            module.present(PARAMS, check=check)
+            ssh_keys.install_ssh_keys(PARAMS, check=check)
     (stranger / "roots-ssh").chmod(0o700)
     assert list((stranger / "roots-ssh").iterdir()) == []
 
@@ -233,37 +237,37 @@ def test_the_work_has_no_rights_left(stranger: Path) -> None:
         status = Path("/proc/self/status").read_text().splitlines()
         return [os.getresuid(), os.getresgid(), [ln for ln in status if ln.startswith("CapEff")]]
 
-    owner = module.account("")
+    owner = ssh_keys.find_account("")
     wanted = [[owner.pw_uid] * 3, [owner.pw_gid] * 3, ["CapEff:\t" + "0" * 16]]
-    assert module.as_account(owner, work) == wanted
+    assert ssh_keys.run_as_account(owner, work) == wanted
     with pytest.raises(OSError, match=r"as train: .*Permission denied"):
-        module.as_account(module.account(""), (stranger / "secret").read_text)
+        ssh_keys.run_as_account(ssh_keys.find_account(""), (stranger / "secret").read_text)
 
 
 def test_an_account_that_kills_the_work_is_said(stranger: Path) -> None:
     with pytest.raises(OSError, match="as train: it ended without an answer"):
-        module.as_account(module.account(""), lambda: os.kill(os.getpid(), 9))
+        ssh_keys.run_as_account(ssh_keys.find_account(""), lambda: os.kill(os.getpid(), 9))
 
 
 def test_a_home_that_is_a_link_works_and_root_needs_no_rights_in_it(stranger: Path) -> None:
     """passwd's own path may be a link (automounted homes), and NFS may give root nothing (root_squash)."""
     (stranger / "home").rename(stranger / "elsewhere")
     (stranger / "home").symlink_to(stranger / "elsewhere")
-    module.present(PARAMS, check=False)
+    ssh_keys.install_ssh_keys(PARAMS, check=False)
     keys = stranger / "elsewhere/.ssh/authorized_keys"
     assert keys.read_text().splitlines() == [PARAMS["authorized"]]
     assert (keys.stat().st_uid, stat.S_IMODE(keys.stat().st_mode)) == (
-        module.account("").pw_uid,
+        ssh_keys.find_account("").pw_uid,
         0o600,
     )
-    assert module.present(PARAMS, check=False)["changed"] is False
-    module.absent(check=False)
+    assert ssh_keys.install_ssh_keys(PARAMS, check=False)["changed"] is False
+    ssh_keys.remove_ssh_keys(check=False)
     assert not keys.exists()
 
 
 def test_a_diff_shows_our_lines_only(node: Path) -> None:
     (node / "home/.ssh/authorized_keys").write_text(ALIEN + "\n")
-    shown = module.present(PARAMS, check=True)["diff"]
+    shown = ssh_keys.install_ssh_keys(PARAMS, check=True)["diff"]
     assert ALIEN not in str(shown)
     assert PARAMS["authorized"] in str(shown)
 
@@ -271,48 +275,50 @@ def test_a_diff_shows_our_lines_only(node: Path) -> None:
 def test_a_file_that_is_no_list_of_keys_is_refused(
     stranger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LARGEST", 10)
+    monkeypatch.setattr(ssh_keys, "LARGEST", 10)
     (stranger / "home/.ssh/authorized_keys").write_text("x" * 11)
     (stranger / "home/.ssh/authorized_keys").chmod(0o644)
-    with pytest.raises(module.AccountError, match=r"\[NS-105\].*more than 10 bytes"):
-        module.present(PARAMS, check=True)
+    with pytest.raises(ssh_keys.AccountError, match=r"\[NS-105\].*more than 10 bytes"):
+        ssh_keys.install_ssh_keys(PARAMS, check=True)
 
 
 def test_a_diff_never_holds_the_key(node: Path) -> None:
-    assert "SECRET" not in str(module.present(PARAMS, check=True))
-    module.present(PARAMS, check=False)
-    assert "SECRET" not in str(module.present(PARAMS | {"private_key": "OTHER\n"}, check=True))
+    assert "SECRET" not in str(ssh_keys.install_ssh_keys(PARAMS, check=True))
+    ssh_keys.install_ssh_keys(PARAMS, check=False)
+    assert "SECRET" not in str(
+        ssh_keys.install_ssh_keys(PARAMS | {"private_key": "OTHER\n"}, check=True)
+    )
 
 
 def test_what_we_made_goes_and_what_was_put_there_stays(node: Path) -> None:
     (node / "home/.ssh").rmdir()
-    module.present(PARAMS, check=False)
+    ssh_keys.install_ssh_keys(PARAMS, check=False)
     assert (node / "home/.ssh/authorized_keys").exists()
-    module.absent(check=False)
+    ssh_keys.remove_ssh_keys(check=False)
     assert list((node / "home").iterdir()) == []
 
 
 def test_no_host_key(node: Path) -> None:
-    with pytest.raises(module.SshError, match="NS-102"):
-        module.host_keys()
+    with pytest.raises(ssh_keys.SshError, match="NS-102"):
+        ssh_keys.read_host_keys()
     (node / "etc/ssh_host_ed25519_key.pub").write_text("ssh-ed25519 AAAA root@a\n")
     (node / "etc/ssh_host_dsa_key.pub").write_text("ssh-dss AAAA root@a\n")
-    assert module.host_keys() == ["ssh-ed25519 AAAA root@a"]
+    assert ssh_keys.read_host_keys() == ["ssh-ed25519 AAAA root@a"]
 
 
 def test_a_refused_command_is_quoted() -> None:
-    with pytest.raises(module.SshError, match=r"NS-103.*no such thing"):
-        module.command(["sh", "-c", "echo no such thing; exit 6"])
+    with pytest.raises(ssh_keys.SshError, match=r"NS-103.*no such thing"):
+        ssh_keys.run_account_command(["sh", "-c", "echo no such thing; exit 6"])
 
 
 def test_a_command_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "COMMAND_SECONDS", 0.1)
-    with pytest.raises(module.SshError, match=r"NS-103.*sleep 9 failed: no end after"):
-        module.command(["sleep", "9"])
+    monkeypatch.setattr(ssh_keys, "COMMAND_SECONDS", 0.1)
+    with pytest.raises(ssh_keys.SshError, match=r"NS-103.*sleep 9 failed: no end after"):
+        ssh_keys.run_account_command(["sleep", "9"])
 
 
 def test_a_refused_login_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     done = subprocess.CompletedProcess([], 255, stdout=b"Warning\nPermission denied (publickey).\n")
-    monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: done)
-    with pytest.raises(module.SshError, match=r"NS-104.*10\.0\.0\.2 as train: Permission denied"):
-        module.tried({"user": "train", "peer": "10.0.0.2"})
+    monkeypatch.setattr(ssh_keys.subprocess, "run", lambda *_, **__: done)
+    with pytest.raises(ssh_keys.SshError, match=r"NS-104.*10\.0\.0\.2 as train: Permission denied"):
+        ssh_keys.check_peer_login({"user": "train", "peer": "10.0.0.2"})

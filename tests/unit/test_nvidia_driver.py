@@ -17,11 +17,11 @@ from ansible.errors import AnsibleFilterError
 from ansible.module_utils.fullmesh.facts import gpu
 from ansible.utils.vars import merge_hash
 
-from fullmesh.contract import read
-from fullmesh.filters import nvidia_driver as filters
-from fullmesh.observed.family import Family
-from fullmesh.observed.gpu import GpuFacts, Smi
-from fullmesh.roles import nvidia_driver as core
+from fullmesh.contract import convert_value
+from fullmesh.filters import nvidia_driver
+from fullmesh.observed.family import PackageFamily
+from fullmesh.observed.gpu import GpuFacts, SmiReport
+from fullmesh.roles import nvidia_driver as roles_nvidia_driver
 from fullmesh.settings import ROOT
 
 RECORDED = Path(__file__).parent / "recorded/gpu"
@@ -73,7 +73,7 @@ OPTIONS: dict[str, Any] = {
     "nvidia_driver_key_enrolled": False,
     "nvidia_driver_hold": True,
 }
-FAMILY: Family = {
+FAMILY: PackageFamily = {
     "versions": {},
     "locks": {},
     "streams": {},
@@ -85,13 +85,15 @@ FAMILY: Family = {
 UBUNTU, EL9, EL10 = "Ubuntu_24", "RedHat_9", "RedHat_10"
 
 
-def recorded(name: str) -> Smi:
-    return read(Smi, gpu.parse_smi((RECORDED / f"{name}.xml").read_text()))
+def recorded(name: str) -> SmiReport:
+    return convert_value(SmiReport, gpu.parse_smi((RECORDED / f"{name}.xml").read_text()))
 
 
-def offers(system: str) -> core.Offers:
+def offers(system: str) -> roles_nvidia_driver.DriverOffers:
     text = (ROOT / f"roles/nvidia_driver/vars/{system}.yml").read_text()
-    return read(core.Offers, yaml.safe_load(text)["__nvidia_driver_offers"])
+    return convert_value(
+        roles_nvidia_driver.DriverOffers, yaml.safe_load(text)["__nvidia_driver_offers"]
+    )
 
 
 def node(**change: Any) -> GpuFacts:
@@ -110,17 +112,19 @@ def node(**change: Any) -> GpuFacts:
         "xids": [],
         "tools": {"compiler": "/usr/bin/gcc", "headers": True},
     }
-    return read(GpuFacts, {**bare, **change})
+    return convert_value(GpuFacts, {**bare, **change})
 
 
 def planned(
     system: str = UBUNTU, packages: dict[str, str] | None = None, **change: Any
-) -> core.NodePlan:
+) -> roles_nvidia_driver.DriverPlan:
     settings = {key: value for key, value in change.items() if key in OPTIONS}
     seen = node(**{key: value for key, value in change.items() if key not in OPTIONS})
     there = offers(system)
-    asked = core.wish({**OPTIONS, **settings}, there)
-    return core.plan(asked, there, seen, packages or {"nvidia-driver": ""}, FAMILY)
+    asked = roles_nvidia_driver.read_driver_settings({**OPTIONS, **settings}, there)
+    return roles_nvidia_driver.plan_driver(
+        asked, there, seen, packages or {"nvidia-driver": ""}, FAMILY
+    )
 
 
 # name -> driver, model, lanes of how many, ECC, persistence, who computes
@@ -217,7 +221,7 @@ def test_the_bus_shows_gpus_without_a_driver(tmp_path: Path) -> None:
         (tmp_path / name / "vendor").write_text(vendor + "\n")
         (tmp_path / name / "class").write_text(kind + "\n")
         (tmp_path / name / "device").write_text("0x20b2\n")
-    assert gpu.pci_devices(str(tmp_path)) == {
+    assert gpu.list_nvidia_devices(str(tmp_path)) == {
         "gpus": [{"bus": "0000:01:00.0", "device": "0x20b2", "driver": ""}],
         "switches": 1,
     }
@@ -232,7 +236,7 @@ def test_secure_boot_is_the_fifth_byte(
     path = tmp_path / "SecureBoot"
     if held is not None:
         path.write_bytes(held)
-    assert gpu.secure_boot(str(path)) is said
+    assert gpu.read_secure_boot(str(path)) is said
 
 
 @pytest.mark.parametrize(
@@ -269,7 +273,10 @@ def test_the_packages_of_a_branch(system: str, kind: str, is_open: bool, names: 
     ],
 )
 def test_settings_that_cannot_work(system: str, change: dict[str, Any], codes: list[str]) -> None:
-    found = core.faults(core.wish({**OPTIONS, **change}, offers(system)), offers(system))
+    found = roles_nvidia_driver.find_driver_faults(
+        roles_nvidia_driver.read_driver_settings({**OPTIONS, **change}, offers(system)),
+        offers(system),
+    )
     assert [fault.code for fault in found] == codes
 
 
@@ -286,13 +293,15 @@ def test_settings_that_cannot_work(system: str, change: dict[str, Any], codes: l
 )
 def test_auto_is_a_kind_that_the_system_has(system: str, is_open: bool, kind: str) -> None:
     options = {**OPTIONS, "nvidia_driver_kind": "auto", "nvidia_driver_open": is_open}
-    asked = core.wish(options, offers(system))
+    asked = roles_nvidia_driver.read_driver_settings(options, offers(system))
     assert asked.kind == kind
-    assert core.faults(asked, offers(system)) == []
+    assert roles_nvidia_driver.find_driver_faults(asked, offers(system)) == []
 
 
 def test_what_there_is_instead_is_said() -> None:
-    (fault,) = core.faults(core.wish(OPTIONS, offers(EL9)), offers(EL9))
+    (fault,) = roles_nvidia_driver.find_driver_faults(
+        roles_nvidia_driver.read_driver_settings(OPTIONS, offers(EL9)), offers(EL9)
+    )
     assert "precompiled, nvidia_driver_open: false" in fault.step
     assert "dkms, nvidia_driver_open: true" in fault.step
 
@@ -432,14 +441,21 @@ def test_unattended_upgrades_leave_the_driver_alone_and_the_kernel_of_its_module
     ],
 )
 def test_dkms_without_tools(tools: dict[str, Any], words: str) -> None:
-    asked = core.wish({**OPTIONS, "nvidia_driver_kind": "dkms"}, offers(UBUNTU))
-    (fault,) = core.may_build(asked, node(tools=tools))
+    asked = roles_nvidia_driver.read_driver_settings(
+        {**OPTIONS, "nvidia_driver_kind": "dkms"}, offers(UBUNTU)
+    )
+    (fault,) = roles_nvidia_driver.find_build_faults(asked, node(tools=tools))
     assert (fault.code, words in fault.text) == ("ND-106", True)
-    assert core.may_build(core.wish(OPTIONS, offers(UBUNTU)), node(tools=tools)) == []
+    assert (
+        roles_nvidia_driver.find_build_faults(
+            roles_nvidia_driver.read_driver_settings(OPTIONS, offers(UBUNTU)), node(tools=tools)
+        )
+        == []
+    )
 
 
 def test_what_gpu_facts_says_here_is_what_the_role_reads() -> None:
-    assert read(GpuFacts, gpu.observe())
+    assert convert_value(GpuFacts, gpu.observe_gpus())
 
 
 def played_machines() -> list[dict[str, Any]]:
@@ -457,7 +473,7 @@ def test_molecules_fake_says_what_gpu_facts_says() -> None:
     """A field that it lacked ended the scenario where the role reads its answer."""
     machines = played_machines()
     assert [one["smi"]["driver"] for one in machines] == ["", "580.95.05", "535.1"]
-    assert all(read(GpuFacts, one) for one in machines)
+    assert all(convert_value(GpuFacts, one) for one in machines)
 
 
 @pytest.mark.parametrize(
@@ -470,7 +486,7 @@ def test_an_answer_of_another_form_is_refused_with_its_path(
     with pytest.raises(
         AnsibleFilterError, match=re.escape(f"gpu_facts has another form than expected: {path}")
     ):
-        filters.nvidia_driver_plan(OPTIONS, offers(UBUNTU), {**node(), **change}, {}, FAMILY)
+        nvidia_driver.nvidia_driver_plan(OPTIONS, offers(UBUNTU), {**node(), **change}, {}, FAMILY)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from ansible.module_utils.fullmesh.packages import family
-from ansible.module_utils.fullmesh.state.observe import Node
-from ansible.module_utils.fullmesh.state.record import KINDS, Kind, Point
-from ansible.module_utils.fullmesh.state.undo import forget, remember
+from ansible.module_utils.fullmesh.state.observe import NodeSystem
+from ansible.module_utils.fullmesh.state.record import KINDS, Kind, UndoPoint
+from ansible.module_utils.fullmesh.state.undo import forget_undo_point, remember_state
 
-from fullmesh.contract import read
-from fullmesh.observed.family import Family
+from fullmesh.contract import convert_value
+from fullmesh.observed.family import PackageFamily
 from fullmesh.observed.gpu import GpuFacts
-from fullmesh.roles import nvidia_driver as driver
+from fullmesh.roles import nvidia_driver
 from fullmesh.settings import ROOT
 
 ROLE = "nvidia_driver"
@@ -52,7 +52,9 @@ dnf-plugin-nvidia
 
 def patterns(system: str) -> list[str]:
     text = (ROOT / f"roles/nvidia_driver/vars/{system}.yml").read_text()
-    return read(driver.Offers, yaml.safe_load(text)["__nvidia_driver_offers"])["family"]
+    return convert_value(
+        nvidia_driver.DriverOffers, yaml.safe_load(text)["__nvidia_driver_offers"]
+    )["family"]
 
 
 @pytest.mark.parametrize(
@@ -61,8 +63,8 @@ def patterns(system: str) -> list[str]:
 )
 def test_a_driver_is_all_of_its_packages_and_nothing_else(system: str, names: list[str]) -> None:
     of_driver = patterns(system)
-    assert [name for name in names if not family.belongs(name, of_driver)] == []
-    assert [name for name in NOT_OURS if family.belongs(name, of_driver)] == []
+    assert [name for name in names if not family.is_family_package(name, of_driver)] == []
+    assert [name for name in NOT_OURS if family.is_family_package(name, of_driver)] == []
 
 
 class Machine:
@@ -74,7 +76,7 @@ class Machine:
         if dpkg:
             (root / "var/lib/dpkg").mkdir(parents=True)
             (root / "var/lib/dpkg/status").write_text("Package: dpkg\n")
-        self.node = Node(str(root), self.run)
+        self.node = NodeSystem(str(root), self.run)
 
     def run(self, command: list[str]) -> tuple[int, str, str]:
         """What dpkg-query and rpm print of the forms that we ask for; a removed package keeps its row in dpkg."""
@@ -132,15 +134,15 @@ NEW_DNF = {
 def make_point(machine: Machine) -> None:
     """The role's undo point, as it makes one before its first change."""
     wanted: dict[Kind, list[str]] = {kind: [] for kind in KINDS}
-    remember(machine.node, ROLE, {**wanted, "files": ["/etc/modprobe.d/x.conf"]}, False)
+    remember_state(machine.node, ROLE, {**wanted, "files": ["/etc/modprobe.d/x.conf"]}, False)
 
 
 def installed_over(machine: Machine, new: Mapping[str, str], system: str) -> None:
     """The role's way: a point, the versions of before, the packages, the versions that it leaves."""
     make_point(machine)
-    family.remembered(machine.node, ROLE, patterns(system), False)
+    family.remember_family(machine.node, ROLE, patterns(system), False)
     machine.versions = dict(new)
-    family.noted(machine.node, ROLE, patterns(system), False)
+    family.record_family(machine.node, ROLE, patterns(system), False)
 
 
 class Case(NamedTuple):
@@ -184,9 +186,9 @@ CASES = {
 def test_another_branch_is_given_back(tmp_path: Path, case: Case) -> None:
     machine = Machine(tmp_path, case.dpkg, case.old)
     installed_over(machine, case.new, case.system)
-    found = family.compared(machine.node, ROLE, patterns(case.system))
+    found = family.compare_family(machine.node, ROLE, patterns(case.system))
     assert (found["install"], found["remove"], found["kept"]) == (case.install, case.remove, [])
-    assert read(Family, found) == found
+    assert convert_value(PackageFamily, found) == found
 
 
 def test_what_others_changed_since_is_theirs(tmp_path: Path) -> None:
@@ -194,23 +196,23 @@ def test_what_others_changed_since_is_theirs(tmp_path: Path) -> None:
     installed_over(machine, NEW_APT, "Ubuntu_24")
     machine.versions["nvidia-driver-580-server-open"] = "580.105.08-0ubuntu1"
     machine.versions["nvidia-fabricmanager-580"] = "580.105.08-1"
-    found = family.compared(machine.node, ROLE, patterns("Ubuntu_24"))
+    found = family.compare_family(machine.node, ROLE, patterns("Ubuntu_24"))
     assert found["kept"] == ["nvidia-driver-580-server-open", "nvidia-fabricmanager-580"]
     assert found["remove"] == ["libnvidia-compute-580-server:amd64"]
-    (words,) = family.warnings(found, ROLE)
+    (words,) = family.describe_family_warnings(found, ROLE)
     assert words.startswith("[UN-106] nvidia-driver-580-server-open, nvidia-fabricmanager-580: ")
-    assert family.warnings({**found, "kept": []}, ROLE) == []
+    assert family.describe_family_warnings({**found, "kept": []}, ROLE) == []
 
 
 def test_a_role_that_died_before_its_note_left_it_all(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
     installed_over(machine, NEW_APT, "Ubuntu_24")
-    point = Point(machine.node.root, ROLE)
+    point = UndoPoint(machine.node.root, ROLE)
     record = point.load()
     del record["part"]["family"]["ours"]
     point.save(record, {})
     machine.versions["nvidia-fabricmanager-580"] = "580.95.05-1"
-    found = family.compared(machine.node, ROLE, patterns("Ubuntu_24"))
+    found = family.compare_family(machine.node, ROLE, patterns("Ubuntu_24"))
     assert "nvidia-fabricmanager-580" in found["remove"]
     assert found["kept"] == []
 
@@ -219,35 +221,35 @@ def test_the_first_versions_are_the_ones_of_before(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
     installed_over(machine, NEW_APT, "Ubuntu_24")
     installed_over(machine, {"nvidia-driver-590": "590.44-1"}, "Ubuntu_24")
-    found = family.compared(machine.node, ROLE, patterns("Ubuntu_24"))
+    found = family.compare_family(machine.node, ROLE, patterns("Ubuntu_24"))
     assert "nvidia-driver-535-server=535.216.03-0ubuntu1" in found["install"]
     assert found["remove"] == ["nvidia-driver-590"]
 
 
 def test_nothing_is_given_back_where_nothing_was_installed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
-    assert family.compared(machine.node, ROLE, patterns("Ubuntu_24"))["install"] == []
-    family.remembered(machine.node, ROLE, patterns("Ubuntu_24"), False)
-    assert not Point(machine.node.root, ROLE).exists()
+    assert family.compare_family(machine.node, ROLE, patterns("Ubuntu_24"))["install"] == []
+    family.remember_family(machine.node, ROLE, patterns("Ubuntu_24"), False)
+    assert not UndoPoint(machine.node.root, ROLE).exists()
 
 
 def test_check_mode_keeps_nothing(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
     make_point(machine)
-    family.remembered(machine.node, ROLE, patterns("Ubuntu_24"), True)
-    family.noted(machine.node, ROLE, patterns("Ubuntu_24"), True)
-    assert "family" not in Point(machine.node.root, ROLE).load()["part"]
+    family.remember_family(machine.node, ROLE, patterns("Ubuntu_24"), True)
+    family.record_family(machine.node, ROLE, patterns("Ubuntu_24"), True)
+    assert "family" not in UndoPoint(machine.node.root, ROLE).load()["part"]
 
 
 def test_a_forgotten_point_knows_no_family(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
     installed_over(machine, NEW_APT, "Ubuntu_24")
-    forget(machine.node, ROLE, False)
-    assert family.compared(machine.node, ROLE, patterns("Ubuntu_24"))["install"] == []
+    forget_undo_point(machine.node, ROLE, False)
+    assert family.compare_family(machine.node, ROLE, patterns("Ubuntu_24"))["install"] == []
 
 
 def test_locks_name_each_version_without_its_epoch(tmp_path: Path) -> None:
-    found = family.family(Machine(tmp_path, False, NEW_DNF).node, patterns("RedHat_9"))
+    found = family.observe_family(Machine(tmp_path, False, NEW_DNF).node, patterns("RedHat_9"))
     assert found["locks"] == {
         "nvidia-driver": "580.95.05-1.el9",
         "kmod-nvidia-open-dkms": "580.95.05-1.el9",
@@ -261,18 +263,18 @@ STREAM = "[nvidia-driver]\nname=nvidia-driver\nstream=535-dkms\nprofiles=default
 def test_the_enabled_stream_is_seen(tmp_path: Path) -> None:
     node = Machine(tmp_path, False, {}).node
     folder = tmp_path / "etc/dnf/modules.d"
-    assert family.streams_of(node) == {}
+    assert family.list_enabled_streams(node) == {}
     folder.mkdir(parents=True)
     (folder / "nvidia-driver.module").write_text(STREAM)
     (folder / "nodejs.module").write_text(
         "[nodejs]\nname=nodejs\nstream=\nprofiles=\nstate=disabled\n"
     )
     (folder / "broken.module").write_text("no section\n")
-    assert family.streams_of(node) == {"nvidia-driver": "535-dkms"}
+    assert family.list_enabled_streams(node) == {"nvidia-driver": "535-dkms"}
 
 
-def seen(**change: Any) -> Family:
-    bare: Family = {
+def seen(**change: Any) -> PackageFamily:
+    bare: PackageFamily = {
         "versions": {},
         "locks": {},
         "streams": {},
@@ -281,7 +283,7 @@ def seen(**change: Any) -> Family:
         "needed": [],
         "kept": [],
     }
-    return read(Family, {**bare, **change})
+    return convert_value(PackageFamily, {**bare, **change})
 
 
 @pytest.mark.parametrize(
@@ -298,27 +300,34 @@ def test_a_stream_of_another_branch_is_left(
     enabled: dict[str, str], install: list[str], leave: str
 ) -> None:
     text = (ROOT / "roles/nvidia_driver/vars/RedHat_9.yml").read_text()
-    offers = read(driver.Offers, yaml.safe_load(text)["__nvidia_driver_offers"])
-    assert driver.stream_to_leave(install, offers, seen(streams=enabled)) == leave
+    offers = convert_value(
+        nvidia_driver.DriverOffers, yaml.safe_load(text)["__nvidia_driver_offers"]
+    )
+    assert nvidia_driver.find_blocking_stream(install, offers, seen(streams=enabled)) == leave
 
 
 def test_a_fabric_manager_that_is_here_is_not_installed_again() -> None:
     there = {"nvidia-fabricmanager-580": "580.95.05-1", "libnvidia-nscq-580:amd64": "580.95.05-1"}
-    assert driver.missing(["nvidia-fabricmanager-580"], seen(versions=there)) == []
-    assert driver.missing(["nvidia-fabricmanager-590"], seen(versions=there)) == [
-        "nvidia-fabricmanager-590"
-    ]
+    assert (
+        nvidia_driver.list_missing_packages(["nvidia-fabricmanager-580"], seen(versions=there))
+        == []
+    )
+    assert nvidia_driver.list_missing_packages(
+        ["nvidia-fabricmanager-590"], seen(versions=there)
+    ) == ["nvidia-fabricmanager-590"]
     held = {"nvidia-fabricmanager": "580.95.05-1"}
-    assert driver.missing(["nvidia-fabricmanager-580*"], seen(locks=held)) == [
+    assert nvidia_driver.list_missing_packages(["nvidia-fabricmanager-580*"], seen(locks=held)) == [
         "nvidia-fabricmanager-580*"
     ]
     held = {"nvidia-fabricmanager-580": "580.95.05-1"}
-    assert driver.missing(["nvidia-fabricmanager-580*"], seen(locks=held)) == []
+    assert (
+        nvidia_driver.list_missing_packages(["nvidia-fabricmanager-580*"], seen(locks=held)) == []
+    )
 
 
 def test_a_job_that_computes_keeps_its_driver_from_an_undo() -> None:
     facts: Any = {"smi": {"processes": [{"pid": 7, "name": "python"}]}}
     busy: GpuFacts = facts
-    (fault,) = driver.may_undo(busy, seen(remove=["nvidia-driver-580"]))
+    (fault,) = nvidia_driver.find_undo_faults(busy, seen(remove=["nvidia-driver-580"]))
     assert (fault.code, "pid 7" in fault.text) == ("ND-105", True)
-    assert driver.may_undo(busy, seen()) == []
+    assert nvidia_driver.find_undo_faults(busy, seen()) == []

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from ansible.module_utils.fullmesh.packages import removal
 from ansible.module_utils.fullmesh.state.errors import UndoError
-from ansible.module_utils.fullmesh.state.observe import Node
-from ansible.module_utils.fullmesh.state.record import KINDS, Point
-from ansible.module_utils.fullmesh.state.undo import Restoration, forget, remember
+from ansible.module_utils.fullmesh.state.observe import NodeSystem
+from ansible.module_utils.fullmesh.state.record import KINDS, UndoPoint
+from ansible.module_utils.fullmesh.state.undo import Restoration, forget_undo_point, remember_state
 
 from fullmesh.settings import ROOT
 
@@ -89,7 +89,7 @@ class PackageManager:
         self.fails = ""
         (root / "var/lib/dpkg").mkdir(parents=True, exist_ok=True)
         (root / "var/lib/dpkg/status").write_text("Package: base\n" * (manager == "apt"))
-        self.node = Node(str(root), self)
+        self.node = NodeSystem(str(root), self)
 
     def __call__(self, command: list[str]) -> tuple[int, str, str]:
         self.asked.append(command)
@@ -140,7 +140,7 @@ def test_a_package_that_others_need_stays_and_is_named(tmp_path: Path, manager: 
     plan = removal.plan_removal(found.node, ["firewalld", "ipset"], ["applet"])
     kept = [{"package": "firewalld", "needed_by": ["firewall-config"]}]
     assert plan == {"names": ["ipset"], "kept": kept}
-    (told,) = removal.describe_kept("peer_firewall", kept)
+    (told,) = removal.describe_kept_packages("peer_firewall", kept)
     assert told.startswith("[UN-108] firewalld, which peer_firewall installed, was not removed")
     assert "(firewall-config)" in told
 
@@ -181,15 +181,15 @@ def test_an_undo_leaves_what_others_need_and_takes_what_came_with_it(
 ) -> None:
     found = PackageManager(tmp_path, manager, {})
     names = {kind: [] for kind in KINDS} | {"packages": ["openmpi", "ipset"]}
-    remember(found.node, "demo", names, check=False)
+    remember_state(found.node, "demo", names, check=False)
     # a plugin came with openmpi and needs it; libhdf5-openmpi is somebody's
     found.needs = {"openmpi": [], "plugin": ["openmpi"], "ipset": []}
-    record = Point(found.node.root, "demo").load()
-    assert removal.packages_that_came(found.node, record) == ["ipset", "openmpi", "plugin"]
+    record = UndoPoint(found.node.root, "demo").load()
+    assert removal.list_new_packages(found.node, record) == ["ipset", "openmpi", "plugin"]
     back = Restoration(found.node, "demo", True, []).run()
     assert (back["remove_packages"], back["kept_packages"]) == (["ipset", "openmpi"], [])
     record["part"] = {"brought": ["ipset", "openmpi", "plugin"]}
-    Point(found.node.root, "demo").save(record, {})
+    UndoPoint(found.node.root, "demo").save(record, {})
     found.needs["libhdf5-openmpi"] = ["openmpi"]
     back = Restoration(found.node, "demo", False, []).run()
     assert back["remove_packages"] == ["ipset"]
@@ -199,12 +199,12 @@ def test_an_undo_leaves_what_others_need_and_takes_what_came_with_it(
 def test_what_apt_brought_along_stays_if_others_need_it(tmp_path: Path) -> None:
     found = PackageManager(tmp_path, "apt", {})
     names = {kind: [] for kind in KINDS} | {"packages": ["openmpi"]}
-    remember(found.node, "demo", names, check=False)
-    record = Point(found.node.root, "demo").load()
+    remember_state(found.node, "demo", names, check=False)
+    record = UndoPoint(found.node.root, "demo").load()
     record["part"] = {"brought": ["libone", "libtwo"]}
-    Point(found.node.root, "demo").save(record, {})
+    UndoPoint(found.node.root, "demo").save(record, {})
     found.needs = {"libone": [], "libtwo": [], "theirs": ["libtwo"]}
-    gone = forget(found.node, "demo", check=True)
+    gone = forget_undo_point(found.node, "demo", check=True)
     assert gone["swept"] == ["libone"]
     assert gone["kept_packages"] == [{"package": "libtwo", "needed_by": ["theirs"]}]
 

@@ -42,13 +42,13 @@ AER, ACS = 0x0001, 0x000D
     ],
 )
 def test_the_acs_control_register(space: bytes, control: int | None) -> None:
-    assert pci_paths.acs_control(space) == control
+    assert pci_paths.parse_acs_control(space) == control
 
 
 def test_a_list_that_leads_in_a_circle_ends() -> None:
     space = bytearray(config((AER, 0)))
     struct.pack_into("<I", space, 0x100, AER | 1 << 16 | 0x100 << 20)
-    assert pci_paths.acs_control(bytes(space)) is None
+    assert pci_paths.parse_acs_control(bytes(space)) is None
 
 
 def device(folder: Path, vendor: str, kind: str, iommu: str = "", numa: int = 0) -> None:
@@ -80,7 +80,7 @@ def test_gpus_and_rdma_cards_with_what_is_above_them(tmp_path: Path) -> None:
     card = tmp_path / "infiniband/mlx5_0"
     card.mkdir(parents=True)
     (card / "device").symlink_to(switch / "0000:1c:00.0")
-    found = pci_paths.paths(str(bus), str(card.parent))
+    found = pci_paths.survey_pci_paths(str(bus), str(card.parent))
     above = ["0000:19:00.0"]
     assert found == [
         {"bus": "0000:1b:00.0", "kind": "gpu", "numa": 1, "iommu": "DMA-FQ", "redirecting": above},
@@ -92,12 +92,12 @@ def test_gpus_and_rdma_cards_with_what_is_above_them(tmp_path: Path) -> None:
             "redirecting": above,
         },
     ]
-    assert [contract.read(PciPath, one) for one in found] == found
+    assert [contract.convert_value(PciPath, one) for one in found] == found
 
 
 def test_a_machine_without_gpus_is_not_looked_at_for_rdma(tmp_path: Path) -> None:
-    assert pci_paths.paths(str(tmp_path), str(tmp_path)) == []
-    assert pci_paths.paths(str(tmp_path / "none"), str(tmp_path / "none")) == []
+    assert pci_paths.survey_pci_paths(str(tmp_path), str(tmp_path)) == []
+    assert pci_paths.survey_pci_paths(str(tmp_path / "none"), str(tmp_path / "none")) == []
 
 
 @pytest.mark.parametrize(
@@ -116,5 +116,7 @@ def test_how_rdma_reaches_a_gpu(
 ) -> None:
     for name, text in (("version", version), ("modules", modules)):
         (tmp_path / name).write_text(text + "\n")
-    found = pci_paths.direct(str(tmp_path / "version"), str(tmp_path / "modules"), release)
+    found = pci_paths.find_gpu_direct_mode(
+        str(tmp_path / "version"), str(tmp_path / "modules"), release
+    )
     assert found == way

@@ -18,21 +18,23 @@ from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
-from ansible.module_utils.fullmesh.firewall import denials as denied
-from ansible.module_utils.fullmesh.firewall import firewalld as fw
-from ansible.module_utils.fullmesh.firewall import firewalld_files as fw_files
-from ansible.module_utils.fullmesh.firewall import firewalld_others as fw_others
-from ansible.module_utils.fullmesh.firewall import opening, ufw
-from ansible.module_utils.fullmesh.firewall import peers as peer_zone
-from ansible.module_utils.fullmesh.firewall import preserve as keep
+from ansible.module_utils.fullmesh.firewall import (
+    denials,
+    firewalld,
+    firewalld_files,
+    firewalld_others,
+    opening,
+    preserve,
+    ufw,
+)
+from ansible.module_utils.fullmesh.firewall import peers as firewall_peers
 from ansible.module_utils.fullmesh.state import record
-from ansible.module_utils.fullmesh.transaction import engine as rollback
-from ansible.module_utils.fullmesh.transaction import session as way_in
+from ansible.module_utils.fullmesh.transaction import engine, session
 from hypothesis import given
 from hypothesis import strategies as st
 from rehearsal import rehearsed
 
-from fullmesh.roles import peer_firewall as core
+from fullmesh.roles import peer_firewall
 
 OPTIONS: dict[str, Any] = {
     "mode": "peers_range",
@@ -66,7 +68,7 @@ WANT: dict[str, Any] = {
     ("value", "mode"), [(False, "off"), ("off", "off"), ("peers_range", "peers_range")]
 )
 def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
-    assert core.mode_of(value) == mode
+    assert peer_firewall.parse_firewall_mode(value) == mode
 
 
 @pytest.mark.parametrize(
@@ -95,18 +97,20 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(code: str, change: dict[str, Any]) -> None:
-    found = core.faults(PEERS, [], ["29500/tcp"], OPTIONS | change)
+    found = peer_firewall.find_firewall_faults(PEERS, [], ["29500/tcp"], OPTIONS | change)
     assert [fault.code for fault in found] == [code]
 
 
 @pytest.mark.parametrize("port", ["1/tcp", "65535/udp", "123-124/udp", "1-65535/tcp", "22/sctp"])
 def test_a_port_is_written_as_the_kernel_prints_it(port: str) -> None:
-    assert core.faults(PEERS, [], [port], OPTIONS) == []
+    assert peer_firewall.find_firewall_faults(PEERS, [], [port], OPTIONS) == []
 
 
 @pytest.mark.parametrize("peers", [[], ["node1"], ["10.0.0.0/24"]])
 def test_peers_are_single_addresses(peers: list[str]) -> None:
-    assert {fault.code for fault in core.faults(peers, [], [], OPTIONS)} == {"PF-102"}
+    assert {fault.code for fault in peer_firewall.find_firewall_faults(peers, [], [], OPTIONS)} == {
+        "PF-102"
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,11 +124,18 @@ def test_peers_are_single_addresses(peers: list[str]) -> None:
     ],
 )
 def test_controllers_are_addresses_and_networks(controllers: list[str], codes: set[str]) -> None:
-    assert {fault.code for fault in core.faults(PEERS, controllers, [], OPTIONS)} == codes
+    assert {
+        fault.code for fault in peer_firewall.find_firewall_faults(PEERS, controllers, [], OPTIONS)
+    } == codes
 
 
 def test_zero_seconds_arm_nothing_and_are_fine() -> None:
-    assert core.faults(PEERS, ["fe80::1%eth0"], [], OPTIONS | {"rollback_seconds": 0}) == []
+    assert (
+        peer_firewall.find_firewall_faults(
+            PEERS, ["fe80::1%eth0"], [], OPTIONS | {"rollback_seconds": 0}
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,23 +154,25 @@ def test_off_in_production_has_to_be_confirmed(
     group: str, confirmed: bool, codes: list[str]
 ) -> None:
     options = OPTIONS | {"mode": False, "off_confirmed": confirmed}
-    found = core.faults(PEERS, [], [], options, ["torch_nodes", group])
+    found = peer_firewall.find_firewall_faults(PEERS, [], [], options, ["torch_nodes", group])
     assert [fault.code for fault in found] == codes
-    assert core.faults(PEERS, [], [], OPTIONS, [group]) == []
+    assert peer_firewall.find_firewall_faults(PEERS, [], [], OPTIONS, [group]) == []
 
 
 @pytest.mark.parametrize(
     ("value", "word"), [(True, "true"), (False, "false"), (" Auto", "auto"), ("carry", "carry")]
 )
 def test_a_bare_true_is_a_word(value: object, word: str) -> None:
-    assert core.word_of(value) == word
+    assert peer_firewall.parse_word(value) == word
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
 def rendered(**change: Any) -> dict[str, str]:
-    return {path: text for path, text in fw_files.files(WANT | change).items() if text}
+    return {
+        path: text for path, text in firewalld_files.render_own_files(WANT | change).items() if text
+    }
 
 
 ZONE_FILE = "/etc/firewalld/zones/fullmesh.xml"
@@ -242,20 +255,20 @@ def test_families_without_addresses_have_no_files() -> None:
 
 
 def test_names_fit_firewalld() -> None:
-    for path in fw_files.paths("x" * 13).values():
+    for path in firewalld_files.map_own_paths("x" * 13).values():
         limit = 31 if "/ipsets/" in path else 17  # firewalld: max_zone_name_len, IPSET_MAXNAMELEN
         assert len(Path(path).stem) <= limit
 
 
 def test_addresses_are_sorted_joined_and_cleaned() -> None:
-    found = fw_files.by_family(
+    found = firewalld_files.group_by_family(
         ["10.0.0.12", "::ffff:10.0.0.11", "fe80::1%eth0", "127.0.0.1", "10.0.0.12"]
     )
     assert found == {"4": ["10.0.0.11", "10.0.0.12"], "6": ["fe80::1"]}
 
 
 def test_what_lies_in_another_network_is_left_out() -> None:
-    found = fw_files.by_family(
+    found = firewalld_files.group_by_family(
         ["10.9.1.1", "10.9.0.0/16", "10.9.2.0/24", "198.51.100.7", "fd00:9::/32"]
     )
     assert found == {"4": ["10.9.0.0/16", "198.51.100.7"], "6": ["fd00:9::/32"]}
@@ -280,7 +293,11 @@ NETWORKS = st.builds(
 @given(st.lists(NETWORKS | st.ip_addresses().map(str), max_size=8))
 def test_a_set_never_overlaps_and_covers_what_was_asked(networks: list[str]) -> None:
     asked = [ip_network(one) for one in networks]
-    held = [ip_network(one) for family in fw_files.by_family(networks).values() for one in family]
+    held = [
+        ip_network(one)
+        for family in firewalld_files.group_by_family(networks).values()
+        for one in family
+    ]
     assert not any(one.overlaps(other) for one, other in combinations(held, 2))
     for one in asked:
         mapped = one.version == 6 and one.num_addresses == 1 and one.network_address.ipv4_mapped
@@ -294,7 +311,7 @@ def test_what_is_rendered_is_well_formed(addresses: list[str]) -> None:
     for text in rendered(peers=addresses, controllers=addresses).values():
         ElementTree.fromstring(text)  # noqa: S314 (ours)
         assert "<protocol" not in text
-        assert fw_files.MARK in text
+        assert firewalld_files.MARK in text
 
 
 # --- other people's configuration -----------------------------------------------------------------
@@ -329,12 +346,12 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_what_a_zone_lets_in(root: Path, zone: str, port: int, open_: bool) -> None:
-    assert fw_others.zone_allows(str(root), zone, port) is open_
+    assert firewalld_others.is_allowed_by_zone(str(root), zone, port) is open_
 
 
 def test_a_file_in_etc_beats_the_package(root: Path) -> None:
     put(root, "/etc/firewalld/zones/public.xml", "<zone/>")
-    assert not fw_others.zone_allows(str(root), "public", 22)
+    assert not firewalld_others.is_allowed_by_zone(str(root), "public", 22)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +367,7 @@ def test_a_file_in_etc_beats_the_package(root: Path) -> None:
 def test_another_zone_that_claims_a_peer_is_named(root: Path, source: str, claimed: bool) -> None:
     put(root, "/etc/firewalld/ipsets/office.xml", "<ipset><entry>10.0.0.11</entry></ipset>")
     put(root, "/etc/firewalld/zones/work.xml", f"<zone>{source}</zone>")
-    found = fw_others.claims(str(root), "fullmesh", PEERS)
+    found = firewalld_others.find_claiming_zones(str(root), "fullmesh", PEERS)
     assert bool(found) is claimed
     assert all("zone work" in text for text in found)
 
@@ -369,10 +386,12 @@ public (active)
 
 def test_what_is_runtime_only_is_named() -> None:
     kept = ZONES.replace("eth0", "")
-    assert fw_others.unsaved(ZONES, kept, "fullmesh") == []
+    assert firewalld_others.find_unsaved_settings(ZONES, kept, "fullmesh") == []
     ran = ZONES.replace("  ports:\n", "  ports: 8443/tcp\n")
-    assert fw_others.unsaved(ran, kept, "fullmesh") == ["zone public, ports: 8443/tcp"]
-    assert fw_others.unsaved(ran, kept, "public") == []
+    assert firewalld_others.find_unsaved_settings(ran, kept, "fullmesh") == [
+        "zone public, ports: 8443/tcp"
+    ]
+    assert firewalld_others.find_unsaved_settings(ran, kept, "public") == []
 
 
 BOUND = ZONES.replace("public", "{0}") + "\n" + ZONES.replace("eth0", "")
@@ -402,7 +421,9 @@ def test_an_interface_that_only_the_daemon_knows_would_move(
         return 0, "profile\n" if "device" in argv else nmcli + "\n"
 
     text = BOUND.format(zone)
-    found = fw_others.unbound(run, text, text.replace("eth0", permanent), ["fullmesh", "public"])
+    found = firewalld_others.find_unbound_interfaces(
+        run, text, text.replace("eth0", permanent), ["fullmesh", "public"]
+    )
     assert found == ["zone work, interfaces: eth0"] * lost
 
 
@@ -422,7 +443,7 @@ fullmesh-ssh (active)
 
 def test_policies_of_others_are_compared_and_ours_are_not() -> None:
     ran, kept = POLICIES.format("http", "http"), POLICIES.format("", "")
-    found = fw_others.unsaved(ran, kept, "fullmesh", "policy")
+    found = firewalld_others.find_unsaved_settings(ran, kept, "fullmesh", "policy")
     assert found == ["policy allow-host-ipv6, services: http"]
 
 
@@ -442,7 +463,7 @@ def test_entries_and_direct_rules_of_others_are_compared() -> None:
         line = " ".join(argv[1:])
         return (0, runtime[line]) if line in runtime else (34, "Error: IPSET_WITH_TIMEOUT")
 
-    assert fw_others.only_now(run, "fullmesh") == [
+    assert firewalld_others.find_unsaved_entries(run, "fullmesh") == [
         "direct rule: ipv4 filter INPUT 0 -s 192.0.2.7 -j DROP",
         "ipset blocked: 192.0.2.2, 192.0.2.3, 192.0.2.4 and 1 more",
     ]
@@ -521,7 +542,7 @@ def without(text: str) -> list[dict[str, Any]]:
 
 
 def test_rules_that_do_what_the_files_say_have_no_faults() -> None:
-    assert fw.kernel_faults(kernel(), WANT) == []
+    assert firewalld.find_ruleset_faults(kernel(), WANT) == []
 
 
 @pytest.mark.parametrize(
@@ -544,7 +565,7 @@ def test_rules_that_do_what_the_files_say_have_no_faults() -> None:
 )
 def test_each_missing_rule_is_named(gone: str, word: str) -> None:
     assert without(gone) != kernel()
-    assert any(text.startswith(word) for text in fw.kernel_faults(without(gone), WANT))
+    assert any(text.startswith(word) for text in firewalld.find_ruleset_faults(without(gone), WANT))
 
 
 def test_ports_of_services_are_proved_in_the_kernel_no_more_and_no_less() -> None:
@@ -556,12 +577,12 @@ def test_ports_of_services_are_proved_in_the_kernel_no_more_and_no_less() -> Non
         jump("filter_INPUT_POLICIES_pre", public),
         rule(public + "_allow", dport(8000), ACCEPT),
     ]
-    assert fw.kernel_faults(served, want) == []
-    assert fw.kernel_faults(kernel(), want) == [
+    assert firewalld.find_ruleset_faults(served, want) == []
+    assert firewalld.find_ruleset_faults(kernel(), want) == [
         "controllers do not reach 8443/tcp",
         "8000/tcp is closed to others",
     ]
-    assert fw.kernel_faults(served, WANT) == [
+    assert firewalld.find_ruleset_faults(served, WANT) == [
         "controllers reach 8443/tcp, which is not ours",
         "8000/tcp is open to everybody",
     ]
@@ -570,12 +591,12 @@ def test_ports_of_services_are_proved_in_the_kernel_no_more_and_no_less() -> Non
 def test_peers_are_bound_in_peers_only_and_in_no_other_mode() -> None:
     """A node of an earlier version has them bound: it is moved over."""
     want = WANT | {"mode": "peers_only"}
-    assert fw.kernel_faults(strict(), want) == []
-    assert fw.kernel_faults(kernel(), want) == [
+    assert firewalld.find_ruleset_faults(strict(), want) == []
+    assert firewalld.find_ruleset_faults(kernel(), want) == [
         "no rule sends set fullmesh-peers4 to zone fullmesh",
         "no rule sends set fullmesh-peers6 to zone fullmesh",
     ]
-    assert fw.kernel_faults(strict(), WANT) == [
+    assert firewalld.find_ruleset_faults(strict(), WANT) == [
         "set fullmesh-peers4 is sent to zone fullmesh",
         "set fullmesh-peers6 is sent to zone fullmesh",
     ]
@@ -583,31 +604,36 @@ def test_peers_are_bound_in_peers_only_and_in_no_other_mode() -> None:
 
 def test_a_rule_that_opens_a_whole_protocol_is_named() -> None:
     match = {"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "tcp"}}
-    assert fw.kernel_faults([*kernel(), job(match)], WANT) == ["a rule opens a whole protocol"]
+    assert firewalld.find_ruleset_faults([*kernel(), job(match)], WANT) == [
+        "a rule opens a whole protocol"
+    ]
     trusted = WANT | {"mode": "peers_trusted"}
-    assert "the peers' policy does not accept everything over IPv4" in fw.kernel_faults(
-        [*kernel(), job(match)], trusted
+    assert (
+        "the peers' policy does not accept everything over IPv4"
+        in firewalld.find_ruleset_faults([*kernel(), job(match)], trusted)
     )
 
 
 def test_a_port_too_many_and_a_flushed_ruleset_are_named() -> None:
-    assert fw.kernel_faults([*kernel(), job(dport(8443))], WANT) == [
+    assert firewalld.find_ruleset_faults([*kernel(), job(dport(8443))], WANT) == [
         "8443/tcp is open and not ours"
     ]
     everybody = rule(JOB + "_allow", dport(8443), ACCEPT)
-    assert fw.kernel_faults([*kernel(), everybody], WANT) == ["8443/tcp is open to everybody"]
-    assert fw.kernel_faults([], WANT) == ["the kernel has no table of firewalld"]
+    assert firewalld.find_ruleset_faults([*kernel(), everybody], WANT) == [
+        "8443/tcp is open to everybody"
+    ]
+    assert firewalld.find_ruleset_faults([], WANT) == ["the kernel has no table of firewalld"]
 
 
 def test_trusted_means_a_rule_for_the_peers_without_any_other_condition() -> None:
     want = WANT | {"mode": "peers_trusted"}
     table = [item for item in kernel() if "fullmesh-job_allow" not in str(item.get("rule"))]
-    assert fw.kernel_faults(table, want) == [
+    assert firewalld.find_ruleset_faults(table, want) == [
         "the peers' policy does not accept everything over IPv4",
         "the peers' policy does not accept everything over IPv6",
     ]
     table += [jump(JOB, JOB + "_allow"), job(), job(family="6")]
-    assert fw.kernel_faults(table, want) == []
+    assert firewalld.find_ruleset_faults(table, want) == []
 
 
 @pytest.mark.parametrize(
@@ -621,13 +647,13 @@ def test_trusted_means_a_rule_for_the_peers_without_any_other_condition() -> Non
 )
 def test_neighbours_are_the_same_however_the_kernel_joins_them(elem: list[Any]) -> None:
     table = [{"set": {"name": "fullmesh-peers4", "elem": elem}}]
-    assert fw.elements(table, "fullmesh-peers4") == ["10.0.0.11", "10.0.0.12/31"]
+    assert firewalld.list_set_elements(table, "fullmesh-peers4") == ["10.0.0.11", "10.0.0.12/31"]
 
 
 def test_networks_of_controllers_are_compared_as_networks() -> None:
     networks = ["10.9.0.0/16", "198.51.100.7", "10.9.1.1", "fd00:9::/32"]
     want = {**WANT, "controllers": networks}
-    assert fw.kernel_faults(kernel(), want) == [
+    assert firewalld.find_ruleset_faults(kernel(), want) == [
         "set fullmesh-controllers4 holds 198.51.100.7",
         "set fullmesh-controllers6 holds nothing",
     ]
@@ -646,7 +672,7 @@ def test_networks_of_controllers_are_compared_as_networks() -> None:
             }
         },
     ]
-    assert fw.kernel_faults(table, want) == []
+    assert firewalld.find_ruleset_faults(table, want) == []
 
 
 def answer(table: list[dict[str, Any]]) -> Callable[[list[str]], tuple[int, str]]:
@@ -654,7 +680,7 @@ def answer(table: list[dict[str, Any]]) -> Callable[[list[str]], tuple[int, str]
 
 
 def print_of(root: Path, table: list[dict[str, Any]]) -> dict[str, str]:
-    return fw.fingerprint(["fullmesh"], answer(table), str(root))["fullmesh"]
+    return firewalld.fingerprint_zones(["fullmesh"], answer(table), str(root))["fullmesh"]
 
 
 def test_a_fingerprint_ignores_handles_and_order_and_other_zones(root: Path) -> None:
@@ -686,12 +712,12 @@ def test_a_fingerprint_sees_files_and_their_ipsets(root: Path) -> None:
 
 
 def test_without_nftables_the_daemon_is_asked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fw, "binding", lambda: "")
+    monkeypatch.setattr(firewalld, "query_libnftables", lambda: "")
 
     def run(argv: list[str]) -> tuple[int, str]:
         return (1, "") if argv[0] == "nft" else (0, ZONES)
 
-    first = fw.fingerprint(["public", "work"], run, str(root))
+    first = firewalld.fingerprint_zones(["public", "work"], run, str(root))
     assert first["public"]["runtime"] != first["work"]["runtime"]
 
 
@@ -703,7 +729,7 @@ class Machine:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.units = {peer_zone.UNIT: ("loaded", "inactive", "disabled")}
+        self.units = {firewall_peers.UNIT: ("loaded", "inactive", "disabled")}
         self.table: list[dict[str, Any]] = []
         self.calls: list[str] = []
         self.table_after = kernel()
@@ -758,22 +784,22 @@ PARAMS: dict[str, Any] = {
 @pytest.fixture
 def machine(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     put(root, "/etc/firewalld/firewalld.conf", "DefaultZone=public\n")
-    monkeypatch.setattr(way_in, "clients", lambda environ, pid: [])
-    monkeypatch.setattr(way_in, "session", lambda environ, pid: [])
-    monkeypatch.setattr(way_in, "ssh_ports", lambda environ, pid: [22])
-    monkeypatch.setattr(keep, "PLACE", str(tmp_path / "kept"))
-    monkeypatch.setattr(fw, "binding", lambda: "")
-    monkeypatch.setattr(rollback, "STORE", str(tmp_path / "rollback"))
-    monkeypatch.setattr(rollback, "UNITS", str(tmp_path / "units"))
+    monkeypatch.setattr(session, "list_ssh_clients", lambda environ, pid: [])
+    monkeypatch.setattr(session, "find_ssh_session", lambda environ, pid: [])
+    monkeypatch.setattr(session, "list_ssh_ports", lambda environ, pid: [22])
+    monkeypatch.setattr(preserve, "PLACE", str(tmp_path / "kept"))
+    monkeypatch.setattr(firewalld, "query_libnftables", lambda: "")
+    monkeypatch.setattr(engine, "STORE", str(tmp_path / "rollback"))
+    monkeypatch.setattr(engine, "UNITS", str(tmp_path / "units"))
     return Machine(root)
 
 
-def firewall(machine: Machine, check: bool = False, **change: Any) -> peer_zone.Firewall:
-    return peer_zone.Firewall(PARAMS | change, check, machine.run, str(machine.root))
+def firewall(machine: Machine, check: bool = False, **change: Any) -> firewall_peers.Firewall:
+    return firewall_peers.Firewall(PARAMS | change, check, machine.run, str(machine.root))
 
 
 def refused(machine: Machine, **change: Any) -> str:
-    with pytest.raises(peer_zone.RefusedError) as caught:
+    with pytest.raises(firewall_peers.FirewallRefusedError) as caught:
         firewall(machine, **change).present()
     return str(caught.value)
 
@@ -781,7 +807,7 @@ def refused(machine: Machine, **change: Any) -> str:
 def ours(machine: Machine) -> list[str]:
     return sorted(
         path
-        for path in fw_files.paths("fullmesh").values()
+        for path in firewalld_files.map_own_paths("fullmesh").values()
         if os.path.exists(str(machine.root) + path)
     )
 
@@ -803,7 +829,7 @@ def test_a_first_start_is_armed_checked_proved(machine: Machine) -> None:
 def test_a_running_firewalld_is_reloaded_once_and_a_second_run_does_nothing(
     machine: Machine,
 ) -> None:
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.table = without("29500")
     assert firewall(machine).present()["changed"]
     assert machine.commands().count("firewall-cmd --reload") == 1
@@ -819,17 +845,17 @@ def test_where_a_reload_keeps_old_entries_they_are_taken_out_and_on_the_way_back
 ) -> None:
     """Without it a peer could never go: the proof saw the old entry, and every run went back."""
     armed: list[list[Any]] = []
-    monkeypatch.setattr(rollback, "arm", lambda *words, **more: armed.append(words[4]))
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    monkeypatch.setattr(engine, "arm", lambda *words, **more: armed.append(words[4]))
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.table = without("29500")
     firewall(machine).present()
-    assert fw_files.tidy("fullmesh") not in armed[0]
+    assert firewalld_files.build_ipset_cleanup("fullmesh") not in armed[0]
     assert "/bin/sh" not in machine.commands()
     put(machine.root, "/etc/firewalld/firewalld.conf", "FlushAllOnReload=no\n")
     machine.table = without("29500")
     machine.calls.clear()
     firewall(machine).present()
-    assert armed[1][1] == fw_files.tidy("fullmesh")
+    assert armed[1][1] == firewalld_files.build_ipset_cleanup("fullmesh")
     calls = machine.commands()
     assert calls.index("firewall-cmd --reload") < calls.index("/bin/sh -c for s in fullmesh-peers4")
 
@@ -851,7 +877,9 @@ def test_what_is_taken_out_is_what_no_file_of_ours_has(tmp_path: Path) -> None:
     tool.write_text(FIREWALL_CMD, encoding="utf-8")
     tool.chmod(0o755)
     where = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log)}
-    subprocess.run(["/bin/sh", "-c", fw_files.tidy("fullmesh")], env=where, check=True)
+    subprocess.run(
+        ["/bin/sh", "-c", firewalld_files.build_ipset_cleanup("fullmesh")], env=where, check=True
+    )
     assert log.read_text(encoding="utf-8").splitlines() == [
         "--ipset=fullmesh-peers4 --remove-entry=10.0.0.11",
         "--ipset=fullmesh-peers4 --remove-entry=10.0.0.13",
@@ -862,7 +890,7 @@ def test_what_is_taken_out_is_what_no_file_of_ours_has(tmp_path: Path) -> None:
 def test_a_flushed_ruleset_is_restarted_not_reloaded(machine: Machine) -> None:
     firewall(machine).present()
     firewall(machine).confirmed()
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.table = []
     assert firewall(machine).present()["changed"]
     assert "systemctl restart firewalld.service" in machine.commands()
@@ -890,23 +918,26 @@ def test_a_bare_node_is_told_what_comes_and_not_touched_before_the_package(
 def test_a_bare_node_with_ssh_elsewhere_gets_the_service_too(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(way_in, "ssh_ports", lambda environ, pid: [2222])
+    monkeypatch.setattr(session, "list_ssh_ports", lambda environ, pid: [2222])
     machine.table_after = with_ssh(2222)
     firewall(machine).present()
-    text = fw.look(str(machine.root) + "/etc/firewalld/services/ssh.xml")
+    text = firewalld.read_text_or_empty(str(machine.root) + "/etc/firewalld/services/ssh.xml")
     assert '<port port="2222" protocol="tcp"/>' in text
 
 
 def test_somebody_elses_ssh_service_is_left_alone(machine: Machine) -> None:
     put(machine.root, "/etc/firewalld/services/ssh.xml", "<service/>")
     assert "[PF-115]" in refused(machine)
-    assert fw.look(str(machine.root) + "/etc/firewalld/services/ssh.xml") == "<service/>"
+    assert (
+        firewalld.read_text_or_empty(str(machine.root) + "/etc/firewalld/services/ssh.xml")
+        == "<service/>"
+    )
 
 
 def test_the_live_controller_and_its_port_are_added(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(way_in, "clients", lambda environ, pid: ["192.0.2.9"])
+    monkeypatch.setattr(session, "list_ssh_clients", lambda environ, pid: ["192.0.2.9"])
     machine.units = {}
     assert firewall(machine).present()["controllers"] == ["192.0.2.9", "198.51.100.7"]
 
@@ -927,7 +958,7 @@ def test_ufw_a_rival_a_mask_and_a_claim_are_refused_at_once(machine: Machine) ->
         machine.root, "/etc/firewalld/zones/work.xml", '<zone><source address="10.0.0.0/8"/></zone>'
     )
     machine.units = {
-        peer_zone.UNIT: ("masked", "inactive", "masked"),
+        firewall_peers.UNIT: ("masked", "inactive", "masked"),
         "nftables.service": ("loaded", "active", "enabled"),
     }
     assert "[PF-113]" not in refused(machine, ufw="refuse")  # a policy asks no zone
@@ -989,10 +1020,10 @@ def test_where_the_zone_keeps_ssh_shut_as_ufw_did_it_may_take_over(machine: Mach
     assert not any("services/ssh.xml" in one["before_header"] for one in run.diff)
 
 
-OPENED = "nft " + keep.OPEN
+OPENED = "nft " + preserve.OPEN
 
 
-def taken_over(machine: Machine, fails: str = "") -> peer_zone.Firewall:
+def taken_over(machine: Machine, fails: str = "") -> firewall_peers.Firewall:
     with_ufw(machine, RULES.splitlines(keepends=True)[0])
     machine.answers["/usr/sbin/ufw"] = "Status: active\n"
     chain = "filter_IN_policy_fullmesh-ufw_post"
@@ -1010,10 +1041,12 @@ def test_ufw_goes_before_firewalld_starts_and_behind_a_gate(machine: Machine) ->
     words = ["systemd-run", "nft -f", "ufw disable", "start firewalld", OPENED]
     places = [calls.index(word) for word in words]
     assert places == sorted(places)
-    policy = fw.look(str(machine.root) + "/etc/firewalld/policies/fullmesh-ufw.xml")
+    policy = firewalld.read_text_or_empty(
+        str(machine.root) + "/etc/firewalld/policies/fullmesh-ufw.xml"
+    )
     assert '<port port="8080" protocol="tcp"/>' in policy
-    assert ufw.taken(str(machine.root))
-    assert ufw.was_loaded(str(machine.root))
+    assert ufw.is_ufw_replaced(str(machine.root))
+    assert ufw.was_ufw_loaded(str(machine.root))
 
 
 def ready_for_undo(machine: Machine) -> None:
@@ -1021,7 +1054,7 @@ def ready_for_undo(machine: Machine) -> None:
     taken_over(machine).present()
     firewall(machine).confirmed()
     put(machine.root, "/etc/ufw/ufw.conf", "# x\nENABLED=no\n")
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.answers["/usr/sbin/ufw"] = "Status: inactive\n"
     remembered(machine, active=False)
 
@@ -1031,15 +1064,19 @@ def test_a_gate_that_does_not_open_is_an_error(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, undo: bool
 ) -> None:
     """With it, nobody new gets in but by ssh."""
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
-    monkeypatch.setattr(fw, "library", lambda command: (1, "Operation not permitted"))
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
+    monkeypatch.setattr(
+        firewalld, "run_libnftables", lambda command: (1, "Operation not permitted")
+    )
     if undo:
         ready_for_undo(machine)
         act = firewall(machine).leaving
     else:
         act = taken_over(machine).present
     machine.fails = OPENED
-    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-130\].*'Operation not permitted'.*nft"):
+    with pytest.raises(
+        firewall_peers.FirewallRefusedError, match=r"\[PF-130\].*'Operation not permitted'.*nft"
+    ):
         act()
 
 
@@ -1047,35 +1084,37 @@ def test_the_opening_of_the_gate_is_rehearsed(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
-    arm = rollback.arm
+    arm = engine.arm
 
     def watched(*words: Any, **more: Any) -> None:
         told.append((words[4][-1], more["trials"]))
         arm(*words, **more)
 
-    monkeypatch.setattr(rollback, "arm", watched)
+    monkeypatch.setattr(engine, "arm", watched)
     taken_over(machine).present()
-    assert told == [(keep.opening(), [keep.trial()])]
-    assert journal()["trials"] == [keep.trial()]
+    assert told == [(preserve.build_unblock_command(), [preserve.build_unblock_trial()])]
+    assert journal()["trials"] == [preserve.build_unblock_trial()]
 
 
 @pytest.mark.parametrize("possible", [True, False])
 def test_an_undo_opens_no_gate_that_it_cannot_shut(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, possible: bool
 ) -> None:
-    monkeypatch.setattr(fw, "library", lambda command: (127, "No module named 'nftables'"))
+    monkeypatch.setattr(
+        firewalld, "run_libnftables", lambda command: (127, "No module named 'nftables'")
+    )
     ready_for_undo(machine)
     machine.calls.clear()
     run = machine.run
 
     def without(argv: list[str]) -> tuple[int, str]:
-        lacks = argv[:2] == ["nft", "-f"] or argv[-1] == keep.trial()
+        lacks = argv[:2] == ["nft", "-f"] or argv[-1] == preserve.build_unblock_trial()
         return (127, "") if lacks and not possible else run(argv)
 
     machine.run = without  # type: ignore[method-assign]
     assert firewall(machine).leaving()["changed"]
-    assert (keep.opening() in journal()["commands"]) is possible
-    assert journal()["trials"] == [keep.trial()] * possible
+    assert (preserve.build_unblock_command() in journal()["commands"]) is possible
+    assert journal()["trials"] == [preserve.build_unblock_trial()] * possible
     assert (OPENED in machine.calls) is possible
 
 
@@ -1087,16 +1126,16 @@ def test_a_takeover_that_fails_goes_back_before_the_gate_opens(
     """Whatever is asked for: without the rollback the node would be left without any firewall."""
     armed: list[list[Any]] = []
     undone: list[str] = []
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: undone.append(name))
-    arm = rollback.arm
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: undone.append(name))
+    arm = engine.arm
 
     def watched(*words: Any, **more: Any) -> None:
         armed.append(words[4])
         arm(*words, **more)
 
-    monkeypatch.setattr(rollback, "arm", watched)
+    monkeypatch.setattr(engine, "arm", watched)
     taken_over(machine, fails)
-    with pytest.raises(peer_zone.RefusedError, match="Everything was put back"):
+    with pytest.raises(firewall_peers.FirewallRefusedError, match="Everything was put back"):
         firewall(machine, rollback_seconds=seconds).present()
     assert undone == ["peer_firewall"]
     assert "fullmesh_gate" in armed[0][-1]
@@ -1106,7 +1145,7 @@ def test_a_takeover_that_fails_goes_back_before_the_gate_opens(
 def test_what_could_not_be_put_back_is_said(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {"faults": ["`x`: rc 1"]})
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {"faults": ["`x`: rc 1"]})
     machine.fails = "start firewalld"
     said = refused(machine)
     assert "[PF-117]" in said
@@ -1120,18 +1159,22 @@ def test_where_nobody_has_to_confirm_the_change_is_armed_until_it_is_proved(
     assert result["changed"]
     assert not result["armed"]
     calls = machine.commands()
-    assert f"armed for {opening.ALONE_SECONDS} s" in (Path(rollback.STORE) / "log").read_text()
+    assert f"armed for {opening.ALONE_SECONDS} s" in (Path(engine.STORE) / "log").read_text()
     assert calls.index("systemd-run") < calls.index("start firewalld")
     assert calls.index("start firewalld") < calls.rindex("stop fullmesh-rollback-peer-firewall")
-    assert not (Path(rollback.STORE) / "peer_firewall").exists()
+    assert not (Path(engine.STORE) / "peer_firewall").exists()
 
 
 def test_ufw_stays_on_where_nothing_can_stand_in_for_it(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
-    monkeypatch.setattr(fw, "library", lambda command: (127, "No module named 'nftables'"))
-    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-125\] ufw was left on.*nftables"):
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
+    monkeypatch.setattr(
+        firewalld, "run_libnftables", lambda command: (127, "No module named 'nftables'")
+    )
+    with pytest.raises(
+        firewall_peers.FirewallRefusedError, match=r"\[PF-125\] ufw was left on.*nftables"
+    ):
         taken_over(machine, "nft -f").present()
     assert not any("ufw disable" in call for call in machine.calls)
     assert not any("start firewalld" in call for call in machine.calls)
@@ -1140,18 +1183,20 @@ def test_ufw_stays_on_where_nothing_can_stand_in_for_it(
 def test_rules_of_ufw_that_are_not_in_the_kernel_are_an_error(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
     run = taken_over(machine)
     machine.table_after = kernel()
-    with pytest.raises(peer_zone.RefusedError, match=r"PF-118.*0 of 2 rules carried over from ufw"):
+    with pytest.raises(
+        firewall_peers.FirewallRefusedError, match=r"PF-118.*0 of 2 rules carried over from ufw"
+    ):
         run.present()
 
 
 def test_ufw_that_does_not_stop_is_an_error(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
-    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-125\]"):
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
+    with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[PF-125\]"):
         taken_over(machine, "ufw disable").present()
     assert not any("start firewalld" in call for call in machine.calls)
 
@@ -1159,8 +1204,8 @@ def test_ufw_that_does_not_stop_is_an_error(
 def remembered(machine: Machine, *, active: bool) -> None:
     """The role's own record: whether firewalld ran when it came."""
     unit = {"found": True, "active": active, "enabled": ""}
-    before = record.empty("peer_firewall") | {"services": {peer_zone.UNIT: unit}}
-    record.Point(str(machine.root), "peer_firewall").save(before, {})
+    before = record.make_empty_record("peer_firewall") | {"services": {firewall_peers.UNIT: unit}}
+    record.UndoPoint(str(machine.root), "peer_firewall").save(before, {})
 
 
 # Without what is a part of it (PartOf=), as fail2ban is.
@@ -1177,7 +1222,10 @@ def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine
     words = ["nft -f", STOPPED, "ufw --force enable", OPENED]
     places = [calls.index(word) for word in words]
     assert places == sorted(places)
-    assert fw.look(str(machine.root) + "/etc/ufw/ufw.conf") == "# x\nENABLED = yes\n"
+    assert (
+        firewalld.read_text_or_empty(str(machine.root) + "/etc/ufw/ufw.conf")
+        == "# x\nENABLED = yes\n"
+    )
     machine.answers["/usr/sbin/ufw"] = "Status: active\n"
     assert not firewall(machine).left()["changed"]
 
@@ -1185,7 +1233,7 @@ def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine
 def test_where_firewalld_ran_before_ufw_comes_back_after_the_undo(machine: Machine) -> None:
     taken_over(machine).present()
     firewall(machine).confirmed()
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.answers["/usr/sbin/ufw"] = "Status: inactive\n"
     remembered(machine, active=True)
     assert not firewall(machine).leaving()["changed"]
@@ -1201,18 +1249,16 @@ JOB_FILE = "/etc/firewalld/policies/fullmesh-job.xml"
 def with_point(machine: Machine, *, active: bool) -> None:
     """A node that the role has changed, with firewalld running now."""
     remembered(machine, active=active)
-    point = record.Point(str(machine.root), "peer_firewall")
+    point = record.UndoPoint(str(machine.root), "peer_firewall")
     before = point.load()
     before["files"] = {JOB_FILE: {"kind": "absent"}}
     point.save(before, {})
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.table = kernel()
 
 
-def journal() -> rollback.Journal:
-    return cast(
-        "rollback.Journal", rollback.read_json(f"{rollback.STORE}/peer_firewall/journal.json")
-    )
+def journal() -> engine.Journal:
+    return cast("engine.Journal", engine.read_json(f"{engine.STORE}/peer_firewall/journal.json"))
 
 
 def test_an_undo_is_armed_and_somebody_has_to_confirm_it(machine: Machine) -> None:
@@ -1223,7 +1269,7 @@ def test_an_undo_is_armed_and_somebody_has_to_confirm_it(machine: Machine) -> No
     assert commands[:2] == ["systemctl daemon-reload", opening.RELOAD]
     assert journal()["boot_commands"] == ["systemctl --no-block start firewalld.service"]
     assert firewall(machine).left() == {"changed": False, "armed": True}
-    with pytest.raises(peer_zone.RefusedError, match=r"\[TX-109\]"):
+    with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[TX-109\]"):
         firewall(machine, **{"token": "another"}).confirmed()
     assert firewall(machine).confirmed()["rollback"] == "disarmed"
 
@@ -1239,14 +1285,14 @@ def test_an_undo_stops_a_firewall_of_ours_and_nothing_with_it(machine: Machine) 
 
 def test_an_undo_that_starts_a_firewall_is_armed_to_stop_it(machine: Machine) -> None:
     with_point(machine, active=True)
-    machine.units[peer_zone.UNIT] = ("loaded", "inactive", "disabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "inactive", "disabled")
     assert firewall(machine).leaving()["armed"]
     assert journal()["commands"][0] == STOPPED
     assert journal()["boot_commands"] == ["systemctl --no-block stop firewalld.service"]
 
 
 def test_an_undo_without_a_point_or_in_check_mode_arms_nothing(machine: Machine) -> None:
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     assert firewall(machine).leaving() == {"changed": False, "armed": False}
     assert firewall(machine).left() == {"changed": False, "armed": False}
     with_point(machine, active=True)
@@ -1258,14 +1304,14 @@ def test_an_undo_that_nobody_has_to_confirm_ends_by_itself(machine: Machine) -> 
     with_point(machine, active=True)
     assert firewall(machine, rollback_seconds=0).leaving()["armed"]
     assert not firewall(machine, rollback_seconds=0).left()["armed"]
-    assert not (Path(rollback.STORE) / "peer_firewall").exists()
+    assert not (Path(engine.STORE) / "peer_firewall").exists()
 
 
 def test_an_undo_that_came_too_late_says_so(machine: Machine) -> None:
     with_point(machine, active=True)
     firewall(machine).leaving()
-    (Path(rollback.STORE) / "peer_firewall/fired").touch()
-    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-120\]"):
+    (Path(engine.STORE) / "peer_firewall/fired").touch()
+    with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[PF-120\]"):
         firewall(machine).left()
 
 
@@ -1277,9 +1323,11 @@ def test_an_undo_goes_back_at_once_where_ufw_does_not_come(
     machine.answers["/usr/sbin/ufw"] = "Status: inactive\n"
     with_point(machine, active=False)
     undone: list[str] = []
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: undone.append(name))
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: undone.append(name))
     machine.fails = "ufw --force enable"
-    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-125\].*Everything was put back"):
+    with pytest.raises(
+        firewall_peers.FirewallRefusedError, match=r"\[PF-125\].*Everything was put back"
+    ):
         firewall(machine).leaving()
     assert undone == ["peer_firewall"]
     assert "fullmesh_gate" in str(journal()["commands"][-1])
@@ -1290,7 +1338,7 @@ def test_an_undo_goes_back_at_once_where_ufw_does_not_come(
 @pytest.mark.parametrize("place", ["file", "runtime", "NetworkManager", "ifcfg"])
 def test_an_interface_of_another_zone_is_refused_by_name(machine: Machine, place: str) -> None:
     machine.answers["ip"] = "2: eth1    inet 10.0.0.11/24 scope global eth1\n"
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     run = machine.run
     if place == "file":
         zone = '<zone target="ACCEPT"><interface name="eth1"/></zone>'
@@ -1350,7 +1398,7 @@ def test_a_zone_of_ours_that_is_about_to_go_is_nobodys(machine: Machine) -> None
 
 
 OLD_ZONE = f"""<?xml version="1.0" encoding="utf-8"?>
-<!-- {fw_files.MARK} -->
+<!-- {firewalld_files.MARK} -->
 <zone>
   <short>fullmesh</short>
   <source ipset="fullmesh-peers4"/>
@@ -1364,15 +1412,15 @@ def test_a_node_of_an_earlier_version_is_moved_over_in_one_reload_and_goes_back_
 ) -> None:
     """Its zone goes and the policy comes between one reload and the next; the rollback knows both files."""
     armed: list[list[str]] = []
-    arm = rollback.arm
+    arm = engine.arm
 
     def watched(*words: Any, **more: Any) -> None:
         armed.append(list(words[3]))
         arm(*words, **more)
 
-    monkeypatch.setattr(rollback, "arm", watched)
+    monkeypatch.setattr(engine, "arm", watched)
     put(machine.root, ZONE_FILE, OLD_ZONE)
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.table = strict()
     run = firewall(machine)
     assert run.present()["changed"]
@@ -1483,7 +1531,7 @@ def test_carry_opens_it_to_the_peers_from_then_on(machine: Machine) -> None:
     assert result["ports"][-4:] == ["2049/udp", "8000/tcp", "8001/tcp", "8003/tcp"]
     assert "for everybody but the peers: 2049/udp (nfsd)" in run.notes[0]["text"]
     firewall(machine).confirmed()
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     put(machine.root, "/proc/net/tcp", "")  # the service is restarted just now
     again = firewall(machine, start="carry")
     assert not again.present()["changed"]
@@ -1526,11 +1574,13 @@ def test_carry_opens_a_protocol_without_ports(machine: Machine) -> None:
     machine.table_after = [*kernel(), *(job(vrrp, family=family) for family in "46")]
     result = firewall(talking(machine), start="carry").present()
     assert result["ports"][-1] == "112/ip"
-    assert '    <protocol value="112"/>' in fw.look(str(machine.root) + JOB_FILE)
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    assert '    <protocol value="112"/>' in firewalld.read_text_or_empty(
+        str(machine.root) + JOB_FILE
+    )
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     firewall(machine, start="carry").confirmed()
     machine.table = kernel()
-    assert fw.kernel_faults(kernel(), firewall(machine, start="carry").want())
+    assert firewalld.find_ruleset_faults(kernel(), firewall(machine, start="carry").want())
     machine.table = machine.table_after
     assert not firewall(machine, start="carry").present()["changed"]
 
@@ -1538,7 +1588,7 @@ def test_carry_opens_a_protocol_without_ports(machine: Machine) -> None:
 @pytest.mark.parametrize("unit", ["active", "inactive"])
 def test_a_firewall_that_judged_before_is_started_as_ever(machine: Machine, unit: str) -> None:
     """It runs, or somebody has stopped what we made: that was shut when the node converged."""
-    machine.units[peer_zone.UNIT] = ("loaded", unit, "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", unit, "enabled")
     if unit == "inactive":
         put(machine.root, JOB_FILE, rendered()[JOB_FILE])
     run = firewall(bare(machine))
@@ -1551,7 +1601,7 @@ def test_where_ufw_judged_nothing_is_lost(machine: Machine) -> None:
 
 
 def test_peers_only_says_what_peers_lose(machine: Machine) -> None:
-    bare(machine).units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    bare(machine).units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     put(machine.root, "/etc/firewalld/zones/public.xml", PUBLIC)
     machine.table_after = strict()
     peers = ["10.78.1.11", "10.78.1.12"]
@@ -1587,7 +1637,7 @@ def test_a_rule_beside_firewalld_is_refused_before_and_found_after(
     assert ours(machine) == []
     machine.others = []
     undone: list[str] = []
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: undone.append(name))
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: undone.append(name))
     run = machine.run
 
     def late(argv: list[str]) -> tuple[int, str]:
@@ -1607,13 +1657,13 @@ def test_a_carried_port_that_its_owner_leads_elsewhere_is_no_reason_to_refuse(
     bare(machine).others = others(8000)
     assert firewall(machine, check=True, start="carry").present()["changed"]
     machine.others = others(29500)
-    with pytest.raises(peer_zone.RefusedError, match="PF-124"):
+    with pytest.raises(firewall_peers.FirewallRefusedError, match="PF-124"):
         firewall(machine, check=True, start="carry").present()
 
 
 @pytest.mark.parametrize("unit", ["active", "inactive"])
 def test_the_iptables_backend_is_refused_before_any_change(machine: Machine, unit: str) -> None:
-    machine.units[peer_zone.UNIT] = ("loaded", unit, "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", unit, "enabled")
     bare(machine).others = others(
         29500
     )  # nothing else is said: it would be read from the other backend
@@ -1629,7 +1679,7 @@ def test_the_iptables_backend_is_refused_before_any_change(machine: Machine, uni
 
 def test_an_undo_goes_through_with_the_iptables_backend(machine: Machine) -> None:
     put(machine.root, "/etc/firewalld/firewalld.conf", "FirewallBackend=iptables\n")
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     run = firewall(machine, state="reloaded")
     assert run.reloaded()["changed"]
     assert [note["code"] for note in run.notes] == ["PF-208"]
@@ -1651,7 +1701,7 @@ def test_a_firewalld_without_policies_is_refused(machine: Machine, said: str, fi
 def test_rules_of_others_that_cannot_be_put_back_are_an_error(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
     saved = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p tcp -m tcp --dport 7000 -j ACCEPT\nCOMMIT\n"
     machine.answers["iptables-save"] = saved
     run = machine.run
@@ -1665,9 +1715,9 @@ def test_rules_of_others_that_cannot_be_put_back_are_an_error(
     machine.run = flushing  # type: ignore[method-assign]
     assert "[PF-128]" in refused(machine)
     machine.fails = ""
-    keep.write(keep.PLACE + "4", saved)
+    preserve.write_root_file(preserve.PLACE + "4", saved)
     machine.fails = "iptables-restore"
-    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-128\]"):
+    with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[PF-128\]"):
         firewall(machine).left()
 
 
@@ -1690,12 +1740,12 @@ def test_roce_gets_its_port_where_a_card_has_it(
     machine.table_after = [*kernel(), *roce] if wanted else kernel()
     result = firewall(machine, rdma=rdma).present()
     assert ("4791/udp" in result["ports"]) is wanted
-    policy = fw.look(str(machine.root) + JOB_FILE)
+    policy = firewalld.read_text_or_empty(str(machine.root) + JOB_FILE)
     assert ('<port port="4791" protocol="udp"/>' in policy) is wanted
 
 
 def test_runtime_only_settings_stop_a_reload(machine: Machine) -> None:
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     run = machine.run
 
     def with_port(argv: list[str]) -> tuple[int, str]:
@@ -1712,7 +1762,7 @@ def test_networks_of_containers_outlive_a_reload_and_its_rollback(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """firewall-cmd --list-all-zones where netavark has put a podman network into zone trusted."""
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     trusted = "trusted (active)\n  target: ACCEPT\n  interfaces:\n  sources: {}\n  ports:\n"
     kept = ZONES + "\n" + trusted.format("192.0.2.0/24")
     ran = ZONES + "\n" + trusted.format("192.0.2.0/24 10.88.0.0/16")
@@ -1723,11 +1773,11 @@ def test_networks_of_containers_outlive_a_reload_and_its_rollback(
     again = "firewall-cmd --zone=trusted --add-source=10.88.0.0/16"
     calls = machine.calls
     assert calls.index("firewall-cmd --reload") < calls.index(again)
-    journal = rollback.read_json(rollback.folder("peer_firewall") + "/journal.json")
+    journal = engine.read_json(engine.folder("peer_firewall") + "/journal.json")
     assert f"{again} || true" in journal["commands"]
     # without its table firewalld is restarted; nobody plays the unit that would put things back
-    rollback.disarm(machine.run, "peer_firewall", "run")
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
+    engine.disarm(machine.run, "peer_firewall", "run")
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
     machine.calls.clear()
     machine.fails = "--add-source"
     machine.table = []
@@ -1777,14 +1827,14 @@ BAN = 'rule family="ipv4" source address="203.0.113.7" port port="ssh" protocol=
 
 def test_bans_outlive_a_reload_and_its_rollback(machine: Machine) -> None:
     """EL's fail2ban writes them as rich rules, at runtime only."""
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.told["firewall-cmd --list-all-zones"] = f"{ZONES}\t{BAN}\n"
     machine.table = kernel()
     firewall(machine).present()
     calls = machine.calls
     again = f"firewall-cmd --zone=public --add-rich-rule={BAN}"
     assert calls.index("firewall-cmd --reload") < calls.index(again)
-    journal = rollback.read_json(rollback.folder("peer_firewall") + "/journal.json")
+    journal = engine.read_json(engine.folder("peer_firewall") + "/journal.json")
     assert f"firewall-cmd --zone=public '--add-rich-rule={BAN}' || true" in journal["commands"]
 
 
@@ -1800,17 +1850,21 @@ def test_bans_outlive_a_reload_and_its_rollback(machine: Machine) -> None:
 def test_a_door_that_is_open_at_runtime_only_is_not_opened_for_good(
     machine: Machine, rule: str
 ) -> None:
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.told["firewall-cmd --list-all-zones"] = f"{ZONES}\t{BAN}\n\t{rule}\n"
     assert "[PF-114]" in refused(machine)
 
 
 def test_a_source_that_others_took_away_at_runtime_stops_a_reload(machine: Machine) -> None:
     kept = ZONES.replace("  sources:\n", "  sources: 192.0.2.0/24\n")
-    assert fw_others.unsaved(ZONES, kept, "fullmesh") == ["zone public, sources: none"]
-    assert fw_others.unsaved(kept, ZONES, "fullmesh") == []
-    assert fw_others.additions(kept, ZONES, "fullmesh") == [("public", "source", "192.0.2.0/24")]
-    assert fw_others.additions(kept, ZONES, "public") == []
+    assert firewalld_others.find_unsaved_settings(ZONES, kept, "fullmesh") == [
+        "zone public, sources: none"
+    ]
+    assert firewalld_others.find_unsaved_settings(kept, ZONES, "fullmesh") == []
+    assert firewalld_others.find_runtime_additions(kept, ZONES, "fullmesh") == [
+        ("public", "source", "192.0.2.0/24")
+    ]
+    assert firewalld_others.find_runtime_additions(kept, ZONES, "public") == []
 
 
 @pytest.mark.parametrize("flush", ["yes", "no"])
@@ -1827,7 +1881,7 @@ def test_everything_that_a_reload_would_drop_stops_it_and_an_undo_only_says_so(
 ) -> None:
     """With FlushAllOnReload=no firewalld keeps some of it by itself."""
     put(machine.root, "/etc/firewalld/firewalld.conf", f"FlushAllOnReload={flush}\n")
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.table = kernel()
     machine.told[f"firewall-cmd {line}"] = text
     machine.told[f"firewall-cmd --permanent {line}"] = (
@@ -1855,7 +1909,7 @@ def test_everything_that_a_reload_would_drop_stops_it_and_an_undo_only_says_so(
 def test_each_failing_step_has_its_code(
     machine: Machine, fails: str, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
     machine.fails = fails
     assert f"[{code}]" in refused(machine)
 
@@ -1887,7 +1941,7 @@ DENIED = {
 
 
 def enforcing(machine: Machine, word: str = "1\n") -> None:
-    put(machine.root, denied.ENFORCE, word)
+    put(machine.root, denials.ENFORCE, word)
 
 
 @pytest.mark.parametrize(("line", "words"), DENIED.items())
@@ -1900,9 +1954,9 @@ def test_denials_of_firewalld_are_told_and_no_others(
 
     enforcing(machine)
     wanted = [words] if words else []
-    assert denied.to("firewalld", run, 1000.4, str(machine.root)) == wanted
+    assert denials.list_denials("firewalld", run, 1000.4, str(machine.root)) == wanted
     enforcing(machine, "0\n")
-    assert denied.to("firewalld", run, 1000.4, str(machine.root)) == []
+    assert denials.list_denials("firewalld", run, 1000.4, str(machine.root)) == []
 
 
 def test_the_audit_log_is_asked_for_what_is_new(machine: Machine) -> None:
@@ -1911,7 +1965,7 @@ def test_the_audit_log_is_asked_for_what_is_new(machine: Machine) -> None:
         return (0, both) if argv[0] == "ausearch" else (0, "")
 
     enforcing(machine)
-    found = denied.to("firewalld", run, 1000.4, str(machine.root))
+    found = denials.list_denials("firewalld", run, 1000.4, str(machine.root))
     assert found == ["firewalld_t may not read a file of lib_t"]
 
 
@@ -1919,7 +1973,7 @@ def test_the_audit_log_is_asked_for_what_is_new(machine: Machine) -> None:
 def test_selinux_is_named_where_it_keeps_firewalld_from_starting(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, guilty: bool
 ) -> None:
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: {})
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
     enforcing(machine)
     machine.fails = "start firewalld"
     run = machine.run
@@ -1940,7 +1994,7 @@ def test_rules_that_are_not_there_are_an_error_and_everything_goes_back(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undone: list[str] = []
-    monkeypatch.setattr(rollback, "undone", lambda run, name, why: undone.append(name))
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: undone.append(name))
     run = machine.run
 
     def forgetful(argv: list[str]) -> tuple[int, str]:
@@ -1955,7 +2009,7 @@ def test_rules_that_are_not_there_are_an_error_and_everything_goes_back(
 
 def test_off_says_so_and_names_ufw(machine: Machine) -> None:
     put(machine.root, "/etc/ufw/ufw.conf", "ENABLED=yes\n")
-    machine.units[peer_zone.UNIT] = ("loaded", "active", "enabled")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     run = firewall(machine, state="off")
     assert run.off()["changed"]
     assert [note["code"] for note in run.notes] == ["PF-201", "PF-202"]
@@ -1981,16 +2035,16 @@ def test_a_connection_from_before_the_change_confirms_nothing(
             client = socket.create_connection(sshd.getsockname())
             ends = [*client.getsockname(), *sshd.getsockname()]
             words = [str(word) for word in ends]
-            monkeypatch.setattr(way_in, "session", lambda environ, pid: words)
+            monkeypatch.setattr(session, "find_ssh_session", lambda environ, pid: words)
             return client
 
         with login():
             firewall(machine).present()
-            with pytest.raises(peer_zone.RefusedError, match="older than the change"):
+            with pytest.raises(firewall_peers.FirewallRefusedError, match="older than the change"):
                 firewall(machine).confirmed()
-            assert rollback.state_of(rollback.folder("peer_firewall")) == "armed"
-            rollback.restore(rollback.folder("peer_firewall"), "nobody came back")
-            with pytest.raises(peer_zone.RefusedError, match=r"\[PF-120\]"):
+            assert engine.state_of(engine.folder("peer_firewall")) == "armed"
+            engine.restore_transaction(engine.folder("peer_firewall"), "nobody came back")
+            with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[PF-120\]"):
                 firewall(machine).confirmed()
             firewall(machine).present()
         with login():
@@ -1999,6 +2053,6 @@ def test_a_connection_from_before_the_change_confirms_nothing(
 
 def test_too_late_is_said(machine: Machine) -> None:
     firewall(machine).present()
-    put(Path(rollback.STORE), "/peer_firewall/fired", "")
-    with pytest.raises(peer_zone.RefusedError, match=r"\[PF-120\]"):
+    put(Path(engine.STORE), "/peer_firewall/fired", "")
+    with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[PF-120\]"):
         firewall(machine).confirmed()

@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pending_change as module
+import pending_change
 import pytest
-from ansible.module_utils.fullmesh.transaction import engine as tx
+from ansible.module_utils.fullmesh.transaction import engine
 from ansible.module_utils.testing import patch_module_args
 from rehearsal import rehearsed
 
@@ -24,11 +24,11 @@ def run(argv: list[str]) -> tuple[int, str]:
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that a killed run has changed and not confirmed."""
-    monkeypatch.setattr(tx, "STORE", str(tmp_path / "store"))
-    monkeypatch.setattr(tx, "UNITS", str(tmp_path / "units"))
+    monkeypatch.setattr(engine, "STORE", str(tmp_path / "store"))
+    monkeypatch.setattr(engine, "UNITS", str(tmp_path / "units"))
     path = tmp_path / "zone"
     path.write_text("before")
-    tx.arm(run, NAME, 30, [str(path)], [])
+    engine.arm(run, NAME, 30, [str(path)], [])
     path.write_text("after")
     return path
 
@@ -42,17 +42,19 @@ def age(tmp_path: Path) -> None:
 def test_nothing_is_pending_where_nothing_was_ever_armed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tx, "STORE", str(tmp_path / "none"))
-    assert module.pending() == []
+    monkeypatch.setattr(engine, "STORE", str(tmp_path / "none"))
+    assert pending_change.list_pending_names() == []
 
 
 def test_it_waits_for_the_timer(file: Path) -> None:
-    assert module.pending() == [NAME]
-    timer = threading.Timer(0.5, tx.restore, (tx.folder(NAME), "nobody came back"))
+    assert pending_change.list_pending_names() == [NAME]
+    timer = threading.Timer(
+        0.5, engine.restore_transaction, (engine.folder(NAME), "nobody came back")
+    )
     timer.start()
-    module.wait(run, NAME)
+    pending_change.wait_for_change_end(run, NAME)
     assert file.read_text() == "before"
-    assert module.pending() == []
+    assert pending_change.list_pending_names() == []
     timer.join()
 
 
@@ -61,18 +63,18 @@ def test_a_change_whose_timer_is_gone_is_ended(file: Path, tmp_path: Path) -> No
 
     def systemd(argv: list[str]) -> tuple[int, str]:
         if argv[0] == "systemd-run" and not rehearsed(argv):
-            tx.restore(argv[argv.index("restore") + 1], "ended")
+            engine.restore_transaction(argv[argv.index("restore") + 1], "ended")
         return 0, ""
 
-    module.wait(systemd, NAME)
+    pending_change.wait_for_change_end(systemd, NAME)
     assert file.read_text() == "before"
-    assert module.pending() == []
+    assert pending_change.list_pending_names() == []
 
 
 def called(capsys: pytest.CaptureFixture[str], check: bool) -> dict[str, Any]:
     """What Ansible gets from the module."""
     with patch_module_args({"_ansible_check_mode": check}), pytest.raises(SystemExit):
-        module.main()
+        pending_change.main()
     return dict(json.loads(capsys.readouterr().out))
 
 
@@ -83,8 +85,8 @@ def test_one_that_does_not_end_stops_the_undo(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     age(tmp_path)
-    monkeypatch.setattr(tx, "RESTORE_SECONDS", 0.3)
-    monkeypatch.setattr(tx, "launched", lambda *_: (0, ""))
+    monkeypatch.setattr(engine, "RESTORE_SECONDS", 0.3)
+    monkeypatch.setattr(engine, "run_systemd_run", lambda *_: (0, ""))
     assert called(capsys, check=True)["left"] == [NAME]
     assert "[TX-107]" in called(capsys, check=False)["msg"]
     assert file.read_text() == "after"
@@ -92,12 +94,12 @@ def test_one_that_does_not_end_stops_the_undo(
 
 def test_a_pending_change_is_listed_with_its_seconds(file: Path, tmp_path: Path) -> None:
     assert file.exists()
-    (change,) = tx.list_pending_changes()
+    (change,) = engine.list_pending_changes()
     assert (change["name"], change["what"]) == (NAME, NAME)
     assert 25 < change["seconds"] <= 30
     age(tmp_path)
-    assert tx.list_pending_changes()[0]["seconds"] == 0
+    assert engine.list_pending_changes()[0]["seconds"] == 0
     (tmp_path / "store" / NAME / "journal.json").write_text("{")
-    assert [one["name"] for one in tx.list_pending_changes()] == [NAME]
-    assert tx.claim(tx.folder(NAME), "confirmed")
-    assert tx.list_pending_changes() == []
+    assert [one["name"] for one in engine.list_pending_changes()] == [NAME]
+    assert engine.claim_transaction(engine.folder(NAME), "confirmed")
+    assert engine.list_pending_changes() == []

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh.model import plan, ports
-from fullmesh.model.faults import RefusedError
-from fullmesh.model.node_view import node_view
+from fullmesh.model.faults import InvalidInputError
+from fullmesh.model.node_view import resolve_node_interfaces
 
 Hosts = dict[str, dict[str, Any]]
 
@@ -32,13 +32,13 @@ def with_b(**own: Any) -> Hosts:
 
 
 def codes(hosts: Hosts) -> list[str]:
-    with pytest.raises(RefusedError) as refused:
-        plan.derive(hosts)
+    with pytest.raises(InvalidInputError) as refused:
+        plan.derive_plan(hosts)
     return [fault.code for fault in refused.value.faults]
 
 
 def test_two_plain_hosts() -> None:
-    derived = plan.derive(two(fullmesh_local_ranks=4))
+    derived = plan.derive_plan(two(fullmesh_local_ranks=4))
     assert derived["world_size"] == 8
     assert derived["master"] == {"node": "a", "address": "10.0.0.11", "port": 29500}
     assert derived["rendezvous"] == {"endpoint": "10.0.0.11:29400", "port": 29400}
@@ -54,7 +54,7 @@ def test_ipv6_cluster() -> None:
     hosts = {
         name: {"fullmesh_address": f"fd00::{at}/64"} for at, name in enumerate(("a", "b"), start=11)
     }
-    derived = plan.derive(hosts)
+    derived = plan.derive_plan(hosts)
     assert derived["family"] == "ipv6"
     assert derived["rendezvous"]["endpoint"] == "[fd00::11]:29400"
 
@@ -66,7 +66,7 @@ def test_several_links_and_dual_stack() -> None:
         own["fullmesh_links"] = [
             {"interface": "02:00:00:00:00:0A", "addresses": f"10.1.0.{at}/24", "mtu": 9000}
         ]
-    derived = plan.derive(hosts)
+    derived = plan.derive_plan(hosts)
     assert derived["peers"][:3] == ["10.0.0.11", "fd00::11", "10.1.0.11"]
     extra = derived["nodes"]["a"]["links"][1]
     assert (extra["mac"], extra["interface"], extra["mtu"]) == ("02:00:00:00:00:0a", "", 9000)
@@ -74,7 +74,7 @@ def test_several_links_and_dual_stack() -> None:
 
 
 def test_master_by_name_gets_rank_0() -> None:
-    derived = plan.derive(two(fullmesh_master="b"))
+    derived = plan.derive_plan(two(fullmesh_master="b"))
     assert derived["nodes"]["b"]["node_rank"] == 0
     assert derived["master"]["address"] == "10.0.0.12"
 
@@ -82,32 +82,36 @@ def test_master_by_name_gets_rank_0() -> None:
 def test_given_node_ranks() -> None:
     hosts = two()
     hosts["a"]["fullmesh_node_rank"], hosts["b"]["fullmesh_node_rank"] = "1", 0
-    assert plan.derive(hosts)["master"]["node"] == "b"
+    assert plan.derive_plan(hosts)["master"]["node"] == "b"
 
 
 def test_inventory_names_that_are_addresses_do_not_reach_etc_hosts() -> None:
     hosts = {"198.51.100.7": two()["a"], "b": two()["b"] | {"fullmesh_hostname": "gpu-b.example"}}
-    assert [line["names"] for line in plan.derive(hosts)["hosts"]] == [
+    assert [line["names"] for line in plan.derive_plan(hosts)["hosts"]] == [
         ["node0"],
         ["b", "gpu-b.example"],
     ]
 
 
 def test_service_ports_are_reserved() -> None:
-    assert plan.derive(two(fullmesh_service_ports=[9100]))["reserved_ports"] == [9100, 29400, 29500]
+    assert plan.derive_plan(two(fullmesh_service_ports=[9100]))["reserved_ports"] == [
+        9100,
+        29400,
+        29500,
+    ]
 
 
 def test_a_time_leader_opens_ntp_to_the_peers() -> None:
-    assert plan.derive(two(time_sync_source="leader"))["open_ports"][-1] == "123/udp"
+    assert plan.derive_plan(two(time_sync_source="leader"))["open_ports"][-1] == "123/udp"
 
 
 def test_controllers_may_be_networks() -> None:
-    derived = plan.derive(two(fullmesh_controllers=["10.9.0.1", "fd00:9::/64"]))
+    derived = plan.derive_plan(two(fullmesh_controllers=["10.9.0.1", "fd00:9::/64"]))
     assert derived["controllers"] == ["10.9.0.1", "fd00:9::/64"]
 
 
 def test_extra_vars_arrive_as_text() -> None:
-    derived = plan.derive(two(fullmesh_master_port="29600", fullmesh_local_ranks="2"))
+    derived = plan.derive_plan(two(fullmesh_master_port="29600", fullmesh_local_ranks="2"))
     assert (derived["master"]["port"], derived["world_size"]) == (29600, 4)
 
 
@@ -177,7 +181,7 @@ def test_refused(hosts: Hosts, code: str) -> None:
 
 def test_the_port_of_node_exporter_is_opened_to_nobody_and_may_be_named() -> None:
     hosts = two(monitoring_tools_node_exporter=True, fullmesh_service_ports=[9100])
-    assert not [port for port in plan.derive(hosts)["open_ports"] if port.startswith("9100")]
+    assert not [port for port in plan.derive_plan(hosts)["open_ports"] if port.startswith("9100")]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +195,7 @@ def test_the_port_of_node_exporter_is_opened_to_nobody_and_may_be_named() -> Non
 def test_the_port_of_a_node_exporter_that_is_not_brought_is_anybodys(
     exporter: dict[str, Any],
 ) -> None:
-    assert plan.derive(two(**exporter, fullmesh_master_port=9100))["master"]["port"] == 9100
+    assert plan.derive_plan(two(**exporter, fullmesh_master_port=9100))["master"]["port"] == 9100
 
 
 @pytest.mark.parametrize(
@@ -225,29 +229,29 @@ def test_all_faults_at_once() -> None:
 
 @pytest.mark.parametrize("version", ["2.16.0", "2.19.14", "2.21.3rc1"])
 def test_controllers_that_can_run_this(version: str) -> None:
-    assert plan.controller_faults(version) == []
+    assert plan.find_controller_faults(version) == []
 
 
 @pytest.mark.parametrize("version", ["2.15.13", "2.9.27", "2.22.0", "3.0", ""])
 def test_controllers_that_cannot(version: str) -> None:
-    assert [fault.code for fault in plan.controller_faults(version)] == ["PL-121"]
+    assert [fault.code for fault in plan.find_controller_faults(version)] == ["PL-121"]
 
 
 def test_routed_clusters_may_span_networks() -> None:
     hosts = with_b(fullmesh_address="10.0.1.12/24")
     for own in hosts.values():
         own["fullmesh_routed"] = True
-    assert plan.derive(hosts)["nnodes"] == 2
+    assert plan.derive_plan(hosts)["nnodes"] == 2
 
 
 def test_digest_follows_settings_but_not_the_way_of_running() -> None:
-    base = plan.derive(two())["digests"]["a"]
-    assert plan.derive(two(fullmesh_converge="always"))["digests"]["a"] == base
-    assert plan.derive(two(verify_cluster_deadline=9))["digests"]["a"] == base
-    assert plan.derive(two(fullmesh_serial=1))["digests"]["a"] == base
-    assert plan.derive(two(fullmesh_nodes=2))["digests"]["a"] == base
-    assert plan.derive(two(peer_firewall_mode="off"))["digests"]["a"] != base
-    assert plan.derive(two(), code="x")["digests"]["a"] != base
+    base = plan.derive_plan(two())["digests"]["a"]
+    assert plan.derive_plan(two(fullmesh_converge="always"))["digests"]["a"] == base
+    assert plan.derive_plan(two(verify_cluster_deadline=9))["digests"]["a"] == base
+    assert plan.derive_plan(two(fullmesh_serial=1))["digests"]["a"] == base
+    assert plan.derive_plan(two(fullmesh_nodes=2))["digests"]["a"] == base
+    assert plan.derive_plan(two(peer_firewall_mode="off"))["digests"]["a"] != base
+    assert plan.derive_plan(two(), code="x")["digests"]["a"] != base
 
 
 INTERFACES = [
@@ -262,15 +266,15 @@ INTERFACES = [
     [("ens6", "ens6"), ("02:00:00:00:00:02", "ens6"), ("", "ens5"), ("eth9", ""), (None, "ens5")],
 )
 def test_node_view_names_the_interface(interface: str | None, found: str) -> None:
-    derived = plan.derive(with_b(fullmesh_interface=interface))
-    node = node_view(derived, "b", INTERFACES)
+    derived = plan.derive_plan(with_b(fullmesh_interface=interface))
+    node = resolve_node_interfaces(derived, "b", INTERFACES)
     assert node["interface"] == node["links"][0]["interface"] == found
 
 
 @given(st.integers(min_value=1, max_value=16), st.integers(min_value=1, max_value=32))
 def test_the_computed_range_always_suffices(ranks: int, groups: int) -> None:
-    chosen = ports.default_range(ranks, groups)
-    assert len(chosen) >= 2 * ports.smallest_size(ranks, groups)
+    chosen = ports.choose_default_range(ranks, groups)
+    assert len(chosen) >= 2 * ports.compute_smallest_size(ranks, groups)
     assert 32768 <= chosen.first <= chosen.last <= 65535
 
 
@@ -280,8 +284,8 @@ def test_the_computed_range_always_suffices(ranks: int, groups: int) -> None:
     [(8, 0, 4096), (8, 1024, 4096), (8, 2048, 8192), (8, 4096, 16384), (8, 65536, 32768)],
 )
 def test_the_range_has_room_for_all_to_all(local: int, world: int, size: int) -> None:
-    chosen = ports.default_range(local, 4, world)
-    assert len(chosen) == size >= min(32768, 2 * ports.all_to_all_size(local, world))
+    chosen = ports.choose_default_range(local, 4, world)
+    assert len(chosen) == size >= min(32768, 2 * ports.compute_all_to_all_size(local, world))
     assert chosen.last <= 65535
 
 
@@ -289,7 +293,7 @@ def test_machines_that_nobody_has_looked_at_count_as_the_usual_ones() -> None:
     hosts = {
         f"n{at}": {"fullmesh_address": f"10.3.{at // 200}.{at % 200 + 1}/16"} for at in range(256)
     }
-    assert plan.derive(hosts)["data_ports"]["size"] == 8192
+    assert plan.derive_plan(hosts)["data_ports"]["size"] == 8192
 
 
 @st.composite
@@ -312,7 +316,7 @@ def clusters(draw: st.DrawFn) -> Hosts:
 
 @given(clusters())
 def test_every_rank_exists_once(hosts: Hosts) -> None:
-    derived = plan.derive(hosts)
+    derived = plan.derive_plan(hosts)
     ranks = [rank for node in derived["nodes"].values() for rank in node["ranks"]]
     assert sorted(ranks) == list(range(derived["world_size"]))
     assert sorted(node["node_rank"] for node in derived["nodes"].values()) == list(
@@ -337,7 +341,7 @@ JSON = st.recursive(
 def test_nonsense_is_refused_and_never_crashes(nonsense: dict[str, Any]) -> None:
     seen: list[str] = []
     try:
-        plan.derive(with_b(**nonsense))
-    except RefusedError as refused:
+        plan.derive_plan(with_b(**nonsense))
+    except InvalidInputError as refused:
         seen = [fault.code for fault in refused.faults]
     assert set(seen) <= plan.CODES.keys()

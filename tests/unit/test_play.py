@@ -23,8 +23,8 @@ from rich.console import Console
 
 from fullmesh import contract
 from fullmesh.play import events, foresight, lines, options, phases, run, verb, views
-from fullmesh.play.live import Terminal
-from fullmesh.play.progress import Change, Phase, Progress
+from fullmesh.play.live import TerminalView
+from fullmesh.play.progress import RunPhase, RunProgress, TaskChange
 from fullmesh.settings import ROOT
 
 PLAY = """
@@ -91,10 +91,10 @@ def command(folder: Path, *more: str, playbook: str = "play.yml") -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def ran(folder: Path) -> tuple[run.Outcome, views.Plain, str]:
+def ran(folder: Path) -> tuple[run.RunOutcome, views.PlainView, str]:
     """It ran once in front of a plain view."""
-    shown = views.Plain(io.StringIO())
-    outcome = run.run(command(folder), shown, folder / "runs/first")
+    shown = views.PlainView(io.StringIO())
+    outcome = run.run_with_view(command(folder), shown, folder / "runs/first")
     return outcome, shown, cast("io.StringIO", shown.stream).getvalue()
 
 
@@ -115,11 +115,11 @@ def test_every_event_is_what_its_type_says(ran: object, folder: Path) -> None:
     found = recorded(folder)
     assert {one["event"] for one in found} == events.KINDS.keys() - {"result"}
     for one in found:
-        assert contract.read(events.KINDS[one["event"]], one) == one
+        assert contract.convert_value(events.KINDS[one["event"]], one) == one
 
 
 def test_the_log_has_what_ansible_printed_and_the_view_has_not(
-    ran: tuple[run.Outcome, views.Plain, str],
+    ran: tuple[run.RunOutcome, views.PlainView, str],
 ) -> None:
     outcome, _shown, text = ran
     assert outcome.code == 2
@@ -131,7 +131,7 @@ def test_the_log_has_what_ansible_printed_and_the_view_has_not(
 
 
 def test_phases_and_failures_are_told_in_full(
-    ran: tuple[run.Outcome, views.Plain, str],
+    ran: tuple[run.RunOutcome, views.PlainView, str],
 ) -> None:
     _outcome, shown, text = ran
     told = text.splitlines()
@@ -159,7 +159,7 @@ def test_phases_and_failures_are_told_in_full(
     assert "Nobody minds" not in text
     assert shown.progress.changed() == {"a": 1, "b": 1}
     assert {change.what[0].rpartition("/")[2] for change in shown.progress.changes} == {"a", "b"}
-    assert lines.ending(shown.progress) == "changed: a 1, b 1"
+    assert lines.describe_run_changes(shown.progress) == "changed: a 1, b 1"
 
 
 SMALL = """
@@ -181,7 +181,7 @@ def test_an_error_of_ansible_itself_is_shown(
     (folder / "broken.yml").write_text("- hosts: nodes\n  tasks: [{no_such_action: }]\n")
     monkeypatch.setattr(verb, "RUNS", folder / "runs")
     args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=[])
-    code = verb.play(str(folder / "broken.yml"), str(folder / "hosts.yml"), args)
+    code = verb.run_playbook_verb(str(folder / "broken.yml"), str(folder / "hosts.yml"), args)
     told = capsys.readouterr().err
     assert code == verb.PROBLEM
     assert "couldn't resolve module/action 'no_such_action'" in told
@@ -194,7 +194,10 @@ def test_programs_get_events_and_nothing_else(
     (folder / "small.yml").write_text(SMALL)
     monkeypatch.setattr(verb, "RUNS", folder / "runs")
     args = argparse.Namespace(verbose=False, progress=options.JSON, more=[])
-    assert verb.play(str(folder / "small.yml"), str(folder / "hosts.yml"), args) == verb.PROBLEM
+    assert (
+        verb.run_playbook_verb(str(folder / "small.yml"), str(folder / "hosts.yml"), args)
+        == verb.PROBLEM
+    )
     said = capsys.readouterr()
     assert said.err == ""
     found = [json.loads(line) for line in said.out.splitlines()]
@@ -211,7 +214,7 @@ def test_apply_says_first_which_nodes_it_changes(
     place, hosts = str(folder / "small.yml"), str(folder / "hosts.yml")
     for more, raw in ((["--limit=a"], False), (["--limit=a", "-v"], True)):
         args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=more)
-        verb.play(place, hosts, args, preview="plan")
+        verb.run_playbook_verb(place, hosts, args, preview="plan")
         said = capsys.readouterr().err.splitlines()
         # on a slow machine a sign of life comes before
         first = next(line for line in said if not line.startswith("  …"))
@@ -219,7 +222,7 @@ def test_apply_says_first_which_nodes_it_changes(
         assert first.endswith("hosts.yml --limit=a")
     for more in (["--check"], ["--list-hosts"]):
         args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=more)
-        verb.play(place, hosts, args, preview="plan")
+        verb.run_playbook_verb(place, hosts, args, preview="plan")
         assert "To preview" not in capsys.readouterr().err
 
 
@@ -249,8 +252,8 @@ ON_TERMINAL = """
 import sys
 from pathlib import Path
 from fullmesh.play import run
-shown = run.view(sys.argv[1])
-run.run(sys.argv[3:], shown, Path(sys.argv[2]))
+shown = run.choose_view(sys.argv[1])
+run.run_with_view(sys.argv[3:], shown, Path(sys.argv[2]))
 """
 
 
@@ -298,7 +301,7 @@ def test_a_password_is_asked_for_before_the_view_begins(
     ],
 )
 def test_which_options_ask_for_a_password(words: list[str], asks: bool) -> None:
-    assert options.asks_for_password(["ansible-playbook", *words]) is asks
+    assert options.needs_password(["ansible-playbook", *words]) is asks
 
 
 SLEEPS = """
@@ -317,7 +320,7 @@ from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from fullmesh.play import run, views
 views.SILENCE_SECONDS = 0.3
-run.run(sys.argv[2:], views.Plain(sys.stderr), Path(sys.argv[1]))
+run.run_with_view(sys.argv[2:], views.PlainView(sys.stderr), Path(sys.argv[1]))
 """
 
 
@@ -376,16 +379,18 @@ def test_a_signal_ends_the_play_and_its_workers(
 
 def test_the_deadline_ends_a_play(folder: Path, tmp_path: Path) -> None:
     (folder / "sleeps.yml").write_text(SLEEPS)
-    shown = views.Plain(io.StringIO())
-    outcome = run.run(command(folder, playbook="sleeps.yml"), shown, tmp_path, deadline=4.0)
+    shown = views.PlainView(io.StringIO())
+    outcome = run.run_with_view(
+        command(folder, playbook="sleeps.yml"), shown, tmp_path, deadline=4.0
+    )
     assert not outcome.in_time
     assert outcome.code != 0
 
 
 def test_an_event_that_nobody_knows_ends_nothing() -> None:
-    shown = views.Plain(io.StringIO())
+    shown = views.PlainView(io.StringIO())
     for line in ('{"event": "new"}', "half a li", '{"event": "play", "play": 3}', "[]"):
-        run.take(shown, line)
+        run.forward_event(shown, line)
     assert shown.progress.play == ""
 
 
@@ -425,29 +430,29 @@ def test_our_plays_have_a_name_for_people() -> None:
     ],
 )
 def test_who_asks_for_ansibles_output_gets_it(words: list[str], raw: bool) -> None:
-    assert options.raw(argparse.Namespace(verbose=False, more=words)) is raw
-    assert options.raw(argparse.Namespace(verbose=True, more=words))
+    assert options.needs_raw_output(argparse.Namespace(verbose=False, more=words)) is raw
+    assert options.needs_raw_output(argparse.Namespace(verbose=True, more=words))
 
 
 def test_without_a_terminal_there_is_no_motion(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(run.view(options.AUTO)) is views.Plain
+    assert type(run.choose_view(options.AUTO)) is views.PlainView
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert type(run.view(options.AUTO)) is Terminal
-    assert type(run.view(options.PLAIN)) is views.Plain
+    assert type(run.choose_view(options.AUTO)) is TerminalView
+    assert type(run.choose_view(options.PLAIN)) is views.PlainView
     monkeypatch.setenv("TERM", "dumb")
-    assert type(run.view(options.AUTO)) is views.Plain
+    assert type(run.choose_view(options.AUTO)) is views.PlainView
 
 
-def replayed(found: list[dict[str, Any]], listener: Terminal) -> Progress:
+def replayed(found: list[dict[str, Any]], listener: TerminalView) -> RunProgress:
     for one in found:
-        run.take(listener, json.dumps(one))
+        run.forward_event(listener, json.dumps(one))
     return listener.progress
 
 
 def test_a_terminal_shows_each_node_and_many_are_counted(ran: object, folder: Path) -> None:
     del ran
     stream = io.StringIO()
-    shown = Terminal(Console(file=stream, force_terminal=True, width=80))
+    shown = TerminalView(Console(file=stream, force_terminal=True, width=80))
     found = recorded(folder)
     begun = next(at for at, one in enumerate(found) if one["event"] == "host")
     replayed(found[: begun + 2], shown)
@@ -467,11 +472,11 @@ def test_a_terminal_shows_each_node_and_many_are_counted(ran: object, folder: Pa
 
 
 def test_the_terminal_says_what_the_log_says(
-    ran: tuple[run.Outcome, views.Plain, str], folder: Path
+    ran: tuple[run.RunOutcome, views.PlainView, str], folder: Path
 ) -> None:
     _outcome, _shown, text = ran
     stream = io.StringIO()
-    shown = Terminal(Console(file=stream, force_terminal=False, width=80))
+    shown = TerminalView(Console(file=stream, force_terminal=False, width=80))
     replayed(recorded(folder), shown)
     for line in text.splitlines():
         if line.startswith("  ["):
@@ -480,13 +485,15 @@ def test_the_terminal_says_what_the_log_says(
 
 def test_what_would_change_is_a_table() -> None:
     changes = [
-        Change("b", "network", "static_ip", "apply | Write", ("/etc/one", "/etc/two")),
-        Change("a", "network", "static_ip", "apply | Write", ("/etc/one",)),
-        Change("a", "firewall", "peer_firewall", "install | Install", ()),
-        Change("a", "launchers", "launchers", "Write", tuple(f"/opt/bin/{at}" for at in range(6))),
-        *(Change(f"n{at}", "firewall", "", "Start", ("x.service",)) for at in range(6)),
+        TaskChange("b", "network", "static_ip", "apply | Write", ("/etc/one", "/etc/two")),
+        TaskChange("a", "network", "static_ip", "apply | Write", ("/etc/one",)),
+        TaskChange("a", "firewall", "peer_firewall", "install | Install", ()),
+        TaskChange(
+            "a", "launchers", "launchers", "Write", tuple(f"/opt/bin/{at}" for at in range(6))
+        ),
+        *(TaskChange(f"n{at}", "firewall", "", "Start", ("x.service",)) for at in range(6)),
     ]
-    assert [re.split(r" {2,}", line) for line in foresight.table(changes, 8)] == [
+    assert [re.split(r" {2,}", line) for line in foresight.render_change_table(changes, 8)] == [
         ["role", "what would change", "nodes"],
         ["static_ip", "/etc/one", "a, b"],
         ["", "/etc/two", "b"],
@@ -494,8 +501,8 @@ def test_what_would_change_is_a_table() -> None:
         ["launchers", "/opt/bin/ (6 files)", "a"],
         ["firewall", "x.service", "n0, n1 and 4 more"],
     ]
-    assert foresight.table(changes[4:], 6)[-1].endswith("all 6")
-    assert foresight.table([], 2) == []
+    assert foresight.render_change_table(changes[4:], 6)[-1].endswith("all 6")
+    assert foresight.render_change_table([], 2) == []
 
 
 def test_a_plan_changes_nothing_and_shows_the_table(
@@ -505,7 +512,7 @@ def test_a_plan_changes_nothing_and_shows_the_table(
     (folder / "small").unlink(missing_ok=True)
     monkeypatch.setattr(verb, "RUNS", folder / "runs")
     args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=[])
-    code = verb.foresee(str(folder / "small.yml"), str(folder / "hosts.yml"), args, [])
+    code = verb.preview_playbook(str(folder / "small.yml"), str(folder / "hosts.yml"), args, [])
     said = capsys.readouterr()
     assert code == verb.OK
     assert re.search(rf"^network +{folder}/small +a$", said.out, re.MULTILINE)
@@ -515,7 +522,7 @@ def test_a_plan_changes_nothing_and_shows_the_table(
 
 
 def test_a_quiet_phase_is_shown_when_something_happened_in_it() -> None:
-    phase = Phase(phases.BUNDLE, 0.0, 1.0)
+    phase = RunPhase(phases.BUNDLE, 0.0, 1.0)
     assert not phase.shown
     phase.ended = phases.QUIET_SECONDS
     assert phase.shown

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh.model.ports import parse_range
-from fullmesh.observed.ports import PortRange, opens, parse_entry, parse_span, parse_spans
+from fullmesh.observed.ports import (
+    PortRange,
+    is_port_listed,
+    parse_port_entry,
+    parse_port_range,
+    parse_port_ranges,
+)
 
 PORTS = st.integers(0, 65535)
 
@@ -25,7 +31,7 @@ PORTS = st.integers(0, 65535)
     ],
 )
 def test_every_spelling_is_read(text: object, ends: tuple[int, int]) -> None:
-    assert parse_span(text) == PortRange(*ends)
+    assert parse_port_range(text) == PortRange(*ends)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +52,13 @@ def test_every_spelling_is_read(text: object, ends: tuple[int, int]) -> None:
     ],
 )
 def test_anything_else_is_none(text: object) -> None:
-    assert parse_span(text) is None
+    assert parse_port_range(text) is None
 
 
 @given(st.tuples(PORTS, PORTS).map(sorted), st.tuples(PORTS, PORTS).map(sorted))
 def test_ranges(one: list[int], other: list[int]) -> None:
     a, b = PortRange(*one), PortRange(*other)
-    assert parse_span(str(a)) == a == parse_span(a.sysctl)
+    assert parse_port_range(str(a)) == a == parse_port_range(a.sysctl)
     assert len(a) == one[1] - one[0] + 1
     assert (
         a.shared(b)
@@ -70,22 +76,24 @@ def test_a_users_range_is_refused_with_all_that_it_must_be(text: str) -> None:
 
 
 def test_lists_leave_out_what_is_no_range() -> None:
-    assert parse_spans("29400,29500-29501, ,x") == [
+    assert parse_port_ranges("29400,29500-29501, ,x") == [
         PortRange(29400, 29400),
         PortRange(29500, 29501),
     ]
-    assert parse_spans("any") == []
+    assert parse_port_ranges("any") == []
 
 
 def test_entries_of_firewalld() -> None:
-    assert parse_entry("50000-54095/TCP ") == (PortRange(50000, 54095), "tcp")
-    assert parse_entry("50000") is parse_entry("ssh/tcp") is parse_entry("22/") is None
+    assert parse_port_entry("50000-54095/TCP ") == (PortRange(50000, 54095), "tcp")
+    assert (
+        parse_port_entry("50000") is parse_port_entry("ssh/tcp") is parse_port_entry("22/") is None
+    )
     entries = ["22/tcp", "50000-54095/tcp", "123/udp", "broken"]
-    assert [opens(entries, port) for port in (22, 23, 50000, 54095, 123)] == [
+    assert [is_port_listed(entries, port) for port in (22, 23, 50000, 54095, 123)] == [
         True,
         False,
         True,
         True,
         False,
     ]
-    assert opens(entries, 123, "udp")
+    assert is_port_listed(entries, 123, "udp")

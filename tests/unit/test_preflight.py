@@ -11,7 +11,7 @@ from record_files import RECORDED, load_record
 
 from fullmesh import contract
 from fullmesh.model import plan
-from fullmesh.model.types import Plan
+from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.node import Accelerator, NodeFacts, Observations
 from fullmesh.roles import preflight
 
@@ -19,14 +19,14 @@ ADDRESSES = {"el1": "10.78.1.11/24", "ubuntu1": "10.78.1.12/24"}
 Change = Callable[[NodeFacts], None]
 
 
-def derived(common: dict[str, Any] | None = None, **own: dict[str, Any]) -> Plan:
+def derived(common: dict[str, Any] | None = None, **own: dict[str, Any]) -> ClusterPlan:
     """The plan of the two recorded nodes; the second names no interface."""
     hosts: dict[str, dict[str, Any]] = {
         host: {"fullmesh_address": address, **(common or {}), **own.get(host, {})}
         for host, address in ADDRESSES.items()
     }
     hosts["el1"].setdefault("fullmesh_interface", "eth1")
-    return plan.derive(hosts)
+    return plan.derive_plan(hosts)
 
 
 PLAN = derived()
@@ -34,10 +34,10 @@ PLAN = derived()
 
 def answer(host: str, *changes: Change) -> NodeFacts:
     """What the node said in the lab, changed; still what its type says."""
-    said = contract.read(NodeFacts, load_record(RECORDED / f"ladder/{host}-facts.json"))
+    said = contract.convert_value(NodeFacts, load_record(RECORDED / f"ladder/{host}-facts.json"))
     for change in changes:
         change(said)
-    return contract.read(NodeFacts, said)
+    return contract.convert_value(NodeFacts, said)
 
 
 def registered(said: NodeFacts) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def registered(said: NodeFacts) -> dict[str, Any]:
 
 
 def run(
-    *el1: Change, ubuntu1: tuple[Change, ...] = (), made: Plan = PLAN, only: str = ""
+    *el1: Change, ubuntu1: tuple[Change, ...] = (), made: ClusterPlan = PLAN, only: str = ""
 ) -> list[str]:
     """The faults of both, or of one alone (--limit)."""
     said = {"el1": answer("el1", *el1), "ubuntu1": answer("ubuntu1", *ubuntu1)}
@@ -57,7 +57,7 @@ def run(
     if any(change is far_clock for change in el1):
         now -= 90_000
         near["ubuntu1"]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"] = now
-    return preflight.judged(made, near, hosts, {"now": now})["faults"]
+    return preflight.judge_preflight(made, near, hosts, {"now": now})["faults"]
 
 
 def codes(faults: list[str]) -> list[str]:
@@ -197,7 +197,7 @@ def test_one_machine_under_two_names() -> None:
 def test_all_unreachable_nodes_are_in_one_fault() -> None:
     away = {"unreachable": True, "msg": "timed out\nsecond line"}
     hostvars = {host: {"__preflight": dict(away)} for host in ADDRESSES}
-    faults = preflight.judged(PLAN, hostvars, list(ADDRESSES), {"now": 0})["faults"]
+    faults = preflight.judge_preflight(PLAN, hostvars, list(ADDRESSES), {"now": 0})["faults"]
     assert len(faults) == 1
     said = "[PR-101] cannot reach 2 of 2 nodes (el1: timed out; ubuntu1: timed out)"
     assert faults[0].startswith(said)
@@ -206,7 +206,7 @@ def test_all_unreachable_nodes_are_in_one_fault() -> None:
 def with_failed(**result: Any) -> list[str]:
     hostvars = {"el1": {"__preflight": result}, "ubuntu1": registered(answer("ubuntu1"))}
     now = seen(answer("ubuntu1"))["epoch"]
-    return preflight.judged(PLAN, hostvars, ["el1", "ubuntu1"], {"now": now})["faults"]
+    return preflight.judge_preflight(PLAN, hostvars, ["el1", "ubuntu1"], {"now": now})["faults"]
 
 
 def test_a_node_that_answers_with_a_failure() -> None:
@@ -226,10 +226,10 @@ def test_an_answer_of_another_form_is_named_with_the_place() -> None:
 # --- what is left to auto -------------------------------------------------------------------------
 
 
-def settled(*change: Change, made: Plan = PLAN) -> Plan:
+def settled(*change: Change, made: ClusterPlan = PLAN) -> ClusterPlan:
     """The plan after both nodes had the same look."""
     observed = {host: answer(host, *change) for host in ADDRESSES}
-    found, faults = preflight.resolved(made, observed)
+    found, faults = preflight.resolve_plan(made, observed)
     assert faults == []
     return found
 
@@ -315,17 +315,24 @@ def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
     found = settled(gpus(8, vendor="amd"))
     assert found["resolved"] == {"accelerator": "cpu", "local_ranks": 1}
     observed = {host: answer(host, gpus(8, vendor="amd")) for host in ADDRESSES}
-    [note] = preflight.notes(found, observed)
+    [note] = preflight.find_unused_accelerators(found, observed)
     assert "el1, ubuntu1" in note
     assert "torch_runtime_requirements" in note
     observed = {host: answer(host, gpus(8, vendor="ascend")) for host in ADDRESSES}
-    assert "HCCL" in preflight.notes(found, observed)[0]
+    assert "HCCL" in preflight.find_unused_accelerators(found, observed)[0]
     by_hand = settled(gpus(8, vendor="amd"))
     for node in by_hand["nodes"].values():
         node["accelerator"] = "rocm6.4"
-    (note,) = preflight.notes(by_hand, {h: answer(h, gpus(8, vendor="amd")) for h in ADDRESSES})
+    (note,) = preflight.find_unused_accelerators(
+        by_hand, {h: answer(h, gpus(8, vendor="amd")) for h in ADDRESSES}
+    )
     assert "el1, ubuntu1 get torch for ROCm: its backend nccl is RCCL" in note
-    assert preflight.notes(settled(gpus(8)), {h: answer(h, gpus(8)) for h in ADDRESSES}) == []
+    assert (
+        preflight.find_unused_accelerators(
+            settled(gpus(8)), {h: answer(h, gpus(8)) for h in ADDRESSES}
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -380,7 +387,7 @@ def test_a_lock_whose_torch_is_for_nobody_we_know(tmp_path: Path) -> None:
 
 
 def test_a_node_that_a_run_leaves_out_is_like_the_others() -> None:
-    found, faults = preflight.resolved(PLAN, {"el1": answer("el1", gpus(8))})
+    found, faults = preflight.resolve_plan(PLAN, {"el1": answer("el1", gpus(8))})
     assert (faults, found["world_size"]) == ([], 16)
 
 
@@ -395,7 +402,7 @@ def test_a_run_that_looks_at_none_of_them_believes_what_nodes_remember() -> None
     def remembers(said: NodeFacts) -> None:
         said["resolved"] = {"local_ranks": 4}
 
-    found, faults = preflight.resolved(made, {"el1": answer("el1", gpus(8), remembers)})
+    found, faults = preflight.resolve_plan(made, {"el1": answer("el1", gpus(8), remembers)})
     assert (faults, found["world_size"]) == ([], 12)
 
 
@@ -406,9 +413,9 @@ def test_a_run_that_looks_at_no_node_left_to_auto_keeps_what_was_chosen_for_torc
     def remembers(said: NodeFacts) -> None:
         said["resolved"] = {"accelerator": "cuda13.0", "local_ranks": 4}
 
-    found, faults = preflight.resolved(made, {"el1": answer("el1", gpus(8), remembers)})
+    found, faults = preflight.resolve_plan(made, {"el1": answer("el1", gpus(8), remembers)})
     assert (faults, found["resolved"]) == ([], chosen)
-    assert preflight.drift(found, chosen) == []
+    assert preflight.find_choice_drift(found, chosen) == []
 
 
 def test_a_range_that_is_too_small_for_the_gpus_is_refused() -> None:
@@ -441,11 +448,11 @@ def test_the_room_beside_an_environment_that_lies_elsewhere() -> None:
 
 def test_another_number_of_gpus_is_drift() -> None:
     now = settled(gpus(8))
-    assert preflight.drift(now, {"accelerator": "cuda13.0", "local_ranks": 8}) == []
-    assert preflight.drift(now, {"accelerator": "cuda13.0", "local_ranks": 7}) == [
+    assert preflight.find_choice_drift(now, {"accelerator": "cuda13.0", "local_ranks": 8}) == []
+    assert preflight.find_choice_drift(now, {"accelerator": "cuda13.0", "local_ranks": 7}) == [
         "plan: local_ranks is 8, was 7"
     ]
-    assert preflight.drift(now, {}) == [
+    assert preflight.find_choice_drift(now, {}) == [
         "plan: accelerator is cuda13.0, was not left to auto",
         "plan: local_ranks is 8, was not left to auto",
     ]

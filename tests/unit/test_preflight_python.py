@@ -43,7 +43,7 @@ def refused(folder: Path, interpreters: dict[str, str], search: str = os.environ
     }
     (folder / "play.yml").write_text(PLAY)
     (folder / "hosts.json").write_text(json.dumps(inventory))
-    (folder / "plan.json").write_text(json.dumps({"fullmesh_plan": plan.derive(hosts)}))
+    (folder / "plan.json").write_text(json.dumps({"fullmesh_plan": plan.derive_plan(hosts)}))
     command = [
         str(Path(sys.executable).with_name("ansible-playbook")),
         *(

@@ -20,18 +20,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fullmesh.diagnose import cli as diagnose
-from fullmesh.hang import cli as hang
-from fullmesh.init import cli as init
+from fullmesh.diagnose import cli
+from fullmesh.hang import cli as hang_cli
+from fullmesh.init import cli as init_cli
 from fullmesh.model.faults import Fault
 from fullmesh.play import events, foresight, run, verb, views
-from fullmesh.play.live import Terminal
+from fullmesh.play.live import TerminalView
 from fullmesh.play.progress import Failure
 from fullmesh.printed import CONTROL, STYLE, clean_line, clean_styled, clean_text
-from fullmesh.report import cli as report
+from fullmesh.report import cli as report_cli
 from fullmesh.settings import ROOT
-from fullmesh.watch import cli as watch
-from fullmesh.watch.remote import Node, Said
+from fullmesh.watch import cli as watch_cli
+from fullmesh.watch.remote import NodeMessage, WatchedNode
 
 # What a terminal obeys: C0, C1, a title, colours, directions, ends of lines, what nobody sees, half characters.
 EVIL = (
@@ -74,8 +74,9 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         float: st.just(0.0),
         bool: st.booleans(),
         list[str]: st.lists(NASTY, max_size=3),
-        dict[str, events.Counts]: st.dictionaries(
-            NASTY, st.fixed_dictionaries(dict.fromkeys(get_type_hints(events.Counts), st.just(1)))
+        dict[str, events.HostCounts]: st.dictionaries(
+            NASTY,
+            st.fixed_dictionaries(dict.fromkeys(get_type_hints(events.HostCounts), st.just(1))),
         ),
     }
     return known[kind] if kind in known else st.sampled_from(get_args(kind))
@@ -98,15 +99,15 @@ def harmless(value: Any) -> Any:
     return [harmless(held) for held in value] if isinstance(value, list) else value
 
 
-def shown(found: list[dict[str, Any]], view: views.View) -> None:
+def shown(found: list[dict[str, Any]], view: views.RunView) -> None:
     """Play events to a view, and let it draw."""
     for one in found:
-        run.take(view, json.dumps(one))
-        if isinstance(view, Terminal):
+        run.forward_event(view, json.dumps(one))
+        if isinstance(view, TerminalView):
             view.console.print(view.__rich__())
     view.progress.abandon(0.0)
     everybody = len(view.progress.changed())
-    for line in foresight.table(view.progress.changes, everybody):
+    for line in foresight.render_change_table(view.progress.changes, everybody):
         assert harmful(line) == ""
         view.say(line)
     view.say(f"{view.progress.result}")
@@ -120,14 +121,14 @@ def on_terminal(found: list[dict[str, Any]], *, brief: bool) -> str:
         color_system="truecolor",
         legacy_windows=False,
     )
-    view = Terminal(console, brief=brief)
+    view = TerminalView(console, brief=brief)
     shown(found, view)
     return view.console.file.getvalue()  # type: ignore[attr-defined]  # rich's own IO[str]
 
 
 @given(st.lists(EVENT, max_size=8), st.booleans())
 def test_a_nodes_text_acts_on_no_view(found: list[dict[str, Any]], brief: bool) -> None:
-    for kind in (views.Plain, views.Json):
+    for kind in (views.PlainView, views.JsonView):
         stream = io.StringIO()
         shown(found, kind(stream))
         assert harmful(stream.getvalue()) == ""
@@ -160,15 +161,15 @@ def test_the_name_of_a_process_does_not_act_on_the_terminal() -> None:
     )
     with process:
         port = process.stdout.readline().decode().strip()  # type: ignore[union-attr]  # a pipe
-        listeners = [one for one in reached.listeners("/proc") if one["port"].startswith(port)]
-        text = reached.told(listeners)
+        listeners = [one for one in reached.find_listeners("/proc") if one["port"].startswith(port)]
+        text = reached.describe_listeners(listeners)
         process.stdin.close()  # type: ignore[union-attr]  # a pipe
     assert "OK" in text
     failure = Failure(("n1",), "firewall", "Let the peers in", f"[PF-129] {text}")
     plain, stream = io.StringIO(), io.StringIO()
     for view in (
-        views.Plain(plain),
-        Terminal(Console(file=stream, force_terminal=True, width=200)),
+        views.PlainView(plain),
+        TerminalView(Console(file=stream, force_terminal=True, width=200)),
     ):
         view.failed(failure)
         view.said(("n1",), text)
@@ -237,20 +238,20 @@ def test_every_verb_cleans_what_it_prints(
 ) -> None:
     log = tmp_path / "ansible.log"
     log.write_text(f"[ERROR]: {EVIL}", errors="replace")
-    shown = views.Plain(sys.stderr)
-    verb.closing(shown, run.Outcome(1, log))
-    diagnose.report(tmp_path, log, as_json=False, in_time=True)
-    init.say(Fault("IN-103", f"n1: {EVIL}", f"Try: {EVIL}"))
-    hang.fail("HG-181", EVIL)
-    watch.fail("WA-107", EVIL)
-    report.missing(EVIL)
-    job = watch.Job(Path(), {}, queue.Queue(), [])
+    shown = views.PlainView(sys.stderr)
+    verb.show_run_end(shown, run.RunOutcome(1, log))
+    cli.print_diagnosis(tmp_path, log, as_json=False, in_time=True)
+    init_cli.print_fault(Fault("IN-103", f"n1: {EVIL}", f"Try: {EVIL}"))
+    hang_cli.print_hang_error("HG-181", EVIL)
+    watch_cli.print_watch_error("WA-107", EVIL)
+    report_cli.report_missing_run(EVIL)
+    job = watch_cli.WatchedJob(Path(), {}, queue.Queue(), [])
     for kind in ("stdout", "stderr"):
-        job.nodes["n1"] = Node("n1", None)  # type: ignore[arg-type]  # no process
-        job.take(Said("n1", kind, EVIL))
+        job.nodes["n1"] = WatchedNode("n1", None)  # type: ignore[arg-type]  # no process
+        job.take(NodeMessage("n1", kind, EVIL))
     job.tell(EVIL)
-    monkeypatch.setattr(verb.run, "last_words", lambda _: [EVIL])
-    verb.closing(shown, run.Outcome(1, log))
+    monkeypatch.setattr(verb.run, "read_ansible_log_tail", lambda _: [EVIL])
+    verb.show_run_end(shown, run.RunOutcome(1, log))
     said = capsys.readouterr()
     assert "OK" in said.out
     assert "OK" in said.err
@@ -264,13 +265,13 @@ PAST_THE_FILTER = {
     ("src/fullmesh/play/live.py", "say"): "cleaned there; rich draws",
     ("src/fullmesh/play/live.py", "ended"): "cleaned there; rich draws",
     ("src/fullmesh/play/live.py", "said"): "cleaned there; rich draws",
-    ("src/fullmesh/report/terminal.py", "draw"): "of a result that scrub has cleaned",
+    ("src/fullmesh/report/terminal.py", "print_result"): "of a result that scrub has cleaned",
     ("src/fullmesh/result/schema.py", "main"): "for developers, without any value",
-    ("src/fullmesh/init/cli.py", "question"): "cleaned there",
+    ("src/fullmesh/init/cli.py", "ask_question"): "cleaned there",
     ("callback_plugins/fullmesh_events.py", "tell"): "JSON in ASCII, to a file",
     ("src/fullmesh/ask/lease.py", "tell"): "JSON in ASCII, to a pipe of ask_nodes",
     ("src/fullmesh/ask/lease.py", "beat"): "a line feed, to a node",
-    ("callback_plugins/fullmesh_progress.py", "write_plainly"): "cleaned there",
+    ("callback_plugins/fullmesh_progress.py", "write_stderr_unlocked"): "cleaned there",
 }
 WRITES = re.compile(
     r"^(print|input|os\.write(v)?|os\.pwrite|.*\b(console|Console\(.*\))\.(print|log|out|input))$"

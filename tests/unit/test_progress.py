@@ -22,7 +22,7 @@ def test_the_heart_beats_until_it_is_stopped() -> None:
         if len(said) == 2:
             twice.set()
 
-    heart = progress.Heart(say, every=0.01)
+    heart = progress.Heartbeat(say, every=0.01)
     heart.start("Install torch")
     heart.waiting |= {"b", "a"}
     assert twice.wait(10)
@@ -37,7 +37,7 @@ def test_the_heart_beats_until_it_is_stopped() -> None:
 def test_many_hosts_are_counted() -> None:
     said: list[str] = []
     spoken = threading.Event()
-    heart = progress.Heart(lambda text: (said.append(text), spoken.set())[0], every=0.01)
+    heart = progress.Heartbeat(lambda text: (said.append(text), spoken.set())[0], every=0.01)
     heart.start("x")
     heart.waiting |= {f"n{at:03}" for at in range(200)}
     spoken.clear()

@@ -11,10 +11,9 @@ from records import EL1, climbed
 
 from fullmesh import contract
 from fullmesh.filters.verify_cluster import PARTS
-from fullmesh.model.plan import derive
-from fullmesh.verify import rank_ends
-from fullmesh.verify import ranks as rank_rules
-from fullmesh.verify.model import Finding, Seen
+from fullmesh.model.plan import derive_plan
+from fullmesh.verify import rank_ends, ranks
+from fullmesh.verify.model import ClusterObservations, Finding
 
 NODES = tuple(f"node{number}" for number in range(8))
 STEP = "fsdp"
@@ -25,15 +24,15 @@ OWN = "RuntimeError: unable to mmap 1048576 bytes from file </torch_9>: Cannot a
 
 
 @pytest.fixture
-def eight() -> Seen:
+def eight() -> ClusterObservations:
     """Eight nodes with a rank each that got to the top; none began when another one did."""
     hosts: dict[str, Any] = {
         name: {"fullmesh_address": f"10.78.0.{11 + number}/24", "fullmesh_interface": "eth1"}
         for number, name in enumerate(NODES)
     }
-    plan = derive(hosts)
+    plan = derive_plan(hosts)
     nodes: dict[str, Any] = {name: {"gloo": climbed(EL1, [n])} for n, name in enumerate(NODES)}
-    seen = Seen(plan=plan, nodes=nodes, inventory="inv")
+    seen = ClusterObservations(plan=plan, nodes=nodes, inventory="inv")
     for number, name in enumerate(NODES):
         for event in seen.nodes[name]["gloo"]["ranks"][str(number)]["events"]:
             if "at" in event:
@@ -41,7 +40,9 @@ def eight() -> Seen:
     return seen
 
 
-def stop(seen: Seen, rank: int, seconds: float, text: str = "", step: str = STEP) -> None:
+def stop(
+    seen: ClusterObservations, rank: int, seconds: float, text: str = "", step: str = STEP
+) -> None:
     """A rank raises so many seconds after it began a step; without a text it is killed."""
     gloo = seen.nodes[NODES[rank]]["gloo"]
     said = gloo["ranks"][str(rank)]
@@ -56,7 +57,7 @@ def stop(seen: Seen, rank: int, seconds: float, text: str = "", step: str = STEP
         )
 
 
-def hang(seen: Seen, rank: int, seconds: float, died: bool = False) -> None:
+def hang(seen: ClusterObservations, rank: int, seconds: float, died: bool = False) -> None:
     """A rank is killed so many seconds after it began the step: at the deadline, or because a neighbour died."""
     stop(seen, rank, 0.0)
     gloo = seen.nodes[NODES[rank]]["gloo"]
@@ -64,7 +65,7 @@ def hang(seen: Seen, rank: int, seconds: float, died: bool = False) -> None:
     gloo["ended"].update(codes={"8": 1} if died else {}, killed=[rank], seconds=begun + seconds)
 
 
-def end_with_others(seen: Seen, rank: int, seconds: float, step: str = STEP) -> None:
+def end_with_others(seen: ClusterObservations, rank: int, seconds: float, step: str = STEP) -> None:
     """A rank is ended so many seconds after it began the step, as another one had failed."""
     stop(seen, rank, 0.0, step=step)
     gloo = seen.nodes[NODES[rank]]["gloo"]
@@ -72,25 +73,27 @@ def end_with_others(seen: Seen, rank: int, seconds: float, step: str = STEP) -> 
     gloo["ended"].update(codes={}, stopped=[rank], seconds=begun + seconds)
 
 
-def found(seen: Seen) -> list[Finding]:
+def found(seen: ClusterObservations) -> list[Finding]:
     """What the rule says of answers as the strict reader reads them; all have the listeners of one recorded rank."""
     for node in seen.nodes.values():
-        node["gloo"] = cast("Any", contract.read(PARTS["gloo"], node["gloo"]))
-    return list(rank_rules.rule_climb(seen))
+        node["gloo"] = cast("Any", contract.convert_value(PARTS["gloo"], node["gloo"]))
+    return list(ranks.rule_ranks_finish(seen))
 
 
-def others(seen: Seen, first: int, after: float) -> None:
+def others(seen: ClusterObservations, first: int, after: float) -> None:
     """Everybody else lost the rank, or waited for it."""
     for rank in set(range(8)) - {first}:
         text = WAITED if rank % 2 else GONE.format(first, rank)
         stop(seen, rank, after + 0.01 * rank, text)
 
 
-def test_recorded_ranks_have_no_finding(eight: Seen) -> None:
+def test_recorded_ranks_have_no_finding(eight: ClusterObservations) -> None:
     assert found(eight) == []
 
 
-def test_eight_ranks_that_fail_for_one_that_was_killed_are_one_finding(eight: Seen) -> None:
+def test_eight_ranks_that_fail_for_one_that_was_killed_are_one_finding(
+    eight: ClusterObservations,
+) -> None:
     stop(eight, 3, 0.5)
     others(eight, 3, 1.0)
     (finding,) = found(eight)
@@ -99,7 +102,9 @@ def test_eight_ranks_that_fail_for_one_that_was_killed_are_one_finding(eight: Se
     assert "; 7 other ranks ended after that, the first of them 0.50 s later" in finding.cause
 
 
-def test_a_ranks_own_error_explains_who_lost_it_and_who_waited_for_it(eight: Seen) -> None:
+def test_a_ranks_own_error_explains_who_lost_it_and_who_waited_for_it(
+    eight: ClusterObservations,
+) -> None:
     stop(eight, 5, 0.5, OWN)
     others(eight, 5, 0.8)
     (finding,) = found(eight)
@@ -107,7 +112,9 @@ def test_a_ranks_own_error_explains_who_lost_it_and_who_waited_for_it(eight: See
     assert finding.cause.startswith(f"rank 5 on node5 failed in fsdp: {OWN}; 7 other ranks")
 
 
-def test_of_ranks_that_died_the_first_is_named_whatever_they_said_last(eight: Seen) -> None:
+def test_of_ranks_that_died_the_first_is_named_whatever_they_said_last(
+    eight: ClusterObservations,
+) -> None:
     for rank in range(8):
         stop(eight, rank, 4.0 - 0.4 * rank if rank < 7 else 2.5)
         eight.nodes[NODES[rank]]["gloo"]["ranks"][str(rank)]["log"] = f"terminate called {rank}"
@@ -118,7 +125,7 @@ def test_of_ranks_that_died_the_first_is_named_whatever_they_said_last(eight: Se
 
 
 def test_two_errors_of_their_own_are_one_finding_of_the_first_that_names_the_second(
-    eight: Seen,
+    eight: ClusterObservations,
 ) -> None:
     stop(eight, 1, 2.0, "RuntimeError: a second error")
     stop(eight, 4, 0.5, OWN)
@@ -129,7 +136,7 @@ def test_two_errors_of_their_own_are_one_finding_of_the_first_that_names_the_sec
     assert "rank 1 on node1 with RuntimeError: a second error" in finding.cause
 
 
-def test_who_was_lost_a_step_further_on_is_the_cause(eight: Seen) -> None:
+def test_who_was_lost_a_step_further_on_is_the_cause(eight: ClusterObservations) -> None:
     """An all_reduce is over for one rank while the last pieces are on their way to the others."""
     stop(eight, 2, 0.1, step="broadcast")
     for rank in (0, 1, 3, 4, 5, 6, 7):
@@ -139,7 +146,7 @@ def test_who_was_lost_a_step_further_on_is_the_cause(eight: Seen) -> None:
     assert "7 other ranks ended after that" in finding.cause
 
 
-def test_of_ranks_that_only_lost_each_other_the_first_is_named(eight: Seen) -> None:
+def test_of_ranks_that_only_lost_each_other_the_first_is_named(eight: ClusterObservations) -> None:
     for rank in range(8):
         stop(eight, rank, 0.2 if rank == 6 else 1.0, GONE.format(rank, rank))
     (finding,) = found(eight)
@@ -147,7 +154,9 @@ def test_of_ranks_that_only_lost_each_other_the_first_is_named(eight: Seen) -> N
     assert "rank 6 on node6 was the first of them, 0.80 s before the next" in finding.cause
 
 
-def test_who_stands_until_the_deadline_is_who_the_others_waited_for(eight: Seen) -> None:
+def test_who_stands_until_the_deadline_is_who_the_others_waited_for(
+    eight: ClusterObservations,
+) -> None:
     others(eight, 3, 10.0)
     hang(eight, 3, 90.0)
     (finding,) = found(eight)
@@ -160,14 +169,14 @@ def test_who_stands_until_the_deadline_is_who_the_others_waited_for(eight: Seen)
     assert finding.node != "node3"
 
 
-def test_who_was_ended_with_its_neighbour_held_nobody_up(eight: Seen) -> None:
+def test_who_was_ended_with_its_neighbour_held_nobody_up(eight: ClusterObservations) -> None:
     others(eight, 3, 10.0)
     hang(eight, 3, 13.0, died=True)
     (finding,) = found(eight)
     assert finding.node != "node3"
 
 
-def test_ranks_that_were_stopped_with_another_are_no_cause(eight: Seen) -> None:
+def test_ranks_that_were_stopped_with_another_are_no_cause(eight: ClusterObservations) -> None:
     """The first to fail is named, although others were stopped at an earlier step."""
     stop(eight, 3, 0.5, OWN, step="all_reduce")
     for rank in (0, 1, 2, 4, 5, 6, 7):
@@ -177,7 +186,9 @@ def test_ranks_that_were_stopped_with_another_are_no_cause(eight: Seen) -> None:
     assert finding.cause.startswith(f"rank 3 on node3 failed in all_reduce: {OWN}; 7 other ranks")
 
 
-def test_who_was_stopped_after_it_outlasted_the_others_is_who_they_waited_for(eight: Seen) -> None:
+def test_who_was_stopped_after_it_outlasted_the_others_is_who_they_waited_for(
+    eight: ClusterObservations,
+) -> None:
     others(eight, 3, 10.0)
     end_with_others(eight, 3, 12.0)
     (finding,) = found(eight)
@@ -194,7 +205,7 @@ def test_who_was_stopped_after_it_outlasted_the_others_is_who_they_waited_for(ei
     ],
 )
 def test_a_node_without_an_answer_is_the_cause(
-    eight: Seen, answer: dict[str, Any], code: str
+    eight: ClusterObservations, answer: dict[str, Any], code: str
 ) -> None:
     eight.nodes["node5"]["gloo"] = cast("Any", rank_ends.read_missing_answer(answer, [5]))
     for rank in (0, 1, 2, 3, 4, 6, 7):
@@ -203,7 +214,7 @@ def test_a_node_without_an_answer_is_the_cause(
     assert (finding.code, finding.node) == (code, "node5")
 
 
-def test_a_node_that_fell_silent_after_the_stop_is_no_cause(eight: Seen) -> None:
+def test_a_node_that_fell_silent_after_the_stop_is_no_cause(eight: ClusterObservations) -> None:
     stop(eight, 3, 0.5, OWN)
     answer = {"unreachable": True, "msg": "[AK-101] no answer", "after_stop": True}
     eight.nodes["node5"]["gloo"] = cast("Any", rank_ends.read_missing_answer(answer, [5]))
@@ -211,7 +222,9 @@ def test_a_node_that_fell_silent_after_the_stop_is_no_cause(eight: Seen) -> None
     assert finding.node == "node3"
 
 
-def test_what_began_before_there_was_a_common_moment_is_not_ordered(eight: Seen) -> None:
+def test_what_began_before_there_was_a_common_moment_is_not_ordered(
+    eight: ClusterObservations,
+) -> None:
     """Each node's own error while torch is imported says nothing about another node's."""
     for rank in range(2):
         stop(eight, rank, 1.0, f"ImportError: libgomp on {NODES[rank]}", step="import")
@@ -230,7 +243,7 @@ def test_what_began_before_there_was_a_common_moment_is_not_ordered(eight: Seen)
     ],
 )
 def test_our_deadline_on_a_busy_machine_is_no_verdict(
-    eight: Seen, kept: dict[str, float], said: str
+    eight: ClusterObservations, kept: dict[str, float], said: str
 ) -> None:
     for rank in range(8):
         stop(eight, rank, 1.0, WAITED)
@@ -241,7 +254,7 @@ def test_our_deadline_on_a_busy_machine_is_no_verdict(
     assert said in finding.seen
 
 
-def test_a_little_steal_is_no_excuse(eight: Seen) -> None:
+def test_a_little_steal_is_no_excuse(eight: ClusterObservations) -> None:
     for rank in range(8):
         stop(eight, rank, 1.0, WAITED)
     eight.nodes["node2"]["gloo"]["ended"].update(steal=0.05)
@@ -258,12 +271,12 @@ def test_what_kept_ranks_from_their_processors_is_counted(
     (tmp_path / "own").write_text("1:cpu:/\n0::/user.slice/run.scope\n")
     (tmp_path / "stat").write_text("cpu  10 0 10 60 10 5 5 100 7 0\ncpu0 1\n")
     (inner.parent / "cpu.stat").write_text("usage_usec 9\nnr_periods 100\nnr_throttled 10\n")
-    before = processors.look()
+    before = processors.read_cpu_counters()
     assert (before.ticks, before.stolen) == (200, 100)
-    assert processors.kept_since(before) == (0.0, 0.0)
+    assert processors.measure_cpu_loss(before) == (0.0, 0.0)
     (tmp_path / "stat").write_text("cpu  20 0 20 100 10 5 5 140 7 0\n")
     (inner.parent / "cpu.stat").write_text("usage_usec 9\nnr_periods 200\nnr_throttled 85\n")
-    assert processors.kept_since(before) == (0.4, 0.75)
+    assert processors.measure_cpu_loss(before) == (0.4, 0.75)
 
 
 def test_a_node_without_such_counters_was_kept_from_nothing(
@@ -271,4 +284,4 @@ def test_a_node_without_such_counters_was_kept_from_nothing(
 ) -> None:
     for name in ("STAT", "OWN", "GROUPS"):
         monkeypatch.setattr(processors, name, str(tmp_path / "none"))
-    assert processors.kept_since(processors.look()) == (0.0, 0.0)
+    assert processors.measure_cpu_loss(processors.read_cpu_counters()) == (0.0, 0.0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_compare import third
 
 from fullmesh.diagnose import judge
-from fullmesh.diagnose.rates import Blame, Way, blame, rounds
+from fullmesh.diagnose.rates import SlowCulprit, Way, find_slow_culprits, schedule_rate_rounds
 from fullmesh.diagnose.rules import quality
 from fullmesh.filters import diagnose
 from fullmesh.verify.model import Finding
@@ -28,7 +28,7 @@ def names(count: int) -> list[str]:
 
 @given(st.integers(0, 65))
 def test_every_pair_is_measured_once_and_no_node_twice_in_a_round(count: int) -> None:
-    made = rounds(names(count))
+    made = schedule_rate_rounds(names(count))
     assert len(made) == (count - 1 + count % 2 if count > 1 else 0)
     for pairs in made:
         ends = [end for pair in pairs for end in pair]
@@ -43,7 +43,7 @@ def measured(count: int, slow: set[Way]) -> dict[Way, float]:
 
 def told(count: int, slow: set[Way]) -> list[tuple[str, str]]:
     rates = measured(count, slow)
-    return [(one.kind, one.node) for one in blame(rates, slow)]
+    return [(one.kind, one.node) for one in find_slow_culprits(rates, slow)]
 
 
 def touching(node: str, count: int) -> set[Way]:
@@ -85,7 +85,7 @@ def test_whatever_is_slow_is_told_once_and_nobody_who_is_fast_is_blamed(
     count = data.draw(st.integers(2, 7))
     every = list(permutations(names(count), 2))
     slow = set(data.draw(st.lists(st.sampled_from(every), unique=True)))
-    found = blame(measured(count, slow), slow)
+    found = find_slow_culprits(measured(count, slow), slow)
     ways = [way for one in found for way in one.ways]
     assert sorted(ways) == sorted(slow)
     for one in found:
@@ -102,25 +102,25 @@ def test_where_all_are_slow_nobody_is_blamed_alone(count: int) -> None:
 
 def test_of_two_nodes_the_one_that_sends_slower_is_named() -> None:
     rates = {("a", "b"): 9.0, ("b", "a"): 8.0}
-    assert blame(rates, rates) == [Blame("link", "b", (("b", "a"), ("a", "b")))]
+    assert find_slow_culprits(rates, rates) == [SlowCulprit("link", "b", (("b", "a"), ("a", "b")))]
 
 
 def test_acknowledgements_that_wait_do_not_hide_the_direction() -> None:
     every = touching("n01", 4)
     rates = measured(4, set()) | {way: 10.0 if way[0] == "n01" else 60.0 for way in every}
-    assert [(one.kind, one.node) for one in blame(rates, every)] == [("out", "n01")]
+    assert [(one.kind, one.node) for one in find_slow_culprits(rates, every)] == [("out", "n01")]
     rates |= {way: 60.0 if way[0] == "n01" else 10.0 for way in every}
-    assert [(one.kind, one.node) for one in blame(rates, every)] == [("in", "n01")]
+    assert [(one.kind, one.node) for one in find_slow_culprits(rates, every)] == [("in", "n01")]
 
 
 def test_a_way_that_waits_for_the_slower_opposite_one_is_no_link_of_its_own() -> None:
     out = {way for way in touching("n01", 4) if way[0] == "n01"}
     rates = measured(4, out) | {("n02", "n01"): 60.0}
-    assert [(one.kind, one.node) for one in blame(rates, out | {("n02", "n01")})] == [
+    assert [(one.kind, one.node) for one in find_slow_culprits(rates, out | {("n02", "n01")})] == [
         ("out", "n01")
     ]
     rates |= {("n02", "n01"): 8.0}  # as slow as the other: that is more than waiting
-    found = blame(rates, out | {("n02", "n01")})
+    found = find_slow_culprits(rates, out | {("n02", "n01")})
     assert [(one.kind, one.node) for one in found] == [("out", "n01"), ("link", "n02")]
 
 
@@ -145,8 +145,8 @@ def world(slow: set[Way], **card: Any) -> records.World:
 
 def findings(slow: set[Way], **card: Any) -> list[Finding]:
     made = world(slow, **card)
-    look = judge.look_at(made["plan"], records.answers(made["nodes"]), records.ABOUT)
-    return list(quality.rule_rate(look))
+    look = judge.build_diagnosis_input(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    return list(quality.rule_slow_rates(look))
 
 
 OUT = {("ubuntu1", "el1"), ("ubuntu1", "el2")}
@@ -193,12 +193,12 @@ def test_who_is_slow_to_everybody_and_loses_packets_is_one_finding() -> None:
     made = world(OUT)
     for record in made["nodes"]["el1"]["links"]["links"]:
         record.update(lost=4, segments=60)
-    look = judge.look_at(made["plan"], records.answers(made["nodes"]), records.ABOUT)
-    assert list(quality.rule_loss(look)) == []
+    look = judge.build_diagnosis_input(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    assert list(quality.rule_packet_loss(look)) == []
     for rate in made["nodes"]["ubuntu1"]["links"]["bandwidth"]:
         rate["mbit_s"] = FAST
-    look = judge.look_at(made["plan"], records.answers(made["nodes"]), records.ABOUT)
-    assert [one.code for one in quality.rule_loss(look)] == ["DG-138"]
+    look = judge.build_diagnosis_input(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    assert [one.code for one in quality.rule_packet_loss(look)] == ["DG-138"]
 
 
 def test_a_node_measures_with_its_partner_of_the_round_on_a_listener_that_it_reached() -> None:
@@ -225,4 +225,4 @@ def test_a_node_measures_with_its_partner_of_the_round_on_a_listener_that_it_rea
 
 
 def test_nothing_slow_blames_nobody() -> None:
-    assert blame(measured(4, set()), []) == []
+    assert find_slow_culprits(measured(4, set()), []) == []

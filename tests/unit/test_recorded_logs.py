@@ -12,8 +12,8 @@ from test_explain_log import RANGE, folded, harmless, heads
 
 from fullmesh.explain import cli as explain_cli
 from fullmesh.explain import judge, reader
-from fullmesh.explain.model import Options
-from fullmesh.explain.unpack import UnreadableError
+from fullmesh.explain.model import ExplainOptions
+from fullmesh.explain.unpack import UnreadableLogError
 from fullmesh.printed import CONTROL
 
 LOGS = Path(__file__).parent / "data/logs"
@@ -49,16 +49,18 @@ EXPECTED: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-def verdict_of(*parts: tuple[str, bytes]) -> judge.Verdict:
+def verdict_of(*parts: tuple[str, bytes]) -> judge.LogVerdict:
     """The verdict over the bytes of some logs."""
-    tally = judge.Tally(Options(RANGE))
+    tally = judge.Tally(ExplainOptions(RANGE))
     for name, data in parts:
         log = reader.Log(name)
         # damaged bytes may look like an archive of a kind that is refused
-        with contextlib.suppress(UnreadableError):
-            for block in reader.blocks(reader.decoded(reader.unpacked(iter([data]), log))):
+        with contextlib.suppress(UnreadableLogError):
+            for block in reader.split_blocks(
+                reader.decode_log(reader.unpack_log(iter([data]), log))
+            ):
                 tally.take(name, block)
-    return judge.judge(tally)
+    return judge.judge_logs(tally)
 
 
 def logs_of(job: str) -> list[tuple[str, bytes]]:
@@ -103,7 +105,7 @@ def test_damaged_logs_do_no_harm(job: str, data: st.DataObject) -> None:
         junk = data.draw(st.binary(max_size=40))
         parts.append((name, text[start:at] + junk + text[at:stop]))
     verdict = verdict_of(*parts)
-    shown = explain_cli.as_text(verdict, [])
+    shown = explain_cli.render_verdict(verdict, [])
     assert not CONTROL.search(shown.replace("\n", ""))
     assert len(shown) < 40_000
     assert len(harmless(verdict)) < 40

@@ -24,7 +24,7 @@ from report_samples import HOSTILE, built, dropped, hostile, large, link
 from rich.console import Console
 
 from fullmesh import cli
-from fullmesh.diagnose import pages as diagnosed
+from fullmesh.diagnose import pages
 from fullmesh.printed import CONTROL
 from fullmesh.report import (
     blocks,
@@ -88,7 +88,7 @@ def parsed(text: str) -> ET.Element:
 
 def summary(result: dict[str, Any]) -> str:
     stream = io.StringIO()
-    terminal.draw(result, terminal.make_console(stream))
+    terminal.print_result(result, terminal.make_console(stream))
     return stream.getvalue()
 
 
@@ -98,7 +98,7 @@ def summary(result: dict[str, Any]) -> str:
     ids=["healthy", "dropped", "one", "check", "eight", "thirty"],
 )
 def test_the_page_is_whole_and_asks_nobody(result: dict[str, Any]) -> None:
-    text = page.render(result)
+    text = page.render_report_page(result)
     read = Page(text)
     assert read.stack == []
     addresses = [a.get(k) for _, a in read.elements for k in ("src", "href") if a.get(k)]
@@ -111,7 +111,7 @@ def test_the_page_is_whole_and_asks_nobody(result: dict[str, Any]) -> None:
 
 
 def test_the_page_shows_the_verdict_the_findings_and_the_commands() -> None:
-    read = Page(page.render(large(8)))
+    read = Page(page.render_report_page(large(8)))
     shown = read.text()
     for words in (
         "FAILED at L2",
@@ -122,7 +122,7 @@ def test_the_page_shows_the_verdict_the_findings_and_the_commands() -> None:
         "2.12.1+cpu",
     ):
         assert words.replace("3 differs", "differs") in shown
-    assert "THE FIREWALL IS OFF" in Page(page.render(dropped())).text()
+    assert "THE FIREWALL IS OFF" in Page(page.render_report_page(dropped())).text()
     commands = [a for tag, a in read.elements if tag == "button"]
     # a command that fixes, and one that proves, for each of both causes
     assert len(commands) == 4
@@ -134,19 +134,19 @@ def test_the_page_shows_the_verdict_the_findings_and_the_commands() -> None:
 def test_a_finding_leads_to_what_is_known_of_its_cause() -> None:
     """In the same file: who reads it may have no checkout. What follows from a finding has its page there as well."""
     result = large(8)
-    read = Page(page.render(result))
+    read = Page(page.render_report_page(result))
     names = {a.get("id") for _, a in read.elements}
     led = [a["href"] for tag, a in read.elements if tag == "a" and "#about-" in str(a.get("href"))]
-    assert len(led) == len(list(causes.codes(result["findings"]))) > 1
+    assert len(led) == len(list(causes.iterate_codes(result["findings"]))) > 1
     assert {str(one).removeprefix("#") for one in led} <= names
-    assert diagnosed.PAGES["VC-201"].why in read.text()
-    healthy = page.render(built())
+    assert pages.PAGES["VC-201"].why in read.text()
+    healthy = page.render_report_page(built())
     assert "About these causes" not in healthy
     assert 'href="#about"' not in healthy
 
 
 def test_tables_have_every_link_and_finding() -> None:
-    made = table.tables(large(8))
+    made = table.render_csv_tables(large(8))
     links = list(csv.DictReader(io.StringIO(made["links.csv"])))
     assert len(links) == 8 * 7
     assert {row["state"] for row in links} == {"open", "dropped"}
@@ -163,18 +163,18 @@ def test_no_cell_is_a_formula_and_none_breaks_its_row() -> None:
     result = dropped()
     result["findings"][0]["seen"] = "=HYPERLINK(1)"
     result["findings"][0]["cause"] = 'two\nlines, a "quote"'
-    (row, *_) = csv.DictReader(io.StringIO(table.tables(result)["findings.csv"]))
+    (row, *_) = csv.DictReader(io.StringIO(table.render_csv_tables(result)["findings.csv"]))
     assert row["seen"] == "'=HYPERLINK(1)"
     assert "\n" not in row["cause"]
     assert '"quote"' in row["cause"]
 
 
 def test_links_are_a_table_for_few_nodes_and_a_picture_for_many() -> None:
-    few = page.render(large(matrix.TABLE_NODES))
+    few = page.render_report_page(large(matrix.TABLE_NODES))
     assert few.count('class="k-') == 8 * 7
     assert "D</span> dropped" in few
     assert 'id="data"' not in few
-    many = page.render(large(matrix.TABLE_NODES + 1))
+    many = page.render_report_page(large(matrix.TABLE_NODES + 1))
     assert "k-open" not in many.split("</style>")[1]
     assert many.count("<figure") == 3
     assert "f-dropped" in many
@@ -183,7 +183,7 @@ def test_links_are_a_table_for_few_nodes_and_a_picture_for_many() -> None:
 
 def test_two_hundred_nodes_are_a_small_page_made_in_no_time() -> None:
     started = time.process_time()
-    text = page.render(large(200))
+    text = page.render_report_page(large(200))
     assert len(text) < 4_000_000
     # 0.5 s here; a quadratic template or a path per cell took minutes
     assert time.process_time() - started < 30
@@ -193,7 +193,7 @@ def test_two_hundred_nodes_are_a_small_page_made_in_no_time() -> None:
 def test_every_cell_of_the_picture_is_drawn_once() -> None:
     result = large(23)
     drawn = [[0] * 23 for _ in range(23)]
-    [state, *_] = matrix.heats(result)
+    [state, *_] = matrix.draw_heatmaps(result)
     for layer in state.layers:
         assert layer.cells == sum(int(m[2]) for m in re.finditer(r"M(\d+) \d+h(\d+)", layer.path))
         for column, row, length in re.findall(r"M(\d+) (\d+)h(\d+)v1h-\3z", layer.path):
@@ -204,19 +204,19 @@ def test_every_cell_of_the_picture_is_drawn_once() -> None:
 
 @given(st.lists(st.floats(0.001, 1e4), min_size=1, max_size=50), st.booleans())
 def test_levels_grow_and_hold_every_value(values: list[float], high_is_bad: bool) -> None:
-    upper = heat.bounds(values, high_is_bad)
+    upper = heat.compute_level_bounds(values, high_is_bad)
     assert upper == sorted(upper)
     assert len(upper) == heat.LEVELS
     for value in values:
-        level = heat.level_of(value, upper)
+        level = heat.find_level(value, upper)
         assert value <= upper[level] * 1.000001
         assert level == 0 or value > upper[level - 1]
 
 
 def test_noise_is_no_fault_in_the_picture() -> None:
     rates = [9400 + 100 * index for index in range(5)]
-    upper = heat.bounds([float(rate) for rate in rates], high_is_bad=False)
-    assert {heat.level_of(rate, upper) for rate in rates} == {heat.LEVELS - 1}
+    upper = heat.compute_level_bounds([float(rate) for rate in rates], high_is_bad=False)
+    assert {heat.find_level(rate, upper) for rate in rates} == {heat.LEVELS - 1}
 
 
 def test_no_state_is_told_by_its_colour_alone() -> None:
@@ -273,35 +273,35 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("count", [3, 9])
 def test_hostile_text_stays_text(text: str, count: int) -> None:
     made, tame = hostile(text, count), hostile("tame", count)
-    shown = page.render(made)
-    assert Page(shown).shape() == Page(page.render(tame)).shape()
+    shown = page.render_report_page(made)
+    assert Page(shown).shape() == Page(page.render_report_page(tame)).shape()
     assert not CONTROL.search(re.sub(r"\n", "", shown))
     assert "owned'</script>" not in shown
-    root = parsed(junit.render(made))
-    expected = parsed(junit.render(tame))
+    root = parsed(junit.render_junit(made))
+    expected = parsed(junit.render_junit(tame))
     assert [e.tag for e in root.iter()] == [e.tag for e in expected.iter()]
     printed = summary(made)
     assert not CONTROL.search(printed.replace("\n", ""))
     assert "\nOK: 2 nodes" not in printed
-    assert not CONTROL.search("".join(terminal.summary_lines(made)))
+    assert not CONTROL.search("".join(terminal.format_summary(made)))
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=60))
 def test_any_text_stays_text(text: str) -> None:
     made, tame = hostile("x" + text), hostile("tame")
-    read = Page(page.render(made))
-    shape = Page(page.render(tame)).shape()
+    read = Page(page.render_report_page(made))
+    shape = Page(page.render_report_page(tame)).shape()
 
     assert read.shape() == shape
-    assert [e.tag for e in parsed(junit.render(made)).iter()] == [
-        e.tag for e in parsed(junit.render(tame)).iter()
+    assert [e.tag for e in parsed(junit.render_junit(made)).iter()] == [
+        e.tag for e in parsed(junit.render_junit(tame)).iter()
     ]
     assert not CONTROL.search(summary(made).replace("\n", ""))
 
 
 def test_the_figures_for_the_pointer_cannot_end_their_element() -> None:
-    text = page.render(hostile("</script><!--<script>", 9))
+    text = page.render_report_page(hostile("</script><!--<script>", 9))
     held = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert held is not None
     assert "<" not in held[1]
@@ -311,7 +311,7 @@ def test_the_figures_for_the_pointer_cannot_end_their_element() -> None:
 
 
 def test_the_policy_allows_our_own_script_and_style_and_nothing_else() -> None:
-    text = page.render(dropped())
+    text = page.render_report_page(dropped())
     policy = next(a["content"] for t, a in Page(text).elements if a.get("http-equiv"))
     assert policy is not None
     assert "default-src 'none'" in policy
@@ -322,7 +322,7 @@ def test_the_policy_allows_our_own_script_and_style_and_nothing_else() -> None:
 
 
 def junit_of(result: dict[str, Any]) -> dict[str, ET.Element]:
-    root = parsed(junit.render(result))
+    root = parsed(junit.render_junit(result))
     return {suite.attrib["name"]: suite for suite in root}
 
 
@@ -344,13 +344,13 @@ def test_junit_has_a_case_for_every_rung_link_and_finding() -> None:
 
 
 def test_junit_counts_what_it_has() -> None:
-    root = parsed(junit.render(dropped()))
+    root = parsed(junit.render_junit(dropped()))
     for name in ("tests", "failures", "errors", "skipped"):
         assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
     cases = root.findall(".//testcase")
     assert int(root.attrib["tests"]) == len(cases)
     assert int(root.attrib["failures"]) == len(root.findall(".//failure"))
-    assert parsed(junit.render(built())).attrib["failures"] == "0"
+    assert parsed(junit.render_junit(built())).attrib["failures"] == "0"
 
 
 def test_a_warning_passes_and_is_told() -> None:
@@ -374,24 +374,24 @@ def test_a_diagnosis_is_shown_without_a_ladder() -> None:
     made["not_looked_at"] = [{"node": "el1", "what": "nftables", "why": "needs root"}]
     assert "not looked at: el1: nftables: needs root" in summary(made)
     assert summary(made).startswith("FAILED: ")
-    shown = Page(page.render(made)).text()
+    shown = Page(page.render_report_page(made)).text()
     assert "diagnosis" in shown
     assert "needs root" in shown
     assert "What is proved" not in shown
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [(c.kind, c.area, c.what) for c in compare.compare(old, new).changes]
+    return [(c.kind, c.area, c.what) for c in compare.compare_results(old, new).changes]
 
 
 def test_two_runs_of_a_healthy_cluster_do_not_differ() -> None:
     old, new = large(12, broken=False), large(12, broken=False)
     for row in new["links"]:
         row["rtt_ms"] = round(row["rtt_ms"] * 1.4, 3)
-    found = compare.compare(old, new)
+    found = compare.compare_results(old, new)
     assert (list(found.changes), found.worse) == ([], False)
-    assert "nothing changed" in compare.lines(found)[0]
-    assert "Nothing changed" in page.render(new, found)
+    assert "nothing changed" in compare.format_comparison(found)[0]
+    assert "Nothing changed" in page.render_report_page(new, found)
 
 
 def test_what_got_worse_and_better_is_named() -> None:
@@ -406,7 +406,7 @@ def test_what_got_worse_and_better_is_named() -> None:
     back = changes(new, old)
     assert ("better", "link", "el1 → ubuntu1") in back
     assert not [kind for kind, _, _ in back if kind == "worse"]
-    shown = Page(page.render(new, compare.compare(old, new))).text()
+    shown = Page(page.render_report_page(new, compare.compare_results(old, new))).text()
     assert "worse rung L2" in shown
 
 
@@ -435,7 +435,7 @@ def test_versions_and_nodes_are_compared() -> None:
         new["nodes"][name]["torch"] = "2.14.0"
     assert changes(old, new) == [("other", "version", "torch on gpu-001, gpu-002")]
     smaller = large(8, broken=False)
-    found = compare.compare(smaller, old)
+    found = compare.compare_results(smaller, old)
     assert ("other", "node", "gpu-008") in [(c.kind, c.area, c.what) for c in found.changes]
     assert found.notes
 
@@ -447,7 +447,7 @@ def test_collectives_are_compared() -> None:
 
 
 def kept(runs: Path, result: dict[str, Any], name: str) -> Path:
-    return write.keep(runs, name, json.dumps({**result, "run": name}))
+    return write.save_result(runs, name, json.dumps({**result, "run": name}))
 
 
 @pytest.fixture
@@ -543,16 +543,16 @@ def wanted(tmp_path: Path, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_action_writes_the_reports_beside_the_result(tmp_path: Path, action: Any) -> None:
-    told = action.keep(wanted(tmp_path, built()))
+    told = action.write_run_result(wanted(tmp_path, built()))
     assert told["path"] == str(tmp_path / "run1/result.json")
     assert told["reports"] == [str(tmp_path / "run1" / n) for n in ("junit.xml", "report.html")]
-    assert told["reports"] == [str(path) for path in write.write_beside(Path(told["path"]))]
+    assert told["reports"] == [str(path) for path in write.write_reports_beside(Path(told["path"]))]
     assert (tmp_path / "latest").resolve() == tmp_path / "run1"
     assert "failed" not in told
 
 
 def test_a_report_that_fails_does_not_lose_the_result(tmp_path: Path, action: Any) -> None:
-    told = action.keep(wanted(tmp_path, {"no": "result"}))
+    told = action.write_run_result(wanted(tmp_path, {"no": "result"}))
     assert json.loads((tmp_path / "run1/result.json").read_text()) == {"no": "result"}
     assert told["reports"] == []
     assert "fullmesh report --html tries again" in told["warnings"][0]
@@ -560,7 +560,7 @@ def test_a_report_that_fails_does_not_lose_the_result(tmp_path: Path, action: An
 
 def test_a_result_that_cannot_be_kept_is_a_failure(tmp_path: Path, action: Any) -> None:
     (tmp_path / "run1").write_text("a file where the directory must be")
-    told = action.keep(wanted(tmp_path, built()))
+    told = action.write_run_result(wanted(tmp_path, built()))
     assert told["failed"]
     assert "could not be written" in told["msg"]
 
@@ -575,7 +575,7 @@ def test_results_of_before_the_new_keys_are_shown() -> None:
     old = copy.deepcopy(built())
     for key in ("kind", "not_looked_at"):
         old.pop(key, None)
-    assert Page(page.render(old)).stack == []
+    assert Page(page.render_report_page(old)).stack == []
     assert link("a", "b", 1.0)["verdict"] == model.OPEN
 
 
@@ -585,7 +585,7 @@ def test_a_brief_summary_keeps_to_its_lines(width: int) -> None:
     result["lab"] = "Look-alikes, " * 40
     result["rungs"][7]["reason"] = "not applicable: " + "no GPU on any node " * 4
     stream = io.StringIO()
-    terminal.draw(result, Console(file=stream, width=width), brief=True)
+    terminal.print_result(result, Console(file=stream, width=width), brief=True)
     told = stream.getvalue().splitlines()
     begun = next(at for at, line in enumerate(told) if line.startswith("L0 "))
     assert [line[:2] for line in told[begun : begun + 9]] == [f"L{n}" for n in range(9)]
@@ -607,10 +607,10 @@ def test_a_brief_summary_keeps_to_its_lines(width: int) -> None:
 def test_names_beside_the_matrix_keep_what_tells_them_apart(
     names: list[str], shown: list[str]
 ) -> None:
-    assert heat.short(names) == shown
+    assert heat.shorten_node_names(names) == shown
 
 
 def test_a_block_of_one_node_is_itself_and_not_a_link_that_nobody_tried() -> None:
     nodes = [f"n{at}" for at in range(3)]
-    assert blocks.alone(nodes, 2) == {1}
-    assert blocks.firsts(nodes, 2) == ["n0", "n2"]
+    assert blocks.find_single_node_blocks(nodes, 2) == {1}
+    assert blocks.list_first_nodes(nodes, 2) == ["n0", "n2"]

@@ -9,20 +9,20 @@ from typing import Any
 import hang_records
 import pytest
 
-from fullmesh.hang.judge import judge
-from fullmesh.hang.types import Sample
+from fullmesh.hang.judge import judge_job
+from fullmesh.hang.types import JobSample
 from fullmesh.report import hang
 
 SAMPLES = ("late_sleep", "kinds_four", "groups_crossed", "late_stopped", "killed", "healthy")
 
 
-def sample(ranks: list[Any]) -> Sample:
-    return Sample({one["rank"]: one for one in ranks})
+def sample(ranks: list[Any]) -> JobSample:
+    return JobSample({one["rank"]: one for one in ranks})
 
 
 def page(name: str) -> str:
     samples = hang_records.load(name)
-    return hang.render("29500", sample(samples[-1]), judge(samples))
+    return hang.render_hang_report("29500", sample(samples[-1]), judge_job(samples))
 
 
 def many(world: int) -> list[Any]:
@@ -38,8 +38,8 @@ def many(world: int) -> list[Any]:
     return hang_records.read([made])[0]
 
 
-def last_row(now: Sample) -> hang.Row:
-    (lane,) = hang.lanes(now)
+def last_row(now: JobSample) -> hang.CollectiveRow:
+    (lane,) = hang.build_group_lanes(now)
     return lane.rows[-1]
 
 
@@ -64,7 +64,7 @@ def test_a_rank_that_says_nothing_is_no_rank_that_is_late(name: str, word: str) 
 
 
 def test_every_group_has_its_lane() -> None:
-    found = hang.lanes(sample(hang_records.load("groups_crossed")[-1]))
+    found = hang.build_group_lanes(sample(hang_records.load("groups_crossed")[-1]))
     assert [one.name for one in found] == ["default_pg", "pipeline", "tensor"]
 
 
@@ -74,14 +74,14 @@ def test_the_page_is_whole_and_asks_nobody(name: str) -> None:
     assert text.rstrip().endswith("</html>")
     assert "default-src &#39;none&#39;; style-src &#39;sha256-" in text
     assert not re.search(r'(?:src|href)="(?:https?:|//)', text)
-    for one in judge(hang_records.load(name)):
+    for one in judge_job(hang_records.load(name)):
         assert one.code in text
 
 
 def test_512_ranks_are_a_page_of_few_marks() -> None:
     ranks = many(512)
-    text = hang.render("29500", sample(ranks), judge([ranks]))
-    (lane,) = hang.lanes(sample(ranks))
+    text = hang.render_hang_report("29500", sample(ranks), judge_job([ranks]))
+    (lane,) = hang.build_group_lanes(sample(ranks))
     assert [(one.at, one.width, one.word) for one in lane.rows[-1].spans] == [
         (0, 511, "in"),
         (511, 1, "not"),
@@ -99,6 +99,6 @@ def test_nothing_of_a_job_becomes_markup() -> None:
         for frame in one["threads"][0]["frames"]:
             frame["file"] = f"/{evil}.py"
     read = hang_records.read(samples)
-    text = hang.render(evil, sample(read[-1]), judge(read))
+    text = hang.render_hang_report(evil, sample(read[-1]), judge_job(read))
     assert "<script" not in text
     assert text.count("</style>") == 1

@@ -15,19 +15,19 @@ from fullmesh.report import terminal, write
 from fullmesh.result import build as builder
 from fullmesh.result import read, schema
 from fullmesh.settings import ROOT
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import ClusterObservations
 
 
-def build(seen: Seen | None = None, **change: Any) -> dict[str, Any]:
+def build(seen: ClusterObservations | None = None, **change: Any) -> dict[str, Any]:
     about = {
         "name": "20260102T030405Z-abcd",
         "started": "2026-01-02T03:04:05.5+00:00",
         "finished": "2026-01-02T03:04:15+00:00",
     }
-    return builder.build(seen or healthy(), builder.Run(**{**about, **change}))
+    return builder.build_result(seen or healthy(), builder.VerificationRun(**{**about, **change}))
 
 
-def broken() -> Seen:
+def broken() -> ClusterObservations:
     seen = healthy(mode="off")
     for record in seen.nodes["el1"]["links"]["links"]:
         if record["node"] == "ubuntu1":
@@ -37,7 +37,7 @@ def broken() -> Seen:
 
 def test_results_follow_the_schema() -> None:
     for seen in (healthy(), broken(), healthy(1), healthy(check_mode=True)):
-        assert read.complaints(build(seen)) == []
+        assert read.list_result_faults(build(seen)) == []
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_results_follow_the_schema() -> None:
     ],
 )
 def test_what_does_not_follow_the_schema_is_refused(key: str, value: Any) -> None:
-    assert read.complaints({**build(), key: value})
+    assert read.list_result_faults({**build(), key: value})
 
 
 def test_a_rung_that_did_not_pass_has_a_reason() -> None:
     found = build()
     found["rungs"][0].update(status="skipped", reason="")
-    assert read.complaints(found)
+    assert read.list_result_faults(found)
 
 
 def test_a_defect_of_ours_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_a_defect_of_ours_is_not_written(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_every_key_of_the_schema_is_documented() -> None:
     text = (ROOT / "docs/result.md").read_text()
-    for key in schema.made()["properties"]:
+    for key in schema.build_result_schema()["properties"]:
         assert re.search(rf"^\| `{key}`", text, re.MULTILINE), key
 
 
@@ -146,16 +146,16 @@ def test_what_is_wrong_in_a_file_is_said_with_its_path(
 
 
 def test_the_failure_names_rungs_and_causes() -> None:
-    text = terminal.failure(build(broken()))
+    text = terminal.describe_failure(build(broken()))
     assert text.startswith("failed: L2 (every link, both directions)")
     assert "[VC-201] el1 -> ubuntu1" in text
-    lines = terminal.summary_lines(build(broken()))
+    lines = terminal.format_summary(build(broken()))
     assert lines[0].startswith("FAILED at L2")
 
 
 def test_results_are_kept_and_the_latest_is_pointed_at(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     for run in ("run1", "run2"):
-        assert write.keep(runs, run, "{}\n") == runs / run / "result.json"
+        assert write.save_result(runs, run, "{}\n") == runs / run / "result.json"
     assert (runs / "latest").resolve() == runs / "run2"
     assert sorted(p.name for p in runs.iterdir()) == ["latest", "run1", "run2"]

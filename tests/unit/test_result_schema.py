@@ -19,13 +19,13 @@ from fullmesh.result import read, schema
 HERE = Path(__file__).parent
 # As version 0.1.0 came with it; nothing that follows schema 1 may be refused later, nor the reverse.
 PUBLISHED = Draft202012Validator(json.loads((HERE / "data/result-1-as-published.json").read_text()))
-MADE = Draft202012Validator(schema.made())
+MADE = Draft202012Validator(schema.build_result_schema())
 DROP, UNKNOWN = object(), object()
 # What is put everywhere: each kind of JSON, the ends of ranges, words that are no one's.
 VALUES = (None, True, -1, 0, 1, 65536, 0.5, "", "word", "open", [], ["a"], ["a", "b"], {}, DROP)
 # Open objects, whose inside no schema looks at.
 OPEN = ("plan", "facts", "details")
-ABOUT = judge.About("20260102T030405Z-abcd", "2026-01-02T03:04:05Z", "2026-01-02T03:04:15Z")
+ABOUT = judge.DiagnosisRun("20260102T030405Z-abcd", "2026-01-02T03:04:05Z", "2026-01-02T03:04:15Z")
 
 
 def whole() -> dict[str, Any]:
@@ -49,7 +49,9 @@ def recorded() -> Iterator[Any]:
     for path in sorted((RECORDED / "diagnose").glob("*.json.gz")):
         world = load_record(path)
         if "nodes" in world:
-            yield pytest.param(judge.result(world["plan"], world["nodes"], ABOUT), id=path.name)
+            yield pytest.param(
+                judge.diagnose_cluster(world["plan"], world["nodes"], ABOUT), id=path.name
+            )
 
 
 RESULTS = [
@@ -65,12 +67,12 @@ RESULTS = [
 def test_results_follow_the_schema_and_are_read(result: dict[str, Any]) -> None:
     for validator in (PUBLISHED, MADE):
         assert [error.message for error in validator.iter_errors(result)] == []
-    assert read.checked(result) == result
+    assert read.parse_result(result) == result
 
 
 def test_the_file_is_what_the_types_say() -> None:
-    Draft202012Validator.check_schema(schema.made())
-    assert schema.PATH.read_text() == schema.text()
+    Draft202012Validator.check_schema(schema.build_result_schema())
+    assert schema.PATH.read_text() == schema.render_result_schema()
     assert schema.main(["--check"]) == 0
 
 
@@ -80,7 +82,7 @@ def test_a_file_that_lags_behind_the_types_is_refused(
     monkeypatch.setattr(schema, "PATH", tmp_path / "result-1.json")
     assert schema.main([]) == 0
     assert schema.main(["--check"]) == 0
-    schema.PATH.write_text(schema.text().replace("sample", "simple"))
+    schema.PATH.write_text(schema.render_result_schema().replace("sample", "simple"))
     assert schema.main(["--check"]) == 1
     assert "python -m fullmesh.result.schema" in capsys.readouterr().err
 
@@ -153,7 +155,7 @@ def test_whatever_is_changed_old_and_new_schema_and_the_reader_agree() -> None:
                 continue
             good = PUBLISHED.is_valid(made)
             assert MADE.is_valid(made) == good, (path, value)
-            assert (not read.complaints(made)) == good, (path, value)
+            assert (not read.list_result_faults(made)) == good, (path, value)
             told[good] += 1
     assert min(told.values()) > 200
 
@@ -178,7 +180,9 @@ def test_what_is_refused_is_named_with_its_path(
     made = changed(whole(), path, value)
     assert not PUBLISHED.is_valid(made)
     assert not MADE.is_valid(made)
-    assert any(text.startswith(said) for text in read.complaints(made)), read.complaints(made)
+    assert any(text.startswith(said) for text in read.list_result_faults(made)), (
+        read.list_result_faults(made)
+    )
 
 
 def test_results_of_before_the_newer_keys_are_read() -> None:
@@ -192,12 +196,12 @@ def test_results_of_before_the_newer_keys_are_read() -> None:
             row.pop(key, None)
     old["rungs"] = old["rungs"][:7]
     assert PUBLISHED.is_valid(old)
-    assert read.checked(old) == old
+    assert read.parse_result(old) == old
 
 
 def test_half_a_pair_of_surrogates_is_read_in_a_text_and_refused_in_a_key() -> None:
     """JSON may have it (a log's odd bytes); it must not stop the reader."""
     made = changed(whole(), ("findings", 0, "cause"), "odd byte \udcff")
     assert PUBLISHED.is_valid(made)
-    assert read.checked(made) == made
-    assert read.complaints({**made, "\udcff": 1}) == ["$.?: unknown field"]
+    assert read.parse_result(made) == made
+    assert read.list_result_faults({**made, "\udcff": 1}) == ["$.?: unknown field"]

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh.transaction import engine as tx
+from ansible.module_utils.fullmesh.transaction import engine as transaction_engine
 from hypothesis import given
 from hypothesis import strategies as st
 from rehearsal import rehearsed
@@ -48,7 +48,9 @@ class Machine:
         return (self.rc, "no") if argv[0] == "systemd-run" else (0, "")
 
     def arm(self, *paths: Path, commands: list[Any] | None = None, **more: Any) -> None:
-        tx.arm(self.run, NAME, 30, [str(path) for path in paths], commands or [], **more)
+        transaction_engine.arm(
+            self.run, NAME, 30, [str(path) for path in paths], commands or [], **more
+        )
 
     def guards(self) -> list[list[str]]:
         """How systemd was asked for guards, in order."""
@@ -76,8 +78,8 @@ class Machine:
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path)
-    monkeypatch.setattr(tx, "STORE", str(machine.store))
-    monkeypatch.setattr(tx, "UNITS", str(machine.units))
+    monkeypatch.setattr(transaction_engine, "STORE", str(machine.store))
+    monkeypatch.setattr(transaction_engine, "UNITS", str(machine.units))
     return machine
 
 
@@ -129,11 +131,11 @@ def test_restored_is_byte_for_byte_with_modes_owners_times_links_and_absence(nod
     assert manifest(node.etc) == before
     assert (node.root / "ran").exists()
     assert (node.root / "shell").exists()
-    report = tx.report_of(NAME)
+    report = transaction_engine.report_of(NAME)
     assert sorted(report["files"]) == sorted(map(str, paths))
     assert report["faults"] == []
-    assert tx.disarm(node.run, NAME) == "fired"
-    assert tx.disarm(node.run, NAME) == "idle"
+    assert transaction_engine.disarm(node.run, NAME) == "fired"
+    assert transaction_engine.disarm(node.run, NAME) == "idle"
 
 
 def test_extended_attributes_come_back(node: Machine) -> None:
@@ -151,10 +153,10 @@ def test_extended_attributes_come_back(node: Machine) -> None:
 def test_a_confirmed_change_stays_and_nothing_is_left_but_the_log(node: Machine) -> None:
     paths = furnish(node)
     node.arm(*paths)
-    assert (node.units / tx.BOOT).exists()
+    assert (node.units / transaction_engine.BOOT).exists()
     spoil(paths)
     after = manifest(node.etc)
-    assert tx.disarm(node.run, NAME) == "disarmed"
+    assert transaction_engine.disarm(node.run, NAME) == "disarmed"
     assert manifest(node.etc) == after
     assert sorted(path.name for path in node.store.iterdir()) == ["engine.py", "lock", "log"]
     assert not node.units.exists()
@@ -168,11 +170,16 @@ def test_the_boot_unit_is_there_while_armed_and_gone_after(node: Machine) -> Non
     node.units.mkdir()
     before = manifest(node.units)
     node.arm()
-    unit = (node.units / tx.BOOT).read_text()
-    assert f"ExecStart={tx.interpreter()} {node.store}/engine.py boot {node.store}" in unit
+    unit = (node.units / transaction_engine.BOOT).read_text()
+    assert (
+        f"ExecStart={transaction_engine.find_system_python()} {node.store}/engine.py boot {node.store}"
+        in unit
+    )
     for line in ("Before=network-pre.target", "firewalld.service", "systemd-networkd.service"):
         assert line in unit
-    assert (node.units / tx.WANTS / tx.BOOT).resolve() == node.units / tx.BOOT
+    assert (
+        node.units / transaction_engine.WANTS / transaction_engine.BOOT
+    ).resolve() == node.units / transaction_engine.BOOT
     node.engine("restore", str(node.folder))
     assert manifest(node.units) == before
 
@@ -190,18 +197,20 @@ def test_a_second_change_is_refused_and_says_since_when_and_which(node: Machine)
     node.arm(what="addresses of eth0")
     since = json.loads((node.folder / "journal.json").read_text())["since"]
     for name in (NAME, "peer_firewall"):
-        with pytest.raises(tx.RollbackError, match=r"\[TX-101\] the change 'static_ip'") as caught:
-            tx.arm(node.run, name, 30, [], [])
+        with pytest.raises(
+            transaction_engine.RollbackError, match=r"\[TX-101\] the change 'static_ip'"
+        ) as caught:
+            transaction_engine.arm(node.run, name, 30, [], [])
         assert since in str(caught.value)
-    assert tx.disarm(node.run, NAME) == "disarmed"
-    tx.arm(node.run, "peer_firewall", 30, [], [])
+    assert transaction_engine.disarm(node.run, NAME) == "disarmed"
+    transaction_engine.arm(node.run, "peer_firewall", 30, [], [])
 
 
 def test_two_that_arm_at_the_same_moment(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tx, "LOCK_SECONDS", 0)
+    monkeypatch.setattr(transaction_engine, "LOCK_SECONDS", 0)
     node.store.mkdir()
-    with tx.locked(str(node.store / "lock"), 0):  # noqa: SIM117 (what raises stands alone)
-        with pytest.raises(tx.RollbackError, match=r"\[TX-101\]"):
+    with transaction_engine.hold_lock(str(node.store / "lock"), 0):  # noqa: SIM117 (what raises stands alone)
+        with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-101\]"):
             node.arm()
 
 
@@ -213,7 +222,7 @@ def test_a_transaction_whose_guard_never_ran_is_undone_by_the_next_run(node: Mac
     node.later(1000)
     node.arm(path)
     assert path.read_text() == "before"
-    assert tx.state_of(str(node.folder)) == "armed"
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
 
 
 @pytest.mark.parametrize("turn", range(12))
@@ -226,7 +235,7 @@ def test_the_time_is_over_while_confirm_arrives(node: Machine, turn: int) -> Non
 
         def confirm() -> str:
             time.sleep(0.01 * turn)
-            return str(tx.disarm(node.run, NAME))
+            return str(transaction_engine.disarm(node.run, NAME))
 
         confirmed = pool.submit(confirm)
         pool.submit(node.engine, "restore", str(node.folder)).result()
@@ -240,20 +249,20 @@ def test_a_late_guard_does_not_undo_the_next_transaction(node: Machine) -> None:
     node.arm(path)
     late = node.guards()[-1]
     token = late[-1].split()[-2]
-    assert tx.disarm(node.run, NAME) == "disarmed"
+    assert transaction_engine.disarm(node.run, NAME) == "disarmed"
     node.arm(path)
     path.write_text("after")
-    assert not tx.claim(str(node.folder), "restoring", token)
+    assert not transaction_engine.claim_transaction(str(node.folder), "restoring", token)
     # the shell that the old guard is finds the new transaction's script
     subprocess.run(late[late.index("/bin/sh") :], check=True, timeout=60)
-    assert tx.state_of(str(node.folder)) == "armed"
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
     assert path.read_text() == "after"
     new = node.guards()[-1]
     node.later(28)
     subprocess.run(new[new.index("/bin/sh") :], check=True, timeout=60)
-    assert tx.report_of(NAME)["after"] >= 30, "it has not waited for the end"
+    assert transaction_engine.report_of(NAME)["after"] >= 30, "it has not waited for the end"
     assert not path.exists()
-    assert "nobody came back" in tx.report_of(NAME)["why"]
+    assert "nobody came back" in transaction_engine.report_of(NAME)["why"]
 
 
 @pytest.mark.parametrize("end", ["confirmed", "put back", "put back, and another"])
@@ -265,34 +274,39 @@ def test_a_guard_goes_when_its_change_is_over(node: Machine, end: str) -> None:
     with subprocess.Popen(guard[guard.index("/bin/sh") :]) as process:
         assert process.poll() is None
         if end == "confirmed":
-            assert tx.claim(str(node.folder), "confirmed")
+            assert transaction_engine.claim_transaction(str(node.folder), "confirmed")
         else:
             node.engine("restore", str(node.folder))
         if end == "put back, and another":
-            assert tx.disarm(node.run, NAME) == "fired"
+            assert transaction_engine.disarm(node.run, NAME) == "fired"
             node.arm(path)
         assert process.wait(20) == 0
-    assert tx.state_of(str(node.folder)) == {"confirmed": "confirmed", "put back": "fired"}.get(
-        end, "armed"
-    )
+    assert transaction_engine.state_of(str(node.folder)) == {
+        "confirmed": "confirmed",
+        "put back": "fired",
+    }.get(end, "armed")
 
 
 def test_who_ends_a_change_ends_the_guard_but_not_under_its_own_feet(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped: list[list[str]] = []
-    monkeypatch.setattr(tx, "call", lambda command, *_: (stopped.append(command), (0, ""))[1])
-    guard = tx.end_guard(NAME)
+    monkeypatch.setattr(
+        transaction_engine,
+        "run_with_deadline",
+        lambda command, *_: (stopped.append(command), (0, ""))[1],
+    )
+    guard = transaction_engine.build_stop_guard(NAME)
     node.arm(node.etc / "file")
     node.later(30)
-    tx.guard(str(node.folder), node.guards()[-1][-1].split()[-2])
-    assert tx.state_of(str(node.folder)) == "fired"
+    transaction_engine.run_guard(str(node.folder), node.guards()[-1][-1].split()[-2])
+    assert transaction_engine.state_of(str(node.folder)) == "fired"
     assert guard not in stopped
     node.calls.clear()
-    tx.disarm(node.run, NAME)
+    transaction_engine.disarm(node.run, NAME)
     assert guard in node.calls
     node.arm(node.etc / "file")
-    tx.restore(str(node.folder), "the test says so")
+    transaction_engine.restore_transaction(str(node.folder), "the test says so")
     assert guard in stopped
 
 
@@ -309,11 +323,11 @@ def test_a_journal_that_cannot_be_read_is_not_nobodys(
     for words in (["guard"], ["restore"]):
         command = [sys.executable, str(node.store / "engine.py"), *words, str(node.folder), "", "0"]
         assert subprocess.run([*command, token], check=False, timeout=60).returncode == 1
-    assert tx.state_of(str(node.folder)) == "armed"
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
 
     journal.rmdir()
     journal.write_text(text)
-    real, stumbled = tx.journal_of, []
+    real, stumbled = transaction_engine.journal_of, []
 
     def stumbling(directory: str) -> Any:
         if len(stumbled) == 1:
@@ -322,10 +336,10 @@ def test_a_journal_that_cannot_be_read_is_not_nobodys(
         stumbled.append(directory)
         return real(directory)
 
-    monkeypatch.setattr(tx, "journal_of", stumbling)
-    monkeypatch.setattr(tx.time, "sleep", lambda _seconds: node.later(20))
-    tx.guard(str(node.folder), token)
-    assert tx.state_of(str(node.folder)) == "fired"
+    monkeypatch.setattr(transaction_engine, "journal_of", stumbling)
+    monkeypatch.setattr(transaction_engine.time, "sleep", lambda _seconds: node.later(20))
+    transaction_engine.run_guard(str(node.folder), token)
+    assert transaction_engine.state_of(str(node.folder)) == "fired"
 
 
 def test_a_guard_that_is_at_it_is_left_to_finish(
@@ -333,18 +347,18 @@ def test_a_guard_that_is_at_it_is_left_to_finish(
 ) -> None:
     """Somebody who confirms while it puts back waits for it, and does not end it when that takes too long."""
     node.arm(node.etc / "file")
-    assert tx.claim(str(node.folder), "restoring")
-    monkeypatch.setattr(tx, "RESTORE_SECONDS", 0)
+    assert transaction_engine.claim_transaction(str(node.folder), "restoring")
+    monkeypatch.setattr(transaction_engine, "RESTORE_SECONDS", 0)
     node.calls.clear()
-    assert tx.disarm(node.run, NAME) == "fired"
+    assert transaction_engine.disarm(node.run, NAME) == "fired"
     assert node.calls == []
-    assert tx.state_of(str(node.folder)) == "restoring"
+    assert transaction_engine.state_of(str(node.folder)) == "restoring"
 
 
 def test_a_guard_without_its_script_ends_well(node: Machine) -> None:
     node.arm()
     guard = node.calls[-1]
-    tx.disarm(node.run, NAME)
+    transaction_engine.disarm(node.run, NAME)
     subprocess.run(guard[guard.index("/bin/sh") :], check=True, timeout=60)
 
 
@@ -362,10 +376,14 @@ def test_claims_exclude_each_other(node: Machine) -> None:
         node.arm()
         with ThreadPoolExecutor(4) as pool:
             words = ["confirmed", "restoring"] * 2
-            won = list(pool.map(lambda word: tx.claim(str(node.folder), word), words))
+            won = list(
+                pool.map(
+                    lambda word: transaction_engine.claim_transaction(str(node.folder), word), words
+                )
+            )
         assert won.count(True) == 1
         (node.folder / "fired").touch()
-        tx.disarm(node.run, NAME)
+        transaction_engine.disarm(node.run, NAME)
 
 
 # --- what can go wrong ------------------------------------------------------------------------------
@@ -376,7 +394,7 @@ def test_no_room_to_save_changes_nothing_and_arms_nothing(
 ) -> None:
     paths = furnish(node)
     before = manifest(node.etc)
-    real = tx.write_file
+    real = transaction_engine.write_file
     for number in range(7):
         written: list[str] = []
 
@@ -386,8 +404,8 @@ def test_no_room_to_save_changes_nothing_and_arms_nothing(
                 raise OSError(28, "No space left on device")
             real(path, data, mode)
 
-        monkeypatch.setattr(tx, "write_file", full)
-        with pytest.raises(tx.RollbackError, match=r"\[TX-102\].*No space left"):
+        monkeypatch.setattr(transaction_engine, "write_file", full)
+        with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-102\].*No space left"):
             node.arm(*paths)
         assert sorted(path.name for path in node.store.iterdir() if path.is_dir()) == []
         assert not node.units.exists()
@@ -402,7 +420,7 @@ def test_no_room_for_the_plan_changes_nothing_and_leaves_nothing_armed(
     paths = furnish(node)
     before = manifest(node.etc)
     node.arm(*paths)
-    real, written = tx.write_file, []
+    real, written = transaction_engine.write_file, []
 
     def full(path: str, data: bytes, mode: int) -> None:
         written.append(path)
@@ -410,9 +428,9 @@ def test_no_room_for_the_plan_changes_nothing_and_leaves_nothing_armed(
             raise OSError(28, "No space left on device")
         real(path, data, mode)
 
-    monkeypatch.setattr(tx, "write_file", full)
-    with pytest.raises(tx.RollbackError, match=r"\[TX-102\].*No space left"):
-        tx.apply(node.run, NAME, {}, [])
+    monkeypatch.setattr(transaction_engine, "write_file", full)
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-102\].*No space left"):
+        transaction_engine.apply_change(node.run, NAME, {}, [])
     assert not node.folder.exists()
     assert not node.units.exists()
     assert not [call for call in node.calls if call[0] == "systemd-run" and "apply" in call]
@@ -421,7 +439,7 @@ def test_no_room_for_the_plan_changes_nothing_and_leaves_nothing_armed(
 
 def test_a_guard_that_does_not_start_leaves_nothing(node: Machine) -> None:
     node.rc = 1
-    with pytest.raises(tx.RollbackError, match=r"\[TX-103\]"):
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-103\]"):
         node.arm(*furnish(node))
     assert not node.folder.exists()
     assert not node.units.exists()
@@ -432,7 +450,9 @@ def test_a_rollback_that_does_not_run_is_found_before_anything_is_changed(node: 
     file = node.etc / "hosts"
     file.write_text("before")
     node.mute = True
-    with pytest.raises(tx.RollbackError, match=r"\[TX-108\] the rollback does not run.*changed"):
+    with pytest.raises(
+        transaction_engine.RollbackError, match=r"\[TX-108\] the rollback does not run.*changed"
+    ):
         node.arm(file)
     assert not node.folder.exists()
     assert not node.guards()
@@ -444,10 +464,16 @@ def test_a_rollback_that_would_fail_is_found_before_anything_is_changed(
 ) -> None:
     file = node.etc / "hosts"
     file.write_text("before")
-    with pytest.raises(tx.RollbackError, match=r"\[TX-108\].*there is no no-such-program"):
+    with pytest.raises(
+        transaction_engine.RollbackError, match=r"\[TX-108\].*there is no no-such-program"
+    ):
         node.arm(file, commands=[["no-such-program", "reload"], "true"])
-    with pytest.raises(tx.RollbackError, match=r"\[TX-108\].*a trial of a command fails: no way"):
-        tx.arm(node.run, NAME, 60, [str(file)], ["true"], trials=["true", "echo no way; exit 3"])
+    with pytest.raises(
+        transaction_engine.RollbackError, match=r"\[TX-108\].*a trial of a command fails: no way"
+    ):
+        transaction_engine.arm(
+            node.run, NAME, 60, [str(file)], ["true"], trials=["true", "echo no way; exit 3"]
+        )
     assert not node.folder.exists()
     node.mute = True  # the engine's side here, where its calls can be made to fail
     opened = os.open
@@ -460,9 +486,11 @@ def test_a_rollback_that_would_fail_is_found_before_anything_is_changed(
     def run(argv: list[str]) -> tuple[int, str]:
         return (0, "") if rehearsed(argv) else node.run(argv)
 
-    monkeypatch.setattr(tx.os, "open", readonly)
-    with pytest.raises(tx.RollbackError, match=r"\[TX-108\].*hosts: Read-only file system"):
-        tx.arm(run, NAME, 30, [str(file)], [])
+    monkeypatch.setattr(transaction_engine.os, "open", readonly)
+    with pytest.raises(
+        transaction_engine.RollbackError, match=r"\[TX-108\].*hosts: Read-only file system"
+    ):
+        transaction_engine.arm(run, NAME, 30, [str(file)], [])
     assert not node.folder.exists()
     assert file.read_text() == "before"
 
@@ -474,14 +502,14 @@ def test_only_the_run_that_armed_it_confirms_or_restores(node: Machine) -> None:
     node.arm(file, token=first)
     file.write_text("after")
     for other in ("second", ""):
-        with pytest.raises(tx.RollbackError, match=r"\[TX-109\].*another run's"):
-            tx.disarm(node.run, NAME, other)
-        with pytest.raises(tx.RollbackError, match=r"\[TX-109\]"):
-            tx.undone(node.run, NAME, "why", other)
-    assert tx.state_of(str(node.folder)) == "armed"
-    assert tx.disarm(node.run, NAME, first) == "disarmed"
+        with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-109\].*another run's"):
+            transaction_engine.disarm(node.run, NAME, other)
+        with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-109\]"):
+            transaction_engine.undone(node.run, NAME, "why", other)
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
+    assert transaction_engine.disarm(node.run, NAME, first) == "disarmed"
     assert file.read_text() == "after"
-    assert tx.disarm(node.run, NAME, first) == "idle"
+    assert transaction_engine.disarm(node.run, NAME, first) == "idle"
 
 
 def test_a_confirmation_that_cannot_be_written_leaves_the_guard_to_end_the_change(
@@ -489,12 +517,16 @@ def test_a_confirmation_that_cannot_be_written_leaves_the_guard_to_end_the_chang
 ) -> None:
     """It was taken for one that came too late: the guard was ended, and the change stayed for good."""
     node.arm(node.etc / "new")
-    monkeypatch.setattr(tx, "claim", lambda directory, state, token="": False)
+    monkeypatch.setattr(
+        transaction_engine, "claim_transaction", lambda directory, state, token="": False
+    )
     node.calls.clear()
-    with pytest.raises(tx.RollbackError, match=r"\[TX-110\].*puts back what it had"):
-        tx.disarm(node.run, NAME)
+    with pytest.raises(
+        transaction_engine.RollbackError, match=r"\[TX-110\].*puts back what it had"
+    ):
+        transaction_engine.disarm(node.run, NAME)
     assert node.calls == []
-    assert tx.state_of(str(node.folder)) == "armed"
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
 
 
 def test_a_rollback_that_cannot_begin_is_tried_again(
@@ -502,12 +534,14 @@ def test_a_rollback_that_cannot_begin_is_tried_again(
 ) -> None:
     """Nobody takes that for a confirmation; its program fails, so that systemd starts it once more."""
     node.arm(node.etc / "new")
-    assert set(tx.AGAIN) <= set(node.guards()[0])
+    assert set(transaction_engine.AGAIN) <= set(node.guards()[0])
     with monkeypatch.context() as patch:
-        patch.setattr(tx, "claim", lambda directory, state, token="": False)
+        patch.setattr(
+            transaction_engine, "claim_transaction", lambda directory, state, token="": False
+        )
         with pytest.raises(OSError, match="cannot be claimed"):
-            tx.restore(str(node.folder), "the test says so")
-    assert tx.state_of(str(node.folder)) == "armed"
+            transaction_engine.restore_transaction(str(node.folder), "the test says so")
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
     (node.folder / "journal.json").write_text('{"files": [1]}')
     command = [sys.executable, str(node.store / "engine.py"), "restore", str(node.folder)]
     assert subprocess.run(command, check=False, timeout=60).returncode == 1
@@ -516,10 +550,10 @@ def test_a_rollback_that_cannot_begin_is_tried_again(
 def test_the_system_s_own_python_runs_it(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     file = node.etc / "hosts"
     file.write_text("before")
-    monkeypatch.setattr(tx.sys, "executable", "/home/somebody/venv/bin/python3")
+    monkeypatch.setattr(transaction_engine.sys, "executable", "/home/somebody/venv/bin/python3")
     node.arm(file)
     assert "/home" not in (node.folder / "back.sh").read_text()
-    assert "/home" not in (node.units / tx.BOOT).read_text()
+    assert "/home" not in (node.units / transaction_engine.BOOT).read_text()
 
 
 def test_a_unit_that_is_still_on_its_way_out_is_waited_for(node: Machine) -> None:
@@ -529,22 +563,22 @@ def test_a_unit_that_is_still_on_its_way_out_is_waited_for(node: Machine) -> Non
         guard = argv[0] == "systemd-run" and not rehearsed(argv)
         return answers.pop(0) if guard else (0, "")
 
-    tx.arm(run, NAME, 30, [], [])
+    transaction_engine.arm(run, NAME, 30, [], [])
     assert answers == []
-    assert tx.state_of(str(node.folder)) == "armed"
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
 
 
 def test_a_change_that_does_not_start_is_put_away(node: Machine) -> None:
     node.arm()
     node.rc = 1
-    with pytest.raises(tx.RollbackError, match=r"\[TX-103\]"):
-        tx.apply(node.run, NAME, {}, [])
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-103\]"):
+        transaction_engine.apply_change(node.run, NAME, {}, [])
     assert not node.folder.exists()
 
 
 def test_a_directory_in_the_place_of_a_file(node: Machine) -> None:
     (node.etc / "dir").mkdir()
-    with pytest.raises(tx.RollbackError, match=r"\[TX-106\]"):
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-106\]"):
         node.arm(node.etc / "dir")
     assert not node.folder.exists()
     assert not node.units.exists()
@@ -559,11 +593,11 @@ def test_a_disk_that_is_full_when_it_counts(node: Machine, monkeypatch: pytest.M
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tx, "write_file", full)
-    assert tx.restore(str(node.folder), "test")
+    monkeypatch.setattr(transaction_engine, "write_file", full)
+    assert transaction_engine.restore_transaction(str(node.folder), "test")
     assert path.read_text() == "before"
-    assert tx.state_of(str(node.folder)) == "fired"
-    assert tx.disarm(node.run, NAME) == "fired"
+    assert transaction_engine.state_of(str(node.folder)) == "fired"
+    assert transaction_engine.disarm(node.run, NAME) == "fired"
 
 
 def test_a_file_system_without_room_for_one_more_name(
@@ -581,10 +615,10 @@ def test_a_file_system_without_room_for_one_more_name(
         return real(name, flags, *more, **named)
 
     monkeypatch.setattr(os, "open", refused)
-    assert tx.restore(str(node.folder), "test")
+    assert transaction_engine.restore_transaction(str(node.folder), "test")
     assert path.read_text() == "before"
-    assert tx.state_of(str(node.folder)) == "fired"
-    assert tx.disarm(node.run, NAME) == "fired"
+    assert transaction_engine.state_of(str(node.folder)) == "fired"
+    assert transaction_engine.disarm(node.run, NAME) == "fired"
     assert not node.folder.exists()
 
 
@@ -595,10 +629,10 @@ def test_whoever_comes_too_late_leaves_the_saved_copy_to_an_unfinished_restore(
     path.write_text("before")
     node.arm(path)
     path.write_text("after")
-    assert tx.claim(str(node.folder), "restoring")
-    monkeypatch.setattr(tx, "RESTORE_SECONDS", 0.3)
-    assert tx.disarm(node.run, NAME) == "fired"
-    assert tx.restore(str(node.folder), "the one that goes on")
+    assert transaction_engine.claim_transaction(str(node.folder), "restoring")
+    monkeypatch.setattr(transaction_engine, "RESTORE_SECONDS", 0.3)
+    assert transaction_engine.disarm(node.run, NAME) == "fired"
+    assert transaction_engine.restore_transaction(str(node.folder), "the one that goes on")
     assert path.read_text() == "before"
 
 
@@ -612,7 +646,7 @@ def test_what_a_killed_run_left_is_never_restored(node: Machine) -> None:
     assert path.read_text() == "confirmed since"
     node.arm(path)
     assert not (node.store / ".new-killed").exists()
-    assert tx.state_of(str(node.folder)) == "armed"
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
 
 
 def test_every_name_that_comes_or_goes_is_on_the_disk_before_the_word_is_out(
@@ -626,36 +660,50 @@ def test_every_name_that_comes_or_goes_is_on_the_disk_before_the_word_is_out(
     link.unlink()
     new.write_text("x")
     synced: list[str] = []
-    real = tx.sync_directory
+    real = transaction_engine.flush_directory
 
     def sync(path: str) -> None:
         synced.append(path)
         assert path == str(node.folder) or not (node.folder / "fired").exists()
         real(path)
 
-    monkeypatch.setattr(tx, "sync_directory", sync)
-    assert tx.restore(str(node.folder), "test")
+    monkeypatch.setattr(transaction_engine, "flush_directory", sync)
+    assert transaction_engine.restore_transaction(str(node.folder), "test")
     assert {str(link.parent), str(new.parent), str(node.units)} <= set(synced)
 
 
 def test_a_command_is_not_waited_for_longer_because_of_what_it_started(tmp_path: Path) -> None:
     started = tmp_path / "pid"
-    assert tx.call(f"sleep 30 & echo $! > {started}; sleep 30", 1)[0] == 124
+    assert (
+        transaction_engine.run_with_deadline(f"sleep 30 & echo $! > {started}; sleep 30", 1)[0]
+        == 124
+    )
     pid = int(started.read_text())
     assert Path(f"/proc/{pid}/cmdline").read_bytes()  # it still runs, with our pipe in its hands
     os.kill(pid, signal.SIGTERM)
 
 
 def test_of_a_script_its_arguments_are_told() -> None:
-    assert tx.told(["ip", "link", "delete", "bond0"]) == "ip link delete bond0"
-    assert tx.told(["/bin/sh", "-c", 'test -d "$0" || "$@"', "nmcli", "up"]) == "nmcli up"
-    assert tx.told(["/bin/sh", "-c", "firewall-cmd --reload"]) == "/bin/sh -c firewall-cmd --reload"
+    assert (
+        transaction_engine.describe_command(["ip", "link", "delete", "bond0"])
+        == "ip link delete bond0"
+    )
+    assert (
+        transaction_engine.describe_command(
+            ["/bin/sh", "-c", 'test -d "$0" || "$@"', "nmcli", "up"]
+        )
+        == "nmcli up"
+    )
+    assert (
+        transaction_engine.describe_command(["/bin/sh", "-c", "firewall-cmd --reload"])
+        == "/bin/sh -c firewall-cmd --reload"
+    )
 
 
 def test_a_command_that_fails_stops_no_other(node: Machine) -> None:
     node.arm(commands=[["false"], "no-such-program", ["touch", str(node.root / "ran")]])
     node.engine("restore", str(node.folder))
-    report = tx.report_of(NAME)
+    report = transaction_engine.report_of(NAME)
     assert [fault.split("`")[1] for fault in report["faults"]] == ["false", "no-such-program"]
     assert (node.root / "ran").exists()
 
@@ -665,7 +713,7 @@ def test_a_restore_that_was_cut_off_is_finished(node: Machine) -> None:
     path.write_text("before")
     node.arm(path)
     path.write_text("after")
-    assert tx.claim(str(node.folder), "restoring")
+    assert transaction_engine.claim_transaction(str(node.folder), "restoring")
     node.engine("boot", str(node.store))
     assert path.read_text() == "before"
 
@@ -690,7 +738,7 @@ def test_after_a_reboot_the_files_are_back_and_the_boot_commands_have_run(node: 
     node.engine("boot", str(node.store))
     assert path.read_text() == "before"
     assert (ran.exists(), Path(f"{ran}-not").exists()) == (True, False)
-    assert "started again" in tx.report_of(NAME)["why"]
+    assert "started again" in transaction_engine.report_of(NAME)["why"]
     assert not node.units.exists()
 
 
@@ -703,25 +751,29 @@ def test_without_boot_commands_the_usual_ones_run_once_the_boot_is_over(
     path.write_text("after")
     rebooted(node)
     asked: list[Any] = []
-    monkeypatch.setattr(tx, "call", lambda command, *_: asked.append(command) or (0, ""))
-    tx.at_boot(str(node.store))
+    monkeypatch.setattr(
+        transaction_engine,
+        "run_with_deadline",
+        lambda command, *_: asked.append(command) or (0, ""),
+    )
+    transaction_engine.restore_at_boot(str(node.store))
     monkeypatch.undo()
     assert path.read_text() == "before"
     assert not ran.exists()
     assert "--property=After=multi-user.target" in asked[-1]
     # a power cut here: the next boot does it again
-    assert (node.units / tx.BOOT).exists()
+    assert (node.units / transaction_engine.BOOT).exists()
     node.engine(*asked[-1][-2:])
     assert ran.exists()
     assert not node.units.exists()
-    assert tx.state_of(str(node.folder)) == "fired"
+    assert transaction_engine.state_of(str(node.folder)) == "fired"
 
 
 def test_a_confirmation_that_was_cut_off_counts(node: Machine) -> None:
     path = node.etc / "file"
     node.arm(path)
     path.write_text("after")
-    assert tx.claim(str(node.folder), "confirmed")
+    assert transaction_engine.claim_transaction(str(node.folder), "confirmed")
     node.engine("boot", str(node.store))
     assert path.read_text() == "after"
     assert not node.folder.exists()
@@ -741,10 +793,10 @@ def test_apply_writes_runs_and_says_so(node: Machine) -> None:
     old.write_text("x")
     node.arm(old, new)
     files = {str(old): None, str(new): {"text": "hello\n", "mode": 0o600}}
-    tx.apply(node.run, NAME, files, [["touch", str(node.root / "ran")]])
-    assert tx.outcome(NAME)["state"] == "waiting"
+    transaction_engine.apply_change(node.run, NAME, files, [["touch", str(node.root / "ran")]])
+    assert transaction_engine.read_apply_progress(NAME)["state"] == "waiting"
     node.engine(*planned(node))
-    assert tx.wait_applied(NAME, 1)["state"] == "done"
+    assert transaction_engine.wait_for_apply(NAME, 1)["state"] == "done"
     assert not old.exists()
     assert new.read_text() == "hello\n"
     assert new.stat().st_mode & 0o777 == 0o600
@@ -754,12 +806,14 @@ def test_apply_writes_runs_and_says_so(node: Machine) -> None:
 def test_what_cannot_be_applied_is_undone_at_once(node: Machine) -> None:
     new = node.etc / "new"
     node.arm(new)
-    tx.apply(node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [["ls", "/no/such"]])
+    transaction_engine.apply_change(
+        node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [["ls", "/no/such"]]
+    )
     node.engine(*planned(node))
     assert not new.exists()
-    assert tx.outcome(NAME)["state"] == "failed"
-    assert "no/such" in tx.outcome(NAME)["words"]
-    assert "it could not be applied: `ls /no/such`" in tx.report_of(NAME)["why"]
+    assert transaction_engine.read_apply_progress(NAME)["state"] == "failed"
+    assert "no/such" in transaction_engine.read_apply_progress(NAME)["words"]
+    assert "it could not be applied: `ls /no/such`" in transaction_engine.report_of(NAME)["why"]
 
 
 def test_apply_does_not_stop_the_unit_that_it_runs_in(
@@ -767,12 +821,14 @@ def test_apply_does_not_stop_the_unit_that_it_runs_in(
 ) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
-        tx, "call", lambda command, *_: asked.append(command) or (int(command == ["no"]), "")
+        transaction_engine,
+        "run_with_deadline",
+        lambda command, *_: asked.append(command) or (int(command == ["no"]), ""),
     )
     node.arm()
-    tx.apply(node.run, NAME, {}, [["no"]])
-    tx.do_apply(str(node.folder))
-    assert tx.state_of(str(node.folder)) == "fired"
+    transaction_engine.apply_change(node.run, NAME, {}, [["no"]])
+    transaction_engine.do_apply(str(node.folder))
+    assert transaction_engine.state_of(str(node.folder)) == "fired"
     assert not [command for command in asked if "fullmesh-apply-static-ip.service" in command]
 
 
@@ -802,26 +858,26 @@ def test_what_the_kernel_does_not_take_again_of_others_is_named(
             return 2, "Error: Nexthop has invalid gateway."
         return 0, ""
 
-    monkeypatch.setattr(tx, "call", call)
-    monkeypatch.setattr(tx, "SETTLE_SECONDS", 1.5)
-    link: tx.ViewLink = {
+    monkeypatch.setattr(transaction_engine, "run_with_deadline", call)
+    monkeypatch.setattr(transaction_engine, "SETTLE_SECONDS", 1.5)
+    link: transaction_engine.ViewLink = {
         "mtu": 0,
         "up": True,
         "addresses": ["10.0.0.200/32"],
         "leases": [],
         "manner": {},
     }
-    others: tx.Goal = {
+    others: transaction_engine.KernelGoal = {
         "links": {"eth1": link},
         "routes": [["-4", "eth1", "192.0.2.0/24 via 10.0.0.8 proto bird"]],
         "connected": [],
         "ours": {"addresses": {}, "routes": []},
     }
     node.arm()
-    tx.apply(node.run, NAME, {}, [], others=others)
-    tx.do_apply(str(node.folder))
+    transaction_engine.apply_change(node.run, NAME, {}, [], others=others)
+    transaction_engine.do_apply(str(node.folder))
     gone = "ip -4 route replace 192.0.2.0/24 via 10.0.0.8 proto bird dev eth1"
-    assert tx.outcome(NAME)["lost"] == [gone]
+    assert transaction_engine.read_apply_progress(NAME)["lost"] == [gone]
     last = node.log().splitlines()[-1]
     assert "put there again, of others: ip addr add 10.0.0.200/32 dev eth1; lost, " in last
     assert last.endswith("; lost, of others: " + gone)
@@ -833,7 +889,7 @@ def test_a_run_that_was_killed_before_its_change_was_armed_leaves_no_boot_unit(
     """Found by tests/unit/test_schedules.py: whoever confirmed it took the record away, and the unit stayed."""
     node.arm()
     (node.folder / "armed").unlink()
-    assert tx.disarm(node.run, NAME) == "fired"
+    assert transaction_engine.disarm(node.run, NAME) == "fired"
     assert not node.folder.exists()
     assert not node.units.exists()
 
@@ -845,10 +901,10 @@ def test_a_folder_that_is_no_transaction_stays_where_it_is(node: Machine) -> Non
         (node.store / name / "kept").touch()
     (node.store / "other" / "confirmed").touch()
     node.arm()
-    tx.at_boot(str(node.store))
+    transaction_engine.restore_at_boot(str(node.store))
     assert (node.store / "lost+found/kept").exists()
     assert (node.store / "other/kept").exists()
-    assert tx.state_of(str(node.folder)) == "fired"
+    assert transaction_engine.state_of(str(node.folder)) == "fired"
 
 
 def test_apply_waits_until_our_connection_has_ended(node: Machine) -> None:
@@ -856,7 +912,9 @@ def test_apply_waits_until_our_connection_has_ended(node: Machine) -> None:
     node.arm(new)
     session = subprocess.Popen(["sleep", "1"])
     with ThreadPoolExecutor(1) as pool:
-        tx.apply(node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [], leave=os.getpid())
+        transaction_engine.apply_change(
+            node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [], leave=os.getpid()
+        )
         plan = json.loads((node.folder / "plan.json").read_text())
         (node.folder / "plan.json").write_text(json.dumps(plan | {"leave": session.pid}))
         done = pool.submit(node.engine, *planned(node))
@@ -869,7 +927,7 @@ def test_apply_waits_until_our_connection_has_ended(node: Machine) -> None:
 def test_nothing_more_is_applied_once_it_is_put_back(node: Machine) -> None:
     new = node.etc / "new"
     node.arm(new)
-    tx.apply(node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [])
+    transaction_engine.apply_change(node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [])
     words = planned(node)
     node.engine("restore", str(node.folder))
     node.engine(*words)
@@ -891,21 +949,25 @@ def test_what_the_kernel_no_longer_shows_is_named_as_commands(
     default = ["-4", "e0", "default via 10.0.0.1 proto dhcp metric 100"]
     before = view(["10.0.0.5/24"], [default])
     now = view(["10.0.0.9/24"], [["-4", "e0", "default via 10.0.0.2"]], 576)
-    monkeypatch.setattr(tx, "runtime", lambda names: now)
-    assert tx.unsettled(before) == [
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: now)
+    assert transaction_engine.build_kernel_commands(before) == [
         ["ip", "link", "set", "e0", "mtu", "1500"],
         ["ip", "addr", "add", "10.0.0.5/24", "dev", "e0"],
         ["ip", "addr", "del", "10.0.0.9/24", "dev", "e0"],
         ["ip", "-4", "route", "del", "default", "via", "10.0.0.2", "dev", "e0"],
         ["ip", "-4", "route", "replace", *default[2].split(), "dev", "e0"],
     ]
-    monkeypatch.setattr(tx, "runtime", lambda names: before)
-    assert tx.unsettled(before) == []
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: before)
+    assert transaction_engine.build_kernel_commands(before) == []
 
 
 # What others gave e0 while a change waited: keepalived's address, and one after a router's advertisement.
 LATER = ["192.0.2.200/32", "2001:db8::5/64"]
-GAVE: tx.Ours = {"addresses": {"e0": ["192.0.2.9/24"]}, "routes": [], "links": ["e0"]}
+GAVE: transaction_engine.OwnChanges = {
+    "addresses": {"e0": ["192.0.2.9/24"]},
+    "routes": [],
+    "links": ["e0"],
+}
 
 
 def later_view(addresses: list[str], routes: list[list[str]]) -> dict[str, Any]:
@@ -923,12 +985,15 @@ def later_view(addresses: list[str], routes: list[list[str]]) -> dict[str, Any]:
     ],
 )
 def test_a_rollback_deletes_only_what_the_change_gave(
-    lease_before: bool, ours: tx.Ours, gone: list[str], monkeypatch: pytest.MonkeyPatch
+    lease_before: bool,
+    ours: transaction_engine.OwnChanges,
+    gone: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = view(["10.0.0.5/24"] if lease_before else ["192.0.2.5/24"], []) | {"ours": ours}
     now = later_view(["192.0.2.9/24", "10.0.0.7/24"], [["-4", "e0", "default via 192.0.2.1"]])
-    monkeypatch.setattr(tx, "runtime", lambda names: now)
-    steps = [step for step in tx.unsettled(before) if "del" in step]
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: now)
+    steps = [step for step in transaction_engine.build_kernel_commands(before) if "del" in step]
     told = [f"addr {step[3]}" if step[1] == "addr" else f"route {step[4]}" for step in steps]
     assert told == gone
 
@@ -941,27 +1006,32 @@ def test_a_rollback_gives_an_address_of_others_back_that_an_owner_drops(
     manner = {"2001:db8::5/64": ["valid_lft", "600", "preferred_lft", "600"]}
     now = later_view(["192.0.2.9/24"], [])
     now["links"]["e0"]["manner"] = manner
-    monkeypatch.setattr(tx, "runtime", lambda names: now)
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: now)
     node.folder.mkdir(parents=True)
-    kept = tx.keep_later_addresses(str(node.folder), before)["links"]["e0"]
+    kept = transaction_engine.keep_later_addresses(str(node.folder), before)["links"]["e0"]
     assert kept["addresses"] == ["192.0.2.200/32", "192.0.2.5/24", "2001:db8::5/64"]
     assert kept["manner"] == manner
     # killed after its owner's commands, and started again
-    monkeypatch.setattr(tx, "runtime", lambda names: view([], []))
-    assert tx.keep_later_addresses(str(node.folder), before)["links"]["e0"] == kept
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: view([], []))
+    assert transaction_engine.keep_later_addresses(str(node.folder), before)["links"]["e0"] == kept
 
 
 def test_owners_get_the_time_that_a_lease_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     before = view(
         ["10.0.0.5/24", "192.0.2.5/24"], [["-4", "e0", "default via 10.0.0.1 proto dhcp"]]
     )
-    monkeypatch.setattr(tx, "runtime", lambda names: view(["192.0.2.9/24"], []))
-    seconds = {" ".join(step): tx.patience(step, before) for step in tx.unsettled(before)}
+    monkeypatch.setattr(
+        transaction_engine, "read_kernel_view", lambda names: view(["192.0.2.9/24"], [])
+    )
+    seconds = {
+        " ".join(step): transaction_engine.get_owner_patience(step, before)
+        for step in transaction_engine.build_kernel_commands(before)
+    }
     assert seconds == {
-        "ip addr add 10.0.0.5/24 dev e0": tx.LEASE_SECONDS,
-        "ip addr add 192.0.2.5/24 dev e0": tx.SETTLE_SECONDS,
+        "ip addr add 10.0.0.5/24 dev e0": transaction_engine.LEASE_SECONDS,
+        "ip addr add 192.0.2.5/24 dev e0": transaction_engine.SETTLE_SECONDS,
         "ip addr del 192.0.2.9/24 dev e0": 0,
-        "ip -4 route replace default via 10.0.0.1 proto dhcp dev e0": tx.LEASE_SECONDS,
+        "ip -4 route replace default via 10.0.0.1 proto dhcp dev e0": transaction_engine.LEASE_SECONDS,
     }
 
 
@@ -969,15 +1039,15 @@ def test_what_the_owner_does_not_put_back_the_kernel_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before, now, told = view(["192.0.2.5/24"], []), view([], []), []
-    monkeypatch.setattr(tx, "SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr(tx, "runtime", lambda names: now)
+    monkeypatch.setattr(transaction_engine, "SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: now)
 
     def call(command: list[str]) -> None:
         told.append(" ".join(command))
         now.update(before)
 
-    monkeypatch.setattr(tx, "call", call)
-    assert tx.settle(before) == told == ["ip addr add 192.0.2.5/24 dev e0"]
+    monkeypatch.setattr(transaction_engine, "run_with_deadline", call)
+    assert transaction_engine.settle_kernel(before) == told == ["ip addr add 192.0.2.5/24 dev e0"]
 
 
 @pytest.mark.parametrize(("waited", "until"), [(0, 12), (5, 7), (20, 0)])
@@ -994,10 +1064,12 @@ def test_an_owner_that_has_waited_for_a_lease_is_waited_for_that_much_less(
         told.append((" ".join(command), round(clock[0] - 1000)))
         now.update(before)
 
-    monkeypatch.setattr(tx, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
-    monkeypatch.setattr(tx, "runtime", lambda names: now)
-    monkeypatch.setattr(tx, "call", call)
-    tx.settle(before, clock[0] - waited)
+    monkeypatch.setattr(
+        transaction_engine, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)
+    )
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: now)
+    monkeypatch.setattr(transaction_engine, "run_with_deadline", call)
+    transaction_engine.settle_kernel(before, clock[0] - waited)
     assert told == [("ip addr add 10.0.0.5/24 dev e0", until)]
 
 
@@ -1016,11 +1088,17 @@ def test_an_address_comes_back_with_its_metric_and_a_lease_with_the_time_that_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What `ip -j addr` of iproute2 6.1 says of a lease of systemd-networkd 252, and of an address of its own."""
-    monkeypatch.setattr(tx, "ask", lambda command: LEASED if "addr" in command else "")
-    before = tx.runtime(["e0"])
+    monkeypatch.setattr(
+        transaction_engine,
+        "read_command_output",
+        lambda command: LEASED if "addr" in command else "",
+    )
+    before = transaction_engine.read_kernel_view(["e0"])
     bare = LEASED.split('"addr_info"', maxsplit=1)[0] + '"addr_info": []}]'
-    monkeypatch.setattr(tx, "ask", lambda command: bare if "addr" in command else "")
-    assert [" ".join(step) for step in tx.unsettled(before)] == [
+    monkeypatch.setattr(
+        transaction_engine, "read_command_output", lambda command: bare if "addr" in command else ""
+    )
+    assert [" ".join(step) for step in transaction_engine.build_kernel_commands(before)] == [
         "ip addr add 10.0.0.5/24 broadcast 10.0.0.255 noprefixroute valid_lft 3487 preferred_lft 3487 dev e0",
         "ip addr add 10.0.1.5/24 metric 7 dev e0",
         "ip addr add fd00::5/64 noprefixroute dev e0",
@@ -1047,24 +1125,28 @@ def test_the_route_to_its_own_network_comes_back_where_its_owner_had_made_it(
             return ""
         return MANAGED_ROUTES if "-4" in command else "fe80::/64 dev e0 proto kernel metric 1024"
 
-    monkeypatch.setattr(tx, "ask", ask)
-    before = tx.runtime(["e0"])
-    assert tx.unsettled(before) == []
-    now = tx.runtime(["e0"])
+    monkeypatch.setattr(transaction_engine, "read_command_output", ask)
+    before = transaction_engine.read_kernel_view(["e0"])
+    assert transaction_engine.build_kernel_commands(before) == []
+    now = transaction_engine.read_kernel_view(["e0"])
     now["links"]["e0"]["addresses"], now["routes"], now["connected"] = [], [], []
-    monkeypatch.setattr(tx, "runtime", lambda names: now)
-    steps = tx.unsettled(before, 100)
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: now)
+    steps = transaction_engine.build_kernel_commands(before, 100)
     assert [" ".join(step) for step in steps] == [
         "ip addr add 10.0.0.5/24 broadcast 10.0.0.255 noprefixroute valid_lft 3500 preferred_lft 3500 dev e0",
         "ip -4 route replace 10.0.0.0/24 proto kernel scope link src 10.0.0.5 metric 100 dev e0",
         "ip -4 route replace default via 10.0.0.1 proto dhcp src 10.0.0.5 metric 100 dev e0",
     ]
-    assert {tx.patience(step, before) for step in steps} == {tx.LEASE_SECONDS}
+    assert {transaction_engine.get_owner_patience(step, before) for step in steps} == {
+        transaction_engine.LEASE_SECONDS
+    }
     # it goes with its address, and what an older version saved knows of none
     now["connected"] = [["-4", "e0", "10.9.0.0/24 proto kernel"]]
     older = {"e0": {key: before["links"]["e0"][key] for key in ("mtu", "up", "addresses")}}
     for then in (before, {"links": older, "routes": before["routes"]}):
-        assert not [step for step in tx.unsettled(then) if "del" in step]
+        assert not [
+            step for step in transaction_engine.build_kernel_commands(then) if "del" in step
+        ]
 
 
 def test_a_route_that_is_there_is_not_insisted_on_because_its_address_lost_a_flag(
@@ -1076,10 +1158,13 @@ def test_a_route_that_is_there_is_not_insisted_on_because_its_address_lost_a_fla
     before = {"links": {"e0": link | {"manner": {"fd00::5/64": ["noprefixroute"]}}}}
     now = {"links": {"e0": link | {"manner": {"fd00::5/64": []}}}}
     both: dict[str, Any] = {"routes": [], "connected": [route]}
-    monkeypatch.setattr(tx, "runtime", lambda names: now | both)
-    assert tx.unsettled(before | both) == []
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: now | both)
+    assert transaction_engine.build_kernel_commands(before | both) == []
     both["connected"] = []
-    assert [step[3] for step in tx.unsettled(before | both | {"connected": [route]})] == ["replace"]
+    assert [
+        step[3]
+        for step in transaction_engine.build_kernel_commands(before | both | {"connected": [route]})
+    ] == ["replace"]
 
 
 # `ip -o route show table all`, `ip rule` and `ip -o nexthop` of iproute2 6.1, on a node with FRR.
@@ -1115,12 +1200,12 @@ def test_every_table_the_rules_and_the_nexthops_come_back(monkeypatch: pytest.Mo
             link if "addr" in command else "",
         )
 
-    monkeypatch.setattr(tx, "ask", ask)
-    before = tx.runtime(["e0"])
-    assert tx.unsettled(before) == []
+    monkeypatch.setattr(transaction_engine, "read_command_output", ask)
+    before = transaction_engine.read_kernel_view(["e0"])
+    assert transaction_engine.build_kernel_commands(before) == []
     gone = {**before, "routes": [], "nexthops": [], "rules": []}
-    monkeypatch.setattr(tx, "runtime", lambda names: gone)
-    assert [" ".join(step) for step in tx.unsettled(before)] == [
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: gone)
+    assert [" ".join(step) for step in transaction_engine.build_kernel_commands(before)] == [
         "ip nexthop replace id 7 via fe80::1 dev e0 proto zebra",
         "ip nexthop replace id 8 via 10.0.0.2 dev e0 proto zebra",
         "ip nexthop replace id 30 group 7/8,2 proto zebra",
@@ -1140,8 +1225,10 @@ def test_every_table_the_rules_and_the_nexthops_come_back(monkeypatch: pytest.Mo
 def test_a_daemon_s_routes_are_never_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     later = [["-4", "e0", "10.1.0.0/16 via 10.0.0.1 proto bird metric 32"]]
     own = [["-4", "e0", "10.2.0.0/16 via 10.0.0.1 proto static"]]
-    monkeypatch.setattr(tx, "runtime", lambda names: view([], later + own))
-    assert [step[4] for step in tx.unsettled(view([], []))] == ["10.2.0.0/16"]
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: view([], later + own))
+    assert [step[4] for step in transaction_engine.build_kernel_commands(view([], []))] == [
+        "10.2.0.0/16"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -1159,21 +1246,21 @@ def test_a_daemon_s_routes_are_never_taken_away(monkeypatch: pytest.MonkeyPatch)
 )
 def test_a_route_that_refuses_is_over_no_interface(line: str, route: str | None) -> None:
     """Found by tests/cuts/test_others_cuts.py: systemd-networkd drops others' on the way back."""
-    assert tx.route_over(["e0"], "-4", line) == (route and ["-4", "", route])
+    assert transaction_engine.parse_route_line(["e0"], "-4", line) == (route and ["-4", "", route])
 
 
 def test_a_route_that_refuses_and_came_later_is_never_taken_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     later = [["-4", "", "blackhole 203.0.113.0/24"]]
-    monkeypatch.setattr(tx, "runtime", lambda names: view([], later))
-    assert tx.unsettled(view([], [])) == []
+    monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: view([], later))
+    assert transaction_engine.build_kernel_commands(view([], [])) == []
 
 
 def test_a_warning_is_no_part_of_an_answer() -> None:
     script = "echo '[]'; echo 'Cannot open a table' >&2"
-    assert tx.ask(["/bin/sh", "-c", script]) == "[]"
-    assert tx.call(["/bin/sh", "-c", script])[1] != "[]"
+    assert transaction_engine.read_command_output(["/bin/sh", "-c", script]) == "[]"
+    assert transaction_engine.run_with_deadline(["/bin/sh", "-c", script])[1] != "[]"
 
 
 @pytest.mark.parametrize(
@@ -1182,17 +1269,22 @@ def test_a_warning_is_no_part_of_an_answer() -> None:
 )
 def test_a_lease_is_no_longer_than_it_was(left: int, age: int, then: int) -> None:
     words = ["noprefixroute", "valid_lft", str(left), "preferred_lft", str(left)]
-    assert tx.aged(words, age)[2::2] == [str(then), str(then)]
-    assert tx.aged(["metric", "7"], age) == ["metric", "7"]
+    assert transaction_engine.age_lease_times(words, age)[2::2] == [str(then), str(then)]
+    assert transaction_engine.age_lease_times(["metric", "7"], age) == ["metric", "7"]
 
 
 def test_a_route_is_known_without_what_changes_by_itself() -> None:
-    assert tx.plain_route("default via fe80::1 proto ra metric 100 expires 1795sec pref low") == (
-        "default via fe80::1 proto ra metric 100 pref low"
-    )
+    assert transaction_engine.strip_route_state(
+        "default via fe80::1 proto ra metric 100 expires 1795sec pref low"
+    ) == ("default via fe80::1 proto ra metric 100 pref low")
     # without the word the kernel refuses a gateway that is in no network of the link (ip-route(8))
-    assert tx.plain_route("default via 192.0.2.1 linkdown onlink") == "default via 192.0.2.1 onlink"
-    assert not tx.keep_route("10.0.0.0/24 proto kernel scope link src 10.0.0.5")
+    assert (
+        transaction_engine.strip_route_state("default via 192.0.2.1 linkdown onlink")
+        == "default via 192.0.2.1 onlink"
+    )
+    assert not transaction_engine.is_restorable_route(
+        "10.0.0.0/24 proto kernel scope link src 10.0.0.5"
+    )
 
 
 # --- the log ----------------------------------------------------------------------------------------
@@ -1201,8 +1293,8 @@ def test_a_route_is_known_without_what_changes_by_itself() -> None:
 def test_the_log_is_bounded_and_keeps_the_newest(node: Machine) -> None:
     node.store.mkdir()
     for number in range(3000):
-        tx.note(str(node.store), f"line {number} " + "x" * 60)
-    assert (node.store / "log").stat().st_size < tx.LOG_BYTES + 200
+        transaction_engine.append_log(str(node.store), f"line {number} " + "x" * 60)
+    assert (node.store / "log").stat().st_size < transaction_engine.LOG_BYTES + 200
     assert node.log().splitlines()[-1].split()[2] == "2999"
     assert all(line.split()[1] == "line" for line in node.log().splitlines())
 
@@ -1218,11 +1310,11 @@ def test_any_bytes_come_back(contents: list[bytes], gone: list[bool]) -> None:
         for path, data in zip(paths, contents):
             path.write_bytes(data)
         before = manifest(Path(top))
-        entries = [tx.remember(str(p), n, str(kept)) for n, p in enumerate(paths)]
+        entries = [transaction_engine.save_path(str(p), n, str(kept)) for n, p in enumerate(paths)]
         for path, away in zip(paths, gone):
             path.unlink() if away else path.write_bytes(b"changed")
         for entry in entries:
-            tx.as_before(entry, str(kept))
+            transaction_engine.restore_saved_path(entry, str(kept))
         for saved in kept.iterdir():
             saved.unlink()
         assert manifest(Path(top)) == before

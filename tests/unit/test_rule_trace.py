@@ -26,7 +26,7 @@ BYTES = {
 def test_nfts_own_words_are_read() -> None:
     found = {
         (one["table"], one["chain"], one["handle"], one["source"], one["dport"]): one["rule"]
-        for one in rule_trace.parse(TOLD)
+        for one in rule_trace.parse_trace(TOLD)
         if one["dport"] in (50000, 50001, 50002, 50003)
     }
     assert found == {
@@ -49,9 +49,9 @@ def test_nfts_own_words_are_read() -> None:
         ("shut", "o", 0, LOCAL, 50002): "policy drop",
     }
     # and an answer, of whom the listener's port is the source's
-    (back,) = (one for one in rule_trace.parse(TOLD) if one["sport"] == 50004)
+    (back,) = (one for one in rule_trace.parse_trace(TOLD) if one["sport"] == 50004)
     assert (back["chain"], back["handle"], back["target"]) == ("out", 8, ME)
-    assert len(rule_trace.parse(TOLD)) == 5
+    assert len(rule_trace.parse_trace(TOLD)) == 5
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_nfts_own_words_are_read() -> None:
     ["", "trace id 1\n", TOLD[:500], "trace id a inet t c rule drop # handle 7 (verdict drop)\n"],
 )
 def test_half_of_it_is_nothing(text: str) -> None:
-    assert rule_trace.parse(text) == []
+    assert rule_trace.parse_trace(text) == []
 
 
 def test_the_table_decides_nothing_and_goes_with_who_made_it() -> None:
@@ -67,7 +67,7 @@ def test_the_table_decides_nothing_and_goes_with_who_made_it() -> None:
         {"address": "192.0.2.1", "mine": [50001], "theirs": [29500, 50001]},
         {"address": "fd00::1", "mine": [], "theirs": [50002]},
     ]
-    first, *rest = rule_trace.chains(ends, "ours_17")
+    first, *rest = rule_trace.build_trace_commands(ends, "ours_17")
     assert first == "add table inet ours_17 { flags owner; }"
     assert all(" inet ours_17 " in line for line in rest)
     assert len([line for line in rest if "policy accept" in line]) == 2
@@ -170,20 +170,22 @@ def test_what_the_kernel_tells_of_others_packets_is_no_evidence() -> None:
     "said", [{"traced": [], "why": "no nft here"}, {"failed": True, "msg": "no nft here"}]
 )
 def test_what_could_not_be_watched_is_said(said: Any) -> None:
-    told = shape.node({"node": world("healthy")["nodes"][EL1]["node"], "traced": said}, {EL1})
+    told = shape.sanitize_node(
+        {"node": world("healthy")["nodes"][EL1]["node"], "traced": said}, {EL1}
+    )
     missed = told["node"]["facts"]["survey"]["unknown"]
     assert {"what": "which rule stops packets", "why": "no nft here"} in missed
     assert "traced" not in told
 
 
 def look_of(held: World) -> Any:
-    return judge.look_at(held["plan"], held["nodes"], ABOUT)
+    return judge.build_diagnosis_input(held["plan"], held["nodes"], ABOUT)
 
 
 def test_both_ends_are_asked_about_what_no_paper_explains() -> None:
     held = world("healthy")
     decoyed(held)
-    wanted = traces.wanted(look_of(held))
+    wanted = traces.build_trace_requests(look_of(held))
     assert set(wanted) == {EL1, UBUNTU1}
     assert all(set(one) < set(LADDER_TRACE) for one in wanted.values())
     ports = sorted({target["port"] for target in wanted[EL1]["targets"]})
@@ -196,19 +198,19 @@ def test_both_ends_are_asked_about_what_no_paper_explains() -> None:
 
 
 def test_nobody_is_asked_where_a_rule_on_paper_does_it_or_nothing_is_shut_or_no_rules_are() -> None:
-    assert traces.wanted(look_of(world("healthy"))) == {}
+    assert traces.build_trace_requests(look_of(world("healthy"))) == {}
     sure = world("healthy")
     only_table(sure)
     rule("wall", dport(50000, 54095), {"drop": None})(sure)
     shut()(sure)
-    assert traces.wanted(look_of(sure)) == {}
+    assert traces.build_trace_requests(look_of(sure)) == {}
     bare = world("healthy")
     for name in (EL1, UBUNTU1):
         survey(bare, name)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
     shut()(bare)
-    assert traces.wanted(look_of(bare)) == {}
+    assert traces.build_trace_requests(look_of(bare)) == {}
     unprivileged = world("healthy")
     decoyed(unprivileged)
     for name in (EL1, UBUNTU1):
         survey(unprivileged, name)["root"] = False
-    assert traces.wanted(look_of(unprivileged)) == {}
+    assert traces.build_trace_requests(look_of(unprivileged)) == {}

@@ -28,7 +28,7 @@ from fullmesh.diagnose import judge, rules
 from fullmesh.diagnose.rules import cloud, next_boot
 from fullmesh.ec2 import efa
 from fullmesh.verify import cards, gpu, ladder, node, pairs, ranks
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import ClusterObservations
 
 # What no answer of a node makes, and why.
 ELSEWHERE = {
@@ -44,19 +44,19 @@ ELSEWHERE = {
     "EF-109": "explain-log's word for a line that is harmless (test_efa.py)",
 }
 OTHER_RULES = {
-    node.rule_form: "an answer that its type refuses (test_contract.py)",
-    cloud.security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
+    node.rule_answer_format: "an answer that its type refuses (test_contract.py)",
+    cloud.rule_security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
 }
 VERIFICATION = (*node.RULES, *pairs.RULES, *cards.CARD_RULES, *gpu.JOB_RULES, *ranks.RULES)
 
 
 @cache
-def nodes_with_gpus() -> Seen:
+def nodes_with_gpus() -> ClusterObservations:
     with TemporaryDirectory() as folder:
         return with_gpus(Path(folder))
 
 
-def changed(name: str) -> Seen:
+def changed(name: str) -> ClusterObservations:
     seen = copy.deepcopy(nodes_with_gpus())
     verify_changes.CHANGES[name][1](seen)
     return records.read_again(seen)
@@ -172,7 +172,8 @@ def test_every_rule_of_diagnosis_fires() -> None:
         map(broken, diagnose_changes.CHANGES), map(records.world, diagnose_changes.REAL)
     )
     looks = (
-        judge.look_at(one["plan"], records.answers(one["nodes"]), records.ABOUT) for one in worlds
+        judge.build_diagnosis_input(one["plan"], records.answers(one["nodes"]), records.ABOUT)
+        for one in worlds
     )
     assert silent(rules.RULES, looks) == set()
 
@@ -180,22 +181,23 @@ def test_every_rule_of_diagnosis_fires() -> None:
 def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -> None:
     worlds = [at_boot(change) for _, _, change in boot_changes.CHANGES.values()]
     looks = [
-        judge.look_at(one["plan"], records.answers(one["nodes"]), records.ABOUT) for one in worlds
+        judge.build_diagnosis_input(one["plan"], records.answers(one["nodes"]), records.ABOUT)
+        for one in worlds
     ]
     assert silent(next_boot.RULES, looks) == set()
     assert {code for code, _, _ in boot_changes.CHANGES.values()} == next_boot.CODES
-    quiet = judge.look_at(
+    quiet = judge.build_diagnosis_input(
         (world := at_boot(lambda _world: None))["plan"],
         records.answers(world["nodes"]),
         records.ABOUT,
     )
-    assert next_boot.findings(quiet) == []
+    assert next_boot.check_next_boot(quiet) == []
 
 
 def test_a_rule_that_reads_what_no_module_writes_is_found() -> None:
     """What this file is for: the survey once stood elsewhere, and no GPU rule ever saw a GPU."""
 
-    def rule_elsewhere(seen: Seen) -> Any:
+    def rule_elsewhere(seen: ClusterObservations) -> Any:
         yield from seen.nodes["el1"]["node"].get("gpus", {}).get("cards", [])  # type: ignore[call-overload]
 
     assert silent([rule_elsewhere], [nodes_with_gpus()]) != set()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import simulated_nodes as simulated
+import simulated_nodes
 from ansible.module_utils.fullmesh.probe import listeners, observe, second_call, sweep
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,15 +19,17 @@ from records import diagnosis
 from fullmesh import contract
 from fullmesh.diagnose import thin
 from fullmesh.filters import diagnose, verify_cluster
-from fullmesh.observed.ladder import Probe
+from fullmesh.observed.ladder import LadderLinksResult
 from fullmesh.report import blocks, junit, page, terminal
 from fullmesh.result import build
 from fullmesh.settings import ROOT
 from fullmesh.verify import mesh, probe_wants, schedule
-from fullmesh.verify.model import Finding, Seen
+from fullmesh.verify.model import ClusterObservations, Finding
 
 COUNT = 40
-ABOUT = build.Run(simulated.RUN, "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00")
+ABOUT = build.VerificationRun(
+    simulated_nodes.RUN, "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
+)
 OPTIONS: dict[str, Any] = {
     "rungs": ["L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"],
     "mode": "peers_range",
@@ -39,23 +41,25 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def seen_of(count: int, change: Any = None) -> Seen:
+def seen_of(count: int, change: Any = None) -> ClusterObservations:
     """What a verification of so many nodes saw; *change* breaks some of it."""
-    plan, held = simulated.hostvars(count)
-    scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
+    plan, held = simulated_nodes.hostvars(count)
+    scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
     if change:
         change(plan, held)
-    return verify_cluster.seen_from(plan, simulated.registered(held), {**OPTIONS, "scope": scope})
+    return verify_cluster.collect_seen_state(
+        plan, simulated_nodes.registered(held), {**OPTIONS, "scope": scope}
+    )
 
 
 def answers(held: Any, part: str) -> Any:
     """What all nodes answered to a question."""
-    return simulated.registered(held)[f"__verify_cluster_{part}"]["answers"]
+    return simulated_nodes.registered(held)[f"__verify_cluster_{part}"]["answers"]
 
 
 @given(st.integers(2, 70))
 def test_every_node_meets_every_other_once_and_both_in_the_same_round(count: int) -> None:
-    found = [schedule.partners(count, place) for place in range(count)]
+    found = [schedule.list_partners(count, place) for place in range(count)]
     for place, order in enumerate(found):
         assert sorted([*order, place]) == list(range(count))
     if not count % 2:
@@ -65,64 +69,66 @@ def test_every_node_meets_every_other_once_and_both_in_the_same_round(count: int
 
 
 def test_a_sweep_covers_every_pair_with_one_port_and_the_masters_own() -> None:
-    plan = simulated.planned(COUNT)
-    looks = {name: simulated.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
-    scope = schedule.scope_of(plan, "auto", [], False, "run")
+    plan = simulated_nodes.planned(COUNT)
+    looks = {name: simulated_nodes.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
+    scope = schedule.build_probe_scope(plan, "auto", [], False, "run")
     assert scope["sweep"]
     used: set[tuple[str, int]] = set()
     for name in plan["nodes"]:
-        rows = schedule.swept(plan, looks, name, scope)
+        rows = schedule.build_sweep(plan, looks, name, scope)
         assert {row["node"] for row in rows} == plan["nodes"].keys() - {name}
-        assert schedule.in_full(plan, looks, name, scope) == []
+        assert schedule.list_full_targets(plan, looks, name, scope) == []
         of_master = {row["kind"] for row in rows if row["node"] == plan["master"]["node"]}
         assert {"master", "rendezvous"} <= of_master or name == plan["master"]["node"]
         used |= {(row["node"], row["port"]) for row in rows}
     # between them the nodes try every listener of every node
     every = {
-        (t["node"], t["port"]) for n in plan["nodes"] for t in probe_wants.targets(plan, looks, n)
+        (t["node"], t["port"])
+        for n in plan["nodes"]
+        for t in probe_wants.list_probe_targets(plan, looks, n)
     }
     assert used == every
 
 
 def test_few_nodes_and_whoever_asks_for_it_try_every_listener() -> None:
-    plan = simulated.planned(3)
-    assert not schedule.scope_of(plan, "auto", [], False, "run")["sweep"]
-    many = simulated.planned(COUNT)
-    assert not schedule.scope_of(many, "ports", [], False, "run")["sweep"]
+    plan = simulated_nodes.planned(3)
+    assert not schedule.build_probe_scope(plan, "auto", [], False, "run")["sweep"]
+    many = simulated_nodes.planned(COUNT)
+    assert not schedule.build_probe_scope(many, "ports", [], False, "run")["sweep"]
 
 
 def test_after_a_join_the_new_links_are_tried_and_one_of_each_other_node() -> None:
-    plan = simulated.planned(6)
-    new = simulated.name_of(4)
-    looks = {name: simulated.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
-    scope = schedule.scope_of(plan, "auto", [new], True, "run")
+    plan = simulated_nodes.planned(6)
+    new = simulated_nodes.name_of(4)
+    looks = {name: simulated_nodes.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
+    scope = schedule.build_probe_scope(plan, "auto", [new], True, "run")
     tried = {
         (name, target["node"])
         for name in plan["nodes"]
-        for target in schedule.in_full(plan, looks, name, scope)
+        for target in schedule.list_full_targets(plan, looks, name, scope)
     }
     with_new = {pair for pair in tried if new in pair}
     assert len(with_new) == 2 * 5
     assert len(tried - with_new) == 5
-    seen = Seen(plan=plan, nodes={}, scope=scope)
-    assert mesh.wanted(seen) == len(tried)
+    seen = ClusterObservations(plan=plan, nodes={}, scope=scope)
+    assert mesh.count_wanted_pairs(seen) == len(tried)
     assert (
         f"the links of {new} and one link of each other node were tried (15 of 30)"
-        in (mesh.coverage(seen)[0])
+        in (mesh.describe_coverage(seen)[0])
     )
     # every link, on request; and where all are new there are no others
     for other in (
-        schedule.scope_of(plan, "all", [new], True, "run"),
-        schedule.scope_of(plan, "auto", list(plan["nodes"]), True, "run"),
+        schedule.build_probe_scope(plan, "all", [new], True, "run"),
+        schedule.build_probe_scope(plan, "auto", list(plan["nodes"]), True, "run"),
     ):
         assert not other["few"]
 
 
 def test_after_a_leave_one_link_of_each_node_is_tried() -> None:
-    plan = simulated.planned(4)
-    scope = schedule.scope_of(plan, "auto", [], True, "run")
-    assert [len(schedule.peers_of(plan, name, scope)) for name in plan["nodes"]] == [1, 1, 1, 1]
-    (said,) = mesh.coverage(Seen(plan=plan, nodes={}, scope=scope))
+    plan = simulated_nodes.planned(4)
+    scope = schedule.build_probe_scope(plan, "auto", [], True, "run")
+    assert [len(schedule.select_peers(plan, name, scope)) for name in plan["nodes"]] == [1, 1, 1, 1]
+    (said,) = mesh.describe_coverage(ClusterObservations(plan=plan, nodes={}, scope=scope))
     assert "one link of each node was tried (4 of 12)" in said
 
 
@@ -146,41 +152,45 @@ PARAMETERS: dict[str, Any] = {
 def test_a_healthy_node_says_no_more_than_a_kilobyte_of_a_thousand_peers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = simulated.planned(1000)
-    ports = simulated.look(simulated.planned(3), 1)["ports"]
+    plan = simulated_nodes.planned(1000)
+    ports = simulated_nodes.look(simulated_nodes.planned(3), 1)["ports"]
     looks = dict.fromkeys(plan["nodes"], ports)
-    scope = schedule.scope_of(plan, "auto", [], False, "run")
-    name = simulated.name_of(500)
-    rows = schedule.swept(plan, looks, name, scope)
+    scope = schedule.build_probe_scope(plan, "auto", [], False, "run")
+    name = simulated_nodes.name_of(500)
+    rows = schedule.build_sweep(plan, looks, name, scope)
     own = plan["nodes"][name]["address"]
     asked = {"node": name, "address": own, "sweep": rows, "master": plan["master"]["node"]}
     monkeypatch.setattr(
-        sweep, "probe_links", lambda targets, *_more: simulated.all_well(targets, own)
+        sweep, "probe_links", lambda targets, *_more: simulated_nodes.all_well(targets, own)
     )
-    monkeypatch.setattr(second_call, "neighbours", lambda _peers: {"count": 0, "entries": {}})
+    monkeypatch.setattr(
+        second_call, "survey_neighbours", lambda _peers: {"count": 0, "entries": {}}
+    )
     answer = second_call.answer(**{**PARAMETERS, **asked})
-    assert contract.read(Probe, answer)["swept"]["peers"] == 999
+    assert contract.convert_value(LadderLinksResult, answer)["swept"]["peers"] == 999
     assert len(json.dumps(answer)) <= 1000
 
 
 def test_a_sweep_begins_no_more_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = simulated.planned(1000)
-    ports = simulated.look(simulated.planned(3), 1)["ports"]
-    scope = schedule.scope_of(plan, "auto", [], False, "run")
-    rows = schedule.swept(plan, dict.fromkeys(plan["nodes"], ports), simulated.name_of(1), scope)
+    plan = simulated_nodes.planned(1000)
+    ports = simulated_nodes.look(simulated_nodes.planned(3), 1)["ports"]
+    scope = schedule.build_probe_scope(plan, "auto", [], False, "run")
+    rows = schedule.build_sweep(
+        plan, dict.fromkeys(plan["nodes"], ports), simulated_nodes.name_of(1), scope
+    )
     monkeypatch.setattr(
-        sweep, "probe_links", lambda targets, *_more: simulated.all_well(targets, "")
+        sweep, "probe_links", lambda targets, *_more: simulated_nodes.all_well(targets, "")
     )
     me: Any = {"node": "", "address": "", "token": "", "payload": 0}
-    found, tried = sweep.sweep(rows, me, 1.0, 16, 0.0)
+    found, tried = sweep.sweep_peers(rows, me, 1.0, 16, 0.0)
     assert len(found) == tried == sweep.CHUNK
-    _, all_of_them = sweep.sweep(rows, me, 1.0, 16, 60.0)
+    _, all_of_them = sweep.sweep_peers(rows, me, 1.0, 16, 60.0)
     assert all_of_them == len(rows)
 
 
 def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() -> None:
     seen = seen_of(COUNT)
-    result = build.build(seen, ABOUT)
+    result = build.build_result(seen, ABOUT)
     assert (result["verdict"], result["findings"], result["links"]) == ("ok", [], [])
     pairs = COUNT * (COUNT - 1)
     assert result["mesh"]["open"] == result["mesh"]["tried"] == pairs
@@ -188,17 +198,17 @@ def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() ->
     (rung,) = (one for one in result["rungs"] if one["id"] == "L2")
     assert rung["details"]["pairs"] == rung["details"]["open"] == pairs
     assert any("one listener was tried" in note for note in rung["details"]["notes"])
-    assert f"links: {pairs} of {pairs} open" in terminal.figures(result)[0]
-    shown = page.render(result)
+    assert f"links: {pairs} of {pairs} open" in terminal.describe_figures(result)[0]
+    shown = page.render_report_page(result)
     assert "in blocks of 1 nodes" in shown
     assert "blocks of links" not in shown
     assert f"{pairs} of {pairs} directed links were tried" in shown
-    assert f"{pairs} of {pairs} links are open" in junit.render(result)
+    assert f"{pairs} of {pairs} links are open" in junit.render_junit(result)
 
 
 def test_a_legend_says_what_it_counts() -> None:
-    result = build.build(seen_of(2 * COUNT), ABOUT)
-    shown = page.render(result)
+    result = build.build_result(seen_of(2 * COUNT), ABOUT)
+    shown = page.render_report_page(result)
     assert "in blocks of 2 nodes" in shown
     assert re.search(r'<span class="count">\d+ blocks of links</span>', shown)
 
@@ -207,18 +217,18 @@ def shut(source: int, targets: list[int]) -> Any:
     """A change: one node's probe met silence at others."""
 
     def change(plan: Any, held: Any) -> None:
-        name = simulated.name_of(source)
+        name = simulated_nodes.name_of(source)
         looks = {n: own["__verify_cluster_node"]["ports"] for n, own in held.items()}
-        scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
-        rows = schedule.swept(plan, looks, name, scope)
-        peers = {simulated.name_of(target) for target in targets}
+        scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
+        rows = schedule.build_sweep(plan, looks, name, scope)
+        peers = {simulated_nodes.name_of(target) for target in targets}
         own = plan["nodes"][name]["address"]
-        found = [simulated.record(row, own) for row in rows]
+        found = [simulated_nodes.record(row, own) for row in rows]
         for record in found:
             if record["node"] in peers:
                 record |= {"verdict": "dropped", "errno": "", "ms": 0.0, "rtt_ms": 0.0}
         probe = held[name]["__verify_cluster_links"]
-        probe["links"], probe["swept"] = sweep.condense(
+        probe["links"], probe["swept"] = sweep.condense_sweep(
             rows, len(rows), found, plan["master"]["node"]
         )
 
@@ -228,14 +238,14 @@ def shut(source: int, targets: list[int]) -> Any:
 def test_what_deviates_beyond_the_bound_is_judged_all_the_same() -> None:
     targets = list(range(1, 30))
     seen = seen_of(COUNT, shut(0, targets))
-    told = seen.nodes[simulated.name_of(0)]["links"]
+    told = seen.nodes[simulated_nodes.name_of(0)]["links"]
     assert len({record["node"] for record in told["links"]}) == len(targets)
-    result = build.build(seen, ABOUT)
+    result = build.build_result(seen, ABOUT)
     assert result["verdict"] == "failed"
-    assert {row["to"] for row in result["links"]} == {simulated.name_of(n) for n in targets}
+    assert {row["to"] for row in result["links"]} == {simulated_nodes.name_of(n) for n in targets}
     assert result["mesh"]["open"] == COUNT * (COUNT - 1) - len(targets)
     assert {f["code"] for f in result["findings"]} <= {"VC-201", "DG-113", "DG-116", "DG-117"}
-    shown = page.render(result)
+    shown = page.render_report_page(result)
     assert "dropped (29)" in shown
 
 
@@ -244,7 +254,7 @@ def test_of_very_many_shut_links_some_are_looked_at_and_all_are_told() -> None:
         for number in range(COUNT):
             shut(number, [one for one in range(COUNT) if one != number])(plan, held)
 
-    result = build.build(seen_of(COUNT, all_shut), ABOUT)
+    result = build.build_result(seen_of(COUNT, all_shut), ABOUT)
     every = COUNT * (COUNT - 1)
     assert every > mesh.LOOKED_AT
     assert (result["mesh"]["tried"], result["mesh"]["open"]) == (every, 0)
@@ -272,15 +282,15 @@ def test_what_is_true_of_the_links_of_a_group_that_were_looked_at_is_true_of_all
     other = Finding("VC-201", "L2", "x", pairs=(("a", "y"), ("b", "y")))
     root = Finding("DG-113", "L2", "x", pairs=(("a", "z"),))
     kept = {("a", "z"), ("b", "y")}
-    (found,) = thin.widened([root], [group, other], kept)
+    (found,) = thin.extend_to_groups([root], [group, other], kept)
     assert found.pairs == group.pairs
 
 
 def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
-    plan, held = simulated.hostvars(COUNT)
+    plan, held = simulated_nodes.hostvars(COUNT)
     shut(3, [7])(plan, held)
     follow = verify_cluster.ladder_follow_up(plan, answers(held, "links"))
-    three, seven = simulated.name_of(3), simulated.name_of(7)
+    three, seven = simulated_nodes.name_of(3), simulated_nodes.name_of(7)
     assert follow == {three: [seven], seven: [three]}
     opened = verify_cluster.ladder_opened(answers(held, "node"))
     closer = verify_cluster.ladder_closer(plan, opened, follow)
@@ -289,28 +299,30 @@ def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
     assert {t["node"] for t in targets} == {three}
     assert len(targets) == len(opened[three])
     about = verify_cluster.ladder_about(plan, follow, plan["nodes"])
-    assert about[seven] == {three: simulated.address_of(3)}
-    assert about[simulated.name_of(5)] == {}
+    assert about[seven] == {three: simulated_nodes.address_of(3)}
+    assert about[simulated_nodes.name_of(5)] == {}
     # what the second call found counts: the port was only late
     own = plan["nodes"][three]["address"]
     again = closer["targets"][three]
     held[three]["__verify_cluster_closer"] = {
-        "links": [simulated.record(target, own) for target in again],
+        "links": [simulated_nodes.record(target, own) for target in again],
         "bandwidth": [],
         "neighbours": {"count": 1, "entries": {}},
         "seconds": 0.1,
     }
-    scope = schedule.scope_of(plan, "auto", [], False, simulated.RUN)
-    seen = verify_cluster.seen_from(plan, simulated.registered(held), {**OPTIONS, "scope": scope})
-    assert build.build(seen, ABOUT)["verdict"] == "ok"
+    scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
+    seen = verify_cluster.collect_seen_state(
+        plan, simulated_nodes.registered(held), {**OPTIONS, "scope": scope}
+    )
+    assert build.build_result(seen, ABOUT)["verdict"] == "ok"
 
 
 def test_a_sweep_that_ran_out_of_time_says_what_it_left_out() -> None:
     def cut(plan: Any, held: Any) -> None:
-        swept = held[simulated.name_of(5)]["__verify_cluster_links"]["swept"]
+        swept = held[simulated_nodes.name_of(5)]["__verify_cluster_links"]["swept"]
         swept["tried"], swept["peers"] = 10, 9
 
-    result = build.build(seen_of(COUNT, cut), ABOUT)
+    result = build.build_result(seen_of(COUNT, cut), ABOUT)
     (rung,) = (one for one in result["rungs"] if one["id"] == "L2")
     pairs = COUNT * (COUNT - 1)
     assert rung["status"] == "not_run"
@@ -318,22 +330,22 @@ def test_a_sweep_that_ran_out_of_time_says_what_it_left_out() -> None:
 
 
 def test_blocks_hold_every_node_once() -> None:
-    names = [simulated.name_of(number) for number in range(130)]
-    parts = blocks.parts(names, 50)
+    names = [simulated_nodes.name_of(number) for number in range(130)]
+    parts = blocks.split_into_blocks(names, 50)
     assert [name for held in parts for name in held] == names
     assert {len(held) for held in parts} == {2, 3}
     for number, name in enumerate(names):
-        assert name in parts[schedule.block_of(number, len(names))]
+        assert name in parts[schedule.find_block(number, len(names))]
 
 
 def diagnosed(change: Any = None) -> Any:
     """What a diagnosis of many nodes says."""
-    plan, held = simulated.hostvars(COUNT)
-    scope = diagnose.diagnose_scope(plan, 0, simulated.RUN)
+    plan, held = simulated_nodes.hostvars(COUNT)
+    scope = diagnose.diagnose_scope(plan, 0, simulated_nodes.RUN)
     if change:
         change(plan, held)
-    about = {"run": simulated.RUN, "started": ABOUT.started, "finished": ABOUT.finished}
-    own = simulated.diagnosed(plan, held)
+    about = {"run": simulated_nodes.RUN, "started": ABOUT.started, "finished": ABOUT.finished}
+    own = simulated_nodes.diagnosed(plan, held)
     return diagnose.diagnose_result(own, list(held), {**about, "scope": scope})
 
 
@@ -346,7 +358,7 @@ def test_a_diagnosis_of_many_nodes_sweeps_too_and_says_so() -> None:
 
 
 def test_a_diagnosis_names_the_one_link_among_many_that_is_shut() -> None:
-    three, seven = simulated.name_of(3), simulated.name_of(7)
+    three, seven = simulated_nodes.name_of(3), simulated_nodes.name_of(7)
 
     def followed(plan: Any, held: Any) -> None:
         shut(3, [7])(plan, held)
@@ -355,7 +367,7 @@ def test_a_diagnosis_names_the_one_link_among_many_that_is_shut() -> None:
         targets = closer["targets"][three]
         own = plan["nodes"][three]["address"]
         records = [
-            simulated.record(target, own) | {"verdict": "dropped", "ms": 0.0, "rtt_ms": 0.0}
+            simulated_nodes.record(target, own) | {"verdict": "dropped", "ms": 0.0, "rtt_ms": 0.0}
             for target in targets
         ]
         neighbours = {"count": 1, "entries": {}}
@@ -375,17 +387,17 @@ def test_a_diagnosis_names_the_one_link_among_many_that_is_shut() -> None:
 
 
 def test_who_asks_for_rates_has_every_link_tried() -> None:
-    plan = simulated.planned(COUNT)
+    plan = simulated_nodes.planned(COUNT)
     assert diagnose.diagnose_scope(plan, "0", "run")["sweep"]
     assert not diagnose.diagnose_scope(plan, "1", "run")["sweep"]
 
 
 def test_a_run_that_leaves_nodes_out_says_so_and_blames_nobody() -> None:
-    plan, held = simulated.hostvars(3)
+    plan, held = simulated_nodes.hostvars(3)
     for name in list(held)[:2]:
         held[name] = {"ansible_host": "10.0.0.1"}
-    seen = verify_cluster.seen_from(plan, simulated.registered(held), OPTIONS)
-    result = build.build(seen, ABOUT)
+    seen = verify_cluster.collect_seen_state(plan, simulated_nodes.registered(held), OPTIONS)
+    result = build.build_result(seen, ABOUT)
     assert (result["verdict"], result["findings"]) == ("ok", [])
     rungs = {rung["id"]: (rung["status"], rung["reason"]) for rung in result["rungs"]}
     left_out = "gpu-0000, gpu-0001 left out of this run (--limit)"
@@ -396,12 +408,12 @@ def test_a_run_that_leaves_nodes_out_says_so_and_blames_nobody() -> None:
 @pytest.mark.parametrize("count", [33, 60])
 def test_clocks_of_many_nodes_are_held_against_the_masters(count: int) -> None:
     def late(plan: Any, held: Any) -> None:
-        swept = held[simulated.name_of(9)]["__verify_cluster_links"]["swept"]
+        swept = held[simulated_nodes.name_of(9)]["__verify_cluster_links"]["swept"]
         swept["clock"] = [42.0, 0.001]
 
-    result = build.build(seen_of(count, late), ABOUT)
+    result = build.build_result(seen_of(count, late), ABOUT)
     assert [(f["code"], f["node"]) for f in result["findings"]] == [
-        ("VC-103", simulated.name_of(9))
+        ("VC-103", simulated_nodes.name_of(9))
     ]
 
 
@@ -414,7 +426,7 @@ def test_of_many_names_only_those_are_told_that_lead_elsewhere(
     answers = {host["names"][0]: [host["address"]] for host in hosts}
     wrong = {"n3": ["10.9.9.9"], "n4": [], "n5": None}
     monkeypatch.setattr(observe.socket, "gethostname", lambda: "n1")
-    monkeypatch.setattr(observe, "look_up_all", lambda *_: {**answers, **wrong})
+    monkeypatch.setattr(observe, "look_up_names", lambda *_: {**answers, **wrong})
     told = observe.observe_names(hosts, "10.0.0.1")
     assert told == {"hostname": "n1", "own": ["10.0.0.1"], "plan": wrong}
     # of few nodes all are told
@@ -430,7 +442,7 @@ def test_of_handshakes_those_are_told_that_are_asked_for_and_whatever_was_lost()
         "answered": {"10.0.0.2>10.0.0.1": [1], "10.0.0.2>10.0.0.3": [2]},
         "lost": {"a": [0, 9], "b": [0, 9], "c": [4, 9]},
     }
-    told = listeners.about_only(seen, {"a": "10.0.0.3"})
+    told = listeners.filter_listener_report(seen, {"a": "10.0.0.3"})
     assert told["proved"] == {"a": 1}
     assert told["asked"] == {"10.0.0.3>10.0.0.2": [2]}
     assert told["answered"] == {"10.0.0.2>10.0.0.3": [2]}

@@ -87,15 +87,15 @@ class Node(World):
         for one in OWNED[name]:
             os.makedirs(os.path.dirname(str(self.etc / one)), exist_ok=True)
             self.engine.write_file(str(self.etc / one), text.encode(), 0o644)
-        if self.engine.call("reload")[0]:
+        if self.engine.run_with_deadline("reload")[0]:
             raise OSError("the daemon does not answer")
-        self.engine.changed(name)
+        self.engine.mark_change_applied(name)
 
     def detached(self, name: str, token: str, text: str) -> None:
         """A module whose change is made by a unit, as the network's."""
         self.arm(name, token)
         files = {str(self.etc / one): {"text": text, "mode": 0o644} for one in OWNED[name]}
-        self.engine.apply(self.run, name, files, [["reload"]])
+        self.engine.apply_change(self.run, name, files, [["reload"]])
 
     def confirm(self, name: str, token: str) -> None:
         """A module's end; its word is kept."""
@@ -196,7 +196,11 @@ class Schedules(RuleBasedStateMachine):
         self.units_of_systemd(at=0)
         one = self.pending
         # a module that did not come to its end has failed its run
-        if one is None or one.told or self.node.engine.outcome(one.name).get("state") != "done":
+        if (
+            one is None
+            or one.told
+            or self.node.engine.read_apply_progress(one.name).get("state") != "done"
+        ):
             return
         one.confirming = True
         self.node.set("word", "")

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.module_utils.fullmesh import selinux as se
-from ansible.module_utils.fullmesh.transaction import engine as rollback
+from ansible.module_utils.fullmesh import selinux
+from ansible.module_utils.fullmesh.transaction import engine
 from rehearsal import rehearsed
 
-from fullmesh.roles import selinux_mode as core
+from fullmesh.roles import selinux_mode
 
 ROLE = Path(__file__).parents[2] / "roles/selinux_mode"
 CONFIG = "# a comment\nSELINUX=permissive\n# SELINUXTYPE= takes one of\nSELINUXTYPE=targeted\n"
 
 
-@pytest.mark.parametrize("mode", core.MODES)
+@pytest.mark.parametrize("mode", selinux_mode.MODES)
 def test_the_four_modes_are_fine(mode: str) -> None:
-    assert core.faults(mode, 60) == []
-    assert core.faults(mode, 0) == []
+    assert selinux_mode.find_selinux_faults(mode, 60) == []
+    assert selinux_mode.find_selinux_faults(mode, 0) == []
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,14 @@ def test_the_four_modes_are_fine(mode: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(mode: object, seconds: object, code: str) -> None:
-    assert [fault.code for fault in core.faults(mode, seconds)] == [code]
+    assert [fault.code for fault in selinux_mode.find_selinux_faults(mode, seconds)] == [code]
 
 
 def test_a_reboot_takes_more_than_seconds() -> None:
-    assert [fault.code for fault in core.faults("enforcing", 60, 20)] == ["SE-103"]
-    assert core.faults("enforcing", 60, 60) == []
+    assert [fault.code for fault in selinux_mode.find_selinux_faults("enforcing", 60, 20)] == [
+        "SE-103"
+    ]
+    assert selinux_mode.find_selinux_faults("enforcing", 60, 60) == []
 
 
 @pytest.mark.parametrize(
@@ -52,8 +54,8 @@ def test_a_reboot_takes_more_than_seconds() -> None:
     ],
 )
 def test_one_line_is_changed_and_nothing_else(before: str, after: str) -> None:
-    assert se.with_mode(before, "enforcing") == after
-    assert se.with_mode(after, "enforcing") == after
+    assert selinux.replace_selinux_mode(before, "enforcing") == after
+    assert selinux.replace_selinux_mode(after, "enforcing") == after
 
 
 def seen(**change: Any) -> dict[str, Any]:
@@ -96,7 +98,7 @@ OFF = {"runtime": "", "configured": "disabled"}
 def test_what_is_decided(  # noqa: PLR0913, PLR0917 (a table)
     state: dict[str, Any], mode: str, config: str, runtime: str, reboot: bool, codes: list[str]
 ) -> None:
-    plan = se.decide(seen(**state), mode)
+    plan = selinux.plan_selinux_change(seen(**state), mode)
     assert (plan["config"], plan["runtime"], plan["reboot"]) == (config, runtime, reboot)
     assert [note["code"] for note in plan["notes"]] == codes
     assert plan["relabel"] is (reboot and mode != "disabled")
@@ -104,7 +106,7 @@ def test_what_is_decided(  # noqa: PLR0913, PLR0917 (a table)
 
 def test_enforcing_is_never_left_unless_asked() -> None:
     for mode in ("enforcing", "keep"):
-        plan = se.decide(seen(), mode)
+        plan = selinux.plan_selinux_change(seen(), mode)
         assert plan["config"] in ("", "enforcing")
         assert plan["runtime"] in ("", "enforcing")
 
@@ -112,7 +114,7 @@ def test_enforcing_is_never_left_unless_asked() -> None:
 # --- one run --------------------------------------------------------------------------------------
 
 
-class Machine(se.Node):
+class Machine(selinux.SelinuxNode):
     """A node in a directory."""
 
     def __init__(self, root: Path) -> None:
@@ -132,18 +134,18 @@ class Machine(se.Node):
         target.write_text(text, encoding="utf-8")
 
     def text(self, path: str) -> str:
-        return str(se.read(self.at(path)))
+        return str(selinux.read_text_file(self.at(path)))
 
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setattr(rollback, "STORE", str(tmp_path / "rollback"))
-    monkeypatch.setattr(rollback, "UNITS", str(tmp_path / "units"))
-    monkeypatch.setattr(se, "rollback", rollback)
+    monkeypatch.setattr(engine, "STORE", str(tmp_path / "rollback"))
+    monkeypatch.setattr(engine, "UNITS", str(tmp_path / "units"))
+    monkeypatch.setattr(selinux, "engine", engine)
     machine = Machine(tmp_path)
-    monkeypatch.setattr(se.way_in, "session", lambda environ, pid: [])
-    machine.put(se.CONFIG, CONFIG)
-    machine.put(se.ENFORCE, "0")
+    monkeypatch.setattr(selinux.session, "find_ssh_session", lambda environ, pid: [])
+    machine.put(selinux.CONFIG, CONFIG)
+    machine.put(selinux.ENFORCE, "0")
     machine.put("/etc/selinux/targeted/policy/policy.33", "x")
     return machine
 
@@ -153,8 +155,8 @@ PARAMS: dict[str, Any] = {"rollback_seconds": 60, "token": "run"}
 
 def switch(
     node: Machine, mode: str = "enforcing", check: bool = False, staged: bool = False
-) -> se.Switch:
-    return se.Switch(node, PARAMS | {"mode": mode, "staged": staged}, check)
+) -> selinux.SelinuxSwitch:
+    return selinux.SelinuxSwitch(node, PARAMS | {"mode": mode, "staged": staged}, check)
 
 
 def test_enforcing_now_and_at_boot_armed_and_idempotent(node: Machine) -> None:
@@ -162,12 +164,12 @@ def test_enforcing_now_and_at_boot_armed_and_idempotent(node: Machine) -> None:
     assert result["changed"]
     assert result["armed"]
     assert result["runtime"] == "enforcing"
-    assert node.text(se.ENFORCE) == "1"
-    assert "SELINUX=enforcing" in node.text(se.CONFIG)
+    assert node.text(selinux.ENFORCE) == "1"
+    assert "SELINUX=enforcing" in node.text(selinux.CONFIG)
     again = switch(node).present()
     assert not again["changed"]
     assert not again["armed"]
-    assert not os.path.exists(node.at(se.RELABEL))
+    assert not os.path.exists(node.at(selinux.RELABEL))
 
 
 def test_nobody_asked_for_a_mode_so_none_is_set() -> None:
@@ -177,8 +179,8 @@ def test_nobody_asked_for_a_mode_so_none_is_set() -> None:
 
 @pytest.mark.parametrize("configured", ["disabled", "permissive"])
 def test_keep_writes_nothing_and_keeps_nothing_to_put_back(node: Machine, configured: str) -> None:
-    node.put(se.CONFIG, CONFIG.replace("permissive", configured))
-    os.unlink(node.at(se.ENFORCE))
+    node.put(selinux.CONFIG, CONFIG.replace("permissive", configured))
+    os.unlink(node.at(selinux.ENFORCE))
     before = {path: path.read_bytes() for path in Path(node.root).rglob("*") if path.is_file()}
     result = switch(node, mode="keep").present()
     assert (result["changed"], result["armed"], result["reboot_required"]) == (False, False, False)
@@ -188,52 +190,52 @@ def test_keep_writes_nothing_and_keeps_nothing_to_put_back(node: Machine, config
 
 def test_undo_leaves_a_mode_that_was_never_ours(node: Machine) -> None:
     switch(node, mode="keep").present()
-    node.put(se.ENFORCE, "1")
+    node.put(selinux.ENFORCE, "1")
     assert not switch(node).restored()["changed"]
-    assert node.text(se.ENFORCE) == "1"
+    assert node.text(selinux.ENFORCE) == "1"
 
 
 def test_check_mode_writes_nothing(node: Machine) -> None:
     run = switch(node, check=True)
     assert run.present()["changed"]
     assert len(run.diff) == 2
-    assert node.text(se.ENFORCE) == "0"
-    assert node.text(se.CONFIG) == CONFIG
+    assert node.text(selinux.ENFORCE) == "0"
+    assert node.text(selinux.CONFIG) == CONFIG
     assert node.calls == []
 
 
 def test_a_disabled_node_is_relabelled_at_the_next_boot(node: Machine) -> None:
-    os.unlink(node.at(se.ENFORCE))
+    os.unlink(node.at(selinux.ENFORCE))
     assert switch(node).present()["reboot_required"]
-    assert node.text(se.RELABEL) == "-F\n"
+    assert node.text(selinux.RELABEL) == "-F\n"
     assert not switch(node).present()["changed"]
 
 
 def test_with_reboots_allowed_a_disabled_node_comes_back_permissive_first(node: Machine) -> None:
-    os.unlink(node.at(se.ENFORCE))
-    node.put(se.CONFIG, CONFIG.replace("permissive", "disabled"))
+    os.unlink(node.at(selinux.ENFORCE))
+    node.put(selinux.CONFIG, CONFIG.replace("permissive", "disabled"))
     first = switch(node, staged=True).present()
     assert first["reboot_required"]
-    assert "SELINUX=permissive" in node.text(se.CONFIG)
-    assert node.text(se.RELABEL) == "-F\n"
+    assert "SELINUX=permissive" in node.text(selinux.CONFIG)
+    assert node.text(selinux.RELABEL) == "-F\n"
     assert not switch(node, staged=True).present()["changed"]
-    node.put(se.ENFORCE, "0")  # the boot, with the files labelled
-    os.unlink(node.at(se.RELABEL))
+    node.put(selinux.ENFORCE, "0")  # the boot, with the files labelled
+    os.unlink(node.at(selinux.RELABEL))
     second = switch(node).present()
     assert (second["armed"], second["runtime"], second["reboot_required"]) == (
         True,
         "enforcing",
         False,
     )
-    assert "SELINUX=enforcing" in node.text(se.CONFIG)
+    assert "SELINUX=enforcing" in node.text(selinux.CONFIG)
     # undo: the files are those of before again, and off is what the next boot brings
-    node.put(se.CONFIG, CONFIG.replace("permissive", "disabled"))
+    node.put(selinux.CONFIG, CONFIG.replace("permissive", "disabled"))
     undone = switch(node).restored()
     assert (undone["changed"], [note["code"] for note in undone["notes"]]) == (False, ["SE-204"])
 
 
 def test_only_a_node_that_may_be_rebooted_takes_a_turn(node: Machine) -> None:
-    os.unlink(node.at(se.ENFORCE))
+    os.unlink(node.at(selinux.ENFORCE))
     assert [switch(node, staged=may).present()["may_reboot"] for may in (True, False)] == [
         True,
         False,
@@ -241,92 +243,96 @@ def test_only_a_node_that_may_be_rebooted_takes_a_turn(node: Machine) -> None:
 
 
 def test_a_boot_line_that_switches_it_off_is_not_rebooted_over(node: Machine) -> None:
-    os.unlink(node.at(se.ENFORCE))
+    os.unlink(node.at(selinux.ENFORCE))
     node.put("/proc/cmdline", "ro selinux=0")
     result = switch(node, staged=True).present()
     assert not result["reboot_required"]
-    assert not os.path.exists(node.at(se.RELABEL))
+    assert not os.path.exists(node.at(selinux.RELABEL))
     assert [note["code"] for note in result["notes"]] == ["SE-206"]
 
 
 def test_an_undo_says_that_off_comes_with_the_next_boot(node: Machine) -> None:
-    node.put(se.CONFIG, CONFIG.replace("permissive", "disabled"))
+    node.put(selinux.CONFIG, CONFIG.replace("permissive", "disabled"))
     assert [note["code"] for note in switch(node).restored()["notes"]] == ["SE-204"]
 
 
 def test_without_a_policy_the_node_would_not_boot(node: Machine) -> None:
-    os.unlink(node.at(se.ENFORCE))
+    os.unlink(node.at(selinux.ENFORCE))
     os.unlink(node.at("/etc/selinux/targeted/policy/policy.33"))
-    with pytest.raises(se.RefusedError, match=r"\[SE-110\]"):
+    with pytest.raises(selinux.SelinuxRefusedError, match=r"\[SE-110\]"):
         switch(node).present()
-    assert node.text(se.CONFIG) == CONFIG
+    assert node.text(selinux.CONFIG) == CONFIG
 
 
 def test_a_kernel_that_does_not_switch_is_an_error(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(se, "read", lambda path: "0" if path.endswith("enforce") else CONFIG)
-    with pytest.raises(se.RefusedError, match=r"\[SE-111\]"):
+    monkeypatch.setattr(
+        selinux, "read_text_file", lambda path: "0" if path.endswith("enforce") else CONFIG
+    )
+    with pytest.raises(selinux.SelinuxRefusedError, match=r"\[SE-111\]"):
         switch(node).present()
 
 
 def test_a_timer_that_cannot_be_armed_stops_it(node: Machine) -> None:
     node.rc = 1
-    with pytest.raises(se.RefusedError, match=r"\[SE-112\]"):
+    with pytest.raises(selinux.SelinuxRefusedError, match=r"\[SE-112\]"):
         switch(node).present()
-    assert node.text(se.ENFORCE) == "0"
-    assert node.text(se.CONFIG) == CONFIG
+    assert node.text(selinux.ENFORCE) == "0"
+    assert node.text(selinux.CONFIG) == CONFIG
 
 
 def test_a_connection_from_before_the_change_confirms_nothing(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switch(node).present()
-    old = rollback.outcome("selinux_mode")["connections"] + [[22, 50022]]
-    rollback.write_json(rollback.folder("selinux_mode") + "/applied.json", {"connections": old})
+    old = engine.read_apply_progress("selinux_mode")["connections"] + [[22, 50022]]
+    engine.write_json_file(engine.folder("selinux_mode") + "/applied.json", {"connections": old})
     monkeypatch.setattr(
-        se.way_in, "session", lambda environ, pid: ["192.0.2.1", "50022", "192.0.2.2", "22"]
+        selinux.session,
+        "find_ssh_session",
+        lambda environ, pid: ["192.0.2.1", "50022", "192.0.2.2", "22"],
     )
-    with pytest.raises(se.RefusedError, match="older than the change"):
+    with pytest.raises(selinux.SelinuxRefusedError, match="older than the change"):
         switch(node).confirmed()
-    assert rollback.state_of(rollback.folder("selinux_mode")) == "armed"
+    assert engine.state_of(engine.folder("selinux_mode")) == "armed"
 
 
 def test_confirmed_and_too_late(node: Machine) -> None:
     switch(node).present()
     assert switch(node).confirmed()["changed"]
-    node.put(se.ENFORCE, "0")
+    node.put(selinux.ENFORCE, "0")
     switch(node).present()
-    (Path(rollback.STORE) / "selinux_mode/fired").touch()
-    with pytest.raises(se.RefusedError, match=r"\[SE-113\]"):
+    (Path(engine.STORE) / "selinux_mode/fired").touch()
+    with pytest.raises(selinux.SelinuxRefusedError, match=r"\[SE-113\]"):
         switch(node).confirmed()
 
 
 def test_undo_sets_the_runtime_mode_of_before(node: Machine) -> None:
     switch(node).present()
     assert switch(node).restored()["changed"]
-    assert node.text(se.ENFORCE) == "0"
+    assert node.text(selinux.ENFORCE) == "0"
     assert not switch(node).restored()["changed"]
 
 
 def test_an_undo_that_enforces_is_armed_and_confirmed(node: Machine) -> None:
-    node.put(se.ENFORCE, "1")
-    node.put(se.CONFIG, CONFIG.replace("permissive", "enforcing"))
+    node.put(selinux.ENFORCE, "1")
+    node.put(selinux.CONFIG, CONFIG.replace("permissive", "enforcing"))
     switch(node, mode="permissive").present()
     assert switch(node).leaving()["armed"]
     back = switch(node).restored()
     assert (back["changed"], back["armed"]) == (True, True)
-    assert node.text(se.ENFORCE) == "1"
+    assert node.text(selinux.ENFORCE) == "1"
     assert not switch(node).confirmed()["armed"]
-    assert rollback.state_of(rollback.folder("selinux_mode")) == ""
+    assert engine.state_of(engine.folder("selinux_mode")) == ""
 
 
 def test_an_undo_that_nobody_confirmed_in_time_says_so(node: Machine) -> None:
-    node.put(se.ENFORCE, "1")
+    node.put(selinux.ENFORCE, "1")
     switch(node, mode="permissive").present()
     switch(node).leaving()
-    (Path(rollback.STORE) / "selinux_mode/fired").touch()
-    with pytest.raises(se.RefusedError, match=r"\[SE-113\]"):
+    (Path(engine.STORE) / "selinux_mode/fired").touch()
+    with pytest.raises(selinux.SelinuxRefusedError, match=r"\[SE-113\]"):
         switch(node).restored()
 
 

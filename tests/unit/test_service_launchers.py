@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import fullmesh_services as served
+import fullmesh_services
 import pytest
 
 from fullmesh.model import services
-from fullmesh.roles import launchers as core
+from fullmesh.roles import launchers
 
 HEAD, WORKER = "10.78.0.11", "10.78.0.12"
 ENV = """MASTER_ADDR={master}
@@ -36,7 +36,7 @@ class Node:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.patch = folder, monkeypatch
-        monkeypatch.setattr(served, "FOLDER", str(folder))
+        monkeypatch.setattr(fullmesh_services, "FOLDER", str(folder))
         monkeypatch.setenv("FULLMESH_ENV", str(folder / "env"))
         self.ray = folder / "ray"
         self.ray.write_text("#!/bin/true\n")
@@ -46,8 +46,8 @@ class Node:
         self.be(HEAD, HEAD)
 
     def serve(self, entries: list[Any]) -> None:
-        made: Any = {"services": services.read(entries, ["a", "b"], [])}
-        (self.folder / "services.json").write_text(core.services(made))
+        made: Any = {"services": services.read_services(entries, ["a", "b"], [])}
+        (self.folder / "services.json").write_text(launchers.render_services_file(made))
 
     def be(self, address: str, master: str) -> None:
         (self.folder / "env").write_text(ENV.format(master=master, address=address))
@@ -57,7 +57,7 @@ class Node:
 
     def start(self, *argv: str) -> tuple[list[str], dict[str, str]]:
         with pytest.raises(Started) as ran:
-            served.main(argv)
+            fullmesh_services.main(argv)
         path, words, env = json.loads(str(ran.value))
         assert path == words[0]
         return words, env
@@ -69,7 +69,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def test_every_port_of_the_preset_is_handed_to_ray(node: Node) -> None:
-    node.patch.setattr(served, "refuse_taken", lambda *_args, **_more: None)
+    node.patch.setattr(fullmesh_services, "refuse_taken_ports", lambda *_args, **_more: None)
     words, _ = node.start("ray", "start", "--num-gpus=8")
     given = {word.split("=")[-1] for word in words}
     for port in json.loads((node.folder / "services.json").read_text()):
@@ -80,7 +80,7 @@ def test_every_port_of_the_preset_is_handed_to_ray(node: Node) -> None:
 
 
 def test_a_ray_without_its_client_is_not_asked_for_one(node: Node) -> None:
-    node.patch.setattr(served, "refuse_taken", lambda *_args, **_more: None)
+    node.patch.setattr(fullmesh_services, "refuse_taken_ports", lambda *_args, **_more: None)
     assert "--ray-client-server-port=10001" in node.start("ray", "start")[0]
     node.ray.write_text("#!/bin/false\n")
     assert "--ray-client-server-port=10001" not in node.start("ray", "start")[0]
@@ -89,24 +89,26 @@ def test_a_ray_without_its_client_is_not_asked_for_one(node: Node) -> None:
 def test_a_worker_joins_the_head_and_holds_no_port_of_it(node: Node) -> None:
     node.be(WORKER, HEAD)
     waited = []
-    node.patch.setattr(served, "refuse_taken", lambda *_args, **_more: None)
-    node.patch.setattr(served, "wait_for_head", lambda *where: waited.append(where))
+    node.patch.setattr(fullmesh_services, "refuse_taken_ports", lambda *_args, **_more: None)
+    node.patch.setattr(fullmesh_services, "wait_for_head", lambda *where: waited.append(where))
     words, env = node.start("ray", "start")
     assert f"--address={HEAD}:6379" in words
     assert not {"--head", "--port=6379", "--dashboard-port=8265"} & set(words)
-    assert waited == [(HEAD, 6379, served.HEAD_SECONDS)]
+    assert waited == [(HEAD, 6379, fullmesh_services.HEAD_SECONDS)]
     assert env["VLLM_HOST_IP"] == WORKER
     assert env["RAY_USAGE_STATS_ENABLED"] == "0"
     assert env["GLOO_SOCKET_IFNAME"] == "eth1"
-    assert not set(served.RANKS) & env.keys()
+    assert not set(fullmesh_services.RANKS) & env.keys()
 
 
 def test_addresses_of_ipv6_are_bracketed(node: Node) -> None:
     node.be("fd78::12", "fd78::11")
     words, _ = node.start("ray", "status")
     assert words[1:] == ["status", "--address=[fd78::11]:6379"]
-    node.patch.setattr(served, "wait_for_head", lambda *_: None)
-    node.patch.setattr(served, "refuse_taken", lambda *_: None)  # no such address here
+    node.patch.setattr(fullmesh_services, "wait_for_head", lambda *_: None)
+    node.patch.setattr(
+        fullmesh_services, "refuse_taken_ports", lambda *_: None
+    )  # no such address here
     words, env = node.start("ray", "start")
     assert words[1:4] == ["start", "--node-ip-address=fd78::12", "--address=[fd78::11]:6379"]
     assert env["VLLM_HOST_IP"] == "fd78::12"
@@ -123,7 +125,7 @@ def test_jax_learns_its_coordinator_and_its_place(node: Node) -> None:
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
-    assert served.main(argv) == 2
+    assert fullmesh_services.main(argv) == 2
     return capsys.readouterr().err
 
 
@@ -195,10 +197,12 @@ def test_a_worker_says_for_whom_it_waits_and_why_it_gives_up(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
-    node.patch.setattr(served, "SAY_SECONDS", 0.0)
-    with pytest.raises(served.LaunchError, match=r"\[LA-120\] no head of Ray at 127.0.0.1:\d+"):
-        served.wait_for_head("127.0.0.1", port, 0.7)
+    node.patch.setattr(fullmesh_services, "SAY_SECONDS", 0.0)
+    with pytest.raises(
+        fullmesh_services.LaunchError, match=r"\[LA-120\] no head of Ray at 127.0.0.1:\d+"
+    ):
+        fullmesh_services.wait_for_head("127.0.0.1", port, 0.7)
     said = capsys.readouterr().err
     assert f"waiting for the head at 127.0.0.1:{port}: Connection refused" in said
     with socket.create_server(("127.0.0.1", 0)) as head:
-        served.wait_for_head("127.0.0.1", head.getsockname()[1], 5)
+        fullmesh_services.wait_for_head("127.0.0.1", head.getsockname()[1], 5)

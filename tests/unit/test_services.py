@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh.ec2.settings import Settings
+from fullmesh.ec2.settings import SecurityGroupSettings
 from fullmesh.model import plan, service_pages, services
-from fullmesh.model.faults import RefusedError
+from fullmesh.model.faults import InvalidInputError
 from fullmesh.model.service_presets import PRESETS
-from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Port
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.ladder import ProbePort
 from fullmesh.roles import kernel_tuning, preflight
 from fullmesh.settings import ROOT
 from fullmesh.verify import probe_wants
@@ -30,13 +30,13 @@ def cluster(*entries: object, **common: Any) -> dict[str, dict[str, Any]]:
     }
 
 
-def served(*entries: object, **common: Any) -> Plan:
-    return plan.derive(cluster(*entries, **common))
+def served(*entries: object, **common: Any) -> ClusterPlan:
+    return plan.derive_plan(cluster(*entries, **common))
 
 
 def refused(*entries: object, **common: Any) -> list[str]:
-    with pytest.raises(RefusedError) as error:
-        plan.derive(cluster(*entries, **common))
+    with pytest.raises(InvalidInputError) as error:
+        plan.derive_plan(cluster(*entries, **common))
     return [fault.code for fault in error.value.faults]
 
 
@@ -76,8 +76,8 @@ def test_a_part_of_a_preset_is_changed_and_the_others_stay() -> None:
 
 def test_a_service_lives_on_the_nodes_that_are_named() -> None:
     made = served({"name": "api", "ports": [8000], "nodes": ["master"]}, fullmesh_master="b")
-    assert services.opened(made, "peers", "a") == made["open_ports"]
-    assert services.opened(made, "peers", "b") == [*made["open_ports"], "8000/tcp"]
+    assert services.list_open_ports(made, "peers", "a") == made["open_ports"]
+    assert services.list_open_ports(made, "peers", "b") == [*made["open_ports"], "8000/tcp"]
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
@@ -141,8 +141,8 @@ def test_ports_of_others_are_left_to_them() -> None:
     api = {"name": "api", "ports": [9100]}
     assert refused(api, fullmesh_service_ports=[9100]) == ["PL-111"]
     assert refused(api, monitoring_tools_node_exporter=True) == ["PL-111"]
-    with pytest.raises(RefusedError, match=r"\[PL-111\].* ssh on b 2222"):
-        plan.derive(cluster({"name": "api", "ports": [2222]}), ssh={"b": 2222})
+    with pytest.raises(InvalidInputError, match=r"\[PL-111\].* ssh on b 2222"):
+        plan.derive_plan(cluster({"name": "api", "ports": [2222]}), ssh={"b": 2222})
 
 
 def test_every_fault_is_told_at_once() -> None:
@@ -152,8 +152,8 @@ def test_every_fault_is_told_at_once() -> None:
 
 
 def test_what_is_no_list_is_refused() -> None:
-    with pytest.raises(RefusedError, match=r"\[PL-130\] fullmesh_services is 'ray'"):
-        plan.derive(cluster(fullmesh_services="ray"))
+    with pytest.raises(InvalidInputError, match=r"\[PL-130\] fullmesh_services is 'ray'"):
+        plan.derive_plan(cluster(fullmesh_services="ray"))
 
 
 ANYTHING = st.recursive(
@@ -172,8 +172,8 @@ ANYTHING = st.recursive(
 @given(ANYTHING)
 def test_whatever_is_written_gives_a_plan_or_coded_faults(value: Any) -> None:
     try:
-        made = plan.derive(cluster(fullmesh_services=value))
-    except RefusedError:
+        made = plan.derive_plan(cluster(fullmesh_services=value))
+    except InvalidInputError:
         return
     data = made["data_ports"]
     for port in made["services"]:
@@ -187,37 +187,39 @@ def test_whatever_is_written_gives_a_plan_or_coded_faults(value: Any) -> None:
 def test_vllm_meets_at_its_own_port_without_ray() -> None:
     """--master-port is 29501 unless it is given (vllm.config.parallel); closed, its ranks wait for half an hour."""
     made = served("vllm")
-    assert "29501/tcp" in services.opened(made, "peers")
+    assert "29501/tcp" in services.list_open_ports(made, "peers")
     assert 29501 in made["reserved_ports"]
     (init,) = [one for one in made["services"] if one["part"] == "init"]
     assert (init["first"], init["reach"], init["nodes"]) == (29501, ["peers"], ["a"])
     other = served({"name": "vllm", "ports": {"init": 29511}})
-    assert {"29501/tcp", "29511/tcp"} & set(services.opened(other, "peers")) == {"29511/tcp"}
+    assert {"29501/tcp", "29511/tcp"} & set(services.list_open_ports(other, "peers")) == {
+        "29511/tcp"
+    }
 
 
 def test_what_everybody_reaches_is_opened_once() -> None:
     made = served(OWN | {"reach": ["peers", "everybody"]})
-    assert services.opened(made, "everybody") == ["8000/tcp", "9000-9010/udp"]
-    assert services.opened(made, "peers") == made["open_ports"]
-    assert services.opened(made, "controllers") == []
+    assert services.list_open_ports(made, "everybody") == ["8000/tcp", "9000-9010/udp"]
+    assert services.list_open_ports(made, "peers") == made["open_ports"]
+    assert services.list_open_ports(made, "controllers") == []
 
 
 def test_the_kernel_keeps_its_hands_off_services() -> None:
     made = served("ray")
     options = {"link_gbit": 10, "rtt_ms": 1, "sysctls": {}}
     sysctl = made["data_ports"]["sysctl"]
-    found = kernel_tuning.settings(sysctl, made["reserved_ports"], 2, options)
+    found = kernel_tuning.build_kernel_settings(sysctl, made["reserved_ports"], 2, options)
     value = next(one["value"] for one in found if one["key"] == kernel_tuning.RESERVED_PORTS)
     assert value == "6379,6700,6701,6702,6703,6704,6705,8265,10001,10002-13999,29400,29500"
     asked = options | {"nofile": 65536, "memlock": "unlimited"}
-    assert not kernel_tuning.faults(sysctl, made["reserved_ports"], 2, asked)
-    inside = kernel_tuning.faults(sysctl, ["49000-50000"], 2, asked)
+    assert not kernel_tuning.find_kernel_faults(sysctl, made["reserved_ports"], 2, asked)
+    inside = kernel_tuning.find_kernel_faults(sysctl, ["49000-50000"], 2, asked)
     assert [fault.code for fault in inside] == ["KT-105"]
 
 
 def test_a_security_group_lets_in_who_may_come() -> None:
     made = served(OWN, {"name": "panel", "ports": [8443], "reach": "controllers"}, "jax")
-    own = Settings.of({"mode": "ports"}, made)
+    own = SecurityGroupSettings.of({"mode": "ports"}, made)
     assert 8482 in {need.first for need in own.needs(made)}
     assert {(str(need), network) for need, network in own.guests(made)} == {
         ("22/tcp", "10.9.0.1/32"),
@@ -231,48 +233,60 @@ def test_a_security_group_lets_in_who_may_come() -> None:
 
 def test_udp_is_reserved_and_opened_and_said_to_be_untried() -> None:
     made = served({"name": "telemetry", "ports": ["9000-9010/udp"], "nodes": ["a"]})
-    assert "9000-9010/udp" in services.opened(made, "peers", "a")
-    assert "9000-9010/udp" not in services.opened(made, "peers", "b")
+    assert "9000-9010/udp" in services.list_open_ports(made, "peers", "a")
+    assert "9000-9010/udp" not in services.list_open_ports(made, "peers", "b")
     assert "9000-9010" in made["reserved_ports"]
     assert (
-        probe_wants.wants(made, "a", "peers_only")["named"]
-        == probe_wants.wants(served(), "a", "peers_only")["named"]
+        probe_wants.build_listener_request(made, "a", "peers_only")["named"]
+        == probe_wants.build_listener_request(served(), "a", "peers_only")["named"]
     )
-    assert probe_wants.untried(made) == ["opened and not tried: telemetry 9000-9010/udp"]
-    assert probe_wants.untried(served("ray")) == []
+    assert probe_wants.describe_untried_ports(made) == [
+        "opened and not tried: telemetry 9000-9010/udp"
+    ]
+    assert probe_wants.describe_untried_ports(served("ray")) == []
 
 
 def test_the_probe_tries_both_ends_of_what_peers_reach() -> None:
     made = served("ray", {"name": "panel", "ports": [8443], "reach": "controllers"}, OWN)
-    assert services.probed(made, "b") == [6700, 6701, 6702, 6703, 6704, 6705, 10002, 13999, 8000]
-    wants = probe_wants.wants(made, "a", "peers_only")
+    assert services.list_probe_ports(made, "b") == [
+        6700,
+        6701,
+        6702,
+        6703,
+        6704,
+        6705,
+        10002,
+        13999,
+        8000,
+    ]
+    wants = probe_wants.build_listener_request(made, "a", "peers_only")
     assert [10002, 13999] in wants["allowed"]
     assert {"kind": "service", "port": 6379} in wants["named"]
 
 
-def port(number: int, error: str = "") -> Port:
+def port(number: int, error: str = "") -> ProbePort:
     return {"kind": "service", "port": number, "error": error, "holder": "ray" if error else ""}
 
 
 def test_a_service_that_runs_is_asked_itself() -> None:
     made = served("ray")
     opened = {"a": [port(6379, "EADDRINUSE"), port(6700), port(6701, "EACCES")], "b": []}
-    found = probe_wants.targets(made, opened, "b")
+    found = probe_wants.list_probe_targets(made, opened, "b")
     assert [(one["port"], one["kind"]) for one in found] == [(6379, "held"), (6700, "service")]
 
 
 def test_outsiders_are_tried_where_nobody_but_peers_may_come() -> None:
     made = served("ray", OWN)
     opened = {"a": [port(6379), port(8265), port(8000)]}
-    found = probe_wants.outsider_targets(made, opened, {"a": "10.0.0.11"})
+    found = probe_wants.list_outsider_targets(made, opened, {"a": "10.0.0.11"})
     assert [one["port"] for one in found] == [6379]
 
 
 def test_a_port_is_named_by_its_service() -> None:
     made = served("ray")
-    assert services.owner(made, "a", 6379) == "ray gcs"
-    assert services.owner(made, "b", 6379) == ""
-    assert services.owner(made, "b", 12000) == "ray workers"
+    assert services.find_port_service(made, "a", 6379) == "ray gcs"
+    assert services.find_port_service(made, "b", 6379) == ""
+    assert services.find_port_service(made, "b", 12000) == "ray workers"
 
 
 @pytest.mark.parametrize(
@@ -281,9 +295,11 @@ def test_a_port_is_named_by_its_service() -> None:
 def test_a_range_has_room_for_the_cpus_of_a_node(ports: str, cpus: int, enough: bool) -> None:
     made = served({"name": "ray", "ports": {"workers": ports}})
     seen: Any = {"cpus": cpus}
-    found = [fault.code for fault in preflight.service_faults(made, "a", seen)]
+    found = [fault.code for fault in preflight.find_service_faults(made, "a", seen)]
     assert found == ([] if enough else ["PR-122"])
 
 
 def test_the_page_says_what_the_presets_are() -> None:
-    assert service_pages.page(ROOT) == (ROOT / "docs/services.md").read_text(encoding="utf-8")
+    assert service_pages.render_services_page(ROOT) == (ROOT / "docs/services.md").read_text(
+        encoding="utf-8"
+    )

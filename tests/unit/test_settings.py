@@ -12,7 +12,7 @@ import yaml
 from fullmesh import settings
 
 ROLES = sorted(path.parent for path in (settings.ROOT / "roles").glob("*/tasks"))
-NAMES = settings.Names(
+NAMES = settings.SettingNames(
     settable=frozenset({"fullmesh_master_port", "peer_firewall_mode", "selinux_mode"}),
     wired={"peer_firewall_peers": "{{ fullmesh_plan['peers'] }}"},
     prefixes=("fullmesh_", "peer_firewall_", "selinux_mode_"),
@@ -31,20 +31,20 @@ NAMES = settings.Names(
     ],
 )
 def test_refused_names(name: str, code: str) -> None:
-    faults = settings.name_faults("a", [name, "ansible_host", "my_own"], NAMES)
+    faults = settings.find_setting_faults("a", [name, "ansible_host", "my_own"], NAMES)
     assert [fault.code for fault in faults] == [code]
     assert name in faults[0].text
 
 
 def test_a_near_miss_is_answered_with_the_right_name() -> None:
     assert "fullmesh_master_port" in str(
-        settings.name_faults("a", ["fullmesh_mastr_port"], NAMES)[0]
+        settings.find_setting_faults("a", ["fullmesh_mastr_port"], NAMES)[0]
     )
 
 
 def test_good_names_and_facts_pass() -> None:
     good = ["fullmesh_master_port", "selinux_mode", "fullmesh_plan", "fullmesh_owned", "nccl"]
-    assert settings.name_faults("a", good, NAMES) == []
+    assert settings.find_setting_faults("a", good, NAMES) == []
 
 
 def _yaml(path: Path) -> Any:
@@ -72,14 +72,14 @@ def test_defaults_equal_argument_specs(role: Path) -> None:
 def test_public_names(role: Path) -> None:
     options = _options(role)
     # what the plan sets is refused in an inventory (PL-102), so nobody has to know it
-    assert len(options.keys() - settings.known_names().wired.keys()) <= 12
+    assert len(options.keys() - settings.load_setting_names().wired.keys()) <= 12
     assert all(name == role.name or name.startswith(role.name + "_") for name in options)
     assert all(option.get("description") for option in options.values())
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_required_variables_are_wired(role: Path) -> None:
-    wired = settings.known_names().wired
+    wired = settings.load_setting_names().wired
     required = {name for name, option in _options(role).items() if option.get("required")}
     assert required <= wired.keys()
 
@@ -99,7 +99,7 @@ def test_every_role_is_documented_and_can_be_undone(role: Path) -> None:
 
 def test_wired_names_are_role_variables() -> None:
     options = {name for role in ROLES for name in _options(role)}
-    assert settings.known_names().wired.keys() <= options
+    assert settings.load_setting_names().wired.keys() <= options
 
 
 def test_every_role_with_settings_is_asked_before_any_node_is_touched() -> None:

@@ -16,9 +16,9 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from ansible.module_utils.fullmesh.network import links as module
+from ansible.module_utils.fullmesh.network import links as network_links
 from ansible.module_utils.fullmesh.network import reach
-from ansible.module_utils.fullmesh.network import static_ip as text
+from ansible.module_utils.fullmesh.network import static_ip as network_static_ip
 from ansible.module_utils.fullmesh.network.backends import netplan, networkmanager
 from ansible.module_utils.fullmesh.state import record
 from ansible.module_utils.fullmesh.transaction.engine import ViewLink
@@ -44,7 +44,7 @@ FULL = link(
 
 def parsed_keyfile(one: Link) -> dict[str, dict[str, str]]:
     parser = configparser.ConfigParser()
-    parser.read_string(networkmanager.keyfile(one))
+    parser.read_string(networkmanager.render_keyfile(one))
     return {name: dict(parser[name]) for name in parser.sections()}
 
 
@@ -72,12 +72,12 @@ def test_keyfile_of_a_plain_link_leaves_the_default_route_and_ipv6_alone() -> No
 
 
 def test_a_profile_keeps_its_uuid() -> None:
-    assert parsed_keyfile(link())["connection"]["uuid"] == networkmanager.profile_uuid("eth1")
-    assert networkmanager.profile_uuid("eth1") != networkmanager.profile_uuid("eth2")
+    assert parsed_keyfile(link())["connection"]["uuid"] == networkmanager.build_profile_uuid("eth1")
+    assert networkmanager.build_profile_uuid("eth1") != networkmanager.build_profile_uuid("eth2")
 
 
 def test_netplan_of_a_full_link() -> None:
-    assert yaml.safe_load(netplan.netplan([FULL]))["network"]["ethernets"]["eth1"] == {
+    assert yaml.safe_load(netplan.render_netplan([FULL]))["network"]["ethernets"]["eth1"] == {
         "match": {"macaddress": "02:00:00:00:00:0a"},
         "optional": True,
         "dhcp4": False,
@@ -96,7 +96,7 @@ def test_netplan_of_a_full_link() -> None:
 
 
 def test_netplan_has_all_links_in_one_file() -> None:
-    file = yaml.safe_load(netplan.netplan([link(), link(interface="eth2")]))
+    file = yaml.safe_load(netplan.render_netplan([link(), link(interface="eth2")]))
     assert list(file["network"]["ethernets"]) == ["eth1", "eth2"]
 
 
@@ -108,7 +108,7 @@ def test_both_backends_carry_every_address(addresses: list[Any]) -> None:
     values = [v for f in ("ipv4", "ipv6") for k, v in keyfile[f].items() if k.startswith("address")]
     assert sorted(values) == sorted(written)
     assert (
-        yaml.safe_load(netplan.netplan([one]))["network"]["ethernets"]["eth1"]["addresses"]
+        yaml.safe_load(netplan.render_netplan([one]))["network"]["ethernets"]["eth1"]["addresses"]
         == written
     )
 
@@ -146,7 +146,9 @@ OURS = {"local": "10.0.0.11"}
     ],
 )
 def test_what_the_kernel_lacks(wanted: Link, seen: dict[str, Any], word: str | None) -> None:
-    faults = text.lacks(wanted, text.parse_links(json.dumps([seen])), [])
+    faults = network_static_ip.find_link_faults(
+        wanted, network_static_ip.parse_links(json.dumps([seen])), []
+    )
     assert faults == [] if word is None else word in faults[0]
 
 
@@ -158,9 +160,9 @@ def test_what_the_kernel_lacks(wanted: Link, seen: dict[str, Any], word: str | N
     ],
 )
 def test_the_default_route_is_recognised(route: dict[str, str], via: str) -> None:
-    routes = text.parse_routes(json.dumps([route]))
-    seen = text.parse_links(json.dumps([kernel(OURS)]))
-    assert text.lacks(link(gateway=via), seen, routes) == []
+    routes = network_static_ip.parse_routes(json.dumps([route]))
+    seen = network_static_ip.parse_links(json.dumps([kernel(OURS)]))
+    assert network_static_ip.find_link_faults(link(gateway=via), seen, routes) == []
 
 
 # --- the module -------------------------------------------------------------------------------
@@ -203,9 +205,9 @@ class Machine:
             return (0 if self.owner == "netplan" and "ifquery" not in joined else 3), "", ""
         rehearsed(command)
         if "systemd-run" in joined and " apply " in joined:
-            module.rollback.do_apply(command[-1])
+            network_links.engine.do_apply(command[-1])
         if "systemd-run" in joined and " restore " in joined:
-            module.rollback.restore(*command[-4:-2])
+            network_links.engine.restore_transaction(*command[-4:-2])
         if self.takes and ("connection up" in joined or "reconfigure" in joined):
             self.kernel = [kernel(OURS)]
         return 0, "", ""
@@ -229,8 +231,10 @@ class Machine:
             "master": "",
             "token": "run",
         }
-        node = module.Node(self, str(self.root))
-        result: dict[str, Any] = getattr(module.Links(node, params | more, check), state)()
+        node = network_links.NetworkNode(self, str(self.root))
+        result: dict[str, Any] = getattr(
+            network_links.StaticIpLinks(node, params | more, check), state
+        )()
         return result
 
     def run(self, **more: Any) -> dict[str, Any]:
@@ -248,14 +252,14 @@ class Machine:
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real engine with another root, and no time to lose."""
-    tx, root = module.rollback, str(tmp_path)
+    tx, root = network_links.engine, str(tmp_path)
     monkeypatch.setattr(tx, "STORE", root + "/store")
     monkeypatch.setattr(tx, "UNITS", root + "/units")
-    monkeypatch.setattr(tx, "wait_gone", lambda process: None)
-    monkeypatch.setattr(tx, "runtime", lambda names: {"links": {}, "routes": []})
+    monkeypatch.setattr(tx, "wait_for_exit", lambda process: None)
+    monkeypatch.setattr(tx, "read_kernel_view", lambda names: {"links": {}, "routes": []})
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    monkeypatch.setattr(module.way_in, "session", lambda *_: [])
-    arm, apply = tx.arm, tx.apply
+    monkeypatch.setattr(network_links.session, "find_ssh_session", lambda *_: [])
+    arm, apply = tx.arm, tx.apply_change
 
     def rooted_arm(
         run: Any, name: str, seconds: int, paths: list[str], *more: Any, **by: Any
@@ -266,7 +270,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         apply(run, name, {root + path: then for path, then in files.items()}, *more, **by)
 
     monkeypatch.setattr(tx, "arm", rooted_arm)
-    monkeypatch.setattr(tx, "apply", rooted_apply)
+    monkeypatch.setattr(tx, "apply_change", rooted_apply)
 
 
 @pytest.fixture(params=["networkmanager", "netplan"])
@@ -278,7 +282,7 @@ def machine(
 
 def made(root: Path, owner: str, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(root, owner)
-    monkeypatch.setattr(module.rollback, "call", machine.engine)
+    monkeypatch.setattr(network_links.engine, "run_with_deadline", machine.engine)
     return machine
 
 
@@ -381,7 +385,9 @@ def test_name_servers_that_come_or_go_are_tried_and_not_adopted(
 def test_our_connection_moves_from_an_address_that_the_files_drop(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.15", "22"])
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.15", "22"]
+    )
     machine.kernel = [kernel(OURS, {"local": "10.0.0.15", "dynamic": True})]
     assert machine.call(check=True)["moves_to"] == "10.0.0.11"
 
@@ -394,7 +400,7 @@ def test_a_default_route_that_no_link_names_is_refused(
     machine.kernel, machine.routes = [kernel(have)], {"-4": [NET, way(protocol="dhcp")]}
     words = r"IP-119\] eth1 carries the IPv4 default.*10\.0\.0\.1\).*fullmesh_links: \[\{interface: eth1, "
     words += r'addresses: \["10\.0\.0\.11/24"\], gateway: 10\.0\.0\.1\}\]'
-    with pytest.raises(module.LinkError, match=words):
+    with pytest.raises(network_links.LinkError, match=words):
         machine.call(check=check)
     assert machine.ours() == []
     assert not (machine.root / "store").exists()
@@ -424,15 +430,19 @@ def test_an_interface_that_carries_ssh_is_not_let_go(
     """It would work until the next boot, which would bring nothing up there."""
     machine = with_a_second_card(made(tmp_path, backend, monkeypatch), link())
     ours = {path: Path(path).read_text() for path in machine.ours()}
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"])
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]
+    )
     words = r"IP-120\] eth1 carries this connection, to 10\.0\.0\.11: .*fullmesh_links.*undo\.yml"
-    with pytest.raises(module.LinkError, match=words):
+    with pytest.raises(network_links.LinkError, match=words):
         machine.call(links=[ELSEWHERE], check=check)
     assert {path: Path(path).read_text() for path in machine.ours()} == ours
     # where the other one has that address from now on, or ssh comes in elsewhere, it may go
     moved = ELSEWHERE | {"addresses": ["10.1.0.11/24", "10.0.0.11/24"]}
     assert machine.call(links=[moved], check=True)["changed"]
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.9.0.11", "22"])
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.9.0.11", "22"]
+    )
     assert machine.call(links=[ELSEWHERE], check=True)["changed"]
 
 
@@ -440,7 +450,7 @@ def test_an_interface_that_carries_the_default_route_is_not_let_go(machine: Mach
     machine.routes = {"-4": [NET, way()]}
     with_a_second_card(machine, link(gateway="10.0.0.1"))
     words = r"IP-120\] eth1 carries the IPv4 default route of this node \(via 10\.0\.0\.1\)"
-    with pytest.raises(module.LinkError, match=words):
+    with pytest.raises(network_links.LinkError, match=words):
         machine.call(links=[ELSEWHERE])
     assert machine.call(links=[ELSEWHERE | {"gateway": "10.1.0.1"}], check=True)["changed"]
     # another one stays, of somebody else's interface
@@ -453,7 +463,9 @@ def test_what_somebody_else_configured_may_be_let_go(
 ) -> None:
     """No file of ours gives eth1 its address, and none takes it away."""
     with_a_second_card(machine)
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"])
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]
+    )
     assert machine.call(links=[ELSEWHERE], check=True)["changed"]
 
 
@@ -477,23 +489,35 @@ FILES = [
     ],
 )
 def test_what_no_link_gives_any_more(file: str, stays: list[str], lost: list[str]) -> None:
-    seen = text.parse_links(json.dumps(BOTH))
+    seen = network_static_ip.parse_links(json.dumps(BOTH))
     links = [link(interface="eth2", addresses=stays, dns=["10.0.0.11"])]
-    assert text.dropped([file], links, seen) == ({"eth1": lost} if lost else {})
-    assert text.dropped([file], [link(interface="eth1", addresses=stays)], seen) == {}
+    assert network_static_ip.find_dropped_addresses([file], links, seen) == (
+        {"eth1": lost} if lost else {}
+    )
+    assert (
+        network_static_ip.find_dropped_addresses(
+            [file], [link(interface="eth1", addresses=stays)], seen
+        )
+        == {}
+    )
 
 
 def test_a_name_server_or_a_longer_address_is_no_address_of_ours() -> None:
     file = (
         "address1=10.0.0.110/24,10.0.0.11\naddress2=110.0.0.11/24\ndns=10.0.0.11;\nDNS1=10.0.0.11\n"
     )
-    assert text.dropped([file], [], text.parse_links(json.dumps([kernel(OURS)]))) == {}
+    assert (
+        network_static_ip.find_dropped_addresses(
+            [file], [], network_static_ip.parse_links(json.dumps([kernel(OURS)]))
+        )
+        == {}
+    )
 
 
 def test_a_gateway_that_is_taken_out_of_a_link_is_refused(machine: Machine) -> None:
     machine.kernel, machine.routes = [kernel(OURS)], {"-4": [NET, way()]}
     machine.run(links=[link(gateway="10.0.0.1")])
-    with pytest.raises(module.LinkError, match="IP-119"):
+    with pytest.raises(network_links.LinkError, match="IP-119"):
         machine.call()
     machine.routes = {"-4": [NET]}
     assert machine.run()["changed"]
@@ -507,7 +531,9 @@ def test_the_other_familys_default_route_is_named_as_a_route(machine: Machine) -
     machine.kernel = [kernel(OURS, six)]
     machine.routes = {"-4": [way()], "-6": [way(via="fd00::1")]}
     both = link(addresses=["10.0.0.11/24", "fd00::11/64"], gateway="10.0.0.1")
-    with pytest.raises(module.LinkError, match=r'IPv6.*routes: \[\{to: "::/0", via: "fd00::1"\}\]'):
+    with pytest.raises(
+        network_links.LinkError, match=r'IPv6.*routes: \[\{to: "::/0", via: "fd00::1"\}\]'
+    ):
         machine.call(links=[both])
     both["routes"] = [{"to": "::/0", "via": "fd00::1"}]
     assert machine.run(links=[both])["adopted"] == ["eth1"]
@@ -551,7 +577,9 @@ def test_a_default_route_that_another_interface_keeps(machine: Machine) -> None:
 
 def test_each_next_hop_of_a_route_is_read() -> None:
     hops = [{"gateway": "10.0.0.1", "dev": "eth1"}, {"gateway": "10.9.0.1", "dev": "eth0"}]
-    found = text.parse_every_route(json.dumps([{"dst": "default", "nexthops": hops}]), 4)
+    found = network_static_ip.parse_detailed_routes(
+        json.dumps([{"dst": "default", "nexthops": hops}]), 4
+    )
     assert [(one["to"], one["via"], one["dev"]) for one in found] == [
         ("0.0.0.0/0", "10.0.0.1", "eth1"),
         ("0.0.0.0/0", "10.9.0.1", "eth0"),
@@ -560,7 +588,7 @@ def test_each_next_hop_of_a_route_is_read() -> None:
 
 def test_it_is_armed_before_anything_is_written(machine: Machine) -> None:
     machine.refuses = " guard"
-    with pytest.raises(module.rollback.RollbackError, match=r"\[TX-103\]"):
+    with pytest.raises(network_links.engine.RollbackError, match=r"\[TX-103\]"):
         machine.call()
     assert machine.ours() == []
 
@@ -569,7 +597,7 @@ def test_what_is_not_read_back_is_put_back(machine: Machine) -> None:
     machine.takes = False
     assert machine.call()["armed"]
     assert machine.ours()
-    with pytest.raises(module.LinkError, match=r"IP-107.*it has no address"):
+    with pytest.raises(network_links.LinkError, match=r"IP-107.*it has no address"):
         machine.call("proved")
     assert machine.ours() == []
     report = machine.call("restored")["report"]
@@ -588,7 +616,7 @@ def test_what_the_owner_refuses_is_put_back_at_once(
     machine.refuses = refuses
     machine.call()
     assert machine.ours() == []
-    with pytest.raises(module.LinkError, match=f"IP-108.*{refuses}"):
+    with pytest.raises(network_links.LinkError, match=f"IP-108.*{refuses}"):
         machine.call("proved")
 
 
@@ -599,7 +627,7 @@ def test_the_owner_gives_up_before_the_engine_ends_its_command(
     machine.call(wait_seconds=600)
     (up,) = [one for one in machine.commands() if "connection up" in one]
     assert "--wait 55 " in up
-    assert module.OWNER_SECONDS < 2 * module.rollback.COMMAND_SECONDS
+    assert network_links.OWNER_SECONDS < 2 * network_links.engine.COMMAND_SECONDS
 
 
 def test_what_the_tool_refuses_is_never_written(
@@ -607,19 +635,21 @@ def test_what_the_tool_refuses_is_never_written(
 ) -> None:
     machine = made(tmp_path, "netplan", monkeypatch)
     machine.refuses = "--root-dir"
-    with pytest.raises(module.LinkError, match="IP-106"):
+    with pytest.raises(network_links.LinkError, match="IP-106"):
         machine.call()
     assert not (tmp_path / "store").exists()
 
 
 def test_too_late_to_confirm(machine: Machine) -> None:
     machine.call()
-    module.rollback.restore(module.rollback.folder("static_ip"), "nobody came back")
+    network_links.engine.restore_transaction(
+        network_links.engine.folder("static_ip"), "nobody came back"
+    )
     for state in ("proved", "confirmed"):
-        with pytest.raises(module.LinkError, match=r"IP-114.*nobody came back"):
+        with pytest.raises(network_links.LinkError, match=r"IP-114.*nobody came back"):
             machine.call(state)
     for state in ("proved", "confirmed"):
-        with pytest.raises(module.LinkError, match=r"IP-114.*somebody else"):
+        with pytest.raises(network_links.LinkError, match=r"IP-114.*somebody else"):
             machine.call(state)
 
 
@@ -629,7 +659,9 @@ def test_peers_that_are_up_and_silent_undo_the_change(
     peers = ["10.0.0.12", "10.0.0.13"]
     why = {"10.0.0.12": "No route to host"}
     monkeypatch.setattr(
-        module.reach, "silent", lambda asked, *_: {k: why[k] for k in asked if k in why}
+        network_links.reach,
+        "find_silent_peers",
+        lambda asked, *_: {k: why[k] for k in asked if k in why},
     )
     machine.call()
     assert machine.call("proved", peers=peers)["fresh"]
@@ -637,7 +669,7 @@ def test_peers_that_are_up_and_silent_undo_the_change(
     machine.kernel = [kernel()]
     machine.call()
     why["10.0.0.13"] = "no answer"
-    with pytest.raises(module.LinkError, match=r"IP-115.*10\.0\.0\.12 \(No route to host\)"):
+    with pytest.raises(network_links.LinkError, match=r"IP-115.*10\.0\.0\.12 \(No route to host\)"):
         machine.call("proved", peers=peers)
 
 
@@ -646,17 +678,19 @@ def test_who_answered_before_is_told_and_a_master_that_is_cut_off_undoes_the_cha
 ) -> None:
     peers, why = ["10.0.0.10", "10.0.0.12", "10.0.0.13"], {"10.0.0.13": "no answer"}
     monkeypatch.setattr(
-        module.reach, "silent", lambda asked, *_: {k: why[k] for k in asked if k in why}
+        network_links.reach,
+        "find_silent_peers",
+        lambda asked, *_: {k: why[k] for k in asked if k in why},
     )
     assert machine.call(check=True, peers=peers)["answered"] == []
     before = machine.call(peers=peers)
     assert (before["answered"], before["silent"]) == (peers[:2], peers[2:])
     why["10.0.0.10"] = "no route"
     with pytest.raises(
-        module.LinkError, match=r"IP-115.*the master 10\.0\.0\.10 \(no route\), asked"
+        network_links.LinkError, match=r"IP-115.*the master 10\.0\.0\.10 \(no route\), asked"
     ):
         machine.call("proved", peers=before["answered"], master="10.0.0.10")
-    assert "the master 10.0.0.10" in module.rollback.report_of("static_ip")["why"]
+    assert "the master 10.0.0.10" in network_links.engine.report_of("static_ip")["why"]
     machine.kernel = [kernel()]
     machine.call(peers=peers)
     # it was silent before, so the others do
@@ -667,21 +701,25 @@ def test_an_address_that_ipv6_finds_twice(machine: Machine) -> None:
     machine.takes = False
     machine.call()
     machine.kernel = [kernel({**OURS, "dadfailed": True})]
-    with pytest.raises(module.LinkError, match=r"IP-105.*used by another host"):
+    with pytest.raises(network_links.LinkError, match=r"IP-105.*used by another host"):
         machine.call("proved")
 
 
 def test_an_old_connection_proves_nothing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.rollback, "connections", lambda: [[22, 50001]])
+    monkeypatch.setattr(network_links.engine, "list_port_pairs", lambda: [[22, 50001]])
     machine.call()
     monkeypatch.setattr(
-        module.way_in, "session", lambda *_: ["10.0.0.1", "50001", "10.0.0.11", "22"]
+        network_links.session,
+        "find_ssh_session",
+        lambda *_: ["10.0.0.1", "50001", "10.0.0.11", "22"],
     )
     assert machine.call("proved")["fresh"] is False
     monkeypatch.setattr(
-        module.way_in, "session", lambda *_: ["10.0.0.1", "50002", "10.0.0.11", "22"]
+        network_links.session,
+        "find_ssh_session",
+        lambda *_: ["10.0.0.1", "50002", "10.0.0.11", "22"],
     )
     assert machine.call("proved")["fresh"] is True
 
@@ -689,7 +727,7 @@ def test_an_old_connection_proves_nothing(
 @pytest.mark.parametrize("owner", ["idle", "nobody"])
 def test_without_an_owner_we_stop(tmp_path: Path, owner: str) -> None:
     machine = Machine(tmp_path, owner)
-    with pytest.raises(module.LinkError, match="IP-102"):
+    with pytest.raises(network_links.LinkError, match="IP-102"):
         machine.call()
 
 
@@ -709,7 +747,7 @@ def infiniband(root: Path) -> None:
 def test_what_we_do_not_support_is_refused(tmp_path: Path, kind: Callable[[Path], None]) -> None:
     machine = Machine(tmp_path, "netplan")
     kind(tmp_path)
-    with pytest.raises(module.LinkError, match="IP-103"):
+    with pytest.raises(network_links.LinkError, match="IP-103"):
         machine.call()
     assert machine.ours() == []
 
@@ -718,22 +756,24 @@ def test_a_file_of_somebody_else_that_we_do_not_dare_to_edit(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def foreign(*_: Any) -> None:
-        raise module.backends.ForeignError("/etc/x configures eth1")
+        raise network_links.owner.ForeignError("/etc/x configures eth1")
 
-    monkeypatch.setattr(module.backends.backend(machine.owner), "foreign", foreign)
-    with pytest.raises(module.LinkError, match=r"IP-118\] /etc/x"):
+    monkeypatch.setattr(network_links.owner.get_backend(machine.owner), "foreign", foreign)
+    with pytest.raises(network_links.LinkError, match=r"IP-118\] /etc/x"):
         machine.call()
 
 
 def test_an_interface_that_is_not_there_is_named(machine: Machine) -> None:
-    with pytest.raises(module.LinkError, match=r"IP-101.*eth9.*this node has eth1"):
+    with pytest.raises(network_links.LinkError, match=r"IP-101.*eth9.*this node has eth1"):
         machine.call(links=[link(interface="eth9")])
 
 
 def test_our_own_connection_moves_with_its_address(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.50", "22"])
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.50", "22"]
+    )
     machine.kernel = [kernel({"local": "10.0.0.50"})]
     assert machine.call(check=True)["moves_to"] == "10.0.0.11"
     machine.kernel = [kernel({"local": "10.0.0.50"}, name="eth0"), kernel()]
@@ -743,14 +783,14 @@ def test_our_own_connection_moves_with_its_address(
 def test_an_address_of_another_host_is_refused(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.reach, "duplicate_of", lambda *_: "02:00:00:00:00:99")
-    with pytest.raises(module.LinkError, match=r"IP-105.*02:00:00:00:00:99"):
+    monkeypatch.setattr(network_links.reach, "find_duplicate_host", lambda *_: "02:00:00:00:00:99")
+    with pytest.raises(network_links.LinkError, match=r"IP-105.*02:00:00:00:00:99"):
         machine.call(check_duplicates=True)
     assert machine.ours() == []
 
 
 def test_verified_only_looks(machine: Machine) -> None:
-    with pytest.raises(module.LinkError, match="IP-107"):
+    with pytest.raises(network_links.LinkError, match="IP-107"):
         machine.call("verified")
     machine.kernel = [kernel(OURS)]
     assert machine.call("verified")["changed"] is False
@@ -791,7 +831,7 @@ def link_view(*addresses: str, **change: Any) -> ViewLink:
 
 def remembered(root: Path, paths: list[str]) -> None:
     """What the role's task `Remember` makes: there were no such files."""
-    point = record.Point(str(root), "static_ip")
+    point = record.UndoPoint(str(root), "static_ip")
     point.save(point.load() | {"files": {path: {"kind": "absent"} for path in paths}}, {})
 
 
@@ -800,7 +840,7 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
         "links": {"eth1": link_view("10.0.0.7/24", mtu=1400)},
         "routes": [],
     }
-    monkeypatch.setattr(module.rollback, "runtime", lambda names: before)
+    monkeypatch.setattr(network_links.engine, "read_kernel_view", lambda names: before)
     assert machine.call("absent")["changed"] is False
     assert machine.call(check=True)["remembered"] is False
     point = machine.root / "var/lib/fullmesh/undo/static_ip"
@@ -809,7 +849,9 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
     paths = [path[len(str(machine.root)) :] for path in machine.ours()]
     remembered(machine.root, paths)
     assert machine.call(check=True)["remembered"] is True
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"])
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]
+    )
     result = machine.call("absent")
     assert (result["paths"], result["moves_to"], result["armed"]) == (paths, "10.0.0.7", True)
     assert machine.ours() == []
@@ -827,7 +869,9 @@ def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
     lease = link_view("10.0.0.7/24", leases=["10.0.0.7/24"])
     before = {"links": {"eth1": lease}, "routes": [["-4", "eth1", "default via 10.0.0.1"]]}
     nothing: dict[str, Any] = {"links": {}, "routes": []}
-    monkeypatch.setattr(module.rollback, "runtime", lambda names: before if names else nothing)
+    monkeypatch.setattr(
+        network_links.engine, "read_kernel_view", lambda names: before if names else nothing
+    )
     machine.run()
     asked: list[str] = []
 
@@ -835,21 +879,23 @@ def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
         asked.append(address)
         return owner
 
-    monkeypatch.setattr(module.reach, "duplicate_of", duplicate_of)
+    monkeypatch.setattr(network_links.reach, "find_duplicate_host", duplicate_of)
     paths = [path[len(str(machine.root)) :] for path in machine.ours()]
     remembered(machine.root, paths)
     if owner:
         # our connection would have to come back there
         monkeypatch.setattr(
-            module.way_in, "session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]
+            network_links.session,
+            "find_ssh_session",
+            lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"],
         )
         for check in (True, False):
             with pytest.raises(
-                module.LinkError, match=r"IP-105\] 10\.0\.0\.7, the lease that eth1.*00:99"
+                network_links.LinkError, match=r"IP-105\] 10\.0\.0\.7, the lease that eth1.*00:99"
             ):
                 machine.call("absent", check=check)
         assert [path[len(str(machine.root)) :] for path in machine.ours()] == paths
-        monkeypatch.setattr(module.way_in, "session", lambda *_: [])
+        monkeypatch.setattr(network_links.session, "find_ssh_session", lambda *_: [])
     machine.call("absent")
     assert set(asked) == {"10.0.0.7"}
     journal = json.loads((machine.root / "store/static_ip/journal.json").read_text())
@@ -870,12 +916,14 @@ def test_a_lease_that_the_node_still_has_is_not_asked_for(monkeypatch: pytest.Mo
     def asked(*_: object) -> str:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(module.reach, "duplicate_of", asked)
+    monkeypatch.setattr(network_links.reach, "find_duplicate_host", asked)
     had = {"leases": ["10.0.0.11/24"]}
-    seen = text.parse_links(json.dumps([kernel(OURS), {**kernel(name="eth2"), "master": "bond0"}]))
+    seen = network_static_ip.parse_links(
+        json.dumps([kernel(OURS), {**kernel(name="eth2"), "master": "bond0"}])
+    )
     gone = {"leases": ["10.7.0.1/24", "fd00::1/64"]}
     kernel_then = {"links": {"eth1": had, "eth2": gone, "eth3": gone}}
-    assert module.taken_leases(kernel_then, seen) == {}
+    assert network_links.find_taken_leases(kernel_then, seen) == {}
 
 
 def test_a_device_that_a_change_or_an_undo_makes_anew_is_made_anew_on_the_way_back(
@@ -887,13 +935,13 @@ def test_a_device_that_a_change_or_an_undo_makes_anew_is_made_anew_on_the_way_ba
         (tmp_path / "sys/class/net" / name).mkdir(exist_ok=True)
     machine.takes = False
     armed: list[list[str]] = []
-    arm = module.rollback.arm
+    arm = network_links.engine.arm
 
     def spy(run: Any, name: str, seconds: int, paths: list[str], back: Any, **by: Any) -> None:
         armed.append([" ".join(step) for step in back])
         arm(run, name, seconds, paths, back, **by)
 
-    monkeypatch.setattr(module.rollback, "arm", spy)
+    monkeypatch.setattr(network_links.engine, "arm", spy)
     bond = {"mode": "active-backup", "members": ["eth1"], "miimon": 100}
     links = [
         link(interface="bond0", addresses=[], bond=bond),
@@ -915,10 +963,12 @@ def test_a_device_that_a_change_or_an_undo_makes_anew_is_made_anew_on_the_way_ba
     assert machine.call(links=links)["adopted"] == []
     deleted = ["bond0.7", "bond0"]
     assert [one.split()[-1] for one in armed[-1] if "delete" in one] == deleted
-    module.rollback.restore(module.rollback.folder("static_ip"), "nobody came back")
+    network_links.engine.restore_transaction(
+        network_links.engine.folder("static_ip"), "nobody came back"
+    )
     machine.call("restored")
     machine.kernel = stack("active-backup")
-    (tmp_path / "etc/netplan/90-fullmesh.yaml").write_text(module.backends.common.HEAD)
+    (tmp_path / "etc/netplan/90-fullmesh.yaml").write_text(network_links.owner.common.HEAD)
     assert machine.call("absent")["armed"]
     assert [one.split()[-1] for one in armed[-1] if "delete" in one] == deleted
     plan = json.loads((tmp_path / "store/static_ip/plan.json").read_text())
@@ -941,17 +991,19 @@ def test_undo_after_two_changes_finds_the_way_back_of_the_second(
     def runtime(names: list[str]) -> dict[str, Any]:
         return {"links": {name: every[name] for name in every if name in names}, "routes": []}
 
-    monkeypatch.setattr(module.rollback, "runtime", runtime)
+    monkeypatch.setattr(network_links.engine, "read_kernel_view", runtime)
     machine.kernel = [kernel(), kernel({"local": "10.9.0.7"}, name="eth0")]
     machine.run()
     machine.kernel = [kernel(OURS), kernel({"local": "10.9.0.7"}, name="eth0")]
     machine.takes = False
     ssh = link(interface="eth0", addresses=["10.9.0.77/24"])
     assert machine.call(links=[link(), ssh])["armed"]
-    kept = record.Point(str(machine.root), "static_ip").load()["part"]["network"]
+    kept = record.UndoPoint(str(machine.root), "static_ip").load()["part"]["network"]
     assert sorted(name for names in kept["names"].values() for name in names) == ["eth0", "eth1"]
     machine.kernel = [kernel(OURS), kernel({"local": "10.9.0.77"}, name="eth0")]
-    monkeypatch.setattr(module.way_in, "session", lambda *_: ["10.9.0.1", "5", "10.9.0.77", "22"])
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.9.0.1", "5", "10.9.0.77", "22"]
+    )
     assert machine.call("absent", check=True)["moves_to"] == "10.9.0.7"
 
 
@@ -1012,15 +1064,15 @@ def test_the_point_of_a_change_that_never_came_to_be_is_forgotten(
     ],
 )
 def test_where_our_connection_has_to_come_back(server: str, addresses: list[str], to: str) -> None:
-    seen = text.parse_links(json.dumps([kernel(OURS)]))
-    assert reach.moves_to(addresses, ["eth1"], server, seen) == to
+    seen = network_static_ip.parse_links(json.dumps([kernel(OURS)]))
+    assert reach.find_return_address(addresses, ["eth1"], server, seen) == to
 
 
 SOURCE = bytes.fromhex("02000000000a")
 
 
 def frame(sender: str, address: str) -> bytes:
-    probe = reach.arp_probe(bytes.fromhex(sender), "10.0.0.11")
+    probe = reach.build_arp_probe(bytes.fromhex(sender), "10.0.0.11")
     return probe[:28] + bytes(int(part) for part in address.split(".")) + probe[32:]
 
 
@@ -1034,11 +1086,11 @@ def frame(sender: str, address: str) -> bytes:
     ],
 )
 def test_arp_answers(data: bytes, owner: str) -> None:
-    assert reach.arp_owner(data, SOURCE, "10.0.0.11") == owner
+    assert reach.parse_arp_owner(data, SOURCE, "10.0.0.11") == owner
 
 
 def test_an_arp_probe_claims_nothing() -> None:
-    probe = reach.arp_probe(SOURCE, "10.0.0.11")
+    probe = reach.build_arp_probe(SOURCE, "10.0.0.11")
     assert len(probe) == 42
     assert probe[28:32] == b"\0\0\0\0"
 
@@ -1071,17 +1123,19 @@ def test_a_refusal_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setattr(reach, "SSH_PORT", closed.getsockname()[1])
-        assert reach.silent(["127.0.0.1"], nobody) == {}
+        assert reach.find_silent_peers(["127.0.0.1"], nobody) == {}
 
 
 def test_no_route_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "begun", lambda address: (None, errno.EHOSTUNREACH))
-    assert reach.silent(["192.0.2.9"], nobody) == {"192.0.2.9": "No route to host"}
+    monkeypatch.setattr(reach, "start_ssh_probe", lambda address: (None, errno.EHOSTUNREACH))
+    assert reach.find_silent_peers(["192.0.2.9"], nobody) == {"192.0.2.9": "No route to host"}
 
 
 def test_what_was_never_sent_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "begun", lambda address: (None, errno.ENOBUFS))
-    assert reach.silent(["192.0.2.9"], nobody) == {"192.0.2.9": "No buffer space available"}
+    monkeypatch.setattr(reach, "start_ssh_probe", lambda address: (None, errno.ENOBUFS))
+    assert reach.find_silent_peers(["192.0.2.9"], nobody) == {
+        "192.0.2.9": "No buffer space available"
+    }
 
 
 class Bond:
@@ -1100,12 +1154,12 @@ class Bond:
 def test_a_bond_without_a_port_yet_is_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "POLL_SECONDS", 0.001)
     slow, never = Bond(3), Bond(10**9)
-    assert reach.sent(slow, b"x")
+    assert reach.send_frame(slow, b"x")
     assert slow.taken == 1
     monkeypatch.setattr(reach, "PORT_SECONDS", 0.01)
-    assert not reach.sent(never, b"x")
+    assert not reach.send_frame(never, b"x")
     with pytest.raises(OSError, match=str(errno.EPERM)):
-        reach.sent(Bond(1, errno.EPERM), b"x")
+        reach.send_frame(Bond(1, errno.EPERM), b"x")
 
 
 @pytest.mark.parametrize(
@@ -1126,18 +1180,18 @@ def test_a_peer_behind_its_firewall_is_known_by_its_mac(
 ) -> None:
     """Dropped or rejected (firewalld's reject looks like a missing route), while its MAC is heard."""
     probe = socket.socket() if error == errno.EINPROGRESS else None
-    monkeypatch.setattr(reach, "begun", lambda address: (probe, error))
+    monkeypatch.setattr(reach, "start_ssh_probe", lambda address: (probe, error))
     monkeypatch.setattr(reach.select, "select", lambda *_: ([], [], []))
-    assert bool(reach.silent(["192.0.2.9"], says, 0.01)) is silent
+    assert bool(reach.find_silent_peers(["192.0.2.9"], says, 0.01)) is silent
 
 
 @pytest.mark.parametrize("state", ["STALE", "REACHABLE", "DELAY", "FAILED"])
 def test_a_neighbour_that_the_kernel_remembers_is_asked_again(state: str) -> None:
     says = Neighbours(state)
-    reach.ask_again(["192.0.2.9"], says)
+    reach.refresh_neighbours(["192.0.2.9"], says)
     assert says.probed is (state != "FAILED")
     says.probed = False
-    reach.ask_again(["192.0.2.8"], says)
+    reach.refresh_neighbours(["192.0.2.8"], says)
     assert not says.probed
 
 
@@ -1165,7 +1219,7 @@ MASTER, P2, P3 = "10.0.0.10", "10.0.0.12", "10.0.0.13"
 def test_the_master_and_one_of_the_others_have_to_answer(
     peers: list[str], silent: list[str], words: list[str]
 ) -> None:
-    assert reach.lost(MASTER, peers, dict.fromkeys(silent, "no")) == words
+    assert reach.describe_silent_peers(MASTER, peers, dict.fromkeys(silent, "no")) == words
 
 
 def test_who_is_silent_is_asked_again_until_enough_have_answered(
@@ -1178,15 +1232,17 @@ def test_who_is_silent_is_asked_again_until_enough_have_answered(
         asked.append(addresses)
         return {one: "no" for one in addresses if one == P3 or len(asked) < 3}
 
-    monkeypatch.setattr(reach, "silent", silent)
+    monkeypatch.setattr(reach, "find_silent_peers", silent)
     monkeypatch.setattr(reach.time, "sleep", lambda _: None)
-    assert reach.unheard(MASTER, [MASTER, P2, P3], nobody, 60) == {P3: "no"}
+    assert reach.wait_for_peers(MASTER, [MASTER, P2, P3], nobody, 60) == {P3: "no"}
     assert asked == [[MASTER, P2, P3]] * 3
 
 
 def test_the_asking_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "silent", lambda addresses, *_: dict.fromkeys(addresses, "no"))
-    assert reach.unheard(MASTER, [MASTER, P2], nobody, 0) == {MASTER: "no", P2: "no"}
+    monkeypatch.setattr(
+        reach, "find_silent_peers", lambda addresses, *_: dict.fromkeys(addresses, "no")
+    )
+    assert reach.wait_for_peers(MASTER, [MASTER, P2], nobody, 0) == {MASTER: "no", P2: "no"}
 
 
 # --- the settings -----------------------------------------------------------------------------
@@ -1205,16 +1261,18 @@ def test_the_asking_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_settings_that_cannot_work(links: list[Link], wait: int, codes: list[str]) -> None:
-    assert [fault.code for fault in static_ip.faults(links, wait)] == codes
+    assert [fault.code for fault in static_ip.find_static_ip_faults(links, wait)] == codes
 
 
 @pytest.mark.parametrize("seconds", [9, 0, 3601])
 def test_a_change_always_undoes_itself(seconds: int) -> None:
-    assert [fault.code for fault in static_ip.faults([link()], 30, seconds)] == ["IP-116"]
+    assert [fault.code for fault in static_ip.find_static_ip_faults([link()], 30, seconds)] == [
+        "IP-116"
+    ]
 
 
 def test_the_manifest_watches_every_address() -> None:
-    assert static_ip.addresses([FULL]) == [
+    assert static_ip.list_watched_addresses([FULL]) == [
         {"interface": "eth1", "address": "10.0.0.11/24"},
         {"interface": "eth1", "address": "fd00::11/64"},
     ]

@@ -17,17 +17,14 @@ import pytest
 from ansible.module_utils.fullmesh import detach
 from ansible.module_utils.fullmesh.facts import sockets
 from ansible.module_utils.fullmesh.facts.gpu import parse_smi
-from ansible.module_utils.fullmesh.probe import bound
-from ansible.module_utils.fullmesh.probe import pairs as links
-from ansible.module_utils.fullmesh.survey import filters as wall
-from ansible.module_utils.fullmesh.survey import job, names, net
-from ansible.module_utils.fullmesh.survey import node as survey
+from ansible.module_utils.fullmesh.probe import bound, pairs
+from ansible.module_utils.fullmesh.survey import filters, job, names, net, node
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh import contract
-from fullmesh.observed.ladder import LookWant
-from fullmesh.observed.survey import Beside, Nft, Survey
+from fullmesh.observed.ladder import LadderNodeParams
+from fullmesh.observed.survey import NftSurvey, NodeSurvey, ParallelLookups
 
 # `ip neigh show nud all`, iproute2 6.1; without "nud all" it leaves out what is NOARP.
 NEIGHBOURS = """\
@@ -44,7 +41,7 @@ def test_an_entry_that_was_made_by_hand_is_read_in_whatever_state(
     monkeypatch.setattr(
         net, "run_ip", lambda *words: NEIGHBOURS if words[-2:] == ("nud", "all") else ""
     )
-    found = net.neighbours(["10.9.9.2", "10.9.9.3", "10.9.9.4"])
+    found = net.survey_neighbours(["10.9.9.2", "10.9.9.3", "10.9.9.4"])
     assert {one: held["by_hand"] for one, held in found["entries"].items()} == {
         "10.9.9.2": True,
         "10.9.9.3": True,
@@ -55,7 +52,7 @@ def test_an_entry_that_was_made_by_hand_is_read_in_whatever_state(
     assert found["count"] == 2  # multicast addresses fill no table
 
 
-WANT: LookWant = {
+WANT: LadderNodeParams = {
     "run": "run1",
     "token": "",
     "node": "here",
@@ -79,7 +76,7 @@ WANT: LookWant = {
 
 
 def test_a_whole_look_at_this_machine_is_plain_data_and_says_what_it_missed() -> None:
-    found = survey.end_survey(survey.begin_survey(WANT), WANT)
+    found = node.end_survey(node.begin_survey(WANT), WANT)
     assert json.loads(json.dumps(found))["root"] is (os.geteuid() == 0)
     assert found["shm"]["size"] > 0
     assert {card["name"] for card in found["interfaces"]} >= {"lo"}
@@ -88,12 +85,12 @@ def test_a_whole_look_at_this_machine_is_plain_data_and_says_what_it_missed() ->
 
 def test_without_tools_nothing_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(wall, "run", lambda _argv: (127, ""))
-    monkeypatch.setattr(wall, "by_library", lambda: "")
-    monkeypatch.setattr(job, "run", lambda _argv: (127, ""))
-    found = survey.end_survey(survey.begin_survey(WANT), WANT)
+    monkeypatch.setattr(filters, "run_tool", lambda _argv: (127, ""))
+    monkeypatch.setattr(filters, "read_ruleset_by_library", lambda: "")
+    monkeypatch.setattr(job, "run_tool", lambda _argv: (127, ""))
+    found = node.end_survey(node.begin_survey(WANT), WANT)
     assert "nft" not in found
-    assert contract.read(Survey, json.loads(json.dumps(found)))
+    assert contract.convert_value(NodeSurvey, json.loads(json.dumps(found)))
     assert any(one["what"] == "nft" for one in found["unknown"])
 
 
@@ -103,18 +100,18 @@ def test_names_are_looked_up_beside_the_probe(tmp_path: Path) -> None:
     detach.make_run_directory("run1", base)
     go = tmp_path / "go"
 
-    def slow(lookups: Callable[[], Beside]) -> Beside:
+    def slow(lookups: Callable[[], ParallelLookups]) -> ParallelLookups:
         while not go.exists():
             time.sleep(0.01)
         return lookups()
 
-    def beside(lookups: Callable[[], Beside]) -> None:
-        names.ask_beside("run1", base, lambda: slow(lookups), WANT)
+    def beside(lookups: Callable[[], ParallelLookups]) -> None:
+        names.start_name_lookups("run1", base, lambda: slow(lookups), WANT)
 
-    found = survey.end_survey(survey.begin_survey(WANT, beside), WANT)
+    found = node.end_survey(node.begin_survey(WANT, beside), WANT)
     assert not {"reverse", "own_answers", "master_answers"} & set(found)
     taken: list[dict[str, Any]] = []
-    waiter = threading.Thread(target=lambda: taken.append(names.take_answers("run1", base)))
+    waiter = threading.Thread(target=lambda: taken.append(names.take_name_answers("run1", base)))
     waiter.start()
     waiter.join(0.3)
     assert waiter.is_alive()
@@ -128,13 +125,13 @@ def test_names_are_looked_up_beside_the_probe(tmp_path: Path) -> None:
 def test_a_lookup_that_dies_keeps_nobody_waiting(tmp_path: Path) -> None:
     base = str(tmp_path)
     detach.make_run_directory("run1", base)
-    names.ask_beside("run1", base, lambda: os._exit(1), {**WANT, "hosts": []})
-    assert names.take_answers("run1", base) is None
-    assert names.take_answers("none", base) is None
+    names.start_name_lookups("run1", base, lambda: os._exit(1), {**WANT, "hosts": []})
+    assert names.take_name_answers("run1", base) is None
+    assert names.take_name_answers("none", base) is None
 
 
 def test_a_reader_that_fails_becomes_an_unknown() -> None:
-    look = survey.Survey()
+    look = node.SurveyCollector()
 
     def broken() -> dict[str, Any]:
         raise ValueError("no such thing")
@@ -156,18 +153,18 @@ def test_a_reader_that_fails_becomes_an_unknown() -> None:
     ],
 )
 def test_variables_are_read_and_secrets_are_not(text: str, found: dict[str, str]) -> None:
-    assert job.assignments(text) == found
+    assert job.parse_assignments(text) == found
 
 
 def test_systemd_defaults_are_read() -> None:
     text = "[Manager]\nDefaultEnvironment=\"NCCL_DEBUG=INFO\" 'GLOO_SOCKET_IFNAME=eth9' LANG=C\n"
-    assert job.systemd_defaults(text) == {"NCCL_DEBUG": "INFO", "GLOO_SOCKET_IFNAME": "eth9"}
+    assert job.parse_systemd_defaults(text) == {"NCCL_DEBUG": "INFO", "GLOO_SOCKET_IFNAME": "eth9"}
 
 
 @given(st.text(max_size=200))
 def test_no_file_of_variables_is_too_odd(text: str) -> None:
-    assert all(len(value) <= job.VALUE_MOST for value in job.assignments(text).values())
-    job.systemd_defaults("DefaultEnvironment=" + text)
+    assert all(len(value) <= job.VALUE_MOST for value in job.parse_assignments(text).values())
+    job.parse_systemd_defaults("DefaultEnvironment=" + text)
 
 
 def test_the_kernel_log_is_read_for_the_last_minutes() -> None:
@@ -186,7 +183,7 @@ def test_the_kernel_log_is_read_for_the_last_minutes() -> None:
 def test_denials_are_read_for_the_last_minutes() -> None:
     line = 'type=AVC msg=audit({}.1:7): avc:  denied  {{ name_bind }} for  pid=9 comm="python3"'
     text = "\n".join([line.format(1000), line.format(99990), "type=SYSCALL msg=audit(99990.1:7)"])
-    (found,) = job.parse_audit(text, 100000.0)
+    (found,) = job.parse_audit_denials(text, 100000.0)
     assert (found["command"], found["age"]) == ("python3", 10.0)
 
 
@@ -234,7 +231,7 @@ def test_only_chains_that_decide_about_this_host_are_kept() -> None:
         rule("fwd", {"drop": None}),
         {"set": {"family": "inet", "table": "t", "name": "s", "elem": ["10.0.0.1"]}},
     ]
-    found = wall.parse_ruleset(json.dumps({"nftables": held}))
+    found = filters.parse_ruleset(json.dumps({"nftables": held}))
     assert {c["name"] for c in found["chains"]} == {"in", "deep", "nat", "published"}
     assert [r["chain"] for r in found["rules"]] == ["in", "deep", "nat", "published"]
     assert found["sets"][0]["elem"] == ["10.0.0.1"]
@@ -246,20 +243,24 @@ def test_chains_that_send_elsewhere_are_kept_whole_or_not_at_all() -> None:
     held = [
         chain("in", type="filter", hook="input", prio=0, policy="accept"),
         chain("nat", type="nat", hook="prerouting", prio=0),
-        *[rule("nat", {"redirect": {"port": n}}) for n in range(wall.RULES_MOST)],
+        *[rule("nat", {"redirect": {"port": n}}) for n in range(filters.RULES_MOST)],
         rule("in", {"drop": None}),
     ]
-    found = wall.parse_ruleset(json.dumps({"nftables": held}))
+    found = filters.parse_ruleset(json.dumps({"nftables": held}))
     assert [c["name"] for c in found["chains"]] == ["in"]
     assert [r["chain"] for r in found["rules"]] == ["in"]
-    assert found["cut"] == wall.RULES_MOST
+    assert found["cut"] == filters.RULES_MOST
 
 
 def test_both_sides_of_a_border_are_tried() -> None:
     rule_ = {"expr": [{"match": {"right": {"range": [52000, 60000]}}}]}
-    nft: Nft = {"chains": [], "rules": [rule_], "sets": [], "cut": 0}
-    assert wall.port_borders(cast("Survey", {"nft": nft}), 50000, 54095) == [51999, 52000, 52001]
-    assert wall.port_borders(None, 50000, 54095) == []
+    nft: NftSurvey = {"chains": [], "rules": [rule_], "sets": [], "cut": 0}
+    assert filters.find_port_borders(cast("NodeSurvey", {"nft": nft}), 50000, 54095) == [
+        51999,
+        52000,
+        52001,
+    ]
+    assert filters.find_port_borders(None, 50000, 54095) == []
 
 
 @given(
@@ -270,7 +271,7 @@ def test_both_sides_of_a_border_are_tried() -> None:
 )
 def test_a_shut_stretch_cannot_hide(first: int, width: int, count: int, borders: list[int]) -> None:
     last = min(65535, first + width)
-    ports = bound.spread_over(first, last, count, borders)
+    ports = bound.choose_spread_ports(first, last, count, borders)
     assert all(first <= port <= last for port in ports)
     if count > 1:
         assert {first, last} <= set(ports)
@@ -286,8 +287,8 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_needless_repetitions_are_no_loss() -> None:
-    assert sockets.lost_segments({"total_retrans": 5, "dsack_dups": 3}) == 2
-    assert sockets.lost_segments({"total_retrans": 1, "dsack_dups": 3}) == 0
+    assert sockets.count_lost_segments({"total_retrans": 5, "dsack_dups": 3}) == 2
+    assert sockets.count_lost_segments({"total_retrans": 1, "dsack_dups": 3}) == 0
 
 
 def test_a_listener_that_never_answers_has_no_rate() -> None:
@@ -299,7 +300,7 @@ def test_a_listener_that_never_answers_has_no_rate() -> None:
             "kind": "sample",
         }
         me = {"node": "m", "address": "127.0.0.1", "token": "t", "payload": 1}
-        found = links.measure(target, me, 1000, 0.3)
+        found = pairs.measure_rate(target, me, 1000, 0.3)
     assert (found["complete"], found["bytes"]) == (False, 0)
 
 
@@ -309,17 +310,17 @@ def test_a_silent_name_server_is_told_whoever_gives_up_first(
 ) -> None:
     """On a busy machine the lookups begin late, and may not have come to their own end when the survey has to go on."""
     over = threading.Event()
-    monkeypatch.setattr(net, "reverse_name", lambda _peer: over.wait(30))
-    monkeypatch.setattr(net, "answers", lambda _name: [])
-    real = names.reverse_names
+    monkeypatch.setattr(net, "look_up_reverse_name", lambda _peer: over.wait(30))
+    monkeypatch.setattr(net, "look_up_addresses", lambda _name: [])
+    real = names.look_up_reverse_names
 
     def begun_late(peers: list[str]) -> Any:
         over.wait(late)
         return real(peers)
 
-    monkeypatch.setattr(names, "reverse_names", begun_late)
+    monkeypatch.setattr(names, "look_up_reverse_names", begun_late)
     try:
-        found = survey.look_up(names.lookups(["192.0.2.12"], "m"))
+        found = node.collect_lookups(names.list_lookups(["192.0.2.12"], "m"))
     finally:
         over.set()
     assert found["reverse"] == {"192.0.2.12": None}
@@ -342,12 +343,12 @@ table netdev two {
 
 
 def test_cards_of_chains_are_read_where_the_json_has_none() -> None:
-    assert wall.chain_devices(CHAINS) == {
+    assert filters.parse_chain_devices(CHAINS) == {
         ("one", "way"): ["eth1"],
         ("one", "both"): ["eth0", "eth1"],
         ("two", "way"): ["eth2"],
     }
-    assert wall.chain_devices("") == {}
+    assert filters.parse_chain_devices("") == {}
 
 
 QUEUES = """[{"kind":"pfifo","handle":"8001:","dev":"eth1","root":true,"options":{"limit":0},"bytes":0,"packets":0,
@@ -365,7 +366,7 @@ QUEUES = """[{"kind":"pfifo","handle":"8001:","dev":"eth1","root":true,"options"
     ],
 )
 def test_drops_of_queues(text: str, found: dict[str, int]) -> None:
-    assert net.queues(text) == found
+    assert net.parse_queue_drops(text) == found
 
 
 # --- places are shared ---------------------------------------------------------------------------------
@@ -374,10 +375,10 @@ def test_drops_of_queues(text: str, found: dict[str, int]) -> None:
 def test_no_account_fills_all_places() -> None:
     stranger = [(65534, f"s{number}") for number in range(300)]
     entries = [*stranger, (0, "sshd"), (1001, "a"), (1001, "b"), (1999, "job"), (1002, "c")]
-    kept, left = net.share_places(entries, 6, {0, 1999})
+    kept, left = net.select_fair_share(entries, 6, {0, 1999})
     assert kept == ["s0", "s1", "sshd", "a", "job", "c"]
     assert left == len(entries) - 6
-    assert net.share_places(entries[-3:], 6, {0}) == (["b", "job", "c"], 0)
+    assert net.select_fair_share(entries[-3:], 6, {0}) == (["b", "job", "c"], 0)
     assert net.describe_left_out(left, "ranks") == "299 more ranks were left out"
     assert net.describe_left_out(0, "ranks") == ""
 
@@ -394,7 +395,7 @@ def test_the_ranks_of_a_stranger_do_not_hide_those_of_others(
             for uid in (54321,) * 6 + (54322, 0)
         ]
         monkeypatch.setattr("os.listdir", lambda _path: [str(one.pid) for one in started])
-        found, why = job.jobs()
+        found, why = job.survey_jobs()
         for one in started:
             one.kill()
     assert {started[-1].pid, started[-2].pid} <= {one["pid"] for one in found}
@@ -406,6 +407,6 @@ def test_the_ranks_of_a_stranger_do_not_hide_those_of_others(
 def test_a_value_of_blanks_is_cut_before_it_is_split(blank: str) -> None:
     """``\\s+#`` tried every blank as a beginning: 64,000 took 4 s, and every process has an environment."""
     value = blank * 64_000 + "b"
-    assert job.assignments("NCCL_X=a" + value) == {"NCCL_X": "a"}
-    assert job.unquoted("a" + blank * 9 + "# b; c") == "a"
-    assert job.unquoted("'" + "x" * 900 + "' # y") == "x" * 900
+    assert job.parse_assignments("NCCL_X=a" + value) == {"NCCL_X": "a"}
+    assert job.strip_quotes("a" + blank * 9 + "# b; c") == "a"
+    assert job.strip_quotes("'" + "x" * 900 + "' # y") == "x" * 900

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import verification_textfile as module
-from ansible.module_utils.fullmesh import node_exporter as core
+import verification_textfile
+from ansible.module_utils.fullmesh import node_exporter
 from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import HOSTILE, built, dropped, hostile, large
 
-from fullmesh.filters import verify_cluster as filters
+from fullmesh.filters import verify_cluster
 from fullmesh.result import textfile
 
 # What a line may be, as the text format's documentation has it ("Exposition formats"), for gauges.
@@ -63,7 +63,7 @@ def series(found: dict[str, dict[Labels, float]], name: str, **labels: str) -> f
 
 
 def test_a_healthy_cluster() -> None:
-    found = parsed(textfile.text(built(), "el1"))
+    found = parsed(textfile.render_textfile(built(), "el1"))
     assert series(found, "verification_timestamp_seconds") == 1767323055
     assert series(found, "verification_duration_seconds") == 9.5
     assert series(found, "verification_ok") == series(found, "verification_node_ok") == 1
@@ -85,7 +85,7 @@ def test_a_healthy_cluster() -> None:
 
 
 def test_rates_are_in_base_units() -> None:
-    found = parsed(textfile.text(built(), "el1"))
+    found = parsed(textfile.render_textfile(built(), "el1"))
     rates, name = built()["collectives"], "verification_allreduce_bus_bytes_per_second"
     assert series(found, name, backend="gloo") == pytest.approx(rates["bus_gbit_s"] * 1e9 / 8)
     # of the largest message, and the latency of the smallest
@@ -101,14 +101,14 @@ def test_what_was_not_measured_is_not_there() -> None:
     result["links"] = []
     for rung in result["rungs"]:
         rung["details"] = {}
-    names = set(parsed(textfile.text(result, "el1")))
+    names = set(parsed(textfile.render_textfile(result, "el1")))
     assert not [one for one in names if "allreduce" in one or "link" in one]
 
 
 def test_a_broken_link_is_told_on_both_its_nodes_and_the_fault_where_it_is_fixed() -> None:
     result = dropped()
     (finding,) = [one for one in result["findings"] if one["severity"] == "error"]
-    found = {name: parsed(textfile.text(result, name)) for name in result["nodes"]}
+    found = {name: parsed(textfile.render_textfile(result, name)) for name in result["nodes"]}
     for name, held in found.items():
         assert series(held, "verification_ok") == 0
         assert series(held, "verification_rung_status", rung="L2", status="failed") == 1
@@ -126,14 +126,14 @@ def test_warnings_break_no_verdict() -> None:
     result = dropped()
     for finding in result["findings"]:
         finding |= {"severity": "warning", "node": "el1"}
-    found = parsed(textfile.text(result, "el1"))
+    found = parsed(textfile.render_textfile(result, "el1"))
     assert series(found, "verification_findings", severity="warning") == len(result["findings"])
     assert series(found, "verification_node_ok") == 1
 
 
 def test_a_large_cluster_stays_small_on_each_node() -> None:
     result = large(64, broken=False)
-    found = parsed(textfile.text(result, "gpu-000"))
+    found = parsed(textfile.render_textfile(result, "gpu-000"))
     assert len(found["fullmesh_verification_link_ok"]) == 2 * 63
     assert sum(map(len, found.values())) < 400
 
@@ -142,13 +142,13 @@ def test_a_large_cluster_stays_small_on_each_node() -> None:
 def test_hostile_names_are_values_of_labels_and_nothing_else(text: str) -> None:
     result = hostile(text)
     node = next(iter(result["nodes"]))
-    found = parsed(textfile.text(result, node))
+    found = parsed(textfile.render_textfile(result, node))
     assert {"fullmesh_verification_ok", "fullmesh_verification_link_ok"} <= found.keys()
 
 
 @given(st.text())
 def test_every_text_comes_back_from_a_label(text: str) -> None:
-    (match,) = ONE_LABEL.findall(textfile.in_braces({"peer": text}))
+    (match,) = ONE_LABEL.findall(textfile.format_labels({"peer": text}))
     shown = re.sub(r"\\.", lambda one: BACK[one[0]], match[1])
     assert shown == text.encode("utf-8", "replace").decode()
     assert "\n" not in match[1]
@@ -158,12 +158,12 @@ def test_every_text_comes_back_from_a_label(text: str) -> None:
     ("value", "text"), [(True, "1"), (0, "0"), (9.5, "9.5"), (1767323055.25, "1767323055.25")]
 )
 def test_numbers(value: float, text: str) -> None:
-    assert textfile.number(value) == text
+    assert textfile.format_metric_value(value) == text
 
 
 def test_the_filter_reads_a_result_and_refuses_anything_else() -> None:
-    given_ = filters.FilterModule().filters()["ladder_textfile"]
-    assert given_(built(), "el1") == textfile.text(built(), "el1")
+    given_ = verify_cluster.FilterModule().filters()["ladder_textfile"]
+    assert given_(built(), "el1") == textfile.render_textfile(built(), "el1")
     with pytest.raises(Exception, match=r"the verification has another form than expected: .*run"):
         given_({**built(), "run": 1}, "el1")
 
@@ -198,12 +198,16 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def where(root: Path, packaged: bool = False, named: str = "", help_text: str = "") -> core.Place:
+def where(
+    root: Path, packaged: bool = False, named: str = "", help_text: str = ""
+) -> node_exporter.TextfileTarget:
     def reads(program: str) -> str:
         assert program == PACKAGED, "only the distribution's program is run"
-        return core.default_folder(help_text)
+        return node_exporter.parse_default_folder(help_text)
 
-    return core.place(core.find_exporters(SERVICES, str(root)), packaged, named, USUAL, reads)
+    return node_exporter.choose_textfile_folder(
+        node_exporter.find_exporters(SERVICES, str(root)), packaged, named, USUAL, reads
+    )
 
 
 def test_nobody_runs(root: Path) -> None:
@@ -302,9 +306,9 @@ def accounts(monkeypatch: pytest.MonkeyPatch) -> None:
     shells = {109: "/usr/sbin/nologin", 1001: "/bin/bash", 1002: "/bin/false", 998: "/bin/sh"}
 
     def entry(uid: int) -> Any:
-        return core.pwd.struct_passwd((f"u{uid}", "x", uid, uid, "", "/", shells[uid]))
+        return node_exporter.pwd.struct_passwd((f"u{uid}", "x", uid, uid, "", "/", shells[uid]))
 
-    monkeypatch.setattr(core.pwd, "getpwuid", entry)
+    monkeypatch.setattr(node_exporter.pwd, "getpwuid", entry)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +327,7 @@ def test_only_a_service_of_no_login_account_is_believed(
     root: Path, accounts: None, pid: int, uid: int, believed: bool
 ) -> None:
     process(root, pid, BY_HAND, "--collector.textfile.directory=/srv/text", uid=uid)
-    (found,) = core.find_exporters(SERVICES, str(root))
+    (found,) = node_exporter.find_exporters(SERVICES, str(root))
     assert found["service"] is believed
     folder = "/srv/text" if believed else USUAL
     assert where(root) == {
@@ -338,7 +342,9 @@ def test_a_stranger_on_the_port_is_refused_unless_a_service_runs(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process(root, 72, BY_HAND, "--collector.textfile.directory=/srv/text")
-    monkeypatch.setattr(core, "listens", lambda pid, port: (pid, port) == ("72", 9100))
+    monkeypatch.setattr(
+        node_exporter, "is_listening", lambda pid, port: (pid, port) == ("72", 9100)
+    )
     fault = where(root)["fault"]
     assert fault.startswith(f"[MT-109] {BY_HAND} (process 72) listens on 9100/tcp")
     assert where(root, named="/srv/text")["fault"] == ""
@@ -353,8 +359,8 @@ def test_a_stranger_on_the_port_is_refused_unless_a_service_runs(
 
 def test_the_distributions_program_started_by_an_account_is_no_service(root: Path) -> None:
     process(root, 72, PACKAGED, "--collector.textfile.directory=/srv/text", uid=1001)
-    seen = core.find_exporters(SERVICES, str(root))
-    assert core.distributions(seen, packaged=True) == []
+    seen = node_exporter.find_exporters(SERVICES, str(root))
+    assert node_exporter.find_packaged_exporters(seen, packaged=True) == []
 
 
 def test_systemd_names_the_main_processes() -> None:
@@ -364,13 +370,13 @@ def test_systemd_names_the_main_processes() -> None:
         asked.append(argv)
         return 0, "MainPID=0\n\nMainPID=812\n\nMainPID=71\n", ""
 
-    assert core.list_main_processes(run) == {"812", "71"}
+    assert node_exporter.list_main_processes(run) == {"812", "71"}
     assert asked[0][-1] == "*.service"
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    assert core.check_folder(str(tmp_path)) == ""
-    gone = core.check_folder(str(tmp_path / "gone"))
+    assert node_exporter.check_textfile_folder(str(tmp_path)) == ""
+    gone = node_exporter.check_textfile_folder(str(tmp_path / "gone"))
     assert gone.startswith(f"[MT-106] {tmp_path}/gone is no folder")
 
 
@@ -380,15 +386,15 @@ def test_a_folder_that_others_can_change_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     folder.chmod(0o775)
     os.chown(folder, 0, 65534)
-    fault = core.check_folder(str(folder))
+    fault = node_exporter.check_textfile_folder(str(folder))
     assert fault.startswith(f"[MT-110] root cannot safely write text files: {folder} belongs to")
     assert f"chmod go-w {folder}" in fault
     os.chown(folder, 65534, 65534)
-    assert core.check_folder(str(folder)) == ""
+    assert node_exporter.check_textfile_folder(str(folder)) == ""
     (tmp_path / "link").symlink_to(folder)
-    assert core.check_folder(str(tmp_path / "link")) == ""
+    assert node_exporter.check_textfile_folder(str(tmp_path / "link")) == ""
     (folder / "link").symlink_to(tmp_path)
-    assert "[MT-110]" in core.check_folder(str(folder / "link"))
+    assert "[MT-110]" in node_exporter.check_textfile_folder(str(folder / "link"))
 
 
 # --- the module ---------------------------------------------------------------------------------
@@ -425,11 +431,15 @@ class Module:
 
 def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **params: Any) -> Module:
     made = Module(**params)
-    monkeypatch.setattr(module, "AnsibleModule", lambda **_: made)
-    node_class = module.Node
-    monkeypatch.setattr(module, "Node", lambda _, run: node_class(str(tmp_path / "node"), run))
-    monkeypatch.setattr(module.node_exporter, "find_exporters", lambda _: params.get("seen", []))
-    module.main()
+    monkeypatch.setattr(verification_textfile, "AnsibleModule", lambda **_: made)
+    node_class = verification_textfile.NodeSystem
+    monkeypatch.setattr(
+        verification_textfile, "NodeSystem", lambda _, run: node_class(str(tmp_path / "node"), run)
+    )
+    monkeypatch.setattr(
+        verification_textfile.node_exporter, "find_exporters", lambda _: params.get("seen", [])
+    )
+    verification_textfile.main()
     return made
 
 
@@ -440,10 +450,18 @@ def test_it_is_written_in_one_step_and_known_to_undo(
     folder.mkdir(parents=True)
     (folder / "theirs.prom").write_text("theirs 1\n")
     steps: list[str] = []
-    put = module.put
-    monkeypatch.setattr(module, "remember", lambda *_, **__: steps.append("remembered"))
-    monkeypatch.setattr(module, "put", lambda *all_: (steps.append("written"), put(*all_)))
-    monkeypatch.setattr(module, "note_written", lambda *_, **__: steps.append("noted"))
+    put = verification_textfile.write_file_atomically
+    monkeypatch.setattr(
+        verification_textfile, "remember_state", lambda *_, **__: steps.append("remembered")
+    )
+    monkeypatch.setattr(
+        verification_textfile,
+        "write_file_atomically",
+        lambda *all_: (steps.append("written"), put(*all_)),
+    )
+    monkeypatch.setattr(
+        verification_textfile, "record_written_files", lambda *_, **__: steps.append("noted")
+    )
     done = ran(monkeypatch, tmp_path, state="written", folder=str(folder), content="fullmesh 1\n")
     path = folder / "fullmesh.prom"
     assert done.answer == {"changed": True, "own": True, "program": "", "path": str(path)}
@@ -461,7 +479,7 @@ def test_no_reader_takes_the_file_that_is_written_aside(
     names: list[tuple[str, str]] = []
     rename = os.rename
     monkeypatch.setattr(files.os, "rename", lambda a, b: (names.append((a, b)), rename(a, b)))
-    files.put(str(tmp_path / "fullmesh.prom"), "x 1\n", 0o644)
+    files.write_file_atomically(str(tmp_path / "fullmesh.prom"), "x 1\n", 0o644)
     ((aside, path),) = names
     assert not aside.endswith(".prom")
     assert path.endswith("/fullmesh.prom")
@@ -482,8 +500,8 @@ def test_what_cannot_be_written_is_a_warning(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "put", full)
-    monkeypatch.setattr(module, "remember", lambda *_, **__: None)
+    monkeypatch.setattr(verification_textfile, "write_file_atomically", full)
+    monkeypatch.setattr(verification_textfile, "remember_state", lambda *_, **__: None)
     done = ran(monkeypatch, tmp_path, state="written", folder=str(tmp_path), content="x")
     assert not done.answer["changed"]
     (warned,) = done.warned
@@ -505,7 +523,7 @@ def test_a_missing_folder_is_a_refusal_of_the_role_and_a_warning_of_a_verificati
 
 
 def test_one_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "PAUSE", 0.01)
+    monkeypatch.setattr(verification_textfile, "PAUSE", 0.01)
     with pytest.raises(
         EndedError, match=r"\[MT-107\] prometheus-node-exporter.service was started"
     ):
@@ -522,9 +540,11 @@ def test_one_that_listens_ends_the_wait(monkeypatch: pytest.MonkeyPatch, tmp_pat
         "quiet": False,
     }
     monkeypatch.setattr(
-        module, "observe_packages", lambda _, names: dict.fromkeys(names, "installed")
+        verification_textfile,
+        "observe_packages",
+        lambda _, names: dict.fromkeys(names, "installed"),
     )
-    monkeypatch.setattr(module.node_exporter, "listens", lambda pid: pid == "1")
+    monkeypatch.setattr(verification_textfile.node_exporter, "is_listening", lambda pid: pid == "1")
     done = ran(monkeypatch, tmp_path, wait=9, seen=[ours])
     assert done.answer["path"] == f"{tmp_path}/fullmesh.prom"
     assert not done.answer["own"]

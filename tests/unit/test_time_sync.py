@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh import chrony as text
-from ansible.module_utils.fullmesh import time_sync as module
+from ansible.module_utils.fullmesh import chrony
+from ansible.module_utils.fullmesh import time_sync as fullmesh_time_sync
 
 from fullmesh.roles import time_sync
 
@@ -30,12 +30,12 @@ def test_what_chrony_is_told(
 ) -> None:
     servers = ["192.0.2.1"] if source == "servers" else []
     peers = ["10.0.0.12", "10.0.0.11"]
-    assert time_sync.lines(source, servers, "10.0.0.11", address, peers) == lines
-    assert time_sync.expected(source, servers, "10.0.0.11", address) == expected
+    assert time_sync.render_chrony_lines(source, servers, "10.0.0.11", address, peers) == lines
+    assert time_sync.list_expected_sources(source, servers, "10.0.0.11", address) == expected
 
 
 def test_names_are_not_expected_by_address() -> None:
-    assert time_sync.expected("servers", ["a.example", "192.0.2.1"], "", "") == []
+    assert time_sync.list_expected_sources("servers", ["a.example", "192.0.2.1"], "", "") == []
 
 
 @pytest.mark.parametrize(
@@ -52,21 +52,24 @@ def test_names_are_not_expected_by_address() -> None:
 def test_settings_that_cannot_work(
     source: str, servers: list[str], wait: int, codes: list[str]
 ) -> None:
-    assert [fault.code for fault in time_sync.faults(source, servers, wait)] == codes
+    assert [fault.code for fault in time_sync.find_time_sync_faults(source, servers, wait)] == codes
 
 
 def test_a_drop_in_where_the_configuration_reads_it() -> None:
     main = "pool x\nconfdir /etc/chrony/conf.d # y\n"
-    files = text.wanted_files(MAIN, main, DROP_INS, LINES)
-    assert files == {MAIN: main, DROP_INS[0]: f"{text.HEAD}\n{LINES[0]}\n"}
+    files = chrony.build_chrony_files(MAIN, main, DROP_INS, LINES)
+    assert files == {MAIN: main, DROP_INS[0]: f"{chrony.HEAD}\n{LINES[0]}\n"}
 
 
 @pytest.mark.parametrize("main", ["pool x\n", "#confdir /etc/chrony/conf.d\n", "confdir /run/x\n"])
 def test_a_block_where_it_does_not(main: str) -> None:
-    files = text.wanted_files(MAIN, main, DROP_INS, LINES)
-    assert files == {MAIN: f"{main}{text.BEGIN}\n{LINES[0]}\n{text.END}\n", DROP_INS[0]: ""}
-    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, LINES) == files
-    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, []) == {MAIN: main, DROP_INS[0]: ""}
+    files = chrony.build_chrony_files(MAIN, main, DROP_INS, LINES)
+    assert files == {MAIN: f"{main}{chrony.BEGIN}\n{LINES[0]}\n{chrony.END}\n", DROP_INS[0]: ""}
+    assert chrony.build_chrony_files(MAIN, files[MAIN], DROP_INS, LINES) == files
+    assert chrony.build_chrony_files(MAIN, files[MAIN], DROP_INS, []) == {
+        MAIN: main,
+        DROP_INS[0]: "",
+    }
 
 
 OTHERS = """# Use public servers
@@ -81,26 +84,28 @@ confdir /etc/chrony/conf.d
 
 
 def test_nobody_else_is_asked_and_what_was_there_comes_back() -> None:
-    files = text.wanted_files(MAIN, OTHERS, DROP_INS, LINES, only=True)
+    files = chrony.build_chrony_files(MAIN, OTHERS, DROP_INS, LINES, only=True)
     told = [line.split() for line in files[MAIN].splitlines()]
     assert not {"pool", "server", "sourcedir"} & {words[0].lower() for words in told if words}
     assert ["makestep", "1", "3"] in told
     assert files[DROP_INS[0]].endswith(LINES[0] + "\n")
-    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, LINES, only=True) == files
-    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, [])[MAIN] == OTHERS
+    assert chrony.build_chrony_files(MAIN, files[MAIN], DROP_INS, LINES, only=True) == files
+    assert chrony.build_chrony_files(MAIN, files[MAIN], DROP_INS, [])[MAIN] == OTHERS
 
 
 def test_nobody_else_is_asked_where_no_drop_in_is_read() -> None:
     main = "pool x\n"
-    files = text.wanted_files(MAIN, main, DROP_INS, LINES, only=True)
-    assert files[MAIN] == f"{text.MUTED}pool x\n{text.BEGIN}\n{LINES[0]}\n{text.END}\n"
-    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, LINES, only=True) == files
-    assert text.wanted_files(MAIN, files[MAIN], DROP_INS, [])[MAIN] == main
+    files = chrony.build_chrony_files(MAIN, main, DROP_INS, LINES, only=True)
+    assert files[MAIN] == f"{chrony.MUTED}pool x\n{chrony.BEGIN}\n{LINES[0]}\n{chrony.END}\n"
+    assert chrony.build_chrony_files(MAIN, files[MAIN], DROP_INS, LINES, only=True) == files
+    assert chrony.build_chrony_files(MAIN, files[MAIN], DROP_INS, [])[MAIN] == main
 
 
 def test_a_clock_without_any_source_is_refused() -> None:
-    assert [one.code for one in time_sync.faults("distribution", [], 60, only=True)] == ["TS-108"]
-    assert not time_sync.faults("leader", [], 60, only=True)
+    assert [
+        one.code for one in time_sync.find_time_sync_faults("distribution", [], 60, only=True)
+    ] == ["TS-108"]
+    assert not time_sync.find_time_sync_faults("leader", [], 60, only=True)
 
 
 TRACKING = "0A00000B,10.0.0.11,11,1795186826.8,0.000001,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,{}"
@@ -120,22 +125,24 @@ SOURCE = "^,{},{},10,6,{},3,0.1,0.2,0.3"
 def test_when_a_clock_is_synchronised(
     leap: str, sources: list[str], expected: list[str], why: str
 ) -> None:
-    tracking = text.parse_tracking(TRACKING.format(leap))
-    result = text.unsynchronised(tracking, text.parse_sources("\n".join(sources)), expected)
+    tracking = chrony.parse_tracking(TRACKING.format(leap))
+    result = chrony.explain_unsynchronised(
+        tracking, chrony.parse_sources("\n".join(sources)), expected
+    )
     assert (why in result) if why else (result == "")
 
 
 def test_a_silent_chronyd_is_named() -> None:
-    tracking = text.parse_tracking("506 Cannot talk to daemon")
-    assert text.unsynchronised(tracking, [], []) == "chronyd does not answer"
+    tracking = chrony.parse_tracking("506 Cannot talk to daemon")
+    assert chrony.explain_unsynchronised(tracking, [], []) == "chronyd does not answer"
 
 
 def test_the_offset_is_seconds() -> None:
-    assert text.parse_tracking(TRACKING.format("Normal"))["offset"] == pytest.approx(1e-6)
+    assert chrony.parse_tracking(TRACKING.format("Normal"))["offset"] == pytest.approx(1e-6)
 
 
 HOST_MAP = "         0          0 4294967295\n"
-MAY_SET_CLOCK = text.may_set_clock  # itself: a fixture puts another in its place
+MAY_SET_CLOCK = chrony.can_set_clock  # itself: a fixture puts another in its place
 ALL = "CapBnd:\t000001ffffffffff\n"
 
 
@@ -167,7 +174,7 @@ def test_who_may_set_the_clock(status: str, uid_map: str, bounding: str, may: bo
     ],
 )
 def test_how_a_unit_starts_chrony(unit: str, command: str) -> None:
-    assert text.start_command(unit) == command
+    assert chrony.find_chronyd_command(unit) == command
 
 
 class Machine:
@@ -219,26 +226,26 @@ def params(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def free_to_set_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.text, "may_set_clock", lambda *_: True)
+    monkeypatch.setattr(fullmesh_time_sync.chrony, "can_set_clock", lambda *_: True)
 
 
 def test_the_module_displaces_and_starts_once(params: dict[str, Any]) -> None:
     machine = Machine()
     machine.active = ["systemd-timesyncd.service"]
-    checked = module.Sync(machine, params, True).converge()
+    checked = fullmesh_time_sync.ChronySync(machine, params, True).converge()
     assert (checked["changed"], Path(params["drop_ins"][0]).exists()) == (True, False)
-    first = module.Sync(machine, params, False).converge()
+    first = fullmesh_time_sync.ChronySync(machine, params, False).converge()
     assert (first["changed"], first["files"]) == (True, params["drop_ins"])
     assert machine.active == ["chrony.service"]
     asked = len(machine.asked)
-    assert module.Sync(machine, params, False).converge()["changed"] is False
+    assert fullmesh_time_sync.ChronySync(machine, params, False).converge()["changed"] is False
     assert not [word for word in machine.asked[asked:] if "restart" in word]
 
 
 def test_without_lines_our_file_goes(params: dict[str, Any]) -> None:
     machine = Machine()
-    module.Sync(machine, params, False).converge()
-    result = module.Sync(machine, params | {"lines": []}, False).converge()
+    fullmesh_time_sync.ChronySync(machine, params, False).converge()
+    result = fullmesh_time_sync.ChronySync(machine, params | {"lines": []}, False).converge()
     assert (result["changed"], result["files"]) == (True, [])
     assert not Path(params["drop_ins"][0]).exists()
 
@@ -246,23 +253,25 @@ def test_without_lines_our_file_goes(params: dict[str, Any]) -> None:
 def test_a_node_that_may_not_set_the_clock_gets_x(
     params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.text, "may_set_clock", lambda *_: False)
-    monkeypatch.setattr(module.text, "start_command", lambda _: "!/usr/sbin/chronyd $OPTIONS")
+    monkeypatch.setattr(fullmesh_time_sync.chrony, "can_set_clock", lambda *_: False)
+    monkeypatch.setattr(
+        fullmesh_time_sync.chrony, "find_chronyd_command", lambda _: "!/usr/sbin/chronyd $OPTIONS"
+    )
     machine = Machine()
-    module.Sync(machine, params, False).converge()
+    fullmesh_time_sync.ChronySync(machine, params, False).converge()
     assert "ExecStart=!/usr/sbin/chronyd $OPTIONS -x" in Path(params["unit_drop_in"]).read_text()
-    assert module.Sync(machine, params, False).converge()["changed"] is False
+    assert fullmesh_time_sync.ChronySync(machine, params, False).converge()["changed"] is False
 
 
 def test_a_service_that_does_not_start_is_named(params: dict[str, Any]) -> None:
     machine = Machine()
     machine.refuses = "restart"
-    with pytest.raises(module.SyncError, match="TS-103"):
-        module.Sync(machine, params, False).converge()
+    with pytest.raises(fullmesh_time_sync.ChronySyncError, match="TS-103"):
+        fullmesh_time_sync.ChronySync(machine, params, False).converge()
 
 
 def test_a_clock_without_source_is_named(params: dict[str, Any]) -> None:
     machine = Machine()
     machine.tracking = TRACKING.format("Not synchronised")
-    with pytest.raises(module.SyncError, match=r"TS-104.*follows no source"):
-        module.Sync(machine, params, False).converge()
+    with pytest.raises(fullmesh_time_sync.ChronySyncError, match=r"TS-104.*follows no source"):
+        fullmesh_time_sync.ChronySync(machine, params, False).converge()

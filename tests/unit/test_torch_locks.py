@@ -36,11 +36,11 @@ torch==2.10.0 ; {LINUX} \\
 
 
 def heads(text: str) -> list[str]:
-    return [line.split(" --hash")[0].rstrip() for line in wheel_locks.logical_lines(text)]
+    return [line.split(" --hash")[0].rstrip() for line in wheel_locks.parse_logical_lines(text)]
 
 
 def test_markers_say_what_differs_between_our_targets_and_nothing_else() -> None:
-    assert heads(torch_locks.entries(RESOLVED)) == [
+    assert heads(torch_locks.render_lock_entries(RESOLVED)) == [
         "filelock==4.1.0 ; python_version == '3.10'",
         "filelock==4.2.12 ; python_version >= '3.11'",
         "networkx==3.6.1 ; python_version == '3.11'",
@@ -50,7 +50,7 @@ def test_markers_say_what_differs_between_our_targets_and_nothing_else() -> None
         "(platform_machine == 'x86_64' and sys_platform == 'linux')",
         "torch==2.10.0",
     ]
-    alone = heads(torch_locks.entries(RESOLVED, ["x86_64"]))
+    alone = heads(torch_locks.render_lock_entries(RESOLVED, ["x86_64"]))
     assert "nvidia-cuda-runtime-cu12==12.8.90" in alone
     assert "setuptools==84.2.1" in alone
 
@@ -58,22 +58,25 @@ def test_markers_say_what_differs_between_our_targets_and_nothing_else() -> None
 @pytest.mark.parametrize("served", [torch_locks.MACHINES, ("x86_64",)])
 @pytest.mark.parametrize("python", torch_locks.PYTHONS)
 def test_a_short_marker_means_what_the_long_one_did(python: str, served: list[str]) -> None:
-    short = torch_locks.entries(RESOLVED, served)
+    short = torch_locks.render_lock_entries(RESOLVED, served)
     for machine in served:
-        before = wheel_locks.for_target(RESOLVED, python, machine)
-        assert wheel_locks.for_target(short, python, machine) == before
+        before = wheel_locks.filter_lock_lines(RESOLVED, python, machine)
+        assert wheel_locks.filter_lock_lines(short, python, machine) == before
 
 
 def test_a_build_for_cpus_is_told_by_what_is_not_beside_it() -> None:
-    assert torch_locks.made_for(RESOLVED, ("3.12", "x86_64")) == "cuda12.8"
-    assert torch_locks.made_for(RESOLVED, ("3.12", "aarch64")) == "cpu"
+    assert torch_locks.find_target_accelerator(RESOLVED, ("3.12", "x86_64")) == "cuda12.8"
+    assert torch_locks.find_target_accelerator(RESOLVED, ("3.12", "aarch64")) == "cpu"
 
 
 @pytest.mark.parametrize(
     ("torch", "wanted"), [("2.10.0", "torchaudio<=2.10.0"), ("2.13.0+cu126", "torchaudio<=2.13.0")]
 )
 def test_torchaudio_is_never_newer_than_torch(torch: str, wanted: str) -> None:
-    assert torch_locks.fitting(torch, ["torchvision", "torchaudio"]) == ["torchvision", wanted]
+    assert torch_locks.limit_companions(torch, ["torchvision", "torchaudio"]) == [
+        "torchvision",
+        wanted,
+    ]
 
 
 def params(path: Path, machine: str) -> dict[str, object]:
@@ -85,7 +88,7 @@ def test_the_controller_downloads_what_the_node_needs(tmp_path: Path) -> None:
     """With another Python than its own: pip would judge the markers by the one that runs it."""
     path = tmp_path / "lock.txt"
     path.write_text(RESOLVED)
-    wanted = wheelhouse.for_nodes(params(path, "aarch64"), str(tmp_path))
+    wanted = wheelhouse.select_node_requirements(params(path, "aarch64"), str(tmp_path))
     assert wanted["requirements"] != str(path)
     lines = Path(wanted["requirements"]).read_text().splitlines()
     assert [line.split(" --hash")[0] for line in lines] == ["filelock==4.1.0", "torch==2.10.0"]
@@ -96,7 +99,7 @@ def test_a_lock_without_markers_is_used_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "lock.txt"
     path.write_text(f"# one; for all\ntorch==2.10.0 --hash=sha256:{SHA}\n")
     given = params(path, "x86_64")
-    assert wheelhouse.for_nodes(given, str(tmp_path)) == given
+    assert wheelhouse.select_node_requirements(given, str(tmp_path)) == given
 
 
 def test_an_accelerator_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh import torch_env as venv
-from ansible.module_utils.fullmesh import wheelhouse as house
+from ansible.module_utils.fullmesh import torch_env, wheelhouse
 
 TORCH = "class version:\n    cuda = None\n__version__ = '{}'\n"
 DISTRIBUTED = "is_available = is_gloo_available = lambda: True\nis_nccl_available = lambda: False\n"
@@ -103,22 +102,22 @@ def state(root: Path) -> tuple[str, list[str], bool]:
 
 def test_it_is_built_aside_proved_switched_and_left_alone(tmp_path: Path) -> None:
     first = order(tmp_path, "1.0")
-    assert venv.apply(first, True)["changed"]
+    assert torch_env.ensure_torch_venv(first, True)["changed"]
     assert state(tmp_path)[:2] == ("", [])
-    result = venv.apply(first, False)
+    result = torch_env.ensure_torch_venv(first, False)
     assert result["versions"]["torch"] == "1.0"
     assert state(tmp_path) == (result["folder"], [os.path.basename(result["folder"])], False)
-    again = venv.observe(first)
+    again = torch_env.observe_torch_venv(first)
     assert (again["needed"], again["linked"]) == (False, True)
-    assert not venv.apply(first, False)["changed"]
+    assert not torch_env.ensure_torch_venv(first, False)["changed"]
 
-    second = venv.apply(order(tmp_path, "2.0"), False)
+    second = torch_env.ensure_torch_venv(order(tmp_path, "2.0"), False)
     assert len(state(tmp_path)[1]) == 2
-    back = venv.apply(first, False)
+    back = torch_env.ensure_torch_venv(first, False)
     assert (back["changed"], back["needed"], state(tmp_path)[0]) == (True, False, result["folder"])
-    venv.apply(order(tmp_path, "3.0", keep_wheels=True), False)
+    torch_env.ensure_torch_venv(order(tmp_path, "3.0", keep_wheels=True), False)
     assert os.path.basename(second["folder"]) not in state(tmp_path)[1]
-    assert len(venv.kept(str(tmp_path / "wheels"))) == 2
+    assert len(torch_env.hash_kept_wheels(str(tmp_path / "wheels"))) == 2
 
 
 def test_what_is_built_against_torch_is_tried_as_well(tmp_path: Path) -> None:
@@ -128,23 +127,27 @@ def test_what_is_built_against_torch_is_tried_as_well(tmp_path: Path) -> None:
         "#!/bin/sh\ncase $3 in *torchaudio*) echo 'OSError: libtorchaudio.so: undefined symbol'; exit 1;; esac\n"
     )
     python.chmod(0o755)
-    venv.prove_beside(str(tmp_path), "torch==1.0\ntorchvision==0.1\n", 10)
-    venv.prove_beside(str(tmp_path), "torch==1.0\n", 10)
-    with pytest.raises(venv.VenvError, match=r"\[TR-109\] torchaudio cannot be .*undefined symbol"):
-        venv.prove_beside(str(tmp_path), "torch==1.0\ntorchvision==0.1\ntorchaudio==0.2\n", 10)
+    torch_env.check_companion_imports(str(tmp_path), "torch==1.0\ntorchvision==0.1\n", 10)
+    torch_env.check_companion_imports(str(tmp_path), "torch==1.0\n", 10)
+    with pytest.raises(
+        torch_env.VenvError, match=r"\[TR-109\] torchaudio cannot be .*undefined symbol"
+    ):
+        torch_env.check_companion_imports(
+            str(tmp_path), "torch==1.0\ntorchvision==0.1\ntorchaudio==0.2\n", 10
+        )
 
 
 def test_torch_is_tried_where_nobody_else_may_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(venv.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(torch_env.tempfile, "tempdir", str(tmp_path))
     python = tmp_path / "bin/python"
     python.parent.mkdir()
     said = {"torch": "$TMPDIR $(stat -c %a $TMPDIR)", "python": "", "cuda": "", "rocm": ""}
     said |= {"gloo": "", "nccl": "", "nccl_library": ""}
     python.write_text(f"#!/bin/sh\ncat <<END\n{json.dumps(said)}\nEND\n")
     python.chmod(0o755)
-    place, mode = venv.prove(str(tmp_path), "", 10)["torch"].split()
+    place, mode = torch_env.check_torch_import(str(tmp_path), "", 10)["torch"].split()
     assert Path(place).parent == tmp_path
     assert mode == "700"
     assert not Path(place).exists()
@@ -156,7 +159,7 @@ def test_of_a_lock_for_several_pythons_the_nodes_own_lines_are_installed(tmp_pat
     torch, _, rest = asked["requirements"].partition(" ")
     others = f"numpy==9.9 ; python_version == '3.4' --hash=sha256:{'0' * 64}\n"
     asked["requirements"] = f"{others}{torch} ; python_version >= '{now}' {rest}"
-    assert venv.apply(asked, False)["versions"]["torch"] == "1.0"
+    assert torch_env.ensure_torch_venv(asked, False)["versions"]["torch"] == "1.0"
 
 
 @pytest.fixture
@@ -165,7 +168,7 @@ def before(tmp_path: Path) -> tuple[str, list[str], bool]:
     folder = tmp_path / "venvs/0123456789abcdef"
     (folder / "bin").mkdir(parents=True)
     (folder / "bin/python").symlink_to(sys.executable)
-    (folder / venv.MARKER).write_text('{"versions": {"torch": "1.0"}}')
+    (folder / torch_env.MARKER).write_text('{"versions": {"torch": "1.0"}}')
     (tmp_path / "venv").symlink_to(folder)
     return state(tmp_path)
 
@@ -184,8 +187,8 @@ def before(tmp_path: Path) -> tuple[str, list[str], bool]:
 def test_a_build_that_fails_changes_nothing(
     tmp_path: Path, before: tuple[str, list[str], bool], change: dict[str, Any], code: str
 ) -> None:
-    with pytest.raises(venv.VenvError, match=code):
-        venv.apply(order(tmp_path, "2.0", **change), False)
+    with pytest.raises(torch_env.VenvError, match=code):
+        torch_env.ensure_torch_venv(order(tmp_path, "2.0", **change), False)
     assert state(tmp_path) == before
 
 
@@ -195,26 +198,26 @@ def test_an_interrupted_build_changes_nothing(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(venv, "prove", interrupted)
+    monkeypatch.setattr(torch_env, "check_torch_import", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        venv.apply(order(tmp_path, "2.0"), False)
+        torch_env.ensure_torch_venv(order(tmp_path, "2.0"), False)
     assert state(tmp_path) == before
 
 
 def test_a_killed_build_is_no_environment(tmp_path: Path) -> None:
     asked = order(tmp_path, "1.0")
-    folder = Path(venv.observe(asked)["folder"])
+    folder = Path(torch_env.observe_torch_venv(asked)["folder"])
     (folder / "bin").mkdir(parents=True)  # what a power cut leaves: no marker
-    assert venv.observe(asked)["needed"]
-    assert venv.apply(asked, False)["versions"]["torch"] == "1.0"
+    assert torch_env.observe_torch_venv(asked)["needed"]
+    assert torch_env.ensure_torch_venv(asked, False)["versions"]["torch"] == "1.0"
 
 
 @pytest.mark.parametrize("kind", ["directory", "foreign link"])
 def test_what_is_not_ours_is_not_replaced(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "venv"
     path.mkdir() if kind == "directory" else path.symlink_to("/usr")
-    with pytest.raises(venv.VenvError, match="TR-110"):
-        venv.observe(order(tmp_path, "1.0"))
+    with pytest.raises(torch_env.VenvError, match="TR-110"):
+        torch_env.observe_torch_venv(order(tmp_path, "1.0"))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="for another account, the folder is its own affair")
@@ -242,11 +245,11 @@ def test_a_place_that_others_can_change_is_refused(
     asked = order(place, "1.0")
     if refused:
         with pytest.raises(
-            venv.VenvError, match=rf"^\[TR-115\] .* can change {shared}, .*chmod go-w"
+            torch_env.VenvError, match=rf"^\[TR-115\] .* can change {shared}, .*chmod go-w"
         ):
-            venv.observe(asked)
+            torch_env.observe_torch_venv(asked)
     else:
-        assert venv.observe(asked)["needed"]
+        assert torch_env.observe_torch_venv(asked)["needed"]
 
 
 @contextlib.contextmanager
@@ -268,9 +271,9 @@ time.sleep(600)
 
 
 ACTS = {
-    "observe": venv.observe,
-    "build": lambda asked: venv.apply(asked, False),
-    "remove": lambda asked: venv.remove(asked, False),
+    "observe": torch_env.observe_torch_venv,
+    "build": lambda asked: torch_env.ensure_torch_venv(asked, False),
+    "remove": lambda asked: torch_env.remove_torch_venv(asked, False),
 }
 
 
@@ -281,34 +284,34 @@ def test_the_next_run_waits_for_an_earlier_build(
     asked = order(tmp_path, "1.0")
     waits = []
     with another_run(tmp_path / "venvs") as other:
-        monkeypatch.setattr(venv.time, "sleep", lambda seconds: waits.append(other.kill()))
+        monkeypatch.setattr(torch_env.time, "sleep", lambda seconds: waits.append(other.kill()))
         ACTS[act](asked)
     assert waits
     if act == "remove":
         assert state(tmp_path) == ("", [], False)
-        assert not venv.remove(asked, False)
+        assert not torch_env.remove_torch_venv(asked, False)
 
 
 @pytest.mark.parametrize("act", ACTS)
 def test_the_wait_for_an_earlier_build_ends(tmp_path: Path, act: str) -> None:
     asked = {**order(tmp_path, "1.0"), "seconds": 0}
-    refused = pytest.raises(venv.VenvError, match=r"^\[TR-116\] .* after 0 s\. Check: fuser")
+    refused = pytest.raises(torch_env.VenvError, match=r"^\[TR-116\] .* after 0 s\. Check: fuser")
     with another_run(tmp_path / "venvs"), refused:
         ACTS[act](asked)
     assert state(tmp_path)[2]
-    assert venv.observe({**asked, "seconds": 60})["needed"]
+    assert torch_env.observe_torch_venv({**asked, "seconds": 60})["needed"]
 
 
 def test_a_python_that_cannot_do_it_is_named(tmp_path: Path) -> None:
-    seen = venv.observe(order(tmp_path, "1.0", python="/nowhere/python3"))
+    seen = torch_env.observe_torch_venv(order(tmp_path, "1.0", python="/nowhere/python3"))
     assert (seen["python"], seen["fault"][:8]) == ("", "[TR-103]")
     bare = tmp_path / "bare"
     bare.write_text(
         '#!/bin/sh\necho \'{"python": "3.12", "machine": "x", "glibc": [2, 39], "missing": ["ensurepip"]}\'\n'
     )
     bare.chmod(0o755)
-    assert venv.look_at_python(str(bare), own_pip=True)["fault"] == ""
-    assert venv.look_at_python(str(bare), own_pip=False)["fault"].startswith("[TR-104]")
+    assert torch_env.inspect_python(str(bare), own_pip=True)["fault"] == ""
+    assert torch_env.inspect_python(str(bare), own_pip=False)["fault"].startswith("[TR-104]")
 
 
 @pytest.fixture
@@ -334,20 +337,20 @@ def download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_wheels_are_downloaded_once_and_bundled(download: dict[str, Any]) -> None:
-    assert house.foresee(download)["changed"]
-    first = house.provide(download)
+    assert wheelhouse.preview_wheels(download)["changed"]
+    first = wheelhouse.provide_wheels(download)
     name = "torch-1.0-py3-none-any.whl"
     with tarfile.open(first["bundle"]) as tar:
         assert tar.getnames() == [name]
     assert first["changed"]
     assert first["installed_bytes"] > 0
-    assert not house.foresee(download)["changed"]
-    assert not house.provide(download)["changed"]
-    nothing = house.provide(download | {"have": list(first["wheels"].values())})
+    assert not wheelhouse.preview_wheels(download)["changed"]
+    assert not wheelhouse.provide_wheels(download)["changed"]
+    nothing = wheelhouse.provide_wheels(download | {"have": list(first["wheels"].values())})
     assert (nothing["bundle"], nothing["bundle_bytes"]) == ("", 0)
 
     (Path(download["cache"]) / "files" / name).write_bytes(b"damaged")
-    assert house.provide(download)["changed"]
+    assert wheelhouse.provide_wheels(download)["changed"]
 
 
 def test_wheels_that_are_here_need_no_index(
@@ -355,14 +358,14 @@ def test_wheels_that_are_here_need_no_index(
 ) -> None:
     monkeypatch.delenv("PIP_FIND_LINKS")
     folder = Path(download["requirements"]).parent / "index"
-    assert house.provide(download | {"wheels": str(folder)})["changed"]
+    assert wheelhouse.provide_wheels(download | {"wheels": str(folder)})["changed"]
 
 
 def test_a_download_with_another_hash_is_refused(download: dict[str, Any]) -> None:
     path = Path(download["requirements"])
     path.write_text(f"torch==1.0 --hash=sha256:{'0' * 64}\n")
-    with pytest.raises(house.DownloadError, match="TR-106"):
-        house.provide(download)
+    with pytest.raises(wheelhouse.DownloadError, match="TR-106"):
+        wheelhouse.provide_wheels(download)
     assert os.listdir(Path(download["cache"]) / "files") == []
 
 
@@ -370,9 +373,9 @@ def test_a_cache_in_use_is_waited_for_but_not_for_ever(download: dict[str, Any])
     cache = Path(download["cache"])
     cache.mkdir()
     with (cache / ".lock").open("w") as held:
-        house.wait_for(held, 1)
-        with pytest.raises(house.DownloadError, match="another run"):
-            house.provide(download | {"seconds": 0})
+        wheelhouse.lock_wheel_cache(held, 1)
+        with pytest.raises(wheelhouse.DownloadError, match="another run"):
+            wheelhouse.provide_wheels(download | {"seconds": 0})
 
 
 @pytest.mark.parametrize(
@@ -396,7 +399,7 @@ def test_a_torch_for_another_accelerator_is_refused(
 ) -> None:
     said = {"torch": "2.13.0", "cuda": cuda, "rocm": rocm}
     if fits:
-        venv.prove_accelerator(said, wanted)
+        torch_env.check_accelerator(said, wanted)
     else:
-        with pytest.raises(venv.VenvError, match=r"TR-113.*torch_runtime_index"):
-            venv.prove_accelerator(said, wanted)
+        with pytest.raises(torch_env.VenvError, match=r"TR-113.*torch_runtime_index"):
+            torch_env.check_accelerator(said, wanted)

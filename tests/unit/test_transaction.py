@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from fullmesh import transaction
-from fullmesh.filters import static_ip as filters
+from fullmesh.filters import static_ip
 
 HOST = {"ansible_host": "198.51.100.7", "ansible_ssh_common_args": "-o X=y"}
 
 
 def test_a_node_that_has_moved_is_known_by_the_key_of_its_bootstrap_address() -> None:
-    assert transaction.way(HOST, "n1", "192.0.2.11") == {
+    assert transaction.find_new_connection(HOST, "n1", "192.0.2.11") == {
         "host": "192.0.2.11",
         "port": 0,
         "args": "-o X=y -o HostKeyAlias=198.51.100.7",
@@ -45,7 +45,7 @@ def test_a_node_that_has_moved_is_known_by_the_key_of_its_bootstrap_address() ->
     ],
 )
 def test_ways(variables: dict[str, Any], way: dict[str, Any]) -> None:
-    assert transaction.way(variables, "n1", "192.0.2.11") == way
+    assert transaction.find_new_connection(variables, "n1", "192.0.2.11") == way
 
 
 def test_what_the_environment_says_of_ssh_holds_on_the_new_way_too(
@@ -55,30 +55,36 @@ def test_what_the_environment_says_of_ssh_holds_on_the_new_way_too(
     monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-J gate")
     monkeypatch.setenv("ANSIBLE_REMOTE_PORT", "2222")
     host = {"ansible_host": "198.51.100.7"}
-    assert filters.static_ip_way(host, "n1", "192.0.2.11") == {
+    assert static_ip.static_ip_way(host, "n1", "192.0.2.11") == {
         "host": "192.0.2.11",
         "port": 2222,
         "args": "-J gate -o HostKeyAlias=[198.51.100.7]:2222",
     }
-    assert filters.static_ip_here(host, "n1")["args"] == "-J gate"
+    assert static_ip.static_ip_here(host, "n1")["args"] == "-J gate"
     moved = {**host, "ansible_ssh_common_args": "-J gate -o HostKeyAlias=n1"}
-    moved["fullmesh_bootstrap"] = filters.static_ip_bootstrap(host, "n1")
-    assert filters.static_ip_bootstrap(moved, "n1")["args"] == "-J gate"
+    moved["fullmesh_bootstrap"] = static_ip.static_ip_bootstrap(host, "n1")
+    assert static_ip.static_ip_bootstrap(moved, "n1")["args"] == "-J gate"
 
 
 @pytest.mark.parametrize("address", ["", "198.51.100.7"])
 def test_a_node_that_has_not_moved_is_reached_as_ever(address: str) -> None:
-    assert transaction.way(HOST, "n1", address) == transaction.here(HOST, "n1")
+    assert transaction.find_new_connection(
+        HOST, "n1", address
+    ) == transaction.find_current_connection(HOST, "n1")
 
 
 def test_the_way_back_to_the_bootstrap_address_is_the_inventorys_own() -> None:
-    moved = transaction.way(HOST, "n1", "192.0.2.11")
+    moved = transaction.find_new_connection(HOST, "n1", "192.0.2.11")
     facts = {
-        "fullmesh_bootstrap": transaction.bootstrap(HOST, "n1"),
+        "fullmesh_bootstrap": transaction.find_first_connection(HOST, "n1"),
         "ansible_host": moved["host"],
         "ansible_ssh_common_args": moved["args"],
     }
-    assert transaction.way(facts, "n1", "") == {"host": "198.51.100.7", "port": 0, "args": "-o X=y"}
+    assert transaction.find_new_connection(facts, "n1", "") == {
+        "host": "198.51.100.7",
+        "port": 0,
+        "args": "-o X=y",
+    }
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ def test_the_way_back_to_the_bootstrap_address_is_the_inventorys_own() -> None:
     ],
 )
 def test_addresses_with_ports(text: str, parts: tuple[str, int]) -> None:
-    assert transaction.split(text) == parts
+    assert transaction.split_host_port(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -107,7 +113,7 @@ def test_addresses_with_ports(text: str, parts: tuple[str, int]) -> None:
     ],
 )
 def test_where_a_node_is_once_it_has_its_addresses(variables: dict[str, Any], address: str) -> None:
-    assert transaction.moved(variables) == address
+    assert transaction.find_moved_address(variables) == address
 
 
 def test_a_peer_that_is_not_up_yet_is_no_fault() -> None:
@@ -118,11 +124,11 @@ def test_a_peer_that_is_not_up_yet_is_no_fault() -> None:
         "n3": {"__static_ip_back": True},
         "n4": {},
     }
-    assert transaction.up(peers, hostvars, "n1", {"fullmesh_converged": ["n4"]}) == [
+    assert transaction.list_peers_up(peers, hostvars, "n1", {"fullmesh_converged": ["n4"]}) == [
         "192.0.2.3",
         "192.0.2.4",
     ]
-    assert transaction.up(peers, hostvars, "n3", {}) == []
+    assert transaction.list_peers_up(peers, hostvars, "n3", {}) == []
 
 
 MOVES, STAYS = {"__static_ip_plan": {"needed": True}}, {"__static_ip_plan": {"needed": False}}
@@ -147,23 +153,23 @@ def test_a_peer_that_answered_before_is_up_unless_it_moves_itself(
 ) -> None:
     peers, address = {"n1": "192.0.2.1", "n2": "192.0.2.2"}, "192.0.2.2"
     groups = {"fullmesh_drifted": drifted}
-    found = transaction.up(peers, hostvars, "n1", groups, [address])
+    found = transaction.list_peers_up(peers, hostvars, "n1", groups, [address])
     assert found == ([address] if up else [])
-    assert transaction.up(peers, {"n2": STAYS}, "n1", groups, []) == []
+    assert transaction.list_peers_up(peers, {"n2": STAYS}, "n1", groups, []) == []
 
 
 def test_the_master_and_the_next_nodes_are_asked_before_a_change() -> None:
     peers = {f"n{rank}": f"192.0.2.{rank}" for rank in range(12)}
-    asked = transaction.witnesses(peers, "n9", "n0")
+    asked = transaction.list_witnesses(peers, "n9", "n0")
     assert asked == [f"192.0.2.{rank}" for rank in (0, 10, 11, 1, 2, 3, 4, 5, 6)]
-    assert "192.0.2.0" not in transaction.witnesses(peers, "n0", "n0")
-    assert transaction.witnesses({}, "n0", "") == []
-    assert transaction.witnesses({"n1": "192.0.2.1"}, "n0", "gone") == ["192.0.2.1"]
+    assert "192.0.2.0" not in transaction.list_witnesses(peers, "n0", "n0")
+    assert transaction.list_witnesses({}, "n0", "") == []
+    assert transaction.list_witnesses({"n1": "192.0.2.1"}, "n0", "gone") == ["192.0.2.1"]
 
 
 def test_a_failure_is_told_with_what_was_tried_what_came_back_and_what_to_look_at() -> None:
     report = {"after": 14.2, "why": "nobody came back", "faults": ["x: no"]}
-    said = transaction.told(
+    said = transaction.describe_failed_change(
         "timed out\nwaiting", "n1", "eth1: 192.0.2.1/24", report, "198.51.100.7"
     )
     assert said.startswith("[IP-113] n1 did not come back on a new connection: timed out waiting.")
@@ -172,7 +178,9 @@ def test_a_failure_is_told_with_what_was_tried_what_came_back_and_what_to_look_a
 
 
 def test_a_coded_failure_keeps_its_code() -> None:
-    said = transaction.told("[IP-107] not as wanted.", "n1", "x", {}, "198.51.100.7")
+    said = transaction.describe_failed_change(
+        "[IP-107] not as wanted.", "n1", "x", {}, "198.51.100.7"
+    )
     assert said.startswith(
         "[IP-107] not as wanted. Tried on n1: x. The node answers at 198.51.100.7"
     )
@@ -180,7 +188,7 @@ def test_a_coded_failure_keeps_its_code() -> None:
 
 def test_two_changes_of_a_host_have_two_tokens() -> None:
     """One filter makes those of all three roles, so none of them can be shorter or repeat itself."""
-    first, second = transaction.token("el1"), transaction.token("el1")
+    first, second = transaction.make_change_token("el1"), transaction.make_change_token("el1")
     assert first != second
     assert len(first) == len(second) == 16
     roles = Path(__file__).resolve().parents[2] / "roles"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.fullmesh.state import undo as up
-from ansible.module_utils.fullmesh.state import written
-from ansible.module_utils.fullmesh.state.record import Point
+from ansible.module_utils.fullmesh.state import undo, written
+from ansible.module_utils.fullmesh.state.record import UndoPoint
 from test_undo_point import HOSTS, STATES, Systemd, put, restore, wanted
 
 OURS = "/etc/demo/conf.d/ours"
@@ -20,59 +19,61 @@ def systemd() -> Systemd:
 
 
 @pytest.fixture
-def node(tmp_path: Path, systemd: Systemd) -> up.Node:
+def node(tmp_path: Path, systemd: Systemd) -> undo.NodeSystem:
     for directory in ("etc", "var/lib/dpkg"):
         (tmp_path / directory).mkdir(parents=True)
     (tmp_path / "var/lib/dpkg/status").write_text("Package: base\n")
-    return up.Node(str(tmp_path), systemd)
+    return undo.NodeSystem(str(tmp_path), systemd)
 
 
-def store(node: up.Node) -> dict[str, bytes]:
+def store(node: undo.NodeSystem) -> dict[str, bytes]:
     """Every file that an undo keeps."""
     top = Path(node.at(written.STORE))
     return {str(path): path.read_bytes() for path in sorted(top.rglob("*")) if path.is_file()}
 
 
-def test_a_file_that_somebody_removed_is_put_back_and_nothing_is_kept(node: up.Node) -> None:
+def test_a_file_that_somebody_removed_is_put_back_and_nothing_is_kept(
+    node: undo.NodeSystem,
+) -> None:
     put(node, HOSTS, "theirs\n")
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     put(node, HOSTS, "ours\n")
-    up.note_written(node, "demo", check=False)
+    undo.record_written_files(node, "demo", check=False)
     Path(node.at(HOSTS)).unlink()
     assert restore(node)["kept"] == []
     assert Path(node.at(HOSTS)).read_text() == "theirs\n"
 
 
-def test_a_file_that_is_as_before_but_for_its_mode_is_nobodys_work(node: up.Node) -> None:
+def test_a_file_that_is_as_before_but_for_its_mode_is_nobodys_work(node: undo.NodeSystem) -> None:
     """Somebody took ours out by hand and left another mode: the content is what the undo wants."""
     put(node, HOSTS, "theirs\n")
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     put(node, HOSTS, "ours\n")
-    up.note_written(node, "demo", check=False)
+    undo.record_written_files(node, "demo", check=False)
     put(node, HOSTS, "theirs\n", 0o600)
     result = restore(node)
     assert (result["kept"], result["restored"]) == ([], ["file:" + HOSTS])
 
 
 def test_a_unit_that_is_gone_does_not_end_the_way_back_of_the_others(
-    node: up.Node, systemd: Systemd
+    node: undo.NodeSystem, systemd: Systemd
 ) -> None:
     units = ["a.service", "b.service"]
     systemd.units = dict.fromkeys(units, STATES["disabled"])
-    up.remember(node, "demo", wanted(services=units), check=False)
+    undo.remember_state(node, "demo", wanted(services=units), check=False)
     systemd.units = {"a.service": STATES["gone"], "b.service": STATES["enabled and running"]}
     restore(node)
     assert systemd.verbs() == [["stop", "b.service"], ["disable", "b.service"]]
 
 
-def test_a_folder_that_stays_does_not_keep_the_others(node: up.Node) -> None:
+def test_a_folder_that_stays_does_not_keep_the_others(node: undo.NodeSystem) -> None:
     """One holds what somebody changed, one was there before; the one that we made goes all the same."""
     Path(node.at("/etc/there-before-us-and-long")).mkdir()
     folders = ["/etc/there-before-us-and-long"]
-    up.remember(node, "demo", wanted(files=[OURS, OTHER], directories=folders), check=False)
+    undo.remember_state(node, "demo", wanted(files=[OURS, OTHER], directories=folders), check=False)
     for path in (OURS, OTHER):
         put(node, path, "ours\n")
-    up.note_written(node, "demo", check=False)
+    undo.record_written_files(node, "demo", check=False)
     put(node, OTHER, "mine\n")
     restore(node)
     assert not Path(node.at(OURS)).parent.exists()
@@ -80,25 +81,28 @@ def test_a_folder_that_stays_does_not_keep_the_others(node: up.Node) -> None:
     assert Path(node.at(folders[0])).is_dir()
 
 
-def test_a_dry_run_notes_nothing_as_ours(node: up.Node) -> None:
+def test_a_dry_run_notes_nothing_as_ours(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     put(node, HOSTS, "mine\n")
     before = store(node)
-    assert up.note_written(node, "demo", check=True) == {"changed": False, "exists": True}
+    assert undo.record_written_files(node, "demo", check=True) == {"changed": False, "exists": True}
     assert store(node) == before
-    assert up.note_written(node, "other", check=False) == {"changed": False, "exists": False}
+    assert undo.record_written_files(node, "other", check=False) == {
+        "changed": False,
+        "exists": False,
+    }
     assert store(node) == before
 
 
-def test_without_dpkg_rpm_says_what_came(node: up.Node, systemd: Systemd) -> None:
+def test_without_dpkg_rpm_says_what_came(node: undo.NodeSystem, systemd: Systemd) -> None:
     """The list of all packages is what apt brings along is told by: on EL dpkg would say that nothing is installed."""
     Path(node.at("/var/lib/dpkg/status")).unlink()
-    up.remember(node, "demo", wanted(packages=["chrony"]), check=False)
-    record = Point(node.root, "demo").load()
+    undo.remember_state(node, "demo", wanted(packages=["chrony"]), check=False)
+    record = UndoPoint(node.root, "demo").load()
     assert record["installed"] is None
     assert record["part"]["installing"] == []
     assert not [one for one in systemd.asked if one[0] == "dpkg-query"]
-    up.note_written(node, "demo", check=False)
-    assert Point(node.root, "demo").load()["part"]["brought"] == []
+    undo.record_written_files(node, "demo", check=False)
+    assert UndoPoint(node.root, "demo").load()["part"]["brought"] == []
     assert [one[:3] for one in systemd.asked if "--all" in one] == [["rpm", "--query", "--all"]] * 2

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 import undo_point
 import yaml
-from ansible.module_utils.fullmesh.state import observe, written
-from ansible.module_utils.fullmesh.state import restore as restoration
-from ansible.module_utils.fullmesh.state import undo as up
+from ansible.module_utils.fullmesh.state import observe, undo, written
+from ansible.module_utils.fullmesh.state import restore as state_restore
 
 from fullmesh.settings import ROOT
 
@@ -26,7 +25,7 @@ Answer = tuple[int, str, str]
 
 
 def wanted(**names: list[str]) -> dict[str, list[str]]:
-    return {kind: names.get(kind, []) for kind in up.KINDS}
+    return {kind: names.get(kind, []) for kind in undo.KINDS}
 
 
 class Systemd:
@@ -82,14 +81,14 @@ def systemd() -> Systemd:
 
 
 @pytest.fixture
-def node(tmp_path: Path, systemd: Systemd) -> up.Node:
+def node(tmp_path: Path, systemd: Systemd) -> undo.NodeSystem:
     for directory in ("etc", "proc/sys/net/ipv4", "var/lib/dpkg"):
         (tmp_path / directory).mkdir(parents=True)
     (tmp_path / "var/lib/dpkg/status").write_text("Package: base\n")
-    return up.Node(str(tmp_path), systemd)
+    return undo.NodeSystem(str(tmp_path), systemd)
 
 
-def put(node: up.Node, path: str, content: str, mode: int = 0o644) -> Path:
+def put(node: undo.NodeSystem, path: str, content: str, mode: int = 0o644) -> Path:
     file = Path(node.at(path))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(content)
@@ -97,34 +96,36 @@ def put(node: up.Node, path: str, content: str, mode: int = 0o644) -> Path:
     return file
 
 
-def restore(node: up.Node, check: bool = False, restart: tuple[str, ...] = ()) -> dict[str, Any]:
-    result: dict[str, Any] = up.Restoration(node, "demo", check, list(restart)).run()
+def restore(
+    node: undo.NodeSystem, check: bool = False, restart: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    result: dict[str, Any] = undo.Restoration(node, "demo", check, list(restart)).run()
     return result
 
 
-def edit(node: up.Node) -> None:
+def edit(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "ours\n", 0o600)
 
 
-def remove(node: up.Node) -> None:
+def remove(node: undo.NodeSystem) -> None:
     Path(node.at(HOSTS)).unlink()
 
 
-def replace_by_link(node: up.Node) -> None:
+def replace_by_link(node: undo.NodeSystem) -> None:
     remove(node)
     Path(node.at(HOSTS)).symlink_to("/elsewhere")
 
 
-def change_mode(node: up.Node) -> None:
+def change_mode(node: undo.NodeSystem) -> None:
     Path(node.at(HOSTS)).chmod(0o600)
 
 
 @pytest.mark.parametrize("damage", [edit, remove, replace_by_link, change_mode])
 def test_a_file_comes_back_with_bytes_and_mode(
-    node: up.Node, damage: Callable[[up.Node], None]
+    node: undo.NodeSystem, damage: Callable[[undo.NodeSystem], None]
 ) -> None:
     file = put(node, HOSTS, "theirs\n")
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     damage(node)
     result = restore(node)
     assert result["restored"] == ["file:" + HOSTS]
@@ -134,9 +135,9 @@ def test_a_file_comes_back_with_bytes_and_mode(
     assert restore(node)["changed"] is False
 
 
-def test_an_absent_file_goes_with_the_directories_made_for_it(node: up.Node) -> None:
+def test_an_absent_file_goes_with_the_directories_made_for_it(node: undo.NodeSystem) -> None:
     path = "/etc/demo/conf.d/60-demo.conf"
-    up.remember(node, "demo", wanted(files=[path]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[path]), check=False)
     put(node, path, "ours\n")
     before = restore(node, check=True)
     assert Path(node.at(path)).exists()
@@ -149,62 +150,67 @@ def test_an_absent_file_goes_with_the_directories_made_for_it(node: up.Node) -> 
     assert not Path(node.at("/etc/demo")).exists()
 
 
-def test_a_directory_with_somebody_elses_file_stays(node: up.Node) -> None:
-    up.remember(node, "demo", wanted(directories=["/etc/demo"]), check=False)
+def test_a_directory_with_somebody_elses_file_stays(node: undo.NodeSystem) -> None:
+    undo.remember_state(node, "demo", wanted(directories=["/etc/demo"]), check=False)
     other = put(node, "/etc/demo/other", "theirs\n")
     assert restore(node)["changed"] is False
     assert other.exists()
 
 
-def test_a_directory_that_was_there_stays(node: up.Node) -> None:
+def test_a_directory_that_was_there_stays(node: undo.NodeSystem) -> None:
     Path(node.at("/etc/demo")).mkdir()
-    up.remember(node, "demo", wanted(directories=["/etc/demo"]), check=False)
+    undo.remember_state(node, "demo", wanted(directories=["/etc/demo"]), check=False)
     assert restore(node)["changed"] is False
     assert Path(node.at("/etc/demo")).is_dir()
 
 
-def test_a_link_comes_back(node: up.Node) -> None:
+def test_a_link_comes_back(node: undo.NodeSystem) -> None:
     link = Path(node.at("/etc/demo"))
     link.symlink_to("/usr/lib/demo")
-    up.remember(node, "demo", wanted(files=["/etc/demo"]), check=False)
+    undo.remember_state(node, "demo", wanted(files=["/etc/demo"]), check=False)
     link.unlink()
     put(node, "/etc/demo", "ours\n")
     assert restore(node)["changed"] is True
     assert os.readlink(link) == "/usr/lib/demo"
 
 
-def test_the_first_state_stays_the_original(node: up.Node) -> None:
+def test_the_first_state_stays_the_original(node: undo.NodeSystem) -> None:
     file = put(node, HOSTS, "theirs\n")
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     file.write_text("ours\n")
-    second = up.remember(node, "demo", wanted(files=[HOSTS, "/etc/new"]), check=False)
+    second = undo.remember_state(node, "demo", wanted(files=[HOSTS, "/etc/new"]), check=False)
     assert second["saved"] == ["files:/etc/new"]
-    assert up.remember(node, "demo", wanted(files=[HOSTS, "/etc/new"]), False)["changed"] is False
+    assert (
+        undo.remember_state(node, "demo", wanted(files=[HOSTS, "/etc/new"]), False)["changed"]
+        is False
+    )
     restore(node)
     assert file.read_text() == "theirs\n"
 
 
-def test_check_mode_says_what_it_would_save_and_writes_nothing(node: up.Node) -> None:
-    result = up.remember(node, "demo", wanted(files=[HOSTS]), check=True)
+def test_check_mode_says_what_it_would_save_and_writes_nothing(node: undo.NodeSystem) -> None:
+    result = undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=True)
     assert result["saved"] == ["files:" + HOSTS]
     assert "files:" + HOSTS in result["diff"]["after"]
     assert not Path(node.at("/var/lib/fullmesh")).exists()
 
 
-def test_the_store_is_private(node: up.Node) -> None:
+def test_the_store_is_private(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     store = Path(node.at(written.STORE))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in [store, *store.rglob("*")]}
     assert modes == {0o700, 0o600}
 
 
-def test_a_mounted_file_is_written_in_place(node: up.Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mounted_file_is_written_in_place(
+    node: undo.NodeSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = put(node, HOSTS, "theirs\n")
     inode = file.stat().st_ino
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     put(node, HOSTS, "ours, and longer\n", 0o600)
-    up.note_written(node, "demo", check=False)
+    undo.record_written_files(node, "demo", check=False)
 
     def busy(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
@@ -216,20 +222,20 @@ def test_a_mounted_file_is_written_in_place(node: up.Node, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("path", ["hosts", "/", "/etc/../hosts", "/etc//hosts", "/etc/"])
-def test_an_unclear_path_is_refused(node: up.Node, path: str) -> None:
-    with pytest.raises(up.UndoError, match="UN-102"):
-        up.remember(node, "demo", wanted(files=[path]), check=False)
+def test_an_unclear_path_is_refused(node: undo.NodeSystem, path: str) -> None:
+    with pytest.raises(undo.UndoError, match="UN-102"):
+        undo.remember_state(node, "demo", wanted(files=[path]), check=False)
 
 
-def test_a_directory_among_the_paths_is_refused(node: up.Node) -> None:
-    with pytest.raises(up.UndoError, match="UN-102"):
-        up.remember(node, "demo", wanted(files=["/etc"]), check=False)
+def test_a_directory_among_the_paths_is_refused(node: undo.NodeSystem) -> None:
+    with pytest.raises(undo.UndoError, match="UN-102"):
+        undo.remember_state(node, "demo", wanted(files=["/etc"]), check=False)
 
 
 @pytest.mark.parametrize("role", ["", "../up", "Demo"])
-def test_an_unclear_role_is_refused(node: up.Node, role: str) -> None:
-    with pytest.raises(up.UndoError, match="UN-102"):
-        up.remember(node, role, wanted(), check=False)
+def test_an_unclear_role_is_refused(node: undo.NodeSystem, role: str) -> None:
+    with pytest.raises(undo.UndoError, match="UN-102"):
+        undo.remember_state(node, role, wanted(), check=False)
 
 
 @pytest.mark.parametrize(
@@ -240,19 +246,19 @@ def test_an_unclear_role_is_refused(node: up.Node, role: str) -> None:
     ],
 )
 def test_sysctl_names(key: str, path: str) -> None:
-    assert observe.sysctl_path(key) == path
+    assert observe.sysctl_to_proc_path(key) == path
 
 
 @pytest.mark.parametrize("key", ["net..ipv4", "../x", "a b", ""])
 def test_an_unclear_sysctl_is_refused(key: str) -> None:
-    with pytest.raises(up.UndoError, match="UN-102"):
-        observe.sysctl_path(key)
+    with pytest.raises(undo.UndoError, match="UN-102"):
+        observe.sysctl_to_proc_path(key)
 
 
-def test_sysctls_come_back_and_unknown_ones_are_left(node: up.Node) -> None:
+def test_sysctls_come_back_and_unknown_ones_are_left(node: undo.NodeSystem) -> None:
     key = "net.ipv4.ip_local_port_range"
-    file = put(node, observe.sysctl_path(key), "32768\t60999\n")
-    up.remember(node, "demo", wanted(sysctls=[key, "net.ipv4.none"]), check=False)
+    file = put(node, observe.sysctl_to_proc_path(key), "32768\t60999\n")
+    undo.remember_state(node, "demo", wanted(sysctls=[key, "net.ipv4.none"]), check=False)
     file.write_text("50000\t54095\n")
     result = restore(node)
     assert result["restored"] == ["sysctl:" + key]
@@ -288,32 +294,34 @@ STATES = {
     ],
 )
 def test_unit_states(
-    node: up.Node, systemd: Systemd, then: str, now: str, verbs: list[str]
+    node: undo.NodeSystem, systemd: Systemd, then: str, now: str, verbs: list[str]
 ) -> None:
     systemd.units[UNIT] = STATES[then]
-    up.remember(node, "demo", wanted(services=[UNIT]), check=False)
+    undo.remember_state(node, "demo", wanted(services=[UNIT]), check=False)
     systemd.units[UNIT] = STATES[now]
     result = restore(node)
     assert systemd.verbs() == [[verb, UNIT] for verb in verbs]
     assert result["missing_units"] == ([UNIT] if now == "gone" and then != "gone" else [])
 
 
-def test_units_are_asked_about_in_one_call(node: up.Node, systemd: Systemd) -> None:
-    up.remember(node, "demo", wanted(services=["a.service", "b.timer"]), check=False)
+def test_units_are_asked_about_in_one_call(node: undo.NodeSystem, systemd: Systemd) -> None:
+    undo.remember_state(node, "demo", wanted(services=["a.service", "b.timer"]), check=False)
     assert [call[-2:] for call in systemd.asked] == [["a.service", "b.timer"]]
 
 
-def test_without_systemd_the_error_is_coded(node: up.Node) -> None:
+def test_without_systemd_the_error_is_coded(node: undo.NodeSystem) -> None:
     node.run = lambda _: (127, "", "No such file or directory: 'systemctl'")
-    with pytest.raises(up.UndoError, match=r"UN-103.*No such file"):
-        up.remember(node, "demo", wanted(services=[UNIT]), check=False)
+    with pytest.raises(undo.UndoError, match=r"UN-103.*No such file"):
+        undo.remember_state(node, "demo", wanted(services=[UNIT]), check=False)
 
 
-def test_a_restored_unit_file_is_reloaded_and_started(node: up.Node, systemd: Systemd) -> None:
+def test_a_restored_unit_file_is_reloaded_and_started(
+    node: undo.NodeSystem, systemd: Systemd
+) -> None:
     path = "/etc/systemd/system/demo.service"
     file = put(node, path, "[Service]\n")
     systemd.units["demo.service"] = STATES["enabled and running"]
-    up.remember(node, "demo", wanted(files=[path], services=["demo.service"]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[path], services=["demo.service"]), check=False)
     file.unlink()
     systemd.units["demo.service"] = STATES["disabled"]
     restore(node)
@@ -321,21 +329,23 @@ def test_a_restored_unit_file_is_reloaded_and_started(node: up.Node, systemd: Sy
 
 
 def test_a_unit_that_runs_on_is_restarted_only_after_a_change(
-    node: up.Node, systemd: Systemd
+    node: undo.NodeSystem, systemd: Systemd
 ) -> None:
     file = put(node, "/etc/chrony.conf", "theirs\n")
     systemd.units[UNIT] = STATES["enabled and running"]
-    up.remember(node, "demo", wanted(files=["/etc/chrony.conf"], services=[UNIT]), check=False)
+    undo.remember_state(
+        node, "demo", wanted(files=["/etc/chrony.conf"], services=[UNIT]), check=False
+    )
     assert restore(node, restart=(UNIT,))["changed"] is False
     file.write_text("ours\n")
     assert f"service:{UNIT} restart" in restore(node, restart=(UNIT,))["restored"]
     assert systemd.verbs() == [["restart", UNIT]]
 
 
-def test_check_mode_restores_nothing(node: up.Node, systemd: Systemd) -> None:
+def test_check_mode_restores_nothing(node: undo.NodeSystem, systemd: Systemd) -> None:
     file = put(node, HOSTS, "theirs\n")
     systemd.units[UNIT] = STATES["disabled"]
-    up.remember(node, "demo", wanted(files=[HOSTS], services=[UNIT]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS], services=[UNIT]), check=False)
     file.write_text("ours\n")
     systemd.units[UNIT] = STATES["enabled and running"]
     result = restore(node, check=True)
@@ -344,10 +354,10 @@ def test_check_mode_restores_nothing(node: up.Node, systemd: Systemd) -> None:
     assert systemd.verbs() == []
 
 
-def test_packages_to_remove_and_to_install(node: up.Node, systemd: Systemd) -> None:
+def test_packages_to_remove_and_to_install(node: undo.NodeSystem, systemd: Systemd) -> None:
     systemd.installed = ["systemd-timesyncd", "python3"]
     names = ["chrony", "python3", "systemd-timesyncd"]
-    up.remember(node, "demo", wanted(packages=names), check=False)
+    undo.remember_state(node, "demo", wanted(packages=names), check=False)
     systemd.installed = ["chrony", "python3"]
     result = restore(node)
     assert result["remove_packages"] == ["chrony"]
@@ -355,7 +365,7 @@ def test_packages_to_remove_and_to_install(node: up.Node, systemd: Systemd) -> N
     assert result["changed"] is False
 
 
-def test_rpm_is_asked_where_dpkg_has_no_database(node: up.Node) -> None:
+def test_rpm_is_asked_where_dpkg_has_no_database(node: undo.NodeSystem) -> None:
     Path(node.at("/var/lib/dpkg/status")).write_text("")
     asked = []
 
@@ -371,15 +381,15 @@ def test_rpm_is_asked_where_dpkg_has_no_database(node: up.Node) -> None:
     assert asked == ["rpm"]
 
 
-def test_all_faults_are_named_and_the_rest_is_done(node: up.Node, systemd: Systemd) -> None:
+def test_all_faults_are_named_and_the_rest_is_done(node: undo.NodeSystem, systemd: Systemd) -> None:
     file = put(node, HOSTS, "theirs\n")
     systemd.units[UNIT] = STATES["enabled and running"]
-    up.remember(node, "demo", wanted(files=[HOSTS], services=[UNIT]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS], services=[UNIT]), check=False)
     file.write_text("ours\n")
     systemd.units[UNIT] = STATES["disabled"]
     systemd.refuse = "start"
     with pytest.raises(
-        up.UndoError, match=r"UN-104.*systemctl start chrony.service: Access denied"
+        undo.UndoError, match=r"UN-104.*systemctl start chrony.service: Access denied"
     ):
         restore(node)
     assert file.read_text() == "theirs\n"
@@ -412,96 +422,100 @@ def with_other_blob(point: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [not_json, not_ours, from_the_future, incomplete, without_blob, with_other_blob]
 )
-def test_a_broken_point_changes_nothing(node: up.Node, damage: Callable[[Path], None]) -> None:
+def test_a_broken_point_changes_nothing(
+    node: undo.NodeSystem, damage: Callable[[Path], None]
+) -> None:
     file = put(node, HOSTS, "theirs\n")
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     file.write_text("ours\n")
     damage(Path(node.at(written.STORE), "demo/point.json"))
-    with pytest.raises(up.UndoError, match="UN-101"):
+    with pytest.raises(undo.UndoError, match="UN-101"):
         restore(node)
     assert file.read_text() == "ours\n"
 
 
-def test_without_a_point_there_is_nothing_to_do(node: up.Node, systemd: Systemd) -> None:
+def test_without_a_point_there_is_nothing_to_do(node: undo.NodeSystem, systemd: Systemd) -> None:
     result = restore(node)
     assert (result["changed"], result["exists"], systemd.asked) == (False, False, [])
     forgotten = {"changed": False, "exists": False, "swept": [], "kept_packages": []}
-    assert up.forget(node, "demo", check=False) == forgotten
+    assert undo.forget_undo_point(node, "demo", check=False) == forgotten
 
 
-def test_forgetting_removes_the_store_with_its_last_point(node: up.Node) -> None:
+def test_forgetting_removes_the_store_with_its_last_point(node: undo.NodeSystem) -> None:
     for role in ("demo", "other"):
-        up.remember(node, role, wanted(files=[HOSTS]), check=False)
+        undo.remember_state(node, role, wanted(files=[HOSTS]), check=False)
     forgotten = {"changed": True, "exists": True, "swept": [], "kept_packages": []}
-    assert up.forget(node, "demo", check=True) == forgotten
-    up.forget(node, "demo", check=False)
+    assert undo.forget_undo_point(node, "demo", check=True) == forgotten
+    undo.forget_undo_point(node, "demo", check=False)
     assert [path.name for path in Path(node.at(written.STORE)).iterdir()] == ["other"]
-    up.forget(node, "other", check=False)
+    undo.forget_undo_point(node, "other", check=False)
     assert not Path(node.at(written.STORE)).exists()
 
 
-def test_what_apt_brought_along_goes_with_the_point(node: up.Node, systemd: Systemd) -> None:
+def test_what_apt_brought_along_goes_with_the_point(
+    node: undo.NodeSystem, systemd: Systemd
+) -> None:
     systemd.installed, systemd.unneeded = ["base", "lonely"], ["lonely"]
-    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+    undo.remember_state(node, "demo", wanted(packages=["firewalld"]), check=False)
     systemd.installed += ["firewalld", "libfw", "ipset"]
     # later runs remember more, and must not take what is here now for what was here before
-    up.remember(node, "demo", wanted(packages=["firewalld", "ipset"]), check=False)
+    undo.remember_state(node, "demo", wanted(packages=["firewalld", "ipset"]), check=False)
     systemd.unneeded = ["lonely", "libfw"]
-    assert up.forget(node, "demo", check=True)["swept"] == ["libfw"]
-    assert up.forget(node, "demo", check=False)["swept"] == ["libfw"]
+    assert undo.forget_undo_point(node, "demo", check=True)["swept"] == ["libfw"]
+    assert undo.forget_undo_point(node, "demo", check=False)["swept"] == ["libfw"]
     assert systemd.asked[-1][-2:] == ["purge", "libfw"]
 
 
-def test_what_others_installed_since_is_not_swept(node: up.Node, systemd: Systemd) -> None:
+def test_what_others_installed_since_is_not_swept(node: undo.NodeSystem, systemd: Systemd) -> None:
     """Theirs, left over from what they removed again; and ours, of a first and of a later run."""
     systemd.installed = ["base"]
-    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+    undo.remember_state(node, "demo", wanted(packages=["firewalld"]), check=False)
     systemd.installed += ["firewalld", "libfw"]
-    up.note_written(node, "demo", check=False)
+    undo.record_written_files(node, "demo", check=False)
     systemd.installed += ["libtheirs"]
-    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
-    up.note_written(node, "demo", check=False)
-    up.remember(node, "demo", wanted(packages=["firewalld", "ipset"]), check=False)
+    undo.remember_state(node, "demo", wanted(packages=["firewalld"]), check=False)
+    undo.record_written_files(node, "demo", check=False)
+    undo.remember_state(node, "demo", wanted(packages=["firewalld", "ipset"]), check=False)
     systemd.installed += ["ipset", "libset"]
-    up.note_written(node, "demo", check=False)
+    undo.record_written_files(node, "demo", check=False)
     systemd.installed += ["libmore"]
     systemd.unneeded = ["libfw", "libmore", "libset", "libtheirs"]
-    assert up.forget(node, "demo", check=True)["swept"] == ["libfw", "libset"]
-    assert up.forget(node, "demo", check=False)["swept"] == ["libfw", "libset"]
+    assert undo.forget_undo_point(node, "demo", check=True)["swept"] == ["libfw", "libset"]
+    assert undo.forget_undo_point(node, "demo", check=False)["swept"] == ["libfw", "libset"]
 
 
-def test_what_a_run_brought_that_died_is_swept(node: up.Node, systemd: Systemd) -> None:
+def test_what_a_run_brought_that_died_is_swept(node: undo.NodeSystem, systemd: Systemd) -> None:
     systemd.installed = ["base"]
-    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+    undo.remember_state(node, "demo", wanted(packages=["firewalld"]), check=False)
     systemd.installed += ["libfw"]
     systemd.unneeded = ["libfw"]
-    assert up.forget(node, "demo", check=False)["swept"] == ["libfw"]
+    assert undo.forget_undo_point(node, "demo", check=False)["swept"] == ["libfw"]
 
 
-def test_a_purge_that_fails_keeps_the_point(node: up.Node, systemd: Systemd) -> None:
-    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+def test_a_purge_that_fails_keeps_the_point(node: undo.NodeSystem, systemd: Systemd) -> None:
+    undo.remember_state(node, "demo", wanted(packages=["firewalld"]), check=False)
     systemd.installed, systemd.unneeded = ["libfw"], ["libfw"]
     answer = Systemd.__call__
 
     def locked(command: list[str]) -> Answer:
         return (100, "", "Could not get lock") if "purge" in command else answer(systemd, command)
 
-    with pytest.raises(up.UndoError, match=r"\[UN-104\].*Could not get lock"):
-        up.forget(up.Node(node.root, locked), "demo", check=False)
+    with pytest.raises(undo.UndoError, match=r"\[UN-104\].*Could not get lock"):
+        undo.forget_undo_point(undo.NodeSystem(node.root, locked), "demo", check=False)
     assert Path(node.at(written.STORE + "/demo")).exists()
 
 
-def test_a_broken_package_list_is_an_error(node: up.Node, systemd: Systemd) -> None:
-    up.remember(node, "demo", wanted(packages=["firewalld"]), check=False)
+def test_a_broken_package_list_is_an_error(node: undo.NodeSystem, systemd: Systemd) -> None:
+    undo.remember_state(node, "demo", wanted(packages=["firewalld"]), check=False)
     point = Path(node.at(written.STORE + "/demo/point.json"))
     point.write_text(json.dumps({**json.loads(point.read_text()), "installed": "{"}))
-    with pytest.raises(up.UndoError, match=r"\[UN-101\]"):
-        up.forget(node, "demo", check=False)
+    with pytest.raises(undo.UndoError, match=r"\[UN-101\]"):
+        undo.forget_undo_point(node, "demo", check=False)
 
 
-def test_a_diff_keeps_private_content_out_of_the_log(node: up.Node) -> None:
+def test_a_diff_keeps_private_content_out_of_the_log(node: undo.NodeSystem) -> None:
     file = put(node, HOSTS, "password\n", 0o600)
-    up.remember(node, "demo", wanted(files=[HOSTS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     file.write_text("secret\n")
     text = json.dumps(restore(node)["diff"])
     assert "sha256" in text
@@ -509,7 +523,7 @@ def test_a_diff_keeps_private_content_out_of_the_log(node: up.Node) -> None:
     assert "secret" not in text
 
 
-def test_interfaces_are_remembered_without_leases_and_link_local(node: up.Node) -> None:
+def test_interfaces_are_remembered_without_leases_and_link_local(node: undo.NodeSystem) -> None:
     addresses = [
         {"local": "10.0.0.7", "prefixlen": 24, "scope": "global"},
         {"local": "10.0.0.9", "prefixlen": 24, "scope": "global", "dynamic": True},
@@ -517,7 +531,7 @@ def test_interfaces_are_remembered_without_leases_and_link_local(node: up.Node) 
     ]
     kernel = [{"ifname": "eth1", "mtu": 1500, "addr_info": addresses}, {"ifname": "lo", "mtu": 9}]
     node.run = lambda _: (0, json.dumps(kernel), "")
-    up.remember(node, "demo", wanted(interfaces=["eth1", "gone"]), check=False)
+    undo.remember_state(node, "demo", wanted(interfaces=["eth1", "gone"]), check=False)
     assert restore(node)["interfaces"] == {
         "eth1": {"addresses": ["10.0.0.7/24"], "mtu": 1500},
         "gone": {"addresses": [], "mtu": 0},
@@ -529,22 +543,22 @@ def test_interfaces_are_remembered_without_leases_and_link_local(node: up.Node) 
 OURS = "/etc/netplan/90-ours.yaml"
 
 
-def role_runs(node: up.Node, **files: str) -> None:
+def role_runs(node: undo.NodeSystem, **files: str) -> None:
     """What a role does: remember, write, note."""
-    up.remember(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
     for path, content in {HOSTS: "ours\n", OURS: "ours\n", **files}.items():
         put(node, path, content)
-    assert up.note_written(node, "demo", check=False)["changed"] is False
+    assert undo.record_written_files(node, "demo", check=False)["changed"] is False
 
 
-def beside(node: up.Node, path: str) -> list[str]:
+def beside(node: undo.NodeSystem, path: str) -> list[str]:
     """What an undo has kept beside a file, in order."""
     file = Path(node.at(path))
     return [one.read_text() for one in sorted(file.parent.glob("*fullmesh-kept*"))]
 
 
 @pytest.mark.parametrize("again", [1, 2])
-def test_what_the_role_wrote_leaves_nothing_beside(node: up.Node, again: int) -> None:
+def test_what_the_role_wrote_leaves_nothing_beside(node: undo.NodeSystem, again: int) -> None:
     put(node, HOSTS, "theirs\n")
     for _ in range(again):
         role_runs(node)
@@ -556,7 +570,7 @@ def test_what_the_role_wrote_leaves_nothing_beside(node: up.Node, again: int) ->
 
 @pytest.mark.parametrize("path", [HOSTS, OURS])
 def test_a_file_that_somebody_changed_since_is_kept_beside_and_named(
-    node: up.Node, path: str
+    node: undo.NodeSystem, path: str
 ) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
@@ -574,28 +588,30 @@ def test_a_file_that_somebody_changed_since_is_kept_beside_and_named(
     assert (again["changed"], again["kept"], len(beside(node, path))) == (False, [], 1)
 
 
-def test_the_check_says_of_a_directory_that_it_stays_for_what_is_kept_in_it(node: up.Node) -> None:
+def test_the_check_says_of_a_directory_that_it_stays_for_what_is_kept_in_it(
+    node: undo.NodeSystem,
+) -> None:
     path = "/etc/demo/conf.d/ours"
-    up.remember(node, "demo", wanted(files=[path]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[path]), check=False)
     put(node, path, "ours\n")
-    up.note_written(node, "demo", check=False)
+    undo.record_written_files(node, "demo", check=False)
     put(node, path, "mine\n")
     would, did = restore(node, check=True), restore(node)
     assert would["restored"] == did["restored"] == ["file:" + path]
     assert Path(node.at("/etc/demo/conf.d")).is_dir()
 
 
-def test_a_change_that_a_later_run_did_not_touch_is_still_somebodys(node: up.Node) -> None:
+def test_a_change_that_a_later_run_did_not_touch_is_still_somebodys(node: undo.NodeSystem) -> None:
     """A network file of others of which we took one line out: the role leaves it alone from then on."""
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     put(node, HOSTS, "ours\nand mine\n")
-    up.remember(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
-    up.note_written(node, "demo", check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
+    undo.record_written_files(node, "demo", check=False)
     assert [one["path"] for one in restore(node)["kept"]] == [HOSTS]
 
 
-def test_what_a_later_run_wrote_over_it_is_ours(node: up.Node) -> None:
+def test_what_a_later_run_wrote_over_it_is_ours(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     put(node, HOSTS, "mine\n")
@@ -603,16 +619,16 @@ def test_what_a_later_run_wrote_over_it_is_ours(node: up.Node) -> None:
     assert restore(node)["kept"] == []
 
 
-def test_an_end_without_a_beginning_takes_nothing_for_ours(node: up.Node) -> None:
+def test_an_end_without_a_beginning_takes_nothing_for_ours(node: undo.NodeSystem) -> None:
     """static_ip remembers nothing in a run that has nothing to do."""
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     put(node, HOSTS, "mine\n")
-    up.note_written(node, "demo", check=False)
+    undo.record_written_files(node, "demo", check=False)
     assert [one["path"] for one in restore(node)["kept"]] == [HOSTS]
 
 
-def test_a_mode_or_a_file_that_is_gone_is_nothing_to_keep(node: up.Node) -> None:
+def test_a_mode_or_a_file_that_is_gone_is_nothing_to_keep(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     change_mode(node)
@@ -620,7 +636,7 @@ def test_a_mode_or_a_file_that_is_gone_is_nothing_to_keep(node: up.Node) -> None
     assert restore(node)["kept"] == []
 
 
-def test_a_link_that_somebody_made_is_kept_as_a_link(node: up.Node) -> None:
+def test_a_link_that_somebody_made_is_kept_as_a_link(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     replace_by_link(node)
@@ -629,15 +645,15 @@ def test_a_link_that_somebody_made_is_kept_as_a_link(node: up.Node) -> None:
     assert Path(node.at(HOSTS)).read_text() == "theirs\n"
 
 
-def test_what_nobody_knows_is_kept_where_it_was_somebody_elses(node: up.Node) -> None:
+def test_what_nobody_knows_is_kept_where_it_was_somebody_elses(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
-    up.remember(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
     put(node, HOSTS, "who knows\n")
     put(node, OURS, "ours\n")
     assert [one["path"] for one in restore(node)["kept"]] == [HOSTS]
 
 
-def test_two_versions_of_one_day_are_both_kept(node: up.Node) -> None:
+def test_two_versions_of_one_day_are_both_kept(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     for text in ("one\n", "two\n", "one\n"):
@@ -646,23 +662,23 @@ def test_two_versions_of_one_day_are_both_kept(node: up.Node) -> None:
     assert sorted(beside(node, HOSTS)) == ["one\n", "two\n"]
 
 
-def test_a_role_that_gives_its_files_back_by_itself(node: up.Node) -> None:
+def test_a_role_that_gives_its_files_back_by_itself(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     put(node, HOSTS, "merged\n")
     put(node, OURS, "mine\n")
-    back = up.Restoration(node, "demo", False, [], [HOSTS])
+    back = undo.Restoration(node, "demo", False, [], [HOSTS])
     assert [one["path"] for one in back.only_keep()["kept"]] == [OURS]
     assert (Path(node.at(HOSTS)).read_text(), Path(node.at(OURS)).read_text()) == (
         "merged\n",
         "mine\n",
     )
-    assert up.Restoration(node, "demo", False, [], [HOSTS]).run()["restored"] == ["file:" + OURS]
+    assert undo.Restoration(node, "demo", False, [], [HOSTS]).run()["restored"] == ["file:" + OURS]
     assert Path(node.at(HOSTS)).read_text() == "merged\n"
 
 
 def test_what_cannot_be_kept_is_not_overwritten(
-    node: up.Node, monkeypatch: pytest.MonkeyPatch
+    node: undo.NodeSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
@@ -671,8 +687,8 @@ def test_what_cannot_be_kept_is_not_overwritten(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(restoration, "replace_file", full)
-    with pytest.raises(up.UndoError, match=r"UN-104\].*/etc/hosts was changed.*No space left"):
+    monkeypatch.setattr(state_restore, "replace_file", full)
+    with pytest.raises(undo.UndoError, match=r"UN-104\].*/etc/hosts was changed.*No space left"):
         restore(node)
     assert Path(node.at(HOSTS)).read_text() == "mine\n"
 
@@ -685,7 +701,7 @@ AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can be led to f
 
 
 @pytest.fixture
-def theirs(node: up.Node) -> Path:
+def theirs(node: undo.NodeSystem) -> Path:
     folder = Path(node.at(os.path.dirname(PROM)))
     folder.mkdir(parents=True)
     os.chown(folder, STRANGER, STRANGER)
@@ -695,14 +711,14 @@ def theirs(node: up.Node) -> Path:
 @AS_ROOT
 @pytest.mark.parametrize("before", ["theirs\n", ""])
 def test_an_undo_in_the_folder_of_an_account_works_as_that_account(
-    node: up.Node, theirs: Path, before: str
+    node: undo.NodeSystem, theirs: Path, before: str
 ) -> None:
     if before:
         put(node, PROM, before)
         os.chown(node.at(PROM), STRANGER, STRANGER)
-    up.remember(node, "demo", wanted(files=[PROM]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[PROM]), check=False)
     put(node, PROM, "ours\n")
-    up.note_written(node, "demo", check=False)
+    undo.record_written_files(node, "demo", check=False)
     put(node, PROM, "mine\n")
     os.chown(node.at(PROM), STRANGER, STRANGER)
     found = restore(node)
@@ -714,7 +730,7 @@ def test_an_undo_in_the_folder_of_an_account_works_as_that_account(
 
 @AS_ROOT
 def test_an_undo_gives_no_file_of_roots_to_an_account_that_swaps_names(
-    node: up.Node, theirs: Path, monkeypatch: pytest.MonkeyPatch
+    node: undo.NodeSystem, theirs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The review's second proof: the account's own file is remembered, and then a link takes its name."""
     secret = Path(node.at("/secret"))
@@ -722,17 +738,17 @@ def test_an_undo_gives_no_file_of_roots_to_an_account_that_swaps_names(
     secret.chmod(0o600)
     put(node, PROM, "theirs\n")
     os.chown(node.at(PROM), STRANGER, STRANGER)
-    up.remember(node, "demo", wanted(files=[PROM]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[PROM]), check=False)
     put(node, PROM, "ours\n")
-    up.note_written(node, "demo", check=False)
-    replace = restoration.replace_file
+    undo.record_written_files(node, "demo", check=False)
+    replace = state_restore.replace_file
 
     def swapped(here: str, *args: Any) -> None:
         os.unlink(here)
         os.symlink(secret, here)
         replace(here, *args)
 
-    monkeypatch.setattr(restoration, "replace_file", swapped)
+    monkeypatch.setattr(state_restore, "replace_file", swapped)
     restore(node)
     assert (secret.stat().st_uid, stat.S_IMODE(secret.stat().st_mode)) == (0, 0o600)
     assert secret.read_text() == "secret\n"
@@ -751,19 +767,21 @@ def test_an_undo_gives_no_file_of_roots_to_an_account_that_swaps_names(
 
     monkeypatch.setattr(os, "lstat", looked)
     with pytest.raises(OSError, match=r"as nobody: .*Permission denied"):
-        up.remember(node, "other", wanted(files=[PROM]), check=False)
+        undo.remember_state(node, "other", wanted(files=[PROM]), check=False)
 
 
 @AS_ROOT
-def test_a_folder_of_roots_that_others_can_change_is_refused(node: up.Node, theirs: Path) -> None:
+def test_a_folder_of_roots_that_others_can_change_is_refused(
+    node: undo.NodeSystem, theirs: Path
+) -> None:
     put(node, PROM, "theirs\n")
     role_runs(node)
-    up.remember(node, "demo", wanted(files=[PROM]), check=False)
+    undo.remember_state(node, "demo", wanted(files=[PROM]), check=False)
     put(node, PROM, "ours\n")
     os.chown(theirs, 0, STRANGER)
     theirs.chmod(0o775)
     with pytest.raises(
-        up.UndoError, match=r"^\[UN-107\] root cannot work safely with .*chmod go-w"
+        undo.UndoError, match=r"^\[UN-107\] root cannot work safely with .*chmod go-w"
     ):
         restore(node)
     assert Path(node.at(PROM)).read_text() == "ours\n"
@@ -773,11 +791,11 @@ def test_a_folder_of_roots_that_others_can_change_is_refused(node: up.Node, thei
 
 @AS_ROOT
 def test_what_is_no_file_is_refused_in_the_folder_of_an_account_too(
-    node: up.Node, theirs: Path
+    node: undo.NodeSystem, theirs: Path
 ) -> None:
     os.mkfifo(node.at(PROM))
-    with pytest.raises(up.UndoError, match=r"^\[UN-102\] .*neither a file nor a link"):
-        up.remember(node, "demo", wanted(files=[PROM]), check=False)
+    with pytest.raises(undo.UndoError, match=r"^\[UN-102\] .*neither a file nor a link"):
+        undo.remember_state(node, "demo", wanted(files=[PROM]), check=False)
 
 
 @pytest.mark.parametrize(
@@ -789,12 +807,12 @@ def test_what_is_no_file_is_refused_in_the_folder_of_an_account_too(
     ],
 )
 def test_a_kept_file_has_a_name_that_nobody_reads(path: str, name: str) -> None:
-    assert written.kept_name(path, "2026-11-22") == name
-    assert written.kept_name(path, "2026-11-22", 1) == name[:-1] + "-2~"
+    assert written.make_kept_name(path, "2026-11-22") == name
+    assert written.make_kept_name(path, "2026-11-22", 1) == name[:-1] + "-2~"
 
 
 def test_the_module_warns_of_each(
-    node: up.Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    node: undo.NodeSystem, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told: list[str] = []
 
@@ -814,7 +832,7 @@ def test_the_module_warns_of_each(
     role_runs(node)
     put(node, HOSTS, "mine\n")
     monkeypatch.setattr(undo_point, "AnsibleModule", Module)
-    monkeypatch.setattr(undo_point, "Node", lambda *_: node)
+    monkeypatch.setattr(undo_point, "NodeSystem", lambda *_: node)
     with pytest.raises(SystemExit, match='"kept"'):
         undo_point.main()
     assert len(told) == 1
@@ -905,7 +923,7 @@ def test_a_unit_whose_package_was_removed_is_gone_before_systemd_reads_its_units
     block = (
         f"LoadState=loaded\nActiveState=inactive\nUnitFileState=disabled\nFragmentPath={fragment}\n"
     )
-    assert not observe.parse_unit(block)["found"]
+    assert not observe.parse_unit_block(block)["found"]
     fragment.write_text("[Unit]\n")
-    assert observe.parse_unit(block)["found"]
-    assert not observe.parse_unit(block.replace("loaded", "not-found"))["found"]
+    assert observe.parse_unit_block(block)["found"]
+    assert not observe.parse_unit_block(block.replace("loaded", "not-found"))["found"]

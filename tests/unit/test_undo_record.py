@@ -87,9 +87,9 @@ def node(tmp_path: Path) -> Path:
 
 
 def time_sync(root: Path) -> Any:
-    there = undo.Node(str(root), answers)
+    there = undo.NodeSystem(str(root), answers)
     back = undo.Restoration(there, "time_sync", False, []).run()
-    swept = undo.forget(there, "time_sync", check=False)["swept"]
+    swept = undo.forget_undo_point(there, "time_sync", check=False)["swept"]
     file = root / "etc/chrony.conf"
     return (
         back["restored"],
@@ -105,19 +105,19 @@ def time_sync(root: Path) -> Any:
 
 
 def static_ip(root: Path) -> Any:
-    there = change.Node(answers, str(root))
-    before = record.Point(str(root), "static_ip").load()["part"]["network"]
-    return change.original_files(there), change.backends.counted(before)
+    there = change.NetworkNode(answers, str(root))
+    before = record.UndoPoint(str(root), "static_ip").load()["part"]["network"]
+    return change.read_original_files(there), change.network_owner.drop_watched_interfaces(before)
 
 
 def selinux_mode(root: Path) -> Any:
-    there = selinux.Node(str(root), short)
-    switch = selinux.Switch(there, {"mode": "keep", "staged": False}, False)
+    there = selinux.SelinuxNode(str(root), short)
+    switch = selinux.SelinuxSwitch(there, {"mode": "keep", "staged": False}, False)
     return switch.restored()["changed"], (root / "sys/fs/selinux/enforce").read_text()
 
 
 def peer_firewall(root: Path) -> Any:
-    there = undo.Node(str(root), answers)
+    there = undo.NodeSystem(str(root), answers)
     return (
         peers.Firewall({"ufw": "carry"}, False, short, str(root)).ran_before(),
         undo.Restoration(there, "peer_firewall", False, []).run()["remove_packages"],
@@ -139,7 +139,7 @@ def takeover(root: Path) -> Any:
 
 
 def node_ssh(root: Path) -> Any:
-    return ssh_keys.note(), ssh_keys.absent(check=False)
+    return ssh_keys.load_made_account(), ssh_keys.remove_ssh_keys(check=False)
 
 
 UNDO: dict[tuple[str, str], Callable[[Path], Any]] = {
@@ -217,7 +217,7 @@ EFFECT: dict[tuple[str, str], Any] = {
 def _a_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(ssh_keys, "ROOT", str(tmp_path))
     monkeypatch.setattr(ssh_keys, "FOLDER", str(tmp_path / "etc/fullmesh/ssh"))
-    monkeypatch.setattr(ssh_keys, "account", lambda _user: None)
+    monkeypatch.setattr(ssh_keys, "find_account", lambda _user: None)
 
 
 @pytest.mark.parametrize("which", POINTS)
@@ -233,15 +233,15 @@ def test_reading_writes_nothing(node: Path) -> None:
 
     before = stored()
     for role, name in POINTS:
-        record.Point(str(node), role, name).load()
-        undo.Restoration(undo.Node(str(node), answers), role, True, []).run()
-    links.Links(change.Node(answers, str(node)), {"links": []}, True).absent()
+        record.UndoPoint(str(node), role, name).load()
+        undo.Restoration(undo.NodeSystem(str(node), answers), role, True, []).run()
+    links.StaticIpLinks(change.NetworkNode(answers, str(node)), {"links": []}, True).absent()
     assert stored() == before
 
 
 def test_a_record_is_for_root_alone(node: Path) -> None:
     for role, name in POINTS:
-        point = record.Point(str(node), role, name)
+        point = record.UndoPoint(str(node), role, name)
         point.save(point.load(), {})
     store = node / "var/lib/fullmesh/undo"
     assert {stat.S_IMODE(one.stat().st_mode) for one in store.rglob("*")} == {0o700, 0o600}
@@ -254,41 +254,41 @@ def test_the_names_of_new_folders_reach_the_disk_before_what_lies_in_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    put = record.put
-    monkeypatch.setattr(record, "sync_directory", done.append)
+    put = record.write_file_atomically
+    monkeypatch.setattr(record, "fsync_directory", done.append)
 
     def kept(path: str, *rest: Any) -> None:
         done.append(path)
         put(path, *rest)
 
-    monkeypatch.setattr(record, "put", kept)
-    point = record.Point(str(tmp_path), "time_sync")
-    point.save(record.empty("time_sync"), {})
+    monkeypatch.setattr(record, "write_file_atomically", kept)
+    point = record.UndoPoint(str(tmp_path), "time_sync")
+    point.save(record.make_empty_record("time_sync"), {})
     folders = [str(tmp_path)]
     for name in ("var", "lib", "fullmesh", "undo", "time_sync"):
         folders.append(f"{folders[-1]}/{name}")
     assert sorted(done[:-1]) == sorted(folders)
     assert done[-1] == point.path
-    point.save(record.empty("time_sync"), {})
+    point.save(record.make_empty_record("time_sync"), {})
     assert done[len(folders) + 1 :] == [point.path]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 1, "role": "time_sync"}'])
 def test_a_broken_record_and_another_form_are_errors(node: Path, text: str) -> None:
     """A record that is taken for none would remember our files as those of before."""
-    point = record.Point(str(node), "time_sync")
+    point = record.UndoPoint(str(node), "time_sync")
     Path(point.path).write_text(text)
     with pytest.raises(undo.UndoError, match=r"\[UN-101\]"):
         point.load()
 
 
 def test_node_ssh_forgets_its_record_with_the_store(tmp_path: Path) -> None:
-    ssh_keys.keep({"user": "train", "account": True})
-    assert ssh_keys.note() == {"user": "train", "account": True}
-    assert ssh_keys.absent(check=True)["changed"]
-    ssh_keys.absent(check=False)
+    ssh_keys.save_made_account({"user": "train", "account": True})
+    assert ssh_keys.load_made_account() == {"user": "train", "account": True}
+    assert ssh_keys.remove_ssh_keys(check=True)["changed"]
+    ssh_keys.remove_ssh_keys(check=False)
     assert not Path(str(tmp_path) + written.STORE).exists()
-    assert not ssh_keys.absent(check=False)["changed"]
+    assert not ssh_keys.remove_ssh_keys(check=False)["changed"]
 
 
 def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
@@ -303,17 +303,17 @@ def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
         {"ufw": "carry", "rollback_seconds": 60, "token": ""}, False, short, str(node)
     )
     firewall.ufw_on = True
-    monkeypatch.setattr(peers.keep, "PLACE", str(node / "kept"))
+    monkeypatch.setattr(peers.preserve, "PLACE", str(node / "kept"))
     store = written.STORE + "/peer_firewall/"
     firewall.arm({"zone": "fullmesh"})
     kept = [path for path in armed[0] if path.startswith(store) or path == ufw.CONF]
     assert {store + "ufw.json", ufw.CONF} <= {*kept}
     record_of_ufw = node / (store[1:] + "ufw.json")
     earlier = record_of_ufw.read_text()
-    journal = [engine.remember(str(node) + path, n, str(node)) for n, path in enumerate(kept)]
+    journal = [engine.save_path(str(node) + path, n, str(node)) for n, path in enumerate(kept)]
     firewall.take_ufw()
     assert record_of_ufw.read_text() != earlier
     for entry in journal:
-        engine.as_before(entry, str(node))
+        engine.restore_saved_path(entry, str(node))
     assert record_of_ufw.read_text() == earlier
     assert UNDO["peer_firewall", "ufw"](node) == EFFECT["peer_firewall", "ufw"]

@@ -26,8 +26,7 @@ from verify_changes import (
     told,
 )
 
-from fullmesh.verify import blocked, probe_wants, rank_ends
-from fullmesh.verify import ladder as verify
+from fullmesh.verify import blocked, ladder, probe_wants, rank_ends
 from fullmesh.verify.model import RUNGS
 
 UBUNTU2 = NAMES[2]
@@ -92,7 +91,7 @@ def test_one_node_that_shuts_out_all_others_is_one_finding() -> None:
 def test_gloo_is_not_started_on_a_broken_mesh() -> None:
     seen = healthy()
     block(seen, EL1, UBUNTU1, "dropped")
-    assert verify.may_start(seen)["go"] is False
+    assert ladder.decide_job_start(seen)["go"] is False
     found = judged(seen)
     assert [r["status"] for r in found["rungs"]] == (
         [
@@ -114,7 +113,7 @@ def test_gloo_is_not_started_on_a_broken_mesh() -> None:
 def test_gloo_is_not_started_when_the_master_port_is_taken() -> None:
     seen = healthy()
     hold_port(seen)
-    assert "python3 (pid 7)" in verify.may_start(seen)["reason"]
+    assert "python3 (pid 7)" in ladder.decide_job_start(seen)["reason"]
 
 
 def test_rungs_above_a_broken_one_are_not_run() -> None:
@@ -202,7 +201,7 @@ def test_check_mode_demands_nothing() -> None:
 def test_check_mode_without_torch_skips_the_job() -> None:
     seen = healthy(check_mode=True)
     facts(seen)["versions"]["torch"] = ""
-    reasons = [r["reason"] for r in judged(seen)["rungs"] if r["id"] in verify.JOB_RUNGS]
+    reasons = [r["reason"] for r in judged(seen)["rungs"] if r["id"] in ladder.JOB_RUNGS]
     assert reasons == ["check mode: torch is not installed on ubuntu1"] * 5
 
 
@@ -280,7 +279,7 @@ def test_deadlines_grow_with_ranks_and_load(
     seen = healthy()
     for name, boot in zip(NAMES, boots, strict=True):
         facts(seen, name).update(boot=boot, load=load, cpus=2)
-    start = verify.may_start(seen)
+    start = ladder.decide_job_start(seen)
     assert (start["deadline"], start["init_timeout"]) == (120 * factor, 10 * factor)
 
 
@@ -361,11 +360,11 @@ def test_two_nodes_clocks_are_measured_against_the_master() -> None:
     [(["L3"], "rendezvous"), (["L4", "L0"], "groups"), (["L5"], "sockets"), (["L8"], "gpu_fsdp")],
 )
 def test_a_rung_brings_the_steps_below_it(rungs: list[str], last: str) -> None:
-    assert rank_ends.steps_for(rungs)[-1] == last
+    assert rank_ends.list_steps(rungs)[-1] == last
 
 
 def test_no_rung_of_the_job_no_steps() -> None:
-    assert rank_ends.steps_for(["L0", "L6"]) == []
+    assert rank_ends.list_steps(["L0", "L6"]) == []
 
 
 GOOD_OPTIONS: dict[str, Any] = {
@@ -398,27 +397,31 @@ GOOD_OPTIONS: dict[str, Any] = {
     ],
 )
 def test_settings_that_make_no_sense_are_refused(change: dict[str, Any], codes: list[str]) -> None:
-    assert [f.code for f in verify.faults({**GOOD_OPTIONS, **change})] == codes
+    assert [f.code for f in ladder.find_verify_faults({**GOOD_OPTIONS, **change})] == codes
 
 
 def test_only_the_master_listens_on_the_named_ports() -> None:
     made = plan()
-    kinds = [p["kind"] for p in probe_wants.wants(made, EL1, "peers_only")["named"]]
+    kinds = [
+        p["kind"] for p in probe_wants.build_listener_request(made, EL1, "peers_only")["named"]
+    ]
     assert kinds == ["master", "rendezvous"]
-    assert probe_wants.wants(made, UBUNTU1, "off")["named"] == []
-    assert probe_wants.wants(made, UBUNTU1, "off")["outside"] is False
-    assert probe_wants.wants(made, UBUNTU1, "peers_range")["outside"] is False
-    assert probe_wants.wants(made, UBUNTU1, "peers_only")["outside"] is True
+    assert probe_wants.build_listener_request(made, UBUNTU1, "off")["named"] == []
+    assert probe_wants.build_listener_request(made, UBUNTU1, "off")["outside"] is False
+    assert probe_wants.build_listener_request(made, UBUNTU1, "peers_range")["outside"] is False
+    assert probe_wants.build_listener_request(made, UBUNTU1, "peers_only")["outside"] is True
 
 
 def test_a_node_is_sent_to_every_listener_but_its_own() -> None:
     seen = healthy()
     hold_port(seen)
     opened = {name: seen.nodes[name]["node"]["ports"] for name in NAMES}
-    wanted = probe_wants.targets(seen.plan, opened, UBUNTU1)
+    wanted = probe_wants.list_probe_targets(seen.plan, opened, UBUNTU1)
     assert {t["node"] for t in wanted} == {EL1, UBUNTU2}
     assert 29500 not in {t["port"] for t in wanted}  # taken by somebody else, so nothing to learn
-    outside = probe_wants.outsider_targets(seen.plan, opened, dict.fromkeys(NAMES, "10.77.0.9"))
+    outside = probe_wants.list_outsider_targets(
+        seen.plan, opened, dict.fromkeys(NAMES, "10.77.0.9")
+    )
     assert {(t["address"], t["port"]) for t in outside} == {
         ("10.77.0.9", 29400),
         ("10.78.0.11", 29400),

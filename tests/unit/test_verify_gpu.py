@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from fullmesh.verify import gpu as verify_gpu
-from fullmesh.verify.nccl_ways import transport_of
+from fullmesh.verify.nccl_ways import parse_nccl_network
 
 RTX4090 = """\
 # nThread 1 nGpus 2 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20
@@ -106,4 +106,4 @@ def test_the_bus_bandwidth_is_that_of_nccl_tests() -> None:
     ids=["socket", "ib", "efa", "nothing"],
 )
 def test_which_network_nccl_took(lines: list[str], network: str, devices: str) -> None:
-    assert transport_of(lines) == {"network": network, "devices": devices}
+    assert parse_nccl_network(lines) == {"network": network, "devices": devices}

@@ -24,7 +24,7 @@ from verify_changes import (
     with_gpus,
 )
 
-from fullmesh.observed.survey import Survey
+from fullmesh.observed.survey import NodeSurvey
 
 
 def codes(found: dict[str, Any]) -> set[str]:
@@ -46,7 +46,10 @@ def test_the_record_is_whole(name: str) -> None:
     assert record["facts"]["software"]["torch_build"] == "cpu"
     # names come beside the probe, the unit is missing where there is none; there were no hooks yet when it was recorded
     looked_up = {"reverse", "own_answers", "master_answers", "job_unit", "hooks"}
-    assert Survey.__annotations__.keys() - looked_up == record["facts"]["survey"].keys() - looked_up
+    assert (
+        NodeSurvey.__annotations__.keys() - looked_up
+        == record["facts"]["survey"].keys() - looked_up
+    )
 
 
 def test_nodes_without_gpus_have_no_findings() -> None:

@@ -15,11 +15,11 @@ from ansible.module_utils.fullmesh.probe import observe
 
 from fullmesh.observed.node import Accelerators
 from fullmesh.roles import accelerators
-from fullmesh.verify import software as core
-from fullmesh.verify.model import ERROR, WARNING, Seen
+from fullmesh.verify import software
+from fullmesh.verify.model import ERROR, WARNING, ClusterObservations
 
 
-def cluster(**values: dict[str, str]) -> Seen:
+def cluster(**values: dict[str, str]) -> ClusterObservations:
     """Three nodes, each of which says what is given for it, beside what all say."""
     seen = ladder_samples.healthy()
     for name in seen.plan["nodes"]:
@@ -43,26 +43,28 @@ def cluster(**values: dict[str, str]) -> Seen:
 
 
 def test_equal_nodes_and_nodes_that_say_nothing_are_quiet() -> None:
-    assert [f for rule in core.RULES for f in rule(cluster())] == []
-    assert [f for rule in core.RULES for f in rule(ladder_samples.healthy())] == []
-    assert list(core.rule_drift(cluster(el1={"locale": ""}))) == []
+    assert [f for rule in software.RULES for f in rule(cluster())] == []
+    assert [f for rule in software.RULES for f in rule(ladder_samples.healthy())] == []
+    assert list(software.rule_software_drift(cluster(el1={"locale": ""}))) == []
 
 
-@pytest.mark.parametrize("key", [*core.LOOKED_AT])
+@pytest.mark.parametrize("key", [*software.LOOKED_AT])
 def test_the_odd_node_is_named(key: str) -> None:
     said = key in ("torch_cuda", "driver_cuda")  # of the others as well
     usual = {name: {key: "usual"} for name in ("el1", "ubuntu2")} if said else {}
-    (found,) = core.rule_drift(cluster(**{**usual, "ubuntu1": {key: "other"}}))
+    (found,) = software.rule_software_drift(cluster(**{**usual, "ubuntu1": {key: "other"}}))
     assert (found.code, found.node, found.severity) == ("VC-116", "ubuntu1", WARNING)
-    assert core.LOOKED_AT[key] in found.cause
+    assert software.LOOKED_AT[key] in found.cause
     assert "other on ubuntu1" in found.cause
     assert found.fix
 
 
 def test_two_odd_nodes_are_both_named() -> None:
-    (found,) = core.rule_drift(cluster(el1={"locale": "de_DE"}, ubuntu2={"locale": "de_DE"}))
+    (found,) = software.rule_software_drift(
+        cluster(el1={"locale": "de_DE"}, ubuntu2={"locale": "de_DE"})
+    )
     assert found.node == "ubuntu1"
-    (found,) = core.rule_drift(
+    (found,) = software.rule_software_drift(
         cluster(el1={"time_zone": "Asia/Tokyo"}, ubuntu1={"time_zone": "Europe/Rome"})
     )
     assert "Europe/Rome" in found.cause + found.seen
@@ -80,14 +82,18 @@ def test_two_odd_nodes_are_both_named() -> None:
     ],
 )
 def test_torch_needs_a_driver_of_its_cuda(built: str, runs: str, fits: bool) -> None:
-    found = list(core.rule_cuda(cluster(el1={"torch_cuda": built, "driver_cuda": runs})))
+    found = list(
+        software.rule_cuda_version(cluster(el1={"torch_cuda": built, "driver_cuda": runs}))
+    )
     assert [(f.code, f.node, f.severity) for f in found] == (
         [] if fits else [("VC-117", "el1", ERROR)]
     )
 
 
 def test_the_cure_for_a_torch_that_is_too_new_leads_to_a_lock_that_the_driver_runs() -> None:
-    (found,) = core.rule_cuda(cluster(el1={"torch_cuda": "13.0", "driver_cuda": "12.2"}))
+    (found,) = software.rule_cuda_version(
+        cluster(el1={"torch_cuda": "13.0", "driver_cuda": "12.2"})
+    )
     named = re.search(r"torch_runtime_version: (\S+) .* for CUDA (\S+) ", found.fix)
     assert named
     older = Accelerators(
@@ -97,8 +103,10 @@ def test_the_cure_for_a_torch_that_is_too_new_leads_to_a_lock_that_the_driver_ru
         nvidia_driver="535.183.01",  # its nvidia-smi says CUDA 12.2
         nvidia_shown=1,
     )
-    assert accelerators.alone("el1", named[1], "", older) == f"cuda{named[2]}"
-    (found,) = core.rule_cuda(cluster(el1={"torch_cuda": "13.0", "driver_cuda": "11.4"}))
+    assert accelerators.choose_torch_build("el1", named[1], "", older) == f"cuda{named[2]}"
+    (found,) = software.rule_cuda_version(
+        cluster(el1={"torch_cuda": "13.0", "driver_cuda": "11.4"})
+    )
     assert "torch for CUDA 11 by a lock of your own (./fullmesh torch-lock makes one" in found.fix
 
 
@@ -106,9 +114,9 @@ def test_the_two_nccls_are_compared_within_a_node() -> None:
     seen = cluster()
     system = seen.nodes["el1"]["node"]["nccl"]["version"]
     seen.facts("el1")["versions"]["torch_nccl"] = system
-    assert list(core.rule_two_nccls(seen)) == []
+    assert list(software.rule_two_nccls(seen)) == []
     seen.facts("el1")["versions"]["torch_nccl"] = "2.99.1"
-    (found,) = core.rule_two_nccls(seen)
+    (found,) = software.rule_two_nccls(seen)
     assert (found.code, found.expected, found.seen) == ("VC-118", "2.99.1", system)
 
 

@@ -14,32 +14,32 @@ import time
 from pathlib import Path
 from typing import Any
 
-import fullmesh_watch as watch_node
-import fullmesh_watch_judge as judge
-import fullmesh_watch_look as look
+import fullmesh_watch
+import fullmesh_watch_judge as watch_judge
+import fullmesh_watch_look as watch_look
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh import cli, ssh
-from fullmesh.contract import read
+from fullmesh.contract import convert_value
 from fullmesh.observed.watch import (
     EventKind,
-    EventMore,
-    MaybeWho,
-    Picture,
-    Problem,
-    Process,
-    Row,
-    Who,
+    JobProblem,
+    JobSnapshot,
+    PartialParticipants,
+    Participants,
+    WatchedProcess,
+    WatchedSocket,
+    WatchEventFields,
 )
 from fullmesh.printed import CONTROL
 from fullmesh.settings import ROOT
-from fullmesh.watch import cli as watch
+from fullmesh.watch import cli as watch_cli
 from fullmesh.watch import remote as watch_remote
 
 SCRIPT = ROOT / "node_programs/fullmesh_watch.py"
-PLAN: Who = {
+PLAN: Participants = {
     "nodes": [
         {
             "name": "el1",
@@ -65,22 +65,24 @@ PLAN: Who = {
 ESTABLISHED, SYN_SENT, LISTEN = 1, 2, 10
 
 
-def process(pid: int, **more: Any) -> Process:
+def process(pid: int, **more: Any) -> WatchedProcess:
     """A process of a job that was told nothing, but for *more*; checked, so that no test makes one that cannot be."""
     plain = {"rank": None, "world": 0, "groups": 0, "nnodes": 0, "master": "", "port": 0}
     told = {"agent": None, "coordinator": None, "static": False, "command": "", "told": {}}
-    return read(Process, {"pid": pid, **plain, **told, **more})
+    return convert_value(WatchedProcess, {"pid": pid, **plain, **told, **more})
 
 
-def rank(pid: int, number: int, master: str = "10.78.0.11", port: int = 29500) -> Process:
+def rank(pid: int, number: int, master: str = "10.78.0.11", port: int = 29500) -> WatchedProcess:
     return process(pid, rank=number, world=4, master=master, port=port)
 
 
-def agent(pid: int, host: str, port: int, static: bool = False) -> Process:
+def agent(pid: int, host: str, port: int, static: bool = False) -> WatchedProcess:
     return process(pid, agent=(host, port), static=static)
 
 
-def row(pid: int, state: int, here: tuple[str, int], there: tuple[str, int] = ("", 0)) -> Row:
+def row(
+    pid: int, state: int, here: tuple[str, int], there: tuple[str, int] = ("", 0)
+) -> WatchedSocket:
     return {
         "pid": pid,
         "state": state,
@@ -104,37 +106,41 @@ OWN = [
 FROM_UB1 = [row(1, ESTABLISHED, STORE, ("10.78.0.12", port)) for port in (50001, 50002)]
 
 
-def seen(processes: list[Process], sockets: list[Row]) -> Picture:
+def seen(processes: list[WatchedProcess], sockets: list[WatchedSocket]) -> JobSnapshot:
     return {"processes": processes, "sockets": sockets, "others": []}
 
 
-class Watched(watch_node.Watch):
+class Watched(fullmesh_watch.JobWatch):
     """A watch whose clock and probes are the test's."""
 
     to_unreached, to_missing = "dropped", "refused"
 
-    def __init__(self, me: str = "el1", plan: MaybeWho | None = None, *words: str) -> None:
-        args = watch_node.parse(["--name", me, "--within", "60", "--json", *words, "--", "job"])
+    def __init__(
+        self, me: str = "el1", plan: PartialParticipants | None = None, *words: str
+    ) -> None:
+        args = fullmesh_watch.parse_arguments(
+            ["--name", me, "--within", "60", "--json", *words, "--", "job"]
+        )
         super().__init__(args, PLAN if plan is None else plan)
         self.clock = 0.0
-        self.events: list[tuple[EventKind, EventMore]] = []
+        self.events: list[tuple[EventKind, WatchEventFields]] = []
 
     def age(self) -> float:
         return self.clock
 
-    def event(self, kind: EventKind, more: EventMore | None = None) -> None:
+    def event(self, kind: EventKind, more: WatchEventFields | None = None) -> None:
         self.events.append((kind, more or {}))
 
-    def report(self, problem: Problem) -> None:
+    def report(self, problem: JobProblem) -> None:
         self.tell(problem)
 
-    def explain(self, problem: Problem) -> None:
-        if problem["code"] == judge.UNREACHED:
-            judge.explain_unreached(problem, self.plan, self.to_unreached, own=False)
-        elif problem["code"] == judge.MISSING:
-            judge.explain_missing(problem, self.to_missing, "public", self.me)
+    def explain(self, problem: JobProblem) -> None:
+        if problem["code"] == watch_judge.UNREACHED:
+            watch_judge.explain_unreached(problem, self.plan, self.to_unreached, own=False)
+        elif problem["code"] == watch_judge.MISSING:
+            watch_judge.explain_missing(problem, self.to_missing, "public", self.me)
 
-    def at(self, clock: float, picture: Picture) -> list[str]:
+    def at(self, clock: float, picture: JobSnapshot) -> list[str]:
         """Look at a picture at some time; what is said then."""
         self.clock, self.events = clock, []
         self.judge_now(picture)
@@ -207,8 +213,8 @@ def test_as_many_ranks_as_the_plan_has_may_be_on_one_node() -> None:
 
 def test_a_rank_that_nothing_keeps_away_is_given_more_time() -> None:
     class Open(Watched):
-        def explain(self, problem: Problem) -> None:
-            judge.explain_unreached(problem, self.plan, "open", own=False)
+        def explain(self, problem: JobProblem) -> None:
+            watch_judge.explain_unreached(problem, self.plan, "open", own=False)
 
     job = Open("ub1")
     picture = seen([rank(7, 2)], [])
@@ -241,14 +247,14 @@ def test_a_program_around_torchrun_is_no_second_agent() -> None:
     assert [job.at(clock, picture) for clock in (0, 60, 600)] == [[], [], []]
 
 
-@pytest.mark.parametrize(("names", "number"), [(look.RANKS[0], 3), (look.RANKS[2], 4)])
+@pytest.mark.parametrize(("names", "number"), [(watch_look.RANKS[0], 3), (watch_look.RANKS[2], 4)])
 def test_ranks_of_mpirun_and_srun(names: tuple[str, str], number: int) -> None:
     plain = rank(1, 0) | {"rank": None, "told": {names[0]: str(number), names[1]: "8"}}
-    [found] = look.numbered([dict(plain)])
+    [found] = watch_look.assign_ranks([dict(plain)])
     assert (found["rank"], found["world"]) == (number, 8)
     below = [dict(plain), rank(2, 12)]
-    assert look.numbered(below)[0]["rank"] is None
-    assert look.numbered([dict(plain), agent(2, "10.78.0.11", 29400)])[0]["rank"] is None
+    assert watch_look.assign_ranks(below)[0]["rank"] is None
+    assert watch_look.assign_ranks([dict(plain), agent(2, "10.78.0.11", 29400)])[0]["rank"] is None
 
 
 def test_a_wrong_master_is_called_wrong() -> None:
@@ -335,18 +341,20 @@ def test_without_a_plan_ranks_are_counted() -> None:
 
 def test_every_why_is_a_sentence_and_every_verdict_has_one() -> None:
     for verdict in (
-        *look.OUTCOMES.values(),
-        *look.ARP_WORDS.values(),
+        *watch_look.OUTCOMES.values(),
+        *watch_look.ARP_WORDS.values(),
         "dropped",
         "unresolved",
         "waiting",
         "loopback",
     ):
-        problem = judge.base(judge.UNREACHED, "10.78.0.11", 29500, "store", "ub1")
+        problem = watch_judge.build_problem(
+            watch_judge.UNREACHED, "10.78.0.11", 29500, "store", "ub1"
+        )
         problem.update({"who": "rank 2", "node": "ub1", "rank": 2})
-        judge.explain_unreached(problem, PLAN, verdict, own=False)
-        assert problem["why"] == judge.WHY[verdict]
-        assert judge.sentence(problem).startswith(
+        watch_judge.explain_unreached(problem, PLAN, verdict, own=False)
+        assert problem["why"] == watch_judge.WHY[verdict]
+        assert watch_judge.describe_problem(problem).startswith(
             "[WA-102] rank 2 has not reached 10.78.0.11:29500 (el1): "
         )
 
@@ -381,7 +389,9 @@ PICTURES = st.fixed_dictionaries(
 
 
 @given(st.lists(PICTURES, max_size=6), st.sampled_from([PLAN, {}, {"nodes": []}]))
-def test_no_picture_breaks_the_watch(pictures: list[Picture], plan: MaybeWho) -> None:
+def test_no_picture_breaks_the_watch(
+    pictures: list[JobSnapshot], plan: PartialParticipants
+) -> None:
     job = Watched("el1", plan)
     for number, picture in enumerate(pictures):
         for said in job.at(61.0 * number, picture):
@@ -398,7 +408,7 @@ INFO = """fullmesh (active)
 
 
 def test_zones_are_read() -> None:
-    assert look.zones(ZONES) == [
+    assert watch_look.parse_active_zones(ZONES) == [
         ("fullmesh", "sources", ["ipset:fullmesh-peers4", "10.78.0.12"]),
         ("public", "interfaces", ["eth0", "eth1"]),
     ]
@@ -415,7 +425,7 @@ def test_zones_are_read() -> None:
     ],
 )
 def test_whether_a_zone_opens_a_port(port: int, target: str, rich: str, expected: bool) -> None:
-    assert look.opens(INFO.format(target=target, rich=rich), port) is expected
+    assert watch_look.is_port_open_in(INFO.format(target=target, rich=rich), port) is expected
 
 
 @pytest.mark.parametrize(
@@ -427,13 +437,13 @@ def test_the_zone_of_a_peer(address: str, zone: str, monkeypatch: pytest.MonkeyP
             return ZONES
         return "no" if "query-entry" in command[-1] else INFO.format(target="default", rich="")
 
-    monkeypatch.setattr(look, "ask", ask)
+    monkeypatch.setattr(watch_look, "capture_command", ask)
     monkeypatch.setattr(
-        look.sockets, "path_to", lambda _: {"dev": "eth1", "neighbour": "reachable"}
+        watch_look.sockets, "find_path_to", lambda _: {"dev": "eth1", "neighbour": "reachable"}
     )
-    assert look.zone_of(address) == zone
-    assert look.shut_zone(address, 29500) == zone
-    assert look.shut_zone(address, 29400) == ""
+    assert watch_look.find_zone_of(address) == zone
+    assert watch_look.find_blocking_zone(address, 29500) == zone
+    assert watch_look.find_blocking_zone(address, 29400) == ""
 
 
 # As firewalld 1.3.3 prints it.
@@ -480,14 +490,14 @@ def test_a_policy_lets_in_what_the_zone_does_not(
             return "public\n  interfaces: eth0 eth1\n"
         return INFO.format(target="default", rich="").replace("29400/tcp 50000-54095/tcp", "")
 
-    monkeypatch.setattr(look, "ask", ask)
-    monkeypatch.setattr(look.sockets, "path_to", lambda _: {"dev": "eth1"})
-    assert look.shut_zone("10.78.0.12", 29500) == shut
+    monkeypatch.setattr(watch_look, "capture_command", ask)
+    monkeypatch.setattr(watch_look.sockets, "find_path_to", lambda _: {"dev": "eth1"})
+    assert watch_look.find_blocking_zone("10.78.0.12", 29500) == shut
 
 
 def test_no_firewalld_is_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "ask", lambda *_: "")
-    assert look.shut_zone("10.78.0.12", 29500) == ""
+    monkeypatch.setattr(watch_look, "capture_command", lambda *_: "")
+    assert watch_look.find_blocking_zone("10.78.0.12", 29500) == ""
 
 
 @pytest.mark.parametrize(
@@ -500,25 +510,28 @@ def test_no_firewalld_is_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_endpoints_are_split(text: str, expected: tuple[str, int]) -> None:
-    assert look.split_endpoint(text) == expected
+    assert watch_look.split_endpoint(text) == expected
 
 
 def test_options_are_found_in_both_spellings() -> None:
-    assert look.option(["torchrun", "--rdzv-endpoint=a:1"], look.ENDPOINT) == "a:1"
-    assert look.option(["torchrun", "--rdzv_endpoint", "a:1", "x.py"], look.ENDPOINT) == "a:1"
-    assert look.option(["torchrun", "--rdzv-endpoint"], look.ENDPOINT) == ""
-    assert look.option(["torchrun", "--nnodes=2", "--nnodes=1"], look.NODES) == "1"
+    assert watch_look.find_option(["torchrun", "--rdzv-endpoint=a:1"], watch_look.ENDPOINT) == "a:1"
+    assert (
+        watch_look.find_option(["torchrun", "--rdzv_endpoint", "a:1", "x.py"], watch_look.ENDPOINT)
+        == "a:1"
+    )
+    assert watch_look.find_option(["torchrun", "--rdzv-endpoint"], watch_look.ENDPOINT) == ""
+    assert watch_look.find_option(["torchrun", "--nnodes=2", "--nnodes=1"], watch_look.NODES) == "1"
 
 
 def test_a_probe_says_what_the_kernel_says() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert look.probe("127.0.0.1", port) == "open"
-    assert look.probe("127.0.0.1", port) == "refused"
+        assert watch_look.probe_endpoint("127.0.0.1", port) == "open"
+    assert watch_look.probe_endpoint("127.0.0.1", port) == "refused"
 
 
 def test_names_are_resolved_without_waiting_and_cleaned() -> None:
-    names = look.Names()
+    names = watch_look.NameResolver()
     assert names.addresses("127.0.0.1") == ["127.0.0.1"]
     assert names.addresses("no-such-name.invalid", 30) == []
 
@@ -565,17 +578,20 @@ def test_a_picture_of_a_real_job() -> None:
     ) as job:
         assert job.stdout is not None
         assert job.stdout.readline() == "listening\n"
-        picture = look.look(job.pid)
+        picture = watch_look.observe_job(job.pid)
         ranks = [p for p in picture["processes"] if p["rank"] == 0]
         assert ranks
         assert {p["port"] for p in ranks} == {int(port)}
-        assert judge.hosted(picture, int(port))
+        assert watch_judge.is_hosted_here(picture, int(port))
         with socket.create_connection(("127.0.0.1", int(port))):
             deadline = time.monotonic() + 30
-            while not judge.came(picture, int(port)) and time.monotonic() < deadline:
-                picture = look.look(job.pid)
-            assert judge.came(picture, int(port)) == {"127.0.0.1": 1}
-        for pid in look.tree(job.pid):
+            while (
+                not watch_judge.count_peer_connections(picture, int(port))
+                and time.monotonic() < deadline
+            ):
+                picture = watch_look.observe_job(job.pid)
+            assert watch_judge.count_peer_connections(picture, int(port)) == {"127.0.0.1": 1}
+        for pid in watch_look.list_process_tree(job.pid):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -601,7 +617,7 @@ def test_ranks_left_to_auto_are_those_that_the_node_was_configured_with() -> Non
         ]
     }
     kept = {"nodes": [{"name": name, "first_rank": 8, "local_ranks": 8} for name in ("a", "b")]}
-    found = watch_node.with_known_ranks(inline, kept)["nodes"]
+    found = fullmesh_watch.add_known_ranks(inline, kept)["nodes"]
     assert [(one["name"], one["local_ranks"]) for one in found] == [("a", 8), ("b", 2), ("new", 1)]
     assert not any("auto" in one for one in found)
 
@@ -693,17 +709,17 @@ def test_the_end_of_the_leash_is_the_end_of_the_job() -> None:
 def test_a_job_that_ignores_the_end_is_killed_with_its_children(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch_node, "GRACE", 0.5)
-    args = watch_node.parse(["--within", "1", "--", "x"])
-    job = watch_node.Watch(args, {})
+    monkeypatch.setattr(fullmesh_watch, "GRACE", 0.5)
+    args = fullmesh_watch.parse_arguments(["--within", "1", "--", "x"])
+    job = fullmesh_watch.JobWatch(args, {})
     stubborn = "trap '' TERM; sleep 600 & echo $!; wait; wait"
     with subprocess.Popen(["bash", "-c", stubborn], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
-        watch_node.end(job, process, signal.SIGTERM)
+        fullmesh_watch.end_job(job, process, signal.SIGTERM)
         assert process.poll() is None
         time.sleep(0.7)
-        watch_node.end(job, process, signal.SIGKILL)
+        fullmesh_watch.end_job(job, process, signal.SIGKILL)
         assert process.wait(30) == -signal.SIGKILL
     assert "State:\tS" not in _status(child)
 
@@ -761,8 +777,8 @@ def test_who_is_missing_is_said_once_from_what_both_ends_know(
         started.append(subprocess.Popen(["true"]))
         return started[-1], out
 
-    monkeypatch.setattr(watch, "diagnose", diagnose)
-    monkeypatch.setattr(watch, "GATHER", 3.0)
+    monkeypatch.setattr(watch_cli, "start_diagnosis", diagnose)
+    monkeypatch.setattr(watch_cli, "GATHER", 3.0)
     job = "import os,sys; os.environ['RANK']=='1' and sys.exit(5)\n" + JOB.replace(
         "127.0.0.1", "127.0.0.11"
     )
@@ -779,10 +795,10 @@ def test_who_is_missing_is_said_once_from_what_both_ends_know(
     assert started
 
 
-def problem(code: str, at: str, **more: Any) -> Problem:
-    made = judge.base(code, "10.78.0.11", 29500, "store", at)
+def problem(code: str, at: str, **more: Any) -> JobProblem:
+    made = watch_judge.build_problem(code, "10.78.0.11", 29500, "store", at)
     words = {"who": "rank 1 (ub1)", "node": "ub1", "sentence": "as it is"}
-    return read(Problem, {**made, **words, **more})
+    return convert_value(JobProblem, {**made, **words, **more})
 
 
 def test_both_ends_in_one_sentence() -> None:
@@ -791,34 +807,34 @@ def test_both_ends_in_one_sentence() -> None:
     )
     unreached = problem("WA-102", "ub1", why="dropped: no answer at all")
     both = [missing, unreached]
-    assert watch_remote.merged(both, both, {}) == [
+    assert watch_remote.merge_problems(both, both, {}) == [
         "[WA-101] rank 1 (ub1) has not reached 10.78.0.11:29500 (el1): dropped: no answer at all; zone public on el1"
         " does not open 29500/tcp."
     ]
     elsewhere = problem("WA-102", "ub1", why="nobody answers", host="10.78.0.99")
-    [line] = watch_remote.merged([missing], [missing, elsewhere], {})
+    [line] = watch_remote.merge_problems([missing], [missing, elsewhere], {})
     assert "nobody answers (it tries 10.78.0.99:29500)" in line
-    assert watch_remote.merged([unreached], [unreached], {}) == ["as it is"]
+    assert watch_remote.merge_problems([unreached], [unreached], {}) == ["as it is"]
 
 
 def test_what_a_node_says_cannot_command_the_terminal() -> None:
     bad = problem("WA-101", "el1", who="\x1b[2Jrank\n1", why="\u202egnorw")
-    [line] = watch_remote.merged([bad], [bad], {})
+    [line] = watch_remote.merge_problems([bad], [bad], {})
     assert not CONTROL.search(line)
-    assert watch_remote.event_of("\x1efullmesh-watch {no json") is None
-    assert watch_remote.event_of("\x1efullmesh-watch []") is None
+    assert watch_remote.parse_watch_event("\x1efullmesh-watch {no json") is None
+    assert watch_remote.parse_watch_event("\x1efullmesh-watch []") is None
 
 
 def test_an_event_is_exactly_what_its_type_says() -> None:
     event = {"event": "problem", "node": "ub1", "after": 61.0, "problem": problem("WA-101", "el1")}
-    assert watch_remote.event_of(watch_remote.MARK + json.dumps(event)) == event
+    assert watch_remote.parse_watch_event(watch_remote.MARK + json.dumps(event)) == event
     for spoiled in (
         event | {"event": "joy"},
         event | {"more": 1},
         event | {"problem": {"code": "WA-101"}},
         {key: value for key, value in event.items() if key != "node"},
     ):
-        assert watch_remote.event_of(watch_remote.MARK + json.dumps(spoiled)) is None
+        assert watch_remote.parse_watch_event(watch_remote.MARK + json.dumps(spoiled)) is None
 
 
 def test_ssh_is_called_as_the_inventory_says() -> None:
@@ -830,8 +846,8 @@ def test_ssh_is_called_as_the_inventory_says() -> None:
         "ansible_ssh_common_args": "-o ProxyJump=gate -o 'X=a b'",
         "ansible_password": "secret",
     }
-    reach = watch_remote.reached_by(ssh.resolved(variables))
-    argv = watch_remote.ssh(reach, "node-a", "text; more")
+    reach = watch_remote.extract_ssh_settings(ssh.resolve_ssh_variables(variables))
+    argv = watch_remote.build_ssh_command(reach, "node-a", "text; more")
     assert argv[:1] == ["ssh"]
     assert argv[-2:] == ["192.0.2.1", "text; more"]
     for words in (
@@ -849,8 +865,8 @@ def test_ssh_is_called_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-F /tmp/config")
     monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/other")
     variables = {"ansible_ssh_private_key_file": "/k"}
-    reach = watch_remote.reached_by(ssh.resolved(variables))
-    argv = shlex.join(watch_remote.ssh(reach, "node-a", "text"))
+    reach = watch_remote.extract_ssh_settings(ssh.resolve_ssh_variables(variables))
+    argv = shlex.join(watch_remote.build_ssh_command(reach, "node-a", "text"))
     assert "-F /tmp/config" in argv
     assert "-i /k" in argv
     assert argv.endswith("-- node-a text")
@@ -859,13 +875,16 @@ def test_ssh_is_called_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_node_that_ssh_does_not_reach_is_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
-    said: queue.Queue[watch_remote.Said] = queue.Queue()
+    said: queue.Queue[watch_remote.NodeMessage] = queue.Queue()
     command = ["sh", "-c", "echo 'no route to host' >&2; exit 255"]
-    nodes = {"ub1": watch_remote.start("ub1", command, said)}
-    assert watch.follow(watch.Job(Path("x"), nodes, said, ["ub1"], diagnoses=False)) == 255
+    nodes = {"ub1": watch_remote.start_node_job("ub1", command, said)}
+    assert (
+        watch_cli.follow_job(watch_cli.WatchedJob(Path("x"), nodes, said, ["ub1"], diagnoses=False))
+        == 255
+    )
     assert "ub1 cannot be reached by ssh: no route to host" in capfd.readouterr().err
     missing = problem("WA-101", "el1")
-    assert "ssh failed" in watch_remote.merged([missing], [missing], nodes)[0]
+    assert "ssh failed" in watch_remote.merge_problems([missing], [missing], nodes)[0]
 
 
 def test_a_signal_ends_the_job_on_all_nodes(inventory: Path, tmp_path: Path) -> None:
@@ -911,17 +930,17 @@ def test_ansibles_options_choose_and_reach_the_nodes(tmp_path: Path) -> None:
         "torch_nodes:\n  hosts:\n    a: {fullmesh_address: 203.0.113.1/24}\n"
         "    b: {fullmesh_address: 203.0.113.2/24, ansible_user: own}\n"
     )
-    part = watch.who_takes_part(path, ["--limit=!c", "--user=bob", "--private-key=/k"])
+    part = watch_cli.resolve_job_hosts(path, ["--limit=!c", "--user=bob", "--private-key=/k"])
     assert {name: (one["user"], one["key"]) for name, one in part["hosts"].items()} == {
         "a": ("bob", "/k"),
         "b": ("own", "/k"),  # the inventory's own wins, as it does for Ansible
     }
-    part = watch.who_takes_part(path, ["--limit=b"])
+    part = watch_cli.resolve_job_hosts(path, ["--limit=b"])
     assert (list(part["hosts"]), list(part["plan"]["nodes"])) == (["b"], ["a", "b"])
     (tmp_path / "limit").write_text("b\n")
-    assert list(watch.who_takes_part(path, [f"--limit=@{tmp_path}/limit"])["hosts"]) == ["b"]
+    assert list(watch_cli.resolve_job_hosts(path, [f"--limit=@{tmp_path}/limit"])["hosts"]) == ["b"]
     with pytest.raises(ValueError, match="no node matches --limit c"):
-        watch.who_takes_part(path, ["--limit=c"])
+        watch_cli.resolve_job_hosts(path, ["--limit=c"])
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -948,8 +967,10 @@ def test_watch_without_an_inventory_becomes_the_watch_of_this_machine() -> None:
 
 def test_a_diagnosis_beside_a_job_leaves_out_what_the_job_does() -> None:
     listed = [{"code": code, "cause": "it listens", "fix": "x"} for code in ("DG-130", "DG-113")]
-    assert watch.findings(json.dumps({"findings": listed})) == ["[DG-113] it listens. x"]
-    assert "ended without a result" in watch.findings("no json")[0]
+    assert watch_cli.list_diagnosis_causes(json.dumps({"findings": listed})) == [
+        "[DG-113] it listens. x"
+    ]
+    assert "ended without a result" in watch_cli.list_diagnosis_causes("no json")[0]
 
 
 def test_the_modules_are_the_ones_that_the_role_brings() -> None:

@@ -18,17 +18,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-import fullmesh_watch as watch_node
-import fullmesh_watch_judge as judge
-import fullmesh_watch_look as look
-import fullmesh_watch_services as services
+import fullmesh_watch as watch
+import fullmesh_watch_judge as watch_judge
+import fullmesh_watch_look as watch_look
+import fullmesh_watch_services as watch_services
 import pytest
 import test_watch
 from record_files import load_record, read_record
 
-from fullmesh.contract import read
-from fullmesh.model.plan import derive
-from fullmesh.observed.watch import MaybeWho, Picture, Problem
+from fullmesh.contract import convert_value
+from fullmesh.model.plan import derive_plan
+from fullmesh.observed.watch import JobProblem, JobSnapshot, PartialParticipants
 from fullmesh.printed import CONTROL
 from fullmesh.settings import ROOT
 from fullmesh.watch import remote as watch_remote
@@ -36,17 +36,17 @@ from fullmesh.watch import remote as watch_remote
 RECORDS = ROOT / "tests/unit/recorded/watch"
 
 
-def picture(name: str) -> Picture:
+def picture(name: str) -> JobSnapshot:
     """A recorded one, held against its type."""
-    return read(Picture, load_record(RECORDS / f"{name}.json"))
+    return convert_value(JobSnapshot, load_record(RECORDS / f"{name}.json"))
 
 
-def plan() -> MaybeWho:
+def plan() -> PartialParticipants:
     """As a node reads it."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("nodes.json", "services.json"):
             (Path(folder) / name).write_text(read_record(RECORDS / name))
-        return watch_node.load_plan(f"{folder}/nodes.json")
+        return watch.load_plan(f"{folder}/nodes.json")
 
 
 class Watched(test_watch.Watched):
@@ -56,12 +56,12 @@ class Watched(test_watch.Watched):
         super().__init__(me, plan(), *words)
         self.to_unreached = self.to_missing = verdict
 
-    def explain(self, problem: Problem) -> None:
+    def explain(self, problem: JobProblem) -> None:
         super().explain(problem)
-        if problem["code"] == judge.TAKEN:
-            services.explain_held(problem, "process 1742 (python3 old.py)")
+        if problem["code"] == watch_judge.TAKEN:
+            watch_services.explain_taken_port(problem, "process 1742 (python3 old.py)")
 
-    def at(self, clock: float, picture: Picture) -> list[str]:
+    def at(self, clock: float, picture: JobSnapshot) -> list[str]:
         """The same, and nobody's control character is in it."""
         said = super().at(clock, picture)
         assert not any(CONTROL.search(one) for one in said)
@@ -136,7 +136,7 @@ def test_who_has_the_coordinators_port_is_named() -> None:
 
 def test_a_client_that_pauses_between_its_tries_still_gets_no_answer() -> None:
     job, tries = Watched("ubuntu1"), picture("ray-shut")
-    pauses: Picture = {**tries, "sockets": []}
+    pauses: JobSnapshot = {**tries, "sockets": []}
     looks = [(clock, tries if clock % 4 < 3 else pauses) for clock in range(60)]
     assert [said for clock, seen in looks for said in job.at(clock, seen)] == []
     [sentence] = job.at(60, tries)
@@ -150,7 +150,7 @@ def test_a_client_that_pauses_between_its_tries_still_gets_no_answer() -> None:
 def test_a_client_that_gave_up_is_forgotten() -> None:
     job, tries = Watched("ubuntu1"), picture("ray-shut")
     job.at(0, tries)
-    gone: Picture = {**tries, "sockets": []}
+    gone: JobSnapshot = {**tries, "sockets": []}
     assert [job.at(clock, gone) for clock in (20, 40, 80, 600)] == [[], [], [], []]
 
 
@@ -166,7 +166,11 @@ def test_a_job_that_came_together_is_watched_without_a_word() -> None:
         ("ubuntu1", {**client, "sockets": [{**mine, "state": 1}]}),
     ):
         job = Watched(me)
-        assert [job.at(clock, read(Picture, seen)) for clock in (0, 60, 600)] == [[], [], []]
+        assert [job.at(clock, convert_value(JobSnapshot, seen)) for clock in (0, 60, 600)] == [
+            [],
+            [],
+            [],
+        ]
 
 
 def test_loopback_is_said_and_no_job_is_ended_for_it() -> None:
@@ -186,18 +190,25 @@ def test_a_port_that_is_reached_at_another_address_as_well_is_not_for_this_node_
     seen = picture("api-loopback")
     [row] = [one for one in seen["sockets"] if one["port"] == 8000]
     wide = {**row, "address": "10.78.2.11"}
-    assert services.listened(plan(), {**seen, "sockets": [row, wide]}, "el1") == {}
-    assert services.listened(plan(), seen, "ubuntu1") == {}  # the service lives on el1
+    assert (
+        watch_services.find_loopback_listeners(plan(), {**seen, "sockets": [row, wide]}, "el1")
+        == {}
+    )
+    assert (
+        watch_services.find_loopback_listeners(plan(), seen, "ubuntu1") == {}
+    )  # the service lives on el1
 
 
 def test_services_are_read_beside_the_plan_and_are_not_needed(tmp_path: Path) -> None:
-    assert judge.service_at(plan(), "el1", 10500) == "ray workers"
-    assert judge.service_at(plan(), "ubuntu1", 6379) == ""
-    assert judge.service_at(plan(), "el1", 9005) == ""  # udp has no connection to look at
+    assert watch_judge.find_service_at(plan(), "el1", 10500) == "ray workers"
+    assert watch_judge.find_service_at(plan(), "ubuntu1", 6379) == ""
+    assert (
+        watch_judge.find_service_at(plan(), "el1", 9005) == ""
+    )  # udp has no connection to look at
     (tmp_path / "nodes.json").write_text(read_record(RECORDS / "nodes.json"))
-    alone = watch_node.load_plan(str(tmp_path / "nodes.json"))
+    alone = watch.load_plan(str(tmp_path / "nodes.json"))
     assert "services" not in alone
-    assert judge.service_at(alone, "el1", 6379) == ""
+    assert watch_judge.find_service_at(alone, "el1", 6379) == ""
 
 
 def test_the_controller_hands_the_services_of_its_plan_over() -> None:
@@ -205,10 +216,10 @@ def test_the_controller_hands_the_services_of_its_plan_over() -> None:
         name: {"fullmesh_address": f"10.78.2.{at}/24", "fullmesh_services": ["jax"]}
         for at, name in ((11, "el1"), (12, "ubuntu1"))
     }
-    text = watch_remote.script(derive(hosts), "el1", "", [], ["job"])
+    text = watch_remote.build_watch_script(derive_plan(hosts), "el1", "", [], ["job"])
     words = shlex.split(text)
     handed = json.loads(words[words.index("--plan") + 1])
-    assert judge.service_at(handed, "el1", 8482) == "jax coordinator"
+    assert watch_judge.find_service_at(handed, "el1", 8482) == "jax coordinator"
 
 
 def test_a_node_knows_itself_without_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,9 +227,9 @@ def test_a_node_knows_itself_without_the_environment(monkeypatch: pytest.MonkeyP
     here: Any = {
         "nodes": [{"name": "far", "address": "192.0.2.1"}, {"name": "near", "address": "127.0.0.9"}]
     }
-    assert watch_node.own_name(here, "") == "near"
-    assert watch_node.own_name({}, "") == socket.gethostname()
-    assert watch_node.own_name(here, "given") == "given"
+    assert watch.find_own_name(here, "") == "near"
+    assert watch.find_own_name({}, "") == socket.gethostname()
+    assert watch.find_own_name(here, "given") == "given"
 
 
 def test_who_holds_a_real_socket_is_named() -> None:
@@ -235,9 +246,11 @@ def test_who_holds_a_real_socket_is_named() -> None:
         deadline = time.monotonic() + 20
         found: list[Any] = []
         while not found and time.monotonic() < deadline:
-            found = [row for row in look.look(job.pid)["others"] if row["port"] == port]
-        assert look.holder(found[0]["inode"]).startswith(f"process {other.pid} (")
-        assert not CONTROL.search(look.holder(found[0]["inode"]))
+            found = [
+                row for row in watch_look.observe_job(job.pid)["others"] if row["port"] == port
+            ]
+        assert watch_look.find_socket_holder(found[0]["inode"]).startswith(f"process {other.pid} (")
+        assert not CONTROL.search(watch_look.find_socket_holder(found[0]["inode"]))
         other.kill()
         job.kill()
-    assert look.holder(found[0]["inode"]) == ""
+    assert watch_look.find_socket_holder(found[0]["inode"]) == ""

@@ -11,18 +11,18 @@ from contextlib import ExitStack
 
 import fullmesh_hang as hang
 import fullmesh_watch as watch
-import fullmesh_watch_stall as stall
+import fullmesh_watch_stall as watch_stall
 import hang_records
 import pytest
 from ladder_samples import plan
 
 from fullmesh.hang import ask
-from fullmesh.hang.judge import judge
+from fullmesh.hang.judge import judge_job
 from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.observed.watch import EventKind
 from fullmesh.watch import remote, stalled
 
-SECOND = stall.SECOND
+SECOND = watch_stall.SECOND
 
 
 def later(ranks: list[Rank], seconds: float) -> list[Rank]:
@@ -49,7 +49,7 @@ def ranks() -> list[Rank]:
 
 
 def test_a_job_that_stands_is_told_once_and_told_to_go_on(ranks: list[Rank]) -> None:
-    progress = stall.Progress(60)
+    progress = watch_stall.JobProgress(60)
     assert progress.judge(later(ranks, 59)) is None
     assert progress.judge(later(ranks, 61)) == "stalled"
     assert progress.judge(later(ranks, 90)) is None
@@ -60,7 +60,7 @@ def test_a_job_that_stands_is_told_once_and_told_to_go_on(ranks: list[Rank]) -> 
 def test_what_it_came_out_of_by_itself_is_told_again_only_where_it_takes_longer(
     ranks: list[Rank],
 ) -> None:
-    progress = stall.Progress(60)
+    progress = watch_stall.JobProgress(60)
     assert progress.judge(later(ranks, 70)) == "stalled"
     assert progress.judge(later(ranks, 100)) is None
     assert progress.judge(later(ranks, 1)) == "moving"
@@ -73,28 +73,28 @@ def test_a_job_of_long_steps_is_given_its_own_time(ranks: list[Rank]) -> None:
     for one in ranks:
         for number, entry in enumerate(one["entries"]):
             entry["created_ns"] = 1_000 * SECOND + number * 30 * SECOND
-    progress = stall.Progress(60)
+    progress = watch_stall.JobProgress(60)
     assert progress.judge(later(ranks, 100)) is None
     assert progress.judge(later(ranks, 151)) == "stalled"
 
 
 def test_a_job_that_still_loads_its_model_is_given_more() -> None:
     young = hang_records.load("late_sleep")[-1]
-    progress = stall.Progress(60)
+    progress = watch_stall.JobProgress(60)
     assert progress.judge(later(young, 290)) is None
     assert progress.judge(later(young, 301)) == "stalled"
 
 
 def test_healthy_ranks_and_ranks_that_say_nothing_are_no_stall() -> None:
-    progress = stall.Progress(5)
+    progress = watch_stall.JobProgress(5)
     for sample in hang_records.load("healthy") + hang_records.load("long_step"):
         assert progress.judge(old(sample)) is None
     assert progress.judge([]) is None
-    assert progress.judge([ask.absent(0, 2, "n1", "", gone=False)]) is None
+    assert progress.judge([ask.make_absent_rank(0, 2, "n1", "", gone=False)]) is None
 
 
 def test_the_rank_that_others_here_wait_for_comes_first(ranks: list[Rank]) -> None:
-    said = stall.sentence(later(ranks, 75), hang.sentence)
+    said = watch_stall.describe_stall(later(ranks, 75), hang.describe_rank)
     assert said.startswith(
         "[WA-109] nothing has gone on for 75 s. Here: rank 1 (process 4101): out of"
     )
@@ -111,7 +111,7 @@ def test_it_is_followed_aside_until_the_job_has_ended(ranks: list[Rank]) -> None
             follower.ended = True
         return {"host": "n1", "jobs": ["a"], "ranks": seen.pop(0)}
 
-    follower = stall.Follower(60, look)
+    follower = watch_stall.RankFollower(60, look)
     follower.progress.pause = lambda: 0.0  # type: ignore[method-assign]
     follower.run(lambda what, node: told.append((what, node["jobs"][0])), pytest.fail)
     assert told == [("stalled", "a")]
@@ -129,7 +129,7 @@ def test_a_look_that_fails_is_told_once_and_the_watch_goes_on(ranks: list[Rank])
             raise RecursionError("a rank answers with 100,000 brackets")
         return {"host": "n1", "jobs": ["a"], "ranks": found}
 
-    follower = stall.Follower(60, look)
+    follower = watch_stall.RankFollower(60, look)
     follower.progress.pause = lambda: 0.0  # type: ignore[method-assign]
     follower.run(lambda what, _: told.append(what), told.append)
     why = "RecursionError: a rank answers with 100,000 brackets"
@@ -139,9 +139,9 @@ def test_a_look_that_fails_is_told_once_and_the_watch_goes_on(ranks: list[Rank])
 def test_the_watch_on_a_node_says_that_it_could_not_look(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = watch.Watch(watch.parse(["--json", "--", "true"]), {})
+    one = watch.JobWatch(watch.parse_arguments(["--json", "--", "true"]), {})
     one.tell_failure("RecursionError: \x1b[2J")
-    event = remote.event_of(capsys.readouterr().err.rstrip("\n"))
+    event = remote.parse_watch_event(capsys.readouterr().err.rstrip("\n"))
     assert event is not None
     assert event["event"] == "unseen"
     assert event["text"].startswith("[WA-110] Fullmesh cannot tell whether the ranks make progress")
@@ -150,7 +150,9 @@ def test_the_watch_on_a_node_says_that_it_could_not_look(
 
 def test_only_the_jobs_own_ranks_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """And without py-spy, which would stop for them four times in the time that a stall has to last."""
-    monkeypatch.setattr(stall.inside.answer, "dump_stacks", lambda _: pytest.fail("it was called"))
+    monkeypatch.setattr(
+        watch_stall.hang_look.hang_answer, "dump_stacks", lambda _: pytest.fail("it was called")
+    )
     rank = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a", "MASTER_PORT": "7"}
     sleep = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
     with ExitStack() as ends:
@@ -164,7 +166,7 @@ def test_only_the_jobs_own_ranks_are_looked_at(monkeypatch: pytest.MonkeyPatch) 
             ends.callback(one.kill)
             assert one.stdout is not None
             one.stdout.readline()
-        seen = stall.ranks_of([started[1].pid], "n1")
+        seen = watch_stall.read_process_ranks([started[1].pid], "n1")
     assert [one["pid"] for one in seen["ranks"]] == [started[1].pid]
     assert (seen["host"], seen["jobs"]) == ("n1", ["a:7"])
 
@@ -173,24 +175,24 @@ def test_only_the_jobs_own_ranks_are_looked_at(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> stalled.Stalled:
+def asked(monkeypatch: pytest.MonkeyPatch) -> stalled.StallReporter:
     samples = hang_records.load("late_sleep")
     looks = tuple[NodeHang, ...](
         {"host": "el1", "jobs": ["a"], "ranks": sample} for sample in samples
     )
     monkeypatch.setattr(stalled, "GATHER", 0.0)
     monkeypatch.setattr(stalled, "CERTAIN", 0.0)
-    monkeypatch.setattr(ask, "nodes", lambda *_: [ask.Answer("el1", looks)])
-    return stalled.Stalled({"plan": plan(2), "hosts": {}})
+    monkeypatch.setattr(ask, "query_hang_nodes", lambda *_: [ask.HangAnswer("el1", looks)])
+    return stalled.StallReporter({"plan": plan(2), "hosts": {}})
 
 
-def wait(one: stalled.Stalled) -> list[str]:
+def wait(one: stalled.StallReporter) -> list[str]:
     one.wait(30)
     return one.lines()
 
 
-def test_each_cause_is_said_once_until_the_job_goes_on(asked: stalled.Stalled) -> None:
-    (cause,) = judge(hang_records.load("late_sleep"))
+def test_each_cause_is_said_once_until_the_job_goes_on(asked: stalled.StallReporter) -> None:
+    (cause,) = judge_job(hang_records.load("late_sleep"))
     asked.begin("a")
     (line,) = wait(asked)
     assert line.startswith(f"[HG-107] {cause.cause}. Seen: ")
@@ -204,32 +206,32 @@ def test_each_cause_is_said_once_until_the_job_goes_on(asked: stalled.Stalled) -
 
 
 def test_a_question_that_fails_is_told_and_the_next_one_is_asked(
-    asked: stalled.Stalled, monkeypatch: pytest.MonkeyPatch
+    asked: stalled.StallReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    well = ask.nodes
+    well = ask.query_hang_nodes
 
-    def fails(*_: object) -> list[ask.Answer]:
+    def fails(*_: object) -> list[ask.HangAnswer]:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(ask, "nodes", fails)
+    monkeypatch.setattr(ask, "query_hang_nodes", fails)
     asked.begin("a")
     (said,) = wait(asked)
     assert said.startswith("[WA-111] The ranks stand, and Fullmesh could not find out")
     assert "can't start new thread" in said
-    monkeypatch.setattr(ask, "nodes", well)
+    monkeypatch.setattr(ask, "query_hang_nodes", well)
     asked.begin("a")
     assert wait(asked)[0].startswith("[HG-107]")
 
 
 def test_only_the_watched_jobs_account_is_judged(
-    asked: stalled.Stalled, monkeypatch: pytest.MonkeyPatch
+    asked: stalled.StallReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[NodeHang] = []
     for sample in hang_records.load("late_sleep"):
         own: list[Rank] = [{**one, "account": "alice"} for one in sample]
         others: list[Rank] = [{**one, "account": "mallory", "rank": 7} for one in sample[1:]]
         looks.append({"host": "el1", "jobs": ["a"], "ranks": own + others})
-    monkeypatch.setattr(ask, "nodes", lambda *_: [ask.Answer("el1", tuple(looks))])
+    monkeypatch.setattr(ask, "query_hang_nodes", lambda *_: [ask.HangAnswer("el1", tuple(looks))])
     for account, count in (("alice", 1), ("mallory", 0), ("a container's", 1)):
         asked.forget()
         asked.begin("a", account)
@@ -237,16 +239,16 @@ def test_only_the_watched_jobs_account_is_judged(
 
 
 def test_a_question_is_not_asked_twice_at_once(
-    asked: stalled.Stalled, monkeypatch: pytest.MonkeyPatch
+    asked: stalled.StallReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[float] = []
 
-    def slow(*_: object) -> list[ask.Answer]:
+    def slow(*_: object) -> list[ask.HangAnswer]:
         calls.append(time.monotonic())
         time.sleep(0.2)
         return []
 
-    monkeypatch.setattr(ask, "nodes", slow)
+    monkeypatch.setattr(ask, "query_hang_nodes", slow)
     asked.begin("a")
     asked.begin("a")
     assert wait(asked) == []

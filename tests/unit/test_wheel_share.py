@@ -20,13 +20,12 @@ from typing import Any
 
 import pytest
 import wheel_share
-from ansible.module_utils.fullmesh import torch_env as torch_venv
-from ansible.module_utils.fullmesh import wheelhouse
+from ansible.module_utils.fullmesh import torch_env, wheelhouse
 from hypothesis import given
 from hypothesis import strategies as st
 from torch_samples import seen, wheels
 
-from fullmesh.roles import torch_runtime as core
+from fullmesh.roles import torch_runtime
 
 share = importlib.import_module("ansible.module_utils.fullmesh.wheel_share")
 SECRET = "s" * 64
@@ -48,16 +47,16 @@ class Node:
         self.name, self.address = f"n{number}", f"127.0.0.{number + 1}"
         self.folder = base / self.name
         self.folder.mkdir(exist_ok=True)
-        self.store = share.Store(str(self.folder / name), manifest)
+        self.store = share.SharedFile(str(self.folder / name), manifest)
         self.port = 0
 
     def serve(self, secret: str = SECRET) -> Node:
         self.store.prepare()
-        listener = share.open_port(self.address, 50000, 54095)
+        listener = share.listen_on_free_port(self.address, 50000, 54095)
         self.port = listener.getsockname()[1]
         (self.folder / share.CONTROL).write_text('{"token": "t"}')
         self.thread = threading.Thread(
-            target=share.serve, args=(listener, self.store, secret, "t", 60.0), daemon=True
+            target=share.serve_pieces, args=(listener, self.store, secret, "t", 60.0), daemon=True
         )
         self.thread.start()
         return self
@@ -66,7 +65,7 @@ class Node:
         return {"name": self.name, "address": self.address, "port": self.port}
 
     def fetch(self, *nodes: Node, secret: str = SECRET) -> dict[str, Any]:
-        return dict(share.fetch(self.store, [n.source() for n in nodes], secret, 30.0))
+        return dict(share.fetch_pieces(self.store, [n.source() for n in nodes], secret, 30.0))
 
 
 Maker = Callable[..., Node]
@@ -104,7 +103,9 @@ def together(nodes: list[Node]) -> list[dict[str, Any]]:
     reports: dict[int, dict[str, Any]] = {}
 
     def one(place: int) -> None:
-        reports[place] = nodes[place].fetch(*(nodes[n] for n in core.sources(place, len(nodes))))
+        reports[place] = nodes[place].fetch(
+            *(nodes[n] for n in torch_runtime.order_bundle_sources(place, len(nodes)))
+        )
 
     threads = [threading.Thread(target=one, args=(place,)) for place in range(1, len(nodes))]
     for thread in threads:
@@ -120,7 +121,7 @@ def test_eight_nodes_have_it_and_nobody_gave_it_more_than_twice(node: Maker) -> 
     assert all(report["complete"] and not report["reasons"] for report in reports)
     assert all(whole(one) for one in nodes)
     gave = collections.Counter(name for report in reports for name in report["from"])
-    assert max(gave.values()) == core.FAN_OUT
+    assert max(gave.values()) == torch_runtime.FAN_OUT
     assert sum(report["bytes"] for report in reports) == 7 * len(DATA)
 
 
@@ -140,7 +141,7 @@ def test_a_piece_is_passed_on_before_the_file_is_whole(node: Maker) -> None:
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_nonsense_ends_one_connection_and_nothing_else(node: Maker, words: str) -> None:
     seed = node(0, DATA).serve()
-    peer = share.Peer(seed.address, seed.port, SECRET, os.path.basename(seed.store.path))
+    peer = share.PieceConnection(seed.address, seed.port, SECRET, os.path.basename(seed.store.path))
     try:
         peer.sock.sendall(words.encode() + b"\n")
         assert peer.stream.read(1) == b""
@@ -181,7 +182,7 @@ def test_an_interrupted_hand_over_goes_on_where_it_was_and_believes_no_mark(node
     last.store.prepare()
     for number in range(15):
         last.store.keep(number, DATA[number * PIECE : (number + 1) * PIECE])
-    share.write_at(last.store.part, 3 * PIECE, b"damaged on the disk")
+    share.write_at_offset(last.store.part, 3 * PIECE, b"damaged on the disk")
     again = node(1)
     assert again.store.prepare() == 14
     report = again.fetch(seed)
@@ -222,37 +223,39 @@ def test_one_way_that_is_shut_stops_nobody_else_and_is_named(
     lonely = node(5)
     lonely.store.prepare()
     report = lonely.fetch(nodes[1])
-    said = wheel_share.by_controller("n5", report["reasons"], "")
+    said = wheel_share.describe_wheel_fallback("n5", report["reasons"], "")
     assert said.startswith("[TR-111] n5 could not get the wheels from other nodes: n1: timed out")
 
 
 def test_a_node_without_its_address_goes_on_and_says_so(tmp_path: Path) -> None:
     order = {"path": str(tmp_path / "up/w/b.tar"), "manifest": MANIFEST, "address": "192.0.2.1"}
-    answer = wheel_share.start(order | {"first": 50000, "last": 50100})
+    answer = wheel_share.start_sharing(order | {"first": 50000, "last": 50100})
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("up", "up/w")]
     assert modes == [0o755, 0o700]
     assert (answer["port"], answer["complete"]) == (0, False)
     assert "192.0.2.1" in answer["why"]
-    assert "[TR-111]" in wheel_share.by_controller("n1", {}, answer["why"])
+    assert "[TR-111]" in wheel_share.describe_wheel_fallback("n1", {}, answer["why"])
 
 
 @given(st.integers(2, 300))
 def test_every_way_leads_to_the_first_and_nobody_is_asked_by_many(count: int) -> None:
-    asked = collections.Counter(core.sources(place, count)[0] for place in range(1, count))
-    assert max(asked.values()) <= core.FAN_OUT
+    asked = collections.Counter(
+        torch_runtime.order_bundle_sources(place, count)[0] for place in range(1, count)
+    )
+    assert max(asked.values()) <= torch_runtime.FAN_OUT
     for place in range(1, count):
-        way = core.sources(place, count)
+        way = torch_runtime.order_bundle_sources(place, count)
         assert 0 in way
         assert place not in way
         assert len(way) == len(set(way)) <= count.bit_length() + 2
-    assert core.sources(0, count) == []
+    assert torch_runtime.order_bundle_sources(0, count) == []
 
 
 def test_who_shares_with_whom() -> None:
     plan = {"nodes": {name: {"node_rank": rank} for rank, name in enumerate("abcd")}}
     bare = seen()
     nodes = {name: (bare, wheels()) for name in "dcba"}
-    assert [core.handover(nodes, plan)[n]["sources"] for n in "abc"] == [
+    assert [torch_runtime.plan_bundle_handover(nodes, plan)[n]["sources"] for n in "abc"] == [
         [],
         ["a", "c"],
         ["a", "b", "d"],
@@ -260,7 +263,7 @@ def test_who_shares_with_whom() -> None:
     # a node that an interrupted run left with the whole bundle goes first, one with a half bundle does not
     nodes["c"] = (seen(bundles={"1.tar": 9}), wheels())
     nodes["b"] = (seen(bundles={"1.tar": 8}), wheels())
-    assert core.handover(nodes, plan)["c"] == {"sources": [], "shared": True}
+    assert torch_runtime.plan_bundle_handover(nodes, plan)["c"] == {"sources": [], "shared": True}
     # another Python's wheels, nothing to bring, no plan: nobody to share with
     other = {
         "a": (bare, wheels()),
@@ -268,8 +271,8 @@ def test_who_shares_with_whom() -> None:
         "c": (bare, wheels(bundle="")),
     }
     alone = {"sources": [], "shared": False}
-    assert core.handover(other, plan) == {"a": alone, "b": alone}
-    assert core.handover(nodes, {}) == dict.fromkeys("dcba", alone)
+    assert torch_runtime.plan_bundle_handover(other, plan) == {"a": alone, "b": alone}
+    assert torch_runtime.plan_bundle_handover(nodes, {}) == dict.fromkeys("dcba", alone)
 
 
 @pytest.fixture
@@ -317,7 +320,9 @@ def test_four_nodes_cost_the_outside_as_much_as_two(
     for count in (2, 4):
         served.clear()
         monkeypatch.setenv("PIP_CACHE_DIR", str(tmp_path / f"pip{count}"))
-        (target,) = core.list_targets([({"lock": str(lock), "index": ""}, seen())] * count)
+        (target,) = torch_runtime.list_wheel_targets(
+            [({"lock": str(lock), "index": ""}, seen())] * count
+        )
         order = {
             "requirements": str(lock),
             "cache": str(tmp_path / f"cache{count}"),
@@ -325,8 +330,8 @@ def test_four_nodes_cost_the_outside_as_much_as_two(
             "wheels": "",
             "seconds": 120,
         }
-        got = wheelhouse.provide(target | order)
-        assert wheelhouse.provide(target | order)["changed"] is False
+        got = wheelhouse.provide_wheels(target | order)
+        assert wheelhouse.provide_wheels(target | order)["changed"] is False
         name = f"{count}-{Path(got['bundle']).name}"
         bundle = Path(got["bundle"]).read_bytes()
         nodes = [node(10 * count, bundle, got["manifest"], name).serve()]
@@ -338,7 +343,7 @@ def test_four_nodes_cost_the_outside_as_much_as_two(
                 "bundle": one.store.path,
                 "expected": got["wheels"],
             }
-            torch_venv.unpack(unpacked)
+            torch_env.unpack_wheels(unpacked)
             assert (one.folder / wheel.name).read_bytes() == wheel.read_bytes()
         outside[count] = sum(served)
     assert outside[2] > 300_000

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 import write_files
 import yaml
-from ansible.module_utils.fullmesh import file_set as module
+from ansible.module_utils.fullmesh import file_set
 from test_bundle import FINGERPRINT, KEY
 
 from fullmesh.settings import ROOT
@@ -19,11 +19,11 @@ from fullmesh.settings import ROOT
 OTHER = "0" * 40
 
 
-def item(path: Path, content: str = "x\n", mode: str = "0644") -> module.Wanted:
-    return module.request_text(str(path), content, mode)
+def item(path: Path, content: str = "x\n", mode: str = "0644") -> file_set.FileRequest:
+    return file_set.request_text_file(str(path), content, mode)
 
 
-def key_item(path: Path, url: Path, fingerprints: list[str]) -> module.Wanted:
+def key_item(path: Path, url: Path, fingerprints: list[str]) -> file_set.FileRequest:
     """The key of a repository that is asked for."""
     return {
         "path": str(path),
@@ -48,19 +48,19 @@ def test_only_what_differs_is_written(tmp_path: Path) -> None:
         path.write_text("x\n")
         path.chmod(0o644)
     files = [item(same), item(other, "y\n"), item(mode, mode="0755"), item(tmp_path / "new/file")]
-    steps = module.plan_files(files, [str(gone)])
+    steps = file_set.plan_file_changes(files, [str(gone)])
     assert [Path(step["path"]).name for step in steps] == ["other", "mode", "file"]
-    assert module.plan_files([], [str(same)])[0]["after"]["exists"] is False
+    assert file_set.plan_file_changes([], [str(same)])[0]["after"]["exists"] is False
 
 
 def test_a_directory_in_the_way_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no regular file"):
-        module.plan_files([item(tmp_path)], [])
+        file_set.plan_file_changes([item(tmp_path)], [])
 
 
 def test_missing_directories_come_parents_first(tmp_path: Path) -> None:
     deep = tmp_path / "a/b"
-    found = module.missing_directories([str(deep), str(tmp_path / "a"), str(tmp_path)])
+    found = file_set.list_missing_directories([str(deep), str(tmp_path / "a"), str(tmp_path)])
     assert found == [str(tmp_path / "a"), str(deep)]
 
 
@@ -68,15 +68,15 @@ def test_a_diff_shows_content_and_mode(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("x\n")
     os.chmod(path, 0o644)
-    assert module.show(module.observe(str(path))) == "mode 0644\nx\n"
-    assert module.show(module.observe(str(tmp_path / "none"))) == ""
+    assert file_set.format_file_state(file_set.read_file_state(str(path))) == "mode 0644\nx\n"
+    assert file_set.format_file_state(file_set.read_file_state(str(tmp_path / "none"))) == ""
 
 
 @pytest.mark.parametrize("expected", [[FINGERPRINT], [OTHER, FINGERPRINT.lower()], ["any"]])
 def test_a_key_with_an_expected_fingerprint_is_installed(
     tmp_path: Path, source: Path, expected: list[str]
 ) -> None:
-    (step,) = module.plan_files([key_item(tmp_path / "key.asc", source, expected)], [])
+    (step,) = file_set.plan_file_changes([key_item(tmp_path / "key.asc", source, expected)], [])
     assert step["after"]["content"] == KEY.encode()
 
 
@@ -85,11 +85,11 @@ def test_a_key_with_another_fingerprint_is_refused(
     tmp_path: Path, source: Path, expected: list[str], shown: str
 ) -> None:
     words = rf"source.asc has the fingerprint {FINGERPRINT}, expected: {shown}"
-    with pytest.raises(module.KeyRefusedError, match=words):
-        module.plan_files([key_item(tmp_path / "key.asc", source, expected)], [])
+    with pytest.raises(file_set.KeyRefusedError, match=words):
+        file_set.plan_file_changes([key_item(tmp_path / "key.asc", source, expected)], [])
     source.write_text("<html>a proxy's page</html>")
-    with pytest.raises(module.KeyRefusedError, match="is no key: this is no OpenPGP key"):
-        module.plan_files([key_item(tmp_path / "key.asc", source, expected)], [])
+    with pytest.raises(file_set.KeyRefusedError, match="is no key: this is no OpenPGP key"):
+        file_set.plan_file_changes([key_item(tmp_path / "key.asc", source, expected)], [])
 
 
 @pytest.mark.parametrize("before", [KEY, "<html>"])
@@ -98,9 +98,9 @@ def test_a_key_of_an_earlier_run_is_compared_as_well(
 ) -> None:
     place = tmp_path / "key.asc"
     place.write_text(before)
-    with pytest.raises(module.KeyRefusedError):
-        module.plan_files([key_item(place, source, [OTHER])], [])
-    steps = module.plan_files([key_item(place, source, [FINGERPRINT])], [])
+    with pytest.raises(file_set.KeyRefusedError):
+        file_set.plan_file_changes([key_item(place, source, [OTHER])], [])
+    steps = file_set.plan_file_changes([key_item(place, source, [FINGERPRINT])], [])
     assert [step["after"]["content"] for step in steps] == [KEY.encode()] * (before != KEY)
 
 

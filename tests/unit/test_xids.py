@@ -45,7 +45,7 @@ FATAL = "nvidia-nvswitch0: SXid (PCI:0000:59:00.0): 23001, Fatal, Link 12 Always
 def test_a_line_of_the_drivers_is_understood(
     line: str, name: str, bus: str, words: str, stops: bool
 ) -> None:
-    found = xids.read(line)
+    found = xids.parse_xid(line)
     assert found is not None
     assert (found.name, found.bus, found.meaning.stops) == (name, bus, stops)
     assert words in found.meaning.words
@@ -53,14 +53,14 @@ def test_a_line_of_the_drivers_is_understood(
 
 
 def test_other_lines_are_none() -> None:
-    assert xids.read("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05") is None
+    assert xids.parse_xid("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05") is None
 
 
 def test_every_number_has_words_and_a_cure_of_its_own_kind() -> None:
     for number, meaning in xids.MEANINGS.items():
         assert meaning.words, number
         assert meaning.cure, number
-        assert f"{number}" in xids.table()
+        assert f"{number}" in xids.describe_all_xids()
     # what NVIDIA's catalog calls a program's fault never condemns a card, and a lost card is never a program's
     assert not any(xids.MEANINGS[one].stops for one in (13, 31, 43, 45, 69, 137))
     assert all(xids.MEANINGS[one].stops for one in (48, 64, 79, 95, 119, 140))
@@ -71,7 +71,7 @@ def said(*lines: str) -> list[Finding]:
     seen = copy.deepcopy(nodes_with_gpus())
     stamped = [f"4,{at},990000000,-;{line}" for at, line in enumerate(lines)]
     survey(seen, UBUNTU1)["kernel_log"] = job.parse_kernel_log(stamped, 1000.0)
-    return list(cards.rule_xids(seen))
+    return list(cards.rule_xid_errors(seen))
 
 
 def test_the_worst_report_of_a_node_is_the_one_that_is_named() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fullmesh.contract import read
-from fullmesh.observed.torch import VenvSeen, Wheels
+from fullmesh.contract import convert_value
+from fullmesh.observed.torch import VenvSeen, WheelhouseResult
 
 
 def seen(**change: Any) -> VenvSeen:
@@ -26,10 +26,10 @@ def seen(**change: Any) -> VenvSeen:
         "have": [],
         "bundles": {},
     }
-    return read(VenvSeen, {**bare, **change})
+    return convert_value(VenvSeen, {**bare, **change})
 
 
-def wheels(**change: Any) -> Wheels:
+def wheels(**change: Any) -> WheelhouseResult:
     """One bundle of one wheel."""
     whole = {
         "changed": True,
@@ -40,4 +40,4 @@ def wheels(**change: Any) -> Wheels:
         "manifest": {"size": 9, "piece": 4 << 20, "pieces": ["0" * 64]},
         "installed_bytes": 9,
     }
-    return read(Wheels, {**whole, **change})
+    return convert_value(WheelhouseResult, {**whole, **change})

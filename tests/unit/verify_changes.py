@@ -27,14 +27,14 @@ from gpu_samples import (
 )
 from records import EL1, UBUNTU1, cluster
 
-from fullmesh.model.types import Asked
-from fullmesh.observed.ladder import Facts, Pair, Probe, Verdict
-from fullmesh.observed.ranks import Collected
+from fullmesh.model.types import AutoSettings
+from fullmesh.observed.ladder import LadderFacts, LadderLinksResult, LinkResult, Verdict
+from fullmesh.observed.ranks import CollectedRanks
 from fullmesh.observed.survey import PciPath
 from fullmesh.verify import rank_ends
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import ClusterObservations
 
-Change = Callable[[Seen], Any]
+Change = Callable[[ClusterObservations], Any]
 ON = {"persistence_mode": "Enabled"}
 A10G = Machine(smi(**ON), bus=1)
 H100 = Machine(smi("h100-stand-in"), bus=1, nvlink=nvlink(18, 0))
@@ -44,7 +44,7 @@ WRONG = {"text": "got 1", "seen": "1", "expected": "2"}
 BAD_TESTS = "# Out of bounds values : 50 FAILED\n# Avg bus bandwidth    : 0.4\n"
 
 
-def with_gpus(folder: Path, ranks: int = 1, **machines: Machine) -> Seen:
+def with_gpus(folder: Path, ranks: int = 1, **machines: Machine) -> ClusterObservations:
     """The recorded nodes with a GPU each, or with those given, and torch for CUDA."""
     seen = cluster(ranks)
     give(seen, folder, **{EL1: A10G, UBUNTU1: A10G, **machines})
@@ -55,18 +55,23 @@ def with_gpus(folder: Path, ranks: int = 1, **machines: Machine) -> Seen:
 # --- what is changed --------------------------------------------------------------------------------
 
 
-def facts(seen: Seen, name: str = UBUNTU1) -> Facts:
+def facts(seen: ClusterObservations, name: str = UBUNTU1) -> LadderFacts:
     return seen.nodes[name]["node"]["facts"]
 
 
-def links(seen: Seen, source: str, target: str, *kinds: str) -> list[Pair]:
+def links(seen: ClusterObservations, source: str, target: str, *kinds: str) -> list[LinkResult]:
     wanted = kinds or ("sample", "range", "master", "rendezvous")
     found = seen.nodes[source]["links"]["links"]
     return [r for r in found if r["node"] == target and r["kind"] in wanted]
 
 
 def block(
-    seen: Seen, source: str, target: str, word: Verdict, *kinds: str, taps: str = "asked"
+    seen: ClusterObservations,
+    source: str,
+    target: str,
+    word: Verdict,
+    *kinds: str,
+    taps: str = "asked",
 ) -> None:
     """Block a direction; *taps*: how far the packets come (left, asked, answered, back)."""
     pair = f"{seen.address(source)}>{seen.address(target)}"
@@ -86,7 +91,9 @@ def block(
         report[pair] = sorted(open_ | came)
 
 
-def stop_rank(seen: Seen, step: str, state: str, name: str = UBUNTU1, /, **more: Any) -> None:
+def stop_rank(
+    seen: ClusterObservations, step: str, state: str, name: str = UBUNTU1, /, **more: Any
+) -> None:
     """Let the rank of a node end at a step; *more* goes into its last line."""
     rank = str(seen.plan["nodes"][name]["ranks"][0])
     gloo = seen.nodes[name]["gloo"]
@@ -107,28 +114,28 @@ def stop_rank(seen: Seen, step: str, state: str, name: str = UBUNTU1, /, **more:
         held["events"].append({**event, **more})  # type: ignore[typeddict-item]
 
 
-def told(seen: Seen, step: str, name: str = UBUNTU1) -> dict[str, Any]:
+def told(seen: ClusterObservations, step: str, name: str = UBUNTU1) -> dict[str, Any]:
     """What a step of a node's rank reported, to be changed."""
     rank = str(seen.plan["nodes"][name]["ranks"][0])
     events = seen.nodes[name]["gloo"]["ranks"][rank]["events"]
     return next(e for e in events if e["step"] == step and e["state"] == "ok")["data"]
 
 
-def hold_port(seen: Seen) -> None:
+def hold_port(seen: ClusterObservations) -> None:
     for port in seen.nodes[EL1]["node"]["ports"]:
         if port["kind"] == "master":
             port.update(error="EADDRINUSE", holder="python3 (pid 7)")
 
 
-def no_sample(seen: Seen) -> None:
+def no_sample(seen: ClusterObservations) -> None:
     seen.nodes[EL1]["node"]["ports"][0].update(port=0, error="EADDRINUSE")
 
 
-def sample_elsewhere(seen: Seen) -> None:
+def sample_elsewhere(seen: ClusterObservations) -> None:
     seen.nodes[EL1]["node"]["ports"][0]["port"] = 40000
 
 
-def move_clock(seen: Seen, seconds: float) -> None:
+def move_clock(seen: ClusterObservations, seconds: float) -> None:
     """Peers measure that the last node's clock is ahead."""
     for name in seen.plan["nodes"]:
         for record in links(seen, name, UBUNTU1):
@@ -137,11 +144,11 @@ def move_clock(seen: Seen, seconds: float) -> None:
             record["offset"] = -seconds
 
 
-def lose_rank(seen: Seen) -> None:
+def lose_rank(seen: ClusterObservations) -> None:
     seen.nodes[UBUNTU1]["gloo"]["ranks"]["1"] = {"events": [], "log": "No such file: python"}
 
 
-def refuse_rank(seen: Seen) -> None:
+def refuse_rank(seen: ClusterObservations) -> None:
     """The ranks of a node cannot start, and the node knows why."""
     gloo = seen.nodes[UBUNTU1]["gloo"]
     gloo["ranks"]["1"] = {"events": [], "log": ""}
@@ -154,38 +161,38 @@ def refuse_rank(seen: Seen) -> None:
     }
 
 
-def lose_node(seen: Seen) -> None:
+def lose_node(seen: ClusterObservations) -> None:
     """The connection to a node went away while its rank ran."""
     lost = rank_ends.read_missing_answer(
         {"unreachable": True, "msg": "[AK-102] it was silent"}, [1]
     )
-    seen.nodes[UBUNTU1]["gloo"] = cast("Collected", lost)
+    seen.nodes[UBUNTU1]["gloo"] = cast("CollectedRanks", lost)
 
 
-def nccl(seen: Seen, **change: Any) -> None:
+def nccl(seen: ClusterObservations, **change: Any) -> None:
     seen.nodes[UBUNTU1]["node"]["nccl"].update(change)  # type: ignore[typeddict-item]
 
 
-def outside_record(seen: Seen, verdict: Verdict = "open") -> Pair:
+def outside_record(seen: ClusterObservations, verdict: Verdict = "open") -> LinkResult:
     """A try of a port that the plan does not open, like the recorded ones of the others."""
     return {**links(seen, EL1, UBUNTU1)[0], "kind": "outside", "port": 8193, "verdict": verdict}
 
 
-def open_outside(seen: Seen) -> None:
+def open_outside(seen: ClusterObservations) -> None:
     seen.nodes[EL1]["links"]["links"].append(outside_record(seen))
 
 
-def outside(seen: Seen, **change: Any) -> Probe:
+def outside(seen: ClusterObservations, **change: Any) -> LadderLinksResult:
     """What the controller says that tried the master port and got through."""
-    record: Pair = {**links(seen, UBUNTU1, EL1, "master")[0], "kind": "outside", **change}  # type: ignore[typeddict-item]
+    record: LinkResult = {**links(seen, UBUNTU1, EL1, "master")[0], "kind": "outside", **change}  # type: ignore[typeddict-item]
     return {**seen.nodes[EL1]["links"], "links": [record]}
 
 
-def outsider(seen: Seen) -> None:
+def outsider(seen: ClusterObservations) -> None:
     object.__setattr__(seen, "outside", outside(seen))
 
 
-def late(seen: Seen) -> None:
+def late(seen: ClusterObservations) -> None:
     links(seen, EL1, UBUNTU1)[0].update(remark="connected, but the answer was late")
 
 
@@ -193,25 +200,25 @@ def nccl_tests(text: str, code: int = 0) -> dict[str, Any]:
     return {"applicable": True, "command": ["all_reduce_perf"], "code": code, "text": text}
 
 
-def slow_gpus(seen: Seen, first: float = 370.1, second: float = 24.9) -> None:
+def slow_gpus(seen: ClusterObservations, first: float = 370.1, second: float = 24.9) -> None:
     for name, rate in ((EL1, first), (UBUNTU1, second)):
         row = f"67108864 16777216 float sum -1 190.1 200.0 {rate} 0 190.0 200.1 {rate} 0"
         text = f"{row}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {rate}\n"
         told(seen, "nccl_tests", name).update(nccl_tests(text))
 
 
-def two_nccls(seen: Seen) -> None:
+def two_nccls(seen: ClusterObservations) -> None:
     for name in seen.plan["nodes"]:
         facts(seen, name)["versions"]["torch_nccl"] = "2.29.7"
 
 
-def busy(seen: Seen, load: float = 7.5) -> None:
+def busy(seen: ClusterObservations, load: float = 7.5) -> None:
     """Every node was this busy when its ranks had ended."""
     for node in seen.nodes.values():
         node["gloo"]["ended"].update(load=load, cpus=2)
 
 
-def waited(seen: Seen) -> None:
+def waited(seen: ClusterObservations) -> None:
     busy(seen)
     stop_rank(seen, "fsdp", "hung")
 
@@ -235,7 +242,7 @@ def broken_smi(said: str, code: int) -> Change:
 def machines(**given: Machine) -> Change:
     """Other hardware, as the survey's own reader sees it."""
 
-    def change(seen: Seen) -> None:
+    def change(seen: ClusterObservations) -> None:
         with TemporaryDirectory() as folder:
             for name, machine in given.items():
                 survey(seen, name)["gpus"] = gpus_of(machine, Path(folder) / name)
@@ -243,9 +250,9 @@ def machines(**given: Machine) -> Change:
     return change
 
 
-def left_to_auto(seen: Seen) -> None:
+def left_to_auto(seen: ClusterObservations) -> None:
     """The number of ranks came from an earlier look at the nodes."""
-    one: Asked = {
+    one: AutoSettings = {
         "ranks": True,
         "accelerator": "cuda",
         "torch": "",
@@ -256,7 +263,7 @@ def left_to_auto(seen: Seen) -> None:
     seen.plan["auto"] = dict.fromkeys(seen.plan["nodes"], one)
 
 
-def idle(seen: Seen) -> None:
+def idle(seen: ClusterObservations) -> None:
     """Four GPUs on each node, and a rank, as it was worked out when there was one."""
     machines(**{n: Machine(smi(count=4, **ON), bus=4) for n in (EL1, UBUNTU1)})(seen)
     left_to_auto(seen)
@@ -265,7 +272,7 @@ def idle(seen: Seen) -> None:
 def on_the_way(**change: Any) -> Change:
     """Two GPUs of the second node on a machine of its own, whose way through PCIe is as the reader of sysfs says it."""
 
-    def apply(seen: Seen) -> None:
+    def apply(seen: ClusterObservations) -> None:
         way: PciPath = {
             "bus": "0000:1b:00.0",
             "kind": "gpu",
@@ -280,29 +287,29 @@ def on_the_way(**change: Any) -> Change:
     return apply
 
 
-def no_gpudirect(seen: Seen) -> None:
+def no_gpudirect(seen: ClusterObservations) -> None:
     survey(seen, UBUNTU1)["gpus"].update(direct="")
     with TemporaryDirectory() as folder:
         survey(seen, UBUNTU1)["rdma"] = rdma(Path(folder))
 
 
-def other_socket(seen: Seen) -> None:
+def other_socket(seen: ClusterObservations) -> None:
     on_the_way(kind="rdma", numa=1)(seen)
     with TemporaryDirectory() as folder:
         survey(seen, UBUNTU1)["rdma"] = rdma(Path(folder))
 
 
-def nccl_tuned(seen: Seen) -> None:
+def nccl_tuned(seen: ClusterObservations) -> None:
     row = {"value": "Ring", "source": "/etc/environment"}
     survey(seen, UBUNTU1)["environment"]["values"]["NCCL_ALGO"] = row
 
 
 def pin_gid(
     value: str, *gids: tuple[int, str, str], source: str = "/etc/environment"
-) -> Callable[[Seen], None]:
+) -> Callable[[ClusterObservations], None]:
     """One RoCE port with these entries, and a variable that makes NCCL take one of them."""
 
-    def change(seen: Seen) -> None:
+    def change(seen: ClusterObservations) -> None:
         found = survey(seen, UBUNTU1)
         found["rdma"] = [
             {
@@ -331,7 +338,7 @@ ROCE_GIDS = (
 )
 
 
-def xid(seen: Seen) -> None:
+def xid(seen: ClusterObservations) -> None:
     survey(seen, UBUNTU1)["kernel_log"] = job.parse_kernel_log([XID], 1000.0)
 
 
@@ -351,7 +358,7 @@ HOSTS_MEMORY = [line.removesuffix("/GDRDMA") for line in IB]
 def infiniband(said: list[str], rate: float = 390.0, **more: Any) -> Change:
     """Two nodes with a port of 400 Gbit/s each; what NCCL says of it, *more* of the step, and what it reaches."""
 
-    def change(seen: Seen) -> None:
+    def change(seen: ClusterObservations) -> None:
         with TemporaryDirectory() as folder:
             for name in (EL1, UBUNTU1):
                 survey(seen, name)["rdma"] = rdma(Path(folder) / name)
@@ -361,7 +368,7 @@ def infiniband(said: list[str], rate: float = 390.0, **more: Any) -> Change:
     return change
 
 
-def two_networks(seen: Seen) -> None:
+def two_networks(seen: ClusterObservations) -> None:
     """The second node's card is not seen there; both wait for each other until the deadline."""
     infiniband(IB)(seen)
     words = {EL1: IB[:-1], UBUNTU1: TCP}
@@ -374,12 +381,12 @@ def two_networks(seen: Seen) -> None:
         events.append({"step": "nccl", "state": "begin", "data": early})
 
 
-def no_gpudirect_used(seen: Seen) -> None:
+def no_gpudirect_used(seen: ClusterObservations) -> None:
     infiniband(HOSTS_MEMORY)(seen)
     survey(seen, UBUNTU1)["gpus"]["direct"] = "dma_buf"
 
 
-def nvlinks_unused(seen: Seen) -> None:
+def nvlinks_unused(seen: ClusterObservations) -> None:
     """Cards whose NVLinks lead to all others of their node, and the pace of PCIe."""
     machines(el1=H100, ubuntu1=H100)(seen)
     slow_gpus(seen, 41.0, 41.0)
@@ -387,7 +394,7 @@ def nvlinks_unused(seen: Seen) -> None:
         survey(seen, name)["gpus"]["linked"] = True
 
 
-def no_driver(seen: Seen, count: int = 1) -> None:
+def no_driver(seen: ClusterObservations, count: int = 1) -> None:
     """GPUs on the bus that no driver has: the ranks see none."""
     machines(el1=Machine(bus=count), ubuntu1=Machine(bus=count))(seen)
     without_gpus(seen, "torch sees no GPU")

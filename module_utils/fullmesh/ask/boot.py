@@ -5,10 +5,10 @@
 Runs on nodes, alone: standard library only, and nothing of this package, which it has yet to receive. The controller
 sends it as text (src/fullmesh/ask/program.py) and speaks with it over standard input and output:
 
-    controller: one line, JSON: a ``Question``
+    controller: one line, JSON: a ``NodeQuestion``
     node:       MARK + " program\\n", when it does not have the program of that checksum, then waits for
     controller: the program, as many bytes as the question says
-    node:       MARK + " answer LENGTH\\n" and as many bytes of JSON, an ``Answer``
+    node:       MARK + " answer LENGTH\\n" and as many bytes of JSON, an ``NodeAnswer``
 
 The controller keeps its side open until it has the answer, so the end of standard input says that the controller is
 gone: the program ends at once. A newline from the controller says that it is there, and ``stop`` asks the program to
@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING:
     from types import CodeType
 
-    from ..schema.ask import Answer, Question
+    from ..schema.ask import NodeAnswer, NodeQuestion
 
     # module -> its code, and whether it is a package
     Program = dict[str, tuple[bool, CodeType]]
@@ -50,7 +50,7 @@ PERMISSIONS = 0o777
 POLL_SECONDS = 0.5
 
 
-class Loader:
+class ProgramLoader:
     """Imports the program's modules; a finder and loader as ``sys.meta_path`` wants them."""
 
     def __init__(self, program: Program) -> None:
@@ -73,17 +73,19 @@ class Loader:
         exec(self.program[module.__name__][1], module.__dict__)  # noqa: S102 (this is what a loader does)
 
 
-def tag() -> str:
+def get_bytecode_tag() -> str:
     """Name what can read compiled code: this very Python's minor version and kind."""
     return importlib.util.MAGIC_NUMBER.hex()
 
 
-def place(question: Question) -> str:
+def get_cache_path(question: NodeQuestion) -> str:
     """Name the file of the compiled program."""
-    return "{}/{}-{}.{}".format(question["folder"], question["name"], question["program"], tag())
+    return "{}/{}-{}.{}".format(
+        question["folder"], question["name"], question["program"], get_bytecode_tag()
+    )
 
 
-def private(folder: str) -> bool:
+def is_private_folder(folder: str) -> bool:
     """Say whether a folder is root's alone, and no link."""
     found = os.lstat(folder)
     return (
@@ -93,12 +95,12 @@ def private(folder: str) -> bool:
     )
 
 
-def kept(question: Question) -> bytes:
+def load_cached_program(question: NodeQuestion) -> bytes:
     """Return the compiled program that is kept; empty when there is none or it is not whole."""
     try:
-        if not question["folder"] or not private(question["folder"]):
+        if not question["folder"] or not is_private_folder(question["folder"]):
             return b""
-        with open(place(question), "rb") as stream:
+        with open(get_cache_path(question), "rb") as stream:
             data = stream.read()
     except OSError:
         return b""
@@ -106,22 +108,22 @@ def kept(question: Question) -> bytes:
     return data[SHA256_BYTES:] if whole else b""
 
 
-def keep(question: Question, code: bytes) -> str:
+def cache_program(question: NodeQuestion, code: bytes) -> str:
     """Keep a compiled program in place of the one before; say why not, where it can't be kept."""
     folder = question["folder"]
     if not folder:
         return ""
-    part = f"{place(question)}.{os.getpid()}"
+    part = f"{get_cache_path(question)}.{os.getpid()}"
     try:
         os.makedirs(folder, FOLDER_MODE, exist_ok=True)
-        if not private(folder):
+        if not is_private_folder(folder):
             return f"{folder} is not root's alone"
         try:
             with open(
                 os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb"
             ) as stream:
                 stream.write(hashlib.sha256(code).digest() + code)
-            os.rename(part, place(question))
+            os.rename(part, get_cache_path(question))
         except OSError:
             if os.path.lexists(part):
                 os.unlink(part)
@@ -135,7 +137,7 @@ def keep(question: Question, code: bytes) -> str:
     return ""
 
 
-def compiled(data: bytes) -> bytes:
+def compile_program(data: bytes) -> bytes:
     """Compile a program's source: zlib of JSON, module -> [whether it is a package, text]."""
     program = {
         name: (package, compile(text, f"fullmesh:{name}", "exec", dont_inherit=True))
@@ -144,7 +146,7 @@ def compiled(data: bytes) -> bytes:
     return marshal.dumps(program)
 
 
-def received(question: Question, given: BinaryIO, told: BinaryIO) -> bytes:
+def receive_program(question: NodeQuestion, given: BinaryIO, told: BinaryIO) -> bytes:
     """Ask for the program's source.
 
     Raises:
@@ -161,7 +163,7 @@ def received(question: Question, given: BinaryIO, told: BinaryIO) -> bytes:
     return data
 
 
-def hear_controller(question: Question, answered: list[float]) -> None:
+def watch_controller(question: NodeQuestion, answered: list[float]) -> None:
     """End this process once the controller is gone; runs in a thread of its own.
 
     Args:
@@ -186,18 +188,20 @@ def hear_controller(question: Question, answered: list[float]) -> None:
         (os.killpg if os.getpgrp() == os.getpid() else os.kill)(os.getpid(), signal.SIGKILL)
 
 
-def answer(question: Question, given: BinaryIO, told: BinaryIO, answered: list[float]) -> Answer:
+def answer_question(
+    question: NodeQuestion, given: BinaryIO, told: BinaryIO, answered: list[float]
+) -> NodeAnswer:
     """Find the program, call its function."""
-    said: Answer = {"python": sys.executable}
+    said: NodeAnswer = {"python": sys.executable}
     try:
-        code = kept(question)
+        code = load_cached_program(question)
         if not code:
-            code = compiled(received(question, given, told))
-            unkept = keep(question, code)
+            code = compile_program(receive_program(question, given, told))
+            unkept = cache_program(question, code)
             if unkept:
                 said["unkept"] = unkept
-        _thread.start_new_thread(hear_controller, (question, answered))
-        sys.meta_path.insert(0, Loader(marshal.loads(code)))  # noqa: S302 (of a checked file in root's folder)
+        _thread.start_new_thread(watch_controller, (question, answered))
+        sys.meta_path.insert(0, ProgramLoader(marshal.loads(code)))  # noqa: S302 (of a checked file in root's folder)
         module = __import__(question["module"], fromlist=["*"])
         said["result"] = getattr(module, question["function"])(**question["given"])
     except Exception:
@@ -210,12 +214,12 @@ def answer(question: Question, given: BinaryIO, told: BinaryIO, answered: list[f
 def main() -> None:
     """Read the question, print the answer."""
     given, told = sys.stdin.buffer, sys.stdout.buffer
-    question: Question = json.loads(given.readline())
+    question: NodeQuestion = json.loads(given.readline())
     signal.alarm(question["seconds"])
     # what the program prints by itself is nobody's answer
     sys.stdout = sys.stderr
     answered: list[float] = []
-    said = answer(question, given, told, answered)
+    said = answer_question(question, given, told, answered)
     data = json.dumps(said).encode()
     answered.append(time.monotonic())
     told.write("{} answer {}\n".format(question["mark"], len(data)).encode() + data)

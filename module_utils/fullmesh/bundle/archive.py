@@ -13,26 +13,26 @@ import tarfile
 import tempfile
 from typing import TypedDict
 
-from ..files import sha256
+from ..files import hash_file
 from ..foreign_text import parse_tool_json
-from ..schema.bundle import Contents, Source
+from ..schema.bundle import BundleContents, BundleSource
 
 SCHEMA = 1
 INDEX = "bundle.json"
 LEFT_OUT = (".venv", ".venv.lock", ".cache", ".git", ".ansible", "runs", "build", "__pycache__")
 
 
-class Wanted(TypedDict):
+class BundleArchiveParams(TypedDict):
     """What bundle_archive is asked for; its documentation says what each of them is."""
 
     state: str
     path: str
     folder: str
-    sources: list[Source]
-    contents: Contents
+    sources: list[BundleSource]
+    contents: BundleContents
 
 
-class Packed(TypedDict):
+class PackedBundle(TypedDict):
     """A new archive: its checksum and size."""
 
     changed: bool
@@ -40,12 +40,12 @@ class Packed(TypedDict):
     bytes: int
 
 
-class Unlocked(TypedDict):
+class OpenedBundle(TypedDict):
     """An archive that was proved, and the folder that it is unpacked in; ``contents`` is what its maker wrote."""
 
     changed: bool
     folder: str
-    contents: Contents
+    contents: BundleContents
     sha256: str
 
 
@@ -53,7 +53,7 @@ class BundleError(Exception):
     """A coded sentence for the user."""
 
 
-def project_files(root: str) -> list[str]:
+def list_project_files(root: str) -> list[str]:
     """What git keeps of a checkout; without git all but what is made on the spot."""
     if os.path.exists(os.path.join(root, ".git")):  # a file in a worktree
         said = subprocess.run(
@@ -73,11 +73,11 @@ def project_files(root: str) -> list[str]:
 def pack_project(root: str, path: str) -> None:
     """The project as one tar in the archive."""
     with tarfile.open(path, "w") as tar:
-        for name in project_files(root):
+        for name in list_project_files(root):
             tar.add(os.path.join(root, name), arcname="fullmesh/" + name, recursive=False)
 
 
-def gather(sources: list[Source], private: str) -> dict[str, str]:
+def collect_bundle_files(sources: list[BundleSource], private: str) -> dict[str, str]:
     """Place in the archive -> file on this machine."""
     files = {}
     for source in sources:
@@ -91,16 +91,16 @@ def gather(sources: list[Source], private: str) -> dict[str, str]:
     return files
 
 
-def pack(params: Wanted) -> Packed:
+def pack_bundle(params: BundleArchiveParams) -> PackedBundle:
     """Write aside, then move: an interrupted run leaves no archive that looks like one."""
     path = params["path"]
     private = tempfile.mkdtemp(prefix=".fullmesh-bundle-", dir=os.path.dirname(path) or ".")
     try:
-        files = gather(params["sources"], private)
+        files = collect_bundle_files(params["sources"], private)
         index = {
             "schema": SCHEMA,
             "contents": params["contents"],
-            "files": {place: sha256(file) for place, file in sorted(files.items())},
+            "files": {place: hash_file(file) for place, file in sorted(files.items())},
         }
         aside = os.path.join(private, "bundle.tar")
         with tarfile.open(aside, "w") as tar:
@@ -110,7 +110,7 @@ def pack(params: Wanted) -> Packed:
             tar.addfile(info, io.BytesIO(text))
             for place, file in sorted(files.items()):
                 tar.add(os.path.realpath(file), arcname=place, recursive=False)
-        digest = sha256(aside)
+        digest = hash_file(aside)
         with open(path + ".sha256", "w") as stream:
             stream.write(f"{digest}  {os.path.basename(path)}\n")
         os.replace(aside, path)
@@ -119,7 +119,7 @@ def pack(params: Wanted) -> Packed:
     return {"changed": True, "sha256": digest, "bytes": os.path.getsize(path)}
 
 
-def damaged(path: str, what: str) -> BundleError:
+def make_bundle_error(path: str, what: str) -> BundleError:
     """Word a bundle that is not what was packed."""
     return BundleError(
         f"[BN-102] {path} is damaged: {what}. Copy it again together with {os.path.basename(path)}.sha256; "
@@ -127,7 +127,7 @@ def damaged(path: str, what: str) -> BundleError:
     )
 
 
-def expected(path: str) -> str:
+def read_expected_checksum(path: str) -> str:
     """The checksum that lies beside the archive."""
     if not os.path.isfile(path):
         raise BundleError(
@@ -142,13 +142,13 @@ def expected(path: str) -> str:
         ) from None
 
 
-def unpack(path: str, folder: str) -> Contents:
+def unpack_bundle(path: str, folder: str) -> BundleContents:
     """Take out plain files with the names and checksums of the index, and nothing else."""
     with tarfile.open(path) as tar:
         first = tar.next()
         text = tar.extractfile(first) if first is not None and first.name == INDEX else None
         if text is None:
-            raise damaged(path, f"{INDEX} is not its first file")
+            raise make_bundle_error(path, f"{INDEX} is not its first file")
         index = parse_tool_json(text.read().decode())
         if index["schema"] != SCHEMA:
             raise BundleError(
@@ -161,31 +161,31 @@ def unpack(path: str, folder: str) -> Contents:
             place = os.path.normpath(os.path.join(folder, member.name))
             source = tar.extractfile(member) if member.isfile() and wanted else None
             if source is None or not place.startswith(folder + os.sep):
-                raise damaged(path, f"{member.name} does not belong there")
+                raise make_bundle_error(path, f"{member.name} does not belong there")
             os.makedirs(os.path.dirname(place), exist_ok=True)
             with open(place, "wb") as stream:
                 shutil.copyfileobj(source, stream, 1 << 20)
-            if sha256(place) != wanted:
-                raise damaged(path, f"{member.name} is not what was packed")
+            if hash_file(place) != wanted:
+                raise make_bundle_error(path, f"{member.name} is not what was packed")
     if left:
-        raise damaged(path, f"{min(left)} is missing")
-    contents: Contents = index["contents"]
+        raise make_bundle_error(path, f"{min(left)} is missing")
+    contents: BundleContents = index["contents"]
     return contents
 
 
-def unlock(params: Wanted) -> Unlocked:
+def open_bundle(params: BundleArchiveParams) -> OpenedBundle:
     """Prove the archive, then have it unpacked; a folder that is there was finished by an earlier run."""
     path = params["path"]
-    wanted, found = expected(path), sha256(path) if os.path.isfile(path) else ""
+    wanted, found = read_expected_checksum(path), hash_file(path) if os.path.isfile(path) else ""
     if wanted != found:
-        raise damaged(path, f"SHA-256 {found}, expected {wanted}")
+        raise make_bundle_error(path, f"SHA-256 {found}, expected {wanted}")
     folder = os.path.join(params["folder"], found[:16])
     record = os.path.join(folder, "opened.json")
     if not os.path.exists(record):
         os.makedirs(params["folder"], exist_ok=True)
         aside = tempfile.mkdtemp(prefix=".new-", dir=params["folder"])
         try:
-            contents = unpack(path, aside)
+            contents = unpack_bundle(path, aside)
             with open(os.path.join(aside, "opened.json"), "w") as stream:
                 json.dump(contents, stream)
             shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ansible.module_utils.urls import open_url
 
-from ..files import sha256
+from ..files import hash_file
 from ..openpgp import BEGIN, describe_mismatch
 from ..packages import sources
 
@@ -37,7 +37,7 @@ NAMESPACE = "http://linux.duke.edu/metadata/"
 LARGEST = 1 << 20  # bytes of a key
 
 
-class Wanted(TypedDict):
+class BundlePackagesParams(TypedDict):
     """What bundle_packages is asked for; its documentation says what each of them is."""
 
     names: list[str]
@@ -48,7 +48,7 @@ class Wanted(TypedDict):
     base: str
 
 
-class Work(Wanted):
+class BundleWork(BundlePackagesParams):
     """With a folder of our own, one in it for packages, and the key that signs the repository ("" for none)."""
 
     work: str
@@ -56,7 +56,7 @@ class Work(Wanted):
     key_path: str
 
 
-class Fetched(TypedDict):
+class FetchedPackages(TypedDict):
     """Packages in ``folder`` and in a ``tar``; ``already``: those that this machine has itself."""
 
     changed: bool
@@ -66,55 +66,57 @@ class Fetched(TypedDict):
     tar: str
 
 
-class FetchError(Exception):
+class PackageFetchError(Exception):
     """A coded sentence for the user."""
 
 
-def refused(what: str, said: str) -> FetchError:
+def make_fetch_error(what: str, said: str) -> PackageFetchError:
     """Word the failure of a package manager."""
     words = [line.strip() for line in said.splitlines() if line.strip()][-3:]
-    return FetchError(
+    return PackageFetchError(
         "[BN-105] {}: {}. Check the package sources of this machine, and the names and versions that are "
         "asked for.".format(what, " | ".join(words).rstrip(".") or "no output")
     )
 
 
-def private_folder(base: str) -> str:
+def make_private_folder(base: str) -> str:
     """A folder with a name that nobody could know before, 0700: a fixed one may have been made by somebody else."""
     try:
         info = os.stat(base)
     except OSError as exc:
-        raise FetchError(
+        raise PackageFetchError(
             f"[BN-107] {base} cannot be used: {exc}. Name a folder of root's."
         ) from exc
     mode = stat.S_IMODE(info.st_mode)
     others = mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX
     if info.st_uid not in (0, os.geteuid()) or others:
-        raise FetchError(
+        raise PackageFetchError(
             f"[BN-107] {base} belongs to user {info.st_uid} and has mode {mode:04o}: somebody else could put packages "
             f"or a key of his own in there. Make it root's: chown root {base} && chmod 1777 {base}"
         )
     return tempfile.mkdtemp(prefix="fullmesh-bundle-", dir=base)
 
 
-def bring_key(params: Work) -> str:
+def fetch_signing_key(params: BundleWork) -> str:
     """Fetch the key that signs the repository, every time anew, and compare its fingerprint with the expected ones."""
     if not params["key"]:
         return ""
     try:
         raw = bytes(open_url(params["key"], timeout=30, http_agent="fullmesh").read(LARGEST))
     except OSError as error:  # URLError is one
-        raise refused("the key {} cannot be fetched".format(params["key"]), str(error)) from error
+        raise make_fetch_error(
+            "the key {} cannot be fetched".format(params["key"]), str(error)
+        ) from error
     try:
         mismatch = describe_mismatch(raw, params["fingerprints"])
     except ValueError as error:
-        raise FetchError(
+        raise PackageFetchError(
             "[BN-108] {} is no key: {}. Check that address (nccl_repository_key).".format(
                 params["key"], error
             )
         ) from error
     if mismatch:
-        raise FetchError(
+        raise PackageFetchError(
             "[BN-108] {} {}. Nothing was fetched. Fix: compare the fingerprint seen with the one that the vendor "
             "publishes. If they are equal, set nccl_repository_fingerprints to it, as a list.".format(
                 params["key"], mismatch
@@ -127,13 +129,13 @@ def bring_key(params: Work) -> str:
     return path
 
 
-def named_by_others(url: str, root: str = "/") -> bool:
+def has_other_source(url: str, root: str = "/") -> bool:
     """Say whether a source of apt's that is not ours names the repository."""
-    named = [one for one in sources.naming(url, root) if one["enabled"]]
+    named = [one for one in sources.find_package_sources(url, root) if one["enabled"]]
     return any(not os.path.basename(one["path"]).startswith("fullmesh-") for one in named)
 
 
-def fetch_apt(run: Runner, params: Work) -> None:
+def fetch_apt_packages(run: Runner, params: BundleWork) -> None:
     """Lists and archives in a folder of our own; apt checks all signatures while it fetches."""
     private = os.path.join(params["folder"], ".apt")
     os.makedirs(os.path.join(private, "lists/partial"))
@@ -141,7 +143,7 @@ def fetch_apt(run: Runner, params: Work) -> None:
     # an earlier run's file for NCCL names the same repository with another key
     shutil.copytree("/etc/apt/sources.list.d", parts, ignore=shutil.ignore_patterns("fullmesh-*"))
     # so may somebody else's, and that one serves
-    if params["url"] and not named_by_others(params["url"]):
+    if params["url"] and not has_other_source(params["url"]):
         with open(os.path.join(parts, "fullmesh-bundle.list"), "w") as stream:
             # trusted only where the user says that his repository is not signed (nccl_repository_key: none)
             trust = "signed-by=" + params["key_path"] if params["key_path"] else "trusted=yes"
@@ -158,16 +160,16 @@ def fetch_apt(run: Runner, params: Work) -> None:
     update = ["apt-get", *flags, "-o", "APT::Update::Error-Mode=any", "update"]
     rc, out, err = run(update)
     if rc:
-        raise refused("apt-get update", err or out)
+        raise make_fetch_error("apt-get update", err or out)
     more = ["--simulate", "--reinstall", "--allow-downgrades", "--allow-change-held-packages"]
     rc, out, err = run(["apt-get", *flags, *more, "install", *params["names"]])
     if rc:
-        raise refused("apt-get install", err or out)
+        raise make_fetch_error("apt-get install", err or out)
     chosen = ["{}={}".format(*found) for found in APT_CHOSEN.findall(out)]
     # Not --download-only: apt leaves what comes from a file: source where it is.
     rc, out, err = run(["apt-get", *flags, "download", *chosen], cwd=params["folder"])
     if rc:
-        raise refused("apt-get download", err or out)
+        raise make_fetch_error("apt-get download", err or out)
     for name in os.listdir(params["folder"]):
         if "%" in name:  # an epoch as %3a; a file: address would be decoded once more
             where = os.path.join(params["folder"], name.replace("%3a", "_"))
@@ -175,22 +177,22 @@ def fetch_apt(run: Runner, params: Work) -> None:
     shutil.rmtree(private)
 
 
-def index_apt(run: Runner, folder: str, files: list[str]) -> None:
+def index_apt_packages(run: Runner, folder: str, files: list[str]) -> None:
     """A flat repository's ``Packages``: each package's own control fields, its place, size and checksum."""
     entries = []
     for name in files:
         path = os.path.join(folder, name)
         rc, out, err = run(["dpkg-deb", "--field", path])
         if rc:
-            raise refused(f"dpkg-deb {name}", err)
+            raise make_fetch_error(f"dpkg-deb {name}", err)
         fields = APT_FIELDS.sub("", out.rstrip("\n") + "\n")
-        place = f"Filename: ./{name}\nSize: {os.path.getsize(path)}\nSHA256: {sha256(path)}\n"
+        place = f"Filename: ./{name}\nSize: {os.path.getsize(path)}\nSHA256: {hash_file(path)}\n"
         entries.append(fields + place)
     with open(os.path.join(folder, "Packages"), "w") as stream:
         stream.write("\n".join(entries))
 
 
-def fetch_dnf(run: Runner, params: Work) -> None:
+def fetch_dnf_packages(run: Runner, params: BundleWork) -> None:
     """dnf fetches and checks signatures; what is installed already it gives only as a reinstallation."""
     flags = ["--assumeyes", "--downloadonly", "--downloaddir=" + params["folder"]]
     flags += ["--setopt=install_weak_deps=False", "--setopt=keepcache=False"]
@@ -210,10 +212,10 @@ def fetch_dnf(run: Runner, params: Work) -> None:
         if names:
             rc, out, err = run(["dnf", *flags, verb, *names])
             if rc:
-                raise refused(f"dnf {verb} --downloadonly", err or out)
+                raise make_fetch_error(f"dnf {verb} --downloadonly", err or out)
 
 
-def relations(run: Runner, path: str, kind: str) -> str:
+def render_rpm_relations(run: Runner, path: str, kind: str) -> str:
     """One kind of relation of a package as primary.xml has it."""
     tag = kind.upper().rstrip("S")
     form = f"[%{{{tag}NAME}}\\t%{{{tag}FLAGS}}\\t%{{{tag}VERSION}}\\n]"
@@ -235,7 +237,7 @@ def relations(run: Runner, path: str, kind: str) -> str:
     return f"<rpm:{kind}>{inside}</rpm:{kind}>" if inside else ""
 
 
-def describe_rpm(run: Runner, folder: str, name: str) -> tuple[str, str]:
+def render_rpm_metadata(run: Runner, folder: str, name: str) -> tuple[str, str]:
     """A package's entry in primary.xml and in filelists.xml."""
     path = os.path.join(folder, name)
     form = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}\\t%{VERSION}\\t%{RELEASE}\\t%{SIZE}\\t%{SUMMARY}\\n[%{FILENAMES}\\n]"
@@ -243,10 +245,10 @@ def describe_rpm(run: Runner, folder: str, name: str) -> tuple[str, str]:
         ["rpm", "--query", "--nosignature", "--queryformat", form, "--package", path]
     )
     if rc:
-        raise refused(f"rpm {name}", err)
+        raise make_fetch_error(f"rpm {name}", err)
     head, *files = out.splitlines()
     pkg, arch, epoch, version, release, size, summary = head.split("\t")
-    digest, when = sha256(path), int(os.path.getmtime(path))
+    digest, when = hash_file(path), int(os.path.getmtime(path))
     evr = f'<version epoch="{epoch}" ver="{version}" rel="{release}"/>'
     listed = "".join(f"<file>{escape(f)}</file>" for f in files if f.startswith("/"))
     primary = (
@@ -255,18 +257,18 @@ def describe_rpm(run: Runner, folder: str, name: str) -> tuple[str, str]:
         f'<description/><packager/><url/><time file="{when}" build="{when}"/>'
         f'<size package="{os.path.getsize(path)}" installed="{size}" archive="{size}"/>'
         f"<location href={quoteattr(name)}/><format><rpm:license/><rpm:vendor/>"
-        + "".join(relations(run, path, kind) for kind in RELATIONS)
+        + "".join(render_rpm_relations(run, path, kind) for kind in RELATIONS)
         + f"{listed}</format></package>"
     )
     lists = f'<package pkgid="{digest}" name="{pkg}" arch="{arch}">{evr}{listed}</package>'
     return primary, lists
 
 
-def index_dnf(run: Runner, folder: str, files: list[str]) -> None:
+def index_dnf_packages(run: Runner, folder: str, files: list[str]) -> None:
     """repodata as dnf reads it: primary and filelists, uncompressed, and repomd with their checksums."""
     repodata = os.path.join(folder, "repodata")
     os.makedirs(repodata)
-    entries = [describe_rpm(run, folder, name) for name in files]
+    entries = [render_rpm_metadata(run, folder, name) for name in files]
     data = []
     for number, (kind, root, more) in enumerate(
         (
@@ -281,7 +283,7 @@ def index_dnf(run: Runner, folder: str, files: list[str]) -> None:
             )
             stream.write("\n".join(entry[number] for entry in entries) + f"\n</{root}>\n")
         data.append(
-            f'<data type="{kind}"><checksum type="sha256">{sha256(path)}</checksum>'
+            f'<data type="{kind}"><checksum type="sha256">{hash_file(path)}</checksum>'
             f'<location href="repodata/{kind}.xml"/><timestamp>1</timestamp>'
             f"<size>{os.path.getsize(path)}</size></data>"
         )
@@ -292,12 +294,12 @@ def index_dnf(run: Runner, folder: str, files: list[str]) -> None:
         )
 
 
-FETCH = {"apt": fetch_apt, "dnf": fetch_dnf}
-INDEX = {"apt": index_apt, "dnf": index_dnf}
+FETCH = {"apt": fetch_apt_packages, "dnf": fetch_dnf_packages}
+INDEX = {"apt": index_apt_packages, "dnf": index_dnf_packages}
 SUFFIX = {"apt": ".deb", "dnf": ".rpm"}
 
 
-def installed(run: Runner, params: Wanted) -> list[str]:
+def list_installed_packages(run: Runner, params: BundlePackagesParams) -> list[str]:
     """The named packages that this machine has already: what they brought with them is not fetched."""
     if params["manager"] == "dnf":
         return [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
@@ -308,7 +310,7 @@ def installed(run: Runner, params: Wanted) -> list[str]:
     return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
 
 
-def not_bare(names: list[str]) -> str:
+def describe_installed_warning(names: list[str]) -> str:
     """The warning that the folder may lack what these packages need."""
     return (
         f"[BN-106] installed here already: {', '.join(names)}. What they need and is installed too did not go "
@@ -316,12 +318,14 @@ def not_bare(names: list[str]) -> str:
     )
 
 
-def gather(run: Runner, params: Wanted) -> Fetched:
+def fetch_package_bundle(run: Runner, params: BundlePackagesParams) -> FetchedPackages:
     """Fetch and index in a folder of our own, which is gone again unless all of it worked."""
-    work = private_folder(params["base"])
+    work = make_private_folder(params["base"])
     try:
         folder = os.path.join(work, "packages")
-        result = fill(run, {**params, "work": work, "folder": folder, "key_path": ""})
+        result = fill_package_folder(
+            run, {**params, "work": work, "folder": folder, "key_path": ""}
+        )
         # It is whole now. Others may read it, the account that ssh uses among them, and never write.
         os.chmod(work, 0o755)  # noqa: S103 (packages are no secret)
         return result
@@ -330,16 +334,16 @@ def gather(run: Runner, params: Wanted) -> Fetched:
         raise
 
 
-def fill(run: Runner, params: Work) -> Fetched:
+def fill_package_folder(run: Runner, params: BundleWork) -> FetchedPackages:
     """Key, packages, index, archive."""
-    params = {**params, "key_path": bring_key(params)}
+    params = {**params, "key_path": fetch_signing_key(params)}
     os.mkdir(params["folder"], 0o755)
-    already = installed(run, params)
+    already = list_installed_packages(run, params)
     FETCH[params["manager"]](run, params)
     suffix = SUFFIX[params["manager"]]
     files = sorted(name for name in os.listdir(params["folder"]) if name.endswith(suffix))
     if len(files) < len(params["names"]):
-        raise refused(f"{params['manager']} gave {len(files)} files", ", ".join(files))
+        raise make_fetch_error(f"{params['manager']} gave {len(files)} files", ", ".join(files))
     INDEX[params["manager"]](run, params["folder"], files)
     path = os.path.join(params["work"], "packages.tar")
     with tarfile.open(path, "w") as tar:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from .node import gpu_count, read
+from .node import count_gpus, read_stripped
 
 if TYPE_CHECKING:
     from ..schema.node import Accelerator, Accelerators
@@ -26,21 +26,25 @@ PCI = "/sys/bus/pci/devices"
 LOADED = "/sys/module/nvidia/version"
 
 
-def devices(base: str = PCI) -> list[Accelerator]:
+def list_accelerators(base: str = PCI) -> list[Accelerator]:
     """Every accelerator on the bus, in the bus's order, with the driver that holds it."""
     found: list[Accelerator] = []
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
         here = os.path.join(base, name)
-        vendor, classes = VENDORS.get(read(here + "/vendor"), ("", ()))
-        if not vendor or read(here + "/class")[:6] not in classes:
+        vendor, classes = VENDORS.get(read_stripped(here + "/vendor"), ("", ()))
+        if not vendor or read_stripped(here + "/class")[:6] not in classes:
             continue
         link = os.path.join(here, "driver")
         driver = os.path.basename(os.path.realpath(link)) if os.path.exists(link) else ""
-        device = read(here + "/device")
+        device = read_stripped(here + "/device")
         found.append({"vendor": vendor, "bus": name, "device": device, "driver": driver})
     return found
 
 
-def observe() -> Accelerators:
+def observe_accelerators() -> Accelerators:
     """The bus, and what NVIDIA's driver says where it is loaded."""
-    return {"devices": devices(), "nvidia_driver": read(LOADED), "nvidia_shown": gpu_count()}
+    return {
+        "devices": list_accelerators(),
+        "nvidia_driver": read_stripped(LOADED),
+        "nvidia_shown": count_gpus(),
+    }

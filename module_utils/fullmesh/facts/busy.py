@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..foreign_text import parse_decimal
-from .node import read, run
+from .node import read_stripped, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,13 +51,13 @@ POLL_SECONDS = 2.0
 CALM_POLLS = 2
 
 
-def process(pid: str, root: str = "") -> str:
+def describe_pid(pid: str, root: str = "") -> str:
     """A process for people; empty when there is none."""
-    name = read(f"{root}/proc/{pid}/comm")
+    name = read_stripped(f"{root}/proc/{pid}/comm")
     return f"{name} (pid {pid})" if name else ""
 
 
-def posix_locks(text: str) -> dict[tuple[int, int, int], str]:
+def parse_posix_locks(text: str) -> dict[tuple[int, int, int], str]:
     """proc_locks(5): (major, minor, inode) -> pid of those who may write; who waits for a lock (``->``) has none."""
     found = {}
     form = r"^\d+: POSIX +\S+ +WRITE +(\d+) +([0-9a-f]+):([0-9a-f]+):(\d+) "
@@ -66,7 +66,7 @@ def posix_locks(text: str) -> dict[tuple[int, int, int], str]:
     return found
 
 
-def opened(pid: str, root: str = "") -> set[str]:
+def list_open_files(pid: str, root: str = "") -> set[str]:
     """The paths that a process has open."""
     folder, found = f"{root}/proc/{pid}/fd", set()
     with contextlib.suppress(OSError):
@@ -76,14 +76,14 @@ def opened(pid: str, root: str = "") -> set[str]:
     return found
 
 
-def locks(root: str = "") -> list[str]:
+def describe_held_locks(root: str = "") -> list[str]:
     """Who holds the package managers' locks.
 
     On btrfs and some overlays stat(2) gives another device than the kernel's list of locks, so who has one is asked
     for the files that it has open as well.
     """
-    held = posix_locks(read(f"{root}/proc/locks") + "\n")
-    files = {pid: opened(pid, root) for pid in set(held.values())}
+    held = parse_posix_locks(read_stripped(f"{root}/proc/locks") + "\n")
+    files = {pid: list_open_files(pid, root) for pid in set(held.values())}
     found = []
     for path in LOCKS:
         try:
@@ -92,22 +92,22 @@ def locks(root: str = "") -> list[str]:
             continue
         pid = held.get((os.major(info.st_dev), os.minor(info.st_dev), info.st_ino), "")
         pid = pid or next((one for one in sorted(files) if path in files[one]), "")
-        found += [f"{process(pid, root) or 'pid ' + pid} holds {path}"] if pid else []
+        found += [f"{describe_pid(pid, root) or 'pid ' + pid} holds {path}"] if pid else []
     for path in PIDS:
-        pid = read(root + path)
-        name = process(pid, root) if parse_decimal(pid) else ""
+        pid = read_stripped(root + path)
+        name = describe_pid(pid, root) if parse_decimal(pid) else ""
         found += [f"{name} holds {path}"] if name else []
     return found
 
 
-def first_boot(root: str = "") -> list[str]:
+def describe_first_boot(root: str = "") -> list[str]:
     """Whether cloud-init is still at work (its documentation, "Boot stages": the last one writes result.json)."""
     there = os.path.exists(root + "/run/cloud-init/enabled")
     done = os.path.exists(root + "/run/cloud-init/result.json")
     return ["cloud-init has not ended"] if there and not done else []
 
 
-def updates(ask: Runner = run) -> list[str]:
+def describe_running_updates(ask: Runner = run_command) -> list[str]:
     """Units of the system's own updates that are at work."""
     rc, out = ask(["systemctl", "show", "--property=Id,ActiveState", *UNITS])
     if rc != 0:
@@ -117,12 +117,12 @@ def updates(ask: Runner = run) -> list[str]:
     return [f"{one['Id']} runs" for one in blocks if one.get("ActiveState") in working]
 
 
-def busy(root: str = "", ask: Runner = run) -> list[str]:
+def describe_busy_node(root: str = "", ask: Runner = run_command) -> list[str]:
     """Everybody who works on the node, in words; empty when it is at rest."""
-    return first_boot(root) + updates(ask) + locks(root)
+    return describe_first_boot(root) + describe_running_updates(ask) + describe_held_locks(root)
 
 
-def wait(
+def wait_until_idle(
     seconds: float, look: Callable[[], Sequence[str]], pause: Callable[[float], None] = time.sleep
 ) -> tuple[list[str], float]:
     """Wait until *look* has found nobody for a while; (who is still there, the seconds that it took)."""

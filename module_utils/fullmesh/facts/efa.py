@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..schema.survey import Efa, EfaPci, EfaVerbs, Libfabric, Plugin
+    from ..schema.survey import EfaPci, EfaSurvey, EfaVerbs, Libfabric, NcclPlugin
 
 # PCI ids of Amazon's EFA devices: vendor 1d0f, devices efa0 to efa3 (drivers/infiniband/hw/efa/efa_main.c)
 VENDOR, DEVICE = "0x1d0f", "0xefa"
@@ -34,7 +34,7 @@ LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
 NONE = "none"
 
 
-def read(path: str) -> str:
+def read_device_file(path: str) -> str:
     """A short file, empty where it is missing or not readable."""
     try:
         with open(path) as stream:
@@ -43,7 +43,9 @@ def read(path: str) -> str:
         return ""
 
 
-def run(command: list[str], env: dict[str, str], seconds: float) -> tuple[int, str]:
+def run_with_environment(
+    command: list[str], env: dict[str, str], seconds: float
+) -> tuple[int, str]:
     """Exit status and output, at most 8000 characters; -1 where it cannot run or does not end."""
     try:
         done = subprocess.run(
@@ -62,7 +64,7 @@ def run(command: list[str], env: dict[str, str], seconds: float) -> tuple[int, s
     return done.returncode, done.stdout.decode("utf-8", "replace")[:8000]
 
 
-def parse_environment(text: str) -> dict[str, str]:
+def parse_environment_file(text: str) -> dict[str, str]:
     """Read ``NAME=value`` lines, with or without ``export`` and quotes."""
     found = {}
     for line in text.splitlines():
@@ -73,36 +75,38 @@ def parse_environment(text: str) -> dict[str, str]:
     return found
 
 
-def read_environment(paths: Sequence[str] = ENVIRONMENT_FILES) -> dict[str, str]:
+def read_environment_files(paths: Sequence[str] = ENVIRONMENT_FILES) -> dict[str, str]:
     """What a job gets from these files."""
     found: dict[str, str] = {}
     for path in paths:
         try:
             with open(path, errors="replace") as stream:
-                found.update(parse_environment(stream.read(65536)))
+                found.update(parse_environment_file(stream.read(65536)))
         except OSError:
             continue
     return found
 
 
-def pci_devices(root: str) -> list[EfaPci]:
+def list_efa_devices(root: str) -> list[EfaPci]:
     """EFA devices on the bus, each with the driver that has it, "" for none."""
     found: list[EfaPci] = []
     for base in sorted(glob.glob(root + "/sys/bus/pci/devices/*")):
-        if read(base + "/vendor") == VENDOR and read(base + "/device").startswith(DEVICE):
+        if read_device_file(base + "/vendor") == VENDOR and read_device_file(
+            base + "/device"
+        ).startswith(DEVICE):
             driver = os.path.basename(os.path.realpath(base + "/driver"))
             has = os.path.exists(base + "/driver")
             found.append({"slot": os.path.basename(base), "driver": driver if has else ""})
     return found
 
 
-def verbs_devices(root: str) -> list[EfaVerbs]:
+def list_verbs_devices(root: str) -> list[EfaVerbs]:
     """RDMA devices of the efa driver, with the state of their port."""
     found: list[EfaVerbs] = []
     for base in sorted(glob.glob(root + "/sys/class/infiniband/*")):
         driver = os.path.basename(os.path.realpath(base + "/device/driver"))
         if driver == "efa":
-            state = read(base + "/ports/1/state").partition(":")[2].strip()
+            state = read_device_file(base + "/ports/1/state").partition(":")[2].strip()
             found.append({"name": os.path.basename(base), "state": state})
     return found
 
@@ -126,10 +130,10 @@ def observe_libfabric(root: str, env: dict[str, str]) -> Libfabric:
     seen: Libfabric = {"fi_info": path, "version": "", "domains": [], "rc": 0, "said": ""}
     if not path:
         return seen
-    _code, text = run([root + path, "--version"], env, SECONDS)
+    _code, text = run_with_environment([root + path, "--version"], env, SECONDS)
     match = re.search(r"libfabric:\s*(\S+)", text)
     seen["version"] = match.group(1) if match else ""
-    code, text = run([root + path, "-p", "efa", "-t", "FI_EP_RDM"], env, SECONDS)
+    code, text = run_with_environment([root + path, "-p", "efa", "-t", "FI_EP_RDM"], env, SECONDS)
     blocks = [one for one in parse_fi_info(text) if one["provider"].startswith("efa")]
     seen["rc"] = code
     seen["domains"] = sorted({one.get("domain", "") for one in blocks} - {""})
@@ -137,7 +141,7 @@ def observe_libfabric(root: str, env: dict[str, str]) -> Libfabric:
     return seen
 
 
-def plugin_names(wanted: str) -> list[str]:
+def list_plugin_names(wanted: str) -> list[str]:
     """The files that NCCL tries for a value of NCCL_NET_PLUGIN (plugin_open.cc), several with commas."""
     if wanted == NONE:
         return []
@@ -147,7 +151,7 @@ def plugin_names(wanted: str) -> list[str]:
     return names
 
 
-def linker_cache(root: str) -> list[str]:
+def read_linker_cache(root: str) -> list[str]:
     """The libraries that the dynamic linker knows."""
     del root  # the cache is the running system's
     command = next(
@@ -157,14 +161,14 @@ def linker_cache(root: str) -> list[str]:
         return []
     return [
         line.rpartition("=> ")[2].strip()
-        for line in run([command, "-p"], dict(os.environ), SECONDS)[1].splitlines()
+        for line in run_with_environment([command, "-p"], dict(os.environ), SECONDS)[1].splitlines()
         if "=> " in line and "libnccl-net" in line
     ]
 
 
-def find_plugin(root: str, env: dict[str, str], cache: list[str]) -> Plugin:
+def find_nccl_plugin(root: str, env: dict[str, str], cache: list[str]) -> NcclPlugin:
     """Where a job's NCCL finds its plugin; ``elsewhere`` is one that it does not find."""
-    names = plugin_names(env.get("NCCL_NET_PLUGIN", ""))
+    names = list_plugin_names(env.get("NCCL_NET_PLUGIN", ""))
     searched = [part for part in env.get("LD_LIBRARY_PATH", "").split(":") if part]
     for name in names:
         places = [name] if name.startswith("/") else [os.path.join(one, name) for one in searched]
@@ -180,19 +184,21 @@ def find_plugin(root: str, env: dict[str, str], cache: list[str]) -> Plugin:
     return {"path": "", "elsewhere": known[0] if known else ""}
 
 
-def observe_plugin(root: str, env: dict[str, str], cache: list[str]) -> Plugin:
+def observe_nccl_plugin(root: str, env: dict[str, str], cache: list[str]) -> NcclPlugin:
     """Find the plugin and load it in a child process: a missing libfabric shows only then."""
-    seen: Plugin = {**find_plugin(root, env, cache), "error": ""}
+    seen: NcclPlugin = {**find_nccl_plugin(root, env, cache), "error": ""}
     if not seen["path"]:
         return seen
-    code, text = run([sys.executable, "-I", "-c", LOAD, root + seen["path"]], env, SECONDS)
+    code, text = run_with_environment(
+        [sys.executable, "-I", "-c", LOAD, root + seen["path"]], env, SECONDS
+    )
     if code:
         lines = [line for line in text.strip().splitlines() if line]
         seen["error"] = lines[-1][-300:] if lines else f"exit status {code}"
     return seen
 
 
-def observe(environment: dict[str, str] | None = None, root: str = "") -> Efa:
+def observe_efa(environment: dict[str, str] | None = None, root: str = "") -> EfaSurvey:
     """Look at everything that EFA needs on this node.
 
     ``environment`` are variables as a job sees them (LD_LIBRARY_PATH, NCCL_NET_PLUGIN, FI_PROVIDER …), on top of this
@@ -201,22 +207,22 @@ def observe(environment: dict[str, str] | None = None, root: str = "") -> Efa:
     env = dict(os.environ)
     given = {str(key): str(value) for key, value in (environment or {}).items()}
     env.update(given)
-    cache = linker_cache(root)
+    cache = read_linker_cache(root)
     kept = ("NCCL_NET_PLUGIN", "NCCL_NET", "FI_PROVIDER", "LD_LIBRARY_PATH")
-    asset = read(root + "/sys/class/dmi/id/board_asset_tag")
-    pci, verbs = pci_devices(root), verbs_devices(root)
-    seen: Efa = {
-        "vendor": read(root + "/sys/class/dmi/id/sys_vendor"),
+    asset = read_device_file(root + "/sys/class/dmi/id/board_asset_tag")
+    pci, verbs = list_efa_devices(root), list_verbs_devices(root)
+    seen: EfaSurvey = {
+        "vendor": read_device_file(root + "/sys/class/dmi/id/sys_vendor"),
         # Nitro instances carry their id here, readable for everybody
         "instance": asset if asset.startswith("i-") else "",
         "pci": pci,
         "verbs": verbs,
-        "driver_version": read(root + "/sys/module/efa/version"),
+        "driver_version": read_device_file(root + "/sys/module/efa/version"),
         "libfabric": {},
-        "plugin": find_plugin(root, env, cache),
+        "plugin": find_nccl_plugin(root, env, cache),
         "environment": {key: given[key] for key in kept if key in given},
     }
     if pci or verbs:  # the rest starts programs, and says nothing without a device
         seen["libfabric"] = observe_libfabric(root, env)
-        seen["plugin"] = observe_plugin(root, env, cache)
+        seen["plugin"] = observe_nccl_plugin(root, env, cache)
     return seen

@@ -11,23 +11,23 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from .accelerators import PCI, devices
-from .node import read, run
+from .accelerators import PCI, list_accelerators
+from .node import read_stripped, run_command
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ..schema.gpu import (
         BuildTools,
-        Card,
         FabricManager,
+        GpuCard,
         GpuFacts,
         GpuProcess,
         NvLinks,
         PciDevices,
         PciGpu,
-        Smi,
-        SmiSeen,
+        SmiDetails,
+        SmiReport,
         Xid,
     )
 
@@ -47,7 +47,7 @@ VERSION = re.compile(r"[Ff]abric [Mm]anager version is\s*:\s*([0-9.]+)")
 SLOWED = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 
 
-def word(node: Any, *paths: str) -> str:
+def find_first_text(node: Any, *paths: str) -> str:
     """The first of *paths* that says something."""
     for path in paths:
         text = (node.findtext(path) or "").strip()
@@ -56,69 +56,78 @@ def word(node: Any, *paths: str) -> str:
     return ""
 
 
-def count(text: str) -> int:
+def parse_leading_number(text: str) -> int:
     """A number in a field like ``0``, ``16x``, ``81920 MiB``; 0 where there is none."""
     match = re.match(r"\s*(\d+)", text)
     return int(match.group(1)) if match else 0
 
 
-def uncorrectable(gpu: Any, kind: str) -> int:
+def count_uncorrectable_errors(gpu: Any, kind: str) -> int:
     """ECC errors that could not be fixed, of all memories: each age of the driver has its own fields."""
     base = "ecc_errors/" + kind + "/"
     new = ("dram_uncorrectable", "sram_uncorrectable")
     newer = ("sram_uncorrectable_parity", "sram_uncorrectable_secded")
-    total = sum(count(word(gpu, base + name)) for name in new + newer)
-    return total or count(word(gpu, base + "double_bit/total"))
+    total = sum(parse_leading_number(find_first_text(gpu, base + name)) for name in new + newer)
+    return total or parse_leading_number(find_first_text(gpu, base + "double_bit/total"))
 
 
-def slowed(gpu: Any) -> list[str]:
+def list_slowdowns(gpu: Any) -> list[str]:
     """What slows a card down at this moment, of ``SLOWED``."""
     both = (
         "clocks_event_reasons/clocks_event_reason_",
         "clocks_throttle_reasons/clocks_throttle_reason_",
     )
-    return [name for name in SLOWED if word(gpu, *(base + name for base in both)) == "Active"]
+    return [
+        name for name in SLOWED if find_first_text(gpu, *(base + name for base in both)) == "Active"
+    ]
 
 
-def one_card(gpu: Any) -> Card:
+def parse_gpu_card(gpu: Any) -> GpuCard:
     """One ``<gpu>`` of ``nvidia-smi -q -x``."""
     link = "pci/pci_gpu_link_info/"
     return {
-        "name": word(gpu, "product_name"),
-        "uuid": word(gpu, "uuid"),
-        "bus": word(gpu, "pci/pci_bus_id") or str(gpu.get("id", "")),
-        "memory": word(gpu, "fb_memory_usage/total"),
-        "memory_used": word(gpu, "fb_memory_usage/used"),
-        "compute_mode": word(gpu, "compute_mode"),
-        "slowed": slowed(gpu),
-        "persistence": word(gpu, "persistence_mode"),
-        "ecc_mode": word(gpu, "ecc_mode/current_ecc"),
-        "ecc": word(gpu, "ecc_errors/volatile/dram_uncorrectable"),
-        "ecc_volatile": uncorrectable(gpu, "volatile"),
-        "ecc_aggregate": uncorrectable(gpu, "aggregate"),
-        "remap_failed": word(gpu, "remapped_rows/remapped_row_failure"),
-        "remap_pending": word(gpu, "remapped_rows/remapped_row_pending"),
-        "width": word(gpu, link + "link_widths/current_link_width"),
-        "width_most": word(gpu, link + "link_widths/max_link_width"),
-        "generation": count(word(gpu, link + "pcie_gen/current_link_gen")),
-        "generation_most": count(word(gpu, link + "pcie_gen/max_link_gen")),
-        "mig": word(gpu, "mig_mode/current_mig"),
-        "fabric": word(gpu, "fabric/state"),
+        "name": find_first_text(gpu, "product_name"),
+        "uuid": find_first_text(gpu, "uuid"),
+        "bus": find_first_text(gpu, "pci/pci_bus_id") or str(gpu.get("id", "")),
+        "memory": find_first_text(gpu, "fb_memory_usage/total"),
+        "memory_used": find_first_text(gpu, "fb_memory_usage/used"),
+        "compute_mode": find_first_text(gpu, "compute_mode"),
+        "slowed": list_slowdowns(gpu),
+        "persistence": find_first_text(gpu, "persistence_mode"),
+        "ecc_mode": find_first_text(gpu, "ecc_mode/current_ecc"),
+        "ecc": find_first_text(gpu, "ecc_errors/volatile/dram_uncorrectable"),
+        "ecc_volatile": count_uncorrectable_errors(gpu, "volatile"),
+        "ecc_aggregate": count_uncorrectable_errors(gpu, "aggregate"),
+        "remap_failed": find_first_text(gpu, "remapped_rows/remapped_row_failure"),
+        "remap_pending": find_first_text(gpu, "remapped_rows/remapped_row_pending"),
+        "width": find_first_text(gpu, link + "link_widths/current_link_width"),
+        "width_most": find_first_text(gpu, link + "link_widths/max_link_width"),
+        "generation": parse_leading_number(
+            find_first_text(gpu, link + "pcie_gen/current_link_gen")
+        ),
+        "generation_most": parse_leading_number(
+            find_first_text(gpu, link + "pcie_gen/max_link_gen")
+        ),
+        "mig": find_first_text(gpu, "mig_mode/current_mig"),
+        "fabric": find_first_text(gpu, "fabric/state"),
     }
 
 
-def processes(gpu: Any) -> list[GpuProcess]:
+def parse_gpu_processes(gpu: Any) -> list[GpuProcess]:
     """The programs that compute on a card; a desktop's (type G) are none."""
     found: list[GpuProcess] = []
     for process in gpu.findall("processes/process_info"):
-        if "C" in word(process, "type"):
+        if "C" in find_first_text(process, "type"):
             found.append(
-                {"pid": count(word(process, "pid")), "name": word(process, "process_name")}
+                {
+                    "pid": parse_leading_number(find_first_text(process, "pid")),
+                    "name": find_first_text(process, "process_name"),
+                }
             )
     return found
 
 
-def parse_smi(text: str) -> Smi:
+def parse_smi(text: str) -> SmiReport:
     """Read ``nvidia-smi -q -x``: driver, CUDA, cards and who computes on them.
 
     Raises:
@@ -127,10 +136,10 @@ def parse_smi(text: str) -> Smi:
     root = ElementTree.fromstring(text)  # noqa: S314 (the driver's own output)
     gpus = root.findall("gpu")[:MOST]
     return {
-        "driver": word(root, "driver_version"),
-        "cuda": word(root, "cuda_version"),
-        "cards": [one_card(gpu) for gpu in gpus],
-        "processes": [process for gpu in gpus for process in processes(gpu)],
+        "driver": find_first_text(root, "driver_version"),
+        "cuda": find_first_text(root, "cuda_version"),
+        "cards": [parse_gpu_card(gpu) for gpu in gpus],
+        "processes": [process for gpu in gpus for process in parse_gpu_processes(gpu)],
     }
 
 
@@ -184,21 +193,24 @@ def parse_xids(text: str) -> list[Xid]:
     return [found[key] for key in sorted(found)]
 
 
-def pci_devices(base: str = PCI) -> PciDevices:
+def list_nvidia_devices(base: str = PCI) -> PciDevices:
     """GPUs and NVSwitches on the bus, with the driver that each GPU has; true without any driver."""
     gpus: list[PciGpu] = [
         {"bus": one["bus"], "device": one["device"], "driver": one["driver"]}
-        for one in devices(base)
+        for one in list_accelerators(base)
         if one["vendor"] == "nvidia"
     ]
     switches = 0
     for name in os.listdir(base) if os.path.isdir(base) else []:
         here = os.path.join(base, name)
-        switches += read(here + "/vendor") == VENDOR and read(here + "/class")[:6] == BRIDGE
+        switches += (
+            read_stripped(here + "/vendor") == VENDOR
+            and read_stripped(here + "/class")[:6] == BRIDGE
+        )
     return {"gpus": gpus, "switches": switches}
 
 
-def secure_boot(path: str = SECURE_BOOT) -> bool | None:
+def read_secure_boot(path: str = SECURE_BOOT) -> bool | None:
     """True or False as the firmware says, None on a machine without EFI; the value's last byte, after four of flags."""
     try:
         with open(path, "rb") as stream:
@@ -208,26 +220,28 @@ def secure_boot(path: str = SECURE_BOOT) -> bool | None:
     return bool(held[4]) if len(held) > 4 else None  # noqa: PLR2004 (four bytes of flags)
 
 
-def fabric_manager() -> FabricManager:
+def observe_fabric_manager() -> FabricManager:
     """Whether the fabric manager runs, and which version is installed (``Fabric Manager version is : 580.95.05``)."""
-    active = run(["systemctl", "is-active", FABRIC_MANAGER])[1].strip()
-    found = VERSION.search(run(["nv-fabricmanager", "--version"])[1])
+    active = run_command(["systemctl", "is-active", FABRIC_MANAGER])[1].strip()
+    found = VERSION.search(run_command(["nv-fabricmanager", "--version"])[1])
     return {"active": active, "version": found.group(1) if found else ""}
 
 
-def in_container() -> bool:
+def is_in_container() -> bool:
     """Whether the kernel and its log are another machine's."""
-    return bool(run(["systemd-detect-virt", "--container"])[0] == 0)
+    return bool(run_command(["systemd-detect-virt", "--container"])[0] == 0)
 
 
-def kernel_text() -> str:
+def read_kernel_messages() -> str:
     """The kernel's messages since it started; a container's are its host's."""
     return (
-        "" if in_container() else str(run(["journalctl", "-k", "-b", "--no-pager", "-o", "cat"])[1])
+        ""
+        if is_in_container()
+        else str(run_command(["journalctl", "-k", "-b", "--no-pager", "-o", "cat"])[1])
     )
 
 
-def build_tools(release: str) -> BuildTools:
+def find_build_tools(release: str) -> BuildTools:
     """What DKMS needs for the running kernel."""
     places = ("/usr/bin/gcc", "/usr/bin/cc")
     return {
@@ -236,11 +250,11 @@ def build_tools(release: str) -> BuildTools:
     }
 
 
-def from_smi() -> SmiSeen:
+def observe_smi() -> SmiDetails:
     """What ``nvidia-smi`` says; ``failed`` where it is there and does not work."""
-    code, text = run(["nvidia-smi", "-q", "-x"])
+    code, text = run_command(["nvidia-smi", "-q", "-x"])
     failed = code not in (0, 127)
-    found: SmiSeen = {"driver": "", "cuda": "", "cards": [], "processes": [], "failed": failed}
+    found: SmiDetails = {"driver": "", "cuda": "", "cards": [], "processes": [], "failed": failed}
     if code == 0:
         try:
             told = parse_smi(text)
@@ -249,23 +263,23 @@ def from_smi() -> SmiSeen:
         except ElementTree.ParseError:
             found["failed"] = True
     if found["cards"]:
-        found["topology"] = parse_topology(run(["nvidia-smi", "topo", "-m"])[1])
-        found["nvlinks"] = parse_nvlinks(run(["nvidia-smi", "nvlink", "-s"])[1])
+        found["topology"] = parse_topology(run_command(["nvidia-smi", "topo", "-m"])[1])
+        found["nvlinks"] = parse_nvlinks(run_command(["nvidia-smi", "nvlink", "-s"])[1])
     return found
 
 
-def observe() -> GpuFacts:
+def observe_gpus() -> GpuFacts:
     """Everything, once."""
     release = os.uname().release
-    modules = [line.split(" ", 1)[0] for line in read("/proc/modules").splitlines()]
+    modules = [line.split(" ", 1)[0] for line in read_stripped("/proc/modules").splitlines()]
     return {
         "kernel": release,
-        "container": in_container(),
-        "pci": pci_devices(),
-        "smi": from_smi(),
-        "loaded": read("/sys/module/nvidia/version"),
+        "container": is_in_container(),
+        "pci": list_nvidia_devices(),
+        "smi": observe_smi(),
+        "loaded": read_stripped("/sys/module/nvidia/version"),
         "nouveau": "nouveau" in modules,
-        "secure_boot": secure_boot(),
-        "xids": parse_xids(kernel_text()),
-        "tools": build_tools(release),
+        "secure_boot": read_secure_boot(),
+        "xids": parse_xids(read_kernel_messages()),
+        "tools": find_build_tools(release),
     }

@@ -54,14 +54,14 @@ sys.stdout.write("\n" + sys.argv[3] + json.dumps(out) + "\n")
 """
 
 
-class Library(TypedDict):
+class NcclLibrary(TypedDict):
     """The library that loads, by its real path."""
 
     version: str
     path: str
 
 
-class Endpoint(TypedDict):
+class NcclEndpoint(TypedDict):
     """Where NCCL listens; ``family``: ipv4 or ipv6."""
 
     family: str
@@ -69,7 +69,7 @@ class Endpoint(TypedDict):
     port: int
 
 
-class Answer(TypedDict):
+class NcclChildAnswer(TypedDict):
     """What the child printed: NCCL's number, its return code (-1: it could not be loaded), a unique id in hex."""
 
     code: int
@@ -97,7 +97,7 @@ def decode_version(code: int) -> str:
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
-def decode_unique_id(raw: bytes) -> Endpoint:
+def decode_unique_id(raw: bytes) -> NcclEndpoint:
     """Read the listener's socket address out of a unique id.
 
     Since 2.14 the id starts with 8 random bytes, before that the address came first.
@@ -114,7 +114,7 @@ def decode_unique_id(raw: bytes) -> Endpoint:
     raise NcclError("refused", f"the unique id holds no address: {raw[:32].hex()}")
 
 
-def version_key(version: str) -> tuple[list[int], list[int], str]:
+def parse_nccl_version(version: str) -> tuple[list[int], list[int], str]:
     """Order package versions like ``2.28.9-1+cuda12.9``: NCCL first, then CUDA."""
     upstream, _, rest = version.partition("-")
     cuda = rest.partition("+cuda")[2]
@@ -125,49 +125,51 @@ def version_key(version: str) -> tuple[list[int], list[int], str]:
     )
 
 
-def matches(version: str, wanted: str, cuda: str) -> bool:
+def is_wanted_nccl(version: str, wanted: str, cuda: str) -> bool:
     """Whether a package version is what was asked for: all of it, or NCCL's part; empty is any."""
     right = wanted in ("", version, version.split("-", maxsplit=1)[0])
     return right and (not cuda or version.endswith("+cuda" + cuda))
 
 
-def choose(available: dict[str, list[str]], wanted: str, cuda: str) -> str:
+def choose_nccl_version(available: dict[str, list[str]], wanted: str, cuda: str) -> str:
     """The newest version that every package has and that was asked for."""
     common = set.intersection(*(set(found) for found in available.values()))
-    fitting = [version for version in common if matches(version, wanted, cuda)]
+    fitting = [version for version in common if is_wanted_nccl(version, wanted, cuda)]
     if fitting:
-        return max(fitting, key=version_key)
+        return max(fitting, key=parse_nccl_version)
     asked = " ".join(
         part for part in (wanted or "any version", cuda and "for CUDA " + cuda) if part
     )
-    there = ", ".join(sorted(common, key=version_key)) or "no version of all the packages"
+    there = ", ".join(sorted(common, key=parse_nccl_version)) or "no version of all the packages"
     raise NcclError("absent", f"the repository has no NCCL {asked}; it has {there}")
 
 
-def child_environment(env: dict[str, str]) -> dict[str, str]:
+def make_child_environment(env: dict[str, str]) -> dict[str, str]:
     """Our environment without anybody's NCCL settings, plus the ones to ask with."""
     base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
     base.update({k: str(v) for k, v in env.items()})
     return base
 
 
-def parse_answer(stdout: str) -> Answer:
+def parse_child_answer(stdout: str) -> NcclChildAnswer:
     """Find our marked line among what NCCL printed."""
     for line in reversed(stdout.splitlines()):
         if line.startswith(MARK):
-            answer: Answer = parse_foreign_json(line[len(MARK) :])
+            answer: NcclChildAnswer = parse_foreign_json(line[len(MARK) :])
             return answer
     raise NcclError("crashed", f"no answer from the library; it printed: {stdout[-200:]!r}")
 
 
-def ask(path: str, env: dict[str, str], want_id: bool, seconds: float) -> Answer:
+def query_nccl_library(
+    path: str, env: dict[str, str], want_id: bool, seconds: float
+) -> NcclChildAnswer:
     """Load the library in a child process and return its raw answer."""
     command = [sys.executable, "-I", "-c", CHILD, path or LIBRARY, "1" if want_id else "0", MARK]
     try:
         done = subprocess.run(
             command,
             check=False,
-            env=child_environment(env),
+            env=make_child_environment(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -178,21 +180,21 @@ def ask(path: str, env: dict[str, str], want_id: bool, seconds: float) -> Answer
     text = done.stdout.decode("utf-8", "replace")
     if done.returncode < 0:
         raise NcclError("crashed", f"the library died with signal {-done.returncode}")
-    answer = parse_answer(text)
+    answer = parse_child_answer(text)
     if answer["rc"]:
         raise NcclError("missing" if answer["rc"] < 0 else "refused", answer["error"])
     return answer
 
 
-def nccl_library(path: str = "", seconds: float = SECONDS) -> Library:
+def find_nccl_library(path: str = "", seconds: float = SECONDS) -> NcclLibrary:
     """Version and real path of the library that loads."""
-    answer = ask(path, {}, False, seconds)
+    answer = query_nccl_library(path, {}, False, seconds)
     return {"version": decode_version(answer["code"]), "path": answer["path"]}
 
 
-def nccl_unique_id_endpoint(
+def find_nccl_endpoint(
     path: str = "", env: dict[str, str] | None = None, seconds: float = SECONDS
-) -> Endpoint:
+) -> NcclEndpoint:
     """Address and port NCCL listens on with ``env``."""
-    answer = ask(path, env or {}, True, seconds)
+    answer = query_nccl_library(path, env or {}, True, seconds)
     return decode_unique_id(bytes.fromhex(answer["id"]))

@@ -32,7 +32,7 @@ FAMILIES = {
 }
 
 
-def read(path: str, default: str = "") -> str:
+def read_stripped(path: str, default: str = "") -> str:
     """The stripped text of *path*, or *default* where it cannot be read."""
     try:
         with open(path, "rb") as handle:
@@ -43,8 +43,8 @@ def read(path: str, default: str = "") -> str:
 
 def read_boot_mark() -> str:
     """Return a text that differs after a restart: the kernel's boot id, and when process 1 started (containers)."""
-    started = read("/proc/1/stat").rpartition(")")[2].split()
-    return f"{read('/proc/sys/kernel/random/boot_id')}/{''.join(started[19:20])}"
+    started = read_stripped("/proc/1/stat").rpartition(")")[2].split()
+    return f"{read_stripped('/proc/sys/kernel/random/boot_id')}/{''.join(started[19:20])}"
 
 
 def has_transactions(store: str = "/var/lib/fullmesh/rollback") -> bool:
@@ -54,7 +54,7 @@ def has_transactions(store: str = "/var/lib/fullmesh/rollback") -> bool:
     return False
 
 
-def run(argv: list[str]) -> tuple[int, str]:
+def run_command(argv: list[str]) -> tuple[int, str]:
     """(exit status, standard output) of a command; (127, "") where it is missing, (124, "") past its time."""
     env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
@@ -95,7 +95,7 @@ def parse_os_release(text: str) -> dict[str, str]:
     }
 
 
-def package_manager(root: str = "/") -> str:
+def find_package_manager(root: str = "/") -> str:
     """apt, dnf or yum: which one the node has."""
     for path, name in (("usr/bin/apt-get", "apt"), ("usr/bin/dnf", "dnf"), ("usr/bin/yum", "yum")):
         if os.path.exists(os.path.join(root, path)):
@@ -103,7 +103,7 @@ def package_manager(root: str = "/") -> str:
     return ""
 
 
-def parse_addresses(text: str) -> dict[str, list[str]]:
+def parse_interface_addresses(text: str) -> dict[str, list[str]]:
     """{interface: [address with prefix]} from ``ip -o addr show``; link-local IPv6 is left out."""
     result: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -116,14 +116,14 @@ def parse_addresses(text: str) -> dict[str, list[str]]:
     return result
 
 
-def interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
+def list_interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
     """Every interface: name, kind, mac, mtu, state, speed (Mbit/s, 0 unknown), addresses with prefix.
 
     kind is the kernel's DEVTYPE ("vlan", "bond", "bridge" ...; "" for a card). A member of a bond shows the bond's
     hardware address; mac is the card's own one. An interface whose name no program gives is left out: the controller
     refuses such a name (node_values).
     """
-    addresses = parse_addresses(run(["ip", "-o", "addr", "show"])[1])
+    addresses = parse_interface_addresses(run_command(["ip", "-o", "addr", "show"])[1])
     result: list[Interface] = []
     try:
         names = sorted(os.listdir(sys_net))
@@ -133,16 +133,16 @@ def interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
         base = os.path.join(sys_net, name)
         if not os.path.isdir(base) or not INTERFACE_NAME.match(name):
             continue
-        speed = read(base + "/speed", "0")
-        mac = read(base + "/bonding_slave/perm_hwaddr") or read(base + "/address")
+        speed = read_stripped(base + "/speed", "0")
+        mac = read_stripped(base + "/bonding_slave/perm_hwaddr") or read_stripped(base + "/address")
         result.append(
             {
                 "name": name,
-                "kind": devtype(read(base + "/uevent")),
+                "kind": parse_devtype(read_stripped(base + "/uevent")),
                 "mac": mac.lower(),
-                "mtu": int(read(base + "/mtu", "0") or 0),
-                "state": read(base + "/operstate", "unknown"),
-                "carrier": read(base + "/carrier", "0") == "1",
+                "mtu": int(read_stripped(base + "/mtu", "0") or 0),
+                "state": read_stripped(base + "/operstate", "unknown"),
+                "carrier": read_stripped(base + "/carrier", "0") == "1",
                 "speed": parse_decimal(speed) or 0,
                 "addresses": addresses.get(name, []),
             }
@@ -150,7 +150,7 @@ def interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
     return result
 
 
-def devtype(uevent: str) -> str:
+def parse_devtype(uevent: str) -> str:
     """DEVTYPE in the text of an interface's uevent file."""
     for line in uevent.splitlines():
         if line.startswith("DEVTYPE="):
@@ -158,18 +158,18 @@ def devtype(uevent: str) -> str:
     return ""
 
 
-def listening_ports(proc_net: str = "/proc/net") -> list[int]:
+def list_listening_ports(proc_net: str = "/proc/net") -> list[int]:
     """TCP ports on which anything listens, from /proc/net/tcp{,6} (state 0A, proc(5))."""
     ports = set()
     for name in ("tcp", "tcp6"):
-        for line in read(os.path.join(proc_net, name)).splitlines()[1:]:
+        for line in read_stripped(os.path.join(proc_net, name)).splitlines()[1:]:
             fields = line.split()
             if fields[3:4] == ["0A"]:
                 ports.add(int(fields[1].rsplit(":", 1)[1], 16))
     return sorted(ports)
 
 
-def free_bytes(path: str) -> int:
+def measure_free_bytes(path: str) -> int:
     """Bytes free for ordinary users on the file system that *path* is, or would be, on."""
     while path and not os.path.exists(path):
         path = os.path.dirname(path)
@@ -180,7 +180,7 @@ def free_bytes(path: str) -> int:
     return stat.f_bavail * stat.f_frsize
 
 
-def gpu_count() -> int:
+def count_gpus() -> int:
     """GPUs that the NVIDIA driver shows, 0 without a driver."""
     try:
         return len(os.listdir("/proc/driver/nvidia/gpus"))
@@ -188,7 +188,7 @@ def gpu_count() -> int:
         return 0
 
 
-def hca_names() -> list[str]:
+def list_hcas() -> list[str]:
     """RDMA devices, [] where the kernel has none."""
     try:
         return sorted(os.listdir("/sys/class/infiniband"))
@@ -196,14 +196,14 @@ def hca_names() -> list[str]:
         return []
 
 
-def rdma_ports(base: str = "/sys/class/infiniband") -> list[Port]:
+def list_rdma_ports(base: str = "/sys/class/infiniband") -> list[Port]:
     """Every port of every RDMA device, as the kernel's Documentation/ABI/stable/sysfs-class-infiniband has it.
 
     Each has device, port, driver, layer (``InfiniBand`` or ``Ethernet``), active, and the GIDs that are in use:
     index, type (``RoCE v2`` ...), gid, and the interface that it belongs to.
     """
     found: list[Port] = []
-    devices = hca_names() if base == "/sys/class/infiniband" else sorted(os.listdir(base))
+    devices = list_hcas() if base == "/sys/class/infiniband" else sorted(os.listdir(base))
     for device in devices:
         ports = os.path.join(base, device, "ports")
         driver = os.path.basename(os.path.realpath(os.path.join(base, device, "device/driver")))
@@ -214,37 +214,37 @@ def rdma_ports(base: str = "/sys/class/infiniband") -> list[Port]:
                     "device": device,
                     "port": int(port),
                     "driver": driver,
-                    "layer": read(here + "/link_layer"),
-                    "active": read(here + "/state").startswith("4:"),
-                    "gids": port_gids(here),
+                    "layer": read_stripped(here + "/link_layer"),
+                    "active": read_stripped(here + "/state").startswith("4:"),
+                    "gids": list_port_gids(here),
                 }
             )
     return found
 
 
-def port_gids(port: str) -> list[PortGid]:
+def list_port_gids(port: str) -> list[PortGid]:
     """The GIDs of a port that are not empty; reading the type of an empty one is an error (EINVAL)."""
     folder = port + "/gids"
     found: list[PortGid] = []
     for index in sorted(os.listdir(folder), key=int)[:64] if os.path.isdir(folder) else []:
-        gid = read(os.path.join(folder, index))
+        gid = read_stripped(os.path.join(folder, index))
         if gid.strip("0:"):
-            kind = read(port + "/gid_attrs/types/" + index)
-            interface = read(port + "/gid_attrs/ndevs/" + index)
+            kind = read_stripped(port + "/gid_attrs/types/" + index)
+            interface = read_stripped(port + "/gid_attrs/ndevs/" + index)
             found.append({"index": int(index), "type": kind, "gid": gid, "interface": interface})
     return found
 
 
-def container() -> str:
+def detect_container() -> str:
     """The kind of container that systemd sees, "" on a machine of its own."""
-    word = run(["systemd-detect-virt", "--container"])[1].strip()
+    word = run_command(["systemd-detect-virt", "--container"])[1].strip()
     return "" if word == "none" else word
 
 
-def full_name() -> str:
+def find_full_name() -> str:
     """The node's own fully qualified name without asking a name server that may be silent."""
     name = socket.gethostname()
-    for line in read("/etc/hosts").splitlines():
+    for line in read_stripped("/etc/hosts").splitlines():
         fields = line.split("#")[0].split()[1:]
         if name in fields:
             return fields[0] if "." in fields[0] and OWN_NAME.match(fields[0]) else name

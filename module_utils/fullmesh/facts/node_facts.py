@@ -18,29 +18,30 @@ if TYPE_CHECKING:
     from ..schema.node import Facts, NodeFacts, Observations, PendingChange
 
 
-def observations(venv: str) -> Observations:
+def observe_node_facts(venv: str) -> Observations:
     """What Fullmesh looks at on a node; sizes in bytes, times in seconds; *venv*: where the environment is linked."""
-    seen = accelerators.observe()
+    seen = accelerators.observe_accelerators()
     return {
         "epoch": time.time(),
         "boot": node.read_boot_mark(),
         "root": os.geteuid() == 0,
         "ssh_connection": os.environ.get("SSH_CONNECTION", ""),
-        "interfaces": node.interfaces(),
-        "listening_ports": node.listening_ports(),
+        "interfaces": node.list_interfaces(),
+        "listening_ports": node.list_listening_ports(),
         "free_bytes": {
-            path: node.free_bytes(path) for path in (os.path.dirname(venv), "/var/lib/fullmesh")
+            path: node.measure_free_bytes(path)
+            for path in (os.path.dirname(venv), "/var/lib/fullmesh")
         },
         "venv": venv,
         "torch_there": os.path.exists(venv + "/fullmesh.json"),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "cpus": os.cpu_count() or 1,
-        "container": node.container(),
+        "container": node.detect_container(),
         "gpus": seen["nvidia_shown"],
         "accelerators": seen,
-        "hcas": node.hca_names(),
-        "rdma": node.rdma_ports(),
-        "selinux": manifest.selinux_state({"mode": ""}).get("mode", ""),
+        "hcas": node.list_hcas(),
+        "rdma": node.list_rdma_ports(),
+        "selinux": manifest.read_selinux_mode({"mode": ""}).get("mode", ""),
         "proxy": {
             name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")
         },
@@ -48,16 +49,16 @@ def observations(venv: str) -> Observations:
     }
 
 
-def facts(venv: str) -> Facts:
+def collect_facts(venv: str) -> Facts:
     """The facts that the roles use, by Ansible's names."""
-    system: dict[str, object] = dict(node.parse_os_release(node.read("/etc/os-release")))
+    system: dict[str, object] = dict(node.parse_os_release(node.read_stripped("/etc/os-release")))
     system.update(
         {
-            "pkg_mgr": node.package_manager(),
+            "pkg_mgr": node.find_package_manager(),
             "service_mgr": "systemd" if os.path.isdir("/run/systemd/system") else "",
             "hostname": socket.gethostname().split(".")[0],
             "nodename": socket.gethostname(),
-            "fqdn": node.full_name(),
+            "fqdn": node.find_full_name(),
             "architecture": platform.machine(),
             "kernel": platform.release(),
             "python": {
@@ -65,13 +66,13 @@ def facts(venv: str) -> Facts:
                 "version": {"major": sys.version_info[0], "minor": sys.version_info[1]},
             },
             "python_version": platform.python_version(),
-            "fullmesh": observations(venv),
+            "fullmesh": observe_node_facts(venv),
         }
     )
     return cast("Facts", system)
 
 
-def list_pending_changes() -> list[PendingChange]:
+def load_pending_changes() -> list[PendingChange]:
     """Return the transactions that have yet to end. The engine is loaded on nodes only that have a transaction."""
     if not node.has_transactions():
         return []
@@ -82,13 +83,15 @@ def list_pending_changes() -> list[PendingChange]:
 
 def answer(digest: str = "", venv: str = "/opt/fullmesh/venv") -> NodeFacts:
     """All of it; *digest*: of the inputs that a run has for the node, empty skips the comparison."""
-    drift = manifest.drift(digest) if digest else []
+    drift = manifest.find_drift(digest) if digest else []
     return {
-        "ansible_facts": facts(venv),
+        "ansible_facts": collect_facts(venv),
         "drift": drift,
-        "notes": cast("list[dict[str, str]]", manifest.notes() if digest and not drift else []),
-        "resolved": manifest.resolved(),
-        "members": manifest.members(),
-        "busy": busy.busy(),
-        "pending": list_pending_changes(),
+        "notes": cast(
+            "list[dict[str, str]]", manifest.load_manifest_notes() if digest and not drift else []
+        ),
+        "resolved": manifest.load_auto_settings(),
+        "members": manifest.load_membership(),
+        "busy": busy.describe_busy_node(),
+        "pending": load_pending_changes(),
     }

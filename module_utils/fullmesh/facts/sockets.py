@@ -37,7 +37,7 @@ class SocketRow(TypedDict):
     inode: str
 
 
-def tcp_info(sock: socket.socket) -> dict[str, int]:
+def read_tcp_info(sock: socket.socket) -> dict[str, int]:
     """Return the fields of TCP_INFO that verdicts are made of."""
     try:
         raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_ROOM)
@@ -52,12 +52,12 @@ def tcp_info(sock: socket.socket) -> dict[str, int]:
     return found
 
 
-def lost_segments(info: dict[str, int]) -> int:
+def count_lost_segments(info: dict[str, int]) -> int:
     """Segments that were sent again and were needed: the receiver reports the needless ones (RFC 2883)."""
     return max(0, info["total_retrans"] - info["dsack_dups"])
 
 
-def family_of(address: str) -> int:
+def find_address_family(address: str) -> int:
     """Tell the socket family of a literal address."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
@@ -72,7 +72,7 @@ def decode_address(text: str) -> str:
     return shown[7:] if shown.startswith("::ffff:") and "." in shown else shown
 
 
-def parse_table(text: str) -> list[SocketRow]:
+def parse_socket_table(text: str) -> list[SocketRow]:
     """Read one of /proc/net/tcp and tcp6."""
     rows: list[SocketRow] = []
     for line in text.splitlines()[1:]:
@@ -91,19 +91,19 @@ def parse_table(text: str) -> list[SocketRow]:
     return rows
 
 
-def socket_table() -> list[SocketRow]:
+def read_socket_table() -> list[SocketRow]:
     """Return every TCP socket of this network namespace."""
     rows: list[SocketRow] = []
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(path) as stream:
-                rows += parse_table(stream.read())
+                rows += parse_socket_table(stream.read())
         except FileNotFoundError:
             pass  # IPv6 switched off
     return rows
 
 
-def inodes_of(pid: int | str) -> set[str]:
+def list_socket_inodes(pid: int | str) -> set[str]:
     """Return the inodes of a process's sockets."""
     found: set[str] = set()
     try:
@@ -120,13 +120,13 @@ def inodes_of(pid: int | str) -> set[str]:
     return found
 
 
-def owner_of_port(port: int) -> str:
+def find_port_owner(port: int) -> str:
     """Name who listens on *port*: ``sshd (pid 7)``; empty when nobody does."""
-    inodes = {r["inode"] for r in socket_table() if r["state"] == LISTEN and r["port"] == port}
+    inodes = {r["inode"] for r in read_socket_table() if r["state"] == LISTEN and r["port"] == port}
     if not inodes:
         return ""
     for pid in filter(str.isdecimal, os.listdir("/proc")):
-        if inodes & inodes_of(pid):
+        if inodes & list_socket_inodes(pid):
             try:
                 with open(f"/proc/{pid}/comm") as stream:
                     return f"{stream.read().strip()} (pid {pid})"
@@ -168,7 +168,7 @@ def parse_neighbour(text: str) -> str:
     return "reachable" if "lladdr" in line else "unknown"
 
 
-def path_to(address: str) -> dict[str, str]:
+def find_path_to(address: str) -> dict[str, str]:
     """Say how the kernel would reach *address* and whether the next hop answers ARP or ND."""
     said = run_ip("-o", "route", "get", address)
     route = parse_route(said)
@@ -182,6 +182,6 @@ def path_to(address: str) -> dict[str, str]:
     return route
 
 
-def errno_name(number: int) -> str:
+def errno_to_name(number: int) -> str:
     """Turn 113 into EHOSTUNREACH."""
     return errno.errorcode.get(number, str(number)) if number else ""

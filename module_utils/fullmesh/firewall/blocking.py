@@ -10,22 +10,29 @@ from __future__ import annotations
 import bisect
 from typing import TYPE_CHECKING
 
-from ..netfilter.evaluator import FAMILIES, FORWARDED, Packet, Walk, base_chains, speaks
-from ..netfilter.ruleset import interval
-from ..schema.ports import parse_span
+from ..netfilter.evaluator import (
+    FAMILIES,
+    FORWARDED,
+    Packet,
+    PacketWalk,
+    is_about_packet,
+    order_base_chains,
+)
+from ..netfilter.ruleset import parse_interval
+from ..schema.ports import parse_port_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..netfilter.ruleset import Rule, Ruleset
-    from .types import Blocker, Question
+    from ..netfilter.ruleset import NftRule, Ruleset
+    from .types import BlockerQuery, PeerBlocker
 
     Key = tuple[str, str, str]
     Spans = Iterator[tuple[str, int, int]]
 
 
-def spans_of(ruleset: Ruleset, chains: list[Key]) -> dict[str, list[int]]:
+def collect_bounds(ruleset: Ruleset, chains: list[Key]) -> dict[str, list[int]]:
     """Collect every bound of an address or number that the rules know: between two of them all packets are alike."""
     cuts: dict[str, set[int]] = {"4": set(), "6": set(), "n": set()}
 
@@ -36,43 +43,43 @@ def spans_of(ruleset: Ruleset, chains: list[Key]) -> dict[str, list[int]]:
     for key in chains:
         for rule in ruleset["chains"][key]["rules"]:
             for part in rule["expr"]:
-                note(all_intervals(part))
+                note(find_intervals(part))
     for values in ruleset["sets"].values():
         note((kind, low, high) for kind in values.spans for low, high in values.spans[kind])
         if values.odd:  # a map's pairs
-            note(all_intervals(values.items))
+            note(find_intervals(values.items))
     return {kind: sorted(cuts[kind]) for kind in cuts}
 
 
-def all_intervals(item: Any) -> Spans:
+def find_intervals(item: Any) -> Spans:
     """Find every interval in an expression, however deep."""
-    span = interval(item)
+    span = parse_interval(item)
     if span:
         yield span
         return
     inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
     for one in inner:
-        yield from all_intervals(one)
+        yield from find_intervals(one)
 
 
-def ports_to_try(port: str, cuts: list[int]) -> list[int]:
+def pick_sample_ports(port: str, cuts: list[int]) -> list[int]:
     """Return one port out of each stretch of ``50000-54095`` that the rules tell apart.
 
     Raises:
         ValueError: no range of ports; an answer without it would say that nothing stops the peers.
     """
-    span = parse_span(port)
+    span = parse_port_range(port)
     if span is None:
         raise ValueError(f"{port!r} is no range of ports")
     inside = cuts[bisect.bisect_right(cuts, span.first) : bisect.bisect_right(cuts, span.last)]
     return [span.first, *inside]
 
 
-def senders_to_try(peers: list[str], cuts: list[int]) -> list[str]:
+def pick_sample_senders(peers: list[str], cuts: list[int]) -> list[str]:
     """Return one address out of each stretch that the rules tell apart."""
     chosen: dict[int, str] = {}
     for peer in peers:
-        span = interval(peer)
+        span = parse_interval(peer)
         if span:
             chosen.setdefault(bisect.bisect_right(cuts, span[1]), peer)
     return list(chosen.values())
@@ -81,7 +88,9 @@ def senders_to_try(peers: list[str], cuts: list[int]) -> list[str]:
 # --- the answer ---------------------------------------------------------------------------------
 
 
-def packets(want: Question, family: str, cuts: dict[str, list[int]]) -> list[Packet]:
+def build_sample_packets(
+    want: BlockerQuery, family: str, cuts: dict[str, list[int]]
+) -> list[Packet]:
     """Make the first packets that peers may send to this node.
 
     *want*: peers ({"4": [...], "6": [...]}), ports (``29500/tcp``), own ({"4": address}), interface.
@@ -90,31 +99,33 @@ def packets(want: Question, family: str, cuts: dict[str, list[int]]) -> list[Pac
     own = want["own"].get(family, "")
     for port in want["ports"]:
         numbers, _, protocol = port.partition("/")
-        for number in ports_to_try(numbers, cuts["n"]):
-            for sender in senders_to_try(want["peers"].get(family, []), cuts[family]):
+        for number in pick_sample_ports(numbers, cuts["n"]):
+            for sender in pick_sample_senders(want["peers"].get(family, []), cuts[family]):
                 found.append(Packet(family, sender, own, protocol, number, want["interface"]))
     return found
 
 
-def findings(ruleset: Ruleset, want: Question) -> list[Blocker]:
+def find_peer_blockers(ruleset: Ruleset, want: BlockerQuery) -> list[PeerBlocker]:
     """Say which rules keep peers from the ports of the plan: one entry a rule, with an example.
 
     Each has table, chain, hook, handle, line, word (``drop``, ``divert``), sure, port, sender, and family.
     """
-    found: dict[Any, Blocker] = {}
+    found: dict[Any, PeerBlocker] = {}
     for family in sorted(FAMILIES):
         reach = [key for key in ruleset["chains"] if key[0] in FAMILIES[family]]
-        cuts = spans_of(ruleset, reach)
-        for packet in packets(want, family, cuts):
-            for base, key, rule, word in stops(ruleset, packet):
-                note(found, (ruleset["chains"][base]["hook"], key, rule), word, packet)
+        cuts = collect_bounds(ruleset, reach)
+        for packet in build_sample_packets(want, family, cuts):
+            for base, key, rule, word in find_packet_blockers(ruleset, packet):
+                record_blocker(found, (ruleset["chains"][base]["hook"], key, rule), word, packet)
     return list(found.values())
 
 
-def stops(ruleset: Ruleset, packet: Packet) -> Iterator[tuple[Key, Key, Rule, tuple[str, bool]]]:
+def find_packet_blockers(
+    ruleset: Ruleset, packet: Packet
+) -> Iterator[tuple[Key, Key, NftRule, tuple[str, bool]]]:
     """Say which rules stop a packet, and which may: (base chain, chain, rule, (word, sure))."""
-    walk = Walk(ruleset, packet)
-    for base in base_chains(ruleset, packet, FORWARDED):
+    walk = PacketWalk(ruleset, packet)
+    for base in order_base_chains(ruleset, packet, FORWARDED):
         end = walk.base(base)
         if end.word in ("", "accept") or end.rule is None:
             continue
@@ -123,13 +134,13 @@ def stops(ruleset: Ruleset, packet: Packet) -> Iterator[tuple[Key, Key, Rule, tu
         else:
             yield end.key, end.key, end.rule, ("drop", False)
     for key, rule in walk.maybe:
-        if speaks(key, rule, walk):
+        if is_about_packet(key, rule, walk):
             yield key, key, rule, ("drop", False)
 
 
-def note(
-    found: dict[Any, Blocker],
-    where: tuple[str | None, Key, Rule],
+def record_blocker(
+    found: dict[Any, PeerBlocker],
+    where: tuple[str | None, Key, NftRule],
     verdict: tuple[str, bool],
     packet: Packet,
 ) -> None:

@@ -20,7 +20,7 @@ WHEN = re.compile(r"audit\((\d+)\.\d+:\d+\)")
 CLASS = re.compile(r"tclass=(\w+)")
 
 
-def enforcing(root: str = "") -> bool:
+def is_selinux_enforcing(root: str = "") -> bool:
     """Say whether SELinux denies anything here, rather than only writing it down."""
     try:
         with open(root + ENFORCE) as stream:
@@ -29,7 +29,7 @@ def enforcing(root: str = "") -> bool:
         return False
 
 
-def lines(run: Runner, since: float) -> list[str]:
+def read_denial_lines(run: Runner, since: float) -> list[str]:
     """Return what was written down since a moment; with auditd the journal may have nothing of it."""
     journal = ["journalctl", "-q", "--no-pager", "-o", "cat", f"--since=@{since:.0f}"]
     found = run([*journal, "_TRANSPORT=audit", "+", "_TRANSPORT=kernel"])[1].splitlines()
@@ -40,7 +40,7 @@ def lines(run: Runner, since: float) -> list[str]:
     return found
 
 
-def to(name: str, run: Runner, since: float, root: str = "") -> list[str]:
+def list_denials(name: str, run: Runner, since: float, root: str = "") -> list[str]:
     """Say what SELinux has denied to *name* or to those who wanted something of it.
 
     Args:
@@ -53,9 +53,9 @@ def to(name: str, run: Runner, since: float, root: str = "") -> list[str]:
         Sentences such as ``firewalld_t may not read a file of etc_t``, each once; none where SELinux does not enforce.
     """
     found: list[str] = []
-    if not enforcing(root):
+    if not is_selinux_enforcing(root):
         return found
-    for line in lines(run, since):
+    for line in read_denial_lines(run, since):
         denied = DENIED.search(line)
         # a domain may be permissive while the system enforces
         if denied is None or "permissive=1" in line:

@@ -12,25 +12,25 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ..files import SPACE, look
+from ..files import SPACE, read_text_or_empty
 from ..foreign_text import parse_tool_json
 from .firewalld_files import (
     BINDING,
     IP,
-    by_family,
-    job_ports,
-    own_names,
-    paths,
-    protocol_number,
-    written,
+    find_protocol_number,
+    format_network,
+    group_by_family,
+    list_job_ports,
+    list_own_names,
+    map_own_paths,
 )
-from .firewalld_others import conf_value, parse_zones
+from .firewalld_others import parse_zones, read_firewalld_setting
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ..commands import Runner
-    from .types import Want
+    from .types import FirewallSettings
 
     # libnftables-json(5): the tool's own JSON
     Json = dict[str, Any]
@@ -39,7 +39,7 @@ FAMILIES = ("4", "6")
 WHOLE = "a protocol"  # what a rule accepts that names no port
 
 
-def library(command: str) -> tuple[int, str]:
+def run_libnftables(command: str) -> tuple[int, str]:
     """Ask libnftables itself: Debian's firewalld brings the library without the command nft."""
     try:
         nftables = importlib.import_module("nftables")  # the OS's own; absent on a bare node
@@ -51,41 +51,41 @@ def library(command: str) -> tuple[int, str]:
     return int(rc), str(out) if rc == 0 else str(said)
 
 
-def binding(command: str = "list table inet firewalld") -> str:
+def query_libnftables(command: str = "list table inet firewalld") -> str:
     """Return what libnftables lists, empty where it does not."""
-    rc, out = library(command)
+    rc, out = run_libnftables(command)
     return out if rc == 0 else ""
 
 
-def kernel_table(run: Runner) -> list[Json]:
+def read_nftables_table(run: Runner) -> list[Json]:
     """Return the rules that the kernel has from firewalld; empty when there are none."""
     rc, out = run(["nft", "-j", "list", "table", "inet", "firewalld"])
-    text = out if rc == 0 and out.strip(SPACE) else binding()
+    text = out if rc == 0 and out.strip(SPACE) else query_libnftables()
     try:
         return list(parse_tool_json(text)["nftables"])
     except (ValueError, KeyError, TypeError):
         return []
 
 
-def with_iptables(root: str) -> bool:
+def has_iptables_backend(root: str) -> bool:
     """Say whether firewalld is set to use iptables and ipset instead of nftables."""
-    return conf_value(root, "FirewallBackend", "nftables") == "iptables"
+    return read_firewalld_setting(root, "FirewallBackend", "nftables") == "iptables"
 
 
-def elements(table: list[Json], name: str) -> list[str] | None:
+def list_set_elements(table: list[Json], name: str) -> list[str] | None:
     """Return a set's addresses as `joined` has them; None where the kernel has no such set."""
     for item in table:
         if item.get("set", {}).get("name") == name:
             found: list[Any] = []
             for one in item["set"].get("elem", []):
-                found += networks_of(
+                found += parse_element_networks(
                     one["elem"]["val"] if isinstance(one, dict) and "elem" in one else one
                 )
-            return joined(found)
+            return collapse_networks(found)
     return None
 
 
-def networks_of(value: Any) -> list[Any]:
+def parse_element_networks(value: Any) -> list[Any]:
     """Return the networks of one element; libnftables may join neighbours to a range or prefix."""
     if not isinstance(value, dict):
         return [ipaddress.ip_network(value)]
@@ -95,12 +95,12 @@ def networks_of(value: Any) -> list[Any]:
     return list(ipaddress.summarize_address_range(first, last))
 
 
-def joined(networks: list[Any]) -> list[str]:
+def collapse_networks(networks: list[Any]) -> list[str]:
     """Write what addresses a list of networks holds, the same whoever put it together."""
-    return [written(one) for one in ipaddress.collapse_addresses(networks)]
+    return [format_network(one) for one in ipaddress.collapse_addresses(networks)]
 
 
-def chain_rules(table: list[Json], chain: str) -> list[list[Json]]:
+def list_chain_rules(table: list[Json], chain: str) -> list[list[Json]]:
     """Return the expressions of every rule of a chain, in order."""
     rules = [item["rule"] for item in table if "rule" in item]
     return [rule["expr"] for rule in rules if rule["chain"] == chain]
@@ -109,7 +109,7 @@ def chain_rules(table: list[Json], chain: str) -> list[list[Json]]:
 PORTS = ("6", "17")  # tcp, udp
 
 
-def accepted(expressions: list[Json]) -> str:
+def find_accepted_port(expressions: list[Json]) -> str:
     """Return the ports that a rule accepts, ``a-b/tcp``; ``*`` for one that accepts without asking for a port.
 
     A protocol without ports is its number, ``112/ip``.
@@ -126,15 +126,15 @@ def accepted(expressions: list[Json]) -> str:
                 right = "{}-{}".format(*right["range"])
             return "{}/{}".format(right, payload["protocol"])
         if isinstance(left, dict) and left.get("meta", {}).get("key") == "l4proto":
-            number = protocol_number(str(part["match"]["right"]))
+            number = find_protocol_number(str(part["match"]["right"]))
             whole = whole if number in PORTS else f"{number}/{IP}"
     return whole
 
 
-def jumps(table: list[Json], chain: str) -> list[tuple[str, str]]:
+def list_set_jumps(table: list[Json], chain: str) -> list[tuple[str, str]]:
     """Return (set, target) of every rule of a chain that sends a source set somewhere."""
     found = []
-    for expressions in chain_rules(table, chain):
+    for expressions in list_chain_rules(table, chain):
         goto = [part.get("goto", part.get("jump")) for part in expressions]
         rights = [part["match"].get("right") for part in expressions if "match" in part]
         targets = [one["target"] for one in goto if one]
@@ -144,26 +144,29 @@ def jumps(table: list[Json], chain: str) -> list[tuple[str, str]]:
     return found
 
 
-def kernel_faults(table: list[Json], want: Want) -> list[str]:
+def find_ruleset_faults(table: list[Json], want: FirewallSettings) -> list[str]:
     """Compare the kernel's rules with our files: every difference in one sentence."""
     if not table:
         return ["the kernel has no table of firewalld"]
     zone, found = want["zone"], []
-    sets = {"peers": by_family(want["peers"]), "controllers": by_family(want["controllers"])}
+    sets = {
+        "peers": group_by_family(want["peers"]),
+        "controllers": group_by_family(want["controllers"]),
+    }
     for who in sorted(sets):
         for family in FAMILIES:
             name = f"{zone}-{who}{family}"
-            seen = elements(table, name) or []
-            if seen != joined([ipaddress.ip_network(one) for one in sets[who][family]]):
+            seen = list_set_elements(table, name) or []
+            if seen != collapse_networks([ipaddress.ip_network(one) for one in sets[who][family]]):
                 found.append("set {} holds {}".format(name, ", ".join(seen) or "nothing"))
     for family in FAMILIES:
         name = f"{zone}-peers{family}"
-        bound = dispatched(table, name, zone)
+        bound = is_set_dispatched(table, name, zone)
         if sets["peers"][family] and want["mode"] in BINDING and not bound:
             found.append(f"no rule sends set {name} to zone {zone}")
         if want["mode"] not in BINDING and bound:
             found.append(f"set {name} is sent to zone {zone}")
-    ssh = {port for _, port in opened(table, zone + "-ssh")}
+    ssh = {port for _, port in list_policy_ports(table, zone + "-ssh")}
     for port in want["ssh_ports"] if any(sets["controllers"].values()) else []:
         if f"{port}/tcp" not in ssh:
             found.append(f"controllers do not reach ssh on port {port}")
@@ -172,22 +175,22 @@ def kernel_faults(table: list[Json], want: Want) -> list[str]:
         found += [f"controllers do not reach {port}" for port in shut]
         stale = sorted(ssh - {*want["controller_ports"], *(f"{p}/tcp" for p in want["ssh_ports"])})
         found += [f"controllers reach {port}, which is not ours" for port in stale]
-    public = {port for _, port in opened(table, zone + "-all")}
+    public = {port for _, port in list_policy_ports(table, zone + "-all")}
     found += [f"{port} is closed to others" for port in sorted({*want["public_ports"]} - public)]
     found += [f"{port} is open to everybody" for port in sorted(public - {*want["public_ports"]})]
-    found += port_faults(table, want, [one for one in FAMILIES if sets["peers"][one]])
-    return found + ufw_faults(table, want)
+    found += find_peer_port_faults(table, want, [one for one in FAMILIES if sets["peers"][one]])
+    return found + find_carried_rule_faults(table, want)
 
 
-def opened(table: list[Json], name: str) -> set[tuple[str, str]]:
+def list_policy_ports(table: list[Json], name: str) -> set[tuple[str, str]]:
     """Return (source set, port) of what a policy of ours accepts; nothing where no zone's packets come to it."""
-    if not led_to(table, name):
+    if not is_policy_reached(table, name):
         return set()
     found = set()
-    for expressions in policy_rules(table, name, "allow"):
+    for expressions in list_policy_rules(table, name, "allow"):
         rights = [part["match"].get("right") for part in expressions if "match" in part]
         sets = [one[1:] for one in rights if isinstance(one, str) and one[:1] == "@"]
-        port = accepted(expressions)
+        port = find_accepted_port(expressions)
         # Everything from a set is one condition; another one beside it means a protocol, ICMP or the like.
         port = WHOLE if port == "*" and len(rights) > 1 else port
         if port:
@@ -195,7 +198,7 @@ def opened(table: list[Json], name: str) -> set[tuple[str, str]]:
     return found
 
 
-def led_to(table: list[Json], name: str) -> bool:
+def is_policy_reached(table: list[Json], name: str) -> bool:
     """Say whether any chain leads to a policy's own; which one does has changed with firewalld's versions."""
     wanted = "filter_IN_policy_" + name
     return any(
@@ -207,33 +210,37 @@ def led_to(table: list[Json], name: str) -> bool:
     )
 
 
-def policy_rules(table: list[Json], name: str, step: str) -> list[list[Json]]:
+def list_policy_rules(table: list[Json], name: str, step: str) -> list[list[Json]]:
     """Return the rules of one step of a policy."""
-    return chain_rules(table, f"filter_IN_policy_{name}_{step}")
+    return list_chain_rules(table, f"filter_IN_policy_{name}_{step}")
 
 
-def ufw_faults(table: list[Json], want: Want) -> list[str]:
+def find_carried_rule_faults(table: list[Json], want: FirewallSettings) -> list[str]:
     """Say whether rules that we carried over from ufw are missing."""
     wanted = sum(want["ufw_policy"].count(f'<rule family="ipv{one}"') for one in FAMILIES)
-    seen = len(policy_rules(table, want["zone"] + "-ufw", "post"))
+    seen = len(list_policy_rules(table, want["zone"] + "-ufw", "post"))
     return [f"{seen} of {wanted} rules carried over from ufw"] if seen < wanted else []
 
 
-def dispatched(table: list[Json], name: str, zone: str) -> bool:
+def is_set_dispatched(table: list[Json], name: str, zone: str) -> bool:
     """Say whether a source set reaches a zone's input chain."""
     chains = {rule["rule"]["chain"] for rule in table if "rule" in rule}
     return any(
-        (name, "filter_IN_" + zone) in jumps(table, chain) for chain in chains if "INPUT" in chain
+        (name, "filter_IN_" + zone) in list_set_jumps(table, chain)
+        for chain in chains
+        if "INPUT" in chain
     )
 
 
-def port_faults(table: list[Json], want: Want, families: list[str]) -> list[str]:
+def find_peer_port_faults(
+    table: list[Json], want: FirewallSettings, families: list[str]
+) -> list[str]:
     """Compare the ports that the peers' policy accepts with those it shall accept, no more and no less."""
-    seen, found = opened(table, want["zone"] + "-job"), []
+    seen, found = list_policy_ports(table, want["zone"] + "-job"), []
     for family in families:
         name = "{}-peers{}".format(want["zone"], family)
         now = {port for one, port in seen if one == name}
-        wanted = set(job_ports(want)) or {"*"}
+        wanted = set(list_job_ports(want)) or {"*"}
         version = " over IPv" + family if len(families) > 1 else ""
         found += [f"{port} is closed{version}" for port in sorted(wanted - now - {"*", WHOLE})]
         found += [f"{port} is open and not ours" for port in sorted(now - wanted - {"*", WHOLE})]
@@ -245,7 +252,7 @@ def port_faults(table: list[Json], want: Want, families: list[str]) -> list[str]
     return found + [f"{port} is open to everybody" for port in strangers]
 
 
-def fingerprint_rules(table: list[Json], zone: str) -> list[str]:
+def render_own_rules(table: list[Json], zone: str) -> list[str]:
     """Print what the kernel does for us, without handles and other numbers that change by themselves.
 
     A jump to a policy counts once, whoever makes it: newer versions of firewalld have one for each zone, and zones
@@ -255,42 +262,44 @@ def fingerprint_rules(table: list[Json], zone: str) -> list[str]:
     lines = set()
     for item in table:
         if "set" in item and name.search(item["set"]["name"]):
-            entries = elements(table, item["set"]["name"]) or []
+            entries = list_set_elements(table, item["set"]["name"]) or []
             lines.add("set {} {}".format(item["set"]["name"], " ".join(entries)))
         elif "rule" in item:
             text = json.dumps(item["rule"]["expr"], sort_keys=True)
             ours = name.search(item["rule"]["chain"])
             if ours or f"@{zone}-" in text or f'"filter_IN_{zone}"' in text:
                 lines.add("rule {} {}".format(item["rule"]["chain"], text))
-    found = [one for one in own_names(zone) if one != zone and led_to(table, one)]
+    found = [one for one in list_own_names(zone) if one != zone and is_policy_reached(table, one)]
     return sorted(lines) + ["jump " + one for one in sorted(found)]
 
 
-def permanent_text(zone: str, root: str = "") -> str:
+def read_permanent_text(zone: str, root: str = "") -> str:
     """Return the files of our zone, policies and ipsets as one text."""
-    kept = [(path, look(root + path)) for path in sorted(paths(zone).values())]
+    kept = [
+        (path, read_text_or_empty(root + path)) for path in sorted(map_own_paths(zone).values())
+    ]
     return "\n".join(path + "\n" + text for path, text in kept if text)
 
 
-def fingerprint(names: list[str], run: Runner, root: str = "") -> dict[str, dict[str, str]]:
+def fingerprint_zones(names: list[str], run: Runner, root: str = "") -> dict[str, dict[str, str]]:
     """Return {name: {"permanent": sha256, "runtime": sha256}}: our files under a name, and the kernel's own rules.
 
     The kernel is asked, not the daemon: a flushed ruleset is seen as well as a port taken out at runtime,
     in one call of a few milliseconds (firewall-cmd needs 0.3 s for each question). Where they cannot be
     read the daemon is asked.
     """
-    table = kernel_table(run)
+    table = read_nftables_table(run)
     words = () if table else ("--list-all-zones", "--list-all-policies")
     fallback: dict[str, dict[str, list[str]]] = {}
     for word in words:
         fallback.update(parse_zones(run(["firewall-cmd", word])[1]))
     result = {}
     for name in names:
-        told = {one: fallback[one] for one in own_names(name) if one in fallback}
+        told = {one: fallback[one] for one in list_own_names(name) if one in fallback}
         for one in told.values():
             one.pop("interfaces", None)  # not ours, and NetworkManager moves them
-        rules = fingerprint_rules(table, name) if table else [json.dumps(told, sort_keys=True)]
-        pair = {"permanent": permanent_text(name, root), "runtime": "\n".join(rules)}
+        rules = render_own_rules(table, name) if table else [json.dumps(told, sort_keys=True)]
+        pair = {"permanent": read_permanent_text(name, root), "runtime": "\n".join(rules)}
         result[name] = {kind: hashlib.sha256(pair[kind].encode()).hexdigest() for kind in pair}
     return result
 
@@ -298,7 +307,7 @@ def fingerprint(names: list[str], run: Runner, root: str = "") -> dict[str, dict
 ROCE_PORT = "4791/udp"  # RoCE v2, IANA
 
 
-def has_roce(root: str = "") -> bool:
+def has_roce_device(root: str = "") -> bool:
     """Say whether a network card does RDMA over Ethernet: InfiniBand's own links say ``InfiniBand`` there."""
     base = root + "/sys/class/infiniband"
     try:
@@ -306,10 +315,10 @@ def has_roce(root: str = "") -> bool:
         places = [f"{port}/{number}/link_layer" for port in ports for number in os.listdir(port)]
     except OSError:
         return False
-    return any(look(place).strip(SPACE) == "Ethernet" for place in places)
+    return any(read_text_or_empty(place).strip(SPACE) == "Ethernet" for place in places)
 
 
-def version_of(text: str) -> tuple[int, ...]:
+def parse_firewalld_version(text: str) -> tuple[int, ...]:
     """Read ``1.3.3`` or ``0.9.11-rc1``; empty where it is no version."""
     found = re.match(r"\s*(\d+(?:\.\d+)+)", text, re.ASCII)
     return tuple(int(part) for part in found.group(1).split(".")) if found else ()

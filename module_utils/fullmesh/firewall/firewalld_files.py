@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from .types import Want
+    from .types import FirewallSettings
 
 
 ETC = "/etc/firewalld"
@@ -33,7 +33,7 @@ BINDING = ("peers_only",)
 FAMILIES = (("4", "ipv4", "inet"), ("6", "ipv6", "inet6"))
 
 
-def by_family(addresses: list[str]) -> dict[str, list[str]]:
+def group_by_family(addresses: list[str]) -> dict[str, list[str]]:
     """Sort addresses and networks into families; no doubles, no loopback, no scope, mapped v4 addresses as v4.
 
     What lies in another network is left out: nftables refuses a set whose intervals overlap.
@@ -46,10 +46,13 @@ def by_family(addresses: list[str]) -> dict[str, list[str]]:
             network = ipaddress.ip_network(mapped)
         if not network.is_loopback:
             found[str(network.version)].add(network)
-    return {family: [written(one) for one in sorted(outermost(found[family]))] for family in found}
+    return {
+        family: [format_network(one) for one in sorted(drop_nested_networks(found[family]))]
+        for family in found
+    }
 
 
-def outermost(networks: set[Any]) -> list[Any]:
+def drop_nested_networks(networks: set[Any]) -> list[Any]:
     """Leave out the networks that lie in another one of the same family."""
     return [
         one
@@ -58,13 +61,13 @@ def outermost(networks: set[Any]) -> list[Any]:
     ]
 
 
-def written(network: Any) -> str:
+def format_network(network: Any) -> str:
     """Write a network; one of a single address as that address."""
     single = network.prefixlen == network.max_prefixlen
     return str(network.network_address if single else network)
 
 
-def ipset_xml(short: str, family: str, entries: list[str]) -> str:
+def render_ipset(short: str, family: str, entries: list[str]) -> str:
     """Print a set of addresses, or of networks where one is among them."""
     inet = {number: name for number, _, name in FAMILIES}[family]
     kind = "net" if any("/" in entry for entry in entries) else "ip"
@@ -74,7 +77,7 @@ def ipset_xml(short: str, family: str, entries: list[str]) -> str:
     return HEAD + "\n".join([*lines, "</ipset>"]) + "\n"
 
 
-def protocol_number(name: str) -> str:
+def find_protocol_number(name: str) -> str:
     """Return a protocol's number (``vrrp``: 112, /etc/protocols); what has none stays as it is."""
     try:
         return str(socket.getprotobyname(name))
@@ -82,22 +85,22 @@ def protocol_number(name: str) -> str:
         return name
 
 
-def quoted(text: str) -> str:
+def quote_xml_value(text: str) -> str:
     """Print an attribute's value; xml.sax.saxutils has to import ssl for it, 25 ms whenever a node is looked at."""
     for one, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
         text = text.replace(one, entity)
     return f'"{text}"'
 
 
-def port_tag(port: str, indent: str) -> str:
+def render_port_tag(port: str, indent: str) -> str:
     """Print ``50000-54095/tcp``; a protocol alone, which has all of its ports, only where it has none (``112/ip``)."""
     number, protocol = port.split("/")
     if protocol == IP:
-        return f"{indent}<protocol value={quoted(number)}/>"
-    return f"{indent}<port port={quoted(number)} protocol={quoted(protocol)}/>"
+        return f"{indent}<protocol value={quote_xml_value(number)}/>"
+    return f"{indent}<port port={quote_xml_value(number)} protocol={quote_xml_value(protocol)}/>"
 
 
-def zone_xml(zone: str, families: list[str]) -> str:
+def render_peer_zone(zone: str, families: list[str]) -> str:
     """Print the peers' zone of `peers_only`: it opens nothing, so all that no policy lets in is rejected, but ICMP."""
     lines = ["<zone>", f"  <short>{zone}</short>"]
     lines.append("  <description>The nodes of the cluster, by their addresses.</description>")
@@ -105,7 +108,7 @@ def zone_xml(zone: str, families: list[str]) -> str:
     return HEAD + "\n".join([*lines, "</zone>"]) + "\n"
 
 
-def policy_xml(zone: str, who: str, families: list[str], ports: list[str]) -> str:
+def render_policy(zone: str, who: str, families: list[str], ports: list[str]) -> str:
     """Print the policy that opens ports to the controllers or to the peers, whatever zone they come through.
 
     A policy only adds: a zone of their own would take away what they may reach today. Without ports it opens all.
@@ -119,30 +122,30 @@ def policy_xml(zone: str, who: str, families: list[str], ports: list[str]) -> st
         for port in ports or [""]:
             lines.append(f'  <rule family="{names[family]}">')
             lines.append(f'    <source ipset="{zone}-{who}{family}"/>')
-            lines += [port_tag(port, "    ")] if port else []
+            lines += [render_port_tag(port, "    ")] if port else []
             lines += ["    <accept/>", "  </rule>"]
     return HEAD + "\n".join([*lines, "</policy>"]) + "\n"
 
 
-def public_xml(zone: str, ports: list[str]) -> str:
+def render_public_policy(zone: str, ports: list[str]) -> str:
     """Print the policy that opens ports of services to everybody."""
     lines = [
         f'<policy target="CONTINUE" priority="{ALL_PRIORITY}">',
         f"  <short>{zone}-all</short>",
     ]
     lines += ['  <ingress-zone name="ANY"/>', '  <egress-zone name="HOST"/>']
-    lines += [port_tag(port, "  ") for port in ports]
+    lines += [render_port_tag(port, "  ") for port in ports]
     return HEAD + "\n".join([*lines, "</policy>"]) + "\n"
 
 
-def service_xml(ssh_ports: list[int]) -> str:
+def render_ssh_service(ssh_ports: list[int]) -> str:
     """Print what the service ``ssh`` means on this node."""
     lines = ["<service>", "  <short>SSH</short>"]
-    lines += [port_tag(f"{port}/tcp", "  ") for port in ssh_ports]
+    lines += [render_port_tag(f"{port}/tcp", "  ") for port in ssh_ports]
     return HEAD + "\n".join([*lines, "</service>"]) + "\n"
 
 
-def paths(zone: str) -> dict[str, str]:
+def map_own_paths(zone: str) -> dict[str, str]:
     """Name every file that can be ours."""
     found = {"zone": f"{ETC}/zones/{zone}.xml"}
     found["policy"] = f"{ETC}/policies/{zone}-ssh.xml"
@@ -156,38 +159,38 @@ def paths(zone: str) -> dict[str, str]:
     return found
 
 
-def files(want: Want) -> dict[str, str]:
+def render_own_files(want: FirewallSettings) -> dict[str, str]:
     """Render every file; empty content means that it shall not exist.
 
     *want*: zone, mode, peers, controllers, ports, controller_ports, public_ports, ssh_ports, own_service, ufw_policy.
     """
     zone, ssh = want["zone"], sorted(set(want["ssh_ports"]))
-    place = paths(zone)
+    place = map_own_paths(zone)
     result = dict.fromkeys(place.values(), "")
-    peers, controllers = by_family(want["peers"]), by_family(want["controllers"])
+    peers, controllers = group_by_family(want["peers"]), group_by_family(want["controllers"])
     for family, _, _ in FAMILIES:
         for who, entries in (("peers", peers[family]), ("controllers", controllers[family])):
             if entries:
                 short = f"{zone} {who}"
-                result[place[who + family]] = ipset_xml(short, family, entries)
+                result[place[who + family]] = render_ipset(short, family, entries)
     doors = [f"{port}/tcp" for port in ssh]
     doors += [port for port in want["controller_ports"] if port not in doors]
     with_peers = [family for family in sorted(peers) if peers[family]]
     if want["mode"] in BINDING:
-        result[place["zone"]] = zone_xml(zone, with_peers)
-    result[place["job"]] = policy_xml(zone, "peers", with_peers, job_ports(want))
+        result[place["zone"]] = render_peer_zone(zone, with_peers)
+    result[place["job"]] = render_policy(zone, "peers", with_peers, list_job_ports(want))
     with_controllers = [family for family in sorted(controllers) if controllers[family]]
     if with_controllers:
-        result[place["policy"]] = policy_xml(zone, "controllers", with_controllers, doors)
+        result[place["policy"]] = render_policy(zone, "controllers", with_controllers, doors)
     if want["public_ports"]:
-        result[place["all"]] = public_xml(zone, want["public_ports"])
+        result[place["all"]] = render_public_policy(zone, want["public_ports"])
     if want["own_service"]:
-        result[place["service"]] = service_xml(ssh)
+        result[place["service"]] = render_ssh_service(ssh)
     result[place["ufw"]] = want["ufw_policy"]
     return result
 
 
-def job_ports(want: Want) -> list[str]:
+def list_job_ports(want: FirewallSettings) -> list[str]:
     """List what the peers' policy opens: ssh and the plan's ports; empty where it opens everything."""
     if want["mode"] == "peers_trusted":
         return []
@@ -195,12 +198,12 @@ def job_ports(want: Want) -> list[str]:
     return doors + [port for port in want["ports"] if port not in doors]
 
 
-def own_names(zone: str) -> set[str]:
+def list_own_names(zone: str) -> set[str]:
     """Name our zone, policies and ipsets: what is at runtime only there is what a reload shall drop."""
-    return {os.path.basename(path)[:-4] for path in paths(zone).values()} - {"ssh"}
+    return {os.path.basename(path)[:-4] for path in map_own_paths(zone).values()} - {"ssh"}
 
 
-def tidy(zone: str) -> str:
+def build_ipset_cleanup(zone: str) -> str:
     """Return the command, for sh, that takes out of our sets at runtime what their files do not have.
 
     With FlushAllOnReload=no firewalld adds every old entry again after a reload (its own reload(), 1.3.3).

@@ -10,9 +10,9 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ..files import SPACE, lines_of, look, split_words
-from ..schema.ports import parse_span
-from .firewalld_files import ETC, IP, LIB, by_family, own_names, protocol_number
+from ..files import SPACE, read_text_or_empty, split_lines, split_words
+from ..schema.ports import parse_port_range
+from .firewalld_files import ETC, IP, LIB, find_protocol_number, group_by_family, list_own_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     Addition = tuple[str, str, str]
 
 
-def tree(root: str, kind: str, name: str) -> Any:
+def parse_object_file(root: str, kind: str, name: str) -> Any:
     """Parse one object's file as firewalld would find it; None where there is none or it is broken."""
     for base in (ETC, LIB):
-        text = look(f"{root}{base}/{kind}/{name}.xml")
+        text = read_text_or_empty(f"{root}{base}/{kind}/{name}.xml")
         if text:
             try:
                 return ElementTree.fromstring(text)  # noqa: S314 (root's own files on this node)
@@ -36,7 +36,7 @@ def tree(root: str, kind: str, name: str) -> Any:
     return None
 
 
-def object_names(root: str, kind: str) -> list[str]:
+def list_object_names(root: str, kind: str) -> list[str]:
     """Name every zone (service, ipset ...) that has a file."""
     names: set[str] = set()
     for base in (ETC, LIB):
@@ -48,38 +48,40 @@ def object_names(root: str, kind: str) -> list[str]:
     return sorted(names)
 
 
-def conf_value(root: str, key: str, default: str) -> str:
+def read_firewalld_setting(root: str, key: str, default: str) -> str:
     """Read one setting of firewalld.conf."""
     found = re.search(
-        rf"^\s*{key}\s*=\s*(\S+)", look(root + ETC + "/firewalld.conf"), re.M | re.ASCII
+        rf"^\s*{key}\s*=\s*(\S+)",
+        read_text_or_empty(root + ETC + "/firewalld.conf"),
+        re.M | re.ASCII,
     )
     return found.group(1) if found else default
 
 
-def has_port(node: Any, port: int, protocol: str = "tcp") -> bool:
+def has_port_tag(node: Any, port: int, protocol: str = "tcp") -> bool:
     """Say whether a zone's, service's or rule's <port> tags let a port in."""
     for tag in node.findall("port"):
-        span = parse_span(tag.get("port", ""))
+        span = parse_port_range(tag.get("port", ""))
         if span and port in span and tag.get("protocol") == protocol:
             return True
-    alone = {protocol_number(tag.get("value", "")) for tag in node.findall("protocol")}
-    return (str(port) if protocol == IP else protocol_number(protocol)) in alone
+    alone = {find_protocol_number(tag.get("value", "")) for tag in node.findall("protocol")}
+    return (str(port) if protocol == IP else find_protocol_number(protocol)) in alone
 
 
-def service_has(root: str, name: str, port: int, protocol: str, depth: int = 0) -> bool:
+def has_service_port(root: str, name: str, port: int, protocol: str, depth: int = 0) -> bool:
     """Say whether a service, or one that it includes, has a port."""
-    node = tree(root, "services", name)
+    node = parse_object_file(root, "services", name)
     if node is None or depth > 5:  # noqa: PLR2004 (a service that includes itself)
         return False
     inside = [tag.get("service", "") for tag in node.findall("include")]
-    return has_port(node, port, protocol) or any(
-        service_has(root, one, port, protocol, depth + 1) for one in inside
+    return has_port_tag(node, port, protocol) or any(
+        has_service_port(root, one, port, protocol, depth + 1) for one in inside
     )
 
 
-def zone_allows(root: str, zone: str, port: int, protocol: str = "tcp") -> bool:
+def is_allowed_by_zone(root: str, zone: str, port: int, protocol: str = "tcp") -> bool:
     """Say whether a zone, as it stands on disk, lets everybody who comes through it to a port."""
-    node = tree(root, "zones", zone)
+    node = parse_object_file(root, "zones", zone)
     if node is None:
         return False
     if node.get("target") == "ACCEPT":
@@ -93,39 +95,41 @@ def zone_allows(root: str, zone: str, port: int, protocol: str = "tcp") -> bool:
     ]
     for one in [node, *open_to_all]:
         names = [tag.get("name", "") for tag in one.findall("service")]
-        if has_port(one, port, protocol) or any(
-            service_has(root, name, port, protocol) for name in names
+        if has_port_tag(one, port, protocol) or any(
+            has_service_port(root, name, port, protocol) for name in names
         ):
             return True
     return False
 
 
-def zone_has_service(root: str, zone: str, name: str) -> bool:
+def has_zone_service(root: str, zone: str, name: str) -> bool:
     """Say whether a zone lists a service."""
-    node = tree(root, "zones", zone)
+    node = parse_object_file(root, "zones", zone)
     return node is not None and any(tag.get("name") == name for tag in node.findall("service"))
 
 
-def zone_sources(root: str, zone: str) -> list[str]:
+def list_zone_sources(root: str, zone: str) -> list[str]:
     """List the networks a zone claims, ipsets resolved; MAC addresses are left out."""
-    node = tree(root, "zones", zone)
+    node = parse_object_file(root, "zones", zone)
     found: list[str] = []
     for tag in [] if node is None else node.findall("source"):
         if tag.get("address"):
             found.append(tag.get("address"))
         elif tag.get("ipset"):
-            ipset = tree(root, "ipsets", tag.get("ipset"))
+            ipset = parse_object_file(root, "ipsets", tag.get("ipset"))
             entries = [] if ipset is None else ipset.findall("entry")
             found += [str(entry.text).strip(SPACE) for entry in entries]
     return found
 
 
-def claims(root: str, own: str, peers: list[str]) -> list[str]:
+def find_claiming_zones(root: str, own: str, peers: list[str]) -> list[str]:
     """Say which other zones claim a peer's address: firewalld asks only one zone, so they would decide."""
-    addresses = [ipaddress.ip_address(one) for both in by_family(peers).values() for one in both]
+    addresses = [
+        ipaddress.ip_address(one) for both in group_by_family(peers).values() for one in both
+    ]
     found = []
-    for zone in object_names(root, "zones"):
-        for source in zone_sources(root, zone) if zone != own else []:
+    for zone in list_object_names(root, "zones"):
+        for source in list_zone_sources(root, zone) if zone != own else []:
             try:
                 network = ipaddress.ip_network(source, strict=False)
             except ValueError:
@@ -136,11 +140,13 @@ def claims(root: str, own: str, peers: list[str]) -> list[str]:
     return found
 
 
-def interface_zones(root: str, run: Runner, interface: str, running: bool) -> list[tuple[str, str]]:
+def find_interface_zones(
+    root: str, run: Runner, interface: str, running: bool
+) -> list[tuple[str, str]]:
     """Return (zone, who says so) for an interface: firewalld's files, the daemon, NetworkManager, ifcfg files."""
     found = []
-    for zone in object_names(root, "zones"):
-        node = tree(root, "zones", zone)
+    for zone in list_object_names(root, "zones"):
+        node = parse_object_file(root, "zones", zone)
         tags = [] if node is None else node.findall("interface")
         if any(tag.get("name") == interface for tag in tags):
             found.append((zone, "its file"))
@@ -149,13 +155,13 @@ def interface_zones(root: str, run: Runner, interface: str, running: bool) -> li
         found += (
             [(out.strip(SPACE), "firewalld at runtime")] if rc == 0 and out.strip(SPACE) else []
         )
-    found += networkmanager_zone(run, interface)
-    text = look(f"{root}/etc/sysconfig/network-scripts/ifcfg-{interface}")
+    found += find_profile_zones(run, interface)
+    text = read_text_or_empty(f"{root}/etc/sysconfig/network-scripts/ifcfg-{interface}")
     named = re.search(r"^ZONE=[\"']?([^\s\"']+)", text, re.M | re.ASCII)
     return found + ([(named.group(1), "ifcfg-" + interface)] if named else [])
 
 
-def networkmanager_zone(run: Runner, interface: str) -> list[tuple[str, str]]:
+def find_profile_zones(run: Runner, interface: str) -> list[tuple[str, str]]:
     """Ask NetworkManager for connection.zone of the profile that an interface has; empty without NetworkManager."""
     rc, name = run(["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", interface])
     if rc != 0 or not name.strip(SPACE):
@@ -170,7 +176,7 @@ def parse_zones(text: str) -> dict[str, dict[str, list[str]]]:
     zones: dict[str, dict[str, list[str]]] = {}
     now: dict[str, list[str]] = {}
     key = ""
-    for line in lines_of(text):
+    for line in split_lines(text):
         if line and not line[0].isspace():
             now = zones.setdefault(split_words(line)[0], {})
         elif line.startswith("\t") and key:
@@ -181,17 +187,17 @@ def parse_zones(text: str) -> dict[str, dict[str, list[str]]]:
     return zones
 
 
-def unsaved(runtime: str, permanent: str, own: str, kind: str = "zone") -> list[str]:
+def find_unsaved_settings(runtime: str, permanent: str, own: str, kind: str = "zone") -> list[str]:
     """Say what other zones (policies) allow at runtime only: a reload would drop it.
 
     Interfaces: see `unbound`; what is put back: see `additions`.
     """
     ran, kept = parse_zones(runtime), parse_zones(permanent)
     found = []
-    for name in sorted(set(ran) - own_names(own)):
+    for name in sorted(set(ran) - list_own_names(own)):
         for key in sorted(set(ran[name]) - {"interfaces"}):
             then = kept.get(name, {}).get(key, [])
-            back = kind == "zone" and is_added(key, ran[name][key], then)
+            back = kind == "zone" and can_add_again(key, ran[name][key], then)
             if ran[name][key] != then and not back:
                 found.append(
                     "{} {}, {}: {}".format(kind, name, key, " ".join(ran[name][key]) or "none")
@@ -203,27 +209,31 @@ def unsaved(runtime: str, permanent: str, own: str, kind: str = "zone") -> list[
 ADDED = {"sources": "source", "rich rules": "rich-rule"}
 
 
-def is_added(key: str, ran: list[str], kept: list[str]) -> bool:
+def can_add_again(key: str, ran: list[str], kept: list[str]) -> bool:
     """Say whether all that a zone has at runtime only can be put back by whoever does not know for how long it was.
 
     Of rich rules only those that let nobody in, as fail2ban's bans: a door with a timeout would stay open for good.
     """
     more = [one for one in ran if one not in kept]
-    return key in ADDED and set(kept) <= set(ran) and (key == "sources" or all(map(shuts, more)))
+    return (
+        key in ADDED
+        and set(kept) <= set(ran)
+        and (key == "sources" or all(map(is_rejecting_rule, more)))
+    )
 
 
-def shuts(rule: str) -> bool:
+def is_rejecting_rule(rule: str) -> bool:
     """Say whether a rich rule rejects or drops; what stands in quotes may say anything."""
     words = split_words(re.sub(r'"[^"]*"', "", rule))
     return "accept" not in words and bool({"reject", "drop"} & set(words))
 
 
-def add(zone: str, what: str, value: str) -> list[str]:
+def build_add_command(zone: str, what: str, value: str) -> list[str]:
     """The command that adds a network (``source``) or a rule (``rich-rule``) to a zone at runtime."""
     return ["firewall-cmd", f"--zone={zone}", f"--add-{what}={value}"]
 
 
-def additions(runtime: str, permanent: str, own: str) -> list[Addition]:
+def find_runtime_additions(runtime: str, permanent: str, own: str) -> list[Addition]:
     """What others have added at runtime only: it is put back after each reload.
 
     Containers' networks: netavark puts them into zone trusted (its src/firewall/firewalld.rs), and only its
@@ -233,7 +243,7 @@ def additions(runtime: str, permanent: str, own: str) -> list[Addition]:
     ran, kept = parse_zones(runtime), parse_zones(permanent)
     return [
         (name, what, value)
-        for name in sorted(set(ran) - own_names(own))
+        for name in sorted(set(ran) - list_own_names(own))
         for key, what in ADDED.items()
         for value in ran[name].get(key, [])
         if value not in kept.get(name, {}).get(key, [])
@@ -246,7 +256,7 @@ NETAVARK = re.compile(
 )
 
 
-def container_sources(run: Runner, saved: Iterable[str]) -> list[Addition]:
+def find_container_sources(run: Runner, saved: Iterable[str]) -> list[Addition]:
     """The sources that netavark would have added, had firewalld run when its containers started.
 
     Without them firewalld's start shuts their way out, and their way to the node's name server: it is up to the next
@@ -263,7 +273,9 @@ def container_sources(run: Runner, saved: Iterable[str]) -> list[Addition]:
 REBOUND = frozenset(["docker", "docker-forwarding", "libvirt", "libvirt-routed", "nm-shared"])
 
 
-def unbound(run: Runner, runtime: str, permanent: str, passed: list[str]) -> list[str]:
+def find_unbound_interfaces(
+    run: Runner, runtime: str, permanent: str, passed: list[str]
+) -> list[str]:
     """Say which interfaces a reload would move to the default zone.
 
     They come back from the files and from NetworkManager only (firewalld's own reload(), 1.3.3). *passed*: zones that
@@ -275,28 +287,28 @@ def unbound(run: Runner, runtime: str, permanent: str, passed: list[str]) -> lis
         for interface in ran[zone].get("interfaces", []):
             if interface in kept.get(zone, {}).get("interfaces", []):
                 continue
-            if zone not in [name for name, _ in networkmanager_zone(run, interface)]:
+            if zone not in [name for name, _ in find_profile_zones(run, interface)]:
                 found.append(f"zone {zone}, interfaces: {interface}")
     return found
 
 
-def flushes_all(root: str) -> bool:
+def has_full_flush(root: str) -> bool:
     """Say whether a reload drops interfaces, direct rules and ipset entries, too, as it does unless told otherwise."""
-    return conf_value(root, "FlushAllOnReload", "yes").lower() not in ("no", "false")
+    return read_firewalld_setting(root, "FlushAllOnReload", "yes").lower() not in ("no", "false")
 
 
-def only_now(run: Runner, own: str) -> list[str]:
+def find_unsaved_entries(run: Runner, own: str) -> list[str]:
     """Say which entries of others' ipsets and which direct rules are there at runtime only."""
     asked = [("direct rule", ["--direct", "--get-all-rules"])]
     names = split_words(run(["firewall-cmd", "--get-ipsets"])[1])
-    for name in sorted(set(names) - own_names(own)):
+    for name in sorted(set(names) - list_own_names(own)):
         asked.append(("ipset " + name, ["--ipset=" + name, "--get-entries"]))
     found = []
     for what, words in asked:
         rc, ran = run(["firewall-cmd", *words])
         kept_rc, kept = run(["firewall-cmd", "--permanent", *words])
         # A set with a timeout has no entries to ask for.
-        lost = sorted(set(lines_of(ran)) - set(lines_of(kept))) if rc == kept_rc == 0 else []
+        lost = sorted(set(split_lines(ran)) - set(split_lines(kept))) if rc == kept_rc == 0 else []
         if lost:
             more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""  # noqa: PLR2004 (examples)
             found.append("{}: {}{}".format(what, ", ".join(lost[:3]), more))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from ..facts.node import parse_addresses, read
+from ..facts.node import parse_interface_addresses, read_stripped
 from ..files import SPACE, split_words
 from ..netfilter import ruleset
 from . import blocking, firewalld, firewalld_files
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 
     from ..answer import Note
     from ..commands import Runner
-    from ..netfilter.ruleset import Rule, Ruleset
-    from .types import Asked, FoundBlocker, OwnLink, Question, Senders
+    from ..netfilter.ruleset import NftRule, Ruleset
+    from .types import BlockerQuery, ClusterLink, FirewallRequest, FoundPeerBlocker, PeerSenders
 
 
 FAMILIES = (("ip", "iptables", "ip_tables_names"), ("ip6", "ip6tables", "ip6_tables_names"))
 VERBS = {"drop": "drops", "divert": "leads elsewhere"}
 
 
-def own_links(run: Runner, peers: list[str]) -> list[OwnLink]:
+def find_cluster_links(run: Runner, peers: list[str]) -> list[ClusterLink]:
     """Return this node's cluster addresses: interface, family, address, network; empty where it has none yet."""
-    wanted = firewalld_files.by_family(peers)
-    found: list[OwnLink] = []
-    for name, addresses in sorted(parse_addresses(run(["ip", "-o", "addr", "show"])[1]).items()):
+    wanted = firewalld_files.group_by_family(peers)
+    found: list[ClusterLink] = []
+    for name, addresses in sorted(
+        parse_interface_addresses(run(["ip", "-o", "addr", "show"])[1]).items()
+    ):
         for text in addresses:
             one = ipaddress.ip_interface(text)
             family, address = str(one.version), str(one.ip)
@@ -49,58 +51,58 @@ def own_links(run: Runner, peers: list[str]) -> list[OwnLink]:
     return found
 
 
-def senders(links: list[OwnLink], peers: list[str]) -> list[Senders]:
+def group_senders(links: list[ClusterLink], peers: list[str]) -> list[PeerSenders]:
     """Return what to ask of the rules, link by link: which peers send there, to which address of ours.
 
     A peer of another network comes over the one link that there is, or over one that nobody can say: what names an
     interface is then not sure. Our own addresses, of all links, send nothing here.
     """
     asked = []
-    for family, addresses in sorted(firewalld_files.by_family(peers).items()):
+    for family, addresses in sorted(firewalld_files.group_by_family(peers).items()):
         mine = [link for link in links if link["family"] == family]
         own = {link["address"] for link in mine}
         left = [ipaddress.ip_address(one) for one in addresses if one not in own]
         for link in mine:
             near = [one for one in left if one in link["network"]]
-            asked.append(question(family, near, link["interface"], link["address"]))
+            asked.append(build_senders(family, near, link["interface"], link["address"]))
         far = [one for one in left if not any(one in link["network"] for link in mine)]
         # An address that is announced by a routing daemon lies on lo, and nothing comes in there.
         names = {link["interface"] for link in links} - {"lo"}
         name = names.pop() if len(names) == 1 else ""
-        asked.append(question(family, far, name, mine[0]["address"] if len(mine) == 1 else ""))
+        asked.append(build_senders(family, far, name, mine[0]["address"] if len(mine) == 1 else ""))
     return [one for one in asked if any(one["peers"].values())]
 
 
-def question(family: str, peers: list[Any], interface: str, address: str) -> Senders:
+def build_senders(family: str, peers: list[Any], interface: str, address: str) -> PeerSenders:
     """Say who sends over which interface to which address, as `blocking.findings` wants it."""
     own = {family: address} if address else {}
     return {"peers": {family: [str(one) for one in peers]}, "own": own, "interface": interface}
 
 
-def nftables(run: Runner) -> Ruleset:
+def read_foreign_nftables(run: Runner) -> Ruleset:
     """Return every rule that nftables has but firewalld's own, iptables-nft's included and explained."""
     rc, out = run(["nft", "-j", "list", "ruleset"])
-    text = out if rc == 0 and out.strip(SPACE) else firewalld.binding("list ruleset")
-    rules = ruleset.parse_json(text)
+    text = out if rc == 0 and out.strip(SPACE) else firewalld.query_libnftables("list ruleset")
+    rules = ruleset.parse_nft_json(text)
     for key in [key for key in rules["chains"] if key[1] == "firewalld"]:
         del rules["chains"][key]
     if ruleset.has_xt(rules):
         for family, tool, _ in FAMILIES:
             rc, saved = run([tool + "-nft-save"])
             rc, saved = (rc, saved) if rc == 0 else run([tool + "-save"])
-            ruleset.explain_xt(rules, family, saved if rc == 0 else "")
+            ruleset.fill_xt_rules(rules, family, saved if rc == 0 else "")
     return rules
 
 
-def without_ufw(rules: Ruleset) -> None:
+def remove_ufw_rules(rules: Ruleset) -> None:
     """Leave ufw's part out: it is about to go, and its policies with it."""
     for chain in rules["chains"].values():
-        kept = [rule for rule in chain["rules"] if not target(rule).startswith("ufw")]
+        kept = [rule for rule in chain["rules"] if not find_jump_target(rule).startswith("ufw")]
         if len(kept) < len(chain["rules"]):
             chain["rules"], chain["policy"] = kept, "accept"
 
 
-def target(rule: Rule) -> str:
+def find_jump_target(rule: NftRule) -> str:
     """Return the chain that a rule leads to."""
     found = [
         part[word]["target"] for part in rule["expr"] for word in ("jump", "goto") if word in part
@@ -108,49 +110,51 @@ def target(rule: Rule) -> str:
     return str(found[0]) if found else ""
 
 
-def legacy(run: Runner, proc: str = "/proc") -> tuple[list[Ruleset], list[str]]:
+def read_legacy_iptables(run: Runner, proc: str = "/proc") -> tuple[list[Ruleset], list[str]]:
     """Return the rules in iptables' old tables, which nftables does not show, and the tables that nobody can read.
 
     /proc/net/ip_tables_names lists the tables in use.
     """
     found, unread = [], []
     for family, tool, names in FAMILIES:
-        tables = split_words(read(f"{proc}/net/{names}"))
+        tables = split_words(read_stripped(f"{proc}/net/{names}"))
         if not tables:
             continue
         rc, out = run([tool + "-legacy-save"])
         if rc != 0:
             unread.append("{} ({})".format(tool, ", ".join(sorted(tables))))
         else:
-            found.append(ruleset.parse_save(out, family))
+            found.append(ruleset.parse_iptables_save(out, family))
     return found, unread
 
 
-def look(run: Runner, want: Asked, ufw_goes: bool) -> tuple[list[str], list[Note]]:
+def check_foreign_rules(
+    run: Runner, want: FirewallRequest, ufw_goes: bool
+) -> tuple[list[str], list[Note]]:
     """Say what keeps the peers out beside firewalld: coded faults, and notes on what is not sure.
 
     *want*: peers, ports. *ufw_goes*: ufw's rules are left out, because they are about to be taken away.
     """
-    asked: list[Question] = [
+    asked: list[BlockerQuery] = [
         {**one, "ports": want["ports"]}
-        for one in senders(own_links(run, want["peers"]), want["peers"])
+        for one in group_senders(find_cluster_links(run, want["peers"]), want["peers"])
     ]
-    rules = nftables(run)
+    rules = read_foreign_nftables(run)
     if ufw_goes:
-        without_ufw(rules)
-    old, unread = legacy(run)
-    found: list[FoundBlocker] = []
+        remove_ufw_rules(rules)
+    old, unread = read_legacy_iptables(run)
+    found: list[FoundPeerBlocker] = []
     for tool, ruleset_ in [("nft", rules), *(("iptables-legacy", one) for one in old)]:
         for question_ in asked:
-            told: list[FoundBlocker] = [
-                {**one, "tool": tool} for one in blocking.findings(ruleset_, question_)
+            told: list[FoundPeerBlocker] = [
+                {**one, "tool": tool} for one in blocking.find_peer_blockers(ruleset_, question_)
             ]
-            found += [one for one in told if not any(same(one, other) for other in found)]
-    with_lines(run, found)
-    return worded(found, unread)
+            found += [one for one in told if not any(is_same_rule(one, other) for other in found)]
+    add_rule_lines(run, found)
+    return blockers_to_faults(found, unread)
 
 
-def same(one: FoundBlocker, other: FoundBlocker) -> bool:
+def is_same_rule(one: FoundPeerBlocker, other: FoundPeerBlocker) -> bool:
     """Say whether two findings are of one rule; each has an example of its own, and one is enough."""
     example = {"port": "", "sender": "", "line": ""}
     return {**one, **example} == {**other, **example} and (
@@ -158,7 +162,7 @@ def same(one: FoundBlocker, other: FoundBlocker) -> bool:
     )
 
 
-def with_lines(run: Runner, found: list[FoundBlocker]) -> None:
+def add_rule_lines(run: Runner, found: list[FoundPeerBlocker]) -> None:
     """Write the rule as a person would into every finding that has only a handle."""
     if all(one["line"] for one in found):
         return
@@ -169,33 +173,39 @@ def with_lines(run: Runner, found: list[FoundBlocker]) -> None:
         one["line"] = one["line"] or lines.get(known, "(no text)")
 
 
-def worded(found: list[FoundBlocker], unread: list[str]) -> tuple[list[str], list[Note]]:
+def blockers_to_faults(
+    found: list[FoundPeerBlocker], unread: list[str]
+) -> tuple[list[str], list[Note]]:
     """Turn findings into faults and notes."""
     faults, notes = [], []
     for one in found:
-        text = sentence(one)
+        text = describe_blocker(one)
         if one["hook"] == "forward":
             # Policies of the forward hook are Docker's and ufw's ordinary ones; they concern containers only.
             if one["sure"] and not one["line"].startswith("policy"):
-                notes.append(remark("PF-205", text + " That concerns jobs in containers only."))
+                notes.append(
+                    make_firewall_note("PF-205", text + " That concerns jobs in containers only.")
+                )
         elif one["sure"]:
-            faults.append(f"[PF-124] {text} {step(one)}")
+            faults.append(f"[PF-124] {text} {suggest_blocker_fix(one)}")
         else:
             notes.append(
-                remark("PF-206", text + " Whether it does depends on more than the packet.")
+                make_firewall_note(
+                    "PF-206", text + " Whether it does depends on more than the packet."
+                )
             )
     for tables in unread:
         text = f"the old tables of {tables} are in use and cannot be read"
-        notes.append(remark("PF-207", text + "; install iptables-legacy."))
+        notes.append(make_firewall_note("PF-207", text + "; install iptables-legacy."))
     return faults, notes
 
 
-def remark(code: str, text: str) -> Note:
+def make_firewall_note(code: str, text: str) -> Note:
     """Make one note."""
     return {"code": code, "text": text}
 
 
-def sentence(one: FoundBlocker) -> str:
+def describe_blocker(one: FoundPeerBlocker) -> str:
     """Say what a rule does."""
     place = "table {family} {table}, chain {chain}".format(**one)
     place += " (hook {})".format(one["hook"]) if one["hook"] else ""
@@ -208,7 +218,7 @@ def sentence(one: FoundBlocker) -> str:
     )
 
 
-def step(one: FoundBlocker) -> str:
+def suggest_blocker_fix(one: FoundPeerBlocker) -> str:
     """Say what to do about it."""
     if one["line"].startswith("policy"):
         return (

@@ -10,21 +10,16 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from ..files import SPACE, put, settle
-from ..transaction import engine as rollback
-from ..transaction import session as way_in
-from . import firewalld as core
-from . import firewalld_files as own_files
-from . import firewalld_others as theirs
-from . import preserve as keep
-from . import ufw
-from .node import CARRIED, NAME, UNIT, core_error
-from .refusals import Refusals
+from ..files import SPACE, write_file_atomically, write_or_remove_file
+from ..transaction import engine, session
+from . import firewalld, firewalld_files, firewalld_others, preserve, ufw
+from .node import CARRIED, NAME, UNIT, make_refusal
+from .refusals import FirewallRefusals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .types import Ended, Opened, Told, Want
+    from .types import FirewallOpenResult, FirewallReport, FirewallSettings, RollbackEndResult
 
     Pause = Iterator[None]
 
@@ -40,16 +35,16 @@ STOP = ["systemctl", "stop", "--job-mode=ignore-dependencies", UNIT]
 ALONE_SECONDS = 300
 
 
-class Opening(Refusals):
+class FirewallOpening(FirewallRefusals):
     """The change of one node, its rollback and its proof."""
 
-    def present(self) -> Opened:
+    def present(self) -> FirewallOpenResult:
         """Open the ports."""
         self.look()
         want = self.want()
         self.refuse(want)
         self.stop_on_faults()
-        wanted = own_files.files(want)
+        wanted = firewalld_files.render_own_files(want)
         moved = {path: text for path, text in wanted.items() if self.differs(path, text)}
         told = self.describe(want, wanted)
         if not self.installed():
@@ -70,7 +65,7 @@ class Opening(Refusals):
             "armed": self.armed,
         }
 
-    def act(self, want: Want, moved: dict[str, str], stale: list[str]) -> None:
+    def act(self, want: FirewallSettings, moved: dict[str, str], stale: list[str]) -> None:
         """Write, start or reload, and prove."""
         self.changed = True
         if stale:
@@ -94,16 +89,16 @@ class Opening(Refusals):
             self.disarmed()
             self.armed = False
         elif self.armed:
-            rollback.changed(NAME)
+            engine.mark_change_applied(NAME)
 
-    def change(self, want: Want, moved: dict[str, str], reload: bool) -> None:
+    def change(self, want: FirewallSettings, moved: dict[str, str], reload: bool) -> None:
         """Do it: at no moment is the node open that was not, and nobody's rules get lost."""
         if self.takes_ufw():
             # ufw has to go first: firewalld's start would flush its rules and leave its INPUT DROP, which locks out.
             self.shut_gate(want)
             self.take_ufw()
         if self.carried and self.first_start():
-            put(self.root + CARRIED, json.dumps(self.carried) + "\n")
+            write_file_atomically(self.root + CARRIED, json.dumps(self.carried) + "\n")
         self.write(moved)
         with self.keeping():
             self.start_or_reload(reload)
@@ -117,13 +112,13 @@ class Opening(Refusals):
     def write(self, moved: dict[str, str]) -> None:
         """Write the files."""
         for path in sorted(moved) if not self.check else ():
-            settle(self.root + path, moved[path])
+            write_or_remove_file(self.root + path, moved[path])
 
-    def shut_gate(self, want: Want) -> None:
+    def shut_gate(self, want: FirewallSettings) -> None:
         """Let nothing new in but ssh; the rollback opens it last, after ufw's rules are in."""
-        said = keep.shut_gate(self.run, want["ssh_ports"])
+        said = preserve.block_new_connections(self.run, want["ssh_ports"])
         if said:
-            raise core_error(
+            raise make_refusal(
                 [
                     f"[PF-125] ufw was left on: nothing could be put in its place until firewalld runs: {said!r}. "
                     "Install nftables and run again."
@@ -132,12 +127,12 @@ class Opening(Refusals):
 
     def open_gate(self) -> None:
         """Let in what the firewall lets in."""
-        said = keep.open_gate(self.run)
+        said = preserve.unblock_new_connections(self.run)
         if said:
-            raise core_error(
+            raise make_refusal(
                 [
-                    f"[PF-130] The table inet {keep.GATE}, which lets nothing new in but ssh while one firewall "
-                    f"replaces another, could not be removed: {said!r}. Fix: nft '{keep.OPEN}'."
+                    f"[PF-130] The table inet {preserve.GATE}, which lets nothing new in but ssh while one firewall "
+                    f"replaces another, could not be removed: {said!r}. Fix: nft '{preserve.OPEN}'."
                 ]
             )
 
@@ -145,7 +140,7 @@ class Opening(Refusals):
         """Switch ufw off, now that firewalld has the rules: at no moment is the node without a firewall."""
         if not self.takes_ufw():
             return
-        ufw.remember(self.root, ufw.loaded(self.run))
+        ufw.save_ufw_state(self.root, ufw.is_ufw_loaded(self.run))
         self.must([ufw.COMMAND, "disable"], "PF-125", "ufw could not be switched off")
 
     @contextlib.contextmanager
@@ -154,15 +149,17 @@ class Opening(Refusals):
 
         Not the rules where its iptables backend (PF-126) shares their chains, which an undo may still meet.
         """
-        before = keep.dump(self.run)
-        others = {} if core.with_iptables(self.root) else before
+        before = preserve.dump_iptables(self.run)
+        others = {} if firewalld.has_iptables_backend(self.root) else before
         runs, saved = self.running(), before.values()
-        added = self.additions() if runs else theirs.container_sources(self.run, saved)
+        added = (
+            self.additions() if runs else firewalld_others.find_container_sources(self.run, saved)
+        )
         yield
         self.add_again(added)
-        faults = keep.restore(self.run, others)
+        faults = preserve.restore_iptables(self.run, others)
         if faults:
-            raise core_error(
+            raise make_refusal(
                 [
                     "[PF-128] firewalld flushed the iptables rules of others, and they could not be restored: {}. "
                     "Fix: load them again as you did before (`systemctl restart docker` for Docker's).".format(
@@ -171,24 +168,24 @@ class Opening(Refusals):
                 ]
             )
 
-    def add_again(self, added: list[theirs.Addition]) -> None:
+    def add_again(self, added: list[firewalld_others.Addition]) -> None:
         """Add to zones what others had added; not where firewalld was told to stop."""
         if added and self.run(["firewall-cmd", "--state"])[0] != 0:
             return
         for zone, what, value in added:
-            command = theirs.add(zone, what, value)
+            command = firewalld_others.build_add_command(zone, what, value)
             rc, out = self.run(command)
             # whoever added it may have been faster, and where a file has it in another zone that is meant
             if rc != 0 and "ALREADY_ENABLED" not in out and "ZONE_CONFLICT" not in out:
                 why = f"{value}, which somebody had put into zone {zone} at runtime, could not be put there again"
-                raise core_error(
+                raise make_refusal(
                     [f"[PF-117] {why}: {out.strip(SPACE)!r}. Look at `{shlex.join(command)}`."]
                 )
 
     def start_or_reload(self, reload: bool) -> None:
         """One reload, or the first start; a reload keeps established connections, firewall-cmd(1)."""
         # A ruleset that somebody flushed cannot be reloaded: firewalld stumbles over the missing table.
-        lost = reload and not core.kernel_table(self.run)
+        lost = reload and not firewalld.read_nftables_table(self.run)
         if reload and not lost:
             self.reload()
         if lost or not self.running():
@@ -205,15 +202,15 @@ class Opening(Refusals):
     def reload(self) -> None:
         """Make firewalld read its files again, and only them."""
         self.must(["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload")
-        if not theirs.flushes_all(self.root):
+        if not firewalld_others.has_full_flush(self.root):
             # What it cannot take out is seen by the proof.
-            self.run(["/bin/sh", "-c", own_files.tidy(self.params["zone"])])
+            self.run(["/bin/sh", "-c", firewalld_files.build_ipset_cleanup(self.params["zone"])])
 
-    def prove(self, want: Want) -> None:
+    def prove(self, want: FirewallSettings) -> None:
         """Compare the kernel's rules with the files."""
         found = self.runtime_faults(want)
         if found:
-            raise core_error(
+            raise make_refusal(
                 [
                     "[PF-118] firewalld runs, and the kernel's rules are not what its files say: {}. Everything was "
                     "put back. See `journalctl -u firewalld` and `nft list table inet firewalld`.".format(
@@ -222,24 +219,24 @@ class Opening(Refusals):
                 ]
             )
 
-    def arm(self, want: Want) -> None:
+    def arm(self, want: FirewallSettings) -> None:
         """Arm the rollback."""
-        paths = [*sorted(own_files.paths(want["zone"]).values()), *LINKS, CARRIED]
+        paths = [*sorted(firewalld_files.map_own_paths(want["zone"]).values()), *LINKS, CARRIED]
         commands = [RELOAD, *self.additions_again()]
-        if not theirs.flushes_all(self.root):
-            commands.append(own_files.tidy(want["zone"]))
+        if not firewalld_others.has_full_flush(self.root):
+            commands.append(firewalld_files.build_ipset_cleanup(want["zone"]))
         boot: list[str] = []
         if not self.running():
             # It would be started all the same at that boot: systemd has the job already.
             boot = ["systemctl --no-block stop " + UNIT]
             commands = [" ".join(STOP), "systemctl daemon-reload"]
         if self.takes_ufw():
-            paths += [ufw.CONF, ufw.point(self.root).path[len(self.root) :]]
-        commands += keep.save(self.run, keep.dump(self.run))
+            paths += [ufw.CONF, ufw.get_ufw_record(self.root).path[len(self.root) :]]
+        commands += preserve.save_iptables(self.run, preserve.dump_iptables(self.run))
         trials = []
         if self.takes_ufw():
-            commands.append(keep.opening())
-            trials.append(keep.trial())
+            commands.append(preserve.build_unblock_command())
+            trials.append(preserve.build_unblock_trial())
         self.start_timer(paths, commands, boot, "the peers' firewall", trials)
 
     def start_timer(
@@ -255,7 +252,7 @@ class Opening(Refusals):
         seconds = seconds if seconds > 0 else ALONE_SECONDS
         token = self.params["token"]
         try:
-            rollback.arm(
+            engine.arm(
                 self.run,
                 NAME,
                 seconds,
@@ -266,8 +263,8 @@ class Opening(Refusals):
                 what=what,
                 token=token,
             )
-        except (rollback.RollbackError, OSError) as exc:
-            raise core_error(
+        except (engine.RollbackError, OSError) as exc:
+            raise make_refusal(
                 [
                     "[PF-119] the guard that puts the firewall back could not be started: "
                     f"{exc}. Nothing was changed. "
@@ -279,32 +276,32 @@ class Opening(Refusals):
     def additions_again(self) -> list[str]:
         """Commands for a rollback: what others have added to zones at runtime only."""
         found = self.additions() if self.running() else []
-        return [f"{shlex.join(theirs.add(*one))} || true" for one in found]
+        return [f"{shlex.join(firewalld_others.build_add_command(*one))} || true" for one in found]
 
     def go_back(self, cause: Exception) -> None:
         """Put everything back at once instead of waiting for the timer; say what could not be."""
-        report = rollback.undone(self.run, NAME, "the change failed") if self.armed else None
+        report = engine.undone(self.run, NAME, "the change failed") if self.armed else None
         left = report.get("faults", []) if report else []
         if left:
             text = "{} But this could not be put back: {}.".format(cause, "; ".join(left))
-            raise core_error([text]) from cause
+            raise make_refusal([text]) from cause
 
-    def confirmed(self) -> Ended:
+    def confirmed(self) -> RollbackEndResult:
         """Disarm the rollback over a connection that the new rules let in; one from before passes them by."""
-        words = way_in.session(os.environ, os.getppid())
-        if not self.check and rollback.proves_nothing(NAME, words):
-            raise core_error([rollback.OLDER])
+        words = session.find_ssh_session(os.environ, os.getppid())
+        if not self.check and engine.needs_fresh_connection(NAME, words):
+            raise make_refusal([engine.OLDER])
         return self.disarmed(self.params["token"])
 
-    def disarmed(self, token: str | None = None) -> Ended:
+    def disarmed(self, token: str | None = None) -> RollbackEndResult:
         """Disarm the rollback; *token* where another call has armed it."""
         try:
-            word = "idle" if self.check else rollback.disarm(self.run, NAME, token)
-        except rollback.RollbackError as exc:
-            raise core_error([str(exc)]) from exc
-        keep.forget()
+            word = "idle" if self.check else engine.disarm(self.run, NAME, token)
+        except engine.RollbackError as exc:
+            raise make_refusal([str(exc)]) from exc
+        preserve.remove_saved_iptables()
         if word == "fired":
-            raise core_error(
+            raise make_refusal(
                 [
                     "[PF-120] nobody came back in time, so this node has put its firewall back as it was. "
                     "Raise peer_firewall_rollback_seconds if it is only slow, and run again."
@@ -312,14 +309,14 @@ class Opening(Refusals):
             )
         return {"changed": word == "disarmed", "rollback": word}
 
-    def describe(self, want: Want, wanted: dict[str, str]) -> Told:
+    def describe(self, want: FirewallSettings, wanted: dict[str, str]) -> FirewallReport:
         """Assemble what the role tells the manifest and the report."""
-        controllers = own_files.by_family(want["controllers"])
+        controllers = firewalld_files.group_by_family(want["controllers"])
         return {
             "files": sorted(path for path, text in wanted.items() if text),
             "ssh_ports": want["ssh_ports"],
             "controllers": [one for family in sorted(controllers) for one in controllers[family]],
             "default_zone": want["default_zone"],
             "ports": want["ports"],
-            "ufw": self.takes_ufw() or ufw.taken(self.root),
+            "ufw": self.takes_ufw() or ufw.is_ufw_replaced(self.root),
         }

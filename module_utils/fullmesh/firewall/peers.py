@@ -7,34 +7,33 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..state.record import Point
-from ..transaction import engine as rollback
-from ..transaction import session as way_in
-from . import firewalld as core
-from . import firewalld_files as own_files
-from . import firewalld_others as theirs
-from . import preserve as keep
-from . import ufw
-from .node import CARRIED, NAME, UNIT, RefusedError
-from .opening import LINKS, RELOAD, STOP, Opening
+from ..state.record import UndoPoint
+from ..transaction import engine, session
+from . import firewalld, firewalld_files, firewalld_others, preserve, ufw
+from .node import CARRIED, NAME, UNIT, FirewallRefusedError
+from .opening import LINKS, RELOAD, STOP, FirewallOpening
 
 if TYPE_CHECKING:
-    from .types import Changed, Off, Undone
+    from .types import FirewallOffResult, FirewallResult, FirewallUndoResult
 
-__all__ = ["UNIT", "Firewall", "RefusedError"]
+__all__ = ["UNIT", "Firewall", "FirewallRefusedError"]
 
 
-class Firewall(Opening):
+class Firewall(FirewallOpening):
     """One run on one node, in any of the states that a role may want."""
 
-    def reloaded(self) -> Changed:
+    def reloaded(self) -> FirewallResult:
         """Make a running firewalld read its files again."""
         self.look()
         if not self.running():
             return {"changed": False}
         # An undo has to go through all the same: our files are gone, and the kernel still has their rules.
         lost = self.unsaved()
-        lost += ["other programs' iptables rules, if any"] if core.with_iptables(self.root) else []
+        lost += (
+            ["other programs' iptables rules, if any"]
+            if firewalld.has_iptables_backend(self.root)
+            else []
+        )
         if lost:
             text = (
                 "set at runtime only, firewalld's reload for the undo dropped it: {}. Set it again."
@@ -45,7 +44,7 @@ class Firewall(Opening):
                 self.reload()
         return {"changed": True}
 
-    def off(self) -> Off:
+    def off(self) -> FirewallOffResult:
         """Stop and disable firewalld, because we were told so."""
         self.look()
         text = (
@@ -53,7 +52,7 @@ class Firewall(Opening):
             "Fit for tests only; set it back to peers_range."
         )
         self.notes.append({"code": "PF-201", "text": text})
-        if ufw.enabled(self.root):
+        if ufw.is_ufw_enabled(self.root):
             text = "ufw is active and not ours to stop: it still drops what it drops."
             self.notes.append({"code": "PF-202", "text": text})
         if not (self.running() or self.enabled()):
@@ -66,11 +65,11 @@ class Firewall(Opening):
                 self.must(command, "PF-117", "firewalld could not be disabled")
         return {"changed": True, "installed": True}
 
-    def leaving(self) -> Undone:
+    def leaving(self) -> FirewallUndoResult:
         """Before an undo: arm what brings back the firewall of now; firewalld of ours stops, or ufw takes over."""
         self.look()
-        nothing: Undone = {"changed": False, "armed": False}
-        if not Point(self.root, NAME).exists():
+        nothing: FirewallUndoResult = {"changed": False, "armed": False}
+        if not UndoPoint(self.root, NAME).exists():
             return nothing
         if not self.check:
             self.arm_for_undo()
@@ -92,12 +91,12 @@ class Firewall(Opening):
 
     def shut_gate_if_possible(self) -> bool:
         """Shut the gate; without nftables' command and library there is none, and an undo goes through all the same."""
-        ports = way_in.ssh_ports(os.environ, os.getpid()) or [22]
-        return not keep.shut_gate(self.run, ports)
+        ports = session.list_ssh_ports(os.environ, os.getpid()) or [22]
+        return not preserve.block_new_connections(self.run, ports)
 
     def arm_for_undo(self) -> None:
         """What was there before may keep us out as well: the user has changed it since, or sshd has moved."""
-        record = Point(self.root, NAME).load()
+        record = UndoPoint(self.root, NAME).load()
         paths = [*sorted(record["files"]), *LINKS, CARRIED]
         commands: list[str] = []
         boot: list[str] = []
@@ -105,32 +104,34 @@ class Firewall(Opening):
             # The link by which D-Bus finds firewalld comes back with the files, and systemd has not read it.
             commands = ["systemctl daemon-reload", RELOAD, *self.additions_again()]
             commands += (
-                [] if theirs.flushes_all(self.root) else [own_files.tidy(self.params["zone"])]
+                []
+                if firewalld_others.has_full_flush(self.root)
+                else [firewalld_files.build_ipset_cleanup(self.params["zone"])]
             )
             boot = ["systemctl --no-block start " + UNIT]
         elif self.installed():
             commands = [" ".join(STOP), "systemctl daemon-reload"]
             boot = ["systemctl --no-block stop " + UNIT]
-        if ufw.taken(self.root):
+        if ufw.is_ufw_replaced(self.root):
             paths.append(ufw.CONF)
             # before firewalld's start, which flushes its rules and leaves its INPUT DROP
             commands.insert(0, f"! test -x {ufw.COMMAND} || {ufw.COMMAND} disable")
-        if not core.with_iptables(self.root):
-            commands += keep.save(self.run, keep.dump(self.run))
+        if not firewalld.has_iptables_backend(self.root):
+            commands += preserve.save_iptables(self.run, preserve.dump_iptables(self.run))
         # as for shut_gate_if_possible: then there is nothing to open
-        trials = [keep.trial()] if ufw.taken(self.root) else []
+        trials = [preserve.build_unblock_trial()] if ufw.is_ufw_replaced(self.root) else []
         trials = [one for one in trials if self.run(["/bin/sh", "-c", one])[0] == 0]
-        commands += [keep.opening() for _ in trials]
+        commands += [preserve.build_unblock_command() for _ in trials]
         self.start_timer(paths, commands, boot, "undo of the peers' firewall", trials)
 
-    def left(self) -> Undone:
+    def left(self) -> FirewallUndoResult:
         """After an undo: put back what firewalld's end flushed; from now on a new connection proves the way in."""
-        word = rollback.state_of(rollback.folder(NAME))
+        word = engine.state_of(engine.folder(NAME))
         if word in ("restoring", "fired"):
             self.disarmed(self.params["token"])
-        result: Changed = self.ufw_on_again() if self.waits_for_ufw() else {"changed": False}
+        result: FirewallResult = self.ufw_on_again() if self.waits_for_ufw() else {"changed": False}
         if not self.check:
-            faults = keep.restore(self.run, keep.saved())
+            faults = preserve.restore_iptables(self.run, preserve.read_saved_iptables())
             self.faults += [
                 f"[PF-128] The iptables rules of others could not be restored: {one}. Fix: load them again as you "
                 "did before (`systemctl restart docker` for Docker's)."
@@ -142,25 +143,25 @@ class Firewall(Opening):
             self.disarmed(self.params["token"])
             armed = False
         elif armed:
-            rollback.changed(NAME)
+            engine.mark_change_applied(NAME)
         elif not self.check:
-            keep.forget()
+            preserve.remove_saved_iptables()
         return {**result, "armed": armed}
 
     def waits_for_ufw(self) -> bool:
         """Say whether ufw was on before the role came and is not now."""
-        if not (ufw.taken(self.root) and ufw.installed(self.root)):
+        if not (ufw.is_ufw_replaced(self.root) and ufw.is_ufw_installed(self.root)):
             return False
-        same = ufw.conf_is_of_before(self.root)
-        return not same or (ufw.was_loaded(self.root) and not ufw.loaded(self.run))
+        same = ufw.is_ufw_conf_original(self.root)
+        return not same or (ufw.was_ufw_loaded(self.root) and not ufw.is_ufw_loaded(self.run))
 
-    def ufw_on_again(self) -> Changed:
+    def ufw_on_again(self) -> FirewallResult:
         """Give ufw its configuration and its rules back."""
-        wanted = ufw.was_loaded(self.root)
+        wanted = ufw.was_ufw_loaded(self.root)
         self.show("ufw", "disabled\n", "active\n" if wanted else "enabled at boot\n")
         if not self.check:
-            if wanted and not ufw.loaded(self.run):
+            if wanted and not ufw.is_ufw_loaded(self.run):
                 command = [ufw.COMMAND, "--force", "enable"]
                 self.must(command, "PF-125", "ufw could not be switched on")
-            ufw.give_conf_back(self.root)
+            ufw.restore_ufw_conf(self.root)
         return {"changed": True}

@@ -14,8 +14,8 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from ..files import SPACE, lines_of, split_words
-from ..transaction.engine import interpreter
+from ..files import SPACE, split_lines, split_words
+from ..transaction.engine import find_system_python
 from . import firewalld
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PLACE = "/run/fullmesh-iptables"
 TRIES = 3
 
 
-def dump(run: Runner) -> dict[str, str]:
+def dump_iptables(run: Runner) -> dict[str, str]:
     """Return what iptables-save prints, by family; nothing where there is no iptables or no rule."""
     found = {}
     for family, tool in TOOLS:
@@ -40,11 +40,11 @@ def dump(run: Runner) -> dict[str, str]:
     return found
 
 
-def rules_of(text: str) -> dict[tuple[str, str], list[str]]:
+def parse_iptables_dump(text: str) -> dict[tuple[str, str], list[str]]:
     """Return {(table, chain): lines} of a dump, chains without rules included."""
     found: dict[tuple[str, str], list[str]] = {}
     table = ""
-    for line in lines_of(text):
+    for line in split_lines(text):
         name = line.split(" ")
         if line[:1] == "*":
             table = line[1:].strip(SPACE)
@@ -84,35 +84,35 @@ def merge_rules(then: list[str], now: list[str]) -> list[str]:
     return merged + (first if before == len(then) else [])
 
 
-def keeps_order(then: list[str], now: list[str]) -> bool:
+def has_rules_in_order(then: list[str], now: list[str]) -> bool:
     """Say whether *now* has every rule of *then*, in the order of *then*."""
     rest = iter(now)
     return all(line in rest for line in then)
 
 
-def describe_losses(before: str, after: str) -> list[str]:
+def describe_lost_chains(before: str, after: str) -> list[str]:
     """Name the chains of *before* that lack a rule in *after*, or have their rules in another order."""
-    then, now = rules_of(before), rules_of(after)
+    then, now = parse_iptables_dump(before), parse_iptables_dump(after)
     return [
         f"chain {chain} of table {table}"
         for (table, chain), lines in then.items()
-        if not keeps_order(lines, now.get((table, chain), []))
+        if not has_rules_in_order(lines, now.get((table, chain), []))
     ]
 
 
-def build_restore(before: str, after: str) -> str:
+def build_restore_text(before: str, after: str) -> str:
     """Return what ``iptables-restore --noflush`` has to read so that no rule of *before* is missing, empty for nothing.
 
     A chain that lacks a rule, or has another order, is emptied and filled again, in one transaction for its table.
     """
-    then, now = rules_of(before), rules_of(after)
+    then, now = parse_iptables_dump(before), parse_iptables_dump(after)
     tables: dict[str, tuple[list[str], list[str]]] = {}
     for (table, chain), lines in then.items():
         heads, rules = tables.setdefault(table, ([], []))
         there = now.get((table, chain))
         if there is None:
             heads.append(f":{chain} - [0:0]")
-        if not keeps_order(lines, there or []):
+        if not has_rules_in_order(lines, there or []):
             rules += [f"-F {chain}"] if there else []
             rules += merge_rules(lines, there or [])
     # A chain without rules to which nothing leads does nothing: only rules are worth a restore.
@@ -124,60 +124,63 @@ def build_restore(before: str, after: str) -> str:
     return "".join(texts)
 
 
-def restore(run: Runner, before: dict[str, str]) -> list[str]:
+def restore_iptables(run: Runner, before: dict[str, str]) -> list[str]:
     """Restore the chains that lack a rule now; return what could not be restored."""
     faults = []
     for family, tool in TOOLS:
         if family in before:
-            fault = restore_family(run, before[family], family, tool)
+            fault = restore_iptables_family(run, before[family], family, tool)
             faults += [fault] if fault else []
     return faults
 
 
-def restore_family(run: Runner, before: str, family: str, tool: str) -> str:
+def restore_iptables_family(run: Runner, before: str, family: str, tool: str) -> str:
     """Do it for one family; others (dockerd) may write at the same time, so what came of it is compared."""
     path = f"{PLACE}{family}-missing"
     fault = ""
     for _ in range(TRIES):
-        text = build_restore(before, run([tool + "-save"])[1])
+        text = build_restore_text(before, run([tool + "-save"])[1])
         if not text:
             return ""
-        write(path, text)
+        write_root_file(path, text)
         rc, out = run([tool + "-restore", "--noflush", path])
         os.unlink(path)
         fault = f"{tool}-restore: {out.strip(SPACE)}" if rc != 0 else ""
-    lost = describe_losses(before, run([tool + "-save"])[1])
+    lost = describe_lost_chains(before, run([tool + "-save"])[1])
     if lost and not fault:
         fault = f"{tool}: the rules are not in their old order in {', '.join(lost)}"
     return fault if lost else ""
 
 
-def write(path: str, text: str) -> None:
+def write_root_file(path: str, text: str) -> None:
     """Write a file that only root can read."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as stream:
         stream.write(text)
 
 
-def save(run: Runner, before: dict[str, str]) -> list[str]:
+def save_iptables(run: Runner, before: dict[str, str]) -> list[str]:
     """Write dumps for the rollback; return the commands that make the tables exactly what they were."""
     commands = []
-    real = chains_of(run(["nft", "list", "chains"])[1])
+    real = parse_nft_chains(run(["nft", "list", "chains"])[1])
     for family, tool in TOOLS:
         path = PLACE + family
         if family in before:
-            write(path, exact(before[family], real.get({"4": "ip", "6": "ip6"}[family], {})))
+            write_root_file(
+                path,
+                drop_missing_chains(before[family], real.get({"4": "ip", "6": "ip6"}[family], {})),
+            )
             commands.append(f"test ! -e {path} || {tool}-restore {path}")
         elif os.path.exists(path):
             os.unlink(path)
     return commands
 
 
-def chains_of(text: str) -> dict[str, dict[str, set[str]]]:
+def parse_nft_chains(text: str) -> dict[str, dict[str, set[str]]]:
     """Read ``nft list chains``: family -> table -> chains."""
     found: dict[str, dict[str, set[str]]] = {}
     now: set[str] = set()
-    for line in lines_of(text):
+    for line in split_lines(text):
         words = split_words(line)
         if words[:1] == ["table"]:
             now = found.setdefault(words[1], {}).setdefault(words[2], set())
@@ -186,13 +189,13 @@ def chains_of(text: str) -> dict[str, dict[str, set[str]]]:
     return found
 
 
-def exact(dump_text: str, real: dict[str, set[str]]) -> str:
+def drop_missing_chains(dump_text: str, real: dict[str, set[str]]) -> str:
     """Leave chains out that the kernel does not have: iptables-save prints all that a table can have.
 
     In the old tables all of them exist, and nftables knows nothing of them.
     """
     kept, table = [], ""
-    for line in lines_of(dump_text):
+    for line in split_lines(dump_text):
         if line[:1] == "*":
             table = line[1:].strip(SPACE)
         name = line[1:].split(" ")[0] if line[:1] == ":" else ""
@@ -201,7 +204,7 @@ def exact(dump_text: str, real: dict[str, set[str]]) -> str:
     return "\n".join(kept) + "\n"
 
 
-def saved() -> dict[str, str]:
+def read_saved_iptables() -> dict[str, str]:
     """Return the dumps that were written."""
     found = {}
     for family, _ in TOOLS:
@@ -213,7 +216,7 @@ def saved() -> dict[str, str]:
     return found
 
 
-def forget() -> None:
+def remove_saved_iptables() -> None:
     """Remove the dumps."""
     for family, _ in TOOLS:
         if os.path.exists(PLACE + family):
@@ -239,42 +242,42 @@ GATE_TEXT = """table inet {name} {{
 """
 
 
-def shut_gate(run: Runner, ssh_ports: list[int]) -> str:
+def block_new_connections(run: Runner, ssh_ports: list[int]) -> str:
     """Let nothing new in but ssh while one firewall goes and the other comes; say why that could not be done.
 
     A table of nftables of our own, which firewalld does not flush.
     """
     path = PLACE + "-gate"
     text = GATE_TEXT.format(name=GATE, ports=", ".join(str(port) for port in ssh_ports))
-    write(path, text)
+    write_root_file(path, text)
     rc, out = run(["nft", "-f", path])
     os.unlink(path)
     if rc != 0:
         # Debian's firewalld depends on the library (python3-nftables) and not on the command.
-        rc, out = firewalld.library(text)
+        rc, out = firewalld.run_libnftables(text)
     return out.strip(SPACE) or "no reason given" if rc != 0 else ""
 
 
-def open_gate(run: Runner) -> str:
+def unblock_new_connections(run: Runner) -> str:
     """Take the gate away, if it is there; return why that could not be done."""
     rc, out = run(["nft", OPEN])
     if rc != 0:
-        rc, out = firewalld.library(OPEN)
+        rc, out = firewalld.run_libnftables(OPEN)
     return out.strip(SPACE) or "no reason given" if rc != 0 else ""
 
 
-def opening() -> str:
+def build_unblock_command() -> str:
     """Return the command that opens the gate on the rollback; it succeeds if there is none."""
-    return nftables_command(OPEN)
+    return build_nft_command(OPEN)
 
 
-def trial() -> str:
+def build_unblock_trial() -> str:
     """Return the command that shows, and changes nothing, whether `opening` would work."""
-    return nftables_command("list tables")
+    return build_nft_command("list tables")
 
 
-def nftables_command(words: str) -> str:
+def build_nft_command(words: str) -> str:
     """Return a shell command that gives *words* to nft, or to its library in the system's own Python."""
     code = f'import nftables, sys; rc, _, said = nftables.Nftables().cmd("{words}"); sys.exit(said if rc else 0)'
-    python = shlex.quote(interpreter())
+    python = shlex.quote(find_system_python())
     return f"if command -v nft; then nft '{words}'; else {python} -I -c '{code}'; fi"

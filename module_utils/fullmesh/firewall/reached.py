@@ -14,15 +14,15 @@ import os
 from typing import TYPE_CHECKING
 
 from ..facts import sockets
-from ..facts.node import parse_addresses
-from ..files import look
-from ..schema.ports import KERNEL_RANGE, PortRange, parse_span
+from ..facts.node import parse_interface_addresses
+from ..files import read_text_or_empty
+from ..schema.ports import KERNEL_RANGE, PortRange, parse_port_range
 from . import firewalld_others
 from .firewalld_files import IP
 
 if TYPE_CHECKING:
     from ..commands import Runner
-    from .types import Listener
+    from .types import FirewallListener
 
 
 TABLES = (
@@ -41,27 +41,30 @@ QUIET = RAW | {"68/udp", "546/udp", "123/udp", "5353/udp", "5355/udp", "5355/tcp
 NAMED = 3  # clients of a listener that a message names
 
 
-class Row(sockets.SocketRow):
+class ProtocolSocketRow(sockets.SocketRow):
     """With its protocol: tcp or udp."""
 
     protocol: str  # and IP for a raw one
 
 
-def rows(proc: str) -> list[Row]:
+def read_protocol_sockets(proc: str) -> list[ProtocolSocketRow]:
     """Return every TCP, UDP and raw socket of this network namespace with its protocol."""
-    found: list[Row] = []
+    found: list[ProtocolSocketRow] = []
     for name, protocol in TABLES:
-        for row in sockets.parse_table(look(f"{proc}/net/{name}")):
+        for row in sockets.parse_socket_table(read_text_or_empty(f"{proc}/net/{name}")):
             found.append({**row, "protocol": protocol})
     return found
 
 
-def handed_out(proc: str) -> PortRange:
+def read_ephemeral_ports(proc: str) -> PortRange:
     """Return the range of ports that the kernel gives to clients."""
-    return parse_span(look(proc + "/sys/net/ipv4/ip_local_port_range")) or KERNEL_RANGE
+    return (
+        parse_port_range(read_text_or_empty(proc + "/sys/net/ipv4/ip_local_port_range"))
+        or KERNEL_RANGE
+    )
 
 
-def waits(row: Row, ephemeral: PortRange) -> bool:
+def is_waiting_socket(row: ProtocolSocketRow, ephemeral: PortRange) -> bool:
     """Say whether a socket waits for somebody from another machine."""
     if ipaddress.ip_address(row["address"]).is_loopback:
         return False
@@ -71,12 +74,12 @@ def waits(row: Row, ephemeral: PortRange) -> bool:
     return bool(row["state"] == sockets.CLOSE and not row["peer_port"] and not client)
 
 
-def listeners(proc: str = "/proc") -> list[Listener]:
+def find_listeners(proc: str = "/proc") -> list[FirewallListener]:
     """Return what listens for other machines: port, addresses, process, clients; by port."""
-    held, ephemeral = rows(proc), handed_out(proc)
-    found: dict[str, Listener] = {}
-    waiting = [row for row in held if waits(row, ephemeral)]
-    names = owners(proc) if waiting else {}
+    held, ephemeral = read_protocol_sockets(proc), read_ephemeral_ports(proc)
+    found: dict[str, FirewallListener] = {}
+    waiting = [row for row in held if is_waiting_socket(row, ephemeral)]
+    names = map_socket_processes(proc) if waiting else {}
     for row in waiting:
         port = "{port}/{protocol}".format(**row)
         if port in QUIET:
@@ -84,11 +87,11 @@ def listeners(proc: str = "/proc") -> list[Listener]:
         one = found.setdefault(port, {"port": port, "addresses": [], "process": "", "clients": []})
         one["addresses"].append(row["address"])
         one["process"] = one["process"] or names.get(row["inode"], "")
-        one["clients"] = clients(held, row)
+        one["clients"] = list_listener_clients(held, row)
     return sorted(found.values(), key=lambda one: (int(one["port"].split("/")[0]), one["port"]))
 
 
-def clients(held: list[Row], row: Row) -> list[str]:
+def list_listener_clients(held: list[ProtocolSocketRow], row: ProtocolSocketRow) -> list[str]:
     """Name who is connected to a listener now."""
     alive = [one for one in held if one["state"] == sockets.ESTABLISHED and one["peer_port"]]
     mine = [
@@ -98,7 +101,7 @@ def clients(held: list[Row], row: Row) -> list[str]:
     return sorted(one for one in found if not ipaddress.ip_address(one).is_loopback)
 
 
-def owners(proc: str) -> dict[str, str]:
+def map_socket_processes(proc: str) -> dict[str, str]:
     """Return {inode of a socket: name of a process that holds it}."""
     found: dict[str, str] = {}
     for pid in sorted(filter(str.isdecimal, os.listdir(proc)), key=int):
@@ -109,35 +112,35 @@ def owners(proc: str) -> dict[str, str]:
             continue  # it ended meanwhile
         for link in links:
             if link.startswith("socket:["):
-                found.setdefault(link[8:-1], look(f"{proc}/{pid}/comm").strip())
+                found.setdefault(link[8:-1], read_text_or_empty(f"{proc}/{pid}/comm").strip())
     return found
 
 
-def cards(run: Runner) -> dict[str, list[str]]:
+def map_interface_addresses(run: Runner) -> dict[str, list[str]]:
     """Return {interface: its addresses}, loopback left out."""
-    found = parse_addresses(run(["ip", "-o", "addr", "show"])[1])
+    found = parse_interface_addresses(run(["ip", "-o", "addr", "show"])[1])
     return {
         name: [text.split("/")[0] for text in found[name]] for name in sorted(found) if name != "lo"
     }
 
 
-def zones_of(run: Runner, root: str, running: bool, default: str) -> dict[str, str]:
+def map_interface_zones(run: Runner, root: str, running: bool, default: str) -> dict[str, str]:
     """Return {interface: the zone that judges what comes in there}."""
     found = {}
-    for name in cards(run):
-        said = firewalld_others.interface_zones(root, run, name, running)
+    for name in map_interface_addresses(run):
+        said = firewalld_others.find_interface_zones(root, run, name, running)
         found[name] = said[0][0] if said else default
     return found
 
 
-def ways_to(one: Listener, held: dict[str, list[str]]) -> list[str]:
+def list_listener_interfaces(one: FirewallListener, held: dict[str, list[str]]) -> list[str]:
     """Name the interfaces over which a listener is reached."""
     own = [name for name in held if set(held[name]) & set(one["addresses"])]
     wild = any(ipaddress.ip_address(text).is_unspecified for text in one["addresses"])
     return sorted(held) if wild or not own else own
 
 
-def told(found: list[Listener]) -> str:
+def describe_listeners(found: list[FirewallListener]) -> str:
     """Name listeners: ``8000/tcp (python3; 10.0.0.12 is connected)``."""
     texts = []
     for one in found:
@@ -152,7 +155,7 @@ def told(found: list[Listener]) -> str:
     return ", ".join(texts)
 
 
-def opener(one: Listener) -> str:
+def build_open_option(one: FirewallListener) -> str:
     """firewall-cmd's option that opens a zone for a listener."""
     number, _, protocol = one["port"].partition("/")
     return f"--add-protocol={number}" if protocol == IP else "--add-port=" + one["port"]

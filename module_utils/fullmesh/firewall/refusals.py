@@ -8,26 +8,22 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
-from ..files import look, settle
-from . import firewalld as core
-from . import firewalld_files as own_files
-from . import firewalld_others as theirs
-from . import foreign as beside
-from . import reached, ufw
+from ..files import read_text_or_empty, write_or_remove_file
+from . import firewalld, firewalld_files, firewalld_others, foreign, reached, ufw
 from .node import RIVALS, UNIT, FirewallNode
 
 if TYPE_CHECKING:
-    from .types import Want
+    from .types import FirewallSettings
 
 
 # Policies came with it (firewalld 0.9.0, 2020); without them nothing keeps ssh open whatever zone it comes through.
 OLDEST = (0, 9)
 
 
-class Refusals(FirewallNode):
+class FirewallRefusals(FirewallNode):
     """Every reason not to touch this node's firewall."""
 
-    def refuse(self, want: Want) -> None:
+    def refuse(self, want: FirewallSettings) -> None:
         """Collect every reason not to touch this node's firewall."""
         if self.refuse_backend():
             return  # the other checks read the rules of the nftables backend
@@ -43,8 +39,12 @@ class Refusals(FirewallNode):
                 "[PF-112] firewalld.service is masked: somebody decided against it. "
                 "Run `systemctl unmask firewalld`, or set peer_firewall_mode to off."
             )
-        binds = want["mode"] in own_files.BINDING
-        for claim in theirs.claims(self.root, want["zone"], want["peers"]) if binds else ():
+        binds = want["mode"] in firewalld_files.BINDING
+        for claim in (
+            firewalld_others.find_claiming_zones(self.root, want["zone"], want["peers"])
+            if binds
+            else ()
+        ):
             self.faults.append(
                 "[PF-113] {}: firewalld asks one zone only, and it would not be {}. "
                 "Take the source out of that zone.".format(claim, want["zone"])
@@ -55,7 +55,7 @@ class Refusals(FirewallNode):
         self.refuse_loss(want)
         self.remark_loss(want)
 
-    def refuse_ufw(self, want: Want) -> None:
+    def refuse_ufw(self, want: FirewallSettings) -> None:
         """Refuse to take over from ufw where that was not wanted, or where rules would get lost."""
         if not self.ufw_on:
             return
@@ -74,7 +74,7 @@ class Refusals(FirewallNode):
 
     def refuse_backend(self) -> bool:
         """Refuse firewalld's iptables backend: it flushes the rules of others and shares their chains."""
-        refused = core.with_iptables(self.root)
+        refused = firewalld.has_iptables_backend(self.root)
         if refused:
             self.faults.append(
                 "[PF-126] /etc/firewalld/firewalld.conf has FirewallBackend=iptables, which is not supported. "
@@ -82,16 +82,18 @@ class Refusals(FirewallNode):
             )
         return refused
 
-    def refuse_interface(self, want: Want) -> None:
+    def refuse_interface(self, want: FirewallSettings) -> None:
         """Refuse, or say, where a zone of the cluster's interface lets everybody to what shall be the peers'."""
-        links = beside.own_links(self.run, want["peers"])
+        links = foreign.find_cluster_links(self.run, want["peers"])
         found: dict[tuple[str, str], str] = {}
         for interface in sorted({link["interface"] for link in links}):
-            said = theirs.interface_zones(self.root, self.run, interface, self.running())
+            said = firewalld_others.find_interface_zones(
+                self.root, self.run, interface, self.running()
+            )
             for zone, who in said or [(want["default_zone"], "the default zone")]:
                 found.setdefault((interface, zone), who)
         for (interface, zone), who in found.items():
-            binds = want["mode"] in own_files.BINDING
+            binds = want["mode"] in firewalld_files.BINDING
             fine = (want["default_zone"], want["zone"]) if binds else ()
             if not binds and zone != want["zone"]:  # ours, which there is in `peers_only` alone
                 self.remark_zone(interface, zone)
@@ -110,7 +112,7 @@ class Refusals(FirewallNode):
         wide = [
             f"{number}/{protocol}"
             for number, protocol in known
-            if theirs.zone_allows(self.root, zone, number, protocol)
+            if firewalld_others.is_allowed_by_zone(self.root, zone, number, protocol)
         ]
         if wide:
             text = (
@@ -120,9 +122,9 @@ class Refusals(FirewallNode):
             text = text.format(interface, zone, ", ".join(wide), zone)
             self.notes.append({"code": "PF-209", "text": text})
 
-    def refuse_loss(self, want: Want) -> None:
+    def refuse_loss(self, want: FirewallSettings) -> None:
         """Refuse to start a firewall that would cut what others reach, or say what it cuts."""
-        of_plan: Want = {**want, "ports": self.params["ports"]}
+        of_plan: FirewallSettings = {**want, "ports": self.params["ports"]}
         lost = self.loses(of_plan) if self.first_start() else []
         if not lost:
             return
@@ -132,43 +134,53 @@ class Refusals(FirewallNode):
                 "Open what others need before it starts (`firewall-offline-cmd --zone={} {}`), or set "
                 "peer_firewall_start to carry (open to the peers from now on) or to cut.".format(
                     want["default_zone"],
-                    reached.told(lost),
+                    reached.describe_listeners(lost),
                     want["default_zone"],
-                    reached.opener(lost[0]),
+                    reached.build_open_option(lost[0]),
                 )
             )
             return
         who = "everybody but the peers" if self.params["start"] == "carry" else "everybody"
-        text = f"firewalld was off; its start shuts for {who}: {reached.told(lost)}."
+        text = f"firewalld was off; its start shuts for {who}: {reached.describe_listeners(lost)}."
         self.notes.append({"code": "PF-211", "text": text})
 
-    def remark_loss(self, want: Want) -> None:
+    def remark_loss(self, want: FirewallSettings) -> None:
         """Say what peers reached so far and lose to a zone of their own."""
-        place = self.root + own_files.paths(want["zone"])["zone"]
-        if want["mode"] not in own_files.BINDING or own_files.MARK in look(place):
+        place = self.root + firewalld_files.map_own_paths(want["zone"])["zone"]
+        if want[
+            "mode"
+        ] not in firewalld_files.BINDING or firewalld_files.MARK in read_text_or_empty(place):
             return
-        held = reached.cards(self.run)
-        zones = reached.zones_of(self.run, self.root, self.running(), want["default_zone"])
-        mine = {link["interface"] for link in beside.own_links(self.run, want["peers"])}
+        held = reached.map_interface_addresses(self.run)
+        zones = reached.map_interface_zones(
+            self.run, self.root, self.running(), want["default_zone"]
+        )
+        mine = {link["interface"] for link in foreign.find_cluster_links(self.run, want["peers"])}
         lost = [
             one
             for one in self.listeners(want)
             if not self.running()
-            or any(self.lets(zones[name], one) for name in mine & set(reached.ways_to(one, held)))
+            or any(
+                self.lets(zones[name], one)
+                for name in mine & set(reached.list_listener_interfaces(one, held))
+            )
         ]
         if lost:
-            text = f"peers reached this so far and lose it (peer_firewall_mode: peers_only): {reached.told(lost)}."
+            text = (
+                "peers reached this so far and lose it (peer_firewall_mode: peers_only): "
+                f"{reached.describe_listeners(lost)}."
+            )
             self.notes.append({"code": "PF-210", "text": text})
 
-    def refuse_beside(self, want: Want, ufw_goes: bool) -> None:
+    def refuse_beside(self, want: FirewallSettings, ufw_goes: bool) -> None:
         """Refuse where a rule beside firewalld would keep peers from the plan's ports all the same."""
         # A carried port is reached as its owner made it: podman and Docker listen on what their own rule leads on.
-        of_plan: Want = {**want, "ports": self.planned}
-        faults, notes = beside.look(self.run, of_plan, ufw_goes)
+        of_plan: FirewallSettings = {**want, "ports": self.planned}
+        faults, notes = foreign.check_foreign_rules(self.run, of_plan, ufw_goes)
         self.faults += faults
         self.notes += [note for note in notes if note not in self.notes]
 
-    def refuse_start(self, want: Want) -> None:
+    def refuse_start(self, want: FirewallSettings) -> None:
         """Refuse to start a firewall that shuts ssh for everybody but peers and controllers."""
         bare = not self.installed() and not want["own_service"]
         # Whom ufw let in comes in by its policy, and the controllers by theirs: the zone shuts nobody out.
@@ -176,7 +188,7 @@ class Refusals(FirewallNode):
             return
         shut, zone = self.shut(want), want["default_zone"]
         by_service = want["own_service"] and (
-            not self.installed() or theirs.zone_has_service(self.root, zone, "ssh")
+            not self.installed() or firewalld_others.has_zone_service(self.root, zone, "ssh")
         )
         if shut and not by_service:
             self.faults.append(
@@ -193,16 +205,16 @@ class Refusals(FirewallNode):
                 "Keep it with `firewall-cmd --runtime-to-permanent`, or drop it with `firewall-cmd --reload`."
             )
 
-    def remark_ufw(self, want: Want) -> None:
+    def remark_ufw(self, want: FirewallSettings) -> None:
         """Say what becomes of ufw's rules."""
-        rules = ufw.carried(self.root, *self.ours(want))
+        rules = ufw.list_carried_rules(self.root, *self.ours(want))
         lost = self.lost(want)
-        self.notes += ufw.remarks(rules, want["ports"], lost)
+        self.notes += ufw.describe_ufw_takeover(rules, want["ports"], lost)
 
     def validate(self, moved: dict[str, str]) -> None:
         """Let firewalld check a copy of its configuration with our files in it: nothing wrong ever gets to /etc."""
         version = self.run(["firewall-offline-cmd", "--version"])[1]
-        if () < core.version_of(version) < OLDEST:
+        if () < firewalld.parse_firewalld_version(version) < OLDEST:
             self.faults.append(
                 "[PF-127] firewalld {} has no policies, which keep ssh open to the controllers (0.9 or newer has). "
                 "Bring a newer one (EL 8.4, Ubuntu 22.04 and newer have it), or set peer_firewall_mode to off and "
@@ -214,9 +226,9 @@ class Refusals(FirewallNode):
         copy = tempfile.mkdtemp(prefix="fullmesh-firewalld-")
         try:
             target = copy + "/firewalld"
-            shutil.copytree(self.root + own_files.ETC, target, symlinks=True)
+            shutil.copytree(self.root + firewalld_files.ETC, target, symlinks=True)
             for path, text in moved.items():
-                settle(target + path[len(own_files.ETC) :], text)
+                write_or_remove_file(target + path[len(firewalld_files.ETC) :], text)
             rc, out = self.run(
                 ["firewall-offline-cmd", "--system-config", target, "--check-config"]
             )

@@ -9,38 +9,38 @@ from typing import Any, TypedDict
 from ..schema.peer_list import PeerFirewall
 
 
-class Params(PeerFirewall):
+class FirewallParams(PeerFirewall):
     """What peer_zone is asked for; its documentation says what each of them is."""
 
     state: str
     token: str
 
 
-class Changed(TypedDict):
+class FirewallResult(TypedDict):
     """The answer of a state that has nothing else to say."""
 
     changed: bool
 
 
-class Undone(Changed):
+class FirewallUndoResult(FirewallResult):
     """Before and after an undo; *armed*: somebody has to confirm it on a new connection."""
 
     armed: bool
 
 
-class Off(Changed, total=False):
+class FirewallOffResult(FirewallResult, total=False):
     """State off; *installed*: firewalld is there."""
 
     installed: bool
 
 
-class Ended(Changed):
+class RollbackEndResult(FirewallResult):
     """The end of a rollback: disarmed, idle (nothing was armed)."""
 
     rollback: str
 
 
-class Told(TypedDict):
+class FirewallReport(TypedDict):
     """What the role tells the manifest and the report."""
 
     files: list[str]
@@ -51,14 +51,14 @@ class Told(TypedDict):
     ufw: bool
 
 
-class Opened(Told, Changed):
+class FirewallOpenResult(FirewallReport, FirewallResult):
     """State present; *needs_package*: firewalld has to be installed first, *armed*: until somebody confirms."""
 
     needs_package: bool
     armed: bool
 
 
-class Asked(TypedDict):
+class FirewallRequest(TypedDict):
     """What is asked for, with the ways in that only the node knows.
 
     Attributes:
@@ -81,14 +81,14 @@ class Asked(TypedDict):
     default_zone: str
 
 
-class Want(Asked):
+class FirewallSettings(FirewallRequest):
     """With what follows from the node: the policy of ufw's rules (XML, or empty); whether ``ssh`` needs our file."""
 
     ufw_policy: str
     own_service: bool
 
 
-class Listener(TypedDict):
+class FirewallListener(TypedDict):
     """What listens for other machines on a port (``8000/tcp``): addresses, process, who is connected."""
 
     port: str
@@ -97,7 +97,7 @@ class Listener(TypedDict):
     clients: list[str]
 
 
-class OwnLink(TypedDict):
+class ClusterLink(TypedDict):
     """A cluster address of this node: family ``4`` or ``6``, network an ip_network."""
 
     interface: str
@@ -106,7 +106,7 @@ class OwnLink(TypedDict):
     network: Any
 
 
-class Senders(TypedDict):
+class PeerSenders(TypedDict):
     """Which peers send to which address of ours, by family, over which interface (empty: nobody can say)."""
 
     peers: dict[str, list[str]]
@@ -114,13 +114,13 @@ class Senders(TypedDict):
     interface: str
 
 
-class Question(Senders):
+class BlockerQuery(PeerSenders):
     """With the ports that they send to."""
 
     ports: list[str]
 
 
-class Blocker(TypedDict):
+class PeerBlocker(TypedDict):
     """A rule that keeps peers out, with an example: port and sender. *word*: ``drop`` or ``divert``."""
 
     family: str
@@ -135,7 +135,7 @@ class Blocker(TypedDict):
     sender: str
 
 
-class FoundBlocker(Blocker):
+class FoundPeerBlocker(PeerBlocker):
     """With the tool that shows it."""
 
     tool: str

@@ -14,11 +14,18 @@ import re
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
-from ..files import SPACE, lines_of, look, put, read_bytes, split_words
-from ..schema.ports import parse_entry, parse_spans
-from ..state.observe import describe
-from ..state.record import Point, empty
-from .firewalld_files import HEAD, by_family
+from ..files import (
+    SPACE,
+    read_bytes,
+    read_text_or_empty,
+    split_lines,
+    split_words,
+    write_file_atomically,
+)
+from ..schema.ports import parse_port_entry, parse_port_ranges
+from ..state.observe import describe_path
+from ..state.record import UndoPoint, make_empty_record
+from .firewalld_files import HEAD, group_by_family
 
 if TYPE_CHECKING:
     from ..answer import Note
@@ -40,88 +47,93 @@ RULES = (("4", "user.rules"), ("6", "user6.rules"))
 SHIPPED = "/usr/share/ufw/iptables/"
 
 
-def enabled(root: str = "") -> bool:
+def is_ufw_enabled(root: str = "") -> bool:
     """Say whether ufw is on; its unit is `active` even where it does nothing, ufw.conf decides."""
-    lines = lines_of(look(root + CONF))
+    lines = split_lines(read_text_or_empty(root + CONF))
     return any(line.replace(" ", "").lower() == "enabled=yes" for line in lines)
 
 
-def installed(root: str = "") -> bool:
+def is_ufw_installed(root: str = "") -> bool:
     """Say whether the command is there."""
     return os.path.exists(root + COMMAND)
 
 
-def taken(root: str = "") -> bool:
+def is_ufw_replaced(root: str = "") -> bool:
     """Say whether we took over from ufw earlier."""
-    return point(root).exists()
+    return get_ufw_record(root).exists()
 
 
-def point(root: str = "") -> Point:
+def get_ufw_record(root: str = "") -> UndoPoint:
     """The record of ufw as it was when the role came: it was on. Goes with the role's own."""
-    return Point(root, ROLE, "ufw")
+    return UndoPoint(root, ROLE, "ufw")
 
 
-def remember(root: str, in_kernel: bool) -> None:
+def save_ufw_state(root: str, in_kernel: bool) -> None:
     """Keep ufw.conf and whether the rules are in the kernel; a take-over after a later `ufw enable` begins anew."""
-    before, conf = point(root), os.path.realpath(root + CONF)
-    record = empty(ROLE)
-    record["files"][CONF] = describe(conf, CONF)
+    before, conf = get_ufw_record(root), os.path.realpath(root + CONF)
+    record = make_empty_record(ROLE)
+    record["files"][CONF] = describe_path(conf, CONF)
     record["part"]["ufw"] = {"loaded": in_kernel, "modified_ns": os.stat(conf).st_mtime_ns}
     before.save(record, {CONF: read_bytes(conf)})
 
 
-def was_loaded(root: str = "") -> bool:
+def was_ufw_loaded(root: str = "") -> bool:
     """Say whether its rules were in the kernel when the role came."""
-    part = point(root).load()["part"]
+    part = get_ufw_record(root).load()["part"]
     return "ufw" in part and part["ufw"]["loaded"]
 
 
-def conf_is_of_before(root: str = "") -> bool:
+def is_ufw_conf_original(root: str = "") -> bool:
     """Say whether ufw.conf has what it had when the role came."""
-    before = point(root)
+    before = get_ufw_record(root)
     then = before.load()["files"].get(CONF)
     if then is None:
         return True
     return os.path.isfile(root + CONF) and before.blob(then) == read_bytes(root + CONF)
 
 
-def give_conf_back(root: str = "") -> None:
+def restore_ufw_conf(root: str = "") -> None:
     """Write ufw.conf of before, with its mode and time."""
-    before = point(root)
+    before = get_ufw_record(root)
     record, conf = before.load(), os.path.realpath(root + CONF)
     then = record["files"].get(CONF)
     if then is None:
         return
-    put(conf, before.blob(then), then["mode"])
+    write_file_atomically(conf, before.blob(then), then["mode"])
     when = record["part"]["ufw"]["modified_ns"]
     os.utime(conf, ns=(when, when))
 
 
-def loaded(run: Runner) -> bool:
+def is_ufw_loaded(run: Runner) -> bool:
     """Say whether its rules are in the kernel; this is what `ufw status` looks at."""
     rc, out = run([COMMAND, "status"])
     return rc == 0 and "Status: active" in out
 
 
-def tuples(root: str = "") -> list[UfwRule]:
+def read_ufw_rules(root: str = "") -> list[UfwRule]:
     """Return the user's rules in ufw's order, v4 first."""
     found = []
     for family, name in RULES:
-        for text in TUPLE.findall(look(root + "/etc/ufw/" + name)):
-            one = parse(text)
+        for text in TUPLE.findall(read_text_or_empty(root + "/etc/ufw/" + name)):
+            one = parse_ufw_rule(text)
             one["family"] = family
             found.append(one)
     return found
 
 
-def parse(text: str) -> UfwRule:
+def parse_ufw_rule(text: str) -> UfwRule:
     """Read one tuple; ``odd`` where it has a shape that we do not know."""
     words = [word for word in split_words(text) if not word.startswith("comment=")]
     entry: UfwRule = {"text": text.partition(" comment=")[0], "odd": True}
     if len(words) not in (FIELDS, WITH_APPLICATIONS):
         return entry
     action, protocol, port, to, source_port, source = words[:6]
-    if not (PORTS.match(port) and PROTOCOL.match(protocol) and network(to) and network(source)):
+    if not (
+        PORTS.match(port)
+        and PROTOCOL.match(protocol)
+        and is_network_text(to)
+        and is_network_text(source)
+    ):
         return entry
     return {
         "text": entry["text"],
@@ -136,7 +148,7 @@ def parse(text: str) -> UfwRule:
     }
 
 
-def network(text: str) -> bool:
+def is_network_text(text: str) -> bool:
     """Say whether a text is an address or a network."""
     try:
         return bool(ipaddress.ip_network(text, strict=False))
@@ -144,7 +156,7 @@ def network(text: str) -> bool:
         return False
 
 
-def why_not(one: UfwRule) -> str:
+def explain_unsupported_rule(one: UfwRule) -> str:
     """Say why a rule cannot be said in firewalld's words; empty when it can."""
     if one["odd"]:
         return "of a shape that is not known"
@@ -157,47 +169,55 @@ def why_not(one: UfwRule) -> str:
     return "by source port" if one["source_port"] != "any" else ""
 
 
-def shuts_out(one: UfwRule, ours: list[str], ports: list[str]) -> bool:
+def is_blocking_senders(one: UfwRule, ours: list[str], ports: list[str]) -> bool:
     """Say whether a rule keeps one of our senders from one of our ports."""
-    if one["action"] not in ("deny", "reject") or not overlaps(one, ports):
+    if one["action"] not in ("deny", "reject") or not is_rule_for_ports(one, ports):
         return False
     network = ipaddress.ip_network(one["from"], strict=False)
-    senders = by_family(ours)[one["family"]]
+    senders = group_by_family(ours)[one["family"]]
     return any(ipaddress.ip_network(text).overlaps(network) for text in senders)
 
 
-def left_out(root: str, ours: list[str], ports: list[str]) -> list[str]:
+def list_unsupported_rules(root: str, ours: list[str], ports: list[str]) -> list[str]:
     """Name what cannot be carried over: rules, defaults, edited files."""
-    found = ["`{}` ({})".format(one["text"], why_not(one)) for one in tuples(root) if why_not(one)]
+    found = [
+        "`{}` ({})".format(one["text"], explain_unsupported_rule(one))
+        for one in read_ufw_rules(root)
+        if explain_unsupported_rule(one)
+    ]
     found += [
         "`{}` (shuts out peers or controllers)".format(one["text"])
-        for one in tuples(root)
-        if not why_not(one) and shuts_out(one, ours, ports)
+        for one in read_ufw_rules(root)
+        if not explain_unsupported_rule(one) and is_blocking_senders(one, ours, ports)
     ]
-    defaults = look(root + "/etc/default/ufw")
+    defaults = read_text_or_empty(root + "/etc/default/ufw")
     for key, usual in (("INPUT", ("drop", "reject")), ("OUTPUT", ("accept",))):
         seen = re.search(rf'^DEFAULT_{key}_POLICY="?(\w+)', defaults, re.MULTILINE | re.ASCII)
         if seen and seen.group(1).lower() not in usual:
             found.append(f"DEFAULT_{key}_POLICY={seen.group(1)} in /etc/default/ufw")
     for name in ("before.rules", "before6.rules", "after.rules", "after6.rules"):
-        shipped = look(root + SHIPPED + name)
-        if shipped and look(root + "/etc/ufw/" + name) != shipped:
+        shipped = read_text_or_empty(root + SHIPPED + name)
+        if shipped and read_text_or_empty(root + "/etc/ufw/" + name) != shipped:
             found.append(f"/etc/ufw/{name} (was edited)")
     return found
 
 
-def carried(root: str, ours: list[str], ports: list[str]) -> list[UfwRule]:
+def list_carried_rules(root: str, ours: list[str], ports: list[str]) -> list[UfwRule]:
     """Return the rules that go on in firewalld."""
-    return [one for one in tuples(root) if not why_not(one) and not shuts_out(one, ours, ports)]
+    return [
+        one
+        for one in read_ufw_rules(root)
+        if not explain_unsupported_rule(one) and not is_blocking_senders(one, ours, ports)
+    ]
 
 
-def opened(root: str, zone: str, doors: list[int], rules: list[UfwRule]) -> list[str]:
+def find_newly_open_ssh(root: str, zone: str, doors: list[int], rules: list[UfwRule]) -> list[str]:
     """Name the ssh ports that ufw, by its default deny, kept from some and firewalld's default zone opens to all.
 
     *doors*: what that zone lets in. *rules*: those carried over, in a policy that is asked before any zone: one for
     everybody decides there, whatever it says.
     """
-    disabled = look(root + "/proc/sys/net/ipv6/conf/all/disable_ipv6").strip(SPACE)
+    disabled = read_text_or_empty(root + "/proc/sys/net/ipv6/conf/all/disable_ipv6").strip(SPACE)
     families = ("4", "6") if disabled == "0" else ("4",)
     form = (
         "ssh on {}/tcp over IPv{} (ufw does not let everybody in, firewalld's default zone {} would: allow it in ufw, "
@@ -207,19 +227,19 @@ def opened(root: str, zone: str, doors: list[int], rules: list[UfwRule]) -> list
         form.format(port, family, zone)
         for port in doors
         for family in families
-        if not any(one["family"] == family and for_all(one, port) for one in rules)
+        if not any(one["family"] == family and is_rule_for_all(one, port) for one in rules)
     ]
 
 
-def for_all(one: UfwRule, port: int) -> bool:
+def is_rule_for_all(one: UfwRule, port: int) -> bool:
     """Say whether a rule speaks of a TCP port, whoever asks and whichever address of the node."""
     everybody = one["from"].endswith("/0") and one["to"].endswith("/0")
-    return everybody and overlaps(one, [f"{port}/tcp"])
+    return everybody and is_rule_for_ports(one, [f"{port}/tcp"])
 
 
-def policy(zone: str, rules: list[UfwRule]) -> str:
+def render_ufw_policy(zone: str, rules: list[UfwRule]) -> str:
     """Print the user's rules as a policy: first match wins, as in ufw (rich rules go by their priority)."""
-    texts = [text for one in rules for text in rich_rules(one)]
+    texts = [text for one in rules for text in build_rich_rules(one)]
     if not texts:
         return ""
     lines = [f'<policy target="CONTINUE" priority="{PRIORITY}">']
@@ -233,7 +253,7 @@ def policy(zone: str, rules: list[UfwRule]) -> str:
     return str(HEAD) + "\n".join([*lines, "</policy>"]) + "\n"
 
 
-def rich_rules(one: UfwRule) -> list[tuple[str, list[str]]]:
+def build_rich_rules(one: UfwRule) -> list[tuple[str, list[str]]]:
     """Turn one tuple into rich rules: one for each port and protocol."""
     ends = []
     if not one["from"].endswith("/0"):
@@ -241,10 +261,10 @@ def rich_rules(one: UfwRule) -> list[tuple[str, list[str]]]:
     if not one["to"].endswith("/0"):
         ends.append("<destination address={}/>".format(quoteattr(one["to"])))
     verdict = VERDICTS[one["action"]]
-    return [(one["family"], [*ends, *part, verdict]) for part in port_parts(one)]
+    return [(one["family"], [*ends, *part, verdict]) for part in build_port_elements(one)]
 
 
-def port_parts(one: UfwRule) -> list[list[str]]:
+def build_port_elements(one: UfwRule) -> list[list[str]]:
     """Return the elements for ports and protocol; ufw means tcp and udp where it has a port and no protocol."""
     if one["port"] == "any":
         name = one["protocol"]
@@ -258,10 +278,10 @@ def port_parts(one: UfwRule) -> list[list[str]]:
     ]
 
 
-def overlaps(one: UfwRule, ports: list[str]) -> bool:
+def is_rule_for_ports(one: UfwRule, ports: list[str]) -> bool:
     """Say whether a rule speaks of one of these ports (``50000-54095/tcp``)."""
-    spans = parse_spans(one["port"])
-    for span, protocol in filter(None, map(parse_entry, ports)):
+    spans = parse_port_ranges(one["port"])
+    for span, protocol in filter(None, map(parse_port_entry, ports)):
         if one["protocol"] not in ("any", protocol):
             continue
         if one["port"] == "any" or any(span.shared(other) for other in spans):
@@ -269,7 +289,7 @@ def overlaps(one: UfwRule, ports: list[str]) -> bool:
     return False
 
 
-def remarks(rules: list[UfwRule], ports: list[str], lost: list[str]) -> list[Note]:
+def describe_ufw_takeover(rules: list[UfwRule], ports: list[str], lost: list[str]) -> list[Note]:
     """Say what the user has to know of the change of hands."""
     text = (
         f"ufw was active; its {len(rules)} rule(s) for others go on in firewalld's policy and ufw is disabled "
@@ -282,7 +302,7 @@ def remarks(rules: list[UfwRule], ports: list[str], lost: list[str]) -> list[Not
         text += ". Without their rate limit: " + "; ".join(f"`{one}`" for one in limits)
     found: list[Note] = [{"code": "PF-203", "text": text + "."}]
     open_ = [one for one in rules if one["action"] in ("allow", "limit")]
-    wide = ["`{}`".format(one["text"]) for one in open_ if overlaps(one, ports)]
+    wide = ["`{}`".format(one["text"]) for one in open_ if is_rule_for_ports(one, ports)]
     if wide:
         text = "a rule of ufw opened the cluster's ports to others than peers and still does: {}.".format(
             "; ".join(wide)

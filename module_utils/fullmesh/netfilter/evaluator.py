@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .ruleset import PROTOCOLS, Values
+from .ruleset import PROTOCOLS, MatchValues
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from .ruleset import Chain, Rule, Ruleset
+    from .ruleset import NftChain, NftRule, Ruleset
 
     # libnftables-json(5): the tool's own JSON
     Json = dict[str, Any]
@@ -69,7 +69,7 @@ class Packet(NamedTuple):
     state: str = "new"
 
 
-class End(NamedTuple):
+class ChainEnd(NamedTuple):
     """How a packet leaves a base chain.
 
     Attributes:
@@ -81,11 +81,11 @@ class End(NamedTuple):
 
     word: str
     key: Key
-    rule: Rule | None
+    rule: NftRule | None
     sure: bool
 
 
-class Walk:
+class PacketWalk:
     """One packet through one rule set.
 
     Attributes:
@@ -96,20 +96,22 @@ class Walk:
     def __init__(self, ruleset: Ruleset, packet: Packet) -> None:
         self.ruleset = ruleset
         self.packet = packet
-        self.maybe: list[tuple[Key, Rule]] = []
+        self.maybe: list[tuple[Key, NftRule]] = []
         self.entered: list[Key] = []
         self.guesses = 0  # rules on the way here whose conditions may not hold
         every = sum(len(chain["rules"]) for chain in ruleset["chains"].values())
         self.steps = max(STEPS_LEAST, TIMES * every)
 
-    def base(self, key: Key) -> End:
+    def base(self, key: Key) -> ChainEnd:
         """Go through a base chain, its policy included."""
         end = self.chain(key, True, 0)
         if not end.word and self.ruleset["chains"][key]["policy"] == "drop":
-            return End("drop", key, {"expr": [], "handle": None, "line": "policy drop"}, end.sure)
+            return ChainEnd(
+                "drop", key, {"expr": [], "handle": None, "line": "policy drop"}, end.sure
+            )
         return end
 
-    def chain(self, key: Key, sure: bool, depth: int) -> End:
+    def chain(self, key: Key, sure: bool, depth: int) -> ChainEnd:
         """Go through one chain."""
         chain = self.ruleset["chains"].get(key)
         if chain and not self.guesses:
@@ -117,11 +119,11 @@ class Walk:
         for rule in chain["rules"] if chain and depth < DEPTH else ():
             self.steps -= 1
             if self.steps < 0:
-                return End("", key, None, False)
+                return ChainEnd("", key, None, False)
             holds, verdict, target = self.rule(key, rule)
             if holds is False or not verdict:
                 continue
-            if asks_program(rule):
+            if has_queue(rule):
                 self.maybe.append((key, rule))
             self.guesses += holds is None
             end, ends = self.follow((key, rule), (verdict, target), sure, depth)
@@ -135,11 +137,11 @@ class Walk:
             if ends:
                 return end
             sure = end.sure
-        return End("", key, None, sure)
+        return ChainEnd("", key, None, sure)
 
     def follow(
-        self, where: tuple[Key, Rule], verdict: tuple[str, str], sure: bool, depth: int
-    ) -> tuple[End, bool]:
+        self, where: tuple[Key, NftRule], verdict: tuple[str, str], sure: bool, depth: int
+    ) -> tuple[ChainEnd, bool]:
         """Carry out a verdict: how that ends, and whether it ends this chain."""
         key, rule = where
         word, target = verdict
@@ -147,17 +149,17 @@ class Walk:
             end = self.chain((key[0], key[1], target), sure, depth + 1)
             return end, bool(end.word) or word == "goto"
         if word == "return":
-            return End("", key, None, sure), True
-        return End(STOPS.get(word, word), key, rule, sure), True
+            return ChainEnd("", key, None, sure), True
+        return ChainEnd(STOPS.get(word, word), key, rule, sure), True
 
-    def rule(self, key: Key, rule: Rule) -> tuple[bool | None, str, str]:
+    def rule(self, key: Key, rule: NftRule) -> tuple[bool | None, str, str]:
         """Say whether a rule's conditions hold (nothing: cannot be known), and its verdict."""
         holds: bool | None = True
         for part in rule["expr"]:
             kind = next(iter(part), "")
             if kind == "match":
                 answer = self.matches(key, part["match"])
-            elif kind in UNSURE or (kind == "xt" and xt_kind(part) == "match"):
+            elif kind in UNSURE or (kind == "xt" and read_xt_kind(part) == "match"):
                 answer = None
             elif kind == "never":
                 answer = False
@@ -169,7 +171,7 @@ class Walk:
                     return (None if found[0] == "?" else holds), found[0].strip("?"), found[1]
                 continue
             else:
-                verdict = verdict_of(part)
+                verdict = parse_verdict(part)
                 if verdict[0]:
                     return holds, verdict[0], verdict[1]
                 continue
@@ -186,23 +188,23 @@ class Walk:
         if value is UNKNOWN:
             return None
         if isinstance(value, frozenset):
-            wanted = set(flat(right))
+            wanted = set(flatten_words(right))
             return (value == wanted) == (op == "==") if op in ("==", "!=") else bool(value & wanted)
         if op in ("<", ">", "<=", ">="):
-            return compare(value, op, right)
+            return compare_numbers(value, op, right)
         if value in PROTOCOLS.values() and isinstance(right, int):
             right = PROTOCOLS.get(right, "another")
         values = self.values(key, right)
         found = None if values is None else values.holds(value)
         return found if found is None or op != "!=" else not found
 
-    def values(self, key: Key, right: Any) -> Values | None:
+    def values(self, key: Key, right: Any) -> MatchValues | None:
         """Resolve the right side; named sets come from the same table."""
         if isinstance(right, str) and right[:1] == "@":
             return self.ruleset["sets"].get((key[0], key[1], right[1:]))
         if isinstance(right, dict) and "set" in right:
             right = right["set"]
-        return Values(right if isinstance(right, list) else [right])
+        return MatchValues(right if isinstance(right, list) else [right])
 
     def vmap(self, key: Key, one: Json) -> tuple[str, str] | None:
         """Look the packet up in a verdict map; ``?`` where that cannot be known."""
@@ -216,7 +218,7 @@ class Walk:
             values = self.values(key, left)
             found = None if value is UNKNOWN or values is None else values.holds(value)
             if found is not False and value is not NEVER:
-                word, target = verdict_of(verdict)
+                word, target = parse_verdict(verdict)
                 return ("?" + word if found is None else word), target
         return None
 
@@ -230,7 +232,11 @@ class Walk:
     def masked(self, one: list[Any]) -> Any:
         """Return a field's bits under a mask; only tcp's flags are known by their bits."""
         value = self.value(one[0])
-        return frozenset(value & set(flat(one[1:]))) if isinstance(value, frozenset) else UNKNOWN
+        return (
+            frozenset(value & set(flatten_words(one[1:])))
+            if isinstance(value, frozenset)
+            else UNKNOWN
+        )
 
     def meta(self, field: Json) -> Any:
         """Return what the kernel knows about the packet."""
@@ -240,7 +246,7 @@ class Walk:
         told = {
             "l4proto": packet.protocol,
             "nfproto": "ipv" + packet.family,
-            "protocol": ip(packet),
+            "protocol": format_nft_family(packet),
             "pkttype": "host",
         }
         side = "o" if packet.outgoing else "i"
@@ -252,9 +258,9 @@ class Walk:
         protocol, name = field.get("protocol"), str(field.get("field"))
         packet = self.packet
         if (protocol, name) == ("ether", "type"):
-            return ip(packet)
+            return format_nft_family(packet)
         if protocol in ("ip", "ip6"):
-            if protocol != ip(packet):
+            if protocol != format_nft_family(packet):
                 return NEVER
             told = {"saddr": packet.saddr, "daddr": packet.daddr}
             told.update(protocol=packet.protocol, nexthdr=packet.protocol)
@@ -279,17 +285,17 @@ class Walk:
         return "unicast" if self.packet.outgoing else "local"
 
 
-def ip(packet: Packet) -> str:
+def format_nft_family(packet: Packet) -> str:
     """Name the packet's family as nft does."""
     return {"4": "ip", "6": "ip6", ARP: "arp"}[packet.family]
 
 
-def xt_kind(part: Json) -> str:
+def read_xt_kind(part: Json) -> str:
     """Return what an expression of iptables is; old libnftables print nothing about it."""
     return str((part["xt"] or {}).get("type", "match"))
 
 
-def verdict_of(part: Any) -> tuple[str, str]:
+def parse_verdict(part: Any) -> tuple[str, str]:
     """Return a statement's verdict and where it leads."""
     kind = next(iter(part), "") if isinstance(part, dict) else str(part)
     if kind in ("jump", "goto"):
@@ -304,28 +310,28 @@ def verdict_of(part: Any) -> tuple[str, str]:
     return "", ""
 
 
-def asks_program(rule: Rule) -> bool:
+def has_queue(rule: NftRule) -> bool:
     """Say whether a program decides about what comes to a rule; without one the kernel drops it (nft(8), queue)."""
     return any("queue" in part for part in rule["expr"])
 
 
-def flat(item: Any) -> list[str]:
+def flatten_words(item: Any) -> list[str]:
     """Return the words of a list, a set or ``a | b``."""
     if isinstance(item, dict):
-        return [word for value in item.values() for word in flat(value)]
+        return [word for value in item.values() for word in flatten_words(value)]
     if isinstance(item, list):
-        return [word for value in item for word in flat(value)]
+        return [word for value in item for word in flatten_words(value)]
     return [str(item)]
 
 
-def compare(value: Any, op: str, right: Any) -> bool | None:
+def compare_numbers(value: Any, op: str, right: Any) -> bool | None:
     """Compare two numbers."""
     if not (isinstance(value, int) and isinstance(right, int)):
         return None
     return {"<": value < right, ">": value > right, "<=": value <= right, ">=": value >= right}[op]
 
 
-def speaks(key: Key, rule: Rule, walk: Walk) -> bool:
+def is_about_packet(key: Key, rule: NftRule, walk: PacketWalk) -> bool:
     """Say whether a rule names the packet's port or sender: only then is a perhaps worth a word."""
     for part in rule["expr"]:
         left = part.get("match", {}).get("left", {})
@@ -335,7 +341,7 @@ def speaks(key: Key, rule: Rule, walk: Walk) -> bool:
     return False
 
 
-def base_chains(ruleset: Ruleset, packet: Packet, hooks: tuple[str, ...]) -> list[Key]:
+def order_base_chains(ruleset: Ruleset, packet: Packet, hooks: tuple[str, ...]) -> list[Key]:
     """Name the base chains of these hooks that a packet meets, in the order in which it meets them.
 
     Chains of type nat see the first packet of a connection only (nft(8)).
@@ -345,11 +351,11 @@ def base_chains(ruleset: Ruleset, packet: Packet, hooks: tuple[str, ...]) -> lis
         if chain["hook"] not in hooks or key[0] not in MET_BY[packet.family]:
             continue
         first = chain["type"] != "nat" or packet.state == "new"
-        if first and (key[0] != "netdev" or packet.interface in devices(chain)):
+        if first and (key[0] != "netdev" or packet.interface in list_chain_devices(chain)):
             found.append((hooks.index(chain["hook"]), chain["prio"] or 0, key))
     return [key for _, _, key in sorted(found)]
 
 
-def devices(chain: Chain) -> list[Any]:
+def list_chain_devices(chain: NftChain) -> list[Any]:
     """Return the interfaces of a chain of family netdev."""
     return chain["dev"] if isinstance(chain["dev"], list) else [chain["dev"]]

@@ -33,7 +33,7 @@ SILENT = frozenset(["-m", "--comment", "--reject-with", "--log-prefix", "--log-l
 NETWORK = re.compile(r"[0-9a-fA-F.:]+(/[0-9a-fA-F.:]+)?\Z")
 
 
-class Rule(TypedDict):
+class NftRule(TypedDict):
     """A rule: its statements after libnftables-json(5), its handle, and the line that a person would write."""
 
     expr: list[Json]
@@ -41,7 +41,7 @@ class Rule(TypedDict):
     line: str
 
 
-class Chain(TypedDict):
+class NftChain(TypedDict):
     """A chain; ``type``, ``hook``, ``prio``, ``policy`` and ``dev`` are None where it is no base chain."""
 
     type: str | None
@@ -49,17 +49,17 @@ class Chain(TypedDict):
     prio: int | None
     policy: str | None
     dev: Any
-    rules: list[Rule]
+    rules: list[NftRule]
 
 
 class Ruleset(TypedDict):
     """Every chain and every named set or map."""
 
-    chains: dict[Key, Chain]
-    sets: dict[Key, Values]
+    chains: dict[Key, NftChain]
+    sets: dict[Key, MatchValues]
 
 
-class Values:
+class MatchValues:
     """What the right side of a match can hold: addresses and numbers as intervals, the rest as words.
 
     Attributes:
@@ -75,13 +75,13 @@ class Values:
         spans: dict[str, list[tuple[int, int]]] = {}
         for item in items:
             self.add(item, spans)
-        self.spans = {kind: merged(spans[kind]) for kind in spans}
+        self.spans = {kind: merge_intervals(spans[kind]) for kind in spans}
 
     def add(self, item: Any, spans: dict[str, list[tuple[int, int]]]) -> None:
         """Sort one element in."""
         if isinstance(item, dict) and "elem" in item:
             item = item["elem"]["val"]
-        span = interval(item)
+        span = parse_interval(item)
         if span:
             spans.setdefault(span[0], []).append(span[1:])
         elif isinstance(item, str):
@@ -91,7 +91,7 @@ class Values:
 
     def holds(self, value: Any) -> bool | None:
         """Say whether *value* is in here; nothing where that cannot be known."""
-        span = interval(value)
+        span = parse_interval(value)
         if span:
             spans = self.spans.get(span[0], [])
             place = bisect.bisect_right(spans, (span[1], float("inf"))) - 1
@@ -103,7 +103,7 @@ class Values:
         return True if found else (None if self.odd else False)
 
 
-def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def merge_intervals(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Sort intervals and join those that touch."""
     result: list[tuple[int, int]] = []
     for low, high in sorted(spans):
@@ -114,12 +114,12 @@ def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return result
 
 
-def interval(item: Any) -> tuple[str, int, int] | None:
+def parse_interval(item: Any) -> tuple[str, int, int] | None:
     """Return (kind, first, last) of an address, a network, a number or a range of them."""
     if isinstance(item, int):
         return ("n", item, item)
     if isinstance(item, dict) and "range" in item:
-        ends = [interval(end) for end in list(item["range"])[:2]]
+        ends = [parse_interval(end) for end in list(item["range"])[:2]]
         if len(ends) < 2 or not (ends[0] and ends[1]):  # noqa: PLR2004 (first and last)
             return None
         return (ends[0][0], ends[0][1], ends[1][2])
@@ -127,20 +127,20 @@ def interval(item: Any) -> tuple[str, int, int] | None:
         item.get("prefix"), dict
     ):  # of a log statement: a text
         item = "{}/{}".format(item["prefix"].get("addr"), item["prefix"].get("len"))
-    return interval_of(item) if isinstance(item, str) else None
+    return parse_interval_text(item) if isinstance(item, str) else None
 
 
 # Every node of a cluster has the same peers in its sets: read once, they are read for all.
 @lru_cache(maxsize=65536)
-def interval_of(text: str) -> tuple[str, int, int] | None:
+def parse_interval_text(text: str) -> tuple[str, int, int] | None:
     """The same of a word."""
-    network = network_of(text)
+    network = parse_ip_network(text)
     if network is None:
         return None
     return (str(network.version), int(network[0]), int(network[-1]))
 
 
-def network_of(text: str) -> Any:
+def parse_ip_network(text: str) -> Any:
     """Read an address or network; None for any other word."""
     try:
         return ipaddress.ip_network(text, strict=False) if NETWORK.match(text) else None
@@ -151,7 +151,7 @@ def network_of(text: str) -> Any:
 # --- nftables -----------------------------------------------------------------------------------
 
 
-def parse_json(text: str) -> Ruleset:
+def parse_nft_json(text: str) -> Ruleset:
     """Read ``nft -j list ruleset``; an empty rule set where it is not readable."""
     try:
         items = parse_tool_json(text)["nftables"]
@@ -161,15 +161,15 @@ def parse_json(text: str) -> Ruleset:
     for item in items:
         for kind in item:
             kinds.setdefault(kind, []).append(item[kind])
-    return from_lists(kinds["chain"], kinds["rule"], kinds["set"] + kinds["map"])
+    return build_ruleset(kinds["chain"], kinds["rule"], kinds["set"] + kinds["map"])
 
 
-def from_lists(chains: Iterable[Any], rules: Iterable[Any], sets: Iterable[Any]) -> Ruleset:
+def build_ruleset(chains: Iterable[Any], rules: Iterable[Any], sets: Iterable[Any]) -> Ruleset:
     """Make a rule set of libnftables' objects; what is no object, or has no chain, is left out."""
     result: Ruleset = {"chains": {}, "sets": {}}
     for one in chains:
         if isinstance(one, dict):
-            result["chains"][key_of(one, "name")] = {
+            result["chains"][make_object_key(one, "name")] = {
                 "type": one.get("type"),
                 "hook": one.get("hook"),
                 "prio": one["prio"] if isinstance(one.get("prio"), int) else None,
@@ -180,10 +180,12 @@ def from_lists(chains: Iterable[Any], rules: Iterable[Any], sets: Iterable[Any])
     for one in sets:
         if isinstance(one, dict):
             elements = one.get("elem")
-            values = Values(elements if isinstance(elements, list) else [])
-            result["sets"][key_of(one, "name")] = values
+            values = MatchValues(elements if isinstance(elements, list) else [])
+            result["sets"][make_object_key(one, "name")] = values
     for one in rules:
-        chain = result["chains"].get(key_of(one, "chain")) if isinstance(one, dict) else None
+        chain = (
+            result["chains"].get(make_object_key(one, "chain")) if isinstance(one, dict) else None
+        )
         if chain is not None:
             statements = one.get("expr")
             parts = [
@@ -195,7 +197,7 @@ def from_lists(chains: Iterable[Any], rules: Iterable[Any], sets: Iterable[Any])
     return result
 
 
-def key_of(one: Json, name: str) -> Key:
+def make_object_key(one: Json, name: str) -> Key:
     """Return (family, table, name) of an object of libnftables."""
     return str(one.get("family", "")), str(one.get("table", "")), str(one.get(name, ""))
 
@@ -227,9 +229,9 @@ def has_xt(ruleset: Ruleset) -> bool:
     )
 
 
-def explain_xt(ruleset: Ruleset, family: str, text: str) -> None:
+def fill_xt_rules(ruleset: Ruleset, family: str, text: str) -> None:
     """Replace what libnftables could not say by what ``iptables-nft-save`` prints, rule by rule."""
-    told = parse_save(text, family)
+    told = parse_iptables_save(text, family)
     for key, chain in told["chains"].items():
         mine = ruleset["chains"].get(key)
         if mine is not None and len(mine["rules"]) == len(chain["rules"]):
@@ -240,7 +242,7 @@ def explain_xt(ruleset: Ruleset, family: str, text: str) -> None:
 # --- iptables -----------------------------------------------------------------------------------
 
 
-def parse_save(text: str, family: str) -> Ruleset:
+def parse_iptables_save(text: str, family: str) -> Ruleset:
     """Read ``iptables-save``; *family* is ``ip`` or ``ip6``."""
     result: Ruleset = {"chains": {}, "sets": {}}
     table = ""
@@ -261,12 +263,12 @@ def parse_save(text: str, family: str) -> Ruleset:
             to = result["chains"].get((family, table, "".join(WORD.findall(line)[1:2])))
             names = {key[2] for key in result["chains"]}
             if to is not None:
-                parts = save_rule(line, family, names)
+                parts = parse_saved_rule(line, family, names)
                 to["rules"].append({"expr": parts, "handle": None, "line": line.strip(" \t")})
     return result
 
 
-def save_rule(line: str, family: str, chains: set[str]) -> list[Json]:
+def parse_saved_rule(line: str, family: str, chains: set[str]) -> list[Json]:
     """Turn one line of iptables-save into libnftables' expressions; what is not known becomes ``unknown``."""
     try:
         words = shlex.split(line)[2:]
@@ -285,14 +287,14 @@ def save_rule(line: str, family: str, chains: set[str]) -> list[Json]:
         if word in ("-p", "--protocol"):
             protocol = "".join(values[:1])
         if word in ("-j", "-g"):
-            parts += save_target(word, "".join(values[:1]), chains)
+            parts += parse_saved_target(word, "".join(values[:1]), chains)
         else:
-            parts += save_option(word, values, "!=" if negated else "==", (family, protocol))
+            parts += parse_saved_option(word, values, "!=" if negated else "==", (family, protocol))
         negated = False
     return parts
 
 
-def save_option(word: str, values: list[str], op: str, where: tuple[str, str]) -> list[Json]:
+def parse_saved_option(word: str, values: list[str], op: str, where: tuple[str, str]) -> list[Json]:
     """Turn one option with its values into expressions."""
     family, protocol = where
     first = values[0] if values else ""
@@ -301,7 +303,7 @@ def save_option(word: str, values: list[str], op: str, where: tuple[str, str]) -
     if word in ("--syn", "--dst-type"):
         return [] if (first in ("", "LOCAL")) == (op == "==") else [{"never": None}]
     if word == "--match-set" and values[1:] == ["src"]:
-        return [match({"payload": {"protocol": family, "field": "saddr"}}, "@" + first, op)]
+        return [make_match({"payload": {"protocol": family, "field": "saddr"}}, "@" + first, op)]
     lefts: dict[str, tuple[Json, Any]] = {
         "-s": ({"payload": {"protocol": family, "field": "saddr"}}, first),
         "-d": ({"payload": {"protocol": family, "field": "daddr"}}, first),
@@ -312,13 +314,13 @@ def save_option(word: str, values: list[str], op: str, where: tuple[str, str]) -
     lefts["--state"] = lefts["--ctstate"]
     if word.rstrip("s") in ("--dport", "--sport"):
         left = {"payload": {"protocol": protocol, "field": word[2:7]}}
-        lefts[word] = (left, {"set": [save_port(one) for one in first.split(",")]})
+        lefts[word] = (left, {"set": [parse_saved_port(one) for one in first.split(",")]})
     if word in lefts:
-        return [match(lefts[word][0], lefts[word][1], op)]
+        return [make_match(lefts[word][0], lefts[word][1], op)]
     return [{"unknown": word}]
 
 
-def save_port(text: str) -> Any:
+def parse_saved_port(text: str) -> Any:
     """Read ``22`` or ``50000:54095``; a name stays a name, which no packet has."""
     ends = text.split(":")
     numbers = [parse_decimal(end) for end in ends]
@@ -327,7 +329,7 @@ def save_port(text: str) -> Any:
     return {"range": numbers} if len(numbers) > 1 else numbers[0]
 
 
-def save_target(word: str, name: str, chains: set[str]) -> list[Json]:
+def parse_saved_target(word: str, name: str, chains: set[str]) -> list[Json]:
     """Turn ``-j`` or ``-g`` into a verdict; targets that only note something (LOG, MARK, TCPMSS) have none."""
     ends = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "reject", "RETURN": "return"}
     ends.update({"DNAT": "dnat", "REDIRECT": "redirect", "TPROXY": "tproxy", "NFQUEUE": "queue"})
@@ -336,6 +338,6 @@ def save_target(word: str, name: str, chains: set[str]) -> list[Json]:
     return [{"goto" if word == "-g" else "jump": {"target": name}}] if name in chains else []
 
 
-def match(left: Json, right: Any, op: str) -> Json:
+def make_match(left: Json, right: Any, op: str) -> Json:
     """Make one match."""
     return {"match": {"op": op, "left": left, "right": right}}

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from ..answer import Diff
-    from ..transaction.engine import Report
-    from .types import Link
+    from ..transaction.engine import RestoreReport
+    from .types import LinkSettings
 
 
-class Wanted(TypedDict):
+class StaticIpParams(TypedDict):
     """What static_ip_links is asked for; its documentation says what each of them is."""
 
     state: str
-    links: list[Link]
+    links: list[LinkSettings]
     provider: str
     peers: list[str]
     master: str
@@ -26,8 +26,8 @@ class Wanted(TypedDict):
     token: str
 
 
-class Looked(TypedDict):
-    """What the kernel lacks of the links; ``moves_to``: where our connection has to come back, "" where it may stay."""
+class LinkCheckResult(TypedDict):
+    """Links that the kernel lacks, and the address for reconnecting ("" if the connection can stay)."""
 
     changed: bool
     needed: bool
@@ -39,14 +39,14 @@ class Looked(TypedDict):
     moves_to: str
 
 
-class Heard(TypedDict):
+class HeardPeers(TypedDict):
     """Peers that answered before the change, and those that did not."""
 
     answered: list[str]
     silent: list[str]
 
 
-class Presented(Looked, Heard):
+class LinkChangeResult(LinkCheckResult, HeardPeers):
     """A change that is armed, or would be."""
 
     remembered: bool
@@ -56,7 +56,7 @@ class Presented(Looked, Heard):
     diff: list[Diff]
 
 
-class Given(TypedDict):
+class LinkUndoResult(TypedDict):
     """An undo that is armed, or would be."""
 
     changed: bool
@@ -68,7 +68,7 @@ class Given(TypedDict):
     diff: list[Diff]
 
 
-class Proved(TypedDict):
+class LinkProofResult(TypedDict):
     """Whether a new connection carries this call; *ballast* makes the answer larger than any packet.
 
     *lost*: the commands that would put there again what others had on the links, and that the kernel refused.
@@ -80,8 +80,8 @@ class Proved(TypedDict):
     lost: list[str]
 
 
-class Restored(TypedDict):
+class LinkRestoreResult(TypedDict):
     """What the node has put back."""
 
     changed: bool
-    report: Report
+    report: RestoreReport

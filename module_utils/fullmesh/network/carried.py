@@ -17,13 +17,13 @@ from ..transaction.engine import DAEMONS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..transaction.engine import Goal, View, ViewLink
+    from ..transaction.engine import KernelGoal, KernelView, ViewLink
 
 # An owner's own: set by its files, or learnt by it.
 OWNERS = frozenset(["static", "dhcp", "ra", "kernel", "redirect"])
 
 
-def others(now: View, known: set[str]) -> Goal:
+def find_unowned_state(now: KernelView, known: set[str]) -> KernelGoal:
     """What of *now* belongs to nobody who configures an interface; nothing is to be taken away for it.
 
     Args:
@@ -38,28 +38,28 @@ def others(now: View, known: set[str]) -> Goal:
             for one in link["addresses"]
             if one not in leased and one.partition("/")[0] not in known
         ]
-        routed = any(one[1] == name and nobodys(one[2], known) for one in now["routes"])
+        routed = any(one[1] == name and is_unowned_route(one[2], known) for one in now["routes"])
         if link["up"] and (foreign or routed):
             how = {one: link["manner"][one] for one in foreign if one in link["manner"]}
             links[name] = {"mtu": 0, "up": True, "addresses": foreign, "leases": [], "manner": how}
     over = [one for one in now["routes"] if (not one[1] or one[1] in links)]
     return {
         "links": links,
-        "routes": [one for one in over if nobodys(one[2], known)],
+        "routes": [one for one in over if is_unowned_route(one[2], known)],
         "connected": [],
-        "nexthops": [line for line in now.get("nexthops", []) if not owned(line)],
-        "rules": [one for one in now.get("rules", []) if not owned(one[2])],
+        "nexthops": [line for line in now.get("nexthops", []) if not has_owner_protocol(line)],
+        "rules": [one for one in now.get("rules", []) if not has_owner_protocol(one[2])],
         "ours": {"addresses": {}, "routes": []},
     }
 
 
-def owned(line: str) -> bool:
+def has_owner_protocol(line: str) -> bool:
     """Say whether a route, rule or nexthop says that an owner made it; what was made by hand says nothing."""
     words = line.split()
     return "proto" in words and words[words.index("proto") + 1] in OWNERS
 
 
-def nobodys(line: str, known: set[str]) -> bool:
+def is_unowned_route(line: str, known: set[str]) -> bool:
     """Say whether a route is a daemon's or was made by hand.
 
     The default route of the main table is none of them: which one there is, is the change itself.
@@ -68,10 +68,12 @@ def nobodys(line: str, known: set[str]) -> bool:
     if DAEMONS & set(words):
         return True
     main_default = words[0] == "default" and "table" not in words
-    return not (owned(line) or main_default or network(words[0]) in known)
+    return not (
+        has_owner_protocol(line) or main_default or normalize_destination(words[0]) in known
+    )
 
 
-def network(word: str) -> str:
+def normalize_destination(word: str) -> str:
     """A route's destination as `configured` has it."""
     try:
         return str(ipaddress.ip_interface(word).network)
@@ -79,18 +81,18 @@ def network(word: str) -> str:
         return word
 
 
-def worth(goal: Goal) -> bool:
+def has_unowned_state(goal: KernelGoal) -> bool:
     """Say whether there is anything to look after."""
     rules = [one for one in goal.get("rules", []) if one[1] not in {"0", "32766", "32767"}]
     return bool(goal["links"] or goal["routes"] or goal.get("nexthops") or rules)
 
 
-def planned(addresses: Iterable[str]) -> set[str]:
+def strip_prefixes(addresses: Iterable[str]) -> set[str]:
     """The addresses of a change without their prefixes."""
     return {one.partition("/")[0] for one in addresses}
 
 
-def warning(lost: list[str]) -> str:
+def describe_lost_state(lost: list[str]) -> str:
     """Say what of others did not outlive the change, and what that means."""
     return (
         "[IP-121] others had something on the links that the kernel does not take any more after the change "

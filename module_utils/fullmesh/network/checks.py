@@ -7,42 +7,41 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..transaction import session as way_in
-from . import owner as backends
-from . import reach
-from . import static_ip as text
+from ..transaction import session
+from . import owner as network_owner
+from . import reach, static_ip
 from .backends import common
-from .machine import LinkError, Node, our_session
+from .machine import LinkError, NetworkNode, read_ssh_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .types import EveryRoute, Link, SeenLink
+    from .types import DetailedRoute, LinkSettings, SeenLink
 
 ETHERNET = "1"  # ARPHRD_ETHER, linux/if_arp.h
 
 
-def made_by_us(link: Link) -> bool:
+def is_virtual_link(link: LinkSettings) -> bool:
     """Say whether the interface comes into being with the link."""
     return bool(link.get("vlan") or link.get("bond"))
 
 
-def below(link: Link) -> list[str]:
+def list_required_interfaces(link: LinkSettings) -> list[str]:
     """Name the interfaces that have to be there for a link."""
-    bond, vlan = common.bond_of(link), common.vlan_of(link)
+    bond, vlan = common.get_bond(link), common.get_vlan(link)
     return list(bond.get("members", [])) or [vlan.get("parent") or link["interface"]]
 
 
-def parent_of(link: Link) -> str:
+def get_vlan_parent(link: LinkSettings) -> str:
     """The interface that a VLAN stands on; nothing for others."""
-    return common.vlan_of(link).get("parent", "")
+    return common.get_vlan(link).get("parent", "")
 
 
-def refuse_missing(links: list[Link], seen: Mapping[str, SeenLink]) -> None:
+def refuse_missing_interfaces(links: list[LinkSettings], seen: Mapping[str, SeenLink]) -> None:
     """Refuse an interface that is not there and does not come with a link."""
-    made = {link["interface"] for link in links if made_by_us(link)}
+    made = {link["interface"] for link in links if is_virtual_link(link)}
     for link in links:
-        for name in below(link):
+        for name in list_required_interfaces(link):
             if name not in seen and name not in made:
                 raise LinkError(
                     "[IP-101] there is no interface {!r}; this node has {}. "
@@ -52,7 +51,7 @@ def refuse_missing(links: list[Link], seen: Mapping[str, SeenLink]) -> None:
                 )
 
 
-def unsupported(node: Node, interface: str) -> str:
+def explain_unsupported(node: NetworkNode, interface: str) -> str:
     """Say why nobody may write this interface down as plain Ethernet."""
     base = "/sys/class/net/" + interface
     for part in ("bonding", "bridge"):
@@ -64,10 +63,10 @@ def unsupported(node: Node, interface: str) -> str:
     return "" if kind == ETHERNET else f"it is no Ethernet interface (ARPHRD type {kind})"
 
 
-def providers(node: Node, links: list[Link], wanted: str) -> dict[str, str]:
+def find_providers(node: NetworkNode, links: list[LinkSettings], wanted: str) -> dict[str, str]:
     """Name the provider of each link; refuse what nobody may write down."""
     for link in links:
-        why = "" if made_by_us(link) else unsupported(node, link["interface"])
+        why = "" if is_virtual_link(link) else explain_unsupported(node, link["interface"])
         if why:
             raise LinkError(
                 "[IP-103] {} cannot be configured by Fullmesh: {}. Describe it in the link (vlan, bond), or give it "
@@ -77,7 +76,7 @@ def providers(node: Node, links: list[Link], wanted: str) -> dict[str, str]:
             )
     if wanted != "auto":
         return {link["interface"]: wanted for link in links}
-    found, why_not = backends.owners(node.run, node.read, node.listed, links)
+    found, why_not = network_owner.find_link_owners(node.run, node.read, node.listed, links)
     for name, why in sorted(why_not.items()):
         raise LinkError(
             f"[IP-102] {name} cannot be configured: {why}. Install and start NetworkManager, "
@@ -87,19 +86,21 @@ def providers(node: Node, links: list[Link], wanted: str) -> dict[str, str]:
     return found
 
 
-def refuse_duplicates(links: list[Link], seen: Mapping[str, SeenLink], fresh: bool) -> None:
+def refuse_duplicate_addresses(
+    links: list[LinkSettings], seen: Mapping[str, SeenLink], fresh: bool
+) -> None:
     """Probe the IPv4 addresses that are not ours yet (*fresh*), or those that are; IPv6 is the kernel's job."""
     for link in links:
         state = seen.get(link["interface"])
         if state is None or not state["up"]:
             continue
         have = {one["address"].split("/")[0] for one in state["addresses"]}
-        for value in text.of_family(link["addresses"], 4):
+        for value in static_ip.of_family(link["addresses"], 4):
             address = value.split("/")[0]
             # with another prefix it is ours already
             if fresh == (address in have):
                 continue
-            owner = reach.duplicate_of(link["interface"], state["mac"], address)
+            owner = reach.find_duplicate_host(link["interface"], state["mac"], address)
             if owner:
                 raise LinkError(
                     "[IP-105] {} is already used on the link of {} by the host with MAC {}. "
@@ -109,15 +110,17 @@ def refuse_duplicates(links: list[Link], seen: Mapping[str, SeenLink], fresh: bo
                 )
 
 
-def refuse_lost_default(
-    links: list[Link],
-    changing: list[Link],
+def refuse_lost_default_route(
+    links: list[LinkSettings],
+    changing: list[LinkSettings],
     seen: Mapping[str, SeenLink],
-    routes: list[EveryRoute],
+    routes: list[DetailedRoute],
 ) -> None:
     """Refuse to drop a default route that nobody may have meant to drop: ssh would miss it at the next boot."""
-    for route in text.lost_defaults(links, changing, seen, routes):
-        link = next(one for one in links if route["dev"] in backends.touched([one]))
+    for route in static_ip.find_lost_default_routes(links, changing, seen, routes):
+        link = next(
+            one for one in links if route["dev"] in network_owner.list_affected_interfaces([one])
+        )
         via, to, family, card = route["via"], route["to"], route["family"], route["dev"]
         key = (
             f'routes: [{{to: "{to}", via: "{via}"}}]' if link.get("gateway") else f"gateway: {via}"
@@ -132,17 +135,21 @@ def refuse_lost_default(
         )
 
 
-def refuse_dropped(
+def refuse_dropped_interfaces(
     lost: dict[str, list[str]],
-    links: list[Link],
-    routes: list[EveryRoute],
+    links: list[LinkSettings],
+    routes: list[DetailedRoute],
 ) -> None:
     """Refuse to let go of an interface that ssh needs: nothing would bring it up at the next boot."""
-    server = way_in.server_of(our_session())
+    server = session.get_server_address(read_ssh_session())
     why = {name: f"this connection, to {server}" for name in lost if server in lost[name]}
     wide = [one for one in routes if one["to"] in ("0.0.0.0/0", "::/0") and one["protocol"] != "ra"]
-    elsewhere = [one for one in wide if one["dev"] not in [*lost, *backends.touched(links)]]
-    given = text.with_default(links) | {one["family"] for one in elsewhere}
+    elsewhere = [
+        one
+        for one in wide
+        if one["dev"] not in [*lost, *network_owner.list_affected_interfaces(links)]
+    ]
+    given = static_ip.list_default_families(links) | {one["family"] for one in elsewhere}
     for route in wide:
         if route["dev"] in lost and route["family"] not in given:
             words = f"the IPv{route['family']} default route of this node (via {route['via']})"
@@ -157,7 +164,7 @@ def refuse_dropped(
         )
 
 
-def refuse_lacking(faults: list[str], seconds: float) -> None:
+def refuse_link_faults(faults: list[str], seconds: float) -> None:
     """Name the value that was read back."""
     if any("used by another host" in fault for fault in faults):
         raise LinkError(

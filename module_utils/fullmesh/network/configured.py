@@ -28,13 +28,13 @@ CONFIGURED = (
 WORD = re.compile(r"[0-9A-Fa-f.:]+(?:/\d+)?", re.ASCII)
 
 
-def configured(read: Reader, listed: Lister) -> set[str]:
+def read_configured_networks(read: Reader, listed: Lister) -> set[str]:
     """Every address and network that stands in a file of an owner: ``10.0.0.5``, ``10.1.0.0/16``."""
     paths = {path for pattern in CONFIGURED for path in listed(pattern)}
-    return {one for path in sorted(paths) for one in addresses_in(read(path))}
+    return {one for path in sorted(paths) for one in extract_addresses(read(path))}
 
 
-def addresses_in(text: str) -> set[str]:
+def extract_addresses(text: str) -> set[str]:
     """Every address of a text, and every network that it has a prefix for."""
     found = set()
     for word in WORD.findall(text):

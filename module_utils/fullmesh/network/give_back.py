@@ -3,7 +3,7 @@
 """What an undo of the network gives back, months after the change: ours goes, what others added since stays.
 
 Runs on nodes: standard library only. Pure: what was, what is and our files in, what shall be out.
-A view of the kernel is what `transaction.engine.runtime` returns; a route in it is ``[family, interface, line]``.
+`transaction.engine.read_kernel_view` returns a view of the kernel. A route in it is ``[family, interface, line]``.
 """
 
 from __future__ import annotations
@@ -13,34 +13,36 @@ import re
 from typing import TYPE_CHECKING
 
 from ..files import split_words
-from . import owner as backends
-from . import static_ip
+from . import owner, static_ip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ..transaction.engine import Goal, Route, View, ViewLink
-    from .types import KernelLink, SeenLink, State
+    from ..transaction.engine import KernelGoal, KernelView, Route, ViewLink
+    from .types import KernelLink, OwnerState, SeenLink
 
 
 # ip-route(8): the words that may stand before the network
 KINDS = ("unicast", "local", "broadcast", "blackhole", "unreachable", "prohibit", "throw")
 
 
-def given(texts: Iterable[str], seen: Mapping[str, SeenLink]) -> dict[str, list[str]]:
+def find_own_addresses(texts: Iterable[str], seen: Mapping[str, SeenLink]) -> dict[str, list[str]]:
     """The addresses of each interface that files of ours give, with their prefixes."""
     files = list(texts)
     return {
         name: [
             one["address"]
             for one in state["addresses"]
-            if any(static_ip.gives(text, one["address"].split("/", 1)[0]) for text in files)
+            if any(
+                static_ip.is_address_in_file(text, one["address"].split("/", 1)[0])
+                for text in files
+            )
         ]
         for name, state in seen.items()
     }
 
 
-def left_alone(
+def find_foreign_interfaces(
     touched: Iterable[str], seen: Mapping[str, SeenLink], ours: dict[str, list[str]]
 ) -> list[str]:
     """Those of *touched* that carry addresses, and none that our files give: their state is somebody else's by now.
@@ -61,13 +63,13 @@ def left_alone(
     return found
 
 
-def goal(
-    before: View,
-    now: View,
+def build_undo_goal(
+    before: KernelView,
+    now: KernelView,
     seen: Mapping[str, SeenLink],
     texts: Iterable[str],
     touched: list[str],
-) -> Goal:
+) -> KernelGoal:
     """What the kernel shall show after the undo: what was before, and what is there now and not ours.
 
     Args:
@@ -78,13 +80,13 @@ def goal(
         touched: the interfaces that our runs changed, those that they made as well.
 
     Returns:
-        A view for `transaction.engine.unsettled`, with ``ours``, all that may be taken away, and ``alone``, the
-        interfaces that are left as they are.
+        A view for `transaction.engine.build_kernel_commands`. ``ours``: all that may be removed. ``alone``: interfaces
+        that stay unchanged.
     """
     files = list(texts)
-    ours = given(files, seen)
-    alone = left_alone(touched, seen, ours)
-    shall: Goal = {
+    ours = find_own_addresses(files, seen)
+    alone = find_foreign_interfaces(touched, seen, ours)
+    shall: KernelGoal = {
         "links": {},
         "routes": [],
         "connected": [],
@@ -101,28 +103,31 @@ def goal(
         else:
             own = [one for one in ours.get(name, []) if one not in then["addresses"]]
             old = before
-        shall["links"][name] = merged(then, have, own, files)
+        shall["links"][name] = merge_interface(then, have, own, files)
         shall["ours"]["addresses"][name] = own
         for kept, is_now, was in (
             (shall["routes"], now["routes"], old["routes"]),
             # an older version has saved none
             (shall["connected"], now.get("connected", []), old.get("connected", [])),
         ):
-            there, then_there = of(is_now, name), of(was, name)
-            mine = [one for one in there if is_ours(one[2], own, files)] if own else []
+            there, then_there = (
+                list_interface_routes(is_now, name),
+                list_interface_routes(was, name),
+            )
+            mine = [one for one in there if is_own_route(one[2], own, files)] if own else []
             later = [one for one in there if one not in mine]
-            kept.extend(both(then_there, later, shall["links"][name]))
+            kept.extend(merge_routes(then_there, later, shall["links"][name]))
             shall["ours"]["routes"] += [one for one in mine if one not in then_there]
     return shall
 
 
-def merged(then: ViewLink, have: ViewLink, own: list[str], files: list[str]) -> ViewLink:
+def merge_interface(then: ViewLink, have: ViewLink, own: list[str], files: list[str]) -> ViewLink:
     """One interface: as it was, with the addresses that others gave it since."""
     later = [one for one in have["addresses"] if one not in own and one not in then["addresses"]]
     manners = {one: words for one, words in have.get("manner", {}).items() if one in later}
     return {
         # another MTU than ours was set by somebody else
-        "mtu": then["mtu"] if gives_mtu(files, have["mtu"]) else have["mtu"],
+        "mtu": then["mtu"] if is_mtu_in_files(files, have["mtu"]) else have["mtu"],
         "up": then["up"] or bool(later),
         "addresses": sorted([*then["addresses"], *later]),
         "leases": sorted({*then.get("leases", []), *(set(have.get("leases", [])) & {*later})}),
@@ -130,7 +135,7 @@ def merged(then: ViewLink, have: ViewLink, own: list[str], files: list[str]) -> 
     }
 
 
-def gives_mtu(files: Iterable[str], mtu: int) -> bool:
+def is_mtu_in_files(files: Iterable[str], mtu: int) -> bool:
     """Say whether a network file of ours sets this MTU: ``mtu: 9000``, ``MTUBytes=9000``, ``mtu 9000``."""
     pattern = rf"^\s*mtu\w*[\s:=\"']+{mtu}\b"
     return any(re.search(pattern, text, re.IGNORECASE | re.MULTILINE) for text in files)
@@ -139,74 +144,83 @@ def gives_mtu(files: Iterable[str], mtu: int) -> bool:
 # --- routes -------------------------------------------------------------------------------------
 
 
-def of(routes: list[Route], name: str) -> list[Route]:
+def list_interface_routes(routes: list[Route], name: str) -> list[Route]:
     """The routes of one interface."""
     return [one for one in routes if one[1] == name]
 
 
-def bare(addresses: Iterable[str]) -> list[str]:
+def list_bare_addresses(addresses: Iterable[str]) -> list[str]:
     """Addresses without their prefixes."""
     return [one.split("/", 1)[0] for one in addresses]
 
 
-def word(line: str, key: str) -> str:
+def get_route_value(line: str, key: str) -> str:
     """The word behind *key* in a route."""
     words = split_words(line)
     return words[words.index(key) + 1] if key in words[:-1] else ""
 
 
-def network(line: str) -> str:
+def parse_route_network(line: str) -> str:
     """Where a route leads."""
     words = [one for one in split_words(line) if one not in KINDS]
     return words[0] if words else ""
 
 
-def place(route: Route) -> tuple[str, str, str]:
+def build_route_key(route: Route) -> tuple[str, str, str]:
     """What two routes must not have both: the kernel keeps one for a network and a metric."""
-    return (route[0], network(route[2]), word(route[2], "metric"))
+    return (route[0], parse_route_network(route[2]), get_route_value(route[2], "metric"))
 
 
-def is_ours(line: str, own: list[str], files: Iterable[str]) -> bool:
+def is_own_route(line: str, own: list[str], files: Iterable[str]) -> bool:
     """Say whether a file of ours gives a route, or it starts at an address of ours."""
-    if word(line, "src") in bare(own):
+    if get_route_value(line, "src") in list_bare_addresses(own):
         return True
-    via, to = word(line, "via"), network(line)
+    via, to = get_route_value(line, "via"), parse_route_network(line)
     wanted = [via] if to == "default" else [via, to]
-    return bool(via) and any(all(names(text, one) for one in wanted) for text in files)
+    return bool(via) and any(all(has_address_word(text, one) for one in wanted) for text in files)
 
 
-def names(text: str, value: str) -> bool:
+def has_address_word(text: str, value: str) -> bool:
     """Say whether a file has an address or network as a word of its own; a prefix may follow."""
     return bool(re.search(rf"(?<![\w.:]){re.escape(value)}(?![\w.:])", text, re.ASCII))
 
 
-def both(then: list[Route], later: list[Route], link: ViewLink) -> list[Route]:
+def merge_routes(then: list[Route], later: list[Route], link: ViewLink) -> list[Route]:
     """The routes of before, and those that others made since as far as their next hop can be reached without ours."""
-    stay = [one for one in later if one not in then and reachable(one[2], link["addresses"], later)]
-    taken = [place(one) for one in stay]
-    return [one for one in then if place(one) not in taken] + stay
+    stay = [
+        one
+        for one in later
+        if one not in then and is_route_reachable(one[2], link["addresses"], later)
+    ]
+    taken = [build_route_key(one) for one in stay]
+    return [one for one in then if build_route_key(one) not in taken] + stay
 
 
-def reachable(line: str, addresses: list[str], routes: list[Route]) -> bool:
+def is_route_reachable(line: str, addresses: list[str], routes: list[Route]) -> bool:
     """Say whether the kernel would take a route on an interface with these addresses and routes."""
     # a next hop of several, on a line of its own, is no route
     if line.startswith("nexthop"):
         return False
-    via = word(line, "via")
+    via = get_route_value(line, "via")
     if not via or via == "inet6" or "onlink" in split_words(line):
         return True
     hop = ipaddress.ip_address(via)
     if hop.is_link_local:
         return True
-    near = [one[2] for one in routes if not word(one[2], "via")]
-    networks = [*addresses, *(network(one) for one in near if network(one) != "default")]
+    near = [one[2] for one in routes if not get_route_value(one[2], "via")]
+    networks = [
+        *addresses,
+        *(parse_route_network(one) for one in near if parse_route_network(one) != "default"),
+    ]
     return any(hop in ipaddress.ip_network(one, strict=False) for one in networks)
 
 
 # --- the owners' words ----------------------------------------------------------------------------
 
 
-def owners(before: dict[str, State], now: dict[str, State], shall: Goal) -> dict[str, State]:
+def build_owner_states(
+    before: dict[str, OwnerState], now: dict[str, OwnerState], shall: KernelGoal
+) -> dict[str, OwnerState]:
     """Each owner's snapshot for the rollback: as it was before, of interfaces to be left alone as it is now.
 
     Args:
@@ -214,13 +228,16 @@ def owners(before: dict[str, State], now: dict[str, State], shall: Goal) -> dict
         now: the same, of now.
         shall: as `goal` gives it.
     """
-    stay = {(one[0], network(one[2]), word(one[2], "via")) for one in shall["routes"]}
-    result: dict[str, State] = {}
+    stay = {
+        (one[0], parse_route_network(one[2]), get_route_value(one[2], "via"))
+        for one in shall["routes"]
+    }
+    result: dict[str, OwnerState] = {}
     for one, then in before.items():
         rest = [name for name in then.get("links", {}) if name not in shall["alone"]]
-        mixed = backends.widened(backends.narrowed(then, rest), now[one], shall["alone"])
+        mixed = owner.widen_snapshot(owner.narrow_snapshot(then, rest), now[one], shall["alone"])
         links = {
-            name: fitted(link, shall["links"].get(name))
+            name: fit_interface(link, shall["links"].get(name))
             for name, link in mixed.get("links", {}).items()
         }
         routes = [r for r in mixed.get("routes", []) if (r["family"], r["to"], r["via"]) in stay]
@@ -228,7 +245,7 @@ def owners(before: dict[str, State], now: dict[str, State], shall: Goal) -> dict
     return result
 
 
-def fitted(link: KernelLink, shall: ViewLink | None) -> KernelLink:
+def fit_interface(link: KernelLink, shall: ViewLink | None) -> KernelLink:
     """One interface of a snapshot, with the lasting addresses that it shall have."""
     if shall is None:
         return link

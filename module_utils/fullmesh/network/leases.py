@@ -6,18 +6,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import reach
-from . import static_ip as text
+from . import reach, static_ip
 from .machine import LinkError
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from ..transaction.engine import Goal
+    from ..transaction.engine import KernelGoal
     from .types import SeenLink
 
 
-def taken_leases(kernel: Goal, seen: Mapping[str, SeenLink]) -> dict[str, tuple[str, str]]:
+def find_taken_leases(
+    kernel: KernelGoal, seen: Mapping[str, SeenLink]
+) -> dict[str, tuple[str, str]]:
     """The IPv4 leases of before that another host has by now: {interface: (address, its MAC)}.
 
     A lease that ended may have been given to somebody else; the link knows.
@@ -29,17 +30,17 @@ def taken_leases(kernel: Goal, seen: Mapping[str, SeenLink]) -> dict[str, tuple[
         # a bond's member does not speak for itself
         if state is None or not state["up"] or state["master"]:
             continue
-        for value in text.of_family(link.get("leases", []), 4):
+        for value in static_ip.of_family(link.get("leases", []), 4):
             address = value.split("/")[0]
             if address in have:
                 continue
-            owner = reach.duplicate_of(name, state["mac"], address)
+            owner = reach.find_duplicate_host(name, state["mac"], address)
             if owner:
                 found[name] = (address, owner)
     return found
 
 
-def refuse_taken(taken: dict[str, tuple[str, str]], moves: str) -> None:
+def refuse_taken_leases(taken: dict[str, tuple[str, str]], moves: str) -> None:
     """Refuse an undo after which this node would be looked for at an address of somebody else."""
     for name, (address, owner) in sorted(taken.items()):
         if address == moves:
@@ -51,7 +52,7 @@ def refuse_taken(taken: dict[str, tuple[str, str]], moves: str) -> None:
             )
 
 
-def without(kernel: Goal, names: Container[str]) -> Goal:
+def exclude_interfaces(kernel: KernelGoal, names: Container[str]) -> KernelGoal:
     """The kernel's view without some interfaces: what their owner makes of the old files is right."""
     return {
         **kernel,

@@ -8,33 +8,46 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from ..state.record import Point
-from ..transaction import engine as rollback
-from ..transaction import session as way_in
-from . import carried, give_back, reach
-from . import owner as backends
-from . import static_ip as text
-from .change import NAME, Change, at_boot, diff_links, original_files, watched, way_back
-from .checks import (
-    parent_of,
-    providers,
-    refuse_dropped,
-    refuse_duplicates,
-    refuse_lacking,
-    refuse_lost_default,
-    refuse_missing,
+from ..state.record import UndoPoint
+from ..transaction import engine, session
+from . import carried, give_back, owner, reach, static_ip
+from .change import (
+    NAME,
+    LinkChange,
+    build_boot_commands,
+    build_restore_commands,
+    diff_links,
+    list_watched_interfaces,
+    read_original_files,
 )
-from .configured import configured
-from .leases import refuse_taken, taken_leases, without
-from .machine import LinkError, Node, our_session
+from .checks import (
+    find_providers,
+    get_vlan_parent,
+    refuse_dropped_interfaces,
+    refuse_duplicate_addresses,
+    refuse_link_faults,
+    refuse_lost_default_route,
+    refuse_missing_interfaces,
+)
+from .configured import read_configured_networks
+from .leases import exclude_interfaces, find_taken_leases, refuse_taken_leases
+from .machine import LinkError, NetworkNode, read_ssh_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..state.record import NetworkBefore
-    from ..transaction.engine import Applied, Content, Goal, Report
-    from .calls import Given, Heard, Looked, Presented, Proved, Restored, Wanted
-    from .types import Link, SeenLink
+    from ..transaction.engine import ApplyProgress, FileContent, KernelGoal, RestoreReport
+    from .calls import (
+        HeardPeers,
+        LinkChangeResult,
+        LinkCheckResult,
+        LinkProofResult,
+        LinkRestoreResult,
+        LinkUndoResult,
+        StaticIpParams,
+    )
+    from .types import LinkSettings, SeenLink
 
 POLL_SECONDS = 0.3
 NOTHING: NetworkBefore = {
@@ -45,36 +58,36 @@ NOTHING: NetworkBefore = {
 # What confirming takes after the last look at the kernel.
 RESERVE_SECONDS = 2.0
 # Before the engine ends the command: the owner's own words say more than that.
-OWNER_SECONDS = rollback.APPLY_SECONDS - 5
+OWNER_SECONDS = engine.APPLY_SECONDS - 5
 
 
-class Links:
+class StaticIpLinks:
     """One call of the module."""
 
-    def __init__(self, node: Node, params: Wanted, check: bool) -> None:
+    def __init__(self, node: NetworkNode, params: StaticIpParams, check: bool) -> None:
         self.node = node
         self.links = params["links"]
         self.params = params
         self.check = check
 
-    def present(self) -> Presented:
+    def present(self) -> LinkChangeResult:
         """Work the change out, refuse what cannot work, arm and start."""
         seen = self.node.links()
-        refuse_missing(self.links, seen)
+        refuse_missing_interfaces(self.links, seen)
         faulty = [link for link in self.links if self.node.lacking([link])]
-        owners = providers(self.node, self.links, self.params["provider"])
+        owners = find_providers(self.node, self.links, self.params["provider"])
         if self.params["check_duplicates"]:
-            refuse_duplicates(faulty, seen, fresh=True)
-        change = Change(self.node, self.links, owners)
-        change.dropped = text.dropped(change.old.values(), self.links, seen)
+            refuse_duplicate_addresses(faulty, seen, fresh=True)
+        change = LinkChange(self.node, self.links, owners)
+        change.dropped = static_ip.find_dropped_addresses(change.old.values(), self.links, seen)
         if change.dropped:
-            refuse_dropped(change.dropped, self.links, self.node.every_route())
+            refuse_dropped_interfaces(change.dropped, self.links, self.node.every_route())
         to_reactivate, words = self.to_reactivate(change, faulty, seen)
         change.validate()
         faults = self.node.lacking(faulty)
         changed = bool(faulty or change.changes)
         moves = self.moves(to_reactivate, seen)
-        heard: Heard = {"answered": [], "silent": []}
+        heard: HeardPeers = {"answered": [], "silent": []}
         if changed and not self.check:
             heard = self.heard()
             self.start(change, to_reactivate)
@@ -83,7 +96,7 @@ class Links:
         return {
             "changed": changed,
             "needed": changed,
-            "remembered": Point(self.node.root, NAME).exists(),
+            "remembered": UndoPoint(self.node.root, NAME).exists(),
             "armed": changed and not self.check,
             "providers": owners,
             "files": sorted(change.ours),
@@ -98,8 +111,8 @@ class Links:
         }
 
     def to_reactivate(
-        self, change: Change, faulty: list[Link], seen: Mapping[str, SeenLink]
-    ) -> tuple[list[Link], list[str]]:
+        self, change: LinkChange, faulty: list[LinkSettings], seen: Mapping[str, SeenLink]
+    ) -> tuple[list[LinkSettings], list[str]]:
         """The links that are brought up anew, and what else than *faulty* says speaks for it.
 
         What is adopted is confirmed without being tried. So a link is adopted only where its new files give all that
@@ -109,44 +122,46 @@ class Links:
             return [], []
         routes = self.node.every_route()
         rewritten = [link for link in self.links if change.rewritten(link)]
-        refuse_lost_default(self.links, rewritten, seen, routes)
+        refuse_lost_default_route(self.links, rewritten, seen, routes)
         found, words = list(faulty), []
         # a bond that is made anew takes its VLANs with it
         bonds = [link["interface"] for link in faulty if link.get("bond")]
-        found += [link for link in self.links if parent_of(link) in bonds and link not in faulty]
+        found += [
+            link for link in self.links if get_vlan_parent(link) in bonds and link not in faulty
+        ]
         for link in rewritten:
             why = [] if link in found else change.untried(link, seen, routes)
             found += [link] if why else []
             words += why
         return found, words
 
-    def heard(self) -> Heard:
+    def heard(self) -> HeardPeers:
         """Ask the other nodes before the change: who answers now has to answer afterwards."""
         peers = self.params["peers"]
-        why = reach.silent(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
+        why = reach.find_silent_peers(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
         return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
 
-    def moves(self, to_reactivate: list[Link], seen: Mapping[str, SeenLink]) -> str:
+    def moves(self, to_reactivate: list[LinkSettings], seen: Mapping[str, SeenLink]) -> str:
         """Say where our own connection has to come back."""
-        server = way_in.server_of(our_session())
+        server = session.get_server_address(read_ssh_session())
         for link in to_reactivate:
-            touched = backends.touched([link])
-            to = reach.moves_to(link["addresses"], touched, server, seen)
+            touched = owner.list_affected_interfaces([link])
+            to = reach.find_return_address(link["addresses"], touched, server, seen)
             if to:
                 return to
         return ""
 
-    def start(self, change: Change, to_reactivate: list[Link]) -> None:
+    def start(self, change: LinkChange, to_reactivate: list[LinkSettings]) -> None:
         """Arm, and let the node do it once we are gone."""
         before = change.snapshot()
         self.keep_original(before)
-        rollback.arm(
+        engine.arm(
             self.node.short,
             NAME,
             self.params["rollback_seconds"],
             sorted(change.changes),
-            way_back(before),
-            boot=at_boot(before),
+            build_restore_commands(before),
+            boot=build_boot_commands(before),
             links=change.watched(),
             ours=change.list_given(),
             what=change.words(),
@@ -154,33 +169,33 @@ class Links:
         )
         patience = min(self.params["wait_seconds"], OWNER_SECONDS)
         steps = change.steps(before, patience, [link["interface"] for link in to_reactivate])
-        known = carried.planned(one for link in self.links for one in link["addresses"])
+        known = carried.strip_prefixes(one for link in self.links for one in link["addresses"])
         others = self.others(change.watched(), known)
         files = change.files()
-        rollback.apply(self.node.short, NAME, files, steps, leave=os.getpid(), others=others)
+        engine.apply_change(self.node.short, NAME, files, steps, leave=os.getpid(), others=others)
 
-    def others(self, names: list[str], known: set[str]) -> Goal | None:
+    def others(self, names: list[str], known: set[str]) -> KernelGoal | None:
         """What is on the interfaces and no owner knows of; *known* will be theirs."""
-        known = known | configured(self.node.read, self.node.listed)
-        goal = carried.others(rollback.runtime(names), known)
-        return goal if carried.worth(goal) else None
+        known = known | read_configured_networks(self.node.read, self.node.listed)
+        goal = carried.find_unowned_state(engine.read_kernel_view(names), known)
+        return goal if carried.has_unowned_state(goal) else None
 
     def keep_original(self, before: NetworkBefore) -> None:
         """Keep the run-time state of each interface's first time, where the role has remembered its files."""
-        point = Point(self.node.root, NAME)
+        point = UndoPoint(self.node.root, NAME)
         if not os.path.isdir(point.directory):
             return
         record = point.load()
-        kept, before = record["part"].get("network"), backends.counted(before)
-        whole = backends.together(kept, before) if kept else before
+        kept, before = record["part"].get("network"), owner.drop_watched_interfaces(before)
+        whole = owner.merge_undo_states(kept, before) if kept else before
         if whole != kept:
             record["part"]["network"] = whole
             point.save(record, {})
 
-    def verified(self) -> Looked:
+    def verified(self) -> LinkCheckResult:
         """Only look."""
         faults = self.node.lacking(self.links)
-        refuse_lacking(faults, 0)
+        refuse_link_faults(faults, 0)
         return {
             "changed": False,
             "needed": False,
@@ -194,21 +209,21 @@ class Links:
 
     # -- the rollback over a new connection
 
-    def proved(self) -> Proved:
+    def proved(self) -> LinkProofResult:
         """Prove the change over a new connection; what cannot be proved is put back at once."""
-        journal = rollback.read_json(rollback.folder(NAME) + "/journal.json")
+        journal = engine.read_json(engine.folder(NAME) + "/journal.json")
         if not journal:
-            raise LinkError(too_late())
-        rollback.refuse_another(NAME, self.params["token"])
-        left = rollback.seconds_left(journal) - RESERVE_SECONDS
-        applied = rollback.wait_applied(NAME, max(left, 0))
-        if not rollback.fresh(our_session(), applied):
+            raise LinkError(describe_late_confirmation())
+        engine.refuse_other_change(NAME, self.params["token"])
+        left = engine.seconds_left(journal) - RESERVE_SECONDS
+        applied = engine.wait_for_apply(NAME, max(left, 0))
+        if not engine.is_fresh_connection(read_ssh_session(), applied):
             return {"changed": False, "fresh": False, "ballast": "", "lost": []}
         try:
             self.refuse_unapplied(applied)
             self.prove(left)
         except LinkError as exc:
-            rollback.fire(self.node.short, NAME, str(exc), os.getpid())
+            engine.fire(self.node.short, NAME, str(exc), os.getpid())
             raise
         # A link with a black hole for large packets lets a login and short answers pass.
         largest = max([state["mtu"] for state in self.node.links().values()] or [0])
@@ -223,13 +238,13 @@ class Links:
 
     def confirmed(self) -> dict[str, bool]:
         """Disarm: the controller has the proof in its hands."""
-        why = too_late()
-        word = rollback.disarm(self.node.short, NAME, self.params["token"])
+        why = describe_late_confirmation()
+        word = engine.disarm(self.node.short, NAME, self.params["token"])
         if word != "disarmed":
             raise LinkError(why)
         return {"changed": True}
 
-    def refuse_unapplied(self, applied: Applied) -> None:
+    def refuse_unapplied(self, applied: ApplyProgress) -> None:
         """Say what the node could not do."""
         if applied.get("state") == "failed":
             raise LinkError(
@@ -238,8 +253,8 @@ class Links:
                     applied["step"], applied["words"]
                 )
             )
-        if rollback.state_of(rollback.folder(NAME)) in ("restoring", "fired"):
-            raise LinkError(too_late())
+        if engine.state_of(engine.folder(NAME)) in ("restoring", "fired"):
+            raise LinkError(describe_late_confirmation())
 
     def prove(self, left: float) -> None:
         """Ask the kernel, the link and the peers."""
@@ -247,11 +262,11 @@ class Links:
             return
         begun = time.monotonic()
         seconds = max(min(self.params["wait_seconds"], left - reach.REACH_SECONDS), 0)
-        faults = wait_for(self.node, self.links, seconds)
-        refuse_lacking(faults, seconds)
+        faults = wait_for_links(self.node, self.links, seconds)
+        refuse_link_faults(faults, seconds)
         if self.params["check_duplicates"]:
             # an interface that was down could not be asked before
-            refuse_duplicates(self.links, self.node.links(), fresh=False)
+            refuse_duplicate_addresses(self.links, self.node.links(), fresh=False)
         self.refuse_unheard(left - (time.monotonic() - begun))
 
     def refuse_unheard(self, left: float) -> None:
@@ -260,8 +275,8 @@ class Links:
         if not peers:
             return
         patience = max(min(self.params["wait_seconds"], left), 1.0)
-        why = reach.unheard(master, peers, self.node.run, patience)
-        lost = reach.lost(master, peers, why)
+        why = reach.wait_for_peers(master, peers, self.node.run, patience)
+        lost = reach.describe_silent_peers(master, peers, why)
         if lost:
             raise LinkError(
                 "[IP-115] with the new addresses this node does not reach {}, asked for {:.0f} "
@@ -271,33 +286,36 @@ class Links:
                 )
             )
 
-    def restored(self) -> Restored:
+    def restored(self) -> LinkRestoreResult:
         """Wait until the node has put itself back, or let it do so now; say what it did."""
-        report: Report = {}
+        report: RestoreReport = {}
         if not self.check:
             why = "its run could not confirm it"
-            report = rollback.undone(self.node.short, NAME, why, self.params["token"])
+            report = engine.undone(self.node.short, NAME, why, self.params["token"])
         return {"changed": False, "report": report}
 
     # -- undo
 
-    def absent(self) -> Given:
+    def absent(self) -> LinkUndoResult:
         """Arm and start the undo: the files and the state of before the first change."""
-        kept = Point(self.node.root, NAME).load()["part"].get("network")
+        kept = UndoPoint(self.node.root, NAME).load()["part"].get("network")
         before = kept or NOTHING
-        files, stand = original_files(self.node), backends.present(self.node.read, self.node.listed)
+        files, stand = (
+            read_original_files(self.node),
+            owner.read_own_files(self.node.read, self.node.listed),
+        )
         for path in stand:
             files.setdefault(path, None)
         differing = {path: then for path, then in files.items() if self.differs(path, then)}
         seen = self.node.links()
         names = [name for one in before["names"].values() for name in one]
         kernel = self.given_back(before, names, seen, stand)
-        changed = bool(kept and (differing or (kernel and rollback.unsettled(kernel))))
+        changed = bool(kept and (differing or (kernel and engine.build_kernel_commands(kernel))))
         moves = self.moves_back(before, names, seen, kernel) if changed else ""
-        taken = taken_leases(kernel, seen) if changed and kernel else {}
-        refuse_taken(taken, moves)
+        taken = find_taken_leases(kernel, seen) if changed and kernel else {}
+        refuse_taken_leases(taken, moves)
         if changed and not self.check:
-            last = without(kernel, taken) if kernel else None
+            last = exclude_interfaces(kernel, taken) if kernel else None
             self.start_undo(before, differing, names, last)
         old = {path: self.node.read(path) for path in differing}
         return {
@@ -316,23 +334,23 @@ class Links:
         names: list[str],
         seen: Mapping[str, SeenLink],
         stand: dict[str, str],
-    ) -> Goal | None:
+    ) -> KernelGoal | None:
         """What the kernel shall show after the undo; None where nothing was kept of it."""
         if not before["runtime"].get("links"):
             return None
-        now = rollback.runtime(names)
-        return give_back.goal(before["runtime"], now, seen, stand.values(), names)
+        now = engine.read_kernel_view(names)
+        return give_back.build_undo_goal(before["runtime"], now, seen, stand.values(), names)
 
     def moves_back(
         self,
         before: NetworkBefore,
         names: list[str],
         seen: Mapping[str, SeenLink],
-        kernel: Goal | None,
+        kernel: KernelGoal | None,
     ) -> str:
         """Say where our connection has to come back after the undo; nothing where its address stays."""
-        server = way_in.server_of(our_session())
-        carrier = reach.carrier_of(server, seen)
+        server = session.get_server_address(read_ssh_session())
+        carrier = reach.find_carrier(server, seen)
         shall = kernel["links"].get(carrier) if kernel else None
         if shall and server in [one.split("/")[0] for one in shall["addresses"]]:
             return ""
@@ -340,9 +358,9 @@ class Links:
         # those of the interface that carries us; a bond that goes leaves its members'
         own = links.get(carrier)
         kept = [one for link in ([own] if own else links.values()) for one in link["addresses"]]
-        return reach.moves_to(kept, names, server, seen) if kept else ""
+        return reach.find_return_address(kept, names, server, seen) if kept else ""
 
-    def differs(self, path: str, then: Content | None) -> bool:
+    def differs(self, path: str, then: FileContent | None) -> bool:
         """Say whether a file is another one than it was."""
         there = os.path.lexists(self.node.root + path)
         return there if then is None else not there or self.node.read(path) != then["text"]
@@ -350,66 +368,70 @@ class Links:
     def start_undo(
         self,
         before: NetworkBefore,
-        files: dict[str, Content | None],
+        files: dict[str, FileContent | None],
         names: list[str],
-        last: Goal | None,
+        last: KernelGoal | None,
     ) -> None:
         """The undo is a change like any other: what stands now comes back when nobody confirms it."""
         owners = sorted(before["owners"])
         now: NetworkBefore = {
             "owners": {
-                one: backends.backend(one).snapshot(self.node.run, before["names"][one])
+                one: owner.get_backend(one).snapshot(self.node.run, before["names"][one])
                 for one in owners
             },
             "names": before["names"],
             "runtime": before["runtime"],
         }
         if last:
-            given = give_back.owners(before["owners"], now["owners"], last)
+            given = give_back.build_owner_states(before["owners"], now["owners"], last)
             before = {**before, "owners": given}
         links = (last or before["runtime"]).get("links", {})
         back = {name: links[name]["addresses"] for name in names if name in links}
         # What is a device of another shape now is made anew, on the way and on the rollback.
         for one in owners:
-            anew = backends.unlike(before["owners"][one], now["owners"][one])
+            anew = owner.find_changed_devices(before["owners"][one], now["owners"][one])
             before["owners"][one]["remade"] = now["owners"][one]["remade"] = anew
-        rollback.arm(
+        engine.arm(
             self.node.short,
             NAME,
             self.params["rollback_seconds"],
             sorted(files),
-            way_back(now),
-            boot=at_boot(now),
-            links=watched(self.node, names),
+            build_restore_commands(now),
+            boot=build_boot_commands(now),
+            links=list_watched_interfaces(self.node, names),
             ours={"addresses": back, "routes": [], "links": names},
             what="undo of " + ", ".join(names),
             token=self.params["token"],
         )
-        steps, pid = way_back(before), os.getpid()
-        others = self.others(watched(self.node, names), self.original(files))
-        rollback.apply(self.node.short, NAME, files, steps, leave=pid, last=last, others=others)
+        steps, pid = build_restore_commands(before), os.getpid()
+        others = self.others(list_watched_interfaces(self.node, names), self.original(files))
+        engine.apply_change(
+            self.node.short, NAME, files, steps, leave=pid, last=last, others=others
+        )
 
-    def original(self, files: dict[str, Content | None]) -> set[str]:
+    def original(self, files: dict[str, FileContent | None]) -> set[str]:
         """The addresses and networks in files that come back."""
         texts = {path: then["text"] for path, then in files.items() if then}
-        return configured(lambda path: texts.get(path, ""), lambda _pattern: sorted(texts))
+        return read_configured_networks(
+            lambda path: texts.get(path, ""), lambda _pattern: sorted(texts)
+        )
 
 
-def too_late() -> str:
+def describe_late_confirmation() -> str:
     """Say that the node was faster."""
-    report = rollback.report_of(NAME)
-    if not os.path.isdir(rollback.folder(NAME)):
+    report = engine.report_of(NAME)
+    if not os.path.isdir(engine.folder(NAME)):
         return (
             "[IP-114] no change of this node waits for a confirmation: somebody else has ended it. "
-            f"See {rollback.STORE}/log on the node, and run again."
+            f"See {engine.STORE}/log on the node, and run again."
         )
     return (
         "[IP-114] the node has put everything back before it could be confirmed: {}. Raise static_ip_rollback_seconds "
-        "if it is only slow, and run again.".format(report.get("why", f"see {rollback.STORE}/log"))
+        "if it is only slow, and run again.".format(report.get("why", f"see {engine.STORE}/log"))
     )
 
 
-def wait_for(node: Node, links: list[Link], seconds: float) -> list[str]:
+def wait_for_links(node: NetworkNode, links: list[LinkSettings], seconds: float) -> list[str]:
     """Wait until the kernel lacks nothing; return what it lacks at the deadline."""
     end = time.monotonic() + seconds
     while True:

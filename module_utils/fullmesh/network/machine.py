@@ -8,21 +8,21 @@ import glob
 import os
 from typing import TYPE_CHECKING
 
-from ..commands import plain
-from ..files import read
-from ..transaction import session as way_in
-from . import static_ip as text
+from ..commands import make_merged_runner
+from ..files import read_text_file
+from ..transaction import session
+from . import static_ip
 
 if TYPE_CHECKING:
     from ..commands import SplitRunner
-    from .types import EveryRoute, Link, SeenLink, SeenRoute
+    from .types import DetailedRoute, LinkSettings, SeenLink, SeenRoute
 
 
 class LinkError(Exception):
     """A coded sentence for the user."""
 
 
-class Node:
+class NetworkNode:
     """The machine: a root directory and a way to run commands, so that tests bring their own."""
 
     def __init__(self, run: SplitRunner, root: str = "") -> None:
@@ -32,7 +32,7 @@ class Node:
     def read(self, path: str) -> str:
         """Return a file's text, empty where it cannot be read."""
         try:
-            return read(self.root + path)
+            return read_text_file(self.root + path)
         except OSError:
             return ""
 
@@ -42,36 +42,36 @@ class Node:
 
     def links(self) -> dict[str, SeenLink]:
         """Ask the kernel for its interfaces."""
-        return text.parse_links(self.run(text.SHOW)[1])
+        return static_ip.parse_links(self.run(static_ip.SHOW)[1])
 
     def routes(self) -> list[SeenRoute]:
         """Ask the kernel for its routes, both families."""
         found: list[SeenRoute] = []
         for family in ("-4", "-6"):
-            found += text.parse_routes(self.run(["ip", "-j", family, "route", "show"])[1])
+            found += static_ip.parse_routes(self.run(["ip", "-j", family, "route", "show"])[1])
         return found
 
-    def every_route(self) -> list[EveryRoute]:
+    def every_route(self) -> list[DetailedRoute]:
         """The same with those that have no next hop, and who made each."""
-        found: list[EveryRoute] = []
+        found: list[DetailedRoute] = []
         for family in (4, 6):
             out = self.run(["ip", "-j", f"-{family}", "route", "show"])[1]
-            found += text.parse_every_route(out, family)
+            found += static_ip.parse_detailed_routes(out, family)
         return found
 
-    def lacking(self, links: list[Link]) -> list[str]:
+    def lacking(self, links: list[LinkSettings]) -> list[str]:
         """Say what the kernel lacks of all links."""
         seen = self.links()
         # Two commands less where nobody asked for a route.
-        routes = self.routes() if any(text.wanted_routes(link) for link in links) else []
-        return [fault for link in links for fault in text.lacks(link, seen, routes)]
+        routes = self.routes() if any(static_ip.wanted_routes(link) for link in links) else []
+        return [fault for link in links for fault in static_ip.find_link_faults(link, seen, routes)]
 
     def short(self, command: list[str]) -> tuple[int, str]:
         """Run a command for the transaction, which wants one text."""
-        return plain(self.run)(command)
+        return make_merged_runner(self.run)(command)
 
 
-def our_session() -> list[str]:
+def read_ssh_session() -> list[str]:
     """Return the SSH_CONNECTION that carries this call: client, port, server, port."""
-    words: list[str] = way_in.session(os.environ, os.getppid())
+    words: list[str] = session.find_ssh_session(os.environ, os.getppid())
     return words

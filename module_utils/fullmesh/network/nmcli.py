@@ -10,13 +10,13 @@ from .backends import kernel_state
 
 if TYPE_CHECKING:
     from ..commands import SplitRunner
-    from .types import State
+    from .types import OwnerState
 
 # How long the rollback waits for a profile, in seconds.
 BACK_SECONDS = 20
 
 
-def profiles(run: SplitRunner, names: list[str]) -> dict[str, str] | None:
+def read_active_profiles(run: SplitRunner, names: list[str]) -> dict[str, str] | None:
     """Return the uuid of the profile that is active on each device of *names*; None where NetworkManager is away."""
     rc, out, _ = run(
         ["nmcli", "--terse", "--fields", "DEVICE,UUID", "connection", "show", "--active"]
@@ -32,7 +32,7 @@ def profiles(run: SplitRunner, names: list[str]) -> dict[str, str] | None:
     return found
 
 
-def up(profile: str, wait: int, device: str = "") -> list[str]:
+def build_activate_command(profile: str, wait: int, device: str = "") -> list[str]:
     """The command that activates a profile and waits until it is there, *wait* in seconds.
 
     *device* only where it is there: nmcli refuses the name of one that only the profile makes.
@@ -41,11 +41,11 @@ def up(profile: str, wait: int, device: str = "") -> list[str]:
     return command + (["ifname", device] if device else [])
 
 
-def back(name: str, names: list[str], before: State) -> list[str]:
+def build_reactivate_command(name: str, names: list[str], before: OwnerState) -> list[str]:
     """The command of the rollback that activates the profile that was active on *name*, one of *names*."""
-    there = name in kernel_state.staying(names, before)
-    step = up(before["profiles"][name], BACK_SECONDS, name if there else "")
-    return enduring(step) if there and before["links"][name].get("leases") else step
+    there = name in kernel_state.list_kept_interfaces(names, before)
+    step = build_activate_command(before["profiles"][name], BACK_SECONDS, name if there else "")
+    return add_dhcp_patience(step) if there and before["links"][name].get("leases") else step
 
 
 # In words that nmcli's own translation leaves alone: LC_ALL=C wherever it is run for us.
@@ -54,7 +54,7 @@ case $said in *"base network connection was interrupted"*) sleep 1; exec "$0" "$
 echo "$said"; exit $rc"""
 
 
-def patient(command: list[str]) -> list[str]:
+def add_retry(command: list[str]) -> list[str]:
     """The same command, once more when NetworkManager took the parent down meanwhile.
 
     It starts a VLAN by itself as soon as its profile is there; when the parent is brought up anew it ends that start,
@@ -79,7 +79,7 @@ fi
 echo "$said" $more; exit $rc"""
 
 
-def enduring(command: list[str]) -> list[str]:
+def add_dhcp_patience(command: list[str]) -> list[str]:
     """The same command, and where no DHCP server answers a client that goes on asking.
 
     After its usual 45 s NetworkManager would take the address away again that the kernel was told to have meanwhile,

@@ -22,30 +22,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ..transaction.engine import View
+from ..transaction.engine import KernelView
 from .backends import common, ifupdown, kernel_state, netplan, networkd, networkmanager
-from .types import State
+from .types import OwnerState
 
 if TYPE_CHECKING:
     from ..commands import SplitRunner
     from ..state.record import NetworkBefore
     from .backends.common import Lister, Reader
-    from .types import Changes, Files, Link
+    from .types import Changes, Files, LinkSettings
 
 
 BACKENDS: dict[str, Any] = {one.NAME: one for one in (networkmanager, netplan, networkd, ifupdown)}
 ForeignError = common.ForeignError
-touched = common.touched
+list_affected_interfaces = common.list_affected_interfaces
 with_remade = kernel_state.with_remade
-unlike = kernel_state.unlike
+find_changed_devices = kernel_state.find_changed_devices
 
 
-def backend(name: str) -> Any:
+def get_backend(name: str) -> Any:
     """The backend called *name*."""
     return BACKENDS[name]
 
 
-def together(first: NetworkBefore, later: NetworkBefore) -> NetworkBefore:
+def merge_undo_states(first: NetworkBefore, later: NetworkBefore) -> NetworkBefore:
     """What an undo gives back after several changes: each interface as it was before its own first one.
 
     Args:
@@ -58,34 +58,34 @@ def together(first: NetworkBefore, later: NetworkBefore) -> NetworkBefore:
         fresh = [name for name in touching if name not in known]
         if fresh:
             names[owner] = names.get(owner, []) + fresh
-            owners[owner] = widened(owners.get(owner), later["owners"][owner], fresh)
+            owners[owner] = widen_snapshot(owners.get(owner), later["owners"][owner], fresh)
     seen, now = first["runtime"], later["runtime"]
     unseen = [name for name in now["links"] if name not in seen["links"]]
-    return {"names": names, "owners": owners, "runtime": widened(seen, now, unseen)}
+    return {"names": names, "owners": owners, "runtime": widen_snapshot(seen, now, unseen)}
 
 
-def counted(kept: NetworkBefore) -> NetworkBefore:
+def drop_watched_interfaces(kept: NetworkBefore) -> NetworkBefore:
     """What to keep for an undo: of the interfaces alone that change, not of those that are only watched meanwhile."""
     names = [name for each in kept["names"].values() for name in each]
-    return {**kept, "runtime": narrowed(kept["runtime"], names)}
+    return {**kept, "runtime": narrow_snapshot(kept["runtime"], names)}
 
 
 # A snapshot of an owner or of the kernel: whatever is by interface, or a list of entries that name theirs.
-Snapshot = TypeVar("Snapshot", State, View)
+Snapshot = TypeVar("Snapshot", OwnerState, KernelView)
 
 
-def narrowed(state: Snapshot, names: list[str]) -> Snapshot:
+def narrow_snapshot(state: Snapshot, names: list[str]) -> Snapshot:
     """A snapshot with what it says of the interfaces *names* alone."""
     result: dict[str, Any] = {**state}
     for key, value in state.items():
         if isinstance(value, dict):
             result[key] = {name: value[name] for name in value if name in names}
         elif isinstance(value, list):
-            result[key] = [one for one in value if device_of(one) in names]
+            result[key] = [one for one in value if get_entry_interface(one) in names]
     return cast("Snapshot", result)
 
 
-def widened(state: Snapshot | None, more: Snapshot, names: list[str]) -> Snapshot:
+def widen_snapshot(state: Snapshot | None, more: Snapshot, names: list[str]) -> Snapshot:
     """A snapshot, or None so far, with what another one says of the interfaces *names*."""
     result: dict[str, Any] = {**state} if state else {}
     for key, value in more.items():
@@ -93,20 +93,22 @@ def widened(state: Snapshot | None, more: Snapshot, names: list[str]) -> Snapsho
             there = {name: value[name] for name in names if name in value}
             result[key] = {**there, **result.get(key, {})}
         elif isinstance(value, list):
-            result[key] = result.get(key, []) + [one for one in value if device_of(one) in names]
+            result[key] = result.get(key, []) + [
+                one for one in value if get_entry_interface(one) in names
+            ]
         else:
             result.setdefault(key, value)
     return cast("Snapshot", result)
 
 
-def device_of(entry: Any) -> str:
+def get_entry_interface(entry: Any) -> str:
     """The interface of an entry in a snapshot's list: a route as dict or as [family, interface, text], or a name."""
     if isinstance(entry, dict):
         return str(entry.get("dev", ""))
     return str(entry if isinstance(entry, str) else entry[1])
 
 
-def present(read: Reader, listed: Lister) -> Files:
+def read_own_files(read: Reader, listed: Lister) -> Files:
     """The files of ours that stand there now, of every backend: what begins with our head."""
     patterns = [pattern for one in BACKENDS.values() for pattern in one.OURS]
     paths = {path for pattern in patterns for path in listed(pattern)}
@@ -114,7 +116,7 @@ def present(read: Reader, listed: Lister) -> Files:
     return {path: text for path, text in texts.items() if text.startswith(common.HEAD)}
 
 
-def scratch(name: str, read: Reader, listed: Lister, changes: Changes) -> Files:
+def build_scratch_files(name: str, read: Reader, listed: Lister, changes: Changes) -> Files:
     """All that the backend's tool would read once *changes* (ours and foreign) are made."""
     paths = {path for pattern in BACKENDS[name].READS for path in listed(pattern)}
     result = {path: read(path) for path in sorted(paths)}
@@ -125,7 +127,7 @@ def scratch(name: str, read: Reader, listed: Lister, changes: Changes) -> Files:
 # --- who owns an interface --------------------------------------------------------------------
 
 
-def network_manager_state(run: SplitRunner, interface: str) -> str:
+def read_device_state(run: SplitRunner, interface: str) -> str:
     """NetworkManager's word for a device, empty where it does not run."""
     command = ["nmcli", "--terse", "--get-values", "GENERAL.STATE", "device", "show", interface]
     rc, out, _ = run(command)
@@ -133,30 +135,33 @@ def network_manager_state(run: SplitRunner, interface: str) -> str:
     return out.strip() if rc == 0 else ""
 
 
-def networkd_file(read: Reader, interface: str) -> str:
+def find_networkd_file(read: Reader, interface: str) -> str:
     """The .network file that systemd-networkd uses for an interface, empty for none."""
-    return networkd.file_of(read, interface)
+    return networkd.find_network_file(read, interface)
 
 
-def owner_of(run: SplitRunner, read: Reader, listed: Lister, interface: str) -> str:
+def find_owner(run: SplitRunner, read: Reader, listed: Lister, interface: str) -> str:
     """The backend that owns *interface* now, never guessed from the distribution's name; "" for none.
 
     Asked in this order: NetworkManager, where it manages the device; ifupdown, where a stanza names it and ifup is
     there; systemd-networkd, where it has a file for it (netplan's or another); then what the node runs at all.
     """
-    state = network_manager_state(run, interface)
+    state = read_device_state(run, interface)
     if state and not state.startswith("10 "):
         return networkmanager.NAME
-    if interface in ifupdown.configured(read, listed) and run(["ifquery", "--version"])[0] == 0:
+    if (
+        interface in ifupdown.map_stanza_files(read, listed)
+        and run(["ifquery", "--version"])[0] == 0
+    ):
         return ifupdown.NAME
-    native = networkd_file(read, interface)
+    native = find_networkd_file(read, interface)
     if native:
         # netplan(8): /run/systemd/network/10-netplan-*; systemd-network-generator and dracut write there, too
         return netplan.NAME if "/10-netplan-" in native else networkd.NAME
-    return running(run, read)
+    return find_running_backend(run, read)
 
 
-def running(run: SplitRunner, read: Reader) -> str:
+def find_running_backend(run: SplitRunner, read: Reader) -> str:
     """What the node runs, for an interface that nobody has configured; NetworkManager has refused it by then."""
     if run(["netplan", "info"])[0] == 0:
         return netplan.NAME
@@ -167,8 +172,8 @@ def running(run: SplitRunner, read: Reader) -> str:
     return ""
 
 
-def owners(
-    run: SplitRunner, read: Reader, listed: Lister, links: list[Link]
+def find_link_owners(
+    run: SplitRunner, read: Reader, listed: Lister, links: list[LinkSettings]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The backend of each link, and why others have none: a bond's is its members', a VLAN's its parent's.
 
@@ -177,12 +182,12 @@ def owners(
     """
     found: dict[str, str] = {}
     why: dict[str, str] = {}
-    for link in common.ordered(links):
+    for link in common.sort_links(links):
         name = link["interface"]
-        below = list(common.bond_of(link).get("members", [])) or [
-            common.vlan_of(link).get("parent", name)
+        below = list(common.get_bond(link).get("members", [])) or [
+            common.get_vlan(link).get("parent", name)
         ]
-        each = {one: found.get(one) or owner_of(run, read, listed, one) for one in below}
+        each = {one: found.get(one) or find_owner(run, read, listed, one) for one in below}
         if len(set(each.values())) == 1 and all(each.values()):
             found[name] = next(iter(each.values()))
         elif all(each.values()):
@@ -194,14 +199,14 @@ def owners(
     return found, why
 
 
-def prepared(read: Reader, listed: Lister, links: list[Link]) -> list[Link]:
+def prepare_links(read: Reader, listed: Lister, links: list[LinkSettings]) -> list[LinkSettings]:
     """The links with what a backend has to know of the node to write them down.
 
     ``alone``: no other netplan file knows the parent of the VLAN (netplan).
     """
-    result: list[Link] = []
+    result: list[LinkSettings] = []
     for link in links:
-        parent = common.vlan_of(link).get("parent", "")
-        alone = bool(parent) and not netplan.known(read, listed, parent)
+        parent = common.get_vlan(link).get("parent", "")
+        alone = bool(parent) and not netplan.is_known_to_netplan(read, listed, parent)
         result.append({**link, "alone": alone})
     return result

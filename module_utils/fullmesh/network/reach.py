@@ -44,7 +44,7 @@ BEFORE_SECONDS = 1.5
 # --- our way in -------------------------------------------------------------------------------
 
 
-def carrier_of(address: str, seen: Mapping[str, SeenLink]) -> str:
+def find_carrier(address: str, seen: Mapping[str, SeenLink]) -> str:
     """Name the interface that has *address* (no prefix); nothing where none has."""
     for name, state in seen.items():
         if any(one["address"].split("/")[0] == address for one in state["addresses"]):
@@ -52,7 +52,7 @@ def carrier_of(address: str, seen: Mapping[str, SeenLink]) -> str:
     return ""
 
 
-def moves_to(
+def find_return_address(
     keeps: list[str], touched: list[str], server: str, seen: Mapping[str, SeenLink]
 ) -> str:
     """Say where our connection has to come back once interfaces are as wanted; nothing where it may stay.
@@ -64,7 +64,7 @@ def moves_to(
         seen: the interfaces as they are.
     """
     keeps = [value.split("/")[0] for value in keeps]
-    if not server or server in keeps or carrier_of(server, seen) not in touched:
+    if not server or server in keeps or find_carrier(server, seen) not in touched:
         return ""
     family = ipaddress.ip_address(server).version
     same = [value for value in keeps if ipaddress.ip_address(value).version == family]
@@ -74,14 +74,14 @@ def moves_to(
 # --- duplicates -------------------------------------------------------------------------------
 
 
-def arp_probe(source: bytes, address: str) -> bytes:
+def build_arp_probe(source: bytes, address: str) -> bytes:
     """Make an Ethernet frame that asks who has *address* without claiming it (RFC 5227 2.1.1)."""
     head = b"\xff" * 6 + source + struct.pack("!H", 0x0806)
     body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1)
     return head + body + source + b"\0" * 4 + b"\0" * 6 + socket.inet_aton(address)
 
 
-def arp_owner(frame: bytes, source: bytes, address: str) -> str:
+def parse_arp_owner(frame: bytes, source: bytes, address: str) -> str:
     """Return the MAC of another host that uses *address*, from an ARP frame; empty for none."""
     if len(frame) < ARP_FRAME or frame[12:14] != b"\x08\x06":
         return ""
@@ -91,19 +91,19 @@ def arp_owner(frame: bytes, source: bytes, address: str) -> str:
     return ":".join(f"{byte:02x}" for byte in sender)
 
 
-def duplicate_of(interface: str, mac: str, address: str) -> str:
+def find_duplicate_host(interface: str, mac: str, address: str) -> str:
     """Ask the link whether another host uses *address*; its MAC, or empty."""
     source = bytes.fromhex(mac.replace(":", ""))
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as link:
         link.bind((interface, 0))
         for _ in range(2):
-            if not sent(link, arp_probe(source, address)):
+            if not send_frame(link, build_arp_probe(source, address)):
                 return ""  # who cannot be asked cannot be named; the proof that peers answer comes after this
             end = time.monotonic() + PROBE_SECONDS
             while time.monotonic() < end:
                 link.settimeout(max(end - time.monotonic(), 0.001))
                 try:
-                    owner = arp_owner(link.recv(2048), source, address)
+                    owner = parse_arp_owner(link.recv(2048), source, address)
                 except socket.timeout:
                     break
                 if owner:
@@ -111,7 +111,7 @@ def duplicate_of(interface: str, mac: str, address: str) -> str:
     return ""
 
 
-def sent(link: socket.socket, frame: bytes) -> bool:
+def send_frame(link: socket.socket, frame: bytes) -> bool:
     """Send a frame as soon as the link takes one; whether it did."""
     end = time.monotonic() + PORT_SECONDS
     while True:
@@ -129,7 +129,7 @@ def sent(link: socket.socket, frame: bytes) -> bool:
 # --- peers ------------------------------------------------------------------------------------
 
 
-def silent(
+def find_silent_peers(
     addresses: list[str], run: SplitRunner, seconds: float = REACH_SECONDS
 ) -> dict[str, str]:
     """Say which of *addresses* cannot be reached, and why, all asked at once.
@@ -137,11 +137,11 @@ def silent(
     A firewall of the peer is no fault of our addresses: an answer of any kind counts, a refusal too, and so does a
     neighbour that has just told the kernel its MAC.
     """
-    ask_again(addresses, run)
+    refresh_neighbours(addresses, run)
     waiting: dict[int, tuple[socket.socket, str]] = {}
     faults: dict[str, str] = {}
     for address in addresses:
-        probe, error = begun(address)
+        probe, error = start_ssh_probe(address)
         if error in (*HERE, *NOT_SENT):
             faults[address] = os.strerror(error)
         if error == errno.EINPROGRESS and probe is not None:
@@ -158,10 +158,10 @@ def silent(
     for probe, address in waiting.values():
         probe.close()
         faults[address] = "no answer"
-    return {one: why for one, why in faults.items() if not next_door(one, run)}
+    return {one: why for one, why in faults.items() if not is_live_neighbour(one, run)}
 
 
-def begun(address: str) -> tuple[socket.socket | None, int]:
+def start_ssh_probe(address: str) -> tuple[socket.socket | None, int]:
     """Start a connection to a peer's ssh; its number of error is what the kernel knows at once."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     probe = socket.socket(family, socket.SOCK_STREAM)
@@ -173,30 +173,32 @@ def begun(address: str) -> tuple[socket.socket | None, int]:
     return None, error
 
 
-def words_of(run: SplitRunner, *command: str) -> list[dict[str, Any]]:
+def read_ip_json(run: SplitRunner, *command: str) -> list[dict[str, Any]]:
     """Ask ip(8) for JSON; nothing where it has no answer."""
     rc, out, _ = run(["ip", "-j", *command])
     found: list[dict[str, Any]] = parse_tool_json(out or "[]") if rc == 0 else []
     return found
 
 
-def ask_again(addresses: list[str], run: SplitRunner) -> None:
+def refresh_neighbours(addresses: list[str], run: SplitRunner) -> None:
     """Let the kernel ask the neighbours that it remembers: what they said before a change says nothing after it."""
-    for one in words_of(run, "neigh", "show"):
+    for one in read_ip_json(run, "neigh", "show"):
         if one["dst"] in addresses and REMEMBERED & set(one.get("state", [])):
             run(["ip", "neigh", "change", one["dst"], "dev", one["dev"], "nud", "probe"])
 
 
-def next_door(address: str, run: SplitRunner) -> bool:
+def is_live_neighbour(address: str, run: SplitRunner) -> bool:
     """Say whether the kernel sends to *address* directly, and has just heard from it there."""
-    routes = words_of(run, "route", "get", address)
+    routes = read_ip_json(run, "route", "get", address)
     if not routes or "gateway" in routes[0] or "dev" not in routes[0]:
         return False
-    known = words_of(run, "neigh", "show", "to", address, "dev", routes[0]["dev"])
+    known = read_ip_json(run, "neigh", "show", "to", address, "dev", routes[0]["dev"])
     return any(ANSWERED & set(one.get("state", [])) for one in known)
 
 
-def unheard(master: str, peers: list[str], run: SplitRunner, seconds: float) -> dict[str, str]:
+def wait_for_peers(
+    master: str, peers: list[str], run: SplitRunner, seconds: float
+) -> dict[str, str]:
     """Ask until the master and one of the others have answered, or the time is over; say who is silent, and why.
 
     The others may be in the middle of their own change: who is silent is asked again.
@@ -210,13 +212,13 @@ def unheard(master: str, peers: list[str], run: SplitRunner, seconds: float) -> 
     why, end = dict.fromkeys(peers, "not asked"), time.monotonic() + seconds
     while True:
         left = max(end - time.monotonic(), BEFORE_SECONDS)
-        why = silent(list(why), run, min(left, REACH_SECONDS))
-        if not lost(master, peers, why) or time.monotonic() >= end:
+        why = find_silent_peers(list(why), run, min(left, REACH_SECONDS))
+        if not describe_silent_peers(master, peers, why) or time.monotonic() >= end:
             return why
         time.sleep(POLL_SECONDS)
 
 
-def lost(master: str, peers: list[str], why: dict[str, str]) -> list[str]:
+def describe_silent_peers(master: str, peers: list[str], why: dict[str, str]) -> list[str]:
     """Name what may not be silent and is: the master, and all of the others together."""
     others = [one for one in peers if one != master]
     found = [f"the master {master} ({why[master]})"] if master in why else []

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from .types import EveryRoute, Link, SeenAddress, SeenLink, SeenRoute
+    from .types import DetailedRoute, LinkSettings, SeenAddress, SeenLink, SeenRoute
 
 
 # -d: what kind of device it is, a VLAN's tag and a bond's mode
 SHOW = ["ip", "-d", "-j", "addr", "show"]
-version = common.version
+ip_version_of = common.ip_version_of
 of_family = common.of_family
 wanted_routes = common.wanted_routes
 
@@ -40,14 +40,14 @@ def parse_links(text: str) -> dict[str, SeenLink]:
             "data": one.get("linkinfo", {}).get("info_data", {}),
             "parent": one.get("link", ""),
             "master": one.get("master", ""),
-            "addresses": [parse_address(info) for info in one.get("addr_info", []) if info],
+            "addresses": [parse_address_info(info) for info in one.get("addr_info", []) if info],
         }
         for one in parse_tool_json(text or "[]")
         if one.get("ifname")
     }
 
 
-def parse_address(info: dict[str, Any]) -> SeenAddress:
+def parse_address_info(info: dict[str, Any]) -> SeenAddress:
     """One entry of addr_info."""
     return {
         "address": "{}/{}".format(info.get("local"), info.get("prefixlen")),
@@ -65,18 +65,20 @@ def parse_routes(text: str) -> list[SeenRoute]:
         via = one.get("gateway", "")
         to = one.get("dst", "")
         if to == "default" and via:
-            to = "0.0.0.0/0" if version(via) == 4 else "::/0"  # noqa: PLR2004 (IP version)
+            to = "0.0.0.0/0" if ip_version_of(via) == 4 else "::/0"  # noqa: PLR2004 (IP version)
         if via and to:
-            routes.append({"to": network(to), "via": via, "dev": one.get("dev", "")})
+            routes.append({"to": normalize_network(to), "via": via, "dev": one.get("dev", "")})
     return routes
 
 
-def parse_every_route(text: str, family: int) -> list[EveryRoute]:
+def parse_detailed_routes(text: str, family: int) -> list[DetailedRoute]:
     """Read ``ip -j -4 route show`` whole, a next hop each."""
     return [
         {
             "family": family,
-            "to": common.DEFAULTS[family] if one["dst"] == "default" else network(one["dst"]),
+            "to": common.DEFAULTS[family]
+            if one["dst"] == "default"
+            else normalize_network(one["dst"]),
             "via": hop.get("gateway", ""),
             "dev": hop.get("dev", one.get("dev", "")),
             "protocol": one.get("protocol", "boot"),
@@ -87,20 +89,22 @@ def parse_every_route(text: str, family: int) -> list[EveryRoute]:
     ]
 
 
-def network(text: str) -> str:
+def normalize_network(text: str) -> str:
     """One spelling of a network: ``ip`` drops the prefix of a host route."""
     return str(ipaddress.ip_network(text, strict=False))
 
 
-def lacks(link: Link, seen: Mapping[str, SeenLink], routes: list[SeenRoute]) -> list[str]:
+def find_link_faults(
+    link: LinkSettings, seen: Mapping[str, SeenLink], routes: list[SeenRoute]
+) -> list[str]:
     """Say what the kernel lacks of a link, in words; nothing when it is as wanted."""
     name = link["interface"]
-    if name not in seen and (common.vlan_of(link) or common.bond_of(link)):
+    if name not in seen and (common.get_vlan(link) or common.get_bond(link)):
         return [f"there is no {name} yet"]
     state = seen.get(name)
     have = {one["address"]: one for one in (state["addresses"] if state else [])}
     mtu = state["mtu"] if state else 0
-    faults = [*lacks_vlan(link, state), *lacks_bond(link, seen)]
+    faults = [*find_vlan_faults(link, state), *find_bond_faults(link, seen)]
     for address in link["addresses"]:
         entry = have.get(address)
         if entry is None:
@@ -116,15 +120,15 @@ def lacks(link: Link, seen: Mapping[str, SeenLink], routes: list[SeenRoute]) -> 
     if link.get("mtu") and mtu != link["mtu"]:
         faults.append("the MTU of {} is {}, not {}".format(name, mtu, link["mtu"]))
     for route in wanted_routes(link):
-        wanted = {"to": network(route["to"]), "via": route["via"], "dev": name}
+        wanted = {"to": normalize_network(route["to"]), "via": route["via"], "dev": name}
         if wanted not in routes:
             faults.append("there is no route to {to} via {via} on {dev}".format(**wanted))
     return faults
 
 
-def lacks_vlan(link: Link, state: SeenLink | None) -> list[str]:
+def find_vlan_faults(link: LinkSettings, state: SeenLink | None) -> list[str]:
     """Say whether the VLAN is another one."""
-    vlan = common.vlan_of(link)
+    vlan = common.get_vlan(link)
     if not vlan:
         return []
     if state is None or state["kind"] != "vlan":
@@ -136,9 +140,9 @@ def lacks_vlan(link: Link, state: SeenLink | None) -> list[str]:
     return [f"{name} is VLAN {have} of {parent}, not {wanted} of {vlan['parent']}"]
 
 
-def lacks_bond(link: Link, seen: Mapping[str, SeenLink]) -> list[str]:
+def find_bond_faults(link: LinkSettings, seen: Mapping[str, SeenLink]) -> list[str]:
     """Say what a bond lacks: its options, and members that are enslaved and have a carrier or not."""
-    bond, name = common.bond_of(link), link["interface"]
+    bond, name = common.get_bond(link), link["interface"]
     if not bond:
         return []
     state = seen[name]
@@ -148,7 +152,7 @@ def lacks_bond(link: Link, seen: Mapping[str, SeenLink]) -> list[str]:
         "the bond {} has not {}".format(
             name, " ".join("{} {}".format(*pair) for pair in sorted(wrong))
         )
-        for wrong in [kernel_state.bond_differs(link, state["data"])]
+        for wrong in [kernel_state.find_bond_differences(link, state["data"])]
         if wrong
     ]
     have = {one for one, other in seen.items() if other.get("master") == name}
@@ -166,53 +170,63 @@ def lacks_bond(link: Link, seen: Mapping[str, SeenLink]) -> list[str]:
 USUAL_MTU = 1500
 
 
-def surplus(link: Link, seen: Mapping[str, SeenLink], routes: list[EveryRoute]) -> list[str]:
+def find_surplus_state(
+    link: LinkSettings, seen: Mapping[str, SeenLink], routes: list[DetailedRoute]
+) -> list[str]:
     """Say what the kernel has of a link that its files do not give, in words: gone with the next boot, if not before.
 
     Args:
         link: of the plan.
         seen: as `parse_links` gives it.
-        routes: as `parse_every_route` gives them, of both families.
+        routes: as `parse_detailed_routes` gives them, of both families.
     """
     name = link["interface"]
     extra = []
-    for one in common.touched([link]):
+    for one in common.list_affected_interfaces([link]):
         own = link["addresses"] if one == name else []
         there = seen[one]["addresses"] if one in seen else []
         have = [a["address"] for a in there if a["scope"] == "global"]
         extra += [f"{value} on {one}" for value in have if value not in own]
-    wanted = [(network(route["to"]), route["via"], name) for route in wanted_routes(link)]
+    wanted = [(normalize_network(route["to"]), route["via"], name) for route in wanted_routes(link)]
     for route in routes:
         key = (route["to"], route["via"], route["dev"])
-        if route["protocol"] != "kernel" and key[2] in common.touched([link]) and key not in wanted:
+        if (
+            route["protocol"] != "kernel"
+            and key[2] in common.list_affected_interfaces([link])
+            and key not in wanted
+        ):
             extra.append(
                 "the route to {} via {} on {}".format(key[0], key[1] or "the link", key[2])
             )
     mtu = seen[name]["mtu"] if name in seen else USUAL_MTU
-    if not link.get("mtu") and not common.vlan_of(link) and mtu != USUAL_MTU:
+    if not link.get("mtu") and not common.get_vlan(link) and mtu != USUAL_MTU:
         extra.append(f"the MTU {mtu} of {name}")
     return extra
 
 
-def dropped(
-    old: Iterable[str], links: list[Link], seen: Mapping[str, SeenLink]
+def find_dropped_addresses(
+    old: Iterable[str], links: list[LinkSettings], seen: Mapping[str, SeenLink]
 ) -> dict[str, list[str]]:
     """The addresses that *old* files of ours give and no link, by interface, of those that no link means any more.
 
     They go at the latest with the next boot; an owner that reads its files before that takes them away at once.
     """
-    ours = common.touched(links)
+    ours = common.list_affected_interfaces(links)
     wanted = {value.split("/")[0] for link in links for value in link["addresses"]}
     found = {}
     for name, state in sorted(seen.items()):
         have = [one["address"].split("/")[0] for one in state["addresses"]]
-        lost = [one for one in have if one not in wanted and any(gives(text, one) for text in old)]
+        lost = [
+            one
+            for one in have
+            if one not in wanted and any(is_address_in_file(text, one) for text in old)
+        ]
         if lost and name not in ours:
             found[name] = lost
     return found
 
 
-def gives(text: str, address: str) -> bool:
+def is_address_in_file(text: str, address: str) -> bool:
     """Say whether a network file gives an interface an address: with its prefix, or as ifcfg's IPADDR.
 
     A name server or a next hop has none.
@@ -224,32 +238,34 @@ def gives(text: str, address: str) -> bool:
     )
 
 
-def with_default(links: Iterable[Link]) -> set[int]:
+def list_default_families(links: Iterable[LinkSettings]) -> set[int]:
     """The families for which a link names a default route."""
-    return {family for link in links for family in (4, 6) if common.gateway_of(link, family)}
+    return {family for link in links for family in (4, 6) if common.get_gateway(link, family)}
 
 
-def lost_defaults(
-    links: list[Link],
-    changing: list[Link],
+def find_lost_default_routes(
+    links: list[LinkSettings],
+    changing: list[LinkSettings],
     seen: Mapping[str, SeenLink],
-    routes: list[EveryRoute],
-) -> list[EveryRoute]:
+    routes: list[DetailedRoute],
+) -> list[DetailedRoute]:
     """The default routes that *links* could keep and do not name, of the interfaces of *changing*.
 
     Not counted: a family that keeps a default route, by a link or on an interface that no link means (it stays with its
     lease); one of a router's advertisement, which our files turn off on purpose; one whose gateway is no neighbour any
     more, and one of an interface that goes from one static address to another: those are tried, and put back if wrong.
     """
-    given = with_default(links)
-    ours, moving = common.touched(links), common.touched(changing)
+    given = list_default_families(links)
+    ours, moving = common.list_affected_interfaces(links), common.list_affected_interfaces(changing)
     wide = [route for route in routes if route["to"] in common.DEFAULTS.values()]
     given |= {route["family"] for route in wide if route["dev"] not in ours}
     found = [route for route in wide if route["dev"] in moving and route["family"] not in given]
-    return [one for one in found if one["protocol"] != "ra" and keepable(one, links, seen)]
+    return [one for one in found if one["protocol"] != "ra" and can_keep_route(one, links, seen)]
 
 
-def keepable(route: EveryRoute, links: list[Link], seen: Mapping[str, SeenLink]) -> bool:
+def can_keep_route(
+    route: DetailedRoute, links: list[LinkSettings], seen: Mapping[str, SeenLink]
+) -> bool:
     """Say whether a default route would work with the new addresses, and its interface keeps one or had a lease."""
     wanted = [ipaddress.ip_interface(value) for link in links for value in link["addresses"]]
     if not route["via"] or not any(ipaddress.ip_address(route["via"]) in w.network for w in wanted):
@@ -259,5 +275,5 @@ def keepable(route: EveryRoute, links: list[Link], seen: Mapping[str, SeenLink])
     return any(
         one["dynamic"] or one["address"].split("/")[0] in stay
         for one in have
-        if version(one["address"]) == route["family"] and one["scope"] == "global"
+        if ip_version_of(one["address"]) == route["family"] and one["scope"] == "global"
     )

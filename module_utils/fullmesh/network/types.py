@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Optional, TypedDict
 
-from ..schema.links import Bond, RouteWanted, Vlan
+from ..schema.links import BondLink, PlannedRoute, VlanLink
 
 Files = dict[str, str]
 # What files become: None for removed.
@@ -16,14 +16,14 @@ Changes = dict[str, Optional[str]]
 # --- as it is wanted ----------------------------------------------------------------------------
 
 
-class LinkAlways(TypedDict):
+class LinkRequired(TypedDict):
     """An entry of the cluster plan with the names that the node has; addresses with their prefix lengths."""
 
     interface: str
     addresses: list[str]
 
 
-class Link(LinkAlways, total=False):
+class LinkSettings(LinkRequired, total=False):
     """``alone``: no other netplan file knows the parent of the VLAN (added for netplan)."""
 
     mac: str
@@ -31,9 +31,9 @@ class Link(LinkAlways, total=False):
     dns: list[str]
     search: list[str]
     mtu: int | None
-    routes: list[RouteWanted]
-    vlan: Vlan | None
-    bond: Bond | None
+    routes: list[PlannedRoute]
+    vlan: VlanLink | None
+    bond: BondLink | None
     alone: bool
 
 
@@ -71,7 +71,7 @@ class SeenRoute(TypedDict):
     dev: str
 
 
-class EveryRoute(SeenRoute):
+class DetailedRoute(SeenRoute):
     """With its family and who made it; ``via`` is empty on the link."""
 
     family: int
@@ -109,7 +109,7 @@ class KernelState(TypedDict):
     routes: list[KernelRoute]
 
 
-class State(KernelState, total=False):
+class OwnerState(KernelState, total=False):
     """An owner's snapshot: the kernel's side, and what only the owner knows.
 
     Attributes:

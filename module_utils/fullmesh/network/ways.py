@@ -7,29 +7,29 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from ..files import lines_of, split_words
+from ..files import split_lines, split_words
 from ..node_values import ADDRESS, INTERFACE_NAME, SEARCH_DOMAIN
 from . import owner
 from .backends import common
-from .machine import our_session
+from .machine import read_ssh_session
 
 if TYPE_CHECKING:
     from ..schema.first_look import Default, Ways
-    from .machine import Node
+    from .machine import NetworkNode
 
 # resolved writes the servers that it asks itself beside the file that only names itself (systemd-resolved(8)).
 RESOLVERS = ("/run/systemd/resolve/resolv.conf", "/etc/resolv.conf")
 DYNAMIC = ("dhcp", "ra")
 
 
-def resolver(text: str) -> tuple[list[str], list[str]]:
+def parse_resolv_conf(text: str) -> tuple[list[str], list[str]]:
     """Name servers and search domains of a resolv.conf(5); a server on the node itself is none.
 
     What is no address and no domain is left out: the controller refuses it (node_values).
     """
     servers: list[str] = []
     search: list[str] = []
-    for line in lines_of(text):
+    for line in split_lines(text):
         words = split_words(line)
         if len(words) > 1 and words[0] == "nameserver":
             try:
@@ -43,7 +43,7 @@ def resolver(text: str) -> tuple[list[str], list[str]]:
     return servers, search
 
 
-def observe(node: Node) -> Ways:
+def observe_network(node: NetworkNode) -> Ways:
     """Ask the node."""
     routes = [one for one in node.every_route() if one["to"] in common.DEFAULTS.values()]
     defaults: list[Default] = [
@@ -58,11 +58,11 @@ def observe(node: Node) -> Ways:
     ]
     seen = {name: one for name, one in node.links().items() if INTERFACE_NAME.match(name)}
     dns, search = next(
-        (found for found in (resolver(node.read(path)) for path in RESOLVERS) if found[0]),
+        (found for found in (parse_resolv_conf(node.read(path)) for path in RESOLVERS) if found[0]),
         ([], []),
     )
     return {
-        "owners": {name: owner.owner_of(node.run, node.read, node.listed, name) for name in seen},
+        "owners": {name: owner.find_owner(node.run, node.read, node.listed, name) for name in seen},
         "defaults": defaults,
         "leased": sorted(
             name
@@ -71,5 +71,5 @@ def observe(node: Node) -> Ways:
         ),
         "dns": dns,
         "search": search,
-        "session": our_session(),
+        "session": read_ssh_session(),
     }

@@ -14,29 +14,29 @@ import glob
 import re
 from typing import TYPE_CHECKING
 
-from ..state.observe import is_dpkg
-from ..state.record import Point
-from .removal import describe_kept, packages_that_came, plan_removal
+from ..state.observe import has_dpkg
+from ..state.record import UndoPoint
+from .removal import describe_kept_packages, list_new_packages, plan_removal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..schema.family import Family
-    from ..state.observe import Node
+    from ..schema.family import PackageFamily
+    from ..state.observe import NodeSystem
     from ..state.record import FamilyBefore
 
 # dnf.modularity(7): a file each with the stream that is enabled.
 STREAMS = "/etc/dnf/modules.d"
 
 
-def belongs(name: str, patterns: Sequence[str]) -> bool:
+def is_family_package(name: str, patterns: Sequence[str]) -> bool:
     """Say whether a package's bare name is one of the family's."""
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
-def versions_of(node: Node, patterns: Sequence[str]) -> dict[str, str]:
+def list_family_versions(node: NodeSystem, patterns: Sequence[str]) -> dict[str, str]:
     """Every installed package of the family with its version, from the system's own database, in one call."""
-    if is_dpkg(node):
+    if has_dpkg(node):
         form = "${Package} ${binary:Package} ${Version} ${db:Status-Status}\\n"
         rows = node.run(["dpkg-query", "--show", "--showformat=" + form])[1]
     else:
@@ -45,12 +45,12 @@ def versions_of(node: Node, patterns: Sequence[str]) -> dict[str, str]:
     found = {}
     for line in rows.splitlines():
         words = line.split()
-        if len(words) == 4 and words[3] == "installed" and belongs(words[0], patterns):  # noqa: PLR2004 (the form's)
+        if len(words) == 4 and words[3] == "installed" and is_family_package(words[0], patterns):  # noqa: PLR2004 (the form's)
             found[words[1]] = words[2]
     return found
 
 
-def streams_of(node: Node) -> dict[str, str]:
+def list_enabled_streams(node: NodeSystem) -> dict[str, str]:
     """The streams that dnf has enabled; empty where there is no dnf."""
     found = {}
     for path in sorted(glob.glob(node.at(STREAMS) + "/*.module")):
@@ -65,7 +65,7 @@ def streams_of(node: Node) -> dict[str, str]:
     return found
 
 
-def argument(name: str, version: str, dpkg: bool) -> str:
+def format_install_argument(name: str, version: str, dpkg: bool) -> str:
     """The package in this version, as apt (``NAME=VERSION``) or dnf (``NAME-EPOCH:VERSION-RELEASE.ARCH``) takes it."""
     if dpkg:
         return f"{name}={version}"
@@ -73,20 +73,20 @@ def argument(name: str, version: str, dpkg: bool) -> str:
     return f"{bare}-{version}.{arch}"
 
 
-def locks_of(versions: Mapping[str, str]) -> dict[str, str]:
+def versions_to_locks(versions: Mapping[str, str]) -> dict[str, str]:
     """rpm's packages as dnf's list of locks takes them."""
     return {
         name.rpartition(".")[0]: version.partition(":")[2] for name, version in versions.items()
     }
 
 
-def family(node: Node, patterns: Sequence[str]) -> Family:
+def observe_family(node: NodeSystem, patterns: Sequence[str]) -> PackageFamily:
     """What the node has now; nothing to give back."""
-    versions = versions_of(node, patterns)
+    versions = list_family_versions(node, patterns)
     return {
         "versions": versions,
-        "locks": {} if is_dpkg(node) else locks_of(versions),
-        "streams": streams_of(node),
+        "locks": {} if has_dpkg(node) else versions_to_locks(versions),
+        "streams": list_enabled_streams(node),
         "install": [],
         "remove": [],
         "needed": [],
@@ -94,22 +94,24 @@ def family(node: Node, patterns: Sequence[str]) -> Family:
     }
 
 
-def given_back(now: Family, before: FamilyBefore, dpkg: bool) -> Family:
+def plan_family_undo(now: PackageFamily, before: FamilyBefore, dpkg: bool) -> PackageFamily:
     """What an undo has to do; without a note of what the role left (it died) every difference is ours."""
     then, there, left = before["before"], now["versions"], before.get("ours")
     changed = sorted(name for name in {*then, *there} if then.get(name) != there.get(name))
     ours = [name for name in changed if left is None or left.get(name) == there.get(name)]
     return {
         **now,
-        "install": [argument(name, then[name], dpkg) for name in ours if name in then],
+        "install": [
+            format_install_argument(name, then[name], dpkg) for name in ours if name in then
+        ],
         "remove": [name for name in ours if name not in then],
         "kept": [name for name in changed if name not in ours],
     }
 
 
-def warnings(found: Family, role: str) -> list[str]:
+def describe_family_warnings(found: PackageFamily, role: str) -> list[str]:
     """What an undo says of packages that somebody else has changed."""
-    kept = describe_kept(role, found["needed"])
+    kept = describe_kept_packages(role, found["needed"])
     if not found["kept"]:
         return kept
     names = ", ".join(found["kept"])
@@ -120,9 +122,11 @@ def warnings(found: Family, role: str) -> list[str]:
     ]
 
 
-def remembered(node: Node, role: str, patterns: Sequence[str], check: bool) -> Family:
+def remember_family(
+    node: NodeSystem, role: str, patterns: Sequence[str], check: bool
+) -> PackageFamily:
     """Keep the versions of before in the role's undo point, once; the point must be there."""
-    now, point = family(node, patterns), Point(node.root, role)
+    now, point = observe_family(node, patterns), UndoPoint(node.root, role)
     if not check and point.exists():
         record = point.load()
         if "family" not in record["part"]:
@@ -131,9 +135,11 @@ def remembered(node: Node, role: str, patterns: Sequence[str], check: bool) -> F
     return now
 
 
-def noted(node: Node, role: str, patterns: Sequence[str], check: bool) -> Family:
+def record_family(
+    node: NodeSystem, role: str, patterns: Sequence[str], check: bool
+) -> PackageFamily:
     """Keep the versions that the role leaves, so that an undo tells them from what others do later."""
-    now, point = family(node, patterns), Point(node.root, role)
+    now, point = observe_family(node, patterns), UndoPoint(node.root, role)
     if not check and point.exists():
         record = point.load()
         if "family" in record["part"]:
@@ -142,15 +148,15 @@ def noted(node: Node, role: str, patterns: Sequence[str], check: bool) -> Family
     return now
 
 
-def compared(node: Node, role: str, patterns: Sequence[str]) -> Family:
+def compare_family(node: NodeSystem, role: str, patterns: Sequence[str]) -> PackageFamily:
     """What an undo of *role* has to do; nothing where the role has never installed any of them."""
-    now, point = family(node, patterns), Point(node.root, role)
+    now, point = observe_family(node, patterns), UndoPoint(node.root, role)
     if not point.exists():
         return now
     record = point.load()
     before = record["part"].get("family")
     if before is None:
         return now
-    back = given_back(now, before, is_dpkg(node))
-    removal = plan_removal(node, back["remove"], packages_that_came(node, record))
+    back = plan_family_undo(now, before, has_dpkg(node))
+    removal = plan_removal(node, back["remove"], list_new_packages(node, record))
     return {**back, "remove": removal["names"], "needed": removal["kept"]}

@@ -14,7 +14,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ..foreign_text import parse_tool_json
-from .versionlock import held_here
+from .versionlock import read_held_versions
 
 if TYPE_CHECKING:
     from typing import Callable
@@ -36,17 +36,17 @@ print(json.dumps([[p.name, p.version + "-" + p.release] for p in found]))
 PYTHONS = (sys.executable, "/usr/libexec/platform-python", "/usr/bin/python3")
 
 
-class UnreadableError(Exception):
+class RepositoryUnreadableError(Exception):
     """The repository cannot be read; its words say why."""
 
 
-def telling(why: str) -> str:
+def find_error_line(why: str) -> str:
     """The line that says it: apt's last one says only that something failed, the one before names what."""
     lines = [line.strip().rstrip(".") for line in why.splitlines() if line.strip()]
     return ([line for line in lines if "ailed to fetch" in line] or lines[-1:] or ["no output"])[0]
 
 
-def installed_dpkg(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
+def list_installed_dpkg(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
     """Versions and holds from dpkg's database."""
     form = "${Package}\\t${Version}\\t${db:Status-Status}\\t${db:Status-Want}\\n"
     _, out, _ = run(["dpkg-query", "--show", "--showformat=" + form, *names])
@@ -55,15 +55,17 @@ def installed_dpkg(run: Runner, names: list[str]) -> tuple[dict[str, str], list[
     return {row[0]: row[1] for row in there}, [row[0] for row in there if row[3] == "hold"]
 
 
-def installed_rpm(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
+def list_installed_rpm(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
     """Versions from rpm's database, and locks from the list of dnf's versionlock plugin."""
     form = "%{NAME}\\t%{VERSION}-%{RELEASE}\\n"
     _, out, _ = run(["rpm", "--query", "--queryformat", form, *names])
     found = dict(line.split("\t") for line in out.splitlines() if "\t" in line)
-    return found, held_here(found)
+    return found, read_held_versions(found)
 
 
-def available_apt(run: Runner, url: str, names: list[str], private: str) -> dict[str, list[str]]:
+def list_available_apt(
+    run: Runner, url: str, names: list[str], private: str
+) -> dict[str, list[str]]:
     """Read a flat apt repository. ``trusted``: this only reads names; apt checks the key when it installs."""
     os.makedirs(os.path.join(private, "lists/partial"))
     sources = os.path.join(private, "sources.list")
@@ -80,15 +82,17 @@ def available_apt(run: Runner, url: str, names: list[str], private: str) -> dict
     flags = [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
     rc, out, err = run(["apt-get", *flags, "-o", "APT::Update::Error-Mode=any", "update"])
     if rc:
-        raise UnreadableError(telling(err or out))
+        raise RepositoryUnreadableError(find_error_line(err or out))
     rc, out, err = run(["apt-cache", *flags, "madison", *names])
     if rc:
-        raise UnreadableError(telling(err or out))
+        raise RepositoryUnreadableError(find_error_line(err or out))
     rows = [[part.strip() for part in line.split("|")] for line in out.splitlines()]
     return {name: [row[1] for row in rows if row[0] == name] for name in names}
 
 
-def available_dnf(run: Runner, url: str, names: list[str], private: str) -> dict[str, list[str]]:
+def list_available_dnf(
+    run: Runner, url: str, names: list[str], private: str
+) -> dict[str, list[str]]:
     """Read a yum repository with dnf's own library; ``dnf repoquery`` is a plugin that may be missing."""
     err = "no Python of this node has dnf's library"
     for python in PYTHONS:
@@ -99,14 +103,16 @@ def available_dnf(run: Runner, url: str, names: list[str], private: str) -> dict
             rows = parse_tool_json(out.splitlines()[-1])
             return {name: [row[1] for row in rows if row[0] == name] for name in names}
         break
-    raise UnreadableError(telling(err))
+    raise RepositoryUnreadableError(find_error_line(err))
 
 
-INSTALLED = {"apt": installed_dpkg, "dnf": installed_rpm}
-AVAILABLE = {"apt": available_apt, "dnf": available_dnf}
+INSTALLED = {"apt": list_installed_dpkg, "dnf": list_installed_rpm}
+AVAILABLE = {"apt": list_available_apt, "dnf": list_available_dnf}
 
 
-def available(run: Runner, manager: str, url: str, names: list[str]) -> dict[str, list[str]]:
+def list_available_versions(
+    run: Runner, manager: str, url: str, names: list[str]
+) -> dict[str, list[str]]:
     """The versions of each package in a repository, with a private cache and list of sources.
 
     Raises:

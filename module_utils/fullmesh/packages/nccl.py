@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from ..facts.nccl import NcclError, choose, matches
+from ..facts.nccl import NcclError, choose_nccl_version, is_wanted_nccl
 from . import listed, sources
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .listed import Runner
 
 
-class Wanted(TypedDict):
+class NcclPackagesParams(TypedDict):
     """What nccl_packages is asked for; its documentation says what each of them is."""
 
     names: list[str]
@@ -28,7 +28,7 @@ class Wanted(TypedDict):
     source: str
 
 
-class Packages(TypedDict):
+class NcclPackages(TypedDict):
     """Packages and versions; ``held`` are those that nobody may upgrade, ``version`` is the one to have."""
 
     changed: bool
@@ -38,34 +38,34 @@ class Packages(TypedDict):
     version: str
 
 
-class Observed(Packages):
+class NcclPackagesResult(NcclPackages):
     """All of it."""
 
     repository: Repository
 
 
-class RepositoryError(Exception):
+class NcclRepositoryError(Exception):
     """A coded sentence for the user."""
 
 
-def unreadable(url: str, why: str) -> RepositoryError:
+def make_unreadable_error(url: str, why: str) -> NcclRepositoryError:
     """Word the failure to read a repository."""
-    return RepositoryError(
+    return NcclRepositoryError(
         f"[NC-102] the NCCL repository {url} cannot be read: {why}. Check "
         "nccl_repository_url and this node's way "
         "to it, or set nccl_manage to false."
     )
 
 
-def around(params: Wanted, version: str, root: str) -> Repository:
+def inspect_repository(params: NcclPackagesParams, version: str, root: str) -> Repository:
     """What the system's own sources and settings say of the repository and of the packages in *version*."""
-    named = sources.naming(params["url"], root)
+    named = sources.find_package_sources(params["url"], root)
     others = [one for one in named if one["path"] != params["source"]]
     theirs = others[0] if others and others[0]["enabled"] else None
     if params["manager"] == "dnf":
-        way = sources.hidden_dnf(theirs, params["names"], version, root)
+        way = sources.explain_dnf_excludes(theirs, params["names"], version, root)
     else:
-        way = sources.pinned_apt(params["names"], root)
+        way = sources.explain_apt_pins(params["names"], root)
     if theirs and theirs["usable"]:
         way.insert(0, "{} {}".format(theirs["path"], theirs["usable"]))
     return {
@@ -76,13 +76,15 @@ def around(params: Wanted, version: str, root: str) -> Repository:
     }
 
 
-def observe(run: Runner, params: Wanted, root: str = "/") -> Observed:
+def observe_nccl_packages(
+    run: Runner, params: NcclPackagesParams, root: str = "/"
+) -> NcclPackagesResult:
     """What is there and what was asked for, and who names the repository that it comes from."""
-    seen = look(run, params)
-    repository = around(params, seen["version"], root)
+    seen = compare_nccl_packages(run, params)
+    repository = inspect_repository(params, seen["version"], root)
     # dnf hides what its excludes name for certain; what apt makes of a pin, only apt knows
     if params["manager"] == "dnf" and repository["in_the_way"] and not seen["satisfied"]:
-        raise RepositoryError(
+        raise NcclRepositoryError(
             "[NC-108] the repository {} has NCCL {}, and the settings of this node hide it: {}. Let that version "
             "through there, or set nccl_version to one that they let through.".format(
                 params["url"], seen["version"], "; ".join(repository["in_the_way"])
@@ -91,14 +93,14 @@ def observe(run: Runner, params: Wanted, root: str = "/") -> Observed:
     return {**seen, "repository": repository}
 
 
-def look(run: Runner, params: Wanted) -> Packages:
+def compare_nccl_packages(run: Runner, params: NcclPackagesParams) -> NcclPackages:
     """Compare what is there with what was asked for; read the repository only when they differ."""
     names = params["names"]
     installed, held = listed.INSTALLED[params["manager"]](run, names)
     versions = set(installed.values())
     fits = len(installed) == len(names) and len(versions) == 1
-    satisfied = fits and matches(min(versions), params["version"], params["cuda"])
-    seen: Packages = {
+    satisfied = fits and is_wanted_nccl(min(versions), params["version"], params["cuda"])
+    seen: NcclPackages = {
         "changed": False,
         "installed": installed,
         "held": held,
@@ -108,13 +110,13 @@ def look(run: Runner, params: Wanted) -> Packages:
     if satisfied:
         return seen
     try:
-        available = listed.available(run, params["manager"], params["url"], names)
-    except listed.UnreadableError as error:
-        raise unreadable(params["url"], str(error)) from error
+        available = listed.list_available_versions(run, params["manager"], params["url"], names)
+    except listed.RepositoryUnreadableError as error:
+        raise make_unreadable_error(params["url"], str(error)) from error
     try:
-        seen["version"] = choose(available, params["version"], params["cuda"])
+        seen["version"] = choose_nccl_version(available, params["version"], params["cuda"])
     except NcclError as error:
-        raise RepositoryError(
+        raise NcclRepositoryError(
             f"[NC-101] {error} ({params['url']}). Set nccl_version to one of these, or leave it empty."
         ) from error
     return seen

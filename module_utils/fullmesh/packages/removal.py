@@ -12,14 +12,14 @@ import re
 from typing import TYPE_CHECKING, TypedDict
 
 from ..state.errors import UndoError
-from ..state.observe import all_packages, is_dpkg, observe_packages
+from ..state.observe import has_dpkg, list_all_packages, observe_packages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ..schema.family import KeptPackage
-    from ..state.observe import Node
-    from ..state.record import Record
+    from ..state.observe import NodeSystem
+    from ..state.record import UndoRecord
 
 # a package on hold that depends on one of them would end the simulation without an answer
 APT = ["apt-get", "--simulate", "--quiet", "--ignore-hold", "remove", "--"]
@@ -31,7 +31,7 @@ DNF_HEADINGS = ("Removing:", "Removing dependent packages:", "Removing unused de
 ARCHITECTURES = ("x86_64", "aarch64", "noarch", "i686", "amd64", "arm64", "i386", "all")
 
 
-class Removal(TypedDict):
+class RemovalPlan(TypedDict):
     """The packages that an undo can remove, and those that stay."""
 
     names: list[str]
@@ -66,15 +66,15 @@ def parse_dnf_removal(out: str, err: str = "") -> set[str]:
     return found
 
 
-def simulate_removal(node: Node, names: Sequence[str]) -> set[str]:
+def simulate_removal(node: NodeSystem, names: Sequence[str]) -> set[str]:
     """Ask the package manager what would go with *names*; nothing is changed.
 
     Raises:
         UndoError: it cannot tell.
     """
-    command = [*(APT if is_dpkg(node) else DNF), *names]
+    command = [*(APT if has_dpkg(node) else DNF), *names]
     rc, out, err = node.run(command)
-    found = parse_apt_removal(out) if is_dpkg(node) else parse_dnf_removal(out, err)
+    found = parse_apt_removal(out) if has_dpkg(node) else parse_dnf_removal(out, err)
     # dnf answers with 1, since nobody agreed
     if not found and rc != 0:
         raise UndoError(
@@ -84,7 +84,9 @@ def simulate_removal(node: Node, names: Sequence[str]) -> set[str]:
     return found
 
 
-def find_blocked(node: Node, names: Sequence[str], ours: Collection[str]) -> dict[str, list[str]]:
+def find_blocked_removals(
+    node: NodeSystem, names: Sequence[str], ours: Collection[str]
+) -> dict[str, list[str]]:
     """Find the packages among *names* whose removal takes packages along that are not *ours*."""
     others = simulate_removal(node, names) - set(ours)
     if not others:
@@ -95,7 +97,9 @@ def find_blocked(node: Node, names: Sequence[str], ours: Collection[str]) -> dic
     return blocked or {name: sorted(others) for name in names}
 
 
-def plan_removal(node: Node, names: Sequence[str], came_with: Sequence[str] = ()) -> Removal:
+def plan_removal(
+    node: NodeSystem, names: Sequence[str], came_with: Sequence[str] = ()
+) -> RemovalPlan:
     """Choose the packages that can be removed without any package of others.
 
     Args:
@@ -108,7 +112,7 @@ def plan_removal(node: Node, names: Sequence[str], came_with: Sequence[str] = ()
     ours = {strip_architecture(name) for name in [*names, *came_with]}
     kept: list[KeptPackage] = []
     while going:
-        blocked = find_blocked(node, going, ours)
+        blocked = find_blocked_removals(node, going, ours)
         if not blocked:
             break
         kept += [{"package": name, "needed_by": needed} for name, needed in blocked.items()]
@@ -118,15 +122,15 @@ def plan_removal(node: Node, names: Sequence[str], came_with: Sequence[str] = ()
     return {"names": [name for name in names if name not in stays], "kept": kept}
 
 
-def packages_that_came(node: Node, record: Record) -> list[str]:
+def list_new_packages(node: NodeSystem, record: UndoRecord) -> list[str]:
     """Name the packages that runs of a role have brought, also a run that has not ended."""
     found = set(record["part"].get("brought", []))
     if "installing" in record["part"]:
-        found |= set(all_packages(node)) - set(record["part"]["installing"])
+        found |= set(list_all_packages(node)) - set(record["part"]["installing"])
     return sorted(found)
 
 
-def describe_kept(role: str, kept: Sequence[KeptPackage]) -> list[str]:
+def describe_kept_packages(role: str, kept: Sequence[KeptPackage]) -> list[str]:
     """Word the warning about each package that stays."""
     return [
         f"[UN-108] {one['package']}, which {role} installed, was not removed: packages that stay need it "

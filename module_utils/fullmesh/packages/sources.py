@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
-from ..files import SPACE, lines_of, look, split_words
+from ..files import SPACE, read_text_or_empty, split_lines, split_words
 
 
-class Entry(TypedDict):
+class PackageSource(TypedDict):
     """A source that a file of apt or dnf names.
 
     Attributes:
@@ -58,7 +58,7 @@ LINE = re.compile(
 )
 
 
-def address(uri: str, suite: str = "") -> str:
+def normalize_repository_url(uri: str, suite: str = "") -> str:
     """What two spellings of one repository have in common.
 
     A flat repository's suite is a path below the address (sources.list(5)); http and https are one server's; apt takes
@@ -77,15 +77,15 @@ def address(uri: str, suite: str = "") -> str:
     )
 
 
-def _files(patterns: Sequence[str], root: str) -> list[str]:
+def _glob_files(patterns: Sequence[str], root: str) -> list[str]:
     return [path for one in patterns for path in sorted(glob.glob(os.path.join(root, one)))]
 
 
-def _true(text: str) -> bool:
+def _is_true(text: str) -> bool:
     return text.strip(SPACE).lower() not in NO
 
 
-def _entry(path: str, at: str, enabled: bool, usable: str = "") -> Entry:
+def _make_source(path: str, at: str, enabled: bool, usable: str = "") -> PackageSource:
     return {
         "path": path,
         "address": at,
@@ -96,12 +96,12 @@ def _entry(path: str, at: str, enabled: bool, usable: str = "") -> Entry:
     }
 
 
-def _native(uri: str, machine: str) -> str:
+def _expand_architecture(uri: str, machine: str) -> str:
     """An address of apt's with the machine in it: NVIDIA's lists for containers have ``$(ARCH)`` (sources.list(5))."""
     return uri.replace("$(ARCH)", DEBIAN_MACHINES.get(machine, machine))
 
 
-def _for_us(kinds: Sequence[str], machines: Sequence[str], machine: str) -> str:
+def _explain_unusable(kinds: Sequence[str], machines: Sequence[str], machine: str) -> str:
     """Why nothing can be installed from a source of apt's, "" when something can."""
     if "deb" not in kinds:
         return "names sources of packages only (deb-src)"
@@ -110,9 +110,9 @@ def _for_us(kinds: Sequence[str], machines: Sequence[str], machine: str) -> str:
     return ""
 
 
-def apt_lines(text: str, path: str, machine: str) -> Iterator[Entry]:
+def parse_apt_lines(text: str, path: str, machine: str) -> Iterator[PackageSource]:
     """The sources of a file with one on each line; those behind a # are off."""
-    for line in lines_of(text):
+    for line in split_lines(text):
         bare = line.lstrip("# \t")
         found = LINE.match(bare)
         if not found:
@@ -121,15 +121,15 @@ def apt_lines(text: str, path: str, machine: str) -> Iterator[Entry]:
             one.split("=", 1) for one in split_words(found["options"] or "") if "=" in one
         )
         machines = [one for one in options.get("arch", "").split(",") if one]
-        why = _for_us([found["kind"]], machines, machine)
-        at = address(_native(found["uri"], machine), found["suite"])
-        yield _entry(path, at, bare == line.lstrip(SPACE), why)
+        why = _explain_unusable([found["kind"]], machines, machine)
+        at = normalize_repository_url(_expand_architecture(found["uri"], machine), found["suite"])
+        yield _make_source(path, at, bare == line.lstrip(SPACE), why)
 
 
-def _stanzas(text: str) -> Iterator[tuple[dict[str, str], bool]]:
+def _parse_stanzas(text: str) -> Iterator[tuple[dict[str, str], bool]]:
     """(fields, whether it counts) of each paragraph; one of comments alone is one that was switched off."""
     for block in re.split(r"\n[ \t]*\n", text):
-        lines = [line for line in lines_of(block) if line.strip(SPACE)]
+        lines = [line for line in split_lines(block) if line.strip(SPACE)]
         counts = [line for line in lines if not line.startswith("#")]
         fields: dict[str, str] = {}
         name = ""
@@ -144,21 +144,26 @@ def _stanzas(text: str) -> Iterator[tuple[dict[str, str], bool]]:
             yield fields, bool(counts)
 
 
-def apt_stanzas(text: str, path: str, machine: str) -> Iterator[Entry]:
+def parse_apt_stanzas(text: str, path: str, machine: str) -> Iterator[PackageSource]:
     """The sources of a deb822 file."""
-    for fields, counts in _stanzas(text):
-        enabled = counts and _true(fields.get("enabled", "yes"))
-        why = _for_us(
+    for fields, counts in _parse_stanzas(text):
+        enabled = counts and _is_true(fields.get("enabled", "yes"))
+        why = _explain_unusable(
             split_words(fields.get("types", "")),
             split_words(fields.get("architectures", "")),
             machine,
         )
         for uri in split_words(fields.get("uris", "")):
             for suite in split_words(fields.get("suites", "")):
-                yield _entry(path, address(_native(uri, machine), suite), enabled, why)
+                yield _make_source(
+                    path,
+                    normalize_repository_url(_expand_architecture(uri, machine), suite),
+                    enabled,
+                    why,
+                )
 
 
-def _ini(text: str) -> configparser.ConfigParser:
+def _parse_ini(text: str) -> configparser.ConfigParser:
     parser = configparser.ConfigParser(
         strict=False,
         interpolation=None,
@@ -171,17 +176,17 @@ def _ini(text: str) -> configparser.ConfigParser:
     return parser
 
 
-def dnf_variables(root: str, machine: str) -> list[dict[str, str]]:
+def read_dnf_variables(root: str, machine: str) -> list[dict[str, str]]:
     """What dnf puts in place of $names; the release with and without what follows its point."""
     version = re.search(
         r'^VERSION_ID="?([\w.]+)',
-        look(os.path.join(root, "etc/os-release")),
+        read_text_or_empty(os.path.join(root, "etc/os-release")),
         re.MULTILINE | re.ASCII,
     )
     release = version.group(1) if version else ""
     own = {
-        os.path.basename(path): look(path).strip(SPACE)
-        for path in _files(("etc/yum/vars/*", "etc/dnf/vars/*"), root)
+        os.path.basename(path): read_text_or_empty(path).strip(SPACE)
+        for path in _glob_files(("etc/yum/vars/*", "etc/dnf/vars/*"), root)
     }
     return [
         dict({"basearch": machine, "arch": machine, "releasever": one}, **own)
@@ -189,7 +194,7 @@ def dnf_variables(root: str, machine: str) -> list[dict[str, str]]:
     ]
 
 
-def _filled(text: str, variables: dict[str, str]) -> str:
+def _expand_variables(text: str, variables: dict[str, str]) -> str:
     return re.sub(
         r"\$\{?(\w+)\}?",
         lambda found: variables.get(found.group(1), found.group(0)),
@@ -198,21 +203,32 @@ def _filled(text: str, variables: dict[str, str]) -> str:
     )
 
 
-def dnf_sections(text: str, path: str, variables: list[dict[str, str]]) -> Iterator[Entry]:
+def parse_dnf_sections(
+    text: str, path: str, variables: list[dict[str, str]]
+) -> Iterator[PackageSource]:
     """The repositories of a file of dnf's; sections that are commented out are off."""
-    off = [line for line in lines_of(text) if re.match(r"#+\s*(\[|[a-z_]+\s*=)", line, re.ASCII)]
+    off = [line for line in split_lines(text) if re.match(r"#+\s*(\[|[a-z_]+\s*=)", line, re.ASCII)]
     for content, counts in ((text, True), ("\n".join(line.lstrip("# ") for line in off), False)):
-        parser = _ini(content)
+        parser = _parse_ini(content)
         for section in parser.sections():
             values = parser[section]
-            enabled = counts and _true(values.get("enabled", "1"))
+            enabled = counts and _is_true(values.get("enabled", "1"))
             words = re.split(r"[\s,]+", values.get("baseurl", ""), flags=re.ASCII)
-            places = {address(_filled(one, known)) for one in words if one for known in variables}
+            places = {
+                normalize_repository_url(_expand_variables(one, known))
+                for one in words
+                if one
+                for known in variables
+            }
             for at in sorted(places):
-                yield {**_entry(path, at, enabled), "section": section, "hides": _hides(values)}
+                yield {
+                    **_make_source(path, at, enabled),
+                    "section": section,
+                    "hides": _list_excludes(values),
+                }
 
 
-def _hides(values: Any) -> dict[str, list[str]]:
+def _list_excludes(values: Any) -> dict[str, list[str]]:
     """A section's excludes and includes, under the names that its file gives them."""
     names = ("exclude", "excludepkgs", "includepkgs")
     words = {
@@ -222,29 +238,33 @@ def _hides(values: Any) -> dict[str, list[str]]:
     return {name: found for name, found in words.items() if found}
 
 
-def read(root: str = "/", machine: str = "") -> list[Entry]:
+def read_package_sources(root: str = "/", machine: str = "") -> list[PackageSource]:
     """Every source that the node's files name, of apt and of dnf: none of them has the other's."""
     machine = machine or os.uname().machine
-    found: list[Entry] = []
-    for path in _files(APT_FILES, root):
+    found: list[PackageSource] = []
+    for path in _glob_files(APT_FILES, root):
         if APT_NAME.match(os.path.basename(path)):
-            reader = apt_stanzas if path.endswith(".sources") else apt_lines
-            found.extend(reader(look(path), path, machine))
-    variables = dnf_variables(root, machine)
-    for path in _files((*DNF_FILES, DNF_CONF), root):
-        found.extend(dnf_sections(look(path), path, variables))
+            reader = parse_apt_stanzas if path.endswith(".sources") else parse_apt_lines
+            found.extend(reader(read_text_or_empty(path), path, machine))
+    variables = read_dnf_variables(root, machine)
+    for path in _glob_files((*DNF_FILES, DNF_CONF), root):
+        found.extend(parse_dnf_sections(read_text_or_empty(path), path, variables))
     return found
 
 
-def naming(url: str, root: str = "/", machine: str = "") -> list[Entry]:
+def find_package_sources(url: str, root: str = "/", machine: str = "") -> list[PackageSource]:
     """The sources that name the repository at *url*: first those that count, of these first those for this machine."""
-    found = [one for one in read(root, machine) if one["address"] == address(url)]
+    found = [
+        one
+        for one in read_package_sources(root, machine)
+        if one["address"] == normalize_repository_url(url)
+    ]
     return sorted(found, key=lambda one: (not one["enabled"], one["usable"] != ""))
 
 
-def beside(ours: str, root: str = "/", machine: str = "") -> list[Entry]:
+def find_duplicate_sources(ours: str, root: str = "/", machine: str = "") -> list[PackageSource]:
     """The sources of others that count and name what our own file *ours* names."""
-    every = read(root, machine)
+    every = read_package_sources(root, machine)
     places = {one["address"] for one in every if one["path"] == ours}
     return [
         one
@@ -253,12 +273,14 @@ def beside(ours: str, root: str = "/", machine: str = "") -> list[Entry]:
     ]
 
 
-def standing(url: str, root: str = "/") -> str:
+def describe_active_sources(url: str, root: str = "/") -> str:
     """The files that name the repository at *url* now, in one text; "" where none does."""
-    return " and ".join(sorted({one["path"] for one in naming(url, root) if one["enabled"]}))
+    return " and ".join(
+        sorted({one["path"] for one in find_package_sources(url, root) if one["enabled"]})
+    )
 
 
-def _forms(name: str, version: str, machine: str) -> list[str]:
+def _list_package_forms(name: str, version: str, machine: str) -> list[str]:
     """How dnf lets a package be named (dnf(8), specifying packages)."""
     bare, _, release = version.partition("-")
     full = f"{name}-{version}"
@@ -273,13 +295,15 @@ def _forms(name: str, version: str, machine: str) -> list[str]:
     ]
 
 
-def hidden_dnf(
-    theirs: Entry | None, names: Sequence[str], version: str, root: str = "/"
+def explain_dnf_excludes(
+    theirs: PackageSource | None, names: Sequence[str], version: str, root: str = "/"
 ) -> list[str]:
     """Sentences: which excludes of dnf and of the repository hide one of the packages in this version."""
     machine = os.uname().machine
-    main = _ini(look(os.path.join(root, DNF_CONF)))
-    sets = [("/" + DNF_CONF, "main", _hides(main["main"]) if main.has_section("main") else {})]
+    main = _parse_ini(read_text_or_empty(os.path.join(root, DNF_CONF)))
+    sets = [
+        ("/" + DNF_CONF, "main", _list_excludes(main["main"]) if main.has_section("main") else {})
+    ]
     if theirs:
         sets.append((theirs["path"], theirs["section"], theirs["hides"]))
     found = []
@@ -289,7 +313,7 @@ def hidden_dnf(
             for name in names:
                 met = any(
                     fnmatch.fnmatchcase(form, word)
-                    for form in _forms(name, version, machine)
+                    for form in _list_package_forms(name, version, machine)
                     for word in words
                 )
                 if met == (option != "includepkgs"):
@@ -300,7 +324,7 @@ def hidden_dnf(
     return found
 
 
-def _pins(words: str, name: str) -> bool:
+def _is_pinned(words: str, name: str) -> bool:
     """Say whether a stanza of apt's preferences names this package; a star alone pins them all, not one."""
     for word in split_words(words):
         if word.startswith("/") and word.endswith("/") and len(word) > 1:
@@ -314,12 +338,12 @@ def _pins(words: str, name: str) -> bool:
     return False
 
 
-def pinned_apt(names: Sequence[str], root: str = "/") -> list[str]:
+def explain_apt_pins(names: Sequence[str], root: str = "/") -> list[str]:
     """Sentences: which stanzas of apt's preferences name one of the packages."""
     found = []
-    for path in _files(PREFERENCES, root):
-        for fields, counts in _stanzas(look(path)):
-            met = [name for name in names if _pins(fields.get("package", ""), name)]
+    for path in _glob_files(PREFERENCES, root):
+        for fields, counts in _parse_stanzas(read_text_or_empty(path)):
+            met = [name for name in names if _is_pinned(fields.get("package", ""), name)]
             if counts and met:
                 said = (
                     path,

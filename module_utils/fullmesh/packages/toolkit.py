@@ -12,31 +12,31 @@ import re
 from typing import TYPE_CHECKING
 
 from . import listed
-from .nccl import around
+from .nccl import inspect_repository
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..schema.toolkit import Toolkit
+    from ..schema.toolkit import ToolkitPackages
     from .listed import Runner
-    from .nccl import Wanted
+    from .nccl import NcclPackagesParams
 
 
 class ToolkitError(Exception):
     """A coded sentence for the user."""
 
 
-def version_key(version: str) -> tuple[int, ...]:
+def parse_toolkit_version(version: str) -> tuple[int, ...]:
     """Sort versions as numbers."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def fits(version: str, wanted: str) -> bool:
+def is_wanted_toolkit(version: str, wanted: str) -> bool:
     """Whether a package version is what was asked for, all of it or without its release; empty is any."""
     return wanted in ("", version, version.partition("-")[0])
 
 
-def choose(available: Mapping[str, list[str]], wanted: str, url: str) -> str:
+def choose_toolkit_version(available: Mapping[str, list[str]], wanted: str, url: str) -> str:
     """The newest version that every package has and that was asked for: each needs exactly its own of the others.
 
     Raises:
@@ -45,17 +45,17 @@ def choose(available: Mapping[str, list[str]], wanted: str, url: str) -> str:
     # a tilde is a release candidate's, and sorts before what it is of
     common = set.intersection(*(set(found) for found in available.values()))
     final = [one for one in common if "~" not in one or one == wanted]
-    fitting = [one for one in final if fits(one, wanted)]
+    fitting = [one for one in final if is_wanted_toolkit(one, wanted)]
     if fitting:
-        return max(fitting, key=version_key)
-    there = ", ".join(sorted(final, key=version_key)) or "no version of all the packages"
+        return max(fitting, key=parse_toolkit_version)
+    there = ", ".join(sorted(final, key=parse_toolkit_version)) or "no version of all the packages"
     raise ToolkitError(
         f"[CT-103] the repository {url} has no container toolkit {wanted or 'of any version'}; it has {there}. "
         "Set container_toolkit_version to one of these, or leave it empty."
     )
 
 
-def observe(run: Runner, asked: Wanted, root: str = "/") -> Toolkit:
+def observe_toolkit(run: Runner, asked: NcclPackagesParams, root: str = "/") -> ToolkitPackages:
     """What is there, who names the repository, and what to install; it is read only where that is needed.
 
     Raises:
@@ -64,13 +64,19 @@ def observe(run: Runner, asked: Wanted, root: str = "/") -> Toolkit:
     manager, url, names, version = asked["manager"], asked["url"], asked["names"], asked["version"]
     installed, _ = listed.INSTALLED[manager](run, names)
     versions = set(installed.values())
-    satisfied = len(installed) == len(names) and len(versions) == 1 and fits(min(versions), version)
+    satisfied = (
+        len(installed) == len(names)
+        and len(versions) == 1
+        and is_wanted_toolkit(min(versions), version)
+    )
     if satisfied:
         chosen = min(versions)
     else:
         try:
-            chosen = choose(listed.available(run, manager, url, names), version, url)
-        except listed.UnreadableError as error:
+            chosen = choose_toolkit_version(
+                listed.list_available_versions(run, manager, url, names), version, url
+            )
+        except listed.RepositoryUnreadableError as error:
             raise ToolkitError(
                 f"[CT-102] the container toolkit's repository {url} cannot be read: {error}. Check "
                 "container_toolkit_repository_url and this node's way to it, or set container_toolkit_manage to false."
@@ -80,5 +86,5 @@ def observe(run: Runner, asked: Wanted, root: str = "/") -> Toolkit:
         "satisfied": satisfied,
         "version": chosen,
         "ours": os.path.exists(os.path.join(root, asked["source"].lstrip("/"))),
-        "repository": around(asked, chosen, root),
+        "repository": inspect_repository(asked, chosen, root),
     }

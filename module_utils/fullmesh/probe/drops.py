@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..schema.ladder import Drop
+    from ..schema.ladder import PacketDrop
 
 PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 EVENT = "events/skb/kfree_skb"
@@ -34,7 +34,7 @@ SHOWN = 20
 LINE = re.compile(r"kfree_skb: .{0,200}?location=([\w.]+)\S* reason: ([A-Z0-9_]+)")
 
 
-def parse_drops(text: str) -> list[Drop]:
+def parse_drops(text: str) -> list[PacketDrop]:
     """The reasons of a trace, with the functions that gave them and how often; the most frequent first."""
     counted: dict[tuple[str, str], int] = {}
     for place, reason in LINE.findall(text):
@@ -43,13 +43,13 @@ def parse_drops(text: str) -> list[Drop]:
     return [{"reason": key[0], "place": key[1], "count": count} for key, count in rows[:SHOWN]]
 
 
-def write(path: str, text: str) -> None:
+def write_trace_file(path: str, text: str) -> None:
     """Write into one of the kernel's files."""
     with open(path, "w") as stream:
         stream.write(text)
 
 
-def tells_reasons(root: str) -> bool:
+def has_drop_reasons(root: str) -> bool:
     """Whether the event of this kernel has a reason."""
     try:
         with open(os.path.join(root, EVENT, "format")) as stream:
@@ -58,7 +58,7 @@ def tells_reasons(root: str) -> bool:
         return False
 
 
-def left_behind(root: str) -> Iterator[str]:
+def find_stale_instances(root: str) -> Iterator[str]:
     """Instances of ours whose process is gone: it was killed."""
     with contextlib.suppress(OSError):
         for name in os.listdir(os.path.join(root, "instances")):
@@ -71,47 +71,47 @@ def left_behind(root: str) -> Iterator[str]:
                 yield os.path.join(root, "instances", name)
 
 
-class Drops:
+class DropTracer:
     """Watches until it is asked; does nothing where it cannot."""
 
     def __init__(self, roots: tuple[str, ...] = PLACES) -> None:
         self.instance = ""
-        root = next((root for root in roots if tells_reasons(root)), "")
+        root = next((root for root in roots if has_drop_reasons(root)), "")
         if not root:
             return
-        for old in left_behind(root):
-            remove(old)
+        for old in find_stale_instances(root):
+            remove_trace_instance(old)
         made = os.path.join(root, "instances", PREFIX + str(os.getpid()))
         try:
             os.mkdir(made, 0o700)
         except OSError:
             return
         try:
-            write(os.path.join(made, "buffer_size_kb"), BUFFER_KB)
-            write(os.path.join(made, EVENT, "filter"), FILTER)
-            write(os.path.join(made, EVENT, "enable"), "1")
+            write_trace_file(os.path.join(made, "buffer_size_kb"), BUFFER_KB)
+            write_trace_file(os.path.join(made, EVENT, "filter"), FILTER)
+            write_trace_file(os.path.join(made, EVENT, "enable"), "1")
         except OSError:
-            remove(made)
+            remove_trace_instance(made)
             return
         self.instance = made
 
-    def end(self) -> list[Drop] | None:
+    def end(self) -> list[PacketDrop] | None:
         """What was thrown away since the beginning, and why; None where nobody watched. Nothing is left behind."""
         if not self.instance:
             return None
         text = ""
         with contextlib.suppress(OSError):
-            write(os.path.join(self.instance, EVENT, "enable"), "0")
+            write_trace_file(os.path.join(self.instance, EVENT, "enable"), "0")
             with open(os.path.join(self.instance, "trace"), errors="replace") as stream:
                 text = stream.read(READ_MOST)
-        remove(self.instance)
+        remove_trace_instance(self.instance)
         self.instance = ""
         return parse_drops(text)
 
 
-def remove(instance: str) -> None:
+def remove_trace_instance(instance: str) -> None:
     """Take an instance away; the kernel ends its events with it."""
     with contextlib.suppress(OSError):
-        write(os.path.join(instance, EVENT, "enable"), "0")
+        write_trace_file(os.path.join(instance, EVENT, "enable"), "0")
     with contextlib.suppress(OSError):
         os.rmdir(instance)

@@ -18,33 +18,33 @@ LINE_LIMIT = 1024
 PAYLOAD_LIMIT = 16 * 1024 * 1024
 
 
-def proof(token: str, *parts: str) -> str:
+def compute_proof(token: str, *parts: str) -> str:
     """Prove knowledge of the run's token without showing it."""
     return hmac.new(token.encode(), "\0".join(parts).encode(), hashlib.sha256).hexdigest()
 
 
-def same(one: str, other: str) -> bool:
+def is_same_proof(one: str, other: str) -> bool:
     """Compare without telling by the time taken."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-def hello_line(node: str, nonce: str, now: float) -> bytes:
+def format_hello_line(node: str, nonce: str, now: float) -> bytes:
     """Introduce the listener."""
     return f"{HELLO} {node} {nonce} {now:.6f}\n".encode()
 
 
-def client_line(token: str, node: str, theirs: str, ours: str, size: int) -> bytes:
+def format_client_line(token: str, node: str, theirs: str, ours: str, size: int) -> bytes:
     """Introduce the probe."""
-    shown = proof(token, "client", node, theirs, ours, str(size))
+    shown = compute_proof(token, "client", node, theirs, ours, str(size))
     return f"{CLIENT} {node} {ours} {shown} {size}\n".encode()
 
 
-def ok_line(token: str, node: str, ours: str, theirs: str, source: str) -> bytes:
+def format_ok_line(token: str, node: str, ours: str, theirs: str, source: str) -> bytes:
     """Accept the probe, and tell it which source address arrived here."""
-    return "ok {} {}\n".format(proof(token, "server", node, ours, theirs), source).encode()
+    return "ok {} {}\n".format(compute_proof(token, "server", node, ours, theirs), source).encode()
 
 
-def read_hello(line: bytes) -> tuple[str, str, float] | None:
+def parse_hello_line(line: bytes) -> tuple[str, str, float] | None:
     """Return node, nonce and wall clock of a listener of ours, None of anybody else."""
     part = line.decode("utf-8", "replace").split()
     if len(part) != 4 or part[0] != HELLO:  # noqa: PLR2004 (words of the line)
@@ -55,19 +55,23 @@ def read_hello(line: bytes) -> tuple[str, str, float] | None:
         return None
 
 
-def read_client(line: bytes, token: str, nonce: str) -> tuple[str, str, int] | None:
+def parse_client_line(line: bytes, token: str, nonce: str) -> tuple[str, str, int] | None:
     """Return node, nonce and payload size of a probe of this run, None of anybody else."""
     part = line.decode("utf-8", "replace").split()
     if len(part) != 5 or part[0] != CLIENT or parse_decimal(part[4]) is None:  # noqa: PLR2004 (words)
         return None
     node, theirs, shown, size = part[1:]
-    good = same(shown, proof(token, "client", node, nonce, theirs, size))
+    good = is_same_proof(shown, compute_proof(token, "client", node, nonce, theirs, size))
     return (node, theirs, int(size)) if good and int(size) <= PAYLOAD_LIMIT else None
 
 
-def read_ok(line: bytes, token: str, node: str, theirs: str, ours: str) -> str | None:
+def parse_ok_line(line: bytes, token: str, node: str, theirs: str, ours: str) -> str | None:
     """Return the source address that the listener saw, None when it does not know the token."""
     part = line.decode("utf-8", "replace").split()
     if len(part) != 3 or part[0] != "ok":  # noqa: PLR2004 (words of the line)
         return None
-    return part[2] if same(part[1], proof(token, "server", node, theirs, ours)) else None
+    return (
+        part[2]
+        if is_same_proof(part[1], compute_proof(token, "server", node, theirs, ours))
+        else None
+    )

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ..answer import refused
+from ..answer import make_failed_result
 from ..detach import (
     BASE,
-    drop_run_directory,
-    empty_run_directory,
+    clear_run_directory,
     make_run_directory,
+    remove_run_directory,
     run_directory,
 )
 from ..lease import LEASE, is_lease_lost
-from ..survey.names import take_answers
-from .listeners import about_only, stop_listeners
+from ..survey.names import take_name_answers
+from .listeners import filter_listener_report, stop_listeners
 from .ranks import collect_ranks, start_ranks, stop_ranks
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..answer import Refused
-    from ..schema.ranks import Collected, RanksWant, Started, Stopped
+    from ..answer import FailedResult
+    from ..schema.ranks import CollectedRanks, LadderGlooParams, StartedRanks, StoppedRanks
 
 
 LEASE_LOST = (
@@ -38,7 +38,7 @@ class LeaseLostError(Exception):
     """The controller was silent for too long in the meantime."""
 
 
-def start(want: RanksWant) -> Started:
+def start_test_job(want: LadderGlooParams) -> StartedRanks:
     """End the listeners first: the job needs their ports.
 
     Raises:
@@ -46,24 +46,24 @@ def start(want: RanksWant) -> Started:
     """
     run = want["run"]
     seen = stop_listeners(run, BASE)
-    names = take_answers(run, BASE)
+    names = take_name_answers(run, BASE)
     if not want["ranks"]:
-        drop_run_directory(run)
+        remove_run_directory(run)
     else:
         if want["attached"] and is_lease_lost(run_directory(run, BASE)):
             raise LeaseLostError(LEASE_LOST)
         make_run_directory(run)
-        empty_run_directory(run, BASE, keep=LEASE)
+        clear_run_directory(run, BASE, keep=LEASE)
         start_ranks(want, BASE)
-    said: Started = {}
+    said: StartedRanks = {}
     if seen:
-        said["listeners"] = about_only(seen, want["about"]) if want["brief"] else seen
+        said["listeners"] = filter_listener_report(seen, want["about"]) if want["brief"] else seen
     if names:
         said["names"] = names
     return said
 
 
-def collect(want: RanksWant) -> Collected:
+def collect_test_job(want: LadderGlooParams) -> CollectedRanks:
     """Collect, and clean up after the last rank.
 
     Raises:
@@ -81,26 +81,26 @@ def collect(want: RanksWant) -> Collected:
             "Check: dmesg | grep -i -E 'oom|killed'"
         )
     if want["keep"]:
-        empty_run_directory(run, BASE, keep=LEASE)
+        clear_run_directory(run, BASE, keep=LEASE)
     else:
-        drop_run_directory(run)
+        remove_run_directory(run)
     return found
 
 
-def stop(want: RanksWant) -> Stopped:
+def stop_test_job(want: LadderGlooParams) -> StoppedRanks:
     """Ask the supervisor of the ranks to end them."""
     stop_ranks(want["run"], BASE)
     return {}
 
 
-def answer(**given: Any) -> Started | Collected | Stopped | Refused:
-    """End the listeners and start ranks, stop them, or collect what they said; *given*: a ``RanksWant``."""
-    want = cast("RanksWant", given)
-    words = {"started": (start, "started"), "collected": (collect, "followed")}
-    work, word = words.get(want["state"], (stop, "stopped"))
+def answer(**given: Any) -> StartedRanks | CollectedRanks | StoppedRanks | FailedResult:
+    """End the listeners and start ranks, stop them, or collect what they said; *given*: a ``LadderGlooParams``."""
+    want = cast("LadderGlooParams", given)
+    words = {"started": (start_test_job, "started"), "collected": (collect_test_job, "followed")}
+    work, word = words.get(want["state"], (stop_test_job, "stopped"))
     try:
         return work(want)
     except LeaseLostError as exc:
-        return refused(f"[VC-309] {exc}.")
+        return make_failed_result(f"[VC-309] {exc}.")
     except (OSError, ValueError) as exc:
-        return refused(f"[VC-304] the test job could not be {word}: {exc}.")
+        return make_failed_result(f"[VC-304] the test job could not be {word}: {exc}.")

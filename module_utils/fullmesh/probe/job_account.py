@@ -13,7 +13,7 @@ import pwd
 import re
 from typing import TYPE_CHECKING
 
-from ..account import as_account
+from ..account import run_as_account
 from ..foreign_text import parse_decimal
 from . import login
 from .pairs import probe_links
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Callable
 
-    from ..schema.ladder import JobProbe, Me, Pair, Target
+    from ..schema.ladder import JobProbe, LinkResult, ProbeOrigin, ProbeTarget
 
 UNITS = ("/etc/systemd/system/fullmesh-job@.service",)
 USER = re.compile(r"^User=([\w.-]+)\s*$", re.MULTILINE)
@@ -34,7 +34,7 @@ EACH = 3  # listeners of a peer: of one account all data ports fare alike, but f
 ENVIRONMENT_MOST = 131072
 
 
-def entry_of(name: str) -> pwd.struct_passwd | None:
+def find_account_entry(name: str) -> pwd.struct_passwd | None:
     """An account by its name, or by a number that need not have an entry."""
     try:
         return pwd.getpwnam(name)
@@ -46,7 +46,7 @@ def entry_of(name: str) -> pwd.struct_passwd | None:
     return None
 
 
-def of_units() -> Iterator[str]:
+def find_unit_accounts() -> Iterator[str]:
     """Who runs jobs as units."""
     for path in UNITS:
         try:
@@ -56,7 +56,7 @@ def of_units() -> Iterator[str]:
             continue
 
 
-def environment_of(pid: str) -> bytes:
+def read_raw_environment(pid: str) -> bytes:
     """Return a process' environment, a zero before each variable.
 
     Raises:
@@ -66,35 +66,35 @@ def environment_of(pid: str) -> bytes:
         return b"\0" + stream.read(ENVIRONMENT_MOST)
 
 
-def is_rank(environment: bytes) -> bool:
+def is_rank_environment(environment: bytes) -> bool:
     """Say whether a process with this environment is a rank of a job."""
     return all(word in environment for word in RANKS_SAY)
 
 
-def of_ranks() -> Iterator[str]:
+def find_rank_accounts() -> Iterator[str]:
     """Whose processes are ranks of a job that runs now."""
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             uid = os.stat("/proc/" + pid).st_uid
-            if uid and is_rank(environment_of(pid)):
+            if uid and is_rank_environment(read_raw_environment(pid)):
                 yield str(uid)
 
 
-def account(named: str) -> pwd.struct_passwd | None:
+def find_job_account(named: str) -> pwd.struct_passwd | None:
     """The account of jobs: who was named, else whom the units have, else whose ranks run; None for root and nobody."""
-    for name in (named,) if named else (*of_units(), *of_ranks()):
-        found = entry_of(name)
+    for name in (named,) if named else (*find_unit_accounts(), *find_rank_accounts()):
+        found = find_account_entry(name)
         if found and found.pw_uid and found.pw_name not in NOBODYS:
             return found
     return None
 
 
-def worth(
-    targets: list[Target], links: list[Pair], verdicts: tuple[str, ...] = ("open",)
-) -> list[Target]:
+def select_targets_by_verdict(
+    targets: list[ProbeTarget], links: list[LinkResult], verdicts: tuple[str, ...] = ("open",)
+) -> list[ProbeTarget]:
     """A few listeners of each peer that were reached, or that met one of the *verdicts*."""
     reached = {(one["node"], one["port"]) for one in links if one["verdict"] in verdicts}
-    found: list[Target] = []
+    found: list[ProbeTarget] = []
     count: dict[str, int] = {}
     # the plan's own ports first: a rule may name them
     for target in sorted(targets, key=lambda one: one["kind"] in ("sample", "range")):
@@ -108,19 +108,19 @@ def worth(
     return found
 
 
-def not_by_chance(
-    wanted: list[Target],
-    as_them: Callable[[list[Target]], list[Pair]],
-    as_us: Callable[[list[Target]], list[Pair]],
+def confirm_difference(
+    wanted: list[ProbeTarget],
+    as_them: Callable[[list[ProbeTarget]], list[LinkResult]],
+    as_us: Callable[[list[ProbeTarget]], list[LinkResult]],
     theirs: tuple[str, ...] = SHUT,
     ours: tuple[str, ...] = ("open",),
-) -> list[Pair]:
+) -> list[LinkResult]:
     """What the account does not reach, and we do right after it, and it still does not; or the other way round.
 
     A rule with a rate, or a card that loses packets, hits one try and not the next, whoever makes it (seen).
     """
     left = wanted
-    found: list[Pair] = []
+    found: list[LinkResult] = []
     for turn, good in ((as_them, theirs), (as_us, ours), (as_them, theirs)):
         if not left:
             return []
@@ -130,25 +130,25 @@ def not_by_chance(
     return found
 
 
-def past(
-    wanted: list[Target],
-    as_them: Callable[[list[Target]], list[Pair]],
-    as_us: Callable[[list[Target]], list[Pair]],
-) -> list[Pair]:
+def find_account_only_links(
+    wanted: list[ProbeTarget],
+    as_them: Callable[[list[ProbeTarget]], list[LinkResult]],
+    as_us: Callable[[list[ProbeTarget]], list[LinkResult]],
+) -> list[LinkResult]:
     """What the account reaches of peers that are shut to us, where it reaches all of a peer's that are tried.
 
     Args:
         wanted: listeners that we did not reach.
         as_them: connects as the account; *as_us* as this process.
     """
-    found = not_by_chance(wanted, as_them, as_us, ("open",), SHUT)
+    found = confirm_difference(wanted, as_them, as_us, ("open",), SHUT)
     reached = {(one["node"], one["port"]) for one in found}
     shut = {one["node"] for one in wanted if (one["node"], one["port"]) not in reached}
     return [one for one in found if one["node"] not in shut]
 
 
-def as_job(
-    targets: list[Target], links: list[Pair], me: Me, seconds: float, named: str
+def probe_as_job_account(
+    targets: list[ProbeTarget], links: list[LinkResult], me: ProbeOrigin, seconds: float, named: str
 ) -> JobProbe | None:
     """What that account meets where this process came through, and where it did not.
 
@@ -162,27 +162,30 @@ def as_job(
     """
     if os.geteuid() != 0:
         return None
-    who = account(named)
-    wanted, shut = worth(targets, links), worth(targets, links, SHUT)
+    who = find_job_account(named)
+    wanted, shut = (
+        select_targets_by_verdict(targets, links),
+        select_targets_by_verdict(targets, links, SHUT),
+    )
     if not who or not (wanted or shut):
         return None
 
-    def ask(some: list[Target]) -> list[Pair]:
+    def ask(some: list[ProbeTarget]) -> list[LinkResult]:
         return probe_links(some, me, seconds, len(some))
 
-    def ask_as_them(some: list[Target]) -> list[Pair]:
-        found: list[Pair] = as_account(who, lambda: ask(some))
+    def ask_as_them(some: list[ProbeTarget]) -> list[LinkResult]:
+        found: list[LinkResult] = run_as_account(who, lambda: ask(some))
         return found
 
     said: JobProbe = {"account": who.pw_name, "uid": who.pw_uid, "tried": len(wanted), "links": []}
     # no session for an account that is known by the words of a process alone: anybody's can say RANK=
-    known = map(entry_of, (named,) if named else of_units())
-    held = login.limits(who) if who in known else None
+    known = map(find_account_entry, (named,) if named else find_unit_accounts())
+    held = login.read_login_limits(who) if who in known else None
     if held:
         said["login"] = held
     try:
-        said["links"] = not_by_chance(wanted, ask_as_them, ask)
-        beyond = past(shut, ask_as_them, ask)
+        said["links"] = confirm_difference(wanted, ask_as_them, ask)
+        beyond = find_account_only_links(shut, ask_as_them, ask)
         if beyond:
             said["past"] = beyond
     except OSError as exc:

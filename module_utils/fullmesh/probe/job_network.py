@@ -16,14 +16,14 @@ import os
 from typing import TYPE_CHECKING
 
 from ..foreign_text import parse_decimal, parse_foreign_json
-from ..survey.net import addresses_by_card, command_of
-from .job_account import environment_of, is_rank, worth
+from ..survey.net import read_command_line, read_interface_addresses
+from .job_account import is_rank_environment, read_raw_environment, select_targets_by_verdict
 from .pairs import probe_links
 
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from ..schema.ladder import JobNetwork, Me, Pair, Target
+    from ..schema.ladder import JobNetwork, LinkResult, ProbeOrigin, ProbeTarget
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 MOST = 4  # networks that are tried; a node's ranks mostly share one
@@ -32,12 +32,12 @@ LOOPBACKS = ("127.", "::1", "localhost")
 NEITHER = ("127.", "::1", "fe80:")
 
 
-def spans_nodes(environment: bytes) -> bool:
+def is_multi_node_job(environment: bytes) -> bool:
     """Say whether a rank's job runs on several nodes: one that stays in its container needs no peers.
 
     torchrun says how many of its ranks are here; who starts ranks otherwise gives them a master that is not loopback.
     """
-    if not is_rank(environment):
+    if not is_rank_environment(environment):
         return False
     words = (one.partition(b"=") for one in environment.split(b"\0"))
     told = {name: value.decode("utf-8", "replace") for name, _, value in words}
@@ -47,21 +47,25 @@ def spans_nodes(environment: bytes) -> bool:
     return not alone and not told[b"MASTER_ADDR"].startswith(LOOPBACKS)
 
 
-def ranks_elsewhere() -> dict[str, int]:
+def find_ranks_by_namespace() -> dict[str, int]:
     """Network namespace -> a rank in it, of those that are not ours."""
     mine = os.readlink("/proc/self/ns/net")
     found: dict[str, int] = {}
     for pid in sorted(filter(str.isdecimal, os.listdir("/proc")), key=int):
         with contextlib.suppress(OSError):
             inode = os.readlink(f"/proc/{pid}/ns/net")
-            if inode != mine and inode not in found and spans_nodes(environment_of(pid)):
+            if (
+                inode != mine
+                and inode not in found
+                and is_multi_node_job(read_raw_environment(pid))
+            ):
                 found[inode] = int(pid)
         if len(found) >= MOST:
             break
     return found
 
 
-def inside(pid: int, work: Callable[[], Any]) -> Any:
+def run_in_network_namespace(pid: int, work: Callable[[], Any]) -> Any:
     """Do *work* in a child that has gone to the network of a process; None where it may not, or could not."""
     out, into = os.pipe()
     child = os.fork()
@@ -84,7 +88,9 @@ def inside(pid: int, work: Callable[[], Any]) -> Any:
         return None
 
 
-def networks(targets: list[Target], links: list[Pair], me: Me, seconds: float) -> list[JobNetwork]:
+def probe_job_networks(
+    targets: list[ProbeTarget], links: list[LinkResult], me: ProbeOrigin, seconds: float
+) -> list[JobNetwork]:
     """How the peers look from the networks of containers in which ranks run; only root can go there.
 
     Args:
@@ -94,17 +100,19 @@ def networks(targets: list[Target], links: list[Pair], me: Me, seconds: float) -
     """
     if os.geteuid() != 0:
         return []
-    wanted = worth(targets, links)
+    wanted = select_targets_by_verdict(targets, links)
     found: list[JobNetwork] = []
-    for pid in ranks_elsewhere().values():
+    for pid in find_ranks_by_namespace().values():
 
         def look() -> Any:
-            held = [one.split("/")[0] for card in addresses_by_card().values() for one in card]
+            held = [
+                one.split("/")[0] for card in read_interface_addresses().values() for one in card
+            ]
             # any source will do there: what it is, the peers say
             links = probe_links(wanted, {**me, "address": ""}, seconds, max(1, len(wanted)))
             return [[one for one in held if not one.startswith(NEITHER)], links]
 
-        said = inside(pid, look)
+        said = run_in_network_namespace(pid, look)
         if said is None:
             continue
         addresses, probed = said
@@ -112,7 +120,7 @@ def networks(targets: list[Target], links: list[Pair], me: Me, seconds: float) -
         found.append(
             {
                 "pid": pid,
-                "command": command_of(pid),
+                "command": read_command_line(pid),
                 "addresses": addresses,
                 "tried": len(wanted),
                 "links": [one for one in probed if one["verdict"] != "open"],

@@ -17,27 +17,27 @@ import struct
 import time
 from typing import TYPE_CHECKING, TypedDict
 
-from ..detach import detach, drop_run_directory, run_directory
+from ..detach import remove_run_directory, run_detached, run_directory
 from ..facts.sockets import (
-    family_of,
-    lost_segments,
-    tcp_info,
+    count_lost_segments,
+    find_address_family,
+    read_tcp_info,
 )
 from ..foreign_text import parse_tool_json
 from ..lease import POLL_SECONDS, is_lease_lost
-from ..survey.net import counters
-from .bound import open_named, open_outside, open_samples, open_spread
-from .drops import Drops
+from ..survey.net import read_network_counters
+from .bound import open_named_ports, open_outside_port, open_range_ports, open_sample_ports
+from .drops import DropTracer
 from .handshake import (
     LINE_LIMIT,
-    hello_line,
-    ok_line,
-    read_client,
+    format_hello_line,
+    format_ok_line,
+    parse_client_line,
 )
-from .tap import by_pair, open_tap, parse_handshake
+from .tap import group_ports_by_pair, open_tap, parse_handshake
 
 if TYPE_CHECKING:
-    from ..schema.ladder import Listeners, NamedPort, Opened, Port
+    from ..schema.ladder import ListenerReport, NamedPort, OpenedListeners, ProbePort
 
 CONNECTION_SECONDS = 15.0
 CHUNK = 65536
@@ -47,7 +47,7 @@ STRANGERS_NAMED = 20
 FLOWS_KEPT = 200000  # a scan must not fill the memory
 
 
-class Spec(TypedDict):
+class ListenerSpec(TypedDict):
     """What is listened on, and for whom.
 
     Attributes:
@@ -76,7 +76,7 @@ class Spec(TypedDict):
     peers: list[str]
 
 
-class Visitor:
+class ListenerConnection:
     """One connection to a listener."""
 
     def __init__(self, sock: socket.socket, source: str, deadline: float) -> None:
@@ -92,10 +92,12 @@ class Visitor:
         self.wanted = selectors.EVENT_READ | selectors.EVENT_WRITE  # what the selector watches for
 
 
-class Server:
+class ListenerServer:
     """Serves the listeners until told to stop or until its time is over."""
 
-    def __init__(self, spec: Spec, socks: list[socket.socket], control: socket.socket) -> None:
+    def __init__(
+        self, spec: ListenerSpec, socks: list[socket.socket], control: socket.socket
+    ) -> None:
         self.token = spec["token"]
         self.node = spec["node"]
         self.ends = time.monotonic() + spec["lifetime"]
@@ -103,8 +105,8 @@ class Server:
         self.proved: dict[str, int] = {}
         self.strangers: list[str] = []
         self.refused = 0
-        self.before = counters()
-        self.drops = Drops()
+        self.before = read_network_counters()
+        self.drops = DropTracer()
         self.lost: dict[str, list[int]] = {}
         self.peers = set(spec["peers"])
         self.asked: set[tuple[str, str, int]] = set()
@@ -114,7 +116,7 @@ class Server:
         for sock in socks:
             self.selector.register(sock, selectors.EVENT_READ, self.welcome)
         self.selector.register(control, selectors.EVENT_READ, self.command)
-        self.visitors: set[Visitor] = set()
+        self.visitors: set[ListenerConnection] = set()
 
     def add_tap(self, tap: socket.socket) -> None:
         """Count attempts from now on."""
@@ -125,7 +127,7 @@ class Server:
         swept = time.monotonic()
         while self.running and time.monotonic() < self.ends:
             for key, events in self.selector.select(POLL_SECONDS):
-                if isinstance(key.data, Visitor):
+                if isinstance(key.data, ListenerConnection):
                     self.attend(key.data, events)
                 else:
                     key.data(key.fileobj)
@@ -161,12 +163,12 @@ class Server:
                 return
             sock.setblocking(False)
             source = str(where[0])
-            visitor = Visitor(sock, source, time.monotonic() + CONNECTION_SECONDS)
-            visitor.outbox = hello_line(self.node, visitor.nonce, time.time())
+            visitor = ListenerConnection(sock, source, time.monotonic() + CONNECTION_SECONDS)
+            visitor.outbox = format_hello_line(self.node, visitor.nonce, time.time())
             self.visitors.add(visitor)
             self.selector.register(sock, visitor.wanted, visitor)
 
-    def leave(self, visitor: Visitor, rude: bool = False) -> None:
+    def leave(self, visitor: ListenerConnection, rude: bool = False) -> None:
         """Close a connection; rudely, with a reset, for those who have no business here."""
         self.visitors.discard(visitor)
         self.count_lost(visitor)
@@ -178,17 +180,17 @@ class Server:
                 visitor.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         visitor.sock.close()
 
-    def count_lost(self, visitor: Visitor) -> None:
+    def count_lost(self, visitor: ListenerConnection) -> None:
         """Count what had to be sent again on connections that came through; what is stuck is judged elsewhere."""
         if not visitor.node or visitor.upload or visitor.download or visitor.outbox:
             return
-        info = tcp_info(visitor.sock)
+        info = read_tcp_info(visitor.sock)
         if not info["unacked"]:
             kept = self.lost.setdefault(visitor.node, [0, 0])
-            kept[0] += lost_segments(info)
+            kept[0] += count_lost_segments(info)
             kept[1] += info["segs_out"]
 
-    def attend(self, visitor: Visitor, events: int) -> None:
+    def attend(self, visitor: ListenerConnection, events: int) -> None:
         """Read and write what is possible right now."""
         try:
             if events & selectors.EVENT_READ:
@@ -200,7 +202,7 @@ class Server:
         except OSError:
             self.leave(visitor)
 
-    def listen_to(self, visitor: Visitor) -> None:
+    def listen_to(self, visitor: ListenerConnection) -> None:
         """Take the introduction, then the payload."""
         data = visitor.sock.recv(CHUNK)
         if not data:
@@ -216,31 +218,33 @@ class Server:
             elif len(visitor.inbox) > LINE_LIMIT:
                 self.refuse(visitor)
 
-    def refuse(self, visitor: Visitor) -> None:
+    def refuse(self, visitor: ListenerConnection) -> None:
         """Turn away whoever is not part of this run."""
         self.refused += 1
         if visitor.source not in self.strangers and len(self.strangers) < STRANGERS_NAMED:
             self.strangers.append(visitor.source)
         self.leave(visitor, rude=True)
 
-    def check_introduction(self, visitor: Visitor, line: bytes, extra: int) -> None:
+    def check_introduction(self, visitor: ListenerConnection, line: bytes, extra: int) -> None:
         """Let the probes of this run in."""
-        said = read_client(line, self.token, visitor.nonce)
+        said = parse_client_line(line, self.token, visitor.nonce)
         if said is None:
             self.refuse(visitor)
             return
         visitor.node, theirs, visitor.upload = said
         visitor.download = visitor.upload
         self.proved[visitor.node] = self.proved.get(visitor.node, 0) + 1
-        visitor.outbox += ok_line(self.token, self.node, visitor.nonce, theirs, visitor.source)
+        visitor.outbox += format_ok_line(
+            self.token, self.node, visitor.nonce, theirs, visitor.source
+        )
         self.take_payload(visitor, extra)
 
     @staticmethod
-    def take_payload(visitor: Visitor, size: int) -> None:
+    def take_payload(visitor: ListenerConnection, size: int) -> None:
         """Count the probe's bytes."""
         visitor.upload = max(0, visitor.upload - size)
 
-    def speak_to(self, visitor: Visitor) -> None:
+    def speak_to(self, visitor: ListenerConnection) -> None:
         """Send lines, then, after the whole upload has arrived, the payload back."""
         if not visitor.outbox and visitor.node and not visitor.upload and visitor.download:
             visitor.outbox = b"\0" * min(CHUNK, visitor.download)
@@ -255,16 +259,16 @@ class Server:
             visitor.wanted = wanted
             self.selector.modify(visitor.sock, wanted, visitor)
 
-    def report(self) -> Listeners:
+    def report(self) -> ListenerReport:
         """Say what was seen."""
-        said: Listeners = {
+        said: ListenerReport = {
             "proved": self.proved,
             "refused": self.refused,
             "strangers": self.strangers,
-            "asked": by_pair(self.asked),
-            "answered": by_pair(self.answered),
+            "asked": group_ports_by_pair(self.asked),
+            "answered": group_ports_by_pair(self.answered),
             "lost": self.lost,
-            "counters": {n: v - self.before.get(n, 0) for n, v in counters().items()},
+            "counters": {n: v - self.before.get(n, 0) for n, v in read_network_counters().items()},
         }
         thrown = self.drops.end()
         if thrown:
@@ -284,7 +288,7 @@ class Server:
         caller.close()
 
 
-def open_control(path: str) -> socket.socket:
+def open_control_socket(path: str) -> socket.socket:
     """Make the socket through which the listeners are stopped."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.bind(path)
@@ -293,25 +297,25 @@ def open_control(path: str) -> socket.socket:
     return control
 
 
-def start_listeners(spec: Spec) -> Opened:
+def start_listeners(spec: ListenerSpec) -> OpenedListeners:
     """Open everything, leave a server behind, return the ports."""
     address = spec["address"]
     socks: list[socket.socket] = []
-    ports: list[Port] = []
+    ports: list[ProbePort] = []
     for opened, described in (
-        open_samples(address, spec["samples"]),
-        open_named(address, spec["named"]),
-        open_outside(address, spec["allowed"]) if spec["outside"] else ([], []),
-        open_spread(address, spec["spread"]),
+        open_sample_ports(address, spec["samples"]),
+        open_named_ports(address, spec["named"]),
+        open_outside_port(address, spec["allowed"]) if spec["outside"] else ([], []),
+        open_range_ports(address, spec["spread"]),
     ):
         socks += opened
         ports += described
-    tap = open_tap(spec["interface"], family_of(address)) if spec["interface"] else None
-    control = open_control(os.path.join(run_directory(spec["run"], spec["base"]), CONTROL))
+    tap = open_tap(spec["interface"], find_address_family(address)) if spec["interface"] else None
+    control = open_control_socket(os.path.join(run_directory(spec["run"], spec["base"]), CONTROL))
     kept = socks + [control] + ([tap] if tap else [])
 
     def work() -> None:
-        server = Server(spec, socks, control)
+        server = ListenerServer(spec, socks, control)
         if tap:
             server.add_tap(tap)
         try:
@@ -319,15 +323,15 @@ def start_listeners(spec: Spec) -> Opened:
         finally:
             server.drops.end()
         if server.running:  # nobody came to stop us
-            drop_run_directory(spec["run"], spec["base"])
+            remove_run_directory(spec["run"], spec["base"])
 
-    detach(work, [sock.fileno() for sock in kept])
+    run_detached(work, [sock.fileno() for sock in kept])
     for sock in kept:
         sock.close()
     return {"ports": ports, "tapped": tap is not None}
 
 
-def about_only(seen: Listeners, about: dict[str, str]) -> Listeners:
+def filter_listener_report(seen: ListenerReport, about: dict[str, str]) -> ListenerReport:
     """The same of some peers only (name -> address), and of all others what was lost: healthy peers need no line.
 
     With a thousand peers the whole of it is two hundred thousand characters a node.
@@ -338,7 +342,7 @@ def about_only(seen: Listeners, about: dict[str, str]) -> Listeners:
         return {pair: ports for pair, ports in flows.items() if addresses & set(pair.split(">"))}
 
     lost = seen.get("lost", {})
-    made: Listeners = {
+    made: ListenerReport = {
         **seen,
         "proved": {name: count for name, count in seen["proved"].items() if name in about},
         "asked": told(seen["asked"]),
@@ -348,7 +352,7 @@ def about_only(seen: Listeners, about: dict[str, str]) -> Listeners:
     return made
 
 
-def stop_listeners(run: str, base: str) -> Listeners | None:
+def stop_listeners(run: str, base: str) -> ListenerReport | None:
     """Stop the server and return what it saw; None when it is not there any more."""
     path = os.path.join(run_directory(run, base), CONTROL)
     caller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -367,5 +371,5 @@ def stop_listeners(run: str, base: str) -> Listeners | None:
         pass
     finally:
         caller.close()
-    report: Listeners | None = parse_tool_json(said.decode()) if said else None
+    report: ListenerReport | None = parse_tool_json(said.decode()) if said else None
     return report

@@ -33,7 +33,7 @@ KINDS = {
 }
 
 
-def parse(text: str) -> dict[str, tuple[int, int]]:
+def parse_process_limits(text: str) -> dict[str, tuple[int, int]]:
     """Soft and hard limit of each kind, of the text of /proc/PID/limits (proc(5))."""
     return {
         name: (
@@ -44,7 +44,7 @@ def parse(text: str) -> dict[str, tuple[int, int]]:
     }
 
 
-def read(path: str) -> str:
+def read_login_file(path: str) -> str:
     """Return a small file's text; "" without one."""
     try:
         with open(path, errors="replace") as stream:
@@ -53,32 +53,32 @@ def read(path: str) -> str:
         return ""
 
 
-def parent(pid: int) -> tuple[int, str]:
+def read_parent_process(pid: int) -> tuple[int, str]:
     """Whose child a process is, and its own name."""
-    text = read(f"/proc/{pid}/stat")
+    text = read_login_file(f"/proc/{pid}/stat")
     name, _, rest = text.partition("(")[2].rpartition(")")
     words = rest.split()
     return (int(words[1]), name) if len(words) > 1 else (0, "")
 
 
-def of_daemon() -> dict[str, tuple[int, int]]:
+def read_sshd_limits() -> dict[str, tuple[int, int]]:
     """The limits of the sshd that this call came through; none where it came another way."""
     pid, found = os.getpid(), 0
     while pid > 1:
-        above, name = parent(pid)
+        above, name = read_parent_process(pid)
         if name.startswith("sshd"):
             found = pid  # the last one is the daemon itself, its children have had their session's limits already
         pid = above
-    return parse(read(f"/proc/{found}/limits")) if found else {}
+    return parse_process_limits(read_login_file(f"/proc/{found}/limits")) if found else {}
 
 
-def limits(who: pwd.struct_passwd) -> LoginLimits | None:
+def read_login_limits(who: pwd.struct_passwd) -> LoginLimits | None:
     """Say what a login of the account gets; None where none can be made.
 
     Args:
         who: the account; one without an entry of its own cannot log in.
     """
-    base = of_daemon()
+    base = read_sshd_limits()
 
     def begin() -> None:
         for name, kind in KINDS.items():
@@ -98,7 +98,7 @@ def limits(who: pwd.struct_passwd) -> LoginLimits | None:
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    found = parse(done.stdout.decode("utf-8", "replace"))
+    found = parse_process_limits(done.stdout.decode("utf-8", "replace"))
     if done.returncode or not {FILES, MEMORY, PROCESSES} <= found.keys():
         return None
     return {

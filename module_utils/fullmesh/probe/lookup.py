@@ -17,7 +17,7 @@ import threading
 import time
 
 from ..foreign_text import parse_foreign_json
-from ..hosts_file import nsswitch_sources
+from ..hosts_file import parse_nsswitch_sources
 
 RESOLVED = "/run/systemd/resolve/io.systemd.Resolve"
 NSSWITCH, RESOLV_CONF = "/etc/nsswitch.conf", "/etc/resolv.conf"
@@ -36,7 +36,7 @@ MOST = 65536
 AT_ONCE = 64
 
 
-def look_up(name: str, family: int) -> list[str]:
+def look_up_name(name: str, family: int) -> list[str]:
     """Resolve a name the way that torch does; an empty list when it has no answer."""
     try:
         answers = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
@@ -50,7 +50,7 @@ def look_up(name: str, family: int) -> list[str]:
     return found
 
 
-def read(path: str) -> str:
+def read_resolver_file(path: str) -> str:
     """Return a small file's text; "" without one."""
     try:
         with open(path, errors="replace") as stream:
@@ -59,18 +59,20 @@ def read(path: str) -> str:
         return ""
 
 
-def asks_resolved() -> bool:
+def is_resolved_in_use() -> bool:
     """Say whether systemd-resolved, and nobody else who takes his time, is asked for names."""
     # what stands in brackets says when to go on (nsswitch.conf(5))
-    sources = [word for word in nsswitch_sources(read(NSSWITCH)) if word[0].isalpha()]
+    sources = [
+        word for word in parse_nsswitch_sources(read_resolver_file(NSSWITCH)) if word[0].isalpha()
+    ]
     if not sources or not set(sources) <= IMMEDIATE:
         return False
-    words = [line.split() for line in read(RESOLV_CONF).splitlines()]
+    words = [line.split() for line in read_resolver_file(RESOLV_CONF).splitlines()]
     servers = {word[1] for word in words if len(word) > 1 and word[0] == "nameserver"}
     return servers <= STUBS if "dns" in sources and servers else "resolve" in sources
 
 
-def asked(name: str, family: int) -> dict[str, object]:
+def query_resolved(name: str, family: int) -> dict[str, object]:
     """Return resolved's answer from its name servers alone (its varlink interface); {} without one."""
     want = {"name": name, "flags": DNS_ONLY, **({"family": family} if family else {})}
     question = {"method": "io.systemd.Resolve.ResolveHostname", "parameters": want}
@@ -91,15 +93,15 @@ def asked(name: str, family: int) -> dict[str, object]:
     return answer if isinstance(answer, dict) else {}
 
 
-def unknown(name: str, family: int) -> bool:
+def is_unknown_name(name: str, family: int) -> bool:
     """Say whether no name server has the name, so that only neighbours are still waited for."""
-    answer = asked(name, family)
+    answer = query_resolved(name, family)
     error, more = answer.get("error"), answer.get("parameters")
     rcode = more.get("rcode") if isinstance(more, dict) else None
     return error in NO_SUCH or (error == "io.systemd.Resolve.DNSError" and rcode == NXDOMAIN)
 
 
-def look_up_all(wanted: dict[str, int], seconds: float) -> dict[str, list[str] | None]:
+def look_up_names(wanted: dict[str, int], seconds: float) -> dict[str, list[str] | None]:
     """Resolve all names at once; None for those that got no answer in time.
 
     Args:
@@ -111,7 +113,7 @@ def look_up_all(wanted: dict[str, int], seconds: float) -> dict[str, list[str] |
 
     def work(name: str, family: int) -> None:
         with gate:
-            results[name] = look_up(name, family)
+            results[name] = look_up_name(name, family)
 
     threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in wanted.items()]
     for thread in threads:
@@ -125,9 +127,9 @@ def look_up_all(wanted: dict[str, int], seconds: float) -> dict[str, list[str] |
     wait_until(begun + min(seconds, NEIGHBOUR_SECONDS))
     found = dict(results)
     # more than these were not asked at once, and have not waited for their neighbours
-    if len(wanted) <= AT_ONCE and None in found.values() and asks_resolved():
+    if len(wanted) <= AT_ONCE and None in found.values() and is_resolved_in_use():
         for name, family in wanted.items():
-            if found[name] is None and unknown(name, family):
+            if found[name] is None and is_unknown_name(name, family):
                 found[name] = []
     if None in found.values():
         wait_until(begun + seconds)

@@ -10,20 +10,20 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ..facts.nccl import NcclError, nccl_library, nccl_unique_id_endpoint
-from ..facts.sockets import family_of, run_ip
+from ..facts.nccl import NcclError, find_nccl_endpoint, find_nccl_library
+from ..facts.sockets import find_address_family, run_ip
 from ..foreign_text import parse_decimal, parse_foreign_json
-from .lookup import look_up_all
+from .lookup import look_up_names
 
 if TYPE_CHECKING:
     from ..schema.ladder import (
-        Facts,
         HostLine,
-        LookWant,
-        Names,
-        Nccl,
+        JobVersions,
+        LadderFacts,
+        LadderNodeParams,
+        NcclListener,
         PlannedNic,
-        Versions,
+        ResolvedNames,
     )
 
 # Up to here every name is told with its answer; of more nodes only what is not as the plan has it.
@@ -57,7 +57,7 @@ print(json.dumps({"python": platform.python_version(), "torch": torch,
 """
 
 
-def parse_addresses(text: str) -> dict[str, str]:
+def parse_ip_addr(text: str) -> dict[str, str]:
     """Read ``ip -o addr show``: address -> interface."""
     found = {}
     for line in text.splitlines():
@@ -69,7 +69,7 @@ def parse_addresses(text: str) -> dict[str, str]:
     return found
 
 
-def read_text(path: str) -> str:
+def read_proc_text(path: str) -> str:
     """Return a short file of /proc or /sys, empty where it is missing or not readable."""
     try:
         with open(path) as stream:
@@ -83,31 +83,33 @@ def observe_interface(name: str) -> PlannedNic:
     base = os.path.join("/sys/class/net", name)
     if not name or not os.path.isdir(base):
         return {"name": name, "exists": False, "up": False, "mtu": 0, "speed": 0}
-    mtu, speed = read_text(base + "/mtu"), read_text(base + "/speed")
+    mtu, speed = read_proc_text(base + "/mtu"), read_proc_text(base + "/speed")
     # A veth or a bridge says "unknown" or "up"; only carrier tells that something is plugged in.
     return {
         "name": name,
         "exists": True,
-        "up": read_text(base + "/carrier") == "1",
+        "up": read_proc_text(base + "/carrier") == "1",
         "mtu": int(mtu or 0),
         "speed": parse_decimal(speed) or 0,
     }
 
 
-def observe_names(hosts: list[HostLine], own: str) -> Names:
+def observe_names(hosts: list[HostLine], own: str) -> ResolvedNames:
     """Resolve every name of the plan and our own."""
-    wanted = {str(n): family_of(h["address"]) for h in hosts for n in h["names"]}
+    wanted = {str(n): find_address_family(h["address"]) for h in hosts for n in h["names"]}
     mine = socket.gethostname()
-    wanted.setdefault(mine, family_of(own))
-    answers = look_up_all(wanted, NAME_SECONDS)
+    wanted.setdefault(mine, find_address_family(own))
+    answers = look_up_names(wanted, NAME_SECONDS)
     own_answers = answers[mine]
     if len(hosts) > NAMES_IN_FULL:
         planned = {str(n): str(h["address"]) for h in hosts for n in h["names"]}
-        answers = {n: a for n, a in answers.items() if n in planned and first_of(a) != planned[n]}
+        answers = {
+            n: a for n, a in answers.items() if n in planned and get_first_address(a) != planned[n]
+        }
     return {"hostname": mine, "own": own_answers, "plan": answers}
 
 
-def first_of(answers: list[str] | None) -> str:
+def get_first_address(answers: list[str] | None) -> str:
     """The address that a job would take; empty where there is none."""
     return answers[0] if answers else ""
 
@@ -141,10 +143,10 @@ def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     driver = os.path.realpath("/sys/class/net/" + interface + "/device/driver")
     driver = os.path.basename(driver) if interface and os.path.isdir(driver) else ""
-    version = read_text("/sys/module/" + driver + "/version") if driver else ""
+    version = read_proc_text("/sys/module/" + driver + "/version") if driver else ""
     locale = ""
     for path in ("/etc/locale.conf", "/etc/default/locale"):
-        for line in read_text(path).splitlines():
+        for line in read_proc_text(path).splitlines():
             if line.startswith("LANG=") and not locale:
                 locale = line[5:].strip("\"' ")
     zone = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
@@ -168,20 +170,20 @@ def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
     }
 
 
-def interpreter(want: LookWant) -> str:
+def choose_job_python(want: LadderNodeParams) -> str:
     """Return the interpreter of the jobs; a diagnosis of a node that is not ours asks whatever is there."""
     python = want["python"]
     return python if os.path.exists(python) or not want["survey"] else "python3"
 
 
-def observe_nccl(interface: str, family: int) -> Nccl:
+def observe_nccl(interface: str, family: int) -> NcclListener:
     """Let the system's NCCL choose address and port with the settings that jobs get."""
     begun = time.monotonic()
     env = {
         "NCCL_SOCKET_IFNAME": "=" + interface,
         "NCCL_SOCKET_FAMILY": "AF_INET6" if family == socket.AF_INET6 else "AF_INET",
     }
-    seen: Nccl = {
+    seen: NcclListener = {
         "version": "",
         "path": "",
         "address": "",
@@ -190,9 +192,9 @@ def observe_nccl(interface: str, family: int) -> Nccl:
         "error": "",
     }
     try:
-        library = nccl_library()
+        library = find_nccl_library()
         seen["version"], seen["path"] = library["version"], library["path"]
-        where = nccl_unique_id_endpoint("", env)
+        where = find_nccl_endpoint("", env)
         seen["family"] = where["family"]
         seen["address"], seen["port"] = where["address"], where["port"]
     except NcclError as exc:
@@ -201,28 +203,28 @@ def observe_nccl(interface: str, family: int) -> Nccl:
     return seen
 
 
-def observe(want: LookWant) -> Facts:
+def observe_node(want: LadderNodeParams) -> LadderFacts:
     """Look at everything once."""
     begun = time.monotonic()
     address = want["address"]
-    addresses = parse_addresses(run_ip("-o", "addr", "show"))
+    addresses = parse_ip_addr(run_ip("-o", "addr", "show"))
     interface = addresses.get(address, "")
     # A diagnosis looks names up beside the probe (survey/names.py).
-    said = observe_versions(interpreter(want))
-    versions: Versions = {
+    said = observe_versions(choose_job_python(want))
+    versions: JobVersions = {
         "python": said.get("python", ""),
         "torch": said.get("torch", ""),
         "torch_nccl": said.get("torch_nccl", ""),
     }
     torch = {key: said.get(key, "") for key in ("torch_cuda", "torch_build")}
-    facts: Facts = {
+    facts: LadderFacts = {
         "addresses": addresses,
         "interface": observe_interface(interface or want["interface"]),
         "limits": observe_limits(),
         "sysctls": {
-            "port_range": read_text("/proc/sys/net/ipv4/ip_local_port_range"),
-            "reserved_ports": read_text("/proc/sys/net/ipv4/ip_local_reserved_ports"),
-            "somaxconn": read_text("/proc/sys/net/core/somaxconn"),
+            "port_range": read_proc_text("/proc/sys/net/ipv4/ip_local_port_range"),
+            "reserved_ports": read_proc_text("/proc/sys/net/ipv4/ip_local_reserved_ports"),
+            "somaxconn": read_proc_text("/proc/sys/net/core/somaxconn"),
         },
         "versions": versions,
         "software": observe_software(interface or want["interface"], torch),
@@ -231,7 +233,7 @@ def observe(want: LookWant) -> Facts:
         "cpus": os.cpu_count() or 0,
         "load": os.getloadavg()[0],
         # containers of one machine share its processors, and its boot
-        "boot": read_text("/proc/sys/kernel/random/boot_id"),
+        "boot": read_proc_text("/proc/sys/kernel/random/boot_id"),
         "clock": time.time(),
     }
     if not want["beside"]:

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 from ..facts.sockets import (
     CONNECTED,
-    errno_name,
-    family_of,
-    lost_segments,
-    path_to,
-    tcp_info,
+    count_lost_segments,
+    errno_to_name,
+    find_address_family,
+    find_path_to,
+    read_tcp_info,
 )
 from ..schema.ladder import BY_CHANCE
-from .handshake import LINE_LIMIT, client_line, read_hello, read_ok
-from .verdicts import classify
+from .handshake import LINE_LIMIT, format_client_line, parse_hello_line, parse_ok_line
+from .verdicts import classify_outcome
 
 if TYPE_CHECKING:
     from typing import Callable
 
-    from ..schema.ladder import Me, Pair, Rate, Reached, Target
+    from ..schema.ladder import LinkResult, PeerRate, ProbeOrigin, ProbeTarget, Reached
 
 DATA_KINDS = ("sample", "range")  # ports of one range, which one rule opens or shuts
 SHUT = ("dropped", "rejected", "refused")
@@ -43,14 +43,14 @@ IN_PROGRESS = (0, errno.EINPROGRESS, errno.EAGAIN)
 CHUNK = 65536
 
 
-class Probe:
+class ConnectionProbe:
     """One connection attempt; *rate*: it only measures how fast its payload goes there."""
 
-    def __init__(self, target: Target, seconds: float, rate: bool = False) -> None:
+    def __init__(self, target: ProbeTarget, seconds: float, rate: bool = False) -> None:
         self.target = target
         self.rate = rate
         self.seconds = seconds
-        self.sock = socket.socket(family_of(target["address"]), socket.SOCK_STREAM)
+        self.sock = socket.socket(find_address_family(target["address"]), socket.SOCK_STREAM)
         self.sock.setblocking(False)
         self.nonce = secrets.token_hex(16)
         self.begun = self.wall = self.took = self.moved = 0.0
@@ -85,7 +85,7 @@ class Probe:
     def finish(self) -> None:
         """Ask the kernel for the last time."""
         self.finished = True
-        self.info = tcp_info(self.sock)
+        self.info = read_tcp_info(self.sock)
         if not self.error:
             self.error = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if not self.connected and self.info["state"] in CONNECTED and not self.error:
@@ -102,7 +102,7 @@ class Probe:
         return self.proved and not self.upload and not self.download and not self.outbox
 
 
-class Mesh:
+class ProbeMesh:
     """All connections of one round."""
 
     def __init__(
@@ -111,17 +111,20 @@ class Mesh:
         self.node, self.own, self.token, self.payload = node, own, token, payload
         self.at_once = at_once
         self.selector = selectors.DefaultSelector()
-        self.open: set[Probe] = set()
-        self.silent: set[Probe] = set()
+        self.open: set[ConnectionProbe] = set()
+        self.silent: set[ConnectionProbe] = set()
 
-    def round(self, targets: list[Target], seconds: float, rate: bool = False) -> list[Probe]:
+    def round(
+        self, targets: list[ProbeTarget], seconds: float, rate: bool = False
+    ) -> list[ConnectionProbe]:
         """Connect to all targets and wait until all are through or the deadline has come.
 
         The deadline waits for those who are late, not for those who are silent: on a busy machine the last of some
         hundred healthy connections got their turn after 3 s, and were called an MTU black hole (64 hosts, load 11).
         """
         probes = [
-            Probe(t, CLOSED_SECONDS if t["kind"] == "outside" else seconds, rate) for t in targets
+            ConnectionProbe(t, CLOSED_SECONDS if t["kind"] == "outside" else seconds, rate)
+            for t in targets
         ]
         waiting = probes[::-1]
         moved = swept = time.monotonic()
@@ -139,14 +142,14 @@ class Mesh:
                 self.sweep(now, moved)
         return probes
 
-    def launch(self, probe: Probe) -> None:
+    def launch(self, probe: ConnectionProbe) -> None:
         """Send the first packet of a probe."""
         probe.start()
         if not probe.finished:
             self.open.add(probe)
             self.selector.register(probe.sock, probe.wanted, probe)
 
-    def watch(self, probe: Probe, wanted: int) -> None:
+    def watch(self, probe: ConnectionProbe, wanted: int) -> None:
         """Watch for other events; a mesh is thousands of connections, and this is a call of the kernel."""
         if wanted != probe.wanted:
             probe.wanted = wanted
@@ -163,21 +166,21 @@ class Mesh:
         }
 
     @staticmethod
-    def ends(probe: Probe, moved: float) -> float:
+    def ends(probe: ConnectionProbe, moved: float) -> float:
         """When a probe that is not through is given up."""
         due = probe.begun + probe.seconds
         if probe.rate or probe.target["kind"] == "outside":
             return due
         return min(max(due, moved + QUIET_SECONDS), probe.begun + PATIENCE * probe.seconds)
 
-    def end(self, probe: Probe) -> None:
+    def end(self, probe: ConnectionProbe) -> None:
         """Take a probe off the list."""
         self.selector.unregister(probe.sock)
         self.open.discard(probe)
         self.silent.discard(probe)
         probe.finish()
 
-    def step(self, probe: Probe, events: int) -> None:
+    def step(self, probe: ConnectionProbe, events: int) -> None:
         """Do what is possible right now."""
         try:
             if not probe.connected:
@@ -206,7 +209,7 @@ class Mesh:
         if not probe.finished and probe.complete:
             self.end(probe)
 
-    def write(self, probe: Probe) -> None:
+    def write(self, probe: ConnectionProbe) -> None:
         """Send the introduction, then the payload."""
         if not probe.outbox:
             probe.outbox = b"\0" * min(CHUNK, probe.upload)
@@ -216,7 +219,7 @@ class Mesh:
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if more else 0)
         self.watch(probe, wanted)
 
-    def read(self, probe: Probe) -> None:
+    def read(self, probe: ConnectionProbe) -> None:
         """Take the listener's lines, then the payload that comes back."""
         data = probe.sock.recv(CHUNK)
         if not data:
@@ -243,10 +246,10 @@ class Mesh:
             probe.greeted = False
             self.end(probe)
 
-    def hear(self, probe: Probe, line: bytes) -> None:
+    def hear(self, probe: ConnectionProbe, line: bytes) -> None:
         """Take one line: first the greeting, then the acceptance."""
         if probe.greeted is None:
-            hello = read_hello(line)
+            hello = parse_hello_line(line)
             probe.greeted = hello is not None and hello[0] == probe.target["node"]
             if hello is None or not probe.greeted:
                 self.end(probe)
@@ -260,11 +263,13 @@ class Mesh:
                 return
             # Ports beyond the first few only show whether they are open; what size passes is no matter of the port.
             size = self.payload if probe.rate or probe.target["kind"] != "range" else 0
-            probe.outbox = client_line(self.token, self.node, probe.theirs, probe.nonce, size)
+            probe.outbox = format_client_line(
+                self.token, self.node, probe.theirs, probe.nonce, size
+            )
             probe.upload = probe.download = size
             self.watch(probe, selectors.EVENT_READ | selectors.EVENT_WRITE)
             return
-        seen = read_ok(line, self.token, probe.target["node"], probe.theirs, probe.nonce)
+        seen = parse_ok_line(line, self.token, probe.target["node"], probe.theirs, probe.nonce)
         if seen is None:
             probe.greeted = False
             self.end(probe)
@@ -272,10 +277,12 @@ class Mesh:
         probe.proved, probe.seen_as = True, seen
 
 
-def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], dict[str, str]]) -> Pair:
+def describe_probe(
+    probe: ConnectionProbe, own: str, attempts: int, route: Callable[[str], dict[str, str]]
+) -> LinkResult:
     """Turn a finished probe into the record that leaves the node."""
     path = {} if probe.connected else route(probe.target["address"])
-    word, remark = classify(
+    word, remark = classify_outcome(
         {
             "error": probe.error,
             "at_once": probe.at_once,
@@ -289,10 +296,10 @@ def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], dict[
             "proved": probe.proved,
             "complete": probe.complete,
             # What lies in our own kernel's buffer has not arrived.
-            "uploaded": probe.proved and not stuck_here(probe),
+            "uploaded": probe.proved and not has_unsent_payload(probe),
             "unacked": probe.info["unacked"],
             "retransmitted": probe.info["total_retrans"],
-            "moved": probe.info["acked"] if stuck_here(probe) else probe.came,
+            "moved": probe.info["acked"] if has_unsent_payload(probe) else probe.came,
         }
     )
     return {
@@ -302,45 +309,45 @@ def describe(probe: Probe, own: str, attempts: int, route: Callable[[str], dict[
         "kind": probe.target["kind"],
         "verdict": word,
         "remark": remark,
-        "errno": errno_name(probe.error),
+        "errno": errno_to_name(probe.error),
         "ms": round(probe.took * 1000, 3),
         "rtt_ms": round(probe.info["rtt_us"] / 1000.0, 3) if probe.connected else 0.0,
         "source": probe.seen_as or probe.source,
         "device": path.get("dev", ""),
         "neighbour": path.get("neighbour", ""),
         "attempts": attempts,
-        "reached": reached(probe),
-        "lost": lost_segments(probe.info),
+        "reached": find_probe_stage(probe),
+        "lost": count_lost_segments(probe.info),
         "segments": probe.info["segs_out"],
         "offset": probe.offset,
         "offset_error": probe.offset_error,
     }
 
 
-def stuck_here(probe: Probe) -> bool:
+def has_unsent_payload(probe: ConnectionProbe) -> bool:
     """Some of the payload has not arrived at the other end."""
     return bool(probe.upload or probe.outbox or probe.info["unacked"])
 
 
-def reached(probe: Probe) -> Reached:
+def find_probe_stage(probe: ConnectionProbe) -> Reached:
     """How far this end came: asked, connected, greeted, proved, uploaded, complete."""
     if probe.complete:
         return "complete"
     if probe.proved:
-        return "proved" if stuck_here(probe) else "uploaded"
+        return "proved" if has_unsent_payload(probe) else "uploaded"
     if probe.greeted:
         return "greeted"
     return "connected" if probe.connected else "asked"
 
 
-def settled(probe: Probe) -> bool:
+def is_probe_settled(probe: ConnectionProbe) -> bool:
     """A second try would tell nothing new."""
     if probe.complete or probe.target["kind"] == "outside" or probe.greeted is False:
         return True
     return bool(probe.error) and probe.error not in (errno.EHOSTUNREACH, errno.ETIMEDOUT)
 
 
-def doubtful(results: list[Pair]) -> set[tuple[str, int]]:
+def find_doubtful_ports(results: list[LinkResult]) -> set[tuple[str, int]]:
     """Name the data ports that were open at a peer of which others were shut: node and port."""
     data = [r for r in results if r["kind"] in DATA_KINDS]
     shut = {r["node"] for r in data if r["verdict"] in SHUT}
@@ -348,8 +355,8 @@ def doubtful(results: list[Pair]) -> set[tuple[str, int]]:
 
 
 def probe_links(
-    targets: list[Target], me: Me, seconds: float, window: int, at_once: int = AT_ONCE
-) -> list[Pair]:
+    targets: list[ProbeTarget], me: ProbeOrigin, seconds: float, window: int, at_once: int = AT_ONCE
+) -> list[LinkResult]:
     """Probe every target, at most *window* at a time; whatever got no answer is asked once more.
 
     *at_once*: connections in the making; who is silent keeps no place of theirs.
@@ -362,36 +369,36 @@ def probe_links(
 
     def route(address: str) -> dict[str, str]:
         if address not in known:
-            known[address] = path_to(address)
+            known[address] = find_path_to(address)
         return known[address]
 
-    def ask(wanted: list[Target]) -> list[Probe]:
-        probes: list[Probe] = []
+    def ask(wanted: list[ProbeTarget]) -> list[ConnectionProbe]:
+        probes: list[ConnectionProbe] = []
         for start in range(0, len(wanted), window):
-            mesh = Mesh(me["node"], me["address"], me["token"], me["payload"], at_once)
+            mesh = ProbeMesh(me["node"], me["address"], me["token"], me["payload"], at_once)
             probes += mesh.round(wanted[start : start + window], seconds)
         return probes
 
     first = ask(targets)
-    results = [describe(p, me["address"], 1, route) for p in first if settled(p)]
-    again = ask([p.target for p in first if not settled(p)])
-    results += [describe(p, me["address"], 2, route) for p in again]
-    doubted = doubtful(results)
+    results = [describe_probe(p, me["address"], 1, route) for p in first if is_probe_settled(p)]
+    again = ask([p.target for p in first if not is_probe_settled(p)])
+    results += [describe_probe(p, me["address"], 2, route) for p in again]
+    doubted = find_doubtful_ports(results)
     if not doubted:
         return results
     third = ask(
         [t for t in targets if t["kind"] in DATA_KINDS and (t["node"], t["port"]) in doubted]
     )
-    described = [describe(p, me["address"], 3, route) for p in third]
-    return without_chance(results, [r for r in described if r["verdict"] in SHUT])
+    described = [describe_probe(p, me["address"], 3, route) for p in third]
+    return discard_doubtful_ports(results, [r for r in described if r["verdict"] in SHUT])
 
 
-def without_chance(results: list[Pair], denied: list[Pair]) -> list[Pair]:
+def discard_doubtful_ports(results: list[LinkResult], denied: list[LinkResult]) -> list[LinkResult]:
     """Leave out data ports that were open and then *denied*; the records of their shut neighbours say so."""
     chance: dict[str, list[int]] = {}
     for record in denied:
         chance.setdefault(record["node"], []).append(record["port"])
-    kept: list[Pair] = []
+    kept: list[LinkResult] = []
     for record in results:
         ports = chance.get(record["node"], []) if record["kind"] in DATA_KINDS else []
         if record["port"] in ports:
@@ -404,9 +411,9 @@ def without_chance(results: list[Pair], denied: list[Pair]) -> list[Pair]:
     return kept
 
 
-def measure(target: Target, me: Me, size: int, seconds: float) -> Rate:
+def measure_rate(target: ProbeTarget, me: ProbeOrigin, size: int, seconds: float) -> PeerRate:
     """Send up to *size* bytes to one listener for at most *seconds*; bits per second from what was acknowledged."""
-    mesh = Mesh(me["node"], me["address"], me["token"], size)
+    mesh = ProbeMesh(me["node"], me["address"], me["token"], size)
     probe = mesh.round([target], seconds, rate=True)[0]
     spent = max((probe.turned or time.monotonic()) - probe.begun - probe.took, 1e-6)
     moved = (
@@ -417,24 +424,26 @@ def measure(target: Target, me: Me, size: int, seconds: float) -> Rate:
         "bytes": moved,
         "seconds": round(spent, 4),
         "mbit_s": round(moved * 8 / spent / 1e6, 3),
-        "lost": lost_segments(probe.info),
+        "lost": count_lost_segments(probe.info),
         "complete": bool(probe.turned),
     }
 
 
-def measure_all(
-    links: list[Pair], targets: list[Target], me: Me, size: int, seconds: float
-) -> list[Rate]:
+def measure_rates(
+    links: list[LinkResult], targets: list[ProbeTarget], me: ProbeOrigin, size: int, seconds: float
+) -> list[PeerRate]:
     """One sample per peer that can be reached, one after the other, each node beginning with the one after it."""
     good = {
         (r["node"], r["port"])
         for r in links
         if r["verdict"] == "open" and r["kind"] not in ("outside", "held")
     }
-    chosen: dict[str, Target] = {}
+    chosen: dict[str, ProbeTarget] = {}
     for target in targets:
         if (target["node"], target["port"]) in good:
             chosen.setdefault(target["node"], target)
     names = sorted(chosen)
     later = [name for name in names if name > me["node"]]
-    return [measure(chosen[n], me, size, seconds) for n in later + names[: len(names) - len(later)]]
+    return [
+        measure_rate(chosen[n], me, size, seconds) for n in later + names[: len(names) - len(later)]
+    ]

@@ -16,7 +16,7 @@ STEAL, GUEST = (
 )  # fields of /proc/stat's cpu line; guests' time is in user's already (proc_stat(5))
 
 
-class Kept(NamedTuple):
+class CpuCounters(NamedTuple):
     """Counters that only grow. ``groups``: (periods, throttled periods) of each control group from the top."""
 
     ticks: int
@@ -24,7 +24,7 @@ class Kept(NamedTuple):
     groups: tuple[tuple[int, int], ...]
 
 
-def text_of(path: str) -> str:
+def read_counter_file(path: str) -> str:
     """Return a file, empty where there is none."""
     try:
         with open(path) as stream:
@@ -33,44 +33,48 @@ def text_of(path: str) -> str:
         return ""
 
 
-def counters(path: str) -> dict[str, int]:
+def read_named_counters(path: str) -> dict[str, int]:
     """Read ``name number`` lines."""
-    rows = [line.split() for line in text_of(path).splitlines()]
+    rows = [line.split() for line in read_counter_file(path).splitlines()]
     pairs = [(row[0], parse_decimal(row[1])) for row in rows if len(row) == 2]  # noqa: PLR2004 (name, number)
     return {name: number for name, number in pairs if number is not None}
 
 
-def folders() -> list[str]:
+def find_cgroup_folders() -> list[str]:
     """The control groups that this process is in, from the outermost; version 2 only, which all our platforms have."""
-    own = next((one[3:] for one in text_of(OWN).splitlines() if one.startswith("0::")), "")
+    own = next(
+        (one[3:] for one in read_counter_file(OWN).splitlines() if one.startswith("0::")), ""
+    )
     found = [GROUPS]
     for name in filter(None, own.split("/")):
         found.append(os.path.join(found[-1], name))
     return found if own else []
 
 
-def look() -> Kept:
+def read_cpu_counters() -> CpuCounters:
     """Read the counters now."""
-    line = text_of(STAT).partition("\n")[0].split()[1:]
+    line = read_counter_file(STAT).partition("\n")[0].split()[1:]
     ticks = [parse_decimal(field) or 0 for field in line[:GUEST]]
-    stats = [counters(folder + "/cpu.stat") for folder in folders()]
-    return Kept(
+    stats = [read_named_counters(folder + "/cpu.stat") for folder in find_cgroup_folders()]
+    return CpuCounters(
         sum(ticks),
         ticks[STEAL] if len(ticks) > STEAL else 0,
         tuple((one.get("nr_periods", 0), one.get("nr_throttled", 0)) for one in stats),
     )
 
 
-def share(part: int, whole: int) -> float:
+def compute_share(part: int, whole: int) -> float:
     """A part of a whole, 0 of nothing."""
     return round(max(0, part) / whole, 3) if whole > 0 else 0.0
 
 
-def kept_since(before: Kept) -> tuple[float, float]:
+def measure_cpu_loss(before: CpuCounters) -> tuple[float, float]:
     """The shares since *before*: of the processors' time that was stolen, of periods that a limit cut short."""
-    now = look()
+    now = read_cpu_counters()
     throttled = [
-        share(after[1] - first[1], after[0] - first[0])
+        compute_share(after[1] - first[1], after[0] - first[0])
         for first, after in zip(before.groups, now.groups)
     ]
-    return share(now.stolen - before.stolen, now.ticks - before.ticks), max(throttled, default=0.0)
+    return compute_share(now.stolen - before.stolen, now.ticks - before.ticks), max(
+        throttled, default=0.0
+    )

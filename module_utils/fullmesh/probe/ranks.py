@@ -20,27 +20,27 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..detach import detach, drop_run_directory, run_directory
+from ..detach import remove_run_directory, run_detached, run_directory
 from ..foreign_text import parse_foreign_json
 from ..lease import POLL_SECONDS, has_lease, is_lease_lost, is_unlocked
-from ..schema.ranks import STATES, Event
+from ..schema.ranks import STATES, RankEvent
 from . import processors
 from .unprivileged import (
     NAME,
-    RefusedError,
-    devices,
+    RankRefusedError,
+    clean_up_account,
+    find_device_groups,
     pick,
     raise_limits,
-    refuse_account,
     refuse_unreadable,
-    sweep,
+    refuse_unusable_account,
 )
 
 if TYPE_CHECKING:
     import pwd
     from typing import Any
 
-    from ..schema.ranks import Collected, Ended, RankSaid, RanksWant
+    from ..schema.ranks import CollectedRanks, LadderGlooParams, RankReport, RanksEnd
 
 GRACE = 1.5  # between the first rank that failed and the end of the others: they may have their own error
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -51,10 +51,10 @@ TAIL = 1500
 LARGEST = 4 << 20  # bytes of a rank's events or words; a whole climb takes some thousand
 TEXTS = ("text", "seen", "expected", "check")
 LONGEST = 4000  # characters of a text
-FIELDS = frozenset(Event.__annotations__)
+FIELDS = frozenset(RankEvent.__annotations__)
 
 
-class Team(NamedTuple):
+class RankTeam(NamedTuple):
     """The ranks of this node, and as whom they run.
 
     Attributes:
@@ -64,29 +64,29 @@ class Team(NamedTuple):
         groups: that the devices need.
     """
 
-    want: RanksWant
+    want: LadderGlooParams
     base: str
     account: pwd.struct_passwd | None = None
     groups: tuple[int, ...] = ()
 
     def place(self, name: str) -> str:
         """Name a file of this run."""
-        return place(self.want["run"], self.base, name)
+        return locate_run_file(self.want["run"], self.base, name)
 
 
-def place(run: str, base: str, name: str) -> str:
+def locate_run_file(run: str, base: str, name: str) -> str:
     """Name a file of this run."""
     return os.path.join(run_directory(run, base), name)
 
 
-def write_json(path: str, value: Any) -> None:
+def write_run_json(path: str, value: Any) -> None:
     """Write a file that readers see whole or not at all."""
     with open(path + ".new", "w") as stream:
         json.dump(value, stream)
     os.replace(path + ".new", path)
 
 
-def rank_environment(team: Team, rank: int, local_rank: int) -> dict[str, str]:
+def build_process_environment(team: RankTeam, rank: int, local_rank: int) -> dict[str, str]:
     """Build the environment of one rank; nothing of torch's, or of root's own session, is inherited from this shell."""
     prefixes = ("GLOO_", "NCCL_", "MASTER_", "TORCH", "TRITON_", "CUDA_CACHE_")
     session = ("SUDO_", "SSH_", "XDG_", "DBUS_", "ANSIBLE_")
@@ -99,7 +99,7 @@ def rank_environment(team: Team, rank: int, local_rank: int) -> dict[str, str]:
     return env
 
 
-def spawn(team: Team, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
+def start_rank(team: RankTeam, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
     """Start one rank, its output in a file; whatever the account, it is not root."""
     account = team.account
     who: Any = (
@@ -123,7 +123,7 @@ def spawn(team: Team, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
                 team.place("settings.json"),
                 team.place(f"rank-{rank}.jsonl"),
             ],
-            env=rank_environment(team, rank, local_rank),
+            env=build_process_environment(team, rank, local_rank),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -132,20 +132,20 @@ def spawn(team: Team, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
         )
 
 
-def too_much(team: Team, rank: int) -> bool:
+def is_output_too_large(team: RankTeam, rank: int) -> bool:
     """Whether a rank fills the memory that /run is, instead of saying what it does."""
     names = (f"rank-{rank}.log", f"rank-{rank}.jsonl")
     return any(os.stat(team.place(name)).st_size > LARGEST for name in names)
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def kill_rank(process: subprocess.Popen[bytes]) -> None:
     """End a rank for good."""
     with contextlib.suppress(OSError):
         process.send_signal(signal.SIGKILL)
     process.wait()
 
 
-class Supervision:
+class RankSupervision:
     """The running ranks of this node, and how each ended.
 
     Attributes:
@@ -153,7 +153,7 @@ class Supervision:
         lost: whether the lease of the run was lost.
     """
 
-    def __init__(self, team: Team) -> None:
+    def __init__(self, team: RankTeam) -> None:
         self.team = team
         self.folder = run_directory(team.want["run"], team.base)
         self.leased = has_lease(self.folder)
@@ -171,7 +171,7 @@ class Supervision:
     def start_all(self) -> None:
         """Start every rank."""
         for index, rank in enumerate(self.team.want["ranks"]):
-            self.running[rank] = spawn(self.team, rank, index)
+            self.running[rank] = start_rank(self.team, rank, index)
             self.begins[rank] = time.monotonic()
 
     def note_ends(self) -> None:
@@ -186,7 +186,7 @@ class Supervision:
     def kill_all(self, among: list[int]) -> None:
         """End every rank that still runs."""
         for rank, process in self.running.items():
-            kill(process)
+            kill_rank(process)
             among.append(rank)
         self.running = {}
 
@@ -199,15 +199,15 @@ class Supervision:
         over = self.failed is not None and now > self.failed + GRACE
         if self.lost or over or os.path.exists(self.team.place(STOP)):
             self.kill_all(self.stopped)
-        elif now > self.ends or any(too_much(self.team, rank) for rank in self.running):
+        elif now > self.ends or any(is_output_too_large(self.team, rank) for rank in self.running):
             self.kill_all(self.killed)
 
 
-def supervise(team: Team) -> Ended | None:
+def supervise_ranks(team: RankTeam) -> RanksEnd | None:
     """Run the ranks until all have ended; None if the lease was lost, so that no controller will ask."""
     raise_limits()
-    before = processors.look()
-    ranks = Supervision(team)
+    before = processors.read_cpu_counters()
+    ranks = RankSupervision(team)
     try:
         ranks.start_all()
         while ranks.running:
@@ -219,8 +219,8 @@ def supervise(team: Team) -> Ended | None:
         return None
     now = time.monotonic()
     # Whether a deadline ended because the processors were busy elsewhere is only to be seen while they are.
-    steal, throttled = processors.kept_since(before)
-    ended: Ended = {
+    steal, throttled = processors.measure_cpu_loss(before)
+    ended: RanksEnd = {
         "codes": ranks.codes,
         "killed": ranks.killed,
         "stopped": ranks.stopped,
@@ -236,7 +236,7 @@ def supervise(team: Team) -> Ended | None:
     return ended
 
 
-def hand_over(team: Team) -> None:
+def grant_run_access(team: RankTeam) -> None:
     """Let the account read the run's folder and write its own events and temporary files, nothing else."""
     folder = run_directory(team.want["run"], team.base)
     uid, gid = (team.account.pw_uid, team.account.pw_gid) if team.account else (-1, -1)
@@ -253,7 +253,7 @@ def hand_over(team: Team) -> None:
     os.chmod(folder, 0o750)  # noqa: S103 (the group is the ranks' own, of this run)
 
 
-def write_program(team: Team, shut: list[str]) -> None:
+def write_rank_program(team: RankTeam, shut: list[str]) -> None:
     """Write what the ranks run and read."""
     want = team.want
     mask = os.umask(0o022)  # the account reads the program as one of all
@@ -261,13 +261,13 @@ def write_program(team: Team, shut: list[str]) -> None:
         for name, text in {**want["modules"], "gloo_ladder.py": want["script"]}.items():
             with open(team.place(os.path.basename(name)), "w") as stream:
                 stream.write(text)
-        write_json(team.place("settings.json"), {**want["settings"], "shut": shut})
+        write_run_json(team.place("settings.json"), {**want["settings"], "shut": shut})
     finally:
         os.umask(mask)
-    hand_over(team)
+    grant_run_access(team)
 
 
-def prepare_team(want: RanksWant, base: str) -> Team:
+def prepare_team(want: LadderGlooParams, base: str) -> RankTeam:
     """Choose the account of the ranks, and write what they need.
 
     Raises:
@@ -275,69 +275,69 @@ def prepare_team(want: RanksWant, base: str) -> Team:
         OSError, ValueError: likewise, in the system's words.
     """
     account = pick()
-    groups, shut = devices() if account else ([], [])
+    groups, shut = find_device_groups() if account else ([], [])
     if account:
-        refuse_account(account)
+        refuse_unusable_account(account)
         refuse_unreadable(account, want["python"], run=True)
         refuse_unreadable(account, str(want["settings"].get("environment_file", "")))
-    team = Team(want, base, account, tuple(groups))
-    write_program(team, shut)
+    team = RankTeam(want, base, account, tuple(groups))
+    write_rank_program(team, shut)
     return team
 
 
-def refusal(exc: Exception) -> Ended:
+def describe_start_failure(exc: Exception) -> RanksEnd:
     """Say why no rank of this node could start."""
     # at once, as no other rank has met one of these
-    ended: Ended = {"codes": {}, "killed": [], "seconds": 0.0, "failed_for": GRACE}
+    ended: RanksEnd = {"codes": {}, "killed": [], "seconds": 0.0, "failed_for": GRACE}
     ended["error"] = str(exc)
-    if isinstance(exc, RefusedError):
+    if isinstance(exc, RankRefusedError):
         ended.update({"code": exc.code, "fix": exc.fix})
     return ended
 
 
-def wait_for_collector(team: Team) -> None:
+def wait_for_collector(team: RankTeam) -> None:
     """Keep the results until they are collected, at most for KEEP seconds."""
     folder, ended = run_directory(team.want["run"], team.base), team.place("ended.json")
     leased, forget_at = has_lease(folder), time.monotonic() + KEEP
     while os.path.exists(ended):
         time.sleep(POLL_SECONDS)
         if time.monotonic() > forget_at or (leased and is_lease_lost(folder)):
-            drop_run_directory(team.want["run"], team.base)
+            remove_run_directory(team.want["run"], team.base)
 
 
-def start_ranks(want: RanksWant, base: str) -> None:
+def start_ranks(want: LadderGlooParams, base: str) -> None:
     """Leave a supervisor behind that runs the ranks; why they cannot run is a result as well."""
-    team, failed = Team(want, base), None
+    team, failed = RankTeam(want, base), None
     try:
         team = prepare_team(want, base)
     except (OSError, ValueError) as exc:
-        failed = refusal(exc)
+        failed = describe_start_failure(exc)
     uid = team.account.pw_uid if team.account else os.geteuid()
-    write_json(team.place("ranks.json"), {"ranks": want["ranks"], "uid": uid})
+    write_run_json(team.place("ranks.json"), {"ranks": want["ranks"], "uid": uid})
     lock = os.open(team.place(SUPERVISED), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
 
     def work() -> None:
-        ended: Ended | None
+        ended: RanksEnd | None
         try:
-            ended = failed or supervise(team)
+            ended = failed or supervise_ranks(team)
         except (OSError, subprocess.SubprocessError) as exc:
-            ended = refusal(exc)
+            ended = describe_start_failure(exc)
         if team.account:
-            sweep(team.account)
+            clean_up_account(team.account)
         if ended is None:
-            drop_run_directory(want["run"], base)
+            remove_run_directory(want["run"], base)
             return
-        write_json(team.place("ended.json"), ended)
+        write_run_json(team.place("ended.json"), ended)
         wait_for_collector(team)
 
     try:
-        detach(work, [lock])
+        run_detached(work, [lock])
     finally:
         os.close(lock)
 
 
-def read_json(path: str) -> Any:
+def read_run_json(path: str) -> Any:
     """Return what a file holds, None while it is not there."""
     try:
         with open(path) as stream:
@@ -346,7 +346,7 @@ def read_json(path: str) -> Any:
         return None
 
 
-def read_foreign(path: str, owner: int) -> bytes | None:
+def read_rank_output(path: str, owner: int) -> bytes | None:
     """What a rank has written; None where it is no plain file of *owner*'s. At most what a rank may write."""
     try:
         # O_NONBLOCK: a fifo must not hold us
@@ -360,7 +360,7 @@ def read_foreign(path: str, owner: int) -> bytes | None:
         return stream.read(LARGEST)
 
 
-def is_event(event: Any) -> bool:
+def is_rank_event(event: Any) -> bool:
     """Whether this is what a rank says of a step, and nothing that would surprise whoever judges it."""
     if not isinstance(event, dict) or not isinstance(event.get("step"), str):
         return False
@@ -376,16 +376,16 @@ def is_event(event: Any) -> bool:
     return all(fine)
 
 
-def read_events(path: str, owner: int) -> list[Event]:
+def read_event_lines(path: str, owner: int) -> list[RankEvent]:
     """Return the complete lines that a rank has written so far, up to the first that is no event."""
-    raw = read_foreign(path, owner) or b""
-    found: list[Event] = []
+    raw = read_rank_output(path, owner) or b""
+    found: list[RankEvent] = []
     for line in raw.split(b"\n")[:-1]:
         try:
             event = parse_foreign_json(line)
         except ValueError:
             event = None
-        if not is_event(event):
+        if not is_rank_event(event):
             last = found[-1]["step"] if found else "import"
             text = "it wrote a line that is no event: {}".format(
                 line[:200].decode("utf-8", "replace")
@@ -399,7 +399,7 @@ def read_events(path: str, owner: int) -> list[Event]:
     return found
 
 
-def read_tail(path: str) -> str:
+def read_log_tail(path: str) -> str:
     """Return the last words of a rank; the file is ours, a rank only ever had it as its output."""
     try:
         with open(path, "rb") as stream:
@@ -412,7 +412,7 @@ def read_tail(path: str) -> str:
 def stop_ranks(run: str, base: str) -> None:
     """Ask the supervisor to end the ranks; nothing happens if there is none."""
     with contextlib.suppress(OSError):
-        os.close(os.open(place(run, base, STOP), os.O_WRONLY | os.O_CREAT, 0o600))
+        os.close(os.open(locate_run_file(run, base, STOP), os.O_WRONLY | os.O_CREAT, 0o600))
 
 
 def wait_for_ranks(run: str, base: str, seconds: float, attached: bool) -> None:
@@ -426,9 +426,9 @@ def wait_for_ranks(run: str, base: str, seconds: float, attached: bool) -> None:
     begun = told = time.monotonic()
     if attached:
         signal.signal(signal.SIGUSR1, lambda *_: stop_ranks(run, base))
-    while not os.path.exists(place(run, base, "ended.json")):
+    while not os.path.exists(locate_run_file(run, base, "ended.json")):
         now = time.monotonic()
-        if now > begun + seconds or is_unlocked(place(run, base, SUPERVISED)):
+        if now > begun + seconds or is_unlocked(locate_run_file(run, base, SUPERVISED)):
             return
         if attached and now > told + SIGN_SECONDS:
             told = now
@@ -436,34 +436,34 @@ def wait_for_ranks(run: str, base: str, seconds: float, attached: bool) -> None:
         time.sleep(0.1)
 
 
-def collect_ranks(run: str, base: str, wait: float, attached: bool = False) -> Collected:
+def collect_ranks(run: str, base: str, wait: float, attached: bool = False) -> CollectedRanks:
     """Return what every rank has said; done is false while some are still at it."""
     wait_for_ranks(run, base, wait, attached)
-    ended: Ended | None = read_json(place(run, base, "ended.json"))
-    started = read_json(place(run, base, "ranks.json"))
+    ended: RanksEnd | None = read_run_json(locate_run_file(run, base, "ended.json"))
+    started = read_run_json(locate_run_file(run, base, "ranks.json"))
     ranks = started["ranks"] if started else []
     owner = started["uid"] if started else -1
-    said: dict[str, RankSaid] = {
+    said: dict[str, RankReport] = {
         str(rank): {
-            "events": read_events(place(run, base, f"rank-{rank}.jsonl"), owner),
-            "log": read_tail(place(run, base, f"rank-{rank}.log")),
+            "events": read_event_lines(locate_run_file(run, base, f"rank-{rank}.jsonl"), owner),
+            "log": read_log_tail(locate_run_file(run, base, f"rank-{rank}.log")),
         }
         for rank in ranks
     }
-    found: Collected = {
+    found: CollectedRanks = {
         "done": ended is not None or not started,
         "started": bool(started),
         "ended": ended if ended else {},
         "ranks": said,
-        "doing": {rank: current_step(one) for rank, one in said.items()},
+        "doing": {rank: get_current_step(one) for rank, one in said.items()},
     }
     if ended and (ended["killed"] or "failed_for" in ended):
         found["broken"] = ended.get("failed_for", GRACE)
-        found["why"] = describe_first_end(ended, said)
+        found["why"] = describe_first_failure(ended, said)
     return found
 
 
-def describe_first_end(ended: Ended, said: dict[str, RankSaid]) -> str:
+def describe_first_failure(ended: RanksEnd, said: dict[str, RankReport]) -> str:
     """Say in a line which rank of this node failed first, and why."""
     if "error" in ended:
         return "rank {} did not start: {}".format(", ".join(said), ended["error"])
@@ -473,11 +473,11 @@ def describe_first_end(ended: Ended, said: dict[str, RankSaid]) -> str:
         return "rank {} ran out of time".format(", ".join(map(str, ended["killed"])))
     events, log = said[first]["events"], said[first]["log"].splitlines()
     text = (events[-1].get("text", "") if events else "") or (log[-1] if log else "")
-    step, code = current_step(said[first]), ended["codes"][first]
+    step, code = get_current_step(said[first]), ended["codes"][first]
     return f"rank {first} ended in step {step}, exit status {code}: {text[:TAIL]}"
 
 
-def current_step(rank: RankSaid) -> str:
+def get_current_step(rank: RankReport) -> str:
     """Say what a rank is doing, for the line that is shown while we wait."""
     events = rank["events"]
     return str(events[-1]["step"]) if events else "start"

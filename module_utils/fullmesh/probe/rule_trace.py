@@ -22,13 +22,19 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, cast
 
-from .pairs import Mesh
+from .pairs import ProbeMesh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..schema.ladder import Me, Target, Traced, TraceEnd, Traces
+    from ..schema.ladder import (
+        LadderTraceResult,
+        ProbeOrigin,
+        ProbeTarget,
+        TracedPacket,
+        TracedPeer,
+    )
 
 TABLE = "fullmesh_trace"
 BEFORE_ALL = -450  # in front of raw (-300) and whatever a person puts there
@@ -47,7 +53,7 @@ RULE = re.compile(WORD + r"rule (.*) # handle (\d+) \(verdict drop\)\s*$")
 POLICY = re.compile(WORD + r"policy drop\s*$")
 
 
-def chains(ends: list[TraceEnd], table: str) -> Iterator[str]:
+def build_trace_commands(ends: list[TracedPeer], table: str) -> Iterator[str]:
     """The commands that make the table: packets to and from these listeners are told of, and nothing is decided."""
     yield f"add table inet {table} {{ flags owner; }}"
     for name, hook in (("come", "prerouting"), ("go", "output")):
@@ -66,10 +72,10 @@ def chains(ends: list[TraceEnd], table: str) -> Iterator[str]:
                 )
 
 
-def parse(text: str) -> list[Traced]:
+def parse_trace(text: str) -> list[TracedPacket]:
     """The packets that were stopped, each rule and pair of listener and peer once."""
     packets: dict[str, tuple[str, str, int, int]] = {}
-    found: dict[tuple[Any, ...], Traced] = {}
+    found: dict[tuple[Any, ...], TracedPacket] = {}
     for line in text.splitlines():
         packet = PACKET.match(line)
         if packet:
@@ -81,7 +87,7 @@ def parse(text: str) -> list[Traced]:
             continue
         rule, handle = (stop[5], int(stop[6])) if stop.re is RULE else ("policy drop", 0)
         source, target, sport, dport = packets[stop[1]]
-        one: Traced = {
+        one: TracedPacket = {
             "family": stop[2],
             "table": stop[3],
             "chain": stop[4],
@@ -96,7 +102,7 @@ def parse(text: str) -> list[Traced]:
     return list(found.values())
 
 
-def listens(pid: int) -> bool:
+def is_receiving_traces(pid: int) -> bool:
     """Say whether a process hears what the packet filter tells."""
     try:
         with open("/proc/net/netlink") as stream:
@@ -107,7 +113,7 @@ def listens(pid: int) -> bool:
     return any(row[1] == NETFILTER and row[2] == str(pid) and int(row[3], 16) for row in rows[1:])
 
 
-def stands(table: str) -> bool:
+def has_trace_table(table: str) -> bool:
     """Say whether the table is there."""
     return not subprocess.call(
         ["nft", "list", "table", "inet", table],
@@ -117,7 +123,7 @@ def stands(table: str) -> bool:
     )
 
 
-def started(ends: list[TraceEnd], into: Any) -> list[subprocess.Popen[bytes]]:
+def start_trace(ends: list[TracedPeer], into: Any) -> list[subprocess.Popen[bytes]]:
     """Start who owns the table, and who tells.
 
     Raises:
@@ -139,7 +145,7 @@ def started(ends: list[TraceEnd], into: Any) -> list[subprocess.Popen[bytes]]:
 
     try:
         given = cast("Any", owner.stdin)
-        given.write(("; ".join(chains(ends, table)) + "\n").encode())
+        given.write(("; ".join(build_trace_commands(ends, table)) + "\n").encode())
         given.flush()
         teller = subprocess.Popen(
             ["nft", "-a", "monitor", "trace"],
@@ -150,21 +156,21 @@ def started(ends: list[TraceEnd], into: Any) -> list[subprocess.Popen[bytes]]:
         )
         running.append(teller)
         deadline = time.monotonic() + READY_SECONDS
-        while not listens(teller.pid):
+        while not is_receiving_traces(teller.pid):
             if time.monotonic() > deadline or teller.poll() is not None or owner.poll() is not None:
                 raise OSError("nft monitor trace did not start")
             time.sleep(0.02)
-        while not stands(table):
+        while not has_trace_table(table):
             if time.monotonic() > deadline:
                 raise OSError("nft made no table with the flag owner (Linux 5.12)")
             time.sleep(0.02)
     except BaseException:
-        end(running)
+        stop_trace(running)
         raise
     return running
 
 
-def end(running: list[subprocess.Popen[bytes]]) -> None:
+def stop_trace(running: list[subprocess.Popen[bytes]]) -> None:
     """End them; the table goes with its owner."""
     for process in running[::-1]:
         with contextlib.suppress(OSError):
@@ -175,7 +181,9 @@ def end(running: list[subprocess.Popen[bytes]]) -> None:
                 process.stdin.close()
 
 
-def watched(ends: list[TraceEnd], targets: list[Target], me: Me, seconds: float) -> list[Traced]:
+def trace_targets(
+    ends: list[TracedPeer], targets: list[ProbeTarget], me: ProbeOrigin, seconds: float
+) -> list[TracedPacket]:
     """Try the targets while the kernel tells, and wait until the other ends have tried theirs.
 
     Raises:
@@ -183,28 +191,28 @@ def watched(ends: list[TraceEnd], targets: list[Target], me: Me, seconds: float)
     """
     with tempfile.TemporaryFile() as told:
         begun = time.monotonic()
-        running = started(ends, told)
+        running = start_trace(ends, told)
         try:
             time.sleep(max(0.0, TOGETHER_SECONDS - (time.monotonic() - begun)))
             # once: a packet without an answer is repeated after a second, and that is enough to be told of
-            Mesh(me["node"], me["address"], me["token"], me["payload"]).round(targets, seconds)
+            ProbeMesh(me["node"], me["address"], me["token"], me["payload"]).round(targets, seconds)
             # a round of the other end, who may have begun that much later
             rest = TOGETHER_SECONDS * 2 + seconds - (time.monotonic() - begun)
             time.sleep(max(0.1, rest))
         finally:
-            end(running)
+            stop_trace(running)
         told.seek(0)
-        return parse(told.read(MOST_TEXT).decode("utf-8", "replace"))
+        return parse_trace(told.read(MOST_TEXT).decode("utf-8", "replace"))
 
 
-def answer(**want: Any) -> Traces:
+def answer(**want: Any) -> LadderTraceResult:
     """Say which rules stop what is tried; *want*: what ladder_trace takes."""
-    me = cast("Me", {key: want[key] for key in ("node", "address", "token", "payload")})
+    me = cast("ProbeOrigin", {key: want[key] for key in ("node", "address", "token", "payload")})
     if os.geteuid() != 0:
         return {"traced": [], "why": "not root"}
     try:
         return {
-            "traced": watched(want["ends"], want["targets"], me, want["seconds"]),
+            "traced": trace_targets(want["ends"], want["targets"], me, want["seconds"]),
             "why": "",
         }
     except OSError as error:

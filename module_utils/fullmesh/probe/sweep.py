@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from .pairs import probe_links
 
 if TYPE_CHECKING:
-    from ..schema.ladder import Me, Pair, SweepTarget, Swept, Target, Verdict
+    from ..schema.ladder import (
+        LinkResult,
+        ProbeOrigin,
+        ProbeTarget,
+        SweepResult,
+        SweepTarget,
+        Verdict,
+    )
 
 # Between these many listeners the budget is looked at; a peer that is silent costs its deadline once for each.
 CHUNK = 256
@@ -25,7 +32,7 @@ ODD_MOST = 16
 LOST_LEAST = 2
 
 
-def target_of(row: SweepTarget) -> Target:
+def row_to_target(row: SweepTarget) -> ProbeTarget:
     """A row of the schedule as a target."""
     return {
         "node": row["node"],
@@ -35,7 +42,7 @@ def target_of(row: SweepTarget) -> Target:
     }
 
 
-def as_it_should(record: Pair) -> bool:
+def is_expected_result(record: LinkResult) -> bool:
     """Nothing about a connection has to be told."""
     if record["kind"] == "outside":
         return record["verdict"] != "open"
@@ -43,27 +50,27 @@ def as_it_should(record: Pair) -> bool:
     return record["verdict"] == "open" and not record["remark"] and lossless
 
 
-def sweep(
-    rows: list[SweepTarget], me: Me, seconds: float, at_once: int, budget: float
-) -> tuple[list[Pair], int]:
+def sweep_peers(
+    rows: list[SweepTarget], me: ProbeOrigin, seconds: float, at_once: int, budget: float
+) -> tuple[list[LinkResult], int]:
     """Try one row after the other, *at_once* together, for at most *budget* seconds.
 
     Returns:
         The records, and how many rows were tried: the first so many.
     """
     begun = time.monotonic()
-    found: list[Pair] = []
+    found: list[LinkResult] = []
     tried = 0
     while tried < len(rows) and (not tried or time.monotonic() - begun < budget):
         now = rows[tried : tried + CHUNK]
-        found += probe_links([target_of(row) for row in now], me, seconds, CHUNK, at_once)
+        found += probe_links([row_to_target(row) for row in now], me, seconds, CHUNK, at_once)
         tried += len(now)
     return found, tried
 
 
-def condense(
-    rows: list[SweepTarget], tried: int, records: list[Pair], master: str
-) -> tuple[list[Pair], Swept]:
+def condense_sweep(
+    rows: list[SweepTarget], tried: int, records: list[LinkResult], master: str
+) -> tuple[list[LinkResult], SweepResult]:
     """What is told of so many connections.
 
     Args:
@@ -77,17 +84,17 @@ def condense(
     """
     place = {(row["node"], row["port"]): number for number, row in enumerate(rows)}
     blocks = [0] * (1 + max((row["block"] for row in rows), default=-1))
-    odd: list[Pair] = []
-    well: list[Pair] = []
+    odd: list[LinkResult] = []
+    well: list[LinkResult] = []
     for record in records:
-        (well if as_it_should(record) else odd).append(record)
+        (well if is_expected_result(record) else odd).append(record)
     for record in well:
         block = rows[place[(record["node"], record["port"])]]["block"]
         blocks[block] = max(blocks[block], round(record["rtt_ms"] * 1000))
     more: dict[Verdict, list[int]] = {}
     for record in odd[ODD_MOST:]:
         more.setdefault(record["verdict"], []).append(place[(record["node"], record["port"])])
-    said: Swept = {
+    said: SweepResult = {
         "asked": len(rows),
         "tried": tried,
         "peers": len({row["node"] for row in rows[:tried]}),

@@ -79,7 +79,7 @@ def parse_handshake(packet: bytes) -> tuple[str, str, int, bool] | None:
     return (far, near, ports[0], True) if answer else (near, far, ports[1], False)
 
 
-def by_pair(flows: set[tuple[str, str, int]]) -> dict[str, list[int]]:
+def group_ports_by_pair(flows: set[tuple[str, str, int]]) -> dict[str, list[int]]:
     """Group ports by ``asking>asked``."""
     found: dict[str, list[int]] = {}
     for near, far, port in sorted(flows):

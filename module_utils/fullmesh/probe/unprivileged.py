@@ -17,7 +17,7 @@ import resource
 import signal
 import stat
 
-from ..account import as_account
+from ..account import run_as_account
 
 # systemd keeps these numbers for accounts without an entry (UIDS-GIDS.md, "Dynamic Service UIDs"), its own among them.
 FIRST, LAST = 61184, 65519
@@ -37,7 +37,7 @@ DEVICES = (
 GROUP_USES, OTHERS_USE = 0o060, 0o006
 
 
-def owners() -> set[int]:
+def find_used_uids() -> set[int]:
     """Whose processes run here."""
     found = set()
     for name in os.listdir("/proc"):
@@ -47,7 +47,7 @@ def owners() -> set[int]:
     return found
 
 
-def known(number: int) -> bool:
+def is_taken_id(number: int) -> bool:
     """Whether an account or a group has this number, in whatever directory."""
     for ask in (pwd.getpwuid, grp.getgrgid):
         with contextlib.suppress(KeyError):
@@ -60,16 +60,16 @@ def pick() -> pwd.struct_passwd | None:
     """An account for one run; None where we are not root and stay who we are."""
     if os.geteuid() != 0:
         return None
-    busy = owners()
+    busy = find_used_uids()
     numbers = [number for number in range(FIRST, LAST + 1) if number not in busy]
     random.SystemRandom().shuffle(numbers)
     for number in numbers:
-        if not known(number):
+        if not is_taken_id(number):
             return pwd.struct_passwd((NAME, "x", number, number, "", "/", "/"))
     raise ValueError(f"all numbers from {FIRST} to {LAST} are somebody's")
 
 
-def devices() -> tuple[list[int], list[str]]:
+def find_device_groups() -> tuple[list[int], list[str]]:
     """The groups that may use the node's accelerators, and those accelerators that only root may use."""
     groups, shut = set(), []
     for path in sorted(found for pattern in DEVICES for found in glob.glob(pattern)):
@@ -83,7 +83,7 @@ def devices() -> tuple[list[int], list[str]]:
     return sorted(groups), shut
 
 
-class RefusedError(PermissionError):
+class RankRefusedError(PermissionError):
     """The ranks cannot start on this node.
 
     Attributes:
@@ -98,16 +98,16 @@ class RefusedError(PermissionError):
         return str(self.args[0])
 
 
-def refuse_account(account: pwd.struct_passwd) -> None:
+def refuse_unusable_account(account: pwd.struct_passwd) -> None:
     """Check that root can become this account.
 
     Raises:
         RefusedError: it cannot, as in a container that has too few numbers.
     """
     try:
-        as_account(account, os.getpid)
+        run_as_account(account, os.getpid)
     except OSError as exc:
-        raise RefusedError(
+        raise RankRefusedError(
             "VC-305",
             f"root cannot be given up here: {exc}",
             f"map the account numbers {FIRST} to {LAST} into this container",
@@ -140,11 +140,11 @@ def refuse_unreadable(account: pwd.struct_passwd, path: str, run: bool = False) 
     """
     if not path or not os.path.exists(path):
         return
-    closed = as_account(account, lambda: find_closed_path(path, run))
+    closed = run_as_account(account, lambda: find_closed_path(path, run))
     if closed:
         held = os.stat(closed)
         rights = "rx" if run or os.path.isdir(closed) else "r"
-        raise RefusedError(
+        raise RankRefusedError(
             "VC-305" if run else "VC-310",
             f"their account, which has no rights, may not {'run' if run else 'read'} {path}: {closed} has mode "
             f"{stat.S_IMODE(held.st_mode):04o}, owner {held.st_uid}",
@@ -161,13 +161,13 @@ def raise_limits() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def sweep(account: pwd.struct_passwd) -> None:
+def clean_up_account(account: pwd.struct_passwd) -> None:
     """End whatever still runs as this account, and remove what it left in shared memory."""
     if not FIRST <= account.pw_uid <= LAST:
         raise ValueError(f"{account.pw_uid} is somebody's")
     with contextlib.suppress(OSError):
         # -1 is everything that the caller may signal (kill(2)): as this account, its own processes and no others
-        as_account(account, lambda: os.kill(-1, signal.SIGKILL))
+        run_as_account(account, lambda: os.kill(-1, signal.SIGKILL))
     with contextlib.suppress(OSError):
         for entry in os.scandir(SHARED):
             if entry.stat(follow_symlinks=False).st_uid == account.pw_uid:

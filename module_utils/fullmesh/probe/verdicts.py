@@ -23,7 +23,7 @@ UNREACHABLE = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHO
 RESET = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 
 
-class Connection(TypedDict):
+class ConnectionOutcome(TypedDict):
     """How a connection ended.
 
     Attributes:
@@ -68,7 +68,7 @@ def classify_refusal(error: int, connected: bool, neighbour: str) -> Verdict:
     return "rejected" if error in REJECTED else "dropped"
 
 
-def classify(seen: Connection) -> tuple[Verdict, str]:
+def classify_outcome(seen: ConnectionOutcome) -> tuple[Verdict, str]:
     """Return the word for one connection and, where the word is not the whole story, a remark."""
     word, remark = classify_connection(seen)
     source = seen["source"] if seen["source"] not in NO_ADDRESS else ""
@@ -77,7 +77,7 @@ def classify(seen: Connection) -> tuple[Verdict, str]:
     return word, remark
 
 
-def classify_connection(seen: Connection) -> tuple[Verdict, str]:
+def classify_connection(seen: ConnectionOutcome) -> tuple[Verdict, str]:
     """Do it without looking at the source address."""
     if seen["complete"]:
         return "open", ""
@@ -92,14 +92,14 @@ def classify_connection(seen: Connection) -> tuple[Verdict, str]:
     return classify_stall(seen)
 
 
-def classify_silence(seen: Connection) -> Verdict:
+def classify_silence(seen: ConnectionOutcome) -> Verdict:
     """Name a handshake that never ended."""
     if seen["state"] != SYN_SENT:
         return "reset"
     return "no_route" if seen["neighbour"] == "failed" else "dropped"
 
 
-def classify_stall(seen: Connection) -> tuple[Verdict, str]:
+def classify_stall(seen: ConnectionOutcome) -> tuple[Verdict, str]:
     """Name a connection that was made and then did not get through."""
     if seen["closed"]:
         return "reset", "closed by the other side before it was done"

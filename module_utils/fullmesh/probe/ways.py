@@ -14,12 +14,12 @@ import socket
 import struct
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from ..facts.sockets import errno_name, family_of, run_ip
+from ..facts.sockets import errno_to_name, find_address_family, run_ip
 from ..foreign_text import parse_tool_json
-from ..survey.net import addresses_by_card
+from ..survey.net import read_interface_addresses
 
 if TYPE_CHECKING:
-    from ..schema.ladder import Direction, Pair, Target, Way
+    from ..schema.ladder import Direction, LinkResult, PacketRoute, ProbeTarget
 
 NETLINK_ROUTE = 0
 GET_ROUTE, FAILED = 26, 2
@@ -40,14 +40,14 @@ REFUSING = {
 ANYBODY = -1
 
 
-class Choice(NamedTuple):
+class RouteSelector(NamedTuple):
     """What decides beside the address: the mark of a packet, and whose it is."""
 
     mark: int
     uid: int
 
 
-class Answer(TypedDict):
+class RouteReply(TypedDict):
     """The kernel's answer: why it refuses, or the interface, the next hop, the source; *local*: it is for this node."""
 
     error: str
@@ -57,13 +57,13 @@ class Answer(TypedDict):
     local: bool
 
 
-def attribute(kind: int, value: bytes) -> bytes:
+def pack_attribute(kind: int, value: bytes) -> bytes:
     """Pack one attribute, as rtnetlink(7) pads it."""
     size = 4 + len(value)
     return struct.pack("=HH", size, kind) + value + b"\0" * (-size % 4)
 
 
-def attributes(raw: bytes) -> dict[int, bytes]:
+def unpack_attributes(raw: bytes) -> dict[int, bytes]:
     """Unpack attributes."""
     found: dict[int, bytes] = {}
     while len(raw) >= 4:  # noqa: PLR2004 (an attribute's head)
@@ -75,27 +75,27 @@ def attributes(raw: bytes) -> dict[int, bytes]:
     return found
 
 
-def question(family: int, numbers: dict[int, int], addresses: dict[int, str]) -> bytes:
+def pack_route_request(family: int, numbers: dict[int, int], addresses: dict[int, str]) -> bytes:
     """Pack one question; *numbers* by attribute, *addresses* likewise."""
     packed = {kind: socket.inet_pton(family, text) for kind, text in addresses.items() if text}
     bits = {kind: 8 * len(raw) for kind, raw in packed.items()}
     body = BODY.pack(family, bits.get(DST, 0), bits.get(SRC, 0), 0, 0, 0, 0, 0, 0)
     for kind, raw in packed.items():
-        body += attribute(kind, raw)
+        body += pack_attribute(kind, raw)
     for kind, number in numbers.items():
         form = {PROTO: "=B", SPORT: "!H", DPORT: "!H"}.get(kind, "=I")
-        body += attribute(kind, struct.pack(form, number))
+        body += pack_attribute(kind, struct.pack(form, number))
     return HEAD.pack(HEAD.size + len(body), GET_ROUTE, REQUEST, 1, 0) + body
 
 
-def read_answer(raw: bytes, family: int) -> Answer:
+def parse_route_reply(raw: bytes, family: int) -> RouteReply:
     """Read the kernel's answer."""
     kind = HEAD.unpack_from(raw)[1]
     rest = raw[HEAD.size :]
     if kind == FAILED:
         error = -struct.unpack_from("=i", rest)[0]
-        return {"error": errno_name(error), "dev": "", "via": "", "source": "", "local": False}
-    held = attributes(rest[BODY.size :])
+        return {"error": errno_to_name(error), "dev": "", "via": "", "source": "", "local": False}
+    held = unpack_attributes(rest[BODY.size :])
 
     def address(one: int) -> str:
         return socket.inet_ntop(family, held[one]) if one in held else ""
@@ -116,11 +116,11 @@ def read_answer(raw: bytes, family: int) -> Answer:
     }
 
 
-class Kernel:
+class KernelRoutes:
     """Asks one kernel."""
 
     def __init__(self, own: str, card: str, prefix: str) -> None:
-        self.own, self.card, self.family = own, card, family_of(own)
+        self.own, self.card, self.family = own, card, find_address_family(own)
         self.next_door = ipaddress.ip_interface(prefix).network
         self.index = socket.if_nametoindex(card)
         self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
@@ -130,12 +130,14 @@ class Kernel:
         """Ask no more."""
         self.sock.close()
 
-    def ask(self, numbers: dict[int, int], addresses: dict[int, str]) -> Answer:
+    def ask(self, numbers: dict[int, int], addresses: dict[int, str]) -> RouteReply:
         """One question."""
-        self.sock.send(question(self.family, numbers, addresses))
-        return read_answer(self.sock.recv(8192), self.family)
+        self.sock.send(pack_route_request(self.family, numbers, addresses))
+        return parse_route_reply(self.sock.recv(8192), self.family)
 
-    def decide(self, direction: Direction, peer: str, port: int, choice: Choice) -> Answer:
+    def decide(
+        self, direction: Direction, peer: str, port: int, choice: RouteSelector
+    ) -> RouteReply:
         """What becomes of a packet of a TCP connection with a peer."""
         numbers = {PROTO: socket.IPPROTO_TCP}
         if choice[0]:
@@ -148,7 +150,7 @@ class Kernel:
             return self.ask({**numbers, SPORT: port}, {DST: peer, SRC: self.own})
         return self.ask({**numbers, DPORT: port, IIF: self.index}, {DST: self.own, SRC: peer})
 
-    def odd(self, direction: Direction, peer: str, answer: Answer) -> bool:
+    def odd(self, direction: Direction, peer: str, answer: RouteReply) -> bool:
         """Whether an answer is another than that packets go over the card of the cluster, with its address.
 
         A next hop is odd where the peer is next door.
@@ -163,7 +165,7 @@ class Kernel:
         return astray or (direction == "out" and answer["source"] not in ("", self.own))
 
 
-def rules() -> list[dict[str, object]]:
+def read_routing_rules() -> list[dict[str, object]]:
     """The rules by which the kernel picks a routing table, as ``ip -j rule`` lists them."""
     try:
         held = parse_tool_json(run_ip("-j", "rule", "show") or "[]")
@@ -172,19 +174,19 @@ def rules() -> list[dict[str, object]]:
     return [one for one in held if isinstance(one, dict)] if isinstance(held, list) else []
 
 
-def choices(held: list[dict[str, object]]) -> list[Choice]:
+def list_route_selectors(held: list[dict[str, object]]) -> list[RouteSelector]:
     """What these rules ask for beside addresses and ports: nothing, the marks and the accounts that they name."""
-    found = [Choice(0, ANYBODY)]
+    found = [RouteSelector(0, ANYBODY)]
     for rule in held:
         mark, uid = str(rule.get("fwmark", "")).split("/")[0], rule.get("uid_start")
         if mark:
-            found.append(Choice(int(mark, 0), ANYBODY))
+            found.append(RouteSelector(int(mark, 0), ANYBODY))
         if isinstance(uid, int):
-            found.append(Choice(0, uid))
+            found.append(RouteSelector(0, uid))
     return found[: 1 + CHOICES_MOST]
 
 
-def covers(text: str, peer: str) -> bool:
+def is_destination_of(text: str, peer: str) -> bool:
     """Whether a destination, as ``ip route`` prints it, has the peer in it."""
     try:
         if text == "default":
@@ -194,14 +196,14 @@ def covers(text: str, peer: str) -> bool:
         return False
 
 
-def refusal(peer: str, error: str) -> str:
+def find_refusing_route(peer: str, error: str) -> str:
     """The route or the rule that refuses a peer so, in ip's words; "" where none says so."""
     kind = REFUSING.get(error, "")
     version = "-6" if ":" in peer else "-4"
     best, longest = "", -1
     for line in run_ip(version, "-o", "route", "show", "table", "all").splitlines():
         words = line.split()
-        if len(words) > 1 and words[0] == kind and covers(words[1], peer):
+        if len(words) > 1 and words[0] == kind and is_destination_of(words[1], peer):
             length = int(words[1].partition("/")[2] or 128) if words[1] != "default" else 0
             if length > longest:
                 best, longest = " ".join(words), length
@@ -211,7 +213,9 @@ def refusal(peer: str, error: str) -> str:
     return best[:200]
 
 
-def ports_of(peer: str, targets: list[Target], records: list[Pair]) -> list[int]:
+def choose_query_ports(
+    peer: str, targets: list[ProbeTarget], records: list[LinkResult]
+) -> list[int]:
     """Ports of a peer that are worth a question: those that failed first, then as many others, far apart."""
     shut = [r["port"] for r in records if r["address"] == peer and r["verdict"] != "open"]
     rest = sorted(t["port"] for t in targets if t["address"] == peer and t["kind"] != "outside")
@@ -219,34 +223,38 @@ def ports_of(peer: str, targets: list[Target], records: list[Pair]) -> list[int]
     return list(dict.fromkeys([*shut[: PORTS_MOST // 2], *rest[::step]]))[:PORTS_MOST]
 
 
-def odd_ways(own: str, targets: list[Target], records: list[Pair]) -> list[Way]:
+def find_unusual_routes(
+    own: str, targets: list[ProbeTarget], records: list[LinkResult]
+) -> list[PacketRoute]:
     """Whatever the kernel decides about the peers beside the ordinary, ports that fare alike together."""
     held = {
         prefix.split("/")[0]: (name, prefix)
-        for name, listed in addresses_by_card().items()
+        for name, listed in read_interface_addresses().items()
         for prefix in listed
     }
     if own not in held:
         return []
     try:
-        kernel = Kernel(own, *held[own])
+        kernel = KernelRoutes(own, *held[own])
     except (OSError, ValueError):
         return []
     try:
-        return ask_all(kernel, targets, records)
+        return query_all_routes(kernel, targets, records)
     except (OSError, struct.error):
         return []
     finally:
         kernel.close()
 
 
-def ask_all(kernel: Kernel, targets: list[Target], records: list[Pair]) -> list[Way]:
+def query_all_routes(
+    kernel: KernelRoutes, targets: list[ProbeTarget], records: list[LinkResult]
+) -> list[PacketRoute]:
     """Every question about every peer."""
-    found: dict[tuple[object, ...], Way] = {}
-    asked = choices(rules())
+    found: dict[tuple[object, ...], PacketRoute] = {}
+    asked = list_route_selectors(read_routing_rules())
     directions: tuple[Direction, ...] = ("out", "answer", "in")
     for peer in sorted({t["address"] for t in targets})[:PEERS_MOST]:
-        for port in ports_of(peer, targets, records):
+        for port in choose_query_ports(peer, targets, records):
             for direction in directions:
                 for choice in asked if direction != "in" else asked[:1]:
                     answer = kernel.decide(direction, peer, port, choice)
@@ -264,7 +272,9 @@ def ask_all(kernel: Kernel, targets: list[Target], records: list[Pair]) -> list[
                             "source": answer["source"],
                             "mark": choice.mark,
                             "uid": choice.uid,
-                            "rule": refusal(peer, answer["error"]) if answer["error"] else "",
+                            "rule": find_refusing_route(peer, answer["error"])
+                            if answer["error"]
+                            else "",
                         }
                     if key in found:
                         found[key]["ports"].append(port)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 
-class Question(TypedDict):
+class NodeQuestion(TypedDict):
     """What the controller wants to know.
 
     Attributes:
@@ -33,7 +33,7 @@ class Question(TypedDict):
     hold: float
 
 
-class Answer(TypedDict, total=False):
+class NodeAnswer(TypedDict, total=False):
     """What the node says.
 
     Attributes:

@@ -15,14 +15,14 @@ class WheelSet(TypedDict):
     lock: str
 
 
-class Contents(TypedDict):
+class BundleContents(TypedDict):
     """Kinds of nodes whose packages are there (distribution, release, machine), and the sets of wheels."""
 
     kinds: list[str]
     wheels: list[WheelSet]
 
 
-class Source(TypedDict, total=False):
+class BundleSource(TypedDict, total=False):
     """What goes into an archive: the ``project``, a ``file`` to ``place``, or a ``path`` that keeps its name there."""
 
     place: str

@@ -14,7 +14,7 @@ class KeptPackage(TypedDict):
     needed_by: list[str]
 
 
-class Family(TypedDict):
+class PackageFamily(TypedDict):
     """What the node has, and what an undo has to do about it.
 
     Attributes:

@@ -14,7 +14,7 @@ class FabricManager(TypedDict):
     version: str
 
 
-class CardAlways(TypedDict):
+class GpuCardBase(TypedDict):
     """A GPU as ``nvidia-smi -q -x`` names it; ``memory`` with its unit."""
 
     name: str
@@ -22,7 +22,7 @@ class CardAlways(TypedDict):
     memory: str
 
 
-class Card(CardAlways, total=False):
+class GpuCard(GpuCardBase, total=False):
     """What some drivers and cards do not tell; texts are empty where nvidia-smi says N/A.
 
     ``slowed``: what holds the clocks down; ``links``: NVLinks, of which ``links_down`` are inactive.
@@ -73,12 +73,12 @@ class GpuProcess(TypedDict):
     name: str
 
 
-class Smi(TypedDict):
+class SmiReport(TypedDict):
     """What ``nvidia-smi -q -x`` says."""
 
     driver: str
     cuda: str
-    cards: list[Card]
+    cards: list[GpuCard]
     processes: list[GpuProcess]
 
 
@@ -90,13 +90,13 @@ class NvLinks(TypedDict):
     down: int
 
 
-class SmiAsked(Smi):
+class SmiStatus(SmiReport):
     """``failed``: nvidia-smi is there and does not work."""
 
     failed: bool
 
 
-class SmiSeen(SmiAsked, total=False):
+class SmiDetails(SmiStatus, total=False):
     """What is asked of cards that are there: ``topology`` is from -> to -> NV18, PIX, PXB, PHB, NODE or SYS."""
 
     topology: dict[str, dict[str, str]]
@@ -125,7 +125,7 @@ class GpuFacts(TypedDict):
     kernel: str
     container: bool
     pci: PciDevices
-    smi: SmiSeen
+    smi: SmiDetails
     loaded: str
     nouveau: bool
     secure_boot: bool | None

@@ -26,7 +26,7 @@ class Frame(FrameBase, total=False):
     text: str
 
 
-class Entry(TypedDict):
+class RecorderEntry(TypedDict):
     """Something that a rank entered, as the Flight Recorder keeps it.
 
     Attributes:
@@ -60,7 +60,7 @@ class Entry(TypedDict):
     frames: list[Frame]
 
 
-class Group(TypedDict):
+class RankGroup(TypedDict):
     """A process group that the rank made; ``ranks`` are the job's numbers, empty where they are not known.
 
     The recorder knows them with NCCL (pg_config) and not with Gloo; torch.distributed.distributed_c10d._world does.
@@ -71,14 +71,14 @@ class Group(TypedDict):
     ranks: list[int]
 
 
-class Thread(TypedDict):
+class PythonThread(TypedDict):
     """A thread of Python, by its name (``MainThread``)."""
 
     name: str
     frames: list[Frame]
 
 
-class Native(TypedDict):
+class MainThreadState(TypedDict):
     """What the kernel says of the main thread.
 
     Attributes:
@@ -99,21 +99,21 @@ class Native(TypedDict):
     functions: list[str]
 
 
-class Raised(TypedDict):
+class UncaughtException(TypedDict):
     """An exception that nobody caught, as the hook in the process saw it pass: ``ValueError: no such shape``."""
 
     text: str
     frames: list[Frame]
 
 
-class Missing(TypedDict):
+class MissingPart(TypedDict):
     """What could not be got, and why."""
 
     what: Literal["process", "recorder", "stacks", "native", "connections", "gpus", "ras"]
     why: str
 
 
-class ConnectionAlways(TypedDict):
+class RankConnectionBase(TypedDict):
     """A TCP connection of a rank, as its kernel knows it.
 
     Attributes:
@@ -136,7 +136,7 @@ class ConnectionAlways(TypedDict):
     segments_in: int
 
 
-class Connection(ConnectionAlways, total=False):
+class RankConnection(RankConnectionBase, total=False):
     """And what is told where it is so.
 
     Attributes:
@@ -149,7 +149,7 @@ class Connection(ConnectionAlways, total=False):
     gone: list[str]
 
 
-class Limits(TypedDict):
+class CgroupLimits(TypedDict):
     """What a rank's control groups let it have.
 
     Attributes:
@@ -166,7 +166,7 @@ class Limits(TypedDict):
     oom_kills: int
 
 
-class Paging(TypedDict):
+class RankPaging(TypedDict):
     """Memory of a rank that is not in memory.
 
     Attributes:
@@ -178,7 +178,7 @@ class Paging(TypedDict):
     from_disk: int
 
 
-class Gpu(TypedDict):
+class RankGpu(TypedDict):
     """A GPU that a rank's process holds memory on.
 
     Attributes:
@@ -195,7 +195,7 @@ class Gpu(TypedDict):
     memory: int
 
 
-class Behind(TypedDict):
+class LaggingCollective(TypedDict):
     """A collective that a rank launched *count* times, and others of its communicator *most* times."""
 
     kind: str
@@ -203,7 +203,7 @@ class Behind(TypedDict):
     most: int
 
 
-class Ras(TypedDict):
+class RasStatus(TypedDict):
     """What NCCL's RAS says of a rank; missing where it says nothing.
 
     Attributes:
@@ -213,7 +213,7 @@ class Ras(TypedDict):
 
     answers: bool
     dead: bool
-    behind: list[Behind]
+    behind: list[LaggingCollective]
 
 
 class KernelLine(TypedDict):
@@ -242,7 +242,7 @@ class Launcher(LauncherBase, total=False):
     account: str
 
 
-class LeftOut(TypedDict):
+class SkippedProcesses(TypedDict):
     """Processes that say that they are ranks or launchers and are not in the answer, ``pid`` 0 if they are several."""
 
     account: str
@@ -274,12 +274,12 @@ class RankBase(TypedDict):
     taken_ns: int
     process: Literal["running", "gone", "unasked"]
     exit_code: int | None
-    groups: list[Group]
-    entries: list[Entry]
-    threads: list[Thread]
-    native: Native
-    raised: Raised | None
-    missing: list[Missing]
+    groups: list[RankGroup]
+    entries: list[RecorderEntry]
+    threads: list[PythonThread]
+    native: MainThreadState
+    raised: UncaughtException | None
+    missing: list[MissingPart]
 
 
 class Rank(RankBase, total=False):
@@ -293,11 +293,11 @@ class Rank(RankBase, total=False):
         uid, account: whose process it is, as the kernel says: of a container without root, who started that.
     """
 
-    connections: list[Connection]
-    limits: Limits
-    paging: Paging
-    gpus: list[Gpu]
-    ras: Ras
+    connections: list[RankConnection]
+    limits: CgroupLimits
+    paging: RankPaging
+    gpus: list[RankGpu]
+    ras: RasStatus
     kernel: list[KernelLine]
     job: str
     uid: int
@@ -320,4 +320,4 @@ class NodeHang(NodeHangBase, total=False):
 
     kernel: list[KernelLine]
     launchers: list[Launcher]
-    left_out: list[LeftOut]
+    left_out: list[SkippedProcesses]

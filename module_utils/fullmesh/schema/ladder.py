@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from .survey import Beside, Neighbours, Survey
+from .survey import NeighbourTable, NodeSurvey, ParallelLookups
 
 # What becomes of a connection, by the kernel's state of its socket.
 Verdict = Literal[
@@ -46,7 +46,7 @@ class NamedPort(TypedDict):
     port: int
 
 
-class LookWant(TypedDict):
+class LadderNodeParams(TypedDict):
     """What ladder_node is asked for; its documentation says what each of them is."""
 
     run: str
@@ -71,7 +71,7 @@ class LookWant(TypedDict):
     attached: bool
 
 
-class Target(TypedDict):
+class ProbeTarget(TypedDict):
     """A listener of a peer, which ladder_links connects to."""
 
     node: str
@@ -80,7 +80,7 @@ class Target(TypedDict):
     kind: Kind
 
 
-class Me(TypedDict):
+class ProbeOrigin(TypedDict):
     """Who connects: node and address, the run's token, how many bytes go there and back."""
 
     node: str
@@ -99,7 +99,7 @@ class PlannedNic(TypedDict):
     speed: int
 
 
-class Names(TypedDict):
+class ResolvedNames(TypedDict):
     """What names resolve to on a node: its own host name, and those of the plan; None: no answer."""
 
     hostname: str
@@ -107,7 +107,7 @@ class Names(TypedDict):
     plan: dict[str, list[str] | None]
 
 
-class Sysctls(TypedDict):
+class PortSysctls(TypedDict):
     """As /proc/sys has them."""
 
     port_range: str
@@ -115,7 +115,7 @@ class Sysctls(TypedDict):
     somaxconn: str
 
 
-class Versions(TypedDict):
+class JobVersions(TypedDict):
     """Of the jobs' interpreter and its torch; empty where there is none."""
 
     python: str
@@ -123,13 +123,13 @@ class Versions(TypedDict):
     torch_nccl: str
 
 
-class FactsAlways(TypedDict):
+class LadderFactsBase(TypedDict):
     """Every address of the node and its interface."""
 
     addresses: dict[str, str]
 
 
-class Facts(FactsAlways, total=False):
+class LadderFacts(LadderFactsBase, total=False):
     """A node as a distributed job sees it.
 
     Attributes:
@@ -142,10 +142,10 @@ class Facts(FactsAlways, total=False):
     """
 
     interface: PlannedNic
-    names: Names
+    names: ResolvedNames
     limits: dict[str, int]
-    sysctls: Sysctls
-    versions: Versions
+    sysctls: PortSysctls
+    versions: JobVersions
     software: dict[str, str]
     system_python: str
     kernel: str
@@ -154,10 +154,10 @@ class Facts(FactsAlways, total=False):
     boot: str
     clock: float
     seconds: float
-    survey: Survey
+    survey: NodeSurvey
 
 
-class Port(TypedDict):
+class ProbePort(TypedDict):
     """A listener of the probe; ``error``: why it is not open, ``holder``: who has its port."""
 
     kind: Kind
@@ -166,14 +166,14 @@ class Port(TypedDict):
     holder: str
 
 
-class Opened(TypedDict):
+class OpenedListeners(TypedDict):
     """The listeners of a node; ``tapped``: handshakes on the wire are seen."""
 
-    ports: list[Port]
+    ports: list[ProbePort]
     tapped: bool
 
 
-class NcclAlways(TypedDict):
+class NcclListenerBase(TypedDict):
     """Where the system's NCCL would listen; ``reason``: empty, or missing, deadline, crashed, refused."""
 
     address: str
@@ -182,7 +182,7 @@ class NcclAlways(TypedDict):
     error: str
 
 
-class Nccl(NcclAlways, total=False):
+class NcclListener(NcclListenerBase, total=False):
     """The library that was asked."""
 
     version: str
@@ -191,21 +191,21 @@ class Nccl(NcclAlways, total=False):
     seconds: float
 
 
-class LookAlways(TypedDict):
+class LadderNodeResultBase(TypedDict):
     """ladder_node's answer."""
 
-    facts: Facts
-    ports: list[Port]
+    facts: LadderFacts
+    ports: list[ProbePort]
     tapped: bool
 
 
-class Look(LookAlways, total=False):
+class LadderNodeResult(LadderNodeResultBase, total=False):
     """NCCL was asked where the plan's address is on an interface."""
 
-    nccl: Nccl
+    nccl: NcclListener
 
 
-class PairAlways(TypedDict):
+class LinkResultBase(TypedDict):
     """One try of one connection, from this node to a peer's listener.
 
     Attributes:
@@ -230,7 +230,7 @@ class PairAlways(TypedDict):
     offset_error: float
 
 
-class Pair(PairAlways, total=False):
+class LinkResult(LinkResultBase, total=False):
     """Where the packets went: own address and interface, neighbour entry, tries, who answered, retransmits."""
 
     source: str
@@ -242,7 +242,7 @@ class Pair(PairAlways, total=False):
     segments: int
 
 
-class RateAlways(TypedDict):
+class PeerRateBase(TypedDict):
     """One measurement of the rate to a peer; ``complete``: all bytes came."""
 
     node: str
@@ -252,13 +252,13 @@ class RateAlways(TypedDict):
     complete: bool
 
 
-class Rate(RateAlways, total=False):
+class PeerRate(PeerRateBase, total=False):
     """Segments that were sent again."""
 
     lost: int
 
 
-class Way(TypedDict):
+class PacketRoute(TypedDict):
     """What the kernel decides about packets to or from a peer, where it is not the ordinary (probe/ways.py).
 
     Attributes:
@@ -282,13 +282,13 @@ class Way(TypedDict):
     rule: str
 
 
-class SweepTarget(Target):
+class SweepTarget(ProbeTarget):
     """A listener of a schedule; ``block``: of the picture of the mesh, whose cell its peer belongs to."""
 
     block: int
 
 
-class SweptAlways(TypedDict):
+class SweepResultBase(TypedDict):
     """What a probe of many peers comes to; what deviates stands among the links.
 
     Attributes:
@@ -306,19 +306,19 @@ class SweptAlways(TypedDict):
     more: dict[Verdict, list[int]]
 
 
-class Swept(SweptAlways, total=False):
+class SweepResult(SweepResultBase, total=False):
     """``clock``: seconds by which the master's is ahead, and how sure that is."""
 
     clock: list[float]
 
 
-class JobProbeAlways(TypedDict):
+class JobProbeBase(TypedDict):
     """The probe as the account that runs jobs: its name and number, how many listeners, those that it did not reach."""
 
     account: str
     uid: int
     tried: int
-    links: list[Pair]
+    links: list[LinkResult]
 
 
 class LoginLimits(TypedDict):
@@ -329,13 +329,13 @@ class LoginLimits(TypedDict):
     processes: int
 
 
-class JobProbe(JobProbeAlways, total=False):
+class JobProbe(JobProbeBase, total=False):
     """``past``: listeners that it reached and this process did not; ``error``: why nobody could be that account.
 
     ``login``: what its logins are held to, where one could be made.
     """
 
-    past: list[Pair]
+    past: list[LinkResult]
     error: str
     login: LoginLimits
 
@@ -354,32 +354,32 @@ class JobNetwork(TypedDict):
     command: str
     addresses: list[str]
     tried: int
-    links: list[Pair]
+    links: list[LinkResult]
     seen_as: str
 
 
-class ProbeAlways(TypedDict):
+class LadderLinksResultBase(TypedDict):
     """ladder_links' answer."""
 
-    links: list[Pair]
-    bandwidth: list[Rate]
-    neighbours: Neighbours
+    links: list[LinkResult]
+    bandwidth: list[PeerRate]
+    neighbours: NeighbourTable
     seconds: float
 
 
-class Probe(ProbeAlways, total=False):
+class LadderLinksResult(LadderLinksResultBase, total=False):
     """``ways``: the kernel's decisions that are not the ordinary; ``swept``: of a schedule, what it came to.
 
     ``as_job``: what the account of jobs met, where it is known; ``networks``: those of containers in which ranks run.
     """
 
-    ways: list[Way]
-    swept: Swept
+    ways: list[PacketRoute]
+    swept: SweepResult
     as_job: JobProbe
     networks: list[JobNetwork]
 
 
-class ListenersAlways(TypedDict):
+class ListenerReportBase(TypedDict):
     """What the listeners of a node saw: handshakes by peer, strangers, SYNs and answers by peer and port."""
 
     proved: dict[str, int]
@@ -389,7 +389,7 @@ class ListenersAlways(TypedDict):
     answered: dict[str, list[int]]
 
 
-class Drop(TypedDict):
+class PacketDrop(TypedDict):
     """Packets that the kernel threw away while the probe ran: its reason, the function that gave it, how many."""
 
     reason: str
@@ -397,22 +397,22 @@ class Drop(TypedDict):
     count: int
 
 
-class Listeners(ListenersAlways, total=False):
+class ListenerReport(ListenerReportBase, total=False):
     """Retransmits and segments by peer; counters of the kernel over the probe, and why it threw packets away."""
 
     lost: dict[str, list[int]]
     counters: dict[str, int]
-    drops: list[Drop]
+    drops: list[PacketDrop]
 
 
-class Answers(TypedDict):
+class DeferredLookups(TypedDict):
     """Names that ladder_node looked up beside the probe; ladder_gloo brings them."""
 
-    names: Names
-    survey: Beside
+    names: ResolvedNames
+    survey: ParallelLookups
 
 
-class TraceEnd(TypedDict):
+class TracedPeer(TypedDict):
     """A peer whose packets are watched: its address, our listeners that it does not reach, its own that we do not."""
 
     address: str
@@ -420,7 +420,7 @@ class TraceEnd(TypedDict):
     theirs: list[int]
 
 
-class Traced(TypedDict):
+class TracedPacket(TypedDict):
     """A packet of the probe that a rule of a node's packet filter stopped, as the kernel says (nft monitor trace).
 
     Attributes:
@@ -440,8 +440,8 @@ class Traced(TypedDict):
     rule: str
 
 
-class Traces(TypedDict):
+class LadderTraceResult(TypedDict):
     """ladder_trace's answer; ``why``: nothing could be watched, empty where it could."""
 
-    traced: list[Traced]
+    traced: list[TracedPacket]
     why: str

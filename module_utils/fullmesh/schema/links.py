@@ -7,21 +7,21 @@ from __future__ import annotations
 from typing import TypedDict
 
 
-class RouteWanted(TypedDict):
+class PlannedRoute(TypedDict):
     """A network and its next hop."""
 
     to: str
     via: str
 
 
-class Vlan(TypedDict, total=False):
+class VlanLink(TypedDict, total=False):
     """A VLAN: its tag, and what it stands on; empty where a link is none."""
 
     id: int
     parent: str
 
 
-class Bond(TypedDict, total=False):
+class BondLink(TypedDict, total=False):
     """A bond: its members, and the kernel's options by their own names (bonding.txt); empty where a link is none."""
 
     members: list[str]

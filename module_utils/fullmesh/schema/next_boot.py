@@ -57,7 +57,7 @@ class KeptTables(TypedDict):
     drops: bool
 
 
-class Mounted(TypedDict):
+class CurrentMount(TypedDict):
     """A mount of a kind that jobs need; ``size``: of a tmpfs that was given one, in bytes, else 0."""
 
     point: str
@@ -66,7 +66,7 @@ class Mounted(TypedDict):
     size: int
 
 
-class KeptMount(Mounted):
+class KeptMount(CurrentMount):
     """A line of fstab or a mount unit.
 
     ``waits``: the boot waits for it (neither noauto nor nofail); ``mounted``: something is mounted there now.
@@ -107,7 +107,7 @@ class NextBoot(TypedDict, total=False):
     routes: list[KeptRoute]
     tables: KeptTables
     ufw: bool
-    mounts: list[Mounted]
+    mounts: list[CurrentMount]
     mounts_kept: list[KeptMount]
     kernel: KeptKernel
     selinux_kept: str

@@ -122,7 +122,7 @@ class Facts(TypedDict):
     fullmesh: Observations
 
 
-class Choice(TypedDict, total=False):
+class ResolvedSettings(TypedDict, total=False):
     """What a plan had worked out from the nodes, of what the inventory leaves to ``auto``."""
 
     local_ranks: int
@@ -162,7 +162,7 @@ class NodeFacts(TypedDict):
     ansible_facts: Facts
     notes: list[dict[str, str]]
     drift: list[str]
-    resolved: Choice
+    resolved: ResolvedSettings
     members: Membership
     busy: list[str]
     pending: list[PendingChange]

@@ -39,7 +39,7 @@ class PeerFirewall(TypedDict):
     rollback_seconds: int
 
 
-class PeerShared(TypedDict):
+class SharedPeerData(TypedDict):
     """What is the same on all nodes."""
 
     hosts: list[PeerHost]
@@ -47,7 +47,7 @@ class PeerShared(TypedDict):
     members: Membership
 
 
-class PeerOwn(TypedDict):
+class OwnPeerData(TypedDict):
     """What is one node's own.
 
     Attributes:
@@ -62,18 +62,18 @@ class PeerOwn(TypedDict):
     firewall: list[PeerFirewall]
 
 
-class PeersAsked(TypedDict):
+class ClusterPeersParams(TypedDict):
     """What cluster_peers is asked for; *also*: files that a role wrote for the same reason."""
 
-    shared: PeerShared
-    own: PeerOwn
+    shared: SharedPeerData
+    own: OwnPeerData
     also: list[str]
     token: str
 
 
-class PeersWanted(TypedDict):
+class PeerListPlan(TypedDict):
     """What becomes of a run's nodes: what they share, each one's own, and the token of each one's change."""
 
-    shared: PeerShared
-    own: dict[str, PeerOwn]
+    shared: SharedPeerData
+    own: dict[str, OwnPeerData]
     tokens: dict[str, str]

@@ -48,7 +48,7 @@ KERNEL_RANGE = PortRange(
 )  # where nobody set another: net/ipv4/af_inet.c, inet_init_net
 
 
-def parse_span(text: object) -> PortRange | None:
+def parse_port_range(text: object) -> PortRange | None:
     """Read ``50000-54095``, ``50000:54095``, ``50000 54095`` or ``29500``; None for anything else."""
     found = SPAN.fullmatch(str(text).strip())
     if not found:
@@ -58,20 +58,20 @@ def parse_span(text: object) -> PortRange | None:
     return PortRange(first, last) if first <= last <= HIGHEST_PORT else None
 
 
-def parse_spans(text: str) -> list[PortRange]:
+def parse_port_ranges(text: str) -> list[PortRange]:
     """Read ``8080,30000-32767``, as ip_local_reserved_ports and ufw write it; what is no range is left out."""
-    found = (parse_span(part) for part in text.split(","))
+    found = (parse_port_range(part) for part in text.split(","))
     return [one for one in found if one is not None]
 
 
-def parse_entry(text: object) -> tuple[PortRange, str] | None:
+def parse_port_entry(text: object) -> tuple[PortRange, str] | None:
     """Read ``50000-54095/tcp``, as firewalld writes it: the range and the protocol; None for anything else."""
     numbers, _, protocol = str(text).strip().lower().partition("/")
-    span = parse_span(numbers)
+    span = parse_port_range(numbers)
     return (span, protocol) if span and protocol else None
 
 
-def opens(entries: Iterable[str], port: int, protocol: str = "tcp") -> bool:
+def is_port_listed(entries: Iterable[str], port: int, protocol: str = "tcp") -> bool:
     """Say whether a port is one of these (``50000-54095/tcp``)."""
-    found = (parse_entry(one) for one in entries)
+    found = (parse_port_entry(one) for one in entries)
     return any(one is not None and port in one[0] and one[1] == protocol for one in found)

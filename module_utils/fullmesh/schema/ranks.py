@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from .ladder import Answers, Listeners
-from .survey import Variable
+from .ladder import DeferredLookups, ListenerReport
+from .survey import JobVariable
 
 # What becomes of a step: it begins, ends, is not there in this torch, gives a wrong value, or raises.
 STATES = ("begin", "ok", "unsupported", "wrong", "failed")
 
 
-class RanksWant(TypedDict):
+class LadderGlooParams(TypedDict):
     """What ladder_gloo is asked for; its documentation says what each of them is."""
 
     run: str
@@ -32,30 +32,30 @@ class RanksWant(TypedDict):
     keep: bool
 
 
-class Nothing(TypedDict):
+class EmptyStepResult(TypedDict):
     """A step that found nothing but that it works."""
 
 
-class ImportSaid(TypedDict):
+class ImportStepResult(TypedDict):
     """torch's version, and whether it has Gloo."""
 
     torch: str
     gloo: bool
 
 
-class GroupsSaid(TypedDict):
+class GroupsStepResult(TypedDict):
     """The ranks of each subgroup."""
 
     groups: list[list[int]]
 
 
-class LatencySaid(TypedDict):
+class LatencyStepResult(TypedDict):
     """The median of the smallest all_reduce, in microseconds."""
 
     latency_us: float
 
 
-class BandwidthSaid(TypedDict):
+class BandwidthStepResult(TypedDict):
     """The fastest large all_reduce: its size in MiB, seconds, and bus bandwidth as nccl-tests defines it."""
 
     mib: int
@@ -63,20 +63,20 @@ class BandwidthSaid(TypedDict):
     bus_gbit_s: float
 
 
-class SocketsSaid(TypedDict):
+class SocketsStepResult(TypedDict):
     """Where the rank listens (address, port), and how many connections it has."""
 
     listeners: list[tuple[str, int]]
     connections: int
 
 
-class Applicable(TypedDict):
+class OptionalStepResult(TypedDict):
     """Whether there was anything to do, such as a GPU; all else is missing where there was not."""
 
     applicable: bool
 
 
-class GpusSaid(Applicable, total=False):
+class GpusStepResult(OptionalStepResult, total=False):
     """The rank's GPU: device, backend, its name and NCCL's version; *why* it has none."""
 
     why: str
@@ -86,7 +86,7 @@ class GpusSaid(Applicable, total=False):
     nccl: str
 
 
-class NcclSaid(Applicable, total=False):
+class NcclStepResult(OptionalStepResult, total=False):
     """The first collective over the GPUs.
 
     Attributes:
@@ -98,12 +98,12 @@ class NcclSaid(Applicable, total=False):
 
     seconds: float
     said: list[str]
-    settings: dict[str, Variable]
+    settings: dict[str, JobVariable]
     verbs: int
     shut: list[str]
 
 
-class NcclSize(TypedDict):
+class NcclSizeResult(TypedDict):
     """An all_reduce of so many bytes: microseconds, algorithm and bus bandwidth in Gbit/s."""
 
     bytes: int
@@ -112,14 +112,14 @@ class NcclSize(TypedDict):
     bus_gbit_s: float
 
 
-class NcclSizesSaid(Applicable, total=False):
+class NcclSizesStepResult(OptionalStepResult, total=False):
     """all_reduce by message size."""
 
     backend: str
-    sizes: list[NcclSize]
+    sizes: list[NcclSizeResult]
 
 
-class NcclTestsSaid(Applicable, total=False):
+class NcclTestsStepResult(OptionalStepResult, total=False):
     """nccl-tests' command, exit code, and the end of what it printed."""
 
     command: list[str]
@@ -127,7 +127,7 @@ class NcclTestsSaid(Applicable, total=False):
     text: str
 
 
-class TrainingSaid(Applicable, total=False):
+class TrainingStepResult(OptionalStepResult, total=False):
     """A training job: what it ran on, its losses and the loss of the same job in one process."""
 
     device: str
@@ -145,39 +145,39 @@ class TrainingSaid(Applicable, total=False):
 StepsSaid = TypedDict(
     "StepsSaid",
     {
-        "import": ImportSaid,
-        "store": Nothing,
-        "rendezvous": Nothing,
-        "init": Nothing,
-        "all_reduce": Nothing,
-        "broadcast": Nothing,
-        "all_gather": Nothing,
-        "reduce_scatter": Nothing,
-        "all_to_all": Nothing,
-        "barrier": Nothing,
-        "groups": GroupsSaid,
-        "latency": LatencySaid,
-        "bandwidth": BandwidthSaid,
-        "sockets": SocketsSaid,
-        "gpus": GpusSaid,
-        "nccl": NcclSaid,
-        "nccl_sizes": NcclSizesSaid,
-        "nccl_tests": NcclTestsSaid,
-        "ddp": TrainingSaid,
-        "amp": TrainingSaid,
-        "subgroups": TrainingSaid,
-        "fsdp": TrainingSaid,
-        "gpu_ddp": TrainingSaid,
-        "gpu_amp": TrainingSaid,
-        "gpu_subgroups": TrainingSaid,
-        "gpu_fsdp": TrainingSaid,
-        "done": Nothing,
+        "import": ImportStepResult,
+        "store": EmptyStepResult,
+        "rendezvous": EmptyStepResult,
+        "init": EmptyStepResult,
+        "all_reduce": EmptyStepResult,
+        "broadcast": EmptyStepResult,
+        "all_gather": EmptyStepResult,
+        "reduce_scatter": EmptyStepResult,
+        "all_to_all": EmptyStepResult,
+        "barrier": EmptyStepResult,
+        "groups": GroupsStepResult,
+        "latency": LatencyStepResult,
+        "bandwidth": BandwidthStepResult,
+        "sockets": SocketsStepResult,
+        "gpus": GpusStepResult,
+        "nccl": NcclStepResult,
+        "nccl_sizes": NcclSizesStepResult,
+        "nccl_tests": NcclTestsStepResult,
+        "ddp": TrainingStepResult,
+        "amp": TrainingStepResult,
+        "subgroups": TrainingStepResult,
+        "fsdp": TrainingStepResult,
+        "gpu_ddp": TrainingStepResult,
+        "gpu_amp": TrainingStepResult,
+        "gpu_subgroups": TrainingStepResult,
+        "gpu_fsdp": TrainingStepResult,
+        "done": EmptyStepResult,
     },
     total=False,
 )
 
 
-class EventAlways(TypedDict):
+class RankEventBase(TypedDict):
     """A line that a rank writes at the beginning and at the end of each step; ``done`` is the last. *state*: of
     STATES.
     """
@@ -186,7 +186,7 @@ class EventAlways(TypedDict):
     state: str
 
 
-class Event(EventAlways, total=False):
+class RankEvent(RankEventBase, total=False):
     """What a rank says of a step.
 
     Attributes:
@@ -205,14 +205,14 @@ class Event(EventAlways, total=False):
     ranks: list[int]
 
 
-class RankSaid(TypedDict):
+class RankReport(TypedDict):
     """One rank: its events, and the end of what it printed."""
 
-    events: list[Event]
+    events: list[RankEvent]
     log: str
 
 
-class Ended(TypedDict, total=False):
+class RanksEnd(TypedDict, total=False):
     """How the ranks of a node ended; empty while they run.
 
     Attributes:
@@ -243,17 +243,17 @@ class Ended(TypedDict, total=False):
     fix: str
 
 
-class CollectedAlways(TypedDict):
+class CollectedRanksBase(TypedDict):
     """What ladder_gloo always answers, state collected; ``doing``: the step that each rank is at."""
 
     done: bool
     started: bool
-    ended: Ended
-    ranks: dict[str, RankSaid]
+    ended: RanksEnd
+    ranks: dict[str, RankReport]
     doing: dict[str, str]
 
 
-class Collected(CollectedAlways, total=False):
+class CollectedRanks(CollectedRanksBase, total=False):
     """ladder_gloo's answer, state collected.
 
     Attributes:
@@ -265,15 +265,15 @@ class Collected(CollectedAlways, total=False):
     why: str
 
 
-class Started(TypedDict, total=False):
+class StartedRanks(TypedDict, total=False):
     """ladder_gloo's answer, state started: what the listeners saw, and the names that were looked up meanwhile.
 
     Neither is there where no listener was open, or none answered any more, or no names were left to be looked up.
     """
 
-    listeners: Listeners
-    names: Answers
+    listeners: ListenerReport
+    names: DeferredLookups
 
 
-class Stopped(TypedDict):
+class StoppedRanks(TypedDict):
     """ladder_gloo's answer, state stopped: nothing."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from .gpu import Card, FabricManager, PciGpu
+from .gpu import FabricManager, GpuCard, PciGpu
 from .next_boot import NextBoot
 
 
-class Unknown(TypedDict):
+class MissingFact(TypedDict):
     """What was not seen, and why: ``kernel log``, ``in a container the kernel's messages are the host's``."""
 
     what: str
@@ -51,7 +51,7 @@ class Route(TypedDict):
     found: str
 
 
-class NeighbourAlways(TypedDict):
+class NeighbourBase(TypedDict):
     """An entry of the neighbour table (ip-neighbour(8))."""
 
     mac: str
@@ -59,14 +59,14 @@ class NeighbourAlways(TypedDict):
     dev: str
 
 
-class Neighbour(NeighbourAlways, total=False):
+class Neighbour(NeighbourBase, total=False):
     """``by_hand``: the kernel did not learn it and never asks; ``nud``: then its state (PERMANENT, NOARP)."""
 
     by_hand: bool
     nud: str
 
 
-class Neighbours(TypedDict):
+class NeighbourTable(TypedDict):
     """The neighbour table: its size, and the entries of the peers."""
 
     count: int
@@ -84,7 +84,7 @@ class Listener(TypedDict):
     age: float
 
 
-class Sockets(TypedDict):
+class SocketSummary(TypedDict):
     """TCP sockets of the node: how many hold a port of the data range, wait in TIME_WAIT, are there at all."""
 
     listening: list[Listener]
@@ -93,7 +93,7 @@ class Sockets(TypedDict):
     total: int
 
 
-class Nft(TypedDict):
+class NftSurvey(TypedDict):
     """The kernel's packet filter as ``nft -j list ruleset`` has it; ``cut``: how many rules were left out."""
 
     chains: list[Any]
@@ -102,7 +102,7 @@ class Nft(TypedDict):
     cut: int
 
 
-class Zone(TypedDict):
+class FirewalldZone(TypedDict):
     """A zone of firewalld; ``rules``: how many rich rules it has."""
 
     target: str
@@ -116,11 +116,11 @@ class Zone(TypedDict):
 class ZoneState(TypedDict):
     """A zone now and in its file; None where the file is missing."""
 
-    runtime: Zone
-    permanent: Zone | None
+    runtime: FirewalldZone
+    permanent: FirewalldZone | None
 
 
-class Policy(TypedDict):
+class FirewalldPolicy(TypedDict):
     """A policy of firewalld with its rich rules."""
 
     target: str
@@ -134,11 +134,11 @@ class Policy(TypedDict):
 class PolicyState(TypedDict):
     """A policy now and in its file; None where the file is missing."""
 
-    runtime: Policy
-    permanent: Policy | None
+    runtime: FirewalldPolicy
+    permanent: FirewalldPolicy | None
 
 
-class FirewalldAlways(TypedDict):
+class FirewalldStateBase(TypedDict):
     """firewalld: default zone, active zones with their ``sources`` and ``interfaces``, zones, sets of addresses."""
 
     default: str
@@ -147,7 +147,7 @@ class FirewalldAlways(TypedDict):
     ipsets: dict[str, list[str]]
 
 
-class Firewalld(FirewalldAlways, total=False):
+class FirewalldState(FirewalldStateBase, total=False):
     """Policies came with firewalld 0.9."""
 
     policies: dict[str, PolicyState]
@@ -167,14 +167,14 @@ class PciPath(TypedDict):
     redirecting: list[str]
 
 
-class GpusAlways(TypedDict):
+class GpuSurveyBase(TypedDict):
     """The GPUs of a node; ``present``: NVIDIA's driver is loaded."""
 
     present: bool
-    cards: list[Card]
+    cards: list[GpuCard]
 
 
-class Gpus(GpusAlways, total=False):
+class GpuSurvey(GpuSurveyBase, total=False):
     """What is known where there is a driver, or was one.
 
     ``failed``: the driver is loaded and nvidia-smi does not work; ``said``: its words; ``loaded``: the module.
@@ -204,7 +204,7 @@ class KernelEvent(TypedDict):
     text: str
 
 
-class Denial(TypedDict):
+class SelinuxDenial(TypedDict):
     """What SELinux denied; ``age`` in seconds."""
 
     command: str
@@ -212,11 +212,11 @@ class Denial(TypedDict):
     text: str
 
 
-class Selinux(TypedDict):
+class SelinuxSurvey(TypedDict):
     """SELinux: ``enforcing``, ``permissive``, ``disabled``, or empty without it."""
 
     mode: str
-    denials: list[Denial]
+    denials: list[SelinuxDenial]
 
 
 class ReverseName(TypedDict):
@@ -226,7 +226,7 @@ class ReverseName(TypedDict):
     seconds: float
 
 
-class LookedUp(TypedDict, total=False):
+class NameLookups(TypedDict, total=False):
     """What name servers answered; an address without a name, or a server without an answer, is None."""
 
     reverse: dict[str, ReverseName | None]
@@ -234,7 +234,7 @@ class LookedUp(TypedDict, total=False):
     master_answers: list[str]
 
 
-class Job(TypedDict):
+class JobProcess(TypedDict):
     """A process that looks like a rank of a job, with the variables that place it; ``age`` in seconds."""
 
     pid: int
@@ -243,21 +243,21 @@ class Job(TypedDict):
     environment: dict[str, str]
 
 
-class Variable(TypedDict):
+class JobVariable(TypedDict):
     """A variable of the environment and the file that sets it."""
 
     value: str
     source: str
 
 
-class EnvironmentAlways(TypedDict):
+class JobEnvironmentBase(TypedDict):
     """What a job's environment would be, and what every file alone says."""
 
-    values: dict[str, Variable]
+    values: dict[str, JobVariable]
     files: dict[str, dict[str, str]]
 
 
-class Environment(EnvironmentAlways, total=False):
+class JobEnvironment(JobEnvironmentBase, total=False):
     """``unread``: NCCL_CONF_FILE, where NCCL cannot open what it names, and says nothing."""
 
     unread: str
@@ -315,20 +315,20 @@ class Libfabric(TypedDict, total=False):
     said: str
 
 
-class PluginAlways(TypedDict):
+class NcclPluginBase(TypedDict):
     """NCCL's network plugin: the path that the loader finds, and where else one lies."""
 
     path: str
     elsewhere: str
 
 
-class Plugin(PluginAlways, total=False):
+class NcclPlugin(NcclPluginBase, total=False):
     """Why it could not be loaded."""
 
     error: str
 
 
-class Efa(TypedDict):
+class EfaSurvey(TypedDict):
     """EFA on a node: hardware, driver, libfabric, plugin, environment."""
 
     vendor: str
@@ -337,11 +337,11 @@ class Efa(TypedDict):
     verbs: list[EfaVerbs]
     driver_version: str
     libfabric: Libfabric
-    plugin: Plugin
+    plugin: NcclPlugin
     environment: dict[str, str]
 
 
-class Namespace(TypedDict):
+class NetworkNamespace(TypedDict):
     """A network namespace beside the machine's own; ``port_range`` as in its sysctl."""
 
     pid: int
@@ -349,26 +349,26 @@ class Namespace(TypedDict):
     port_range: str
 
 
-class Space(TypedDict):
+class FilesystemSpace(TypedDict):
     """A file system, in bytes."""
 
     size: int
     free: int
 
 
-class SurveyAlways(TypedDict):
+class NodeSurveyBase(TypedDict):
     """What every survey has; ``range``: the first and last data port, ``manifest``: Fullmesh configured the node."""
 
     root: bool
     range: list[int]
     manifest: bool
-    unknown: list[Unknown]
-    shm: Space
-    disk: Space
+    unknown: list[MissingFact]
+    shm: FilesystemSpace
+    disk: FilesystemSpace
     seconds: float
 
 
-class Hook(TypedDict):
+class PacketHook(TypedDict):
     """What sees packets beside the packet filter: where (xdp, tc ingress, cgroup egress ...), its card, what it is."""
 
     at: str
@@ -376,7 +376,7 @@ class Hook(TypedDict):
     what: str
 
 
-class JobUnitAlways(TypedDict):
+class JobUnitBase(TypedDict):
     """What systemd holds units of jobs to (fullmesh-job@), as systemctl show has it.
 
     Attributes:
@@ -393,48 +393,48 @@ class JobUnitAlways(TypedDict):
     families: str
 
 
-class JobUnit(JobUnitAlways, total=False):
+class JobUnit(JobUnitBase, total=False):
     """``environment``: what the unit's own Environment= sets, of the names that matter to a job."""
 
     environment: dict[str, str]
 
 
-class Identity(TypedDict):
+class NodeIdentity(TypedDict):
     """A digest of the machine-id ("" without one), and the fingerprints of the host keys as ssh-keygen prints them."""
 
     machine_id: str
     host_keys: list[str]
 
 
-class Survey(SurveyAlways, LookedUp, total=False):
+class NodeSurvey(NodeSurveyBase, NameLookups, total=False):
     """One look at a node; ``limits``: of the process that looked, ``sysctls``: by name."""
 
     interfaces: list[Nic]
     routes: dict[str, Route]
-    neighbours: Neighbours
+    neighbours: NeighbourTable
     sysctls: dict[str, str]
-    sockets: Sockets
-    nft: Nft
-    firewalld: Firewalld
-    gpus: Gpus
+    sockets: SocketSummary
+    nft: NftSurvey
+    firewalld: FirewalldState
+    gpus: GpuSurvey
     kernel_log: list[KernelEvent]
-    selinux: Selinux
-    jobs: list[Job]
-    environment: Environment
+    selinux: SelinuxSurvey
+    jobs: list[JobProcess]
+    environment: JobEnvironment
     limits: dict[str, int]
     clock: SurveyClock
     rdma: list[RdmaPort]
-    efa: Efa
+    efa: EfaSurvey
     legacy_tables: list[str]
-    namespaces: list[Namespace]
+    namespaces: list[NetworkNamespace]
     duplicates: list[str]
-    hooks: list[Hook]
+    hooks: list[PacketHook]
     job_unit: JobUnit
-    identity: Identity
+    identity: NodeIdentity
     next_boot: NextBoot
 
 
-class Beside(LookedUp):
+class ParallelLookups(NameLookups):
     """Names that were looked up while listeners and probes were at work."""
 
-    unknown: list[Unknown]
+    unknown: list[MissingFact]

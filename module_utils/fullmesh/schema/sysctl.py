@@ -9,7 +9,7 @@ from typing import Literal, TypedDict
 Rule = Literal["exact", "floor", "ports"]
 
 
-class Setting(TypedDict):
+class KernelSetting(TypedDict):
     """A kernel setting that is asked for.
 
     Attributes:

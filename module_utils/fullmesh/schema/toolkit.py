@@ -9,7 +9,7 @@ from typing import TypedDict
 from .nccl import Repository
 
 
-class Toolkit(TypedDict):
+class ToolkitPackages(TypedDict):
     """``version`` is the one to have; ``satisfied``: every package is installed in it.
 
     Attributes:
@@ -25,7 +25,7 @@ class Toolkit(TypedDict):
     repository: Repository
 
 
-class Described(TypedDict):
+class CdiState(TypedDict):
     """Whether containers can have the node's GPUs.
 
     Attributes:

@@ -54,7 +54,7 @@ class VenvSeen(PythonSeen):
     bundles: dict[str, int]
 
 
-class Pieces(TypedDict, total=False):
+class BundlePieces(TypedDict, total=False):
     """What proves every piece of a bundle by itself: sizes in bytes, SHA-256 of each; nothing without a bundle."""
 
     size: int
@@ -62,7 +62,7 @@ class Pieces(TypedDict, total=False):
     pieces: list[str]
 
 
-class Wheels(TypedDict):
+class WheelhouseResult(TypedDict):
     """wheelhouse's answer.
 
     Attributes:
@@ -76,11 +76,11 @@ class Wheels(TypedDict):
     wheels: dict[str, str]
     bundle: str
     bundle_bytes: int
-    manifest: Pieces
+    manifest: BundlePieces
     installed_bytes: int
 
 
-class Source(TypedDict):
+class WheelSource(TypedDict):
     """A node that listens."""
 
     name: str
@@ -88,7 +88,7 @@ class Source(TypedDict):
     port: int
 
 
-class Shared(TypedDict):
+class WheelShareResult(TypedDict):
     """wheel_share's answer, state started: whether all is here, the port that peers ask (0: none, and *why*)."""
 
     changed: bool

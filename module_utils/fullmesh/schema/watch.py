@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 Kind = Literal["store", "rendezvous", "static", "data", "service"]
 
 
-class WhoNodeBase(TypedDict):
+class ParticipantNodeBase(TypedDict):
     """A node of a job as the plan has it; ``address`` is the cluster's, ``addresses`` are all that are planned."""
 
     name: str
@@ -21,13 +21,13 @@ class WhoNodeBase(TypedDict):
     local_ranks: int
 
 
-class WhoNode(WhoNodeBase, total=False):
+class ParticipantNode(ParticipantNodeBase, total=False):
     """``auto``: its ranks were not known where the plan was made; what the node remembers itself counts more."""
 
     auto: bool
 
 
-class WhoMaster(TypedDict):
+class ParticipantMaster(TypedDict):
     """Where rank 0 is."""
 
     node: str
@@ -35,14 +35,14 @@ class WhoMaster(TypedDict):
     port: int
 
 
-class Span(TypedDict):
+class DataPortSpan(TypedDict):
     """The ports of data connections, both ends included."""
 
     first: int
     last: int
 
 
-class Service(TypedDict):
+class PlannedService(TypedDict):
     """A port, or a range, of a service of the plan (``fullmesh_services``) and the nodes on which it lives."""
 
     service: str
@@ -53,26 +53,26 @@ class Service(TypedDict):
     nodes: list[str]
 
 
-class Who(TypedDict):
+class Participants(TypedDict):
     """Who takes part in jobs: /etc/fullmesh/nodes.json. ``networks`` are the cluster's, with their prefix lengths."""
 
-    nodes: list[WhoNode]
-    master: WhoMaster
-    data_ports: Span
+    nodes: list[ParticipantNode]
+    master: ParticipantMaster
+    data_ports: DataPortSpan
     networks: list[str]
 
 
-class MaybeWho(TypedDict, total=False):
+class PartialParticipants(TypedDict, total=False):
     """The same as the watch meets it, with the services: without a plan it names nobody, and only counts."""
 
-    nodes: list[WhoNode]
-    master: WhoMaster
-    data_ports: Span
+    nodes: list[ParticipantNode]
+    master: ParticipantMaster
+    data_ports: DataPortSpan
     networks: list[str]
-    services: list[Service]
+    services: list[PlannedService]
 
 
-class Process(TypedDict):
+class WatchedProcess(TypedDict):
     """A process of a job, and what it was told; 0 and "" where it was not.
 
     ``rank`` is None in what has no rank; ``world`` is the number of ranks, ``groups`` that of nodes as torchrun tells
@@ -95,7 +95,7 @@ class Process(TypedDict):
     told: dict[str, str]
 
 
-class Row(TypedDict):
+class WatchedSocket(TypedDict):
     """A TCP socket, as /proc/net/tcp has it, and the process that holds it (0: none of the job's).
 
     ``state`` is the kernel's number.
@@ -110,24 +110,24 @@ class Row(TypedDict):
     pid: int
 
 
-class Picture(TypedDict):
+class JobSnapshot(TypedDict):
     """A job at one moment, on one node; ``others``: what listens beside it in the same network."""
 
-    processes: list[Process]
-    sockets: list[Row]
-    others: list[Row]
+    processes: list[WatchedProcess]
+    sockets: list[WatchedSocket]
+    others: list[WatchedSocket]
 
 
-class Endpoint(TypedDict):
+class JobEndpoint(TypedDict):
     """Where processes of this node have to go, and which ones."""
 
     host: str
     port: int
     kind: Kind
-    users: list[Process]
+    users: list[WatchedProcess]
 
 
-class Problem(TypedDict):
+class JobProblem(TypedDict):
     """What keeps a job's ranks apart. "" and 0: does not apply.
 
     ``at`` is the node that sees it, ``host``/``port``/``kind`` the endpoint; ``who`` names ranks or a node in words;
@@ -164,7 +164,7 @@ EventKind = Literal[
 ]
 
 
-class EventMore(TypedDict, total=False):
+class WatchEventFields(TypedDict, total=False):
     """``pid`` of the job that started, ``code`` of its end, a problem, ``text`` of a sentence.
 
     ``job`` is the name of a job that stands, ``account`` the one that its ranks belong to.
@@ -172,13 +172,13 @@ class EventMore(TypedDict, total=False):
 
     pid: int
     code: int
-    problem: Problem
+    problem: JobProblem
     text: str
     job: str
     account: str
 
 
-class Event(EventMore):
+class WatchEvent(WatchEventFields):
     """What a node's watch tells the controller, ``after`` so many seconds."""
 
     event: EventKind

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 
 
-def logical_lines(text: str) -> list[str]:
+def parse_logical_lines(text: str) -> list[str]:
     """The lines of a requirements file, continuations joined, comments and blanks left out."""
     joined = re.sub(r"\\\s*\n", " ", text)
     lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in joined.splitlines())
     return [line for line in lines if line]
 
 
-def environment(python: str, machine: str) -> dict[str, str]:
+def make_marker_environment(python: str, machine: str) -> dict[str, str]:
     """What markers ask for, on a node with CPython *python* (``3.12``) on Linux."""
     return {
         "extra": "",
@@ -33,26 +33,26 @@ def environment(python: str, machine: str) -> dict[str, str]:
     }
 
 
-def holds(marker: str, python: str, machine: str) -> bool:
+def is_marker_met(marker: str, python: str, machine: str) -> bool:
     """Whether a line with this marker is meant for a Python and machine; one without is for all."""
     if not marker:
         return True
     # only where a lock has markers, and a node's own Python need not have it
     from packaging.markers import Marker  # noqa: PLC0415
 
-    return bool(Marker(marker).evaluate(environment(python, machine)))
+    return bool(Marker(marker).evaluate(make_marker_environment(python, machine)))
 
 
-def for_target(text: str, python: str, machine: str) -> list[str]:
+def filter_lock_lines(text: str, python: str, machine: str) -> list[str]:
     """The lines of a lock that are meant for a Python and machine, without their markers.
 
     ``pip download`` judges markers by the Python that runs it, whatever --python-version says (pypa/pip#11664): a
     controller would leave out what a node needs.
     """
     found = []
-    for line in logical_lines(text):
+    for line in parse_logical_lines(text):
         pin, dashes, hashes = line.partition("--hash")
         name, _, marker = (part.strip() for part in pin.partition(";"))
-        if holds(marker, python, machine):
+        if is_marker_met(marker, python, machine):
             found.append((name + " " + dashes + hashes).strip())
     return found

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ..answer import Note
 from ..facts import node
-from ..files import put
+from ..files import write_file_atomically
 from ..firewall import firewalld
 from ..foreign_text import parse_tool_json
 from ..packages import sources, versionlock
-from ..schema.node import Choice, Membership
+from ..schema.node import Membership, ResolvedSettings
 
 if TYPE_CHECKING:
     from ..commands import Runner
@@ -35,14 +35,14 @@ class UnitState(TypedDict):
     enabled: bool
 
 
-class Address(TypedDict):
+class OwnedAddress(TypedDict):
     """An address with its prefix, on an interface."""
 
     interface: str
     address: str
 
 
-class Owned(TypedDict):
+class OwnedItems(TypedDict):
     """What roles answer for on a node; the values say what each of them wants there.
 
     Attributes:
@@ -58,7 +58,7 @@ class Owned(TypedDict):
     held: list[str]
     sources: list[str]
     firewalld: list[str]
-    addresses: list[Address]
+    addresses: list[OwnedAddress]
     selinux: dict[str, str]
 
 
@@ -66,7 +66,7 @@ class Owned(TypedDict):
 State = dict[str, dict[str, Any]]
 
 
-class Manifest(TypedDict):
+class NodeManifest(TypedDict):
     """What a node converged to; ``digest``: of what decided it; ``resolved``: what the plan had worked out from it.
 
     ``members``: what it remembers of the list of nodes.
@@ -74,14 +74,14 @@ class Manifest(TypedDict):
 
     schema: int
     digest: str
-    owned: Owned
+    owned: OwnedItems
     state: State
     notes: list[Note]
-    resolved: Choice
+    resolved: ResolvedSettings
     members: Membership
 
 
-def file_state(path: str) -> str:
+def fingerprint_path(path: str) -> str:
     """``sha256 mode uid:gid`` of a file, ``link -> target``, ``directory mode uid:gid`` or ``absent``."""
     try:
         info = os.lstat(path)
@@ -102,17 +102,17 @@ def file_state(path: str) -> str:
     return f"{digest.hexdigest()} {who}"
 
 
-def sysctl_value(key: str, root: str = "/proc/sys") -> str:
+def read_sysctl_value(key: str, root: str = "/proc/sys") -> str:
     """A key's value with single spaces, ``absent`` where the kernel does not have it."""
     # In sysctl.d names '.' and '/' may change places (sysctl.d(5)): "a/b.c" is the path a.b/c's twin.
     slash, dot = key.find("/"), key.find(".")
     path = key
     if slash == -1 or -1 < dot < slash:
         path = key.translate({ord("."): "/", ord("/"): "."})
-    return " ".join(node.read(os.path.join(root, path), "absent").split())
+    return " ".join(node.read_stripped(os.path.join(root, path), "absent").split())
 
 
-def parse_units(text: str) -> dict[str, UnitState]:
+def parse_unit_states(text: str) -> dict[str, UnitState]:
     """{unit: {active, enabled}} from ``systemctl show -p Id,ActiveState,UnitFileState,Names``."""
     result: dict[str, UnitState] = {}
     for block in re.split(r"\n\s*\n", text.strip()):
@@ -126,18 +126,20 @@ def parse_units(text: str) -> dict[str, UnitState]:
     return result
 
 
-def services_state(names: Sequence[str], run: Runner = node.run) -> dict[str, UnitState]:
+def read_service_states(
+    names: Sequence[str], run: Runner = node.run_command
+) -> dict[str, UnitState]:
     """{unit: {active, enabled}} of *names*, one systemctl call."""
     if not names:
         return {}
     units = [name if "." in name else name + ".service" for name in names]
     text = run(["systemctl", "show", "-p", "Id,Names,ActiveState,UnitFileState", "--", *units])[1]
-    seen = parse_units(text)
+    seen = parse_unit_states(text)
     gone: UnitState = {"active": False, "enabled": False}
     return {name: seen.get(unit, gone) for name, unit in zip(names, units)}
 
 
-def packages_state(names: Sequence[str], run: Runner = node.run) -> dict[str, str]:
+def read_package_versions(names: Sequence[str], run: Runner = node.run_command) -> dict[str, str]:
     """{package: version, "" when not installed} of *names*, from dpkg or rpm, one call."""
     result = dict.fromkeys(names, "")
     if not names:
@@ -155,7 +157,7 @@ def packages_state(names: Sequence[str], run: Runner = node.run) -> dict[str, st
     return result
 
 
-def held_state(packages: dict[str, str], run: Runner = node.run) -> dict[str, bool]:
+def read_held_packages(packages: dict[str, str], run: Runner = node.run_command) -> dict[str, bool]:
     """{package: True when the package manager is told to leave it in the version that it has}."""
     if not packages:
         return {}
@@ -164,22 +166,22 @@ def held_state(packages: dict[str, str], run: Runner = node.run) -> dict[str, bo
         text = run(["dpkg-query", "-W", "-f", form, *sorted(packages)])[1]
         found = re.findall(r"^hold (\S+)$", text, re.MULTILINE)
     else:
-        found = versionlock.held_here(packages)
+        found = versionlock.read_held_versions(packages)
     return {name: name in found for name in sorted(packages)}
 
 
-def firewalld_state(names: Sequence[str], run: Runner = node.run) -> dict[str, Any]:
+def fingerprint_firewalld(names: Sequence[str], run: Runner = node.run_command) -> dict[str, Any]:
     """Fingerprints of our part of firewalld (zone, policies, ipsets), permanent and runtime."""
     if not names:
         return {}
-    return dict(firewalld.fingerprint(list(names), run=run))
+    return dict(firewalld.fingerprint_zones(list(names), run=run))
 
 
-def addresses_state(wanted: Sequence[Address]) -> dict[str, bool]:
+def check_owned_addresses(wanted: Sequence[OwnedAddress]) -> dict[str, bool]:
     """{"eth1 10.0.0.11/24": True when the interface carries the address}."""
     if not wanted:
         return {}
-    have = {entry["name"]: entry["addresses"] for entry in node.interfaces()}
+    have = {entry["name"]: entry["addresses"] for entry in node.list_interfaces()}
     return {
         "{} {}".format(one["interface"], one["address"]): one["address"]
         in have.get(one["interface"], [])
@@ -187,15 +189,15 @@ def addresses_state(wanted: Sequence[Address]) -> dict[str, bool]:
     }
 
 
-def selinux_state(wanted: dict[str, str]) -> dict[str, str]:
+def read_selinux_mode(wanted: dict[str, str]) -> dict[str, str]:
     """The runtime mode, "" where the kernel has no SELinux."""
     if not wanted:
         return {}
-    text = node.read("/sys/fs/selinux/enforce")
+    text = node.read_stripped("/sys/fs/selinux/enforce")
     return {"mode": {"1": "enforcing", "0": "permissive"}.get(text, "")}
 
 
-def merge(owned: dict[str, dict[str, Any]]) -> Owned:
+def merge_owned(owned: dict[str, dict[str, Any]]) -> OwnedItems:
     """All roles' ``fullmesh_owned`` entries as one: lists joined, mappings united."""
     total: dict[str, Any] = {
         "files": [],
@@ -216,59 +218,63 @@ def merge(owned: dict[str, dict[str, Any]]) -> Owned:
                 total[kind].update(value)
             else:
                 total[kind].extend(item for item in value if item not in total[kind])
-    return cast("Owned", total)
+    return cast("OwnedItems", total)
 
 
-def observe(owned: Owned, run: Runner = node.run) -> State:
+def observe_owned(owned: OwnedItems, run: Runner = node.run_command) -> State:
     """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
-    packages = packages_state(sorted(owned["packages"]), run)
+    packages = read_package_versions(sorted(owned["packages"]), run)
     # a manifest of an earlier version has neither this nor sources
     held = {name: packages.get(name, "") for name in owned.get("held", [])}
     return {
-        "file": {path: file_state(path) for path in owned["files"]},
-        "sysctl": {key: sysctl_value(key) for key in owned["sysctls"]},
-        "service": services_state(sorted(owned["services"]), run),
+        "file": {path: fingerprint_path(path) for path in owned["files"]},
+        "sysctl": {key: read_sysctl_value(key) for key in owned["sysctls"]},
+        "service": read_service_states(sorted(owned["services"]), run),
         "package": packages,
-        "held package": held_state(held, run),
-        "package source": {url: sources.standing(url) for url in owned.get("sources", [])},
-        "firewalld": firewalld_state(owned["firewalld"], run),
-        "address": addresses_state(owned["addresses"]),
-        "selinux": selinux_state(owned["selinux"]),
+        "held package": read_held_packages(held, run),
+        "package source": {
+            url: sources.describe_active_sources(url) for url in owned.get("sources", [])
+        },
+        "firewalld": fingerprint_firewalld(owned["firewalld"], run),
+        "address": check_owned_addresses(owned["addresses"]),
+        "selinux": read_selinux_mode(owned["selinux"]),
     }
 
 
-def differences(then: State, now: State) -> list[str]:
+def describe_differences(then: State, now: State) -> list[str]:
     """A sentence for each thing that is no longer as it was."""
     result = []
     for kind in sorted(then):
         for name in sorted(then[kind]):
             before, after = then[kind][name], now.get(kind, {}).get(name)
             if before != after:
-                result.append(f"{kind} {name}: was {_short(before)}, is {_short(after)}")
+                result.append(
+                    f"{kind} {name}: was {_shorten_state(before)}, is {_shorten_state(after)}"
+                )
     return result
 
 
-def _short(state: Any) -> str:
+def _shorten_state(state: Any) -> str:
     if isinstance(state, dict):
-        return ", ".join(f"{key} {_short(state[key])}" for key in sorted(state))
+        return ", ".join(f"{key} {_shorten_state(state[key])}" for key in sorted(state))
     text = str(state)
     return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", text)
 
 
-def load(path: str = PATH) -> tuple[Manifest | None, str]:
+def load_manifest(path: str = PATH) -> tuple[NodeManifest | None, str]:
     """(manifest or None, why there is none)."""
     if not os.path.exists(path):
         return None, "no manifest: this node never converged"
     try:
         with open(path) as handle:
-            manifest: Manifest = parse_tool_json(handle.read())
+            manifest: NodeManifest = parse_tool_json(handle.read())
         if manifest["schema"] != SCHEMA:
             return None, "manifest has schema {}, this version writes {}".format(
                 manifest["schema"],
                 SCHEMA,
             )
         # a truncated or edited manifest must count as drift, never as an error
-        merge({"all": cast("dict[str, Any]", manifest["owned"])})
+        merge_owned({"all": cast("dict[str, Any]", manifest["owned"])})
         return (
             (manifest, "")
             if isinstance(manifest["state"], dict)
@@ -278,33 +284,33 @@ def load(path: str = PATH) -> tuple[Manifest | None, str]:
         return None, f"manifest cannot be read: {error}"
 
 
-def drift(digest: str, path: str = PATH, run: Runner = node.run) -> list[str]:
+def find_drift(digest: str, path: str = PATH, run: Runner = node.run_command) -> list[str]:
     """Sentences that say why the node is not what the manifest says; [] when it is."""
-    manifest, why = load(path)
+    manifest, why = load_manifest(path)
     if manifest is None:
         return [why]
     if manifest.get("digest") != digest:
         return ["inputs: the inventory, the settings or the code changed since the node converged"]
-    return differences(manifest["state"], observe(manifest["owned"], run))
+    return describe_differences(manifest["state"], observe_owned(manifest["owned"], run))
 
 
-def notes(path: str = PATH) -> list[Note]:
+def load_manifest_notes(path: str = PATH) -> list[Note]:
     """What the roles had to say of the node when it converged."""
-    manifest = load(path)[0]
+    manifest = load_manifest(path)[0]
     return list(manifest.get("notes", [])) if manifest else []
 
 
-def resolved(path: str = PATH) -> Choice:
+def load_auto_settings(path: str = PATH) -> ResolvedSettings:
     """What the plan had worked out from the nodes when this one converged; {} where nothing is kept."""
-    manifest = load(path)[0]
-    nothing: Choice = {}
+    manifest = load_manifest(path)[0]
+    nothing: ResolvedSettings = {}
     held = manifest.get("resolved", nothing) if manifest else nothing
     return held if isinstance(held, dict) else nothing
 
 
-def members(path: str = PATH) -> Membership:
+def load_membership(path: str = PATH) -> Membership:
     """What the node remembers of the list of nodes, but for their names; {} where nothing is kept."""
-    manifest = load(path)[0]
+    manifest = load_manifest(path)[0]
     nothing: Membership = {}
     held = manifest.get("members", nothing) if manifest else nothing
     if not isinstance(held, dict) or not {"digest", "room"} <= held.keys():
@@ -312,7 +318,9 @@ def members(path: str = PATH) -> Membership:
     return {"digest": held["digest"], "room": held["room"]}
 
 
-def told(manifest: Manifest, now: State, paths: Sequence[str], members: Membership) -> Manifest:
+def merge_peer_update(
+    manifest: NodeManifest, now: State, paths: Sequence[str], members: Membership
+) -> NodeManifest:
     """The manifest of a node that learnt of its peers: what was written for them is as it is now, all else as it was.
 
     Whatever else changed meanwhile stays a drift.
@@ -325,6 +333,6 @@ def told(manifest: Manifest, now: State, paths: Sequence[str], members: Membersh
     return {**manifest, "state": state, "members": members}
 
 
-def write(manifest: Manifest, path: str = PATH) -> None:
+def write_manifest(manifest: NodeManifest, path: str = PATH) -> None:
     """Put the manifest in place in one step, so that a cut never leaves half of it."""
-    put(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o644)
+    write_file_atomically(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o644)

@@ -12,7 +12,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from ..account import AccountError, ForeignFolderError, act_in_folder
-from ..files import read_bytes, read_context
+from ..files import read_bytes, read_selinux_context
 from ..foreign_text import parse_tool_json
 from .errors import UndoError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..commands import SplitRunner
-    from .record import FileBefore, InterfaceBefore, Kind, State, UnitBefore
+    from .record import FileBefore, InterfaceBefore, Kind, UndoState, UnitBefore
 
     Names = dict[Kind, list[str]]
 
@@ -29,7 +29,7 @@ UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "FragmentPath")
 RUNNING = ("active", "activating", "reloading")
 
 
-class Node:
+class NodeSystem:
     """The machine: a root directory and a way to run commands; tests bring their own."""
 
     def __init__(self, root: str, run: SplitRunner) -> None:
@@ -44,7 +44,7 @@ class Node:
 # --- files ------------------------------------------------------------------------------------
 
 
-def clean_path(path: str) -> str:
+def check_exact_path(path: str) -> str:
     """Refuse what is not one exact place."""
     if not path.startswith("/") or os.path.normpath(path) != path or path == "/":
         raise UndoError(
@@ -54,7 +54,7 @@ def clean_path(path: str) -> str:
     return path
 
 
-def act_beside(node: Node, path: str, work: Callable[[str], Any]) -> Any:
+def act_on_path(node: NodeSystem, path: str, work: Callable[[str], Any]) -> Any:
     """Do *work* with a path of the node, in a folder that nobody can swap meanwhile (`act_in_folder`).
 
     Raises:
@@ -70,24 +70,24 @@ def act_beside(node: Node, path: str, work: Callable[[str], Any]) -> Any:
         raise UndoError(str(error)) from error
 
 
-def observe_file(node: Node, path: str) -> FileBefore:
+def observe_file(node: NodeSystem, path: str) -> FileBefore:
     """Describe a path of the node."""
     try:
-        found: FileBefore = act_beside(node, path, lambda here: describe(here, path))
+        found: FileBefore = act_on_path(node, path, lambda here: describe_path(here, path))
     except (FileNotFoundError, NotADirectoryError):
         return {"kind": "absent"}
     return found
 
 
-def read_content(node: Node, path: str) -> bytes:
+def read_node_file(node: NodeSystem, path: str) -> bytes:
     """Return all of a file of the node."""
-    text: str = act_beside(
+    text: str = act_on_path(
         node, path, lambda here: base64.b64encode(read_bytes(here)).decode("ascii")
     )
     return base64.b64decode(text)
 
 
-def describe(here: str, path: str) -> FileBefore:
+def describe_path(here: str, path: str) -> FileBefore:
     """Describe what lies *here*, which the node calls *path*; a regular file by its checksum."""
     try:
         info = os.lstat(here)
@@ -106,11 +106,11 @@ def describe(here: str, path: str) -> FileBefore:
         "mode": stat.S_IMODE(info.st_mode),
         "uid": info.st_uid,
         "gid": info.st_gid,
-        "context": read_context(here),
+        "context": read_selinux_context(here),
     }
 
 
-def missing_parents(node: Node, path: str) -> list[str]:
+def list_missing_parents(node: NodeSystem, path: str) -> list[str]:
     """Name the directories above *path* that somebody has yet to make."""
     missing = []
     parent = os.path.dirname(path)
@@ -123,7 +123,7 @@ def missing_parents(node: Node, path: str) -> list[str]:
 # --- sysctls ----------------------------------------------------------------------------------
 
 
-def sysctl_path(key: str) -> str:
+def sysctl_to_proc_path(key: str) -> str:
     """Find a key's file; ``net.ipv4.conf.eth0/1.x`` is the interface eth0.1, as in sysctl.d(5)."""
     if not re.match(r"^[A-Za-z0-9_./@:-]+$", key) or ".." in key:
         raise UndoError(
@@ -133,10 +133,10 @@ def sysctl_path(key: str) -> str:
     return "/proc/sys/" + slashed
 
 
-def observe_sysctl(node: Node, key: str) -> str | None:
+def observe_sysctl(node: NodeSystem, key: str) -> str | None:
     """Return the value with single blanks, nothing where this kernel has no such key."""
     try:
-        return " ".join(read_bytes(node.at(sysctl_path(key))).decode().split())
+        return " ".join(read_bytes(node.at(sysctl_to_proc_path(key))).decode().split())
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -144,7 +144,7 @@ def observe_sysctl(node: Node, key: str) -> str | None:
 # --- units and packages -----------------------------------------------------------------------
 
 
-def observe_units(node: Node, units: list[str]) -> dict[str, UnitBefore]:
+def observe_units(node: NodeSystem, units: list[str]) -> dict[str, UnitBefore]:
     """Ask systemd about all units in one call; it answers in the order asked, a block each."""
     if not units:
         return {}
@@ -157,7 +157,7 @@ def observe_units(node: Node, units: list[str]) -> dict[str, UnitBefore]:
             f"rc {rc}, {(err or out).strip()!r}. "
             "Fullmesh needs systemd as init; look at `systemctl status` on this node."
         )
-    return {unit: parse_unit(block) for unit, block in zip(units, blocks)}
+    return {unit: parse_unit_block(block) for unit, block in zip(units, blocks)}
 
 
 def has_unit_file(properties: Mapping[str, str]) -> bool:
@@ -168,7 +168,7 @@ def has_unit_file(properties: Mapping[str, str]) -> bool:
     return not path or os.path.exists(path)
 
 
-def parse_unit(block: str) -> UnitBefore:
+def parse_unit_block(block: str) -> UnitBefore:
     """Read one block of ``systemctl show``."""
     pairs = dict(line.split("=", 1) for line in block.strip().splitlines() if "=" in line)
     return {
@@ -178,21 +178,21 @@ def parse_unit(block: str) -> UnitBefore:
     }
 
 
-def observe_packages(node: Node, names: list[str]) -> dict[str, str]:
+def observe_packages(node: NodeSystem, names: list[str]) -> dict[str, str]:
     """Say of each package whether it is installed, in one call to the system's own database."""
     if not names:
         return {}
-    if is_dpkg(node):
+    if has_dpkg(node):
         form = "--showformat=${Package} ${db:Status-Status}\\n"
         _, out, _ = node.run(["dpkg-query", "--show", form, "--", *names])
     else:
         _, out, _ = node.run(
             ["rpm", "--query", "--queryformat", "%{NAME} installed\\n", "--", *names]
         )
-    return parse_packages(out, names)
+    return parse_package_states(out, names)
 
 
-def parse_packages(out: str, names: list[str]) -> dict[str, str]:
+def parse_package_states(out: str, names: list[str]) -> dict[str, str]:
     """Keep the lines that are an answer; ``package x is not installed`` is none."""
     found = dict.fromkeys(names, "absent")
     for line in out.splitlines():
@@ -202,15 +202,15 @@ def parse_packages(out: str, names: list[str]) -> dict[str, str]:
     return found
 
 
-def is_dpkg(node: Node) -> bool:
+def has_dpkg(node: NodeSystem) -> bool:
     """Say whether dpkg keeps the packages here; EPEL brings it as a tool with an empty database."""
     status = node.at("/var/lib/dpkg/status")
     return os.path.isfile(status) and os.path.getsize(status) > 0
 
 
-def all_packages(node: Node) -> list[str]:
+def list_all_packages(node: NodeSystem) -> list[str]:
     """Name every package that dpkg or rpm has installed."""
-    if not is_dpkg(node):
+    if not has_dpkg(node):
         return sorted(
             node.run(["rpm", "--query", "--all", "--queryformat", "%{NAME}\\n"])[1].split()
         )
@@ -218,7 +218,7 @@ def all_packages(node: Node) -> list[str]:
     return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
 
 
-def observe_interfaces(node: Node, names: list[str]) -> dict[str, InterfaceBefore]:
+def observe_interfaces(node: NodeSystem, names: list[str]) -> dict[str, InterfaceBefore]:
     """Describe interfaces in one call; leases and link-local addresses come by themselves."""
     if not names:
         return {}
@@ -226,10 +226,10 @@ def observe_interfaces(node: Node, names: list[str]) -> dict[str, InterfaceBefor
     found = {
         one["ifname"]: one for one in parse_tool_json(out or "[]") if one.get("ifname") in names
     }
-    return {name: parse_interface(found.get(name, {})) for name in names}
+    return {name: parse_ip_interface(found.get(name, {})) for name in names}
 
 
-def parse_interface(one: dict[str, Any]) -> InterfaceBefore:
+def parse_ip_interface(one: dict[str, Any]) -> InterfaceBefore:
     """Read one entry of ``ip -j addr show``."""
     lasting = [
         info
@@ -240,7 +240,7 @@ def parse_interface(one: dict[str, Any]) -> InterfaceBefore:
     return {"addresses": addresses, "mtu": one.get("mtu", 0)}
 
 
-def observe(node: Node, names: Names) -> State:
+def observe_state(node: NodeSystem, names: Names) -> UndoState:
     """Describe everything that is named, as it is now."""
     return {
         "files": {path: observe_file(node, path) for path in names["files"]},

@@ -28,15 +28,15 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
-from ..files import put, read_bytes, sync_directory
+from ..files import fsync_directory, read_bytes, write_file_atomically
 from . import written
 from .errors import UndoError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..network.types import State as OwnersState
-    from ..transaction.engine import View
+    from ..network.types import OwnerState as OwnersState
+    from ..transaction.engine import KernelView
 
 SCHEMA = 2
 POINT = "point"
@@ -89,7 +89,7 @@ class NetworkBefore(TypedDict):
 
     owners: dict[str, OwnersState]
     names: dict[str, list[str]]
-    runtime: View
+    runtime: KernelView
 
 
 class UfwBefore(TypedDict):
@@ -108,19 +108,19 @@ class AccountBefore(TypedDict, total=False):
     keys: bool
 
 
-class FamilyThen(TypedDict):
+class FamilyBeforeBase(TypedDict):
     """Packages of one family with their versions, before a role touched them."""
 
     before: dict[str, str]
 
 
-class FamilyBefore(FamilyThen, total=False):
+class FamilyBefore(FamilyBeforeBase, total=False):
     """The same, and as the role left them; that is missing when it died before."""
 
     ours: dict[str, str]
 
 
-class Part(TypedDict, total=False):
+class RolePart(TypedDict, total=False):
     """What not every role has.
 
     ``brought``: the packages that came while one of its runs installed something, apt's own choices among them;
@@ -136,7 +136,7 @@ class Part(TypedDict, total=False):
     installing: list[str]
 
 
-class State(TypedDict):
+class UndoState(TypedDict):
     """What undo_point observes, by its kinds."""
 
     files: dict[str, FileBefore]
@@ -147,16 +147,16 @@ class State(TypedDict):
     interfaces: dict[str, InterfaceBefore]
 
 
-class Record(State):
+class UndoRecord(UndoState):
     """The whole; ``installed``: every package that dpkg had, None where nobody asked."""
 
     schema: int
     role: str
     installed: list[str] | None
-    part: Part
+    part: RolePart
 
 
-def empty(role: str) -> Record:
+def make_empty_record(role: str) -> UndoRecord:
     """A record that knows nothing."""
     return {
         "schema": SCHEMA,
@@ -172,7 +172,7 @@ def empty(role: str) -> Record:
     }
 
 
-def checked(data: Any, role: str) -> Record:
+def check_record(data: Any, role: str) -> UndoRecord:
     """A record of ours, whole.
 
     Raises:
@@ -187,10 +187,10 @@ def checked(data: Any, role: str) -> Record:
     wrong += [path for path, one in data["files"].items() if "kind" not in one]
     if wrong:
         raise ValueError(f"not of the right form: {', '.join(wrong)}")
-    return cast("Record", data)
+    return cast("UndoRecord", data)
 
 
-class Point:
+class UndoPoint:
     """One record on disk; *root* is where the node's / is for us."""
 
     def __init__(self, root: str, role: str, name: str = POINT) -> None:
@@ -209,12 +209,12 @@ class Point:
         """Say whether there is a record."""
         return os.path.lexists(self.path)
 
-    def load(self) -> Record:
+    def load(self) -> UndoRecord:
         """Read it, an empty one if there is none; a broken one is never guessed at."""
         if not self.exists():
-            return empty(self.role)
+            return make_empty_record(self.role)
         try:
-            return checked(json.loads(read_bytes(self.path).decode()), self.role)
+            return check_record(json.loads(read_bytes(self.path).decode()), self.role)
         except (OSError, ValueError, KeyError, TypeError) as exc:
             raise self.broken(f"{exc.__class__.__name__}: {exc}") from exc
 
@@ -234,21 +234,21 @@ class Point:
             content = read_bytes(f"{self.directory}/blobs/{then['sha256']}")
         except OSError as exc:
             raise self.broken(str(exc)) from exc
-        if digest(content) != then["sha256"]:
+        if hash_content(content) != then["sha256"]:
             raise self.broken(f"blob {then['sha256']} was changed")
         return content
 
     # -- writing
 
-    def save(self, record: Record, contents: Mapping[str, bytes]) -> None:
+    def save(self, record: UndoRecord, contents: Mapping[str, bytes]) -> None:
         """Write the contents of files first, then the record, which never names one that is not there."""
         blobs = self.directory + "/blobs"
         self.make_folders(blobs)
         owner = (os.getuid(), os.getgid())
         for content in contents.values():
-            put(f"{blobs}/{digest(content)}", content, 0o600, owner)
+            write_file_atomically(f"{blobs}/{hash_content(content)}", content, 0o600, owner)
         text = json.dumps(record, indent=1, sort_keys=True) + "\n"
-        put(self.path, text, 0o600, owner)
+        write_file_atomically(self.path, text, 0o600, owner)
 
     def make_folders(self, blobs: str) -> None:
         """The folders, for root alone; their names reach the disk before anything relies on them."""
@@ -260,7 +260,7 @@ class Point:
         for path in (self.store, self.directory, blobs):
             os.chmod(path, 0o700)
         for path in missing:
-            sync_directory(os.path.dirname(path))
+            fsync_directory(os.path.dirname(path))
 
     def forget(self) -> None:
         """Drop the role's records; the store goes with its last one."""
@@ -272,6 +272,6 @@ class Point:
             os.rmdir(self.store)
 
 
-def digest(content: bytes) -> str:
+def hash_content(content: bytes) -> str:
     """The name of a blob."""
     return hashlib.sha256(content).hexdigest()

@@ -9,28 +9,28 @@ import os
 import time
 from typing import TYPE_CHECKING, TypedDict
 
-from ..answer import diff, show_file
+from ..answer import format_file_for_diff, make_diff
 from ..files import make_folders, replace_file
-from ..packages.removal import packages_that_came, plan_removal
+from ..packages.removal import list_new_packages, plan_removal
 from . import written
 from .errors import UndoError
 from .observe import (
-    act_beside,
-    observe,
+    act_on_path,
     observe_file,
+    observe_state,
     observe_units,
-    read_content,
-    sysctl_path,
+    read_node_file,
+    sysctl_to_proc_path,
 )
-from .record import KINDS, Point
+from .record import KINDS, UndoPoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..answer import Diff
     from ..schema.family import KeptPackage
-    from .observe import Names, Node
-    from .record import FileBefore, InterfaceBefore, Record, State, UnitBefore
+    from .observe import Names, NodeSystem
+    from .record import FileBefore, InterfaceBefore, UndoRecord, UndoState, UnitBefore
 
     Action = Callable[[], None]
 
@@ -43,22 +43,22 @@ UNIT_DIRECTORIES = (
 NOTHING: Names = {kind: [] for kind in KINDS}
 
 
-class Kept(TypedDict):
+class KeptFile(TypedDict):
     """A file that somebody has changed since the role wrote it, and where that version is now."""
 
     path: str
     kept: str
 
 
-class Aside(TypedDict):
+class SetAsideResult(TypedDict):
     """The answer where files of others were only put aside; ``exists``: there is a point."""
 
     changed: bool
     exists: bool
-    kept: list[Kept]
+    kept: list[KeptFile]
 
 
-class Restored(Aside):
+class RestoreResult(SetAsideResult):
     """The answer of undo_point, state restored; its documentation says what each of them is."""
 
     restored: list[str]
@@ -70,14 +70,14 @@ class Restored(Aside):
     diff: list[Diff]
 
 
-def restore_file(node: Node, path: str, then: FileBefore, content: bytes) -> None:
+def restore_file(node: NodeSystem, path: str, then: FileBefore, content: bytes) -> None:
     """Make a path what it was."""
     if then["kind"] != "absent":
         make_folders(os.path.dirname(node.at(path)))
-    act_beside(node, path, lambda here: restore_here(here, then, content))
+    act_on_path(node, path, lambda here: restore_path(here, then, content))
 
 
-def restore_here(here: str, then: FileBefore, content: bytes) -> None:
+def restore_path(here: str, then: FileBefore, content: bytes) -> None:
     """Do it in a folder that is there, as the account that owns the folder."""
     if os.path.lexists(here) and (then["kind"] != "file" or os.path.islink(here)):
         os.unlink(here)
@@ -88,13 +88,15 @@ def restore_here(here: str, then: FileBefore, content: bytes) -> None:
         os.symlink(str(then["target"]), here)
 
 
-def put_back_sysctl(node: Node, key: str, value: str) -> None:
+def restore_sysctl(node: NodeSystem, key: str, value: str) -> None:
     """Write one value."""
-    with open(node.at(sysctl_path(key)), "w") as stream:
+    with open(node.at(sysctl_to_proc_path(key)), "w") as stream:
         stream.write(value + "\n")
 
 
-def unit_steps(then: dict[str, UnitBefore], now: dict[str, UnitBefore]) -> dict[str, list[str]]:
+def plan_unit_steps(
+    then: dict[str, UnitBefore], now: dict[str, UnitBefore]
+) -> dict[str, list[str]]:
     """List, by verb of systemctl, the units that need it."""
     steps: dict[str, list[str]] = {}
 
@@ -121,14 +123,14 @@ def unit_steps(then: dict[str, UnitBefore], now: dict[str, UnitBefore]) -> dict[
     return steps
 
 
-def show(entry: FileBefore, content: bytes) -> str:
+def format_file_before(entry: FileBefore, content: bytes) -> str:
     """Print a file for a diff, without handing secrets to the log."""
     if entry["kind"] == "absent":
         return ""
     if entry["kind"] == "link":
         return f"link to {entry['target']}\n"
     head = f"mode {entry['mode']:04o} owner {entry['uid']}:{entry['gid']}\n"
-    return head + show_file(content, entry["mode"])
+    return head + format_file_for_diff(content, entry["mode"])
 
 
 class Restoration:
@@ -136,30 +138,30 @@ class Restoration:
 
     def __init__(
         self,
-        node: Node,
+        node: NodeSystem,
         role: str,
         check: bool,
         restart: list[str],
         leave: Sequence[str] = (),
     ) -> None:
         self.node = node
-        self.point = Point(node.root, role)
+        self.point = UndoPoint(node.root, role)
         self.check = check
         self.restart = restart
         self.leave = leave
-        self.kept: list[Kept] = []
+        self.kept: list[KeptFile] = []
         self.done: list[str] = []
         self.faults: list[str] = []
         self.diff: list[Diff] = []
 
-    def run(self) -> Restored:
+    def run(self) -> RestoreResult:
         """Do it, and say what differed."""
         then = self.point.load()
-        now = observe(self.node, {kind: sorted(then[kind]) for kind in KINDS})
+        now = observe_state(self.node, {kind: sorted(then[kind]) for kind in KINDS})
         contents = {path: self.point.blob(entry) for path, entry in then["files"].items()}
         changed = self.differing(then, now)
         self.keep(then, now)
-        steps = unit_steps(then["services"], now["services"])
+        steps = plan_unit_steps(then["services"], now["services"])
         self.units("stop", steps)
         self.units("disable", steps)
         for path in changed:
@@ -172,41 +174,45 @@ class Restoration:
             self.systemctl("daemon-reload", [])
             # A unit whose file came back exists only now.
             now["services"] = observe_units(self.node, sorted(then["services"]))
-            steps = unit_steps(then["services"], now["services"])
+            steps = plan_unit_steps(then["services"], now["services"])
         for verb in ("unmask", "enable", "mask", "start"):
             self.units(verb, steps)
         if changed:
             self.units("restart", {"restart": self.stale(then, now)})
         return self.result(then, now)
 
-    def only_keep(self) -> Aside:
+    def only_keep(self) -> SetAsideResult:
         """Keep what somebody has changed, for a role that puts its files back by itself."""
         then = self.point.load()
-        self.keep(then, observe(self.node, {**NOTHING, "files": sorted(then["files"])}))
+        self.keep(then, observe_state(self.node, {**NOTHING, "files": sorted(then["files"])}))
         self.refuse_faults()
         return {"changed": bool(self.kept), "exists": self.point.exists(), "kept": self.kept}
 
-    def differing(self, then: State, now: State) -> list[str]:
+    def differing(self, then: UndoState, now: UndoState) -> list[str]:
         """The files that are not as they were, without those that the role has given back."""
         paths = [path for path in sorted(then["files"]) if path not in self.leave]
         return [path for path in paths if then["files"][path] != now["files"][path]]
 
-    def keep(self, then: State, now: State) -> None:
+    def keep(self, then: UndoState, now: UndoState) -> None:
         """Keep each file that is another one than the role wrote, before the one of before takes its place."""
-        ours = written.known(self.node.root, self.point.role)
+        ours = written.load_known_files(self.node.root, self.point.role)
         for path in self.differing(then, now):
             was, stands = then["files"][path], now["files"][path]
-            if stands["kind"] == "absent" or written.content(stands) == written.content(was):
+            if stands["kind"] == "absent" or written.fingerprint_entry(
+                stands
+            ) == written.fingerprint_entry(was):
                 continue
             # Of a file that nobody saw us write, and that was not there before, we are the author.
-            last = ours.get(path, written.content(stands) if was["kind"] == "absent" else "")
-            if written.content(stands) != last:
+            last = ours.get(
+                path, written.fingerprint_entry(stands) if was["kind"] == "absent" else ""
+            )
+            if written.fingerprint_entry(stands) != last:
                 self.set_aside(path, stands)
 
     def set_aside(self, path: str, stands: FileBefore) -> None:
         """Copy a file beside itself, under a name that its readers leave out."""
         name = self.free_name(path, stands)
-        data = read_content(self.node, path) if stands["kind"] == "file" else b""
+        data = read_node_file(self.node, path) if stands["kind"] == "file" else b""
         try:
             if not self.check and not os.path.lexists(self.node.at(name)):
                 restore_file(self.node, name, stands, data)
@@ -221,27 +227,31 @@ class Restoration:
     def free_name(self, path: str, stands: FileBefore) -> str:
         """A name that is free, or has the same version already, of an undo that did not end."""
         date, taken = time.strftime("%Y-%m-%d", time.gmtime()), 0
-        name = str(written.kept_name(path, date))
+        name = str(written.make_kept_name(path, date))
         while os.path.lexists(self.node.at(name)):
-            if written.content(observe_file(self.node, name)) == written.content(stands):
+            if written.fingerprint_entry(
+                observe_file(self.node, name)
+            ) == written.fingerprint_entry(stands):
                 return name
             taken += 1
-            name = str(written.kept_name(path, date, taken))
+            name = str(written.make_kept_name(path, date, taken))
         return name
 
-    def removes(self, then: State, path: str) -> bool:
+    def removes(self, then: UndoState, path: str) -> bool:
         """Say whether putting *path* back means that it goes."""
         return bool(then["files"][path]["kind"] == "absent")
 
-    def stale(self, then: State, now: State) -> list[str]:
+    def stale(self, then: UndoState, now: UndoState) -> list[str]:
         """List the units that ran then and run now: they still have our files in memory."""
         both = (then["services"], now["services"])
         return [u for u in self.restart if all(u in side and side[u]["active"] for side in both)]
 
     def file(self, path: str, then: FileBefore, now: FileBefore, content: bytes) -> None:
         """Put one path back and keep its diff."""
-        present = read_content(self.node, path) if now["kind"] == "file" else b""
-        self.diff.append(diff(path, show(now, present), show(then, content)))
+        present = read_node_file(self.node, path) if now["kind"] == "file" else b""
+        self.diff.append(
+            make_diff(path, format_file_before(now, present), format_file_before(then, content))
+        )
         self.attempt("file:" + path, lambda: restore_file(self.node, path, then, content))
 
     def directories(self, then: dict[str, bool], gone: set[str]) -> None:
@@ -256,7 +266,7 @@ class Restoration:
             if all(path + "/" + name in gone for name in os.listdir(here)):
                 gone.add(path)
                 self.attempt(
-                    "directory:" + path, functools.partial(act_beside, self.node, path, os.rmdir)
+                    "directory:" + path, functools.partial(act_on_path, self.node, path, os.rmdir)
                 )
 
     def sysctls(self, then: dict[str, str | None], now: dict[str, str | None]) -> None:
@@ -265,8 +275,8 @@ class Restoration:
             value = then[key]
             if value is None or now[key] is None or now[key] == value:
                 continue
-            self.diff.append(diff(key, f"{now[key]}\n", f"{value}\n"))
-            action = functools.partial(put_back_sysctl, self.node, key, value)
+            self.diff.append(make_diff(key, f"{now[key]}\n", f"{value}\n"))
+            action = functools.partial(restore_sysctl, self.node, key, value)
             self.attempt("sysctl:" + key, action)
 
     def units(self, verb: str, steps: dict[str, list[str]]) -> None:
@@ -304,12 +314,12 @@ class Restoration:
                 "Fix what is named and run the undo again: the point is kept."
             )
 
-    def result(self, then: Record, now: State) -> Restored:
+    def result(self, then: UndoRecord, now: UndoState) -> RestoreResult:
         """Assemble the answer."""
         self.refuse_faults()
         before, after = then["packages"], now["packages"]
         new = sorted(n for n in before if before[n] != "installed" and after[n] != before[n])
-        removal = plan_removal(self.node, new, packages_that_came(self.node, then))
+        removal = plan_removal(self.node, new, list_new_packages(self.node, then))
         units = [
             u
             for u, entry in then["services"].items()

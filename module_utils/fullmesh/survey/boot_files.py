@@ -8,14 +8,14 @@ import fnmatch
 import re
 from typing import TYPE_CHECKING, TypedDict
 
-from ..files import SPACE, lines_of, split_words
+from ..files import SPACE, split_lines, split_words
 from ..foreign_text import parse_decimal
-from ..sysctl import slashed
+from ..sysctl import sysctl_key_to_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..schema.next_boot import KeptMount, Mounted
+    from ..schema.next_boot import CurrentMount, KeptMount
 
     Reader = Callable[[str], str]
     Lister = Callable[[str], list[str]]
@@ -50,14 +50,14 @@ GRUB_CFG, GRUB_DEFAULT = "/boot/grub/grub.cfg", "/etc/default/grub"
 FSTAB_FIELDS = 4  # what, where, kind, options
 
 
-class Option(TypedDict):
+class SysctlOption(TypedDict):
     """A setting of a sysctl.d file; ``value`` is None where the line only takes a key out of the patterns."""
 
     value: str | None
     source: str
 
 
-class Entry(TypedDict):
+class BootEntry(TypedDict):
     """What the boot loader starts next."""
 
     version: str
@@ -68,15 +68,15 @@ class Entry(TypedDict):
 # --- kernel settings
 
 
-def given(rows: Iterable[tuple[str, str]]) -> dict[str, Option]:
+def parse_sysctl_files(rows: Iterable[tuple[str, str]]) -> dict[str, SysctlOption]:
     """The settings of sysctl.d files in the order in which systemd-sysctl has them: key or pattern -> its last value.
 
     Args:
         rows: path and text of each file, in the order of reading.
     """
-    found: dict[str, Option] = {}
+    found: dict[str, SysctlOption] = {}
     for path, text in rows:
-        for raw in lines_of(text):
+        for raw in split_lines(text):
             line = raw.strip(SPACE)
             if not line or line[0] in "#;":
                 continue
@@ -84,8 +84,8 @@ def given(rows: Iterable[tuple[str, str]]) -> dict[str, Option]:
             key = key.strip(SPACE)
             if not equals and not key.startswith("-"):
                 continue  # systemd says that it is no setting, and goes on
-            name = slashed(key.lstrip("-").strip(SPACE))
-            option: Option = {"value": value.strip(SPACE) if equals else None, "source": path}
+            name = sysctl_key_to_path(key.lstrip("-").strip(SPACE))
+            option: SysctlOption = {"value": value.strip(SPACE) if equals else None, "source": path}
             if name in found and found[name]["value"] == option["value"]:
                 continue  # said twice: it keeps its place in the order
             found.pop(name, None)
@@ -93,23 +93,23 @@ def given(rows: Iterable[tuple[str, str]]) -> dict[str, Option]:
     return found
 
 
-def at_boot(key: str, settings: dict[str, Option]) -> tuple[str, str]:
+def find_boot_setting(key: str, settings: dict[str, SysctlOption]) -> tuple[str, str]:
     """The value that a key gets, and the file; two empty texts where nobody sets it.
 
     A key that is named wins over patterns, whatever the order; of patterns the last one wins.
     """
-    name = slashed(key)
+    name = sysctl_key_to_path(key)
     if name in settings:
         own = settings[name]
         return ("", "") if own["value"] is None else (own["value"], own["source"])
     value, source = "", ""
     for pattern, option in settings.items():
-        if option["value"] is not None and matches(name, pattern):
+        if option["value"] is not None and is_matching_key(name, pattern):
             value, source = option["value"], option["source"]
     return value, source
 
 
-def matches(name: str, pattern: str) -> bool:
+def is_matching_key(name: str, pattern: str) -> bool:
     """Whether a path below /proc/sys is meant; a star stays between two slashes, as glob(7) has it."""
     parts, wanted = name.split("/"), pattern.split("/")
     return len(parts) == len(wanted) and all(
@@ -117,7 +117,7 @@ def matches(name: str, pattern: str) -> bool:
     )
 
 
-def tuned_keys(read: Reader, listed: Lister) -> list[str]:
+def find_tuned_keys(read: Reader, listed: Lister) -> list[str]:
     """Kernel settings that tuned's active profile makes after sysctl.d, its parents' included."""
     todo, done, keys = split_words(read("/etc/tuned/active_profile")), set(), set()
     while todo:
@@ -131,7 +131,7 @@ def tuned_keys(read: Reader, listed: Lister) -> list[str]:
         ]  # fmt: skip
         path = next((place for place in places if listed(place)), "")
         section = ""
-        for raw in lines_of(read(path)) if path else []:
+        for raw in split_lines(read(path)) if path else []:
             line = raw.strip(SPACE)
             if line.startswith("["):
                 section = line.strip("[]")
@@ -147,16 +147,16 @@ def tuned_keys(read: Reader, listed: Lister) -> list[str]:
 # --- units and limits
 
 
-def blocks(text: str) -> list[dict[str, str]]:
+def parse_unit_blocks(text: str) -> list[dict[str, str]]:
     """``systemctl show`` of several units: one dictionary each."""
     return [
-        dict(line.split("=", 1) for line in lines_of(block) if "=" in line)
+        dict(line.split("=", 1) for line in split_lines(block) if "=" in line)
         for block in text.strip(SPACE).split("\n\n")
         if block.strip(SPACE)
     ]
 
 
-def drop_ins(listed: Lister) -> list[str]:
+def list_system_drop_ins(listed: Lister) -> list[str]:
     """Drop-ins of systemd's own configuration, in the order of reading."""
     folders = ("/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd")
     names: dict[str, str] = {}
@@ -166,17 +166,17 @@ def drop_ins(listed: Lister) -> list[str]:
     return [names[name] for name in sorted(names)]
 
 
-def manager_limits(text: str) -> dict[str, str]:
+def parse_manager_limits(text: str) -> dict[str, str]:
     """DefaultLimit...= of a file, the hard ones."""
     found = {}
-    for raw in lines_of(text):
+    for raw in split_lines(text):
         key, equals, value = raw.strip(SPACE).partition("=")
         if equals and key.strip(SPACE).startswith("DefaultLimit"):
-            found[key.strip(SPACE)] = limit(value.strip(SPACE).rpartition(":")[2])
+            found[key.strip(SPACE)] = format_unit_limit(value.strip(SPACE).rpartition(":")[2])
     return found
 
 
-def limit(text: str) -> str:
+def format_unit_limit(text: str) -> str:
     """A limit as systemctl prints it: bytes, or infinity."""
     found = re.fullmatch(r"(\d+)\s*([KMGT]?)i?B?", text.strip(SPACE), re.IGNORECASE | re.ASCII)
     return str(int(found[1]) * UNITS_OF[found[2].lower()]) if found else text.strip(SPACE)
@@ -185,7 +185,7 @@ def limit(text: str) -> str:
 # --- addresses
 
 
-def is_about(text: str, card: str, mac: str) -> bool:
+def is_about_interface(text: str, card: str, mac: str) -> bool:
     """Whether a file of the network's configuration may be about a card."""
     if (
         re.search(rf"(?<![\w.-]){re.escape(card)}(?![\w.-])", text, re.ASCII)
@@ -196,7 +196,7 @@ def is_about(text: str, card: str, mac: str) -> bool:
     return keyfile or bool(FOR_MANY.search(text))
 
 
-def asks_for_lease(text: str) -> bool:
+def needs_address_lease(text: str) -> bool:
     """Whether a file asks for addresses from elsewhere."""
     return bool(LEASE.search(text))
 
@@ -204,19 +204,19 @@ def asks_for_lease(text: str) -> bool:
 # --- packet filter
 
 
-def nft_text(path: str, read: Reader, listed: Lister) -> str:
+def read_nft_file(path: str, read: Reader, listed: Lister) -> str:
     """A file of nft with what it includes, without comments."""
     text = NFT_COMMENT.sub("", read(path))
     more = [one for pattern in NFT_INCLUDE.findall(text) for one in sorted(listed(pattern))]
     return "\n".join([text, *(NFT_COMMENT.sub("", read(one)) for one in more)])
 
 
-def nft_tables(text: str) -> list[str]:
+def parse_nft_tables(text: str) -> list[str]:
     """The tables that a file makes: ``inet filter``; ip where no family is named, as nft has it."""
     return sorted({f"{family or 'ip'} {name}" for family, name in NFT_TABLE.findall(text)})
 
 
-def nft_drops(text: str) -> bool:
+def has_nft_drops(text: str) -> bool:
     """Whether a file has a rule or a policy that lets packets vanish."""
     return bool(re.search(r"\b(?:drop|reject)\b", text, re.ASCII))
 
@@ -224,21 +224,21 @@ def nft_drops(text: str) -> bool:
 # --- mounts
 
 
-def mount(line: str) -> Mounted | None:
+def parse_mount(line: str) -> CurrentMount | None:
     """A line of /proc/self/mounts."""
     fields = split_words(line)
     if len(fields) < FSTAB_FIELDS:
         return None
     what, point, kind, options = fields[:FSTAB_FIELDS]
     return {
-        "point": unescaped(point),
+        "point": unescape_mount(point),
         "kind": kind,
-        "what": unescaped(what),
-        "size": size_of(options),
+        "what": unescape_mount(what),
+        "size": parse_tmpfs_size(options),
     }
 
 
-def fstab(text: str, now: str, read: Reader, listed: Lister) -> list[KeptMount]:
+def find_boot_mounts(text: str, now: str, read: Reader, listed: Lister) -> list[KeptMount]:
     """What the next boot mounts: fstab(5), and units that somebody wrote.
 
     Args:
@@ -247,10 +247,10 @@ def fstab(text: str, now: str, read: Reader, listed: Lister) -> list[KeptMount]:
         read: gives a file's text.
         listed: gives the paths that a pattern finds.
     """
-    held = {one["point"] for one in map(mount, lines_of(now)) if one}
+    held = {one["point"] for one in map(parse_mount, split_lines(now)) if one}
     found: list[KeptMount] = []
-    for line in lines_of(text):
-        one = None if line.strip(SPACE).startswith("#") else mount(line)
+    for line in split_lines(text):
+        one = None if line.strip(SPACE).startswith("#") else parse_mount(line)
         if one and one["kind"] != "swap" and one["point"].startswith("/"):
             waits = not {"noauto", "nofail", "x-systemd.automount"} & set(
                 split_words(line)[3].split(",")
@@ -258,7 +258,7 @@ def fstab(text: str, now: str, read: Reader, listed: Lister) -> list[KeptMount]:
             mounted = one["point"] in held
             found.append({**one, "source": "/etc/fstab", "waits": waits, "mounted": mounted})
     for path in listed("/etc/systemd/system/*.mount"):
-        unit = dict(line.split("=", 1) for line in lines_of(read(path)) if "=" in line)
+        unit = dict(line.split("=", 1) for line in split_lines(read(path)) if "=" in line)
         point = unit.get("Where", "").strip(SPACE)
         if point:  # a link to /dev/null masks a unit
             found.append(
@@ -266,7 +266,7 @@ def fstab(text: str, now: str, read: Reader, listed: Lister) -> list[KeptMount]:
                     "point": point,
                     "kind": unit.get("Type", "").strip(SPACE),
                     "what": unit.get("What", "").strip(SPACE),
-                    "size": size_of(unit.get("Options", "")),
+                    "size": parse_tmpfs_size(unit.get("Options", "")),
                     "source": path,
                     "waits": False,
                     "mounted": point in held,
@@ -275,12 +275,12 @@ def fstab(text: str, now: str, read: Reader, listed: Lister) -> list[KeptMount]:
     return found
 
 
-def unescaped(text: str) -> str:
+def unescape_mount(text: str) -> str:
     r"""A name of fstab or mounts: blanks stand as ``\040``."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 
-def size_of(options: str) -> int:
+def parse_tmpfs_size(options: str) -> int:
     """``size=`` of a tmpfs in bytes; 0 without one, and where it is a share of the memory."""
     found = re.search(r"(?:^|,)size=(\d+)([kmgt]?)(?:,|$)", options, re.IGNORECASE | re.ASCII)
     return int(found[1]) * UNITS_OF[found[2].lower()] if found else 0
@@ -289,28 +289,30 @@ def size_of(options: str) -> int:
 # --- kernel
 
 
-def selinux_mode(text: str) -> str:
+def parse_selinux_mode(text: str) -> str:
     """SELINUX= of its configuration, "" without one."""
     found = re.findall(r"^\s*SELINUX\s*=\s*(\w+)", text, re.MULTILINE | re.ASCII)
     return str(found[-1]) if found else ""
 
 
-def next_entry(read: Reader, listed: Lister) -> Entry | None:
+def find_next_boot_entry(read: Reader, listed: Lister) -> BootEntry | None:
     """The kernel that boots next: of boot loader entries (EL), else of GRUB's menu (Debian)."""
     entries = listed(BLS)
     if entries:
-        return bls_entry(read(GRUBENV), [(path, read(path)) for path in entries])
-    return grub_entry(read(GRUB_CFG), read(GRUB_DEFAULT))
+        return find_bls_entry(read(GRUBENV), [(path, read(path)) for path in entries])
+    return find_grub_entry(read(GRUB_CFG), read(GRUB_DEFAULT))
 
 
-def bls_entry(environment: str, entries: Sequence[tuple[str, str]]) -> Entry | None:
+def find_bls_entry(environment: str, entries: Sequence[tuple[str, str]]) -> BootEntry | None:
     """The entry that was saved as the default, else the newest one."""
-    known = dict(line.split("=", 1) for line in lines_of(environment) if "=" in line)
-    chosen = [one for one in entries if stem(one[0]) == known.get("saved_entry")]
+    known = dict(line.split("=", 1) for line in split_lines(environment) if "=" in line)
+    chosen = [one for one in entries if strip_conf_suffix(one[0]) == known.get("saved_entry")]
     rescue = [one for one in entries if "-0-rescue" not in one[0]]
-    path, text = max(chosen or rescue or entries, key=lambda one: version_key(stem(one[0])))
+    path, text = max(
+        chosen or rescue or entries, key=lambda one: version_to_key(strip_conf_suffix(one[0]))
+    )
     fields = {}
-    for line in lines_of(text):
+    for line in split_lines(text):
         name, _, value = line.strip(SPACE).partition(" ")
         fields[name] = value.strip(SPACE)
     words = " ".join(
@@ -320,12 +322,12 @@ def bls_entry(environment: str, entries: Sequence[tuple[str, str]]) -> Entry | N
     return {"version": fields.get("version", "").strip(SPACE), "arguments": words, "source": path}
 
 
-def stem(path: str) -> str:
+def strip_conf_suffix(path: str) -> str:
     """A file's name without its end."""
     return path.rpartition("/")[2][: -len(".conf")]
 
 
-def version_key(name: str) -> list[tuple[int, int, str]]:
+def version_to_key(name: str) -> list[tuple[int, int, str]]:
     """Numbers by their value, other parts by their letters."""
     return [
         (0, 0, part) if part.isalpha() else (1, parse_decimal(part) or 0, part)
@@ -333,7 +335,7 @@ def version_key(name: str) -> list[tuple[int, int, str]]:
     ]
 
 
-def grub_entry(menu: str, default: str) -> Entry | None:
+def find_grub_entry(menu: str, default: str) -> BootEntry | None:
     """The first entry of GRUB's menu, where nothing else was made the default."""
     chosen = re.findall(
         r"^\s*GRUB_DEFAULT\s*=\s*[\"']?([^\"'\n]*)", default, re.MULTILINE | re.ASCII

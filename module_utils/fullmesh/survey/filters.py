@@ -13,14 +13,22 @@ import subprocess
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ..files import SPACE, lines_of, split_words
+from ..files import SPACE, split_lines, split_words
 from ..foreign_text import parse_tool_json
-from .net import read
+from .net import read_kernel_file
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..schema.survey import Firewalld, Nft, Policy, PolicyState, Survey, Zone, ZoneState
+    from ..schema.survey import (
+        FirewalldPolicy,
+        FirewalldState,
+        FirewalldZone,
+        NftSurvey,
+        NodeSurvey,
+        PolicyState,
+        ZoneState,
+    )
 
     Chain = tuple[str, str, str]
 
@@ -37,7 +45,7 @@ ZONE_FOLDERS = ("/etc/firewalld/zones", "/usr/lib/firewalld/zones")
 POLICY_FOLDERS = ("/etc/firewalld/policies", "/usr/lib/firewalld/policies")
 
 
-def run(argv: list[str]) -> tuple[int, str]:
+def run_tool(argv: list[str]) -> tuple[int, str]:
     """Exit status and output of a command; (127, "") where it is missing, (124, "") past its time."""
     env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
@@ -57,7 +65,7 @@ def run(argv: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
-def by_library() -> str:
+def read_ruleset_by_library() -> str:
     """Ask libnftables itself: firewalld brings the library without the command on some systems."""
     try:
         lib = ctypes.CDLL("libnftables.so.1")
@@ -75,29 +83,29 @@ def by_library() -> str:
     return (said or b"").decode("utf-8", "replace")
 
 
-def ruleset_text() -> tuple[str, str]:
+def read_ruleset_text() -> tuple[str, str]:
     """All rules as JSON, or an empty text and why not."""
     if os.geteuid() != 0:
         return "", "reading firewall rules needs root"
-    code, text = run(["nft", "-j", "list", "ruleset"])
+    code, text = run_tool(["nft", "-j", "list", "ruleset"])
     if code == 0 and text.strip(SPACE):
         return text, ""
-    text = by_library()
+    text = read_ruleset_by_library()
     if text:
         return text, ""
     return "", "neither nft nor libnftables is installed" if code == 127 else "nft gave no answer"  # noqa: PLR2004
 
 
-def chain_of(rule: dict[str, Any]) -> Chain:
+def get_chain_key(rule: dict[str, Any]) -> Chain:
     """Name the chain of a rule."""
     return (rule["family"], rule["table"], rule["chain"])
 
 
-def reachable(chains: list[Any], rules: list[Any]) -> set[Chain]:
+def find_reachable_chains(chains: list[Any], rules: list[Any]) -> set[Chain]:
     """Say which chains a packet to or from this host can come through: some at hooks, and what they jump to."""
     by_chain: dict[Chain, list[Any]] = {}
     for rule in rules:
-        by_chain.setdefault(chain_of(rule), []).append(rule)
+        by_chain.setdefault(get_chain_key(rule), []).append(rule)
     todo = [(c["family"], c["table"], c["name"]) for c in chains if c.get("hook") in HOOKS]
     seen: set[Chain] = set()
     while todo:
@@ -111,7 +119,7 @@ def reachable(chains: list[Any], rules: list[Any]) -> set[Chain]:
     return seen
 
 
-def parse_ruleset(text: str) -> Nft:
+def parse_ruleset(text: str) -> NftSurvey:
     """Keep the chains, rules and sets that can decide about a packet to or from this host.
 
     Those that send a packet elsewhere (type nat) are kept whole or not at all: Kubernetes has tens of thousands, and
@@ -120,11 +128,11 @@ def parse_ruleset(text: str) -> Nft:
     held = parse_tool_json(text[:TEXT_MOST])["nftables"]
     chains = [item["chain"] for item in held if "chain" in item]
     rules = [item["rule"] for item in held if "rule" in item]
-    keep = reachable([c for c in chains if c.get("type") != "nat"], rules)
-    used = [r for r in rules if chain_of(r) in keep]
+    keep = find_reachable_chains([c for c in chains if c.get("type") != "nat"], rules)
+    used = [r for r in rules if get_chain_key(r) in keep]
     cut = max(0, len(used) - RULES_MOST)
-    elsewhere = reachable([c for c in chains if c.get("type") == "nat"], rules) - keep
-    sending = [r for r in rules if chain_of(r) in elsewhere]
+    elsewhere = find_reachable_chains([c for c in chains if c.get("type") == "nat"], rules) - keep
+    sending = [r for r in rules if get_chain_key(r) in elsewhere]
     if len(used) + len(sending) <= RULES_MOST:
         keep, used = keep | elsewhere, used + sending
     else:
@@ -143,9 +151,9 @@ def parse_ruleset(text: str) -> Nft:
     }
 
 
-def ruleset() -> tuple[Nft | None, str]:
+def survey_ruleset() -> tuple[NftSurvey | None, str]:
     """What nftables enforces, or why that is not known."""
-    text, why = ruleset_text()
+    text, why = read_ruleset_text()
     if not text:
         return None, why
     if len(text) > TEXT_MOST:
@@ -153,17 +161,17 @@ def ruleset() -> tuple[Nft | None, str]:
     found = parse_ruleset(text)
     nameless = [c for c in found["chains"] if c["family"] == "netdev" and not c.get("dev")]
     if nameless:  # nft 1.0.6 and its neighbours leave the cards of a chain out of the JSON
-        held = chain_devices(run(["nft", "list", "chains", "netdev"])[1])
+        held = parse_chain_devices(run_tool(["nft", "list", "chains", "netdev"])[1])
         for chain in nameless:
             chain["dev"] = held.get((chain["table"], chain["name"]), [])
     return found, ""
 
 
-def chain_devices(text: str) -> dict[tuple[str, str], list[str]]:
+def parse_chain_devices(text: str) -> dict[tuple[str, str], list[str]]:
     """Read the cards of chains, by table and chain, from what nft prints for people."""
     found: dict[tuple[str, str], list[str]] = {}
     table = name = ""
-    for line in lines_of(text):
+    for line in split_lines(text):
         words = split_words(line)
         if words[:1] == ["table"]:
             table = words[2]
@@ -175,13 +183,17 @@ def chain_devices(text: str) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def legacy_tables() -> list[str]:
+def survey_legacy_tables() -> list[str]:
     """Tables of the old iptables in use beside nftables."""
-    names = read("/proc/net/ip_tables_names") + "\n" + read("/proc/net/ip6_tables_names")
+    names = (
+        read_kernel_file("/proc/net/ip_tables_names")
+        + "\n"
+        + read_kernel_file("/proc/net/ip6_tables_names")
+    )
     return sorted(set(split_words(names)))
 
 
-def port_borders(seen: Survey | None, first: int, last: int) -> list[int]:
+def find_port_borders(seen: NodeSurvey | None, first: int, last: int) -> list[int]:
     """Ports on both sides of every border that the rules draw inside the range."""
     held = seen["nft"] if seen and "nft" in seen else None
     text = json.dumps([rule.get("expr", []) for rule in held["rules"]]) if held else ""
@@ -193,9 +205,9 @@ def port_borders(seen: Survey | None, first: int, last: int) -> list[int]:
     return sorted(found)
 
 
-def bus(*words: str) -> Any:
+def query_firewalld(*words: str) -> Any:
     """Ask firewalld over D-Bus; firewall-cmd needs 0.3 s of Python for each question."""
-    code, text = run(
+    code, text = run_tool(
         ["busctl", "--json=short", "call", BUS, "/org/fedoraproject/FirewallD1", *words]
     )
     if code != 0:
@@ -206,28 +218,28 @@ def bus(*words: str) -> Any:
         return None
 
 
-def plain(value: Any) -> Any:
+def strip_dbus_types(value: Any) -> Any:
     """Take D-Bus' types off a value."""
     if isinstance(value, dict):
         if set(value) == {"type", "data"}:
-            return plain(value["data"])
-        return {key: plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list) else value
+            return strip_dbus_types(value["data"])
+        return {key: strip_dbus_types(one) for key, one in value.items()}
+    return [strip_dbus_types(one) for one in value] if isinstance(value, list) else value
 
 
-def ports_of(value: Any) -> list[str]:
+def format_ports(value: Any) -> list[str]:
     """Print ``50000-54095/tcp`` for every pair."""
     pairs = value if isinstance(value, list) else []
     return sorted("/".join(map(str, pair)) for pair in pairs if isinstance(pair, (list, tuple)))
 
 
-def runtime_zone(name: str) -> Zone:
+def read_runtime_zone(name: str) -> FirewalldZone:
     """Settings of a zone that are in force."""
-    held = bus(BUS + ".zone", "getZoneSettings2", "s", name)
-    held = plain(held) if held is not None else {}
+    held = query_firewalld(BUS + ".zone", "getZoneSettings2", "s", name)
+    held = strip_dbus_types(held) if held is not None else {}
     return {
         "target": "" if held.get("target", "default") == "default" else str(held["target"]),
-        "ports": ports_of(held.get("ports")),
+        "ports": format_ports(held.get("ports")),
         "services": sorted(map(str, held.get("services", []))),
         "sources": sorted(map(str, held.get("sources", []))),
         "interfaces": sorted(map(str, held.get("interfaces", []))),
@@ -235,10 +247,10 @@ def runtime_zone(name: str) -> Zone:
     }
 
 
-def kept_zone(name: str) -> Zone | None:
+def read_permanent_zone(name: str) -> FirewalldZone | None:
     """Settings of a zone as they will be after a reload; None where there is no file."""
     for folder in ZONE_FOLDERS:
-        text = read(os.path.join(folder, name + ".xml"))
+        text = read_kernel_file(os.path.join(folder, name + ".xml"))
         if not text:
             continue
         root = ElementTree.fromstring(text)  # noqa: S314 (a file that only root of this node can write)
@@ -256,13 +268,13 @@ def kept_zone(name: str) -> Zone | None:
     return None
 
 
-def runtime_policy(name: str) -> Policy:
+def read_runtime_policy(name: str) -> FirewalldPolicy:
     """Settings of a policy that are in force."""
-    held = bus(BUS + ".policy", "getPolicySettings", "s", name)
-    held = plain(held) if held is not None else {}
+    held = query_firewalld(BUS + ".policy", "getPolicySettings", "s", name)
+    held = strip_dbus_types(held) if held is not None else {}
     return {
         "target": str(held.get("target", "CONTINUE")),
-        "ports": ports_of(held.get("ports")),
+        "ports": format_ports(held.get("ports")),
         "services": sorted(map(str, held.get("services", []))),
         "ingress": sorted(map(str, held.get("ingress_zones", []))),
         "egress": sorted(map(str, held.get("egress_zones", []))),
@@ -270,16 +282,16 @@ def runtime_policy(name: str) -> Policy:
     }
 
 
-def words_of(node: Any) -> list[str]:
+def format_rule_words(node: Any) -> list[str]:
     """Write an element of a rule and what is in it as firewalld writes it: ``port port="22" protocol="tcp"``."""
     found = [str(node.tag)] + [f'{key}="{node.get(key)}"' for key in node.attrib]
-    return found + [word for child in node for word in words_of(child)]
+    return found + [word for child in node for word in format_rule_words(child)]
 
 
-def kept_policy(name: str) -> Policy | None:
+def read_permanent_policy(name: str) -> FirewalldPolicy | None:
     """Settings of a policy as they will be after a reload; None where there is no file."""
     for folder in POLICY_FOLDERS:
-        text = read(os.path.join(folder, name + ".xml"))
+        text = read_kernel_file(os.path.join(folder, name + ".xml"))
         if not text:
             continue
         root = ElementTree.fromstring(text)  # noqa: S314 (a file that only root of this node can write)
@@ -291,55 +303,57 @@ def kept_policy(name: str) -> Policy | None:
             "services": sorted(str(s.get("name")) for s in root.findall("service")),
             "ingress": sorted(str(z.get("name")) for z in root.findall("ingress-zone")),
             "egress": sorted(str(z.get("name")) for z in root.findall("egress-zone")),
-            "rules": sorted(" ".join(words_of(rule)) for rule in root.findall("rule")),
+            "rules": sorted(" ".join(format_rule_words(rule)) for rule in root.findall("rule")),
         }
     return None
 
 
-def policies() -> dict[str, PolicyState]:
+def read_policies() -> dict[str, PolicyState]:
     """The policies in force and those with a file of this node's own; {} where firewalld knows none (before 0.9)."""
-    active = bus(BUS + ".policy", "getActivePolicies")
+    active = query_firewalld(BUS + ".policy", "getActivePolicies")
     if active is None:
         return {}
-    known = set(map(str, bus(BUS + ".policy", "getPolicies") or []))
+    known = set(map(str, query_firewalld(BUS + ".policy", "getPolicies") or []))
     found: dict[str, PolicyState] = {}
-    for name in sorted(known & {*map(str, active), *files_in(POLICY_FOLDERS[0])})[:20]:
+    for name in sorted(known & {*map(str, active), *list_xml_names(POLICY_FOLDERS[0])})[:20]:
         try:
-            kept = kept_policy(name)
+            kept = read_permanent_policy(name)
         except ElementTree.ParseError:
             kept = None
-        found[name] = {"runtime": runtime_policy(name), "permanent": kept}
+        found[name] = {"runtime": read_runtime_policy(name), "permanent": kept}
     return found
 
 
-def files_in(folder: str) -> list[str]:
+def list_xml_names(folder: str) -> list[str]:
     """Name the objects that have a file in a folder of firewalld's configuration."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return [name[: -len(".xml")] for name in names if name.endswith(".xml")]
 
 
-def firewalld() -> tuple[Firewalld | None, str]:
+def survey_firewalld() -> tuple[FirewalldState | None, str]:
     """Zones and policies in force beside those on disk; None where firewalld does not run, and why it is not known."""
-    active = bus(BUS + ".zone", "getActiveZones")
+    active = query_firewalld(BUS + ".zone", "getActiveZones")
     if active is None:
         return None, "" if os.geteuid() == 0 else "it does not run, or tells its zones to root only"
-    default = bus("" + BUS, "getDefaultZone")
-    names = sorted({*map(str, active), str(default or "public"), *files_in(ZONE_FOLDERS[0])})
+    default = query_firewalld("" + BUS, "getDefaultZone")
+    names = sorted({*map(str, active), str(default or "public"), *list_xml_names(ZONE_FOLDERS[0])})
     found: dict[str, ZoneState] = {}
     for name in names[:20]:
         try:
-            kept = kept_zone(name)
+            kept = read_permanent_zone(name)
         except ElementTree.ParseError:
             kept = None
-        found[name] = {"runtime": runtime_zone(name), "permanent": kept}
+        found[name] = {"runtime": read_runtime_zone(name), "permanent": kept}
     sets = {}
-    for one in (bus(BUS + ".ipset", "getIPSets") or [])[:20]:
-        sets[str(one)] = sorted(map(str, bus(BUS + ".ipset", "getEntries", "s", str(one)) or []))
-    held: Firewalld = {
+    for one in (query_firewalld(BUS + ".ipset", "getIPSets") or [])[:20]:
+        sets[str(one)] = sorted(
+            map(str, query_firewalld(BUS + ".ipset", "getEntries", "s", str(one)) or [])
+        )
+    held: FirewalldState = {
         "default": str(default or ""),
-        "active": plain(active),
+        "active": strip_dbus_types(active),
         "zones": found,
         "ipsets": sets,
-        "policies": policies(),
+        "policies": read_policies(),
     }
     return held, ""

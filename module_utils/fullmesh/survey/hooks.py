@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..schema.survey import Hook
+    from ..schema.survey import PacketHook
 
 SECONDS = 5
 SIDES = ("ingress", "egress")
@@ -35,7 +35,7 @@ SYSTEMD = "sd_"  # its own programs (IPAddressDeny= of a unit, devices) have nam
 KEPT = 50
 
 
-def ask(*command: str) -> Any:
+def query_json_tool(*command: str) -> Any:
     """What a tool prints as JSON; nothing where it is missing or says something else."""
     try:
         done = subprocess.run(
@@ -50,31 +50,31 @@ def ask(*command: str) -> Any:
         return []
 
 
-def rows_of(value: Any) -> list[dict[str, Any]]:
+def filter_dicts(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; of anything else none."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def program(said: dict[str, Any]) -> str:
+def describe_bpf_program(said: dict[str, Any]) -> str:
     """A program by its name and number."""
     return "{} (id {})".format(said.get("name") or "a program without a name", said.get("id", "?"))
 
 
-def of_link(said: Any) -> Iterator[Hook]:
+def parse_xdp_hooks(said: Any) -> Iterator[PacketHook]:
     """XDP programs, of ``ip -d -j link show``."""
-    for card in rows_of(said):
+    for card in filter_dicts(said):
         xdp = card.get("xdp")
         if not isinstance(xdp, dict):
             continue
-        for one in rows_of(xdp.get("attached")) or [xdp]:
+        for one in filter_dicts(xdp.get("attached")) or [xdp]:
             if isinstance(one.get("prog"), dict):
                 name = str(card.get("ifname", ""))
-                yield {"at": "xdp", "card": name, "what": program(one["prog"])}
+                yield {"at": "xdp", "card": name, "what": describe_bpf_program(one["prog"])}
 
 
-def of_filters(said: Any, card: str, side: str) -> Iterator[Hook]:
+def parse_tc_hooks(said: Any, card: str, side: str) -> Iterator[PacketHook]:
     """Filters of tc, of ``tc -j filter show dev CARD ingress``; one line for each that does something."""
-    for one in rows_of(said):
+    for one in filter_dicts(said):
         options = one.get("options")
         if not isinstance(options, dict):
             continue
@@ -86,42 +86,48 @@ def of_filters(said: Any, card: str, side: str) -> Iterator[Hook]:
                 if isinstance(action.get("control_action"), dict)
                 else action.get("kind", "")
             )
-            for action in rows_of(options.get("actions"))
+            for action in filter_dicts(options.get("actions"))
         ]
         if bpf or actions:
             done = ", ".join(filter(None, [str(bpf or ""), *actions]))
             yield {"at": "tc " + side, "card": card, "what": f"filter {kind}: {done}"}
 
 
-def of_bpftool(said: Any, card: str) -> Iterator[Hook]:
+def parse_tcx_hooks(said: Any, card: str) -> Iterator[PacketHook]:
     """Programs that tc itself does not list (tcx), of ``bpftool -j net show dev CARD``."""
-    for held in rows_of(said):
-        for one in rows_of(held.get("tc")):
+    for held in filter_dicts(said):
+        for one in filter_dicts(held.get("tc")):
             kind = str(one.get("kind", ""))
             side = next((side for side in SIDES if side in kind), "")
             if one.get("devname") == card and kind.startswith("tcx") and side:
-                yield {"at": "tc " + side, "card": card, "what": program(one)}
+                yield {"at": "tc " + side, "card": card, "what": describe_bpf_program(one)}
 
 
-def of_groups(said: Any) -> Iterator[Hook]:
+def parse_cgroup_hooks(said: Any) -> Iterator[PacketHook]:
     """Programs at control groups, of ``bpftool -j cgroup tree``, without systemd's own."""
-    for group in rows_of(said):
-        for one in rows_of(group.get("programs")):
+    for group in filter_dicts(said):
+        for one in filter_dicts(group.get("programs")):
             kind = str(one.get("attach_type", ""))
             prefix = next((prefix for prefix in NAMED if kind.startswith(prefix)), "")
             kind = kind[len(prefix) :]
             if kind in OF_JOBS and not str(one.get("name", "")).startswith(SYSTEMD):
                 where = str(group.get("cgroup", ""))
-                yield {"at": "cgroup " + kind, "card": "", "what": program(one) + " at " + where}
+                yield {
+                    "at": "cgroup " + kind,
+                    "card": "",
+                    "what": describe_bpf_program(one) + " at " + where,
+                }
 
 
-def hooks(card: str) -> list[Hook]:
+def survey_hooks(card: str) -> list[PacketHook]:
     """All that is attached to a card and to control groups."""
-    found: list[Hook] = []
+    found: list[PacketHook] = []
     if card:
-        found += of_link(ask("ip", "-d", "-j", "link", "show", "dev", card))
+        found += parse_xdp_hooks(query_json_tool("ip", "-d", "-j", "link", "show", "dev", card))
         for side in SIDES:
-            found += of_filters(ask("tc", "-j", "filter", "show", "dev", card, side), card, side)
-        found += of_bpftool(ask("bpftool", "-j", "net", "show", "dev", card), card)
-    found += of_groups(ask("bpftool", "-j", "cgroup", "tree"))
+            found += parse_tc_hooks(
+                query_json_tool("tc", "-j", "filter", "show", "dev", card, side), card, side
+            )
+        found += parse_tcx_hooks(query_json_tool("bpftool", "-j", "net", "show", "dev", card), card)
+    found += parse_cgroup_hooks(query_json_tool("bpftool", "-j", "cgroup", "tree"))
     return found[:KEPT]

@@ -9,24 +9,24 @@ import glob
 import hashlib
 from typing import TYPE_CHECKING
 
-from .net import read
+from .net import read_kernel_file
 
 if TYPE_CHECKING:
-    from ..schema.survey import Identity
+    from ..schema.survey import NodeIdentity
 
 MACHINE_ID = "/etc/machine-id"
 HOST_KEYS = "/etc/ssh/ssh_host_*_key.pub"
 DIGITS = 32  # of a machine-id; before the first boot ends it is empty or "uninitialized"
 
 
-def machine_id() -> str:
+def hash_machine_id() -> str:
     """A digest of the machine-id, which is to be kept from the network (machine-id(5)); "" where there is none."""
-    text = read(MACHINE_ID)
+    text = read_kernel_file(MACHINE_ID)
     whole = len(text) == DIGITS and set(text) <= set("0123456789abcdef")
     return hashlib.sha256(b"fullmesh " + text.encode()).hexdigest() if whole else ""
 
 
-def fingerprint(line: str) -> str:
+def compute_fingerprint(line: str) -> str:
     """The fingerprint of a public key, as ``ssh-keygen -l`` prints it; "" for what is none."""
     fields = line.split()
     try:
@@ -36,7 +36,7 @@ def fingerprint(line: str) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
-def identity() -> Identity:
+def survey_identity() -> NodeIdentity:
     """The machine's id and the fingerprints of its host keys."""
-    keys = {fingerprint(read(path)) for path in glob.glob(HOST_KEYS)}
-    return {"machine_id": machine_id(), "host_keys": sorted(keys - {""})}
+    keys = {compute_fingerprint(read_kernel_file(path)) for path in glob.glob(HOST_KEYS)}
+    return {"machine_id": hash_machine_id(), "host_keys": sorted(keys - {""})}

@@ -13,41 +13,41 @@ from typing import TYPE_CHECKING
 
 from ..facts.accelerators import LOADED
 from ..facts.gpu import (
-    fabric_manager,
-    in_container,
+    is_in_container,
+    list_nvidia_devices,
+    observe_fabric_manager,
     parse_nvlinks,
     parse_smi,
     parse_topology,
-    pci_devices,
 )
-from ..files import SPACE, lines_of, split_words
+from ..files import SPACE, split_lines, split_words
 from . import nccl_conf, pci_paths
-from .filters import run
+from .filters import run_tool
 from .net import (
-    age_of,
-    command_of,
     describe_left_out,
-    first_accounts,
-    number,
-    read,
-    share_places,
-    uid_of,
+    find_pid_owner,
+    find_priority_accounts,
+    parse_whole_number,
+    read_command_line,
+    read_kernel_file,
+    read_process_age,
+    select_fair_share,
 )
 
 if TYPE_CHECKING:
-    from ..schema.gpu import Card, PciDevices
+    from ..schema.gpu import GpuCard, PciDevices
     from ..schema.survey import (
-        Denial,
-        Environment,
+        FilesystemSpace,
         Gid,
-        Gpus,
-        Job,
+        GpuSurvey,
+        JobEnvironment,
+        JobProcess,
+        JobVariable,
         KernelEvent,
         RdmaPort,
-        Selinux,
-        Space,
+        SelinuxDenial,
+        SelinuxSurvey,
         SurveyClock,
-        Variable,
     )
 
 WINDOW = 900.0  # seconds of log that are looked at: what is older was of another job
@@ -88,12 +88,12 @@ EVENTS = (
 )
 
 
-def shown(value: str) -> str:
+def redact_value(value: str) -> str:
     """Return a value without secrets, cut to a bearable length."""
     return SECRET.sub("//...@", value)[:VALUE_MOST]
 
 
-def unquoted(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """Take one pair of quotes off, and a trailing comment of a shell line."""
     text = text.strip(SPACE)
     if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
@@ -102,27 +102,27 @@ def unquoted(text: str) -> str:
     return re.split(r"\s#|;", text[:VALUE_MOST], flags=re.ASCII)[0].strip(SPACE)
 
 
-def assignments(text: str) -> dict[str, str]:
+def parse_assignments(text: str) -> dict[str, str]:
     """Read NAME=value lines, with or without export; only names that matter to a job."""
     found = {}
-    for line in lines_of(text):
+    for line in split_lines(text):
         match = ASSIGNED.match(line)
         if match and NAMES.match(match.group(1)):
-            found[match.group(1)] = shown(unquoted(match.group(2)))
+            found[match.group(1)] = redact_value(strip_quotes(match.group(2)))
     return found
 
 
-def systemd_defaults(text: str) -> dict[str, str]:
+def parse_systemd_defaults(text: str) -> dict[str, str]:
     """Read DefaultEnvironment= lines of a system.conf."""
     found = {}
-    for line in lines_of(text):
+    for line in split_lines(text):
         if line.strip(SPACE).startswith("DefaultEnvironment="):
             for word in re.findall(r"\"[^\"]*\"|'[^']*'|\S+", line.split("=", 1)[1], re.ASCII):
-                found.update(assignments(word.strip("\"'")))
+                found.update(parse_assignments(word.strip("\"'")))
     return found
 
 
-def files_of(path: str, ending: str) -> list[str]:
+def list_config_files(path: str, ending: str) -> list[str]:
     """Return a file, or the files of a folder in the order in which they are read."""
     if not os.path.isdir(path):
         return [path]
@@ -132,36 +132,41 @@ def files_of(path: str, ending: str) -> list[str]:
         return []
 
 
-def environment() -> Environment:
+def survey_environment() -> JobEnvironment:
     """The environment as a job would see it, with the file that each value comes from."""
     sources = []
     for place in SYSTEMD:
-        sources += [(p, systemd_defaults(read(p))) for p in files_of(place, ".conf")]
+        sources += [
+            (p, parse_systemd_defaults(read_kernel_file(p)))
+            for p in list_config_files(place, ".conf")
+        ]
     for place in FILES:
-        sources += [(p, assignments(read(p))) for p in files_of(place, ".sh")]
-    values: dict[str, Variable] = {}
+        sources += [
+            (p, parse_assignments(read_kernel_file(p))) for p in list_config_files(place, ".sh")
+        ]
+    values: dict[str, JobVariable] = {}
     for path, held in sources:
         for name, value in held.items():
             values[name] = {"value": value, "source": path}
-    mine = {n: shown(v) for n, v in os.environ.items() if NAMES.match(n)}
+    mine = {n: redact_value(v) for n, v in os.environ.items() if NAMES.match(n)}
     for name, value in mine.items():
         values.setdefault(name, {"value": value, "source": "the login's environment"})
     plain = {name: one["value"] for name, one in values.items()}
-    for path, said in nccl_conf.settings(plain):
-        held = {name: shown(value) for name, value in said.items()}
+    for path, said in nccl_conf.read_nccl_settings(plain):
+        held = {name: redact_value(value) for name, value in said.items()}
         sources.append((path, held))
         for name, value in held.items():
             values.setdefault(name, {"value": value, "source": path})
-    found: Environment = {
+    found: JobEnvironment = {
         "values": values,
         "files": {path: held for path, held in sources if held},
     }
-    if absent := nccl_conf.unread(plain):
+    if absent := nccl_conf.find_unreadable_conf(plain):
         found["unread"] = absent
     return found
 
 
-def limits() -> dict[str, int]:
+def survey_limits() -> dict[str, int]:
     """Limits of a process started by this login; -1 is no limit."""
     found = {}
     for name, what in (
@@ -175,7 +180,7 @@ def limits() -> dict[str, int]:
     return found
 
 
-def room(path: str) -> Space:
+def measure_disk_space(path: str) -> FilesystemSpace:
     """Size and free bytes of a file system; zeros where there is none."""
     try:
         stat = os.statvfs(path)
@@ -184,7 +189,7 @@ def room(path: str) -> Space:
     return {"size": stat.f_blocks * stat.f_frsize, "free": stat.f_bavail * stat.f_frsize}
 
 
-def clock() -> SurveyClock:
+def survey_clock() -> SurveyClock:
     """The kernel's own opinion of its clock, adjtimex(2)."""
     buffer = ctypes.create_string_buffer(512)
     state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
@@ -192,20 +197,20 @@ def clock() -> SurveyClock:
     return {"now": time.time(), "synchronised": state >= 0 and not status & STA_UNSYNC}
 
 
-def on_the_bus() -> PciDevices:
+def list_pci_devices() -> PciDevices:
     """What is on the PCI bus, with or without a driver; a container sees its host's bus, which says nothing of it."""
-    return {"gpus": [], "switches": 0} if in_container() else pci_devices()
+    return {"gpus": [], "switches": 0} if is_in_container() else list_nvidia_devices()
 
 
-def driver_holds_gpus() -> bool:
+def has_driver_gpus() -> bool:
     """Whether the driver has GPUs for this node: /proc shows a container its host's, only device files are its own."""
     here = any(re.match(r"nvidia\d+$", name, re.ASCII) for name in os.listdir(DEVICES))
-    return os.path.isdir(DRIVER) and (here or not in_container())
+    return os.path.isdir(DRIVER) and (here or not is_in_container())
 
 
-def add_links(cards: list[Card]) -> None:
+def add_nvlinks(cards: list[GpuCard]) -> None:
     """Count each card's NVLinks; cards without any say nothing."""
-    for row in parse_nvlinks(run(["nvidia-smi", "nvlink", "-s"])[1]):
+    for row in parse_nvlinks(run_tool(["nvidia-smi", "nvlink", "-s"])[1]):
         links = len(row["speeds"]) + row["down"]
         if row["gpu"] < len(cards) and links:
             cards[row["gpu"]]["links"] = links
@@ -213,35 +218,48 @@ def add_links(cards: list[Card]) -> None:
             cards[row["gpu"]]["link_gb_s"] = round(sum(row["speeds"]), 1)
 
 
-def all_linked(topology: dict[str, dict[str, str]]) -> bool:
+def is_fully_linked(topology: dict[str, dict[str, str]]) -> bool:
     """Whether ``nvidia-smi topo -m`` has NVLinks (``NV18``) between every two GPUs."""
     gpus = {name: ways for name, ways in topology.items() if name.startswith("GPU")}
     pairs = [ways.get(other, "") for name, ways in gpus.items() for other in gpus if other != name]
     return bool(pairs) and all(way.startswith("NV") for way in pairs)
 
 
-def gpus() -> tuple[Gpus, str]:
+def survey_gpus() -> tuple[GpuSurvey, str]:
     """What the NVIDIA driver says, or why nothing is known; no driver at all is an answer."""
-    code, text = run(["nvidia-smi", "-q", "-x"])
-    bus = on_the_bus()
-    seen: Gpus = {"present": False, "cards": [], "pci": bus["gpus"], "switches": bus["switches"]}
-    if seen["pci"] and pci_paths.physical():
-        seen["paths"], seen["direct"] = pci_paths.paths(), pci_paths.direct()
+    code, text = run_tool(["nvidia-smi", "-q", "-x"])
+    bus = list_pci_devices()
+    seen: GpuSurvey = {
+        "present": False,
+        "cards": [],
+        "pci": bus["gpus"],
+        "switches": bus["switches"],
+    }
+    if seen["pci"] and pci_paths.is_physical_machine():
+        seen["paths"], seen["direct"] = (
+            pci_paths.survey_pci_paths(),
+            pci_paths.find_gpu_direct_mode(),
+        )
     if code == 0 and text:
         # who computes on the cards is told by the jobs themselves
         told = parse_smi(text)
         seen["driver"], seen["cuda"], seen["cards"] = told["driver"], told["cuda"], told["cards"]
         seen["present"] = True
-        add_links(seen["cards"])
+        add_nvlinks(seen["cards"])
         if seen["pci"] and (seen["switches"] or any(card.get("fabric") for card in seen["cards"])):
-            seen["fabric_manager"] = fabric_manager()
+            seen["fabric_manager"] = observe_fabric_manager()
         if any("links" in card for card in seen["cards"]):
-            seen["linked"] = all_linked(parse_topology(run(["nvidia-smi", "topo", "-m"])[1]))
+            seen["linked"] = is_fully_linked(
+                parse_topology(run_tool(["nvidia-smi", "topo", "-m"])[1])
+            )
         return seen, ""
-    words = [line.strip(SPACE) for line in lines_of(text) if line.strip(SPACE)]
-    if code not in (0, MISSING) and (seen["pci"] or driver_holds_gpus()):
-        seen["said"], seen["loaded"] = shown(words[0]) if words else "", read(LOADED)
-    if not driver_holds_gpus():
+    words = [line.strip(SPACE) for line in split_lines(text) if line.strip(SPACE)]
+    if code not in (0, MISSING) and (seen["pci"] or has_driver_gpus()):
+        seen["said"], seen["loaded"] = (
+            redact_value(words[0]) if words else "",
+            read_kernel_file(LOADED),
+        )
+    if not has_driver_gpus():
         return seen, ""
     why = "nvidia-smi failed although the driver is loaded"
     seen["present"] = seen["failed"] = True
@@ -252,15 +270,21 @@ def list_gids(port: str) -> list[Gid]:
     """The entries of a port's GID table that are not empty; the type of an empty one cannot be read (EINVAL)."""
     folder = port + "/gids"
     found: list[Gid] = []
-    for index in sorted(os.listdir(folder), key=number)[:256] if os.path.isdir(folder) else []:
-        gid = read(f"{folder}/{index}")
-        kind = read(f"{port}/gid_attrs/types/{index}") if gid.replace(":", "").strip("0") else ""
+    for index in (
+        sorted(os.listdir(folder), key=parse_whole_number)[:256] if os.path.isdir(folder) else []
+    ):
+        gid = read_kernel_file(f"{folder}/{index}")
+        kind = (
+            read_kernel_file(f"{port}/gid_attrs/types/{index}")
+            if gid.replace(":", "").strip("0")
+            else ""
+        )
         if kind:
-            found.append({"index": number(index), "type": kind, "gid": gid})
+            found.append({"index": parse_whole_number(index), "type": kind, "gid": gid})
     return found
 
 
-def rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
+def survey_rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
     """RDMA ports with their states and the types of their GIDs."""
     found: list[RdmaPort] = []
     devices = sorted(os.listdir(base))[:32] if os.path.isdir(base) else []
@@ -272,12 +296,12 @@ def rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
             found.append(
                 {
                     "device": device,
-                    "port": number(port),
-                    "state": read(here + "/state").split(":")[-1].strip(SPACE),
-                    "physical": read(here + "/phys_state").split(":")[-1].strip(SPACE),
-                    "layer": read(here + "/link_layer"),
-                    "rate": read(here + "/rate"),
-                    "vendor": read(f"{base}/{device}/device/vendor"),
+                    "port": parse_whole_number(port),
+                    "state": read_kernel_file(here + "/state").split(":")[-1].strip(SPACE),
+                    "physical": read_kernel_file(here + "/phys_state").split(":")[-1].strip(SPACE),
+                    "layer": read_kernel_file(here + "/link_layer"),
+                    "rate": read_kernel_file(here + "/rate"),
+                    "vendor": read_kernel_file(f"{base}/{device}/device/vendor"),
                     "gids": held,
                 }
             )
@@ -290,7 +314,7 @@ def parse_kernel_log(lines: list[str], uptime: float) -> list[KernelEvent]:
     for line in lines:
         head, _, text = line.partition(";")
         stamp = head.split(",")[2:3]
-        age = uptime - number(stamp[0]) / 1e6 if stamp else WINDOW + 1
+        age = uptime - parse_whole_number(stamp[0]) / 1e6 if stamp else WINDOW + 1
         if age > WINDOW:
             continue
         for kind, pattern in EVENTS:
@@ -299,9 +323,9 @@ def parse_kernel_log(lines: list[str], uptime: float) -> list[KernelEvent]:
     return found[-EVENTS_MOST:]
 
 
-def kernel_log() -> tuple[list[KernelEvent], str]:
+def survey_kernel_log() -> tuple[list[KernelEvent], str]:
     """Recent kernel messages, or why they are not known: in a container they are the host's."""
-    if run(["systemd-detect-virt", "--container"])[0] == 0:
+    if run_tool(["systemd-detect-virt", "--container"])[0] == 0:
         return [], "in a container the kernel's messages are the host's"
     lines: list[str] = []
     try:
@@ -315,20 +339,20 @@ def kernel_log() -> tuple[list[KernelEvent], str]:
                 record = os.read(handle, 8192).decode("utf-8", "replace")
                 if not record:
                     break
-                lines += lines_of(record)
+                lines += split_lines(record)
             except OSError as exc:
                 if exc.errno == errno.EPIPE:  # the ring was overwritten while we read
                     continue
                 break
     finally:
         os.close(handle)
-    return parse_kernel_log(lines, float(split_words(read("/proc/uptime"))[0])), ""
+    return parse_kernel_log(lines, float(split_words(read_kernel_file("/proc/uptime"))[0])), ""
 
 
-def parse_audit(text: str, now: float) -> list[Denial]:
+def parse_audit_denials(text: str, now: float) -> list[SelinuxDenial]:
     """Denials of the last minutes in an audit log."""
-    found: list[Denial] = []
-    for line in lines_of(text):
+    found: list[SelinuxDenial] = []
+    for line in split_lines(text):
         match = re.search(r"type=AVC msg=audit\((\d+)\.\d+:\d+\).*?denied", line, re.ASCII)
         if match and now - int(match.group(1)) <= WINDOW:
             who = re.search(r'comm="([^"]*)"', line)
@@ -337,9 +361,9 @@ def parse_audit(text: str, now: float) -> list[Denial]:
     return found[-EVENTS_MOST:]
 
 
-def selinux() -> tuple[Selinux, str]:
+def survey_selinux() -> tuple[SelinuxSurvey, str]:
     """Mode and recent denials; an empty mode means that the kernel has no SELinux."""
-    enforcing = read("/sys/fs/selinux/enforce")
+    enforcing = read_kernel_file("/sys/fs/selinux/enforce")
     mode = {"1": "enforcing", "0": "permissive"}.get(enforcing, "")
     if not mode:
         return {"mode": "", "denials": []}, ""
@@ -350,31 +374,36 @@ def selinux() -> tuple[Selinux, str]:
             text = stream.read().decode("utf-8", "replace")
     except OSError as exc:
         return {"mode": mode, "denials": []}, f"reading the audit log: {exc.strerror}"
-    return {"mode": mode, "denials": parse_audit(text, time.time())}, ""
+    return {"mode": mode, "denials": parse_audit_denials(text, time.time())}, ""
 
 
-def job_of(pid: int) -> Job | None:
+def read_job(pid: int) -> JobProcess | None:
     """A training process, None if it is none, or has ended."""
     env = {}
-    for line in environment_text(pid).split("\0"):
-        env.update(assignments(line))
+    for line in read_environment_text(pid).split("\0"):
+        env.update(parse_assignments(line))
     if "RANK" not in env or "WORLD_SIZE" not in env:
         return None
-    return {"pid": pid, "command": command_of(pid), "age": age_of(pid), "environment": env}
+    return {
+        "pid": pid,
+        "command": read_command_line(pid),
+        "age": read_process_age(pid),
+        "environment": env,
+    }
 
 
-def environment_text(pid: int) -> str:
+def read_environment_text(pid: int) -> str:
     """The environment of a process, as the kernel has it."""
-    return read(f"/proc/{pid}/environ", ENVIRONMENT_MOST)
+    return read_kernel_file(f"/proc/{pid}/environ", ENVIRONMENT_MOST)
 
 
-def jobs() -> tuple[list[Job], str]:
+def survey_jobs() -> tuple[list[JobProcess], str]:
     """Training processes that run now, with the environment that they really have; and how many are left out."""
     seen: list[tuple[int, int]] = []
     for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
-        text = environment_text(pid)
+        text = read_environment_text(pid)
         if pid != os.getpid() and all(f"{name}=" in text for name in RANKS_HAVE):
-            seen.append((uid_of(pid), pid))
-    kept, left = share_places(seen, JOBS_MOST, first_accounts())
-    found = (job_of(pid) for pid in kept)
+            seen.append((find_pid_owner(pid), pid))
+    kept, left = select_fair_share(seen, JOBS_MOST, find_priority_accounts())
+    found = (read_job(pid) for pid in kept)
     return [one for one in found if one], describe_left_out(left, "ranks")

@@ -9,9 +9,9 @@ import shlex
 import subprocess
 from typing import TYPE_CHECKING
 
-from ..files import lines_of, split_words
+from ..files import split_lines, split_words
 from ..foreign_text import parse_decimal
-from .job import assignments
+from .job import parse_assignments
 
 if TYPE_CHECKING:
     from ..schema.survey import JobUnit
@@ -32,18 +32,18 @@ SECONDS = 5
 ENDLESS = -1
 
 
-def parse_environment(text: str) -> dict[str, str]:
+def parse_unit_environment(text: str) -> dict[str, str]:
     """Read ``A=b "C=d e"`` as ``systemctl show`` prints Environment=; only names that matter to a job."""
     try:
         words = shlex.split(text)
     except ValueError:
         words = split_words(text)
-    return {name: value for word in words for name, value in assignments(word).items()}
+    return {name: value for word in words for name, value in parse_assignments(word).items()}
 
 
-def parse_unit(text: str) -> JobUnit | None:
+def parse_job_unit(text: str) -> JobUnit | None:
     """What ``systemctl show`` prints; None for a unit that is not there."""
-    said = dict(line.split("=", 1) for line in lines_of(text) if "=" in line)
+    said = dict(line.split("=", 1) for line in split_lines(text) if "=" in line)
     if said.get("LoadState") != "loaded":
         return None
     files = said.get("LimitNOFILE", "")
@@ -54,11 +54,11 @@ def parse_unit(text: str) -> JobUnit | None:
         "deny": split_words(said.get("IPAddressDeny", "")),
         "own_network": said.get("PrivateNetwork") == "yes",
         "families": said.get("RestrictAddressFamilies", ""),
-        "environment": parse_environment(said.get("Environment", "")),
+        "environment": parse_unit_environment(said.get("Environment", "")),
     }
 
 
-def job_unit() -> JobUnit | None:
+def survey_job_unit() -> JobUnit | None:
     """Ask systemd; None where there is none, or no such unit."""
     properties = [word for name in ASKED for word in ("-p", name)]
     done = subprocess.run(
@@ -68,4 +68,4 @@ def job_unit() -> JobUnit | None:
         stderr=subprocess.DEVNULL,
         timeout=SECONDS,
     )
-    return parse_unit(done.stdout.decode("utf-8", "replace"))
+    return parse_job_unit(done.stdout.decode("utf-8", "replace"))

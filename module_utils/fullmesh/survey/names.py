@@ -17,7 +17,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from ..detach import detach, run_directory
+from ..detach import run_detached, run_directory
 from ..foreign_text import parse_foreign_json
 from ..lease import end_with_lease, has_lease
 from ..probe.observe import observe_names
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..schema.ladder import Answers, LookWant
-    from ..schema.survey import Beside, ReverseName
+    from ..schema.ladder import DeferredLookups, LadderNodeParams
+    from ..schema.survey import ParallelLookups, ReverseName
 
     Todo = list[tuple[str, Callable[[], Any], Any]]
 
@@ -43,12 +43,12 @@ LIFE_SECONDS = (
 ANSWERS = "names.json"
 
 
-def reverse_names(peers: list[str]) -> dict[str, ReverseName | None]:
+def look_up_reverse_names(peers: list[str]) -> dict[str, ReverseName | None]:
     """Look all peers up at once; None for who got no answer in time."""
     found: dict[str, ReverseName | None] = dict.fromkeys(peers[:REVERSED_MOST])
 
     def work(peer: str) -> None:
-        found[peer] = net.reverse_name(peer)
+        found[peer] = net.look_up_reverse_name(peer)
 
     threads = [threading.Thread(target=work, args=(p,), daemon=True) for p in found]
     for thread in threads:
@@ -59,7 +59,7 @@ def reverse_names(peers: list[str]) -> dict[str, ReverseName | None]:
     return dict(found)
 
 
-def lookups(peers: list[str], master: str) -> Todo:
+def list_lookups(peers: list[str], master: str) -> Todo:
     """What is asked of name servers, as a survey takes it.
 
     Args:
@@ -68,13 +68,15 @@ def lookups(peers: list[str], master: str) -> Todo:
     """
     return [
         # whoever gives up first: nobody has answered
-        ("reverse", lambda: reverse_names(peers), dict.fromkeys(peers[:REVERSED_MOST])),
-        ("own_answers", lambda: net.answers(socket.gethostname(), REVERSE_SECONDS), []),
-        ("master_answers", lambda: net.answers(master, REVERSE_SECONDS), []),
+        ("reverse", lambda: look_up_reverse_names(peers), dict.fromkeys(peers[:REVERSED_MOST])),
+        ("own_answers", lambda: net.look_up_addresses(socket.gethostname(), REVERSE_SECONDS), []),
+        ("master_answers", lambda: net.look_up_addresses(master, REVERSE_SECONDS), []),
     ]
 
 
-def ask_beside(run: str, base: str, survey: Callable[[], Beside], want: LookWant) -> None:
+def start_name_lookups(
+    run: str, base: str, survey: Callable[[], ParallelLookups], want: LadderNodeParams
+) -> None:
     """Look names up in a process of its own, which holds a lock on its answers until they are there.
 
     Args:
@@ -94,20 +96,20 @@ def ask_beside(run: str, base: str, survey: Callable[[], Beside], want: LookWant
             end_with_lease(os.path.dirname(place))
         with ThreadPoolExecutor(1) as pool:
             plan = pool.submit(observe_names, want["hosts"], want["address"])
-            found: Answers = {"survey": survey(), "names": plan.result()}
+            found: DeferredLookups = {"survey": survey(), "names": plan.result()}
         with os.fdopen(handle, "wb") as stream:
             stream.write(json.dumps(found).encode())
 
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        detach(
+        run_detached(
             work, [handle]
         )  # the lock is the file's and ends with its last descriptor (flock(2))
     finally:
         os.close(handle)
 
 
-def take_answers(run: str, base: str) -> Answers | None:
+def take_name_answers(run: str, base: str) -> DeferredLookups | None:
     """Wait for the answers, which end by themselves, and return them; None where nobody was asked, or answers."""
     try:
         handle = os.open(os.path.join(run_directory(run, base), ANSWERS), os.O_RDONLY)
@@ -117,7 +119,7 @@ def take_answers(run: str, base: str) -> Answers | None:
         fcntl.flock(stream, fcntl.LOCK_SH)
         said = stream.read()
     try:
-        found: Answers = parse_foreign_json(said)
+        found: DeferredLookups = parse_foreign_json(said)
     except ValueError:
         return None
     return found

@@ -18,7 +18,7 @@ NAME_MOST = VALUE_MOST = 1023
 LARGEST = 65536
 
 
-def text_of(path: str) -> str:
+def read_conf_text(path: str) -> str:
     """Return a plain file to the last space, which NCCL takes as part of the value; empty where there is none."""
     try:
         # O_NONBLOCK: anybody may put a fifo into a home
@@ -31,7 +31,7 @@ def text_of(path: str) -> str:
         return stream.read(LARGEST).decode("utf-8", "replace")
 
 
-def parse(text: str) -> dict[str, str]:
+def parse_nccl_conf(text: str) -> dict[str, str]:
     """Read NAME=value lines as NCCL does: quotes, spaces, ``export`` are not taken off; the first of a name holds."""
     found: dict[str, str] = {}
     for line in text.split("\n"):
@@ -41,7 +41,7 @@ def parse(text: str) -> dict[str, str]:
     return found
 
 
-def home() -> str:
+def find_login_home() -> str:
     """Where the account that logged in has its files; root by way of sudo is not who runs jobs."""
     try:
         return pwd.getpwnam(os.environ["SUDO_USER"]).pw_dir
@@ -49,14 +49,14 @@ def home() -> str:
         return os.environ.get("HOME", "")
 
 
-def files(environment: Mapping[str, str]) -> list[str]:
+def list_nccl_conf_files(environment: Mapping[str, str]) -> list[str]:
     """The files of a process with this environment, in NCCL's order: a setting that is there already stays."""
-    named, own = environment.get(NAMED, ""), home()
+    named, own = environment.get(NAMED, ""), find_login_home()
     first = named or (os.path.join(own, OWN) if own else "")
     return [path for path in (first, OF_ALL) if path]
 
 
-def unread(environment: Mapping[str, str]) -> str:
+def find_unreadable_conf(environment: Mapping[str, str]) -> str:
     """The file that *NCCL_CONF_FILE* names, where nobody can open it; a relative name is the job's business."""
     named = environment.get(NAMED, "")
     if not named.startswith(("/", "~")):  # NCCL expands nothing
@@ -65,9 +65,16 @@ def unread(environment: Mapping[str, str]) -> str:
     return "" if there else named
 
 
-def settings(environment: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
+def read_nccl_settings(environment: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
     """What each file says, first come first served; NCCL has read *NCCL_CONF_FILE* by then, so a file cannot set it."""
     return [
-        (path, {name: value for name, value in parse(text_of(path)).items() if name != NAMED})
-        for path in files(environment)
+        (
+            path,
+            {
+                name: value
+                for name, value in parse_nccl_conf(read_conf_text(path)).items()
+                if name != NAMED
+            },
+        )
+        for path in list_nccl_conf_files(environment)
     ]

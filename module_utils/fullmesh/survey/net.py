@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 from ..facts.sockets import (
     LISTEN,
-    inodes_of,
+    list_socket_inodes,
     parse_neighbour,
     parse_route,
+    read_socket_table,
     run_ip,
-    socket_table,
 )
 from ..foreign_text import LARGEST_NUMBER, parse_decimal, parse_tool_json
 from ..probe import job_account
-from ..probe.lookup import look_up_all
+from ..probe.lookup import look_up_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from ..schema.ports import PortRange
     from ..schema.survey import (
         Listener,
-        Namespace,
         Neighbour,
-        Neighbours,
+        NeighbourTable,
+        NetworkNamespace,
         Nic,
         ReverseName,
         Route,
-        Sockets,
+        SocketSummary,
     )
 
     Entry = TypeVar("Entry")
@@ -110,7 +110,7 @@ SYSCTLS = (
 )
 
 
-def read(path: str, limit: int = 65536) -> str:
+def read_kernel_file(path: str, limit: int = 65536) -> str:
     """Return a file of /proc or /sys, empty where it is missing or not ours to read."""
     try:
         with open(path, "rb") as stream:
@@ -119,12 +119,12 @@ def read(path: str, limit: int = 65536) -> str:
         return ""
 
 
-def number(text: str) -> int:
+def parse_whole_number(text: str) -> int:
     """Read a whole number; 0 for anything else."""
     return parse_decimal(text.strip(), least=-LARGEST_NUMBER) or 0
 
 
-def addresses_by_card() -> dict[str, list[str]]:
+def read_interface_addresses() -> dict[str, list[str]]:
     """Addresses with prefix, per interface."""
     found: dict[str, list[str]] = {}
     for line in run_ip("-o", "addr", "show").splitlines():
@@ -136,50 +136,50 @@ def addresses_by_card() -> dict[str, list[str]]:
     return found
 
 
-def card_of(address: str) -> str:
+def find_interface_of(address: str) -> str:
     """The interface that has an address; empty where none does."""
-    for name, held in addresses_by_card().items():
+    for name, held in read_interface_addresses().items():
         if any(one.split("/")[0] == address for one in held):
             return name
     return ""
 
 
-def one_card(name: str, held: dict[str, list[str]]) -> Nic:
+def survey_interface(name: str, held: dict[str, list[str]]) -> Nic:
     """Describe an interface; errors and drops are counted since it came up."""
     base = "/sys/class/net/" + name
-    flags = read(base + "/flags")
+    flags = read_kernel_file(base + "/flags")
     return {
         "name": name,
-        "index": number(read(base + "/ifindex")),
-        "mac": read(base + "/address").lower(),
-        "mtu": number(read(base + "/mtu")),
-        "carrier": read(base + "/carrier") == "1",
+        "index": parse_whole_number(read_kernel_file(base + "/ifindex")),
+        "mac": read_kernel_file(base + "/address").lower(),
+        "mtu": parse_whole_number(read_kernel_file(base + "/mtu")),
+        "carrier": read_kernel_file(base + "/carrier") == "1",
         "running": bool(int(flags or "0", 16) & 0x1),
-        "state": read(base + "/operstate"),
-        "speed": max(0, number(read(base + "/speed"))),
-        "duplex": read(base + "/duplex"),
+        "state": read_kernel_file(base + "/operstate"),
+        "speed": max(0, parse_whole_number(read_kernel_file(base + "/speed"))),
+        "duplex": read_kernel_file(base + "/duplex"),
         "physical": os.path.exists(base + "/device"),
         "addresses": held.get(name, []),
-        "rp_filter": read("/proc/sys/net/ipv4/conf/" + name + "/rp_filter"),
+        "rp_filter": read_kernel_file("/proc/sys/net/ipv4/conf/" + name + "/rp_filter"),
         "errors": {
-            key: number(read(base + "/statistics/" + key))
+            key: parse_whole_number(read_kernel_file(base + "/statistics/" + key))
             for key in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_crc_errors")
         },
     }
 
 
-def cards() -> list[Nic]:
+def survey_interfaces() -> list[Nic]:
     """Every interface, in the kernel's order, which is the order in which Gloo and NCCL see them."""
-    held = addresses_by_card()
+    held = read_interface_addresses()
     try:
         names = [n for n in os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net/" + n)]
     except OSError:
         names = []
-    found = [one_card(name, held) for name in names[:PEERS_MOST]]
+    found = [survey_interface(name, held) for name in names[:PEERS_MOST]]
     return sorted(found, key=lambda card: card["index"])
 
 
-def routes(peers: list[str]) -> dict[str, Route]:
+def survey_routes(peers: list[str]) -> dict[str, Route]:
     """Say how the kernel would reach each peer, and whether it knows the peer's neighbour entry."""
     found: dict[str, Route] = {}
     for peer in peers[:PEERS_MOST]:
@@ -197,7 +197,7 @@ def routes(peers: list[str]) -> dict[str, Route]:
     return found
 
 
-def neighbours(peers: list[str]) -> Neighbours:
+def survey_neighbours(peers: list[str]) -> NeighbourTable:
     """Read the neighbour table: how full it is, and the peers' entries."""
     wanted, count = set(peers), 0
     entries: dict[str, Neighbour] = {}
@@ -224,12 +224,12 @@ def neighbours(peers: list[str]) -> Neighbours:
     return {"count": count, "entries": entries}
 
 
-def sysctls() -> dict[str, str]:
+def survey_sysctls() -> dict[str, str]:
     """Kernel settings under their dotted names; what this kernel lacks is left out."""
     found = {}
     for path in SYSCTLS:
         if os.path.exists("/proc/sys/" + path):
-            found[path.replace("/", ".")] = " ".join(read("/proc/sys/" + path).split())
+            found[path.replace("/", ".")] = " ".join(read_kernel_file("/proc/sys/" + path).split())
     return found
 
 
@@ -240,19 +240,19 @@ def parse_counters(text: str) -> dict[str, int]:
     for heads, values in zip(lines[::2], lines[1::2]):
         group = heads.split(":", 1)[0]
         for name, value in zip(heads.split()[1:], values.split()[1:]):
-            found[group + "." + name] = number(value)
+            found[group + "." + name] = parse_whole_number(value)
     return found
 
 
-def counters() -> dict[str, int]:
+def read_network_counters() -> dict[str, int]:
     """What the kernel has counted in this network namespace so far."""
-    held = parse_counters(read("/proc/net/netstat"))
-    held.update(parse_counters(read("/proc/net/snmp")))
+    held = parse_counters(read_kernel_file("/proc/net/netstat"))
+    held.update(parse_counters(read_kernel_file("/proc/net/snmp")))
     found = {name: held[name] for name in COUNTERS if name in held}
-    for line in read(XFRM).splitlines():
+    for line in read_kernel_file(XFRM).splitlines():
         name, _, value = line.partition("\t")
-        found["Xfrm." + name.strip()] = number(value)
-    found.update(queues(run_tc()))
+        found["Xfrm." + name.strip()] = parse_whole_number(value)
+    found.update(parse_queue_drops(run_tc()))
     return found
 
 
@@ -271,7 +271,7 @@ def run_tc() -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def queues(text: str) -> dict[str, int]:
+def parse_queue_drops(text: str) -> dict[str, int]:
     """Read what the queues of the cards threw away: ``Queue.eth1 tbf``."""
     try:
         held = parse_tool_json(text or "[]")
@@ -280,32 +280,32 @@ def queues(text: str) -> dict[str, int]:
         return {}
 
 
-def owners() -> dict[str, int]:
+def find_socket_owners() -> dict[str, int]:
     """Inode of a socket -> a process that holds it, in one pass over /proc."""
     found: dict[str, int] = {}
     for pid in filter(str.isdecimal, os.listdir("/proc")):
-        for inode in inodes_of(pid):
+        for inode in list_socket_inodes(pid):
             found.setdefault(inode, int(pid))
     return found
 
 
-def command_of(pid: int) -> str:
+def read_command_line(pid: int) -> str:
     """Return a command line in one line of at most 300 characters."""
-    words = read(f"/proc/{pid}/cmdline", 4096).replace("\0", " ").strip()
-    return (words or read(f"/proc/{pid}/comm"))[:300]
+    words = read_kernel_file(f"/proc/{pid}/cmdline", 4096).replace("\0", " ").strip()
+    return (words or read_kernel_file(f"/proc/{pid}/comm"))[:300]
 
 
-def age_of(pid: int) -> float:
+def read_process_age(pid: int) -> float:
     """Return the seconds since a process was started, -1 where it cannot be said."""
-    stat = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    stat = read_kernel_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
     try:
         started = int(stat[19]) / float(os.sysconf("SC_CLK_TCK"))
-        return round(max(0.0, float(read("/proc/uptime").split()[0]) - started), 1)
+        return round(max(0.0, float(read_kernel_file("/proc/uptime").split()[0]) - started), 1)
     except (IndexError, ValueError):
         return -1.0
 
 
-def uid_of(pid: int | str) -> int:
+def find_pid_owner(pid: int | str) -> int:
     """Return whose a process is, -1 if it has ended."""
     try:
         return os.stat(f"/proc/{pid}").st_uid
@@ -313,13 +313,13 @@ def uid_of(pid: int | str) -> int:
         return -1
 
 
-def first_accounts() -> set[int]:
+def find_priority_accounts() -> set[int]:
     """Return the accounts whose entries are never left out for those of others: root, and those that run jobs."""
-    entries = map(job_account.entry_of, job_account.of_units())
+    entries = map(job_account.find_account_entry, job_account.find_unit_accounts())
     return {0, *(one.pw_uid for one in entries if one)}
 
 
-def share_places(
+def select_fair_share(
     entries: Sequence[tuple[int, Entry]], most: int, first: set[int]
 ) -> tuple[list[Entry], int]:
     """Return at most so many of the entries in their order, and how many are left out.
@@ -345,16 +345,16 @@ def describe_left_out(count: int, what: str) -> str:
     return f"{count} more {what} were left out" if count else ""
 
 
-def sockets(span: PortRange) -> tuple[Sockets, str]:
+def survey_sockets(span: PortRange) -> tuple[SocketSummary, str]:
     """Who listens, and how full the range of local ports is; and how many listeners are left out."""
-    rows = socket_table()
-    held = owners()
+    rows = read_socket_table()
+    held = find_socket_owners()
     all_listening = [
-        (uid_of(held[r["inode"]]) if r["inode"] in held else 0, r)
+        (find_pid_owner(held[r["inode"]]) if r["inode"] in held else 0, r)
         for r in rows
         if r["state"] == LISTEN
     ]
-    kept, left = share_places(all_listening, LISTENERS_MOST, first_accounts())
+    kept, left = select_fair_share(all_listening, LISTENERS_MOST, find_priority_accounts())
     listening: list[Listener] = []
     for row in kept:
         pid = held.get(row["inode"], 0)
@@ -363,13 +363,13 @@ def sockets(span: PortRange) -> tuple[Sockets, str]:
                 "address": row["address"],
                 "port": row["port"],
                 "pid": pid,
-                "process": read(f"/proc/{pid}/comm") if pid else "",
-                "command": command_of(pid) if pid else "",
-                "age": age_of(pid) if pid else -1.0,
+                "process": read_kernel_file(f"/proc/{pid}/comm") if pid else "",
+                "command": read_command_line(pid) if pid else "",
+                "age": read_process_age(pid) if pid else -1.0,
             }
         )
     inside = [r for r in rows if r["port"] in span]
-    found: Sockets = {
+    found: SocketSummary = {
         "listening": listening,
         "in_range": len({r["port"] for r in inside}),
         "time_wait": sum(r["state"] == TIME_WAIT for r in inside),
@@ -378,7 +378,7 @@ def sockets(span: PortRange) -> tuple[Sockets, str]:
     return found, describe_left_out(left, "listeners")
 
 
-def look_into(namespace: str) -> str:
+def read_namespace_port_range(namespace: str) -> str:
     """Read the port range of another network namespace in a child that goes there; empty where it may not."""
     out, into = os.pipe()
     child = os.fork()
@@ -388,10 +388,10 @@ def look_into(namespace: str) -> str:
             libc = ctypes.CDLL(None, use_errno=True)
             said = b""
             if libc.setns(handle, CLONE_NEWNET) == 0:
-                text = read("/proc/thread-self/net/dev")
+                text = read_kernel_file("/proc/thread-self/net/dev")
                 cards_here = [line.split(":")[0].strip() for line in text.splitlines()[2:]]
                 if [name for name in cards_here if name != "lo"]:  # only lo: a sandboxed service
-                    said = read("/proc/sys/net/ipv4/ip_local_port_range").encode()
+                    said = read_kernel_file("/proc/sys/net/ipv4/ip_local_port_range").encode()
             os.write(into, said)
         finally:
             os._exit(0)
@@ -403,7 +403,7 @@ def look_into(namespace: str) -> str:
         os.waitpid(child, 0)
 
 
-def namespaces() -> tuple[list[Namespace], str]:
+def survey_namespaces() -> tuple[list[NetworkNamespace], str]:
     """Port ranges of the containers on this node: a new network namespace never inherits the pinned one."""
     mine = os.readlink("/proc/self/ns/net")
     pids: dict[str, list[int]] = {}
@@ -414,20 +414,20 @@ def namespaces() -> tuple[list[Namespace], str]:
             continue
         if inode != mine:
             pids.setdefault(inode, []).append(int(pid))
-    owned = [(uid_of(inside[0]), inside) for inside in pids.values()]
-    kept, left = share_places(owned, NAMESPACES_MOST, first_accounts())
-    found: list[Namespace] = [
+    owned = [(find_pid_owner(inside[0]), inside) for inside in pids.values()]
+    kept, left = select_fair_share(owned, NAMESPACES_MOST, find_priority_accounts())
+    found: list[NetworkNamespace] = [
         {
             "pid": inside[0],
-            "commands": [command_of(pid) for pid in inside[:COMMANDS_MOST]],
-            "port_range": " ".join(look_into(f"/proc/{inside[0]}/ns/net").split()),
+            "commands": [read_command_line(pid) for pid in inside[:COMMANDS_MOST]],
+            "port_range": " ".join(read_namespace_port_range(f"/proc/{inside[0]}/ns/net").split()),
         }
         for inside in kept
     ]
     return [one for one in found if one["port_range"]], describe_left_out(left, "namespaces")
 
 
-def reverse_name(address: str) -> ReverseName:
+def look_up_reverse_name(address: str) -> ReverseName:
     """Look a peer's name up as TCPStore does for every client, and time it."""
     begun = time.monotonic()
     try:
@@ -437,21 +437,21 @@ def reverse_name(address: str) -> ReverseName:
     return {"name": name, "seconds": round(time.monotonic() - begun, 3)}
 
 
-def answers(name: str, seconds: float) -> tuple[list[str], str]:
+def look_up_addresses(name: str, seconds: float) -> tuple[list[str], str]:
     """Addresses of a name in the order in which Gloo tries them, of both families, and why there are none."""
-    found = look_up_all({name: 0}, seconds)[name] if name else []
+    found = look_up_names({name: 0}, seconds)[name] if name else []
     return (found, "") if found is not None else ([], "no answer in time")
 
 
-def duplicates(address: str) -> list[str]:
+def find_duplicate_addresses(address: str) -> list[str]:
     """Ask who else has our IPv4 address, on the wire of the interface that has it; nobody where none has."""
-    for card, held in addresses_by_card().items():
+    for card, held in read_interface_addresses().items():
         if address in [one.split("/")[0] for one in held]:
-            return duplicate_answers(card, address)
+            return probe_duplicate_address(card, address)
     return []
 
 
-def duplicate_answers(interface: str, address: str) -> list[str]:
+def probe_duplicate_address(interface: str, address: str) -> list[str]:
     """Ask the wire who else has our IPv4 address; the MACs that answered (RFC 5227 probe, needs root).
 
     A probe with an all-zero sender changes nobody's neighbour table, ours included.

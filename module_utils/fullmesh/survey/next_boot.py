@@ -13,25 +13,25 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
-from ..files import SPACE, lines_of, split_words
+from ..files import SPACE, split_lines, split_words
 from ..foreign_text import parse_tool_json
-from ..network.configured import CONFIGURED, addresses_in
-from ..sysctl import Node, normal
+from ..network.configured import CONFIGURED, extract_addresses
+from ..sysctl import SysctlNode, normalize_value
 from . import boot_files
-from .filters import run
-from .net import read
+from .filters import run_tool
+from .net import read_kernel_file
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ..schema.next_boot import (
+        CurrentMount,
         KeptAddress,
         KeptKernel,
         KeptRoute,
         KeptSetting,
         KeptTables,
         KeptUnit,
-        Mounted,
         NextBoot,
     )
 
@@ -95,37 +95,37 @@ NFTABLES = ("/etc/nftables.conf", "/etc/sysconfig/nftables.conf")
 ROUTES_MOST = 32
 
 
-def files_of_addresses() -> dict[str, str]:
+def read_address_files() -> dict[str, str]:
     """Path -> text of every file that outlives a boot and may give a card its addresses."""
     patterns = [one for one in CONFIGURED if not one.startswith("/run/")]
     paths = {path for pattern in (*patterns, *SCRIPTS) for path in glob.glob(pattern)}
-    return {path: read(path) for path in sorted(paths) if os.path.isfile(path)}
+    return {path: read_kernel_file(path) for path in sorted(paths) if os.path.isfile(path)}
 
 
-def asked_json(*words: str) -> list[Any]:
+def query_ip_json(*words: str) -> list[Any]:
     """What ``ip -j`` answers, [] where it does not."""
-    code, said = run(["ip", "-j", *words])
+    code, said = run_tool(["ip", "-j", *words])
     found = parse_tool_json(said) if code == 0 and said.strip(SPACE) else []
     return found if isinstance(found, list) else []
 
 
-def settings(node: Node) -> dict[str, KeptSetting]:
+def survey_boot_settings(node: SysctlNode) -> dict[str, KeptSetting]:
     """What the next boot gives the settings that can be written here."""
     rows = [(path, node.text(path) or "") for path in node.boot_files()]
-    given = boot_files.given(rows)
+    given = boot_files.parse_sysctl_files(rows)
     found: dict[str, KeptSetting] = {}
     for key in SETTINGS:
         if not node.why_not(key):
-            value, source = boot_files.at_boot(key, given)
-            found[key] = {"value": normal(value), "source": source}
+            value, source = boot_files.find_boot_setting(key, given)
+            found[key] = {"value": normalize_value(value), "source": source}
     return found
 
 
-def units() -> list[KeptUnit]:
+def survey_boot_units() -> list[KeptUnit]:
     """The units that are there, as systemd has them."""
-    code, said = run(["systemctl", "show", *(f"--property={one}" for one in FACES), *UNITS])
+    code, said = run_tool(["systemctl", "show", *(f"--property={one}" for one in FACES), *UNITS])
     found: dict[str, KeptUnit] = {}  # a unit that has two names comes twice
-    for one in boot_files.blocks(said) if code == 0 else []:
+    for one in boot_files.parse_unit_blocks(said) if code == 0 else []:
         if one.get("LoadState", "not-found") != "not-found":
             found[one.get("Id", "")] = {
                 "name": one.get("Id", ""),
@@ -137,29 +137,32 @@ def units() -> list[KeptUnit]:
     return list(found.values())
 
 
-def address(own: str, kept: dict[str, str]) -> KeptAddress | None:
+def survey_boot_address(own: str, kept: dict[str, str]) -> KeptAddress | None:
     """The cluster address and what brings it back; None where no card has it."""
-    for card in asked_json("addr", "show"):
+    for card in query_ip_json("addr", "show"):
         for one in card.get("addr_info", []):
             if one.get("local") != own:
                 continue
             name, mac = str(card.get("ifname", "")), str(card.get("address", ""))
-            about = [text for text in kept.values() if boot_files.is_about(text, name, mac)]
+            about = [
+                text for text in kept.values() if boot_files.is_about_interface(text, name, mac)
+            ]
             return {
                 "card": name,
-                "leased": one.get("dynamic") is True or any(map(boot_files.asks_for_lease, about)),
-                "kept": any(own in addresses_in(text) for text in kept.values()),
+                "leased": one.get("dynamic") is True
+                or any(map(boot_files.needs_address_lease, about)),
+                "kept": any(own in extract_addresses(text) for text in kept.values()),
             }
     return None
 
 
-def routes(peers: list[str], kept: dict[str, str]) -> list[KeptRoute]:
+def survey_boot_routes(peers: list[str], kept: dict[str, str]) -> list[KeptRoute]:
     """Routes to peers that somebody typed in, or that a file brought."""
     far = [ipaddress.ip_address(one) for one in peers]
-    known = {one for text in kept.values() for one in addresses_in(text)}
+    known = {one for text in kept.values() for one in extract_addresses(text)}
     found: list[KeptRoute] = []
     for family in ("-4", "-6"):
-        for one in asked_json(family, "route", "show"):
+        for one in query_ip_json(family, "route", "show"):
             protocol = str(one.get("protocol", "boot"))  # which ip leaves out
             if protocol not in BY_HAND or one.get("dst") in ("default", None):
                 continue
@@ -177,47 +180,47 @@ def routes(peers: list[str], kept: dict[str, str]) -> list[KeptRoute]:
     return found
 
 
-def tables() -> KeptTables | None:
+def survey_boot_nftables() -> KeptTables | None:
     """What nftables.service loads; None where there is no such file."""
     for path in NFTABLES:
         if os.path.isfile(path):
-            text = boot_files.nft_text(path, read, glob.glob)
+            text = boot_files.read_nft_file(path, read_kernel_file, glob.glob)
             return {
                 "source": path,
-                "tables": boot_files.nft_tables(text),
-                "drops": boot_files.nft_drops(text),
+                "tables": boot_files.parse_nft_tables(text),
+                "drops": boot_files.has_nft_drops(text),
             }
     return None
 
 
-def mounts() -> list[Mounted]:
+def survey_mounts() -> list[CurrentMount]:
     """What is mounted now, of the kinds that jobs need."""
-    found: list[Mounted] = []
-    for line in lines_of(read("/proc/self/mounts")):
-        one = boot_files.mount(line)
+    found: list[CurrentMount] = []
+    for line in split_lines(read_kernel_file("/proc/self/mounts")):
+        one = boot_files.parse_mount(line)
         if one and (one["kind"] in boot_files.KINDS or one["point"] == boot_files.SHM):
             found.append(one)
     return found
 
 
-def kernel() -> KeptKernel | None:
+def survey_boot_kernel() -> KeptKernel | None:
     """The running kernel and the next one; None where no boot loader's file is known."""
     running = os.uname().release
-    entry = boot_files.next_entry(read, glob.glob)
+    entry = boot_files.find_next_boot_entry(read_kernel_file, glob.glob)
     if not entry:
         return None
     return {
         "running": running,
-        "arguments": split_words(read("/proc/cmdline")),
+        "arguments": split_words(read_kernel_file("/proc/cmdline")),
         "next": entry["version"],
         "next_arguments": split_words(entry["arguments"]),
         "source": entry["source"],
-        "driver": has_driver(running),
-        "driver_next": has_driver(entry["version"]),
+        "driver": has_nvidia_module(running),
+        "driver_next": has_nvidia_module(entry["version"]),
     }
 
 
-def has_driver(version: str) -> bool:
+def has_nvidia_module(version: str) -> bool:
     """Whether NVIDIA's module lies in a kernel's directory."""
     folder = "/lib/modules/" + version
     places = ("updates/dkms", "extra", "extra/nvidia", "updates", "weak-updates", "weak-updates/nvidia",
@@ -225,54 +228,59 @@ def has_driver(version: str) -> bool:
     return any(glob.glob(f"{folder}/{place}/nvidia.ko*") for place in places)
 
 
-def limits() -> dict[str, str]:
+def survey_manager_limits() -> dict[str, str]:
     """systemd's default limits for services, as it has them now."""
-    code, said = run(["systemctl", "show", *(f"--property={one}" for one in LIMITS)])
-    found = boot_files.blocks(said)[0] if code == 0 and said.strip(SPACE) else {}
+    code, said = run_tool(["systemctl", "show", *(f"--property={one}" for one in LIMITS)])
+    found = boot_files.parse_unit_blocks(said)[0] if code == 0 and said.strip(SPACE) else {}
     return {one: found[one] for one in LIMITS if one in found}
 
 
-def limits_kept() -> dict[str, KeptSetting]:
+def survey_permanent_limits() -> dict[str, KeptSetting]:
     """The same, as its files say."""
-    paths = ["/etc/systemd/system.conf", *boot_files.drop_ins(glob.glob)]
+    paths = ["/etc/systemd/system.conf", *boot_files.list_system_drop_ins(glob.glob)]
     found: dict[str, KeptSetting] = {}
     for path in paths:
-        for key, value in boot_files.manager_limits(read(path)).items():
+        for key, value in boot_files.parse_manager_limits(read_kernel_file(path)).items():
             if key in LIMITS:
                 found[key] = {"value": value, "source": path}
     return found
 
 
-def next_boot(own: str, peers: list[str]) -> NextBoot:
+def survey_next_boot(own: str, peers: list[str]) -> NextBoot:
     """Everything that can be looked at.
 
     Args:
         own: the node's cluster address.
         peers: the others'.
     """
-    node = Node()
+    node = SysctlNode()
     inside = node.is_container()
     found: NextBoot = {
         "container": inside,
-        "settings": settings(node),
-        "tuned": boot_files.tuned_keys(read, glob.glob),
-        "units": units(),
-        "ufw": "ENABLED=yes" in read("/etc/ufw/ufw.conf"),
-        "mounts": mounts(),
-        "mounts_kept": boot_files.fstab(
-            read("/etc/fstab"), read("/proc/self/mounts"), read, glob.glob
+        "settings": survey_boot_settings(node),
+        "tuned": boot_files.find_tuned_keys(read_kernel_file, glob.glob),
+        "units": survey_boot_units(),
+        "ufw": "ENABLED=yes" in read_kernel_file("/etc/ufw/ufw.conf"),
+        "mounts": survey_mounts(),
+        "mounts_kept": boot_files.find_boot_mounts(
+            read_kernel_file("/etc/fstab"),
+            read_kernel_file("/proc/self/mounts"),
+            read_kernel_file,
+            glob.glob,
         ),
     }
     if os.geteuid() == 0:  # NetworkManager's keyfiles are root's alone
-        kept = files_of_addresses()
-        found["routes"] = routes(peers, kept)
-        if (held := address(own, kept)) is not None:
+        kept = read_address_files()
+        found["routes"] = survey_boot_routes(peers, kept)
+        if (held := survey_boot_address(own, kept)) is not None:
             found["address"] = held
-    if (loaded := tables()) is not None:
+    if (loaded := survey_boot_nftables()) is not None:
         found["tables"] = loaded
     if not inside:
-        found["limits"], found["limits_kept"] = limits(), limits_kept()
-        found["selinux_kept"] = boot_files.selinux_mode(read("/etc/selinux/config"))
-        if (boots := kernel()) is not None:
+        found["limits"], found["limits_kept"] = survey_manager_limits(), survey_permanent_limits()
+        found["selinux_kept"] = boot_files.parse_selinux_mode(
+            read_kernel_file("/etc/selinux/config")
+        )
+        if (boots := survey_boot_kernel()) is not None:
             found["kernel"] = boots
     return found

@@ -9,17 +9,16 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from ..facts import efa
-from ..schema.ports import KERNEL_RANGE, PortRange, parse_span
-from . import filters as wall
-from . import hooks, identity, job, job_unit, names, net, next_boot
+from ..schema.ports import KERNEL_RANGE, PortRange, parse_port_range
+from . import filters, hooks, identity, job, job_unit, names, net, next_boot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..schema.ladder import LookWant
-    from ..schema.survey import Beside, Unknown
-    from ..schema.survey import Survey as Seen
+    from ..schema.ladder import LadderNodeParams
+    from ..schema.survey import MissingFact, ParallelLookups
+    from ..schema.survey import NodeSurvey as Seen
 
     Todo = list[tuple[str, Callable[[], Any], Any]]
 
@@ -35,14 +34,14 @@ CALM = (
 )
 
 
-class Survey:
+class SurveyCollector:
     """Collects, several things at once, and remembers what could not be looked at."""
 
     def __init__(self) -> None:
         self.begun = self.ends = time.monotonic()
         self.found: dict[str, Any] = {}
         self.running: list[tuple[threading.Thread, str, Any]] = []
-        self.unknown: list[Unknown] = []
+        self.unknown: list[MissingFact] = []
 
     def miss(self, what: str, why: str) -> None:
         """Say what was not looked at, and why."""
@@ -88,30 +87,33 @@ class Survey:
                 self.miss(name.replace("_", " "), "no answer in time")
 
 
-def range_of(want: LookWant) -> PortRange:
+def choose_port_range(want: LadderNodeParams) -> PortRange:
     """The range whose ports matter: the plan's, else the one that this kernel gives out."""
     configured = os.path.exists(MANIFEST)
     if want["range"] and (configured or not want["assumed"]):
         return PortRange(*want["range"])
-    return kernel_range()
+    return read_kernel_range()
 
 
-def kernel_range() -> PortRange:
+def read_kernel_range() -> PortRange:
     """The range from which this kernel takes ports."""
-    return parse_span(net.read("/proc/sys/net/ipv4/ip_local_port_range")) or KERNEL_RANGE
+    return (
+        parse_port_range(net.read_kernel_file("/proc/sys/net/ipv4/ip_local_port_range"))
+        or KERNEL_RANGE
+    )
 
 
-def look_up(todo: Todo) -> Beside:
+def collect_lookups(todo: Todo) -> ParallelLookups:
     """Ask name servers, and nothing else."""
-    look = Survey()
+    look = SurveyCollector()
     look.begin(todo, names.NAME_SECONDS)
     look.end()
-    return cast("Beside", {**look.found, "unknown": look.unknown})
+    return cast("ParallelLookups", {**look.found, "unknown": look.unknown})
 
 
 def begin_survey(
-    want: LookWant, beside: Callable[[Callable[[], Beside]], None] | None = None
-) -> Survey:
+    want: LadderNodeParams, beside: Callable[[Callable[[], ParallelLookups]], None] | None = None
+) -> SurveyCollector:
     """Start to look at everything that the rules of the diagnosis ask for.
 
     Args:
@@ -120,62 +122,62 @@ def begin_survey(
     """
     own = want["address"]
     peers = [host["address"] for host in want["hosts"] if host["address"] != own]
-    look = Survey()
+    look = SurveyCollector()
     if os.geteuid() != 0:
         look.miss("processes of others, their ports and environments", "not root")
         look.miss("handshakes on the wire", "not root")
-    look.ask("environment", job.environment, None)
+    look.ask("environment", job.survey_environment, None)
     master = (
         look.found.get("environment", {}).get("values", {}).get("MASTER_ADDR", {}).get("value", "")
     )
-    asked = names.lookups(peers, master)
+    asked = names.list_lookups(peers, master)
     if beside:  # this and the namespaces fork, so before there are threads
-        beside(lambda: look_up(asked))
+        beside(lambda: collect_lookups(asked))
         asked = []
-    look.ask("namespaces", net.namespaces, [])
+    look.ask("namespaces", net.survey_namespaces, [])
     todo: Todo = [
         *asked,
-        ("nft", wall.ruleset, None),
-        ("firewalld", wall.firewalld, None),
-        ("gpus", job.gpus, None),
-        ("routes", lambda: net.routes(peers), {}),
-        ("neighbours", lambda: net.neighbours(peers), None),
-        ("interfaces", net.cards, []),
-        ("sockets", lambda: net.sockets(kernel_range()), None),
-        ("kernel_log", job.kernel_log, []),
-        ("selinux", job.selinux, None),
-        ("jobs", job.jobs, []),
-        ("efa", lambda: efa.observe(efa.read_environment()), None),
-        ("hooks", lambda: hooks.hooks(net.card_of(own)), []),
-        ("job_unit", job_unit.job_unit, None),
-        ("next_boot", lambda: next_boot.next_boot(own, peers), None),
+        ("nft", filters.survey_ruleset, None),
+        ("firewalld", filters.survey_firewalld, None),
+        ("gpus", job.survey_gpus, None),
+        ("routes", lambda: net.survey_routes(peers), {}),
+        ("neighbours", lambda: net.survey_neighbours(peers), None),
+        ("interfaces", net.survey_interfaces, []),
+        ("sockets", lambda: net.survey_sockets(read_kernel_range()), None),
+        ("kernel_log", job.survey_kernel_log, []),
+        ("selinux", job.survey_selinux, None),
+        ("jobs", job.survey_jobs, []),
+        ("efa", lambda: efa.observe_efa(efa.read_environment_files()), None),
+        ("hooks", lambda: hooks.survey_hooks(net.find_interface_of(own)), []),
+        ("job_unit", job_unit.survey_job_unit, None),
+        ("next_boot", lambda: next_boot.survey_next_boot(own, peers), None),
     ]
     if os.geteuid() == 0 and ":" not in own:
-        todo.append(("duplicates", lambda: net.duplicates(own), []))
+        todo.append(("duplicates", lambda: net.find_duplicate_addresses(own), []))
     look.begin(todo, names.NAME_SECONDS)
     return look
 
 
-def end_survey(look: Survey, want: LookWant) -> Seen:
+def end_survey(look: SurveyCollector, want: LadderNodeParams) -> Seen:
     """Take the rest, wait for what was started, and return everything.
 
     Args:
         look: what was started.
         want: as above.
     """
-    look.ask("sysctls", net.sysctls, {})
-    look.ask("identity", identity.identity, None)
-    look.ask("limits", job.limits, {})
-    look.ask("clock", job.clock, None)
-    look.ask("rdma", job.rdma, [])
-    look.ask("legacy_tables", wall.legacy_tables, [])
+    look.ask("sysctls", net.survey_sysctls, {})
+    look.ask("identity", identity.survey_identity, None)
+    look.ask("limits", job.survey_limits, {})
+    look.ask("clock", job.survey_clock, None)
+    look.ask("rdma", job.survey_rdma, [])
+    look.ask("legacy_tables", filters.survey_legacy_tables, [])
     look.end()
-    span = range_of(want)
+    span = choose_port_range(want)
     look.found.update(
         root=os.geteuid() == 0,
         range=[span.first, span.last],
-        shm=job.room("/dev/shm"),  # noqa: S108 (only its size is read)
-        disk=job.room("/"),
+        shm=job.measure_disk_space("/dev/shm"),  # noqa: S108 (only its size is read)
+        disk=job.measure_disk_space("/"),
         manifest=os.path.exists(MANIFEST),
         unknown=look.unknown,
         seconds=round(time.monotonic() - look.begun, 3),

@@ -11,8 +11,8 @@ import re
 import struct
 from typing import TYPE_CHECKING
 
-from ..facts.accelerators import PCI, devices
-from ..facts.node import read, run
+from ..facts.accelerators import PCI, list_accelerators
+from ..facts.node import read_stripped, run_command
 
 if TYPE_CHECKING:
     from ..schema.survey import PciPath
@@ -31,7 +31,7 @@ DMA_BUF_KERNEL = (5, 12)
 VERSION = "/proc/driver/nvidia/version"
 
 
-def acs_control(config: bytes) -> int | None:
+def parse_acs_control(config: bytes) -> int | None:
     """The ACS control register of a config space; None without ACS, or where only its head could be read (not root)."""
     at, seen = EXTENDED, 0
     while at >= EXTENDED and at + 8 <= len(config) and seen < EXTENDED_END // 8:
@@ -44,7 +44,7 @@ def acs_control(config: bytes) -> int | None:
     return None
 
 
-def config_of(folder: str) -> bytes:
+def read_pci_config(folder: str) -> bytes:
     """The config space of a device; empty where it cannot be read."""
     try:
         with open(os.path.join(folder, "config"), "rb") as stream:
@@ -53,49 +53,51 @@ def config_of(folder: str) -> bytes:
         return b""
 
 
-def bridges_above(folder: str) -> list[str]:
+def list_bridges_above(folder: str) -> list[str]:
     """The folders of the bridges from the root down to a device."""
     parts = os.path.realpath(folder).split("/")
     return ["/".join(parts[: at + 1]) for at, one in enumerate(parts[:-1]) if ADDRESS.match(one)]
 
 
-def one(folder: str, kind: str) -> PciPath:
+def describe_pci_path(folder: str, kind: str) -> PciPath:
     """The way of one device."""
     # Not the first, a root port: what it sends up is at the root already, and Linux switches ACS on there itself
     # wherever an IOMMU is on.
-    switched = bridges_above(folder)[1:]
-    redirecting = [b for b in switched if (acs_control(config_of(b)) or 0) & REDIRECT]
-    numa = read(os.path.join(folder, "numa_node"))
+    switched = list_bridges_above(folder)[1:]
+    redirecting = [b for b in switched if (parse_acs_control(read_pci_config(b)) or 0) & REDIRECT]
+    numa = read_stripped(os.path.join(folder, "numa_node"))
     return {
         "bus": os.path.basename(os.path.realpath(folder)),
         "kind": kind,
         "numa": int(numa) if re.match(r"-?\d+$", numa) else -1,
-        "iommu": read(os.path.join(folder, "iommu_group/type")),
+        "iommu": read_stripped(os.path.join(folder, "iommu_group/type")),
         "redirecting": [os.path.basename(bridge) for bridge in redirecting],
     }
 
 
-def physical() -> bool:
+def is_physical_machine() -> bool:
     """Whether this is a machine, and neither a virtual one nor a container."""
-    return bool(run(["systemd-detect-virt", "--quiet"])[0] != 0)
+    return bool(run_command(["systemd-detect-virt", "--quiet"])[0] != 0)
 
 
-def paths(base: str = PCI, rdma: str = RDMA) -> list[PciPath]:
+def survey_pci_paths(base: str = PCI, rdma: str = RDMA) -> list[PciPath]:
     """The ways of all NVIDIA GPUs, and of the RDMA cards where there are GPUs."""
-    gpus = [held["bus"] for held in devices(base) if held["vendor"] == "nvidia"]
+    gpus = [held["bus"] for held in list_accelerators(base) if held["vendor"] == "nvidia"]
     cards = sorted(os.listdir(rdma)) if gpus and os.path.isdir(rdma) else []
-    found = [one(os.path.join(base, bus), "gpu") for bus in gpus]
-    return found + [one(os.path.join(rdma, card, "device"), "rdma") for card in cards]
+    found = [describe_pci_path(os.path.join(base, bus), "gpu") for bus in gpus]
+    return found + [describe_pci_path(os.path.join(rdma, card, "device"), "rdma") for card in cards]
 
 
-def direct(version: str = VERSION, modules: str = "/proc/modules", release: str = "") -> str:
+def find_gpu_direct_mode(
+    version: str = VERSION, modules: str = "/proc/modules", release: str = ""
+) -> str:
     """How an RDMA card can reach a GPU's memory: ``dma_buf``, ``nvidia_peermem``, or "" through the host's memory only.
 
     dma_buf needs NVIDIA's open modules and Linux 5.12 (NVIDIA, GPUDirect RDMA guide; NCCL asks for it since 2.12).
     """
     numbers = re.match(r"(\d+)\.(\d+)", release or os.uname().release)
     new = numbers is not None and (int(numbers.group(1)), int(numbers.group(2))) >= DMA_BUF_KERNEL
-    if new and OPEN_MODULE in read(version):
+    if new and OPEN_MODULE in read_stripped(version):
         return "dma_buf"
-    loaded = any(line.startswith("nvidia_peermem ") for line in read(modules).splitlines())
+    loaded = any(line.startswith("nvidia_peermem ") for line in read_stripped(modules).splitlines())
     return "nvidia_peermem" if loaded else ""

@@ -119,14 +119,14 @@ Command = Union[list[str], str]
 Route = list[str]
 
 
-class Content(TypedDict):
+class FileContent(TypedDict):
     """What shall stand in a file."""
 
     text: str
     mode: int
 
 
-class Saved(TypedDict, total=False):
+class SavedPath(TypedDict, total=False):
     """A path as it was: ``kind`` is absent (with the ``parents`` that were missing), link (``target``) or file.
 
     ``saved`` is where its bytes are, ``mtime`` in nanoseconds, ``xattrs`` in base64.
@@ -162,7 +162,7 @@ class LinksView(TypedDict):
     connected: list[Route]
 
 
-class View(LinksView, total=False):
+class KernelView(LinksView, total=False):
     """The same with what older versions have not saved.
 
     Attributes:
@@ -174,14 +174,14 @@ class View(LinksView, total=False):
     rules: list[list[str]]
 
 
-class OursAlways(TypedDict):
+class OwnChangesRequired(TypedDict):
     """What a change gave, so that its rollback may delete it: addresses by interface, and routes."""
 
     addresses: dict[str, list[str]]
     routes: list[Route]
 
 
-class Ours(OursAlways, total=False):
+class OwnChanges(OwnChangesRequired, total=False):
     """The same, and in ``links`` the interfaces that it configured.
 
     On these, a lease and a route of before that a rollback does not find in its view came with the change.
@@ -190,10 +190,10 @@ class Ours(OursAlways, total=False):
     links: list[str]
 
 
-class Goal(View, total=False):
+class KernelGoal(KernelView, total=False):
     """What the kernel shall show; without ``ours`` all else goes; ``alone`` are interfaces left as they are."""
 
-    ours: Ours
+    ours: OwnChanges
     alone: list[str]
 
 
@@ -218,25 +218,25 @@ class Journal(TypedDict, total=False):
     commands: list[Command]
     boot_commands: list[Command] | None
     trials: list[str]
-    files: list[Saved]
-    runtime: Goal
+    files: list[SavedPath]
+    runtime: KernelGoal
     boot_unit: list[str]
 
 
-class Plan(TypedDict):
+class ChangeSteps(TypedDict):
     """A change: files, then commands, once process ``leave`` is gone.
 
     ``last``: what the kernel shall show then; ``others``: what it shall show besides, of those who configure nothing.
     """
 
-    files: dict[str, Content | None]
+    files: dict[str, FileContent | None]
     commands: list[list[str]]
     leave: int
-    last: Goal | None
-    others: Goal | None
+    last: KernelGoal | None
+    others: KernelGoal | None
 
 
-class Applied(TypedDict, total=False):
+class ApplyProgress(TypedDict, total=False):
     """How far a change is: ``state`` waiting, running, done or failed; ``words`` of what failed at ``step``.
 
     ``connections`` that were there when it was done: [local port, remote port]. ``lost`` are the commands that would
@@ -250,7 +250,7 @@ class Applied(TypedDict, total=False):
     lost: list[str]
 
 
-class Report(TypedDict, total=False):
+class RestoreReport(TypedDict, total=False):
     """What a restore has done: files that were put back, faults, commands that it had to insist on; in seconds."""
 
     why: str
@@ -276,7 +276,7 @@ def unit(name: str) -> str:
     return "fullmesh-rollback-" + name.replace("_", "-")
 
 
-def end_guard(name: str) -> list[str]:
+def build_stop_guard(name: str) -> list[str]:
     """Write the command that ends a guard, and the timer by which a version up to 0.2.0 has restored."""
     return ["systemctl", "stop", unit(name) + ".service", unit(name) + ".timer"]
 
@@ -291,7 +291,7 @@ def folder(name: str) -> str:
     return os.path.join(STORE, name)
 
 
-def stamp(seconds: float | None = None) -> str:
+def format_utc_time(seconds: float | None = None) -> str:
     """Return a time in UTC, for people."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
@@ -305,7 +305,7 @@ def boot_mark() -> str:
     return kernel + "/" + started
 
 
-def note(store: str, text: str) -> None:
+def append_log(store: str, text: str) -> None:
     """Append a line to the bounded log; a full disk must stop nothing."""
     path = os.path.join(store, "log")
     with contextlib.suppress(OSError):
@@ -315,10 +315,10 @@ def note(store: str, text: str) -> None:
                 kept = stream.read().split(b"\n", 1)[-1]
             write_file(path, kept, 0o600)
         with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as stream:
-            stream.write(f"{stamp()} {text}\n")
+            stream.write(f"{format_utc_time()} {text}\n")
 
 
-def sync_directory(path: str) -> None:
+def flush_directory(path: str) -> None:
     """Make a rename survive a power cut."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -327,13 +327,13 @@ def sync_directory(path: str) -> None:
         os.close(handle)
 
 
-def sync_above(path: str) -> None:
+def flush_parent(path: str) -> None:
     """Make it survive a power cut that a name came or went; a file system that cannot is not worth a lock-out."""
     parent = os.path.dirname(path)
     while not os.path.isdir(parent):
         parent = os.path.dirname(parent)
     with contextlib.suppress(OSError):
-        sync_directory(parent)
+        flush_directory(parent)
 
 
 def write_file(path: str, data: bytes, mode: int) -> None:
@@ -350,7 +350,7 @@ def write_file(path: str, data: bytes, mode: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_directory(os.path.dirname(path))
+    flush_directory(os.path.dirname(path))
 
 
 def read_json(path: str) -> Any:
@@ -376,12 +376,12 @@ def journal_of(directory: str) -> Journal | None:
     return found
 
 
-def write_json(path: str, data: object) -> None:
+def write_json_file(path: str, data: object) -> None:
     """Write a file of ours."""
     write_file(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), 0o600)
 
 
-def sweep(directory: str) -> None:
+def remove_temporary_files(directory: str) -> None:
     """Remove what a killed `write_file` has left beside its file; nobody reads it, and it would stay for good."""
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):
@@ -390,7 +390,7 @@ def sweep(directory: str) -> None:
                     os.unlink(os.path.join(directory, name))
 
 
-def discard(directory: str) -> None:
+def remove_transaction(directory: str) -> None:
     """Remove a transaction in one step: half of one could pass for one that waits, or that never ended."""
     aside = os.path.join(os.path.dirname(directory), ".old-" + os.urandom(8).hex())
     with contextlib.suppress(OSError):
@@ -398,12 +398,12 @@ def discard(directory: str) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def interpreter() -> str:
+def find_system_python() -> str:
     """The system's own Python: the one that Ansible was given may lie where nothing may be run from at boot."""
     return next((one for one in PYTHONS if os.access(one, os.X_OK)), sys.executable)
 
 
-def call(
+def run_with_deadline(
     command: Command, seconds: float = COMMAND_SECONDS, complaints: bool = True
 ) -> tuple[int, str]:
     """Run a command with a deadline; a text is for sh. What it says on stderr counts with *complaints* alone."""
@@ -430,12 +430,12 @@ def call(
     return child.returncode, out.decode("utf-8", "replace").strip()
 
 
-def ask(command: list[str]) -> str:
+def read_command_output(command: list[str]) -> str:
     """What a command answers; a warning of it is no part of that (iproute2 warns of tables that it has no name for)."""
-    return call(command, complaints=False)[1]
+    return run_with_deadline(command, complaints=False)[1]
 
 
-def told(command: list[str]) -> str:
+def describe_command(command: list[str]) -> str:
     """Write a command for people: of a script its arguments, which say what it is about."""
     script = command[:2] == ["/bin/sh", "-c"] and len(command) > 3  # noqa: PLR2004 (sh, -c, script, arguments)
     return " ".join(command[3:] if script else command)
@@ -444,7 +444,7 @@ def told(command: list[str]) -> str:
 # --- files: what they are, and making them that again ----------------------------------------------
 
 
-def missing_parents(path: str) -> list[str]:
+def find_missing_parents(path: str) -> list[str]:
     """List the directories above *path* that are not there, deepest first."""
     found = []
     parent = os.path.dirname(path)
@@ -454,7 +454,7 @@ def missing_parents(path: str) -> list[str]:
     return found
 
 
-def attributes(path: str) -> dict[str, str]:
+def read_xattrs(path: str) -> dict[str, str]:
     """Return the extended attributes (SELinux label, ACLs) in base64."""
     found = {}
     with contextlib.suppress(OSError):
@@ -464,15 +464,15 @@ def attributes(path: str) -> dict[str, str]:
     return found
 
 
-def remember(path: str, number: int, directory: str) -> Saved:
+def save_path(path: str, number: int, directory: str) -> SavedPath:
     """Describe one path and keep its bytes in *directory*."""
-    entry: Saved = {"path": path, "kind": "absent", "parents": missing_parents(path)}
+    entry: SavedPath = {"path": path, "kind": "absent", "parents": find_missing_parents(path)}
     try:
         info = os.lstat(path)
     except OSError:
         return entry
     entry["mode"], entry["uid"], entry["gid"] = stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid
-    entry["mtime"], entry["xattrs"] = info.st_mtime_ns, attributes(path)
+    entry["mtime"], entry["xattrs"] = info.st_mtime_ns, read_xattrs(path)
     if stat.S_ISLNK(info.st_mode):
         entry["kind"], entry["target"] = "link", os.readlink(path)
     elif stat.S_ISREG(info.st_mode):
@@ -486,7 +486,7 @@ def remember(path: str, number: int, directory: str) -> Saved:
     return entry
 
 
-def as_before(entry: Saved, directory: str) -> bool:
+def restore_saved_path(entry: SavedPath, directory: str) -> bool:
     """Make one path what it was; return whether anything had to be done."""
     path = entry["path"]
     if entry["kind"] == "absent":
@@ -494,27 +494,27 @@ def as_before(entry: Saved, directory: str) -> bool:
         if gone:
             os.unlink(path)
         for parent in entry["parents"]:
-            if not removed(parent):
+            if not remove_empty_directory(parent):
                 break
         if gone:
-            sync_above(path)
+            flush_parent(path)
         return gone
-    now = remember_quick(path)
-    if now.items() <= entry.items() and same_bytes(entry, directory):
+    now = read_path_state(path)
+    if now.items() <= entry.items() and has_saved_bytes(entry, directory):
         return False
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
     if entry["kind"] == "link":
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         os.symlink(entry["target"], path)
-        sync_above(path)
+        flush_parent(path)
     else:
-        put_back(path, entry, directory)
-    set_attributes(path, entry)
+        restore_bytes(path, entry, directory)
+    restore_attributes(path, entry)
     return True
 
 
-def removed(directory: str) -> bool:
+def remove_empty_directory(directory: str) -> bool:
     """Remove a directory unless somebody has something in it."""
     try:
         os.rmdir(directory)
@@ -527,7 +527,7 @@ def removed(directory: str) -> bool:
     return True
 
 
-def remember_quick(path: str) -> Saved:
+def read_path_state(path: str) -> SavedPath:
     """Describe a path without its bytes."""
     try:
         info = os.lstat(path)
@@ -539,11 +539,11 @@ def remember_quick(path: str) -> Saved:
         "uid": info.st_uid,
         "gid": info.st_gid,
         "mtime": info.st_mtime_ns,
-        "xattrs": attributes(path),
+        "xattrs": read_xattrs(path),
     }
 
 
-def same_bytes(entry: Saved, directory: str) -> bool:
+def has_saved_bytes(entry: SavedPath, directory: str) -> bool:
     """Compare a path with what was kept of it."""
     path = entry["path"]
     if entry["kind"] == "link":
@@ -552,7 +552,7 @@ def same_bytes(entry: Saved, directory: str) -> bool:
         return one.read() == other.read()
 
 
-def put_back(path: str, entry: Saved, directory: str) -> None:
+def restore_bytes(path: str, entry: SavedPath, directory: str) -> None:
     """Write the kept bytes; in place where the disk has no room for a second copy."""
     with open(os.path.join(directory, entry["saved"]), "rb") as stream:
         data = stream.read()
@@ -569,7 +569,7 @@ def put_back(path: str, entry: Saved, directory: str) -> None:
             os.fsync(target.fileno())
 
 
-def set_attributes(path: str, entry: Saved) -> None:
+def restore_attributes(path: str, entry: SavedPath) -> None:
     """Owner, mode, label, time; what the file system does not take is not worth a lock-out."""
     os.chown(path, entry["uid"], entry["gid"], follow_symlinks=False)
     if entry["kind"] == "file":
@@ -584,62 +584,76 @@ def set_attributes(path: str, entry: Saved) -> None:
 # --- the kernel's view of interfaces ---------------------------------------------------------------
 
 
-def runtime(interfaces: list[str]) -> View:
+def read_kernel_view(interfaces: list[str]) -> KernelView:
     """Return addresses, MTU, state and routes of *interfaces*, as the kernel has them.
 
     Routes of every table, also those over several interfaces and by the number of a nexthop; and all rules, which a
     restart of systemd-networkd drops where others have made them (ManageForeignRoutingPolicyRules, networkd.conf(5)).
     """
     links: dict[str, ViewLink] = {}
-    for one in json.loads(ask(["ip", "-j", "addr", "show"]) or "[]"):
+    for one in json.loads(read_command_output(["ip", "-j", "addr", "show"]) or "[]"):
         if one.get("ifname") in interfaces:
             links[one["ifname"]] = {
                 "mtu": one.get("mtu", 0),
                 "up": "UP" in one.get("flags", []),
-                "addresses": sorted(written(info) for info in lasting(one)),
-                "leases": sorted(written(info) for info in lasting(one) if info.get("dynamic")),
-                "manner": {written(info): manner(info) for info in lasting(one)},
+                "addresses": sorted(
+                    format_address_info(info) for info in list_lasting_addresses(one)
+                ),
+                "leases": sorted(
+                    format_address_info(info)
+                    for info in list_lasting_addresses(one)
+                    if info.get("dynamic")
+                ),
+                "manner": {
+                    format_address_info(info): build_address_options(info)
+                    for info in list_lasting_addresses(one)
+                },
             }
     routes, rules = [], []
     for family in ("-4", "-6"):
-        out = ask(["ip", "-o", family, "route", "show", "table", "all"])
-        routes += [one for line in out.splitlines() if (one := route_over(links, family, line))]
+        out = read_command_output(["ip", "-o", family, "route", "show", "table", "all"])
+        routes += [
+            one for line in out.splitlines() if (one := parse_route_line(links, family, line))
+        ]
         rules += [
-            rule_of(family, line) for line in ask(["ip", family, "rule", "show"]).splitlines()
+            parse_rule_line(family, line)
+            for line in read_command_output(["ip", family, "rule", "show"]).splitlines()
         ]
     return {
         "links": links,
-        "routes": [one for one in routes if keep_route(one[2])],
-        "connected": [one for one in routes if not keep_route(one[2])],
-        "nexthops": nexthops_over(links, ask(["ip", "-o", "nexthop", "show"])),
+        "routes": [one for one in routes if is_restorable_route(one[2])],
+        "connected": [one for one in routes if not is_restorable_route(one[2])],
+        "nexthops": parse_nexthops(links, read_command_output(["ip", "-o", "nexthop", "show"])),
         # the kernel makes that one with its first VRF, and it cannot be written as it is shown
         "rules": [one for one in rules if "[l3mdev-table]" not in one[2]],
     }
 
 
-def route_over(links: Iterable[str], family: str, line: str) -> Route | None:
+def parse_route_line(links: Iterable[str], family: str, line: str) -> Route | None:
     """A line of ``ip -o route show table all``; nothing for a route over none of *links*, and for the table ``local``.
 
     The kernel makes that table from the addresses. A route that refuses is over no interface (IPv6 shows it over lo,
     with an error number), and systemd-networkd drops what others have made of them as well.
     """
-    words = plain_route(line.replace("\\", " ")).split()
+    words = strip_route_state(line.replace("\\", " ")).split()
     if words[:1] and words[0] in REFUSING:
         own = "proto kernel" in line or "table local" in line
-        return None if own else [family, "", " ".join(bare(words, "dev", "error"))]
+        return None if own else [family, "", " ".join(drop_keys(words, "dev", "error"))]
     over = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "dev"]
     if not set(over) & set(links) or "table local" in " ".join(words):
         return None
     if "nhid" in words:
         # it is shown with what the nexthop stands for, and not taken with it
-        words = bare(words[: words.index("nexthop")] if "nexthop" in words else words, "via", "dev")
+        words = drop_keys(
+            words[: words.index("nexthop")] if "nexthop" in words else words, "via", "dev"
+        )
         return [family, "", " ".join(words)]
     if "nexthop" in words:
         return [family, "", " ".join(words)]
-    return [family, over[0], " ".join(bare(words, "dev"))]
+    return [family, over[0], " ".join(drop_keys(words, "dev"))]
 
 
-def bare(words: list[str], *keys: str) -> list[str]:
+def drop_keys(words: list[str], *keys: str) -> list[str]:
     """Words without some keys and their values; ``via inet6 ADDRESS`` has two."""
     result = list(words)
     for key in keys:
@@ -650,18 +664,18 @@ def bare(words: list[str], *keys: str) -> list[str]:
     return result
 
 
-def rule_of(family: str, line: str) -> list[str]:
+def parse_rule_line(family: str, line: str) -> list[str]:
     """A line of ``ip rule show``: ``32765:  from 10.0.0.5 lookup 100``."""
     priority, _, rest = line.partition(":")
     return [family, priority.strip(), " ".join(rest.split())]
 
 
-def nexthops_over(links: Iterable[str], out: str) -> list[str]:
+def parse_nexthops(links: Iterable[str], out: str) -> list[str]:
     """Of ``ip -o nexthop show`` those over *links*, and their groups; as ``ip nexthop replace`` takes them."""
     names, single, groups = set(links), [], []
     known: set[str] = set()
     for line in out.splitlines():
-        words = bare(plain_route(line).split(), "scope")
+        words = drop_keys(strip_route_state(line).split(), "scope")
         number = words[1] if words[:1] == ["id"] else ""
         if "group" in words:
             groups.append((words, {one.split(",")[0] for one in words[3].split("/")}))
@@ -671,18 +685,18 @@ def nexthops_over(links: Iterable[str], out: str) -> list[str]:
     return single + [" ".join(words) for words, members in groups if members & known]
 
 
-def lasting(link: dict[str, Any]) -> list[dict[str, Any]]:
+def list_lasting_addresses(link: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the addresses of a link that others may know."""
     found = link.get("addr_info", [])
     return [one for one in found if one.get("scope") == "global" and not one.get("temporary")]
 
 
-def written(info: dict[str, Any]) -> str:
+def format_address_info(info: dict[str, Any]) -> str:
     """Write an address with its prefix."""
     return "{}/{}".format(info["local"], info["prefixlen"])
 
 
-def manner(info: dict[str, Any]) -> list[str]:
+def build_address_options(info: dict[str, Any]) -> list[str]:
     """Return the words of ``ip addr add`` that give an address what it had beside its value.
 
     A lease keeps the time that it had left: set for ever it would be kept after the server has given it to somebody
@@ -701,7 +715,7 @@ def manner(info: dict[str, Any]) -> list[str]:
     return words
 
 
-def aged(words: list[str], age: float) -> list[str]:
+def age_lease_times(words: list[str], age: float) -> list[str]:
     """Take *age* seconds off the times of a lease, down to what its client needs to get it again."""
     result = list(words)
     for key in ("valid_lft", "preferred_lft"):
@@ -711,7 +725,7 @@ def aged(words: list[str], age: float) -> list[str]:
     return result
 
 
-def plain_route(line: str) -> str:
+def strip_route_state(line: str) -> str:
     """Drop from a route what changes by itself."""
     words = line.split()
     if "expires" in words:
@@ -720,7 +734,7 @@ def plain_route(line: str) -> str:
     return " ".join(word for word in words if word not in FLAGS)
 
 
-def by_owner(state: View) -> list[Route]:
+def list_owner_routes(state: KernelView) -> list[Route]:
     """Return the routes to addresses' own networks that do not come with the address, of a view of `runtime`.
 
     NetworkManager gives its addresses ``noprefixroute`` and makes the routes itself, in the kernel's name.
@@ -729,29 +743,29 @@ def by_owner(state: View) -> list[Route]:
     for entry in state.get("connected", []):  # none in what an older version has saved
         manners = state["links"][entry[1]].get("manner", {})
         own = [one for one, words in manners.items() if "noprefixroute" in words]
-        if entry[2].split(" ", 1)[0] in map(network_of, own):
+        if entry[2].split(" ", 1)[0] in map(address_to_network, own):
             found.append(entry)
     return found
 
 
-def network_of(address: str) -> str:
+def address_to_network(address: str) -> str:
     """Return the network of an address with its prefix, as the kernel writes it in a route."""
     return str(ipaddress.ip_interface(address).network)
 
 
-def keep_route(line: str) -> bool:
+def is_restorable_route(line: str) -> bool:
     """Say whether a route is anybody's but the kernel's own."""
     return "proto kernel" not in line and not line.startswith(("fe80::", "ff00::", "multicast"))
 
 
-def unsettled(before: Goal, age: float = 0) -> list[list[str]]:
+def build_kernel_commands(before: KernelGoal, age: float = 0) -> list[list[str]]:
     """List the commands that would make the kernel's view what it was *age* seconds ago.
 
     If *before* says what is ``ours``, nothing else is deleted: keepalived, a router's advertisement or an administrator
     may have added addresses meanwhile.
     """
     links, ours = before.get("links", {}), before.get("ours")
-    now = runtime(sorted(links))
+    now = read_kernel_view(sorted(links))
     steps: list[list[str]] = []
     for name, then in sorted(links.items()):
         have = now["links"].get(name)
@@ -762,16 +776,19 @@ def unsettled(before: Goal, age: float = 0) -> list[list[str]]:
         if then["mtu"] and then["mtu"] != have["mtu"]:
             steps.append(["ip", "link", "set", name, "mtu", str(then["mtu"])])
         was, has = set(then["addresses"]), set(have["addresses"])
-        how = {one: aged(words, age) for one, words in then.get("manner", {}).items()}
+        how = {one: age_lease_times(words, age) for one, words in then.get("manner", {}).items()}
         steps += [
             ["ip", "addr", "add", one, *how.get(one, []), "dev", name] for one in sorted(was - has)
         ]
         extra = has - was
         if ours is not None:
-            extra &= addresses_of_change(name, then, have, ours)
+            extra &= list_change_addresses(name, then, have, ours)
         steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(extra)]
     # The kernel refuses a gateway until there is a route to it. The route to a network goes with its address.
-    anew, there = by_owner(before) + before["routes"], now.get("connected", []) + now["routes"]
+    anew, there = (
+        list_owner_routes(before) + before["routes"],
+        now.get("connected", []) + now["routes"],
+    )
     ends = [
         one
         for one in now["routes"]
@@ -799,7 +816,7 @@ def unsettled(before: Goal, age: float = 0) -> list[list[str]]:
     return steps
 
 
-def addresses_of_change(name: str, then: ViewLink, have: ViewLink, ours: Ours) -> set[str]:
+def list_change_addresses(name: str, then: ViewLink, have: ViewLink, ours: OwnChanges) -> set[str]:
     """Return the addresses of an interface that came with a change: what it gave, and a first IPv4 lease.
 
     Args:
@@ -813,7 +830,7 @@ def addresses_of_change(name: str, then: ViewLink, have: ViewLink, ours: Ours) -
     return found
 
 
-def keep_later_addresses(directory: str, before: Goal) -> Goal:
+def keep_later_addresses(directory: str, before: KernelGoal) -> KernelGoal:
     """Add to *before* the addresses that others gave its interfaces since: the owners' commands may drop them.
 
     What is there now is saved first, so that a rollback that is killed and started again knows it as well.
@@ -822,16 +839,16 @@ def keep_later_addresses(directory: str, before: Goal) -> Goal:
     if ours is None:  # an older version saved none
         return before
     path = directory + "/later.json"
-    now: View = read_json(path) or runtime(sorted(before.get("links", {})))
+    now: KernelView = read_json(path) or read_kernel_view(sorted(before.get("links", {})))
     with contextlib.suppress(OSError):
-        write_json(path, now)
+        write_json_file(path, now)
     links = dict(before.get("links", {}))
     for name, then in before.get("links", {}).items():
         have = now.get("links", {}).get(name)
         if have is None:
             continue
         later = {*have["addresses"]} - {*then["addresses"]}
-        later -= addresses_of_change(name, then, have, ours)
+        later -= list_change_addresses(name, then, have, ours)
         manner = {one: words for one, words in have.get("manner", {}).items() if one in later}
         addresses = sorted([*then["addresses"], *later])
         links[name] = {**then, "addresses": addresses}
@@ -839,18 +856,18 @@ def keep_later_addresses(directory: str, before: Goal) -> Goal:
     return {**before, "links": links}
 
 
-def patience(step: list[str], before: Goal) -> float:
+def get_owner_patience(step: list[str], before: KernelGoal) -> float:
     """Say how long the owner may take to do a step itself, in seconds; what is too much goes at once."""
     if not {"add", "replace"} & set(step):
         return 0
     leases = {one for link in before["links"].values() for one in link.get("leases", [])}
-    about = leases | {network_of(one) for one in leases} | {"dhcp", "ra"}
+    about = leases | {address_to_network(one) for one in leases} | {"dhcp", "ra"}
     leased = about & set(step)
     return LEASE_SECONDS if leased else SETTLE_SECONDS
 
 
-def settle(
-    before: Goal | None,
+def settle_kernel(
+    before: KernelGoal | None,
     since: float | None = None,
     age: float = 0,
     longest: float = 2 * LEASE_SECONDS,
@@ -865,12 +882,12 @@ def settle(
     begun, calm = time.monotonic(), 0
     asked = begun if since is None else since
     while before and calm < CALM_POLLS and time.monotonic() - begun < longest:
-        steps = unsettled(before, age)
+        steps = build_kernel_commands(before, age)
         # Owners work behind our back: what looks right once may be on its way to something else.
         calm = 0 if steps else calm + 1
         for step in steps:
-            if time.monotonic() - asked >= patience(step, before):
-                call(step)
+            if time.monotonic() - asked >= get_owner_patience(step, before):
+                run_with_deadline(step)
                 insisted += [" ".join(step)] if " ".join(step) not in insisted else []
         time.sleep(POLL_SECONDS)
     return insisted
@@ -884,7 +901,7 @@ def boot_paths() -> tuple[str, str]:
     return os.path.join(UNITS, BOOT), os.path.join(UNITS, WANTS, BOOT)
 
 
-def boot_text(store: str) -> str:
+def render_boot_unit(store: str) -> str:
     """Write the unit: after the disks are there, before anybody reads a network or firewall file."""
     return f"""[Unit]
 Description=Fullmesh: put back a change that nobody has confirmed
@@ -899,7 +916,7 @@ Conflicts=shutdown.target
 
 [Service]
 Type=oneshot
-ExecStart={interpreter()} {store}/engine.py boot {store}
+ExecStart={find_system_python()} {store}/engine.py boot {store}
 TimeoutStartSec=180
 
 [Install]
@@ -907,15 +924,15 @@ WantedBy=sysinit.target
 """
 
 
-def install_boot(store: str) -> list[str]:
+def install_boot_unit(store: str) -> list[str]:
     """Write and enable the unit; return what has to go afterwards, deepest first."""
     path, link = boot_paths()
-    made = [link, path, *missing_parents(link)]
+    made = [link, path, *find_missing_parents(link)]
     os.makedirs(os.path.dirname(link), 0o755, exist_ok=True)
-    write_file(path, boot_text(store).encode(), 0o644)
+    write_file(path, render_boot_unit(store).encode(), 0o644)
     with contextlib.suppress(FileExistsError):
         os.symlink(path, link)
-    sync_directory(os.path.dirname(link))
+    flush_directory(os.path.dirname(link))
     return made
 
 
@@ -931,7 +948,7 @@ def remove_boot(made: list[str]) -> bool:
                 os.rmdir(path)
             else:
                 os.unlink(path)
-            sync_above(path)
+            flush_parent(path)
     return not any(
         os.path.lexists(path) if path in boot_paths() else is_empty(path) for path in made
     )
@@ -945,7 +962,7 @@ def is_empty(path: str) -> bool:
         return False
 
 
-def remove_boot_of_fired(store: str) -> None:
+def remove_fired_boot_units(store: str) -> None:
     """Take away what rollbacks that are over could not, unless a change still needs the unit.
 
     Only for who keeps others from arming one meanwhile.
@@ -962,7 +979,7 @@ def remove_boot_of_fired(store: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: str, seconds: float) -> Held:
+def hold_lock(path: str, seconds: float) -> Held:
     """Hold a lock; yields False when somebody else held it all the time."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     end = time.monotonic() + seconds
@@ -1010,7 +1027,7 @@ def list_pending_changes() -> list[PendingChange]:
     return found
 
 
-def claim(directory: str, state: str, token: str = "") -> bool:
+def claim_transaction(directory: str, state: str, token: str = "") -> bool:
     """End a transaction one way or the other; only one caller ever gets True.
 
     With a *token* only the transaction that has it: a guard of the one before may be late, and meet the next one.
@@ -1042,9 +1059,9 @@ def seconds_left(journal: Journal) -> float:
     return journal["monotonic"] + journal["seconds"] - time.monotonic()
 
 
-def make_way() -> None:
+def finish_stale_changes() -> None:
     """Refuse a second transaction; finish one whose guard never ran."""
-    tidy_up(STORE)
+    remove_leftovers(STORE)
     for name in sorted(os.listdir(STORE)):
         directory = folder(name)
         if not os.path.isdir(directory):
@@ -1060,14 +1077,14 @@ def make_way() -> None:
                 )
             )
         if state in ("armed", "restoring"):
-            restore(directory, "found unfinished by a later run")
+            restore_transaction(directory, "found unfinished by a later run")
         # one without a journal is none of ours: lost+found, where the store is a file system of its own
         if journal and state in ("confirmed", "") and remove_boot(journal.get("boot_unit", [])):
-            discard(directory)
-    remove_boot_of_fired(STORE)
+            remove_transaction(directory)
+    remove_fired_boot_units(STORE)
 
 
-def tidy_up(store: str) -> None:
+def remove_leftovers(store: str) -> None:
     """Remove what killed runs have left that were never armed, or over: nothing of theirs is in force."""
     for name in sorted(os.listdir(store)):
         directory = os.path.join(store, name)
@@ -1075,8 +1092,8 @@ def tidy_up(store: str) -> None:
             if name.startswith(".new-"):
                 remove_boot(read_json(directory + "/journal.json").get("boot_unit", []))
             shutil.rmtree(directory, ignore_errors=True)
-    sweep(store)
-    sweep(UNITS)
+    remove_temporary_files(store)
+    remove_temporary_files(UNITS)
 
 
 def source() -> bytes:
@@ -1095,7 +1112,7 @@ def arm(  # noqa: PLR0913 (five as ever, six by name)
     boot: Sequence[Command] | None = None,
     links: Iterable[str] = (),
     trials: Iterable[str] = (),
-    ours: Ours | None = None,
+    ours: OwnChanges | None = None,
     what: str = "",
     token: str = "",
 ) -> None:
@@ -1120,12 +1137,12 @@ def arm(  # noqa: PLR0913 (five as ever, six by name)
     """
     try:
         os.makedirs(STORE, 0o700, exist_ok=True)
-        with locked(os.path.join(STORE, "lock"), LOCK_SECONDS) as got:
+        with hold_lock(os.path.join(STORE, "lock"), LOCK_SECONDS) as got:
             if not got:
                 raise RollbackError(
                     "[TX-101] another run is arming a change on this node right now. Run again after it."
                 )
-            make_way()
+            finish_stale_changes()
             journal: Journal = {
                 "name": name,
                 "seconds": seconds,
@@ -1137,16 +1154,16 @@ def arm(  # noqa: PLR0913 (five as ever, six by name)
             }
             watched = list(links)
             if watched:
-                goal = cast("Goal", runtime(watched))
+                goal = cast("KernelGoal", read_kernel_view(watched))
                 journal["runtime"] = {**goal, "ours": ours} if ours else goal
-            made = keep(name, sorted(set(paths)), journal)
-            set_guard(run, journal, made)
+            made = save_transaction(name, sorted(set(paths)), journal)
+            start_guard(run, journal, made)
     except OSError as exc:
-        raise unsaved(exc) from exc
-    note(STORE, "{}: armed for {} s: {}".format(name, seconds, journal["what"]))
+        raise make_store_error(exc) from exc
+    append_log(STORE, "{}: armed for {} s: {}".format(name, seconds, journal["what"]))
 
 
-def unsaved(exc: OSError) -> RollbackError:
+def make_store_error(exc: OSError) -> RollbackError:
     """Say that the store takes nothing more."""
     return RollbackError(
         f"[TX-102] what is there could not be saved in {STORE}: {exc.strerror or exc}. Nothing was changed. "
@@ -1154,7 +1171,7 @@ def unsaved(exc: OSError) -> RollbackError:
     )
 
 
-def set_guard(run: Runner, journal: Journal, made: list[str]) -> None:
+def start_guard(run: Runner, journal: Journal, made: list[str]) -> None:
     """Start the guard, and arm what it shall restore; or take back everything that was made for it.
 
     In this order: a run that is killed in between leaves a guard that finds nothing to do. The other way round it left
@@ -1166,10 +1183,15 @@ def set_guard(run: Runner, journal: Journal, made: list[str]) -> None:
     (timer_enter_waiting, src/core/timer.c). A process lives through both.
     """
     name, seconds = journal["name"], journal["seconds"]
-    run(end_guard(name))
-    why = rehearsed(run, journal)
-    command = ["systemd-run", "--unit=" + unit(name), *AGAIN, *chain(journal, "guard")]
-    rc, out = launched(run, command) if not why else (0, "")
+    run(build_stop_guard(name))
+    why = run_rehearsal(run, journal)
+    command = [
+        "systemd-run",
+        "--unit=" + unit(name),
+        *AGAIN,
+        *build_guard_command(journal, "guard"),
+    ]
+    rc, out = run_systemd_run(run, command) if not why else (0, "")
     if rc != 0:
         why = f"[TX-103] systemd-run says {out.strip()!r} (rc {rc})"
     try:
@@ -1178,21 +1200,21 @@ def set_guard(run: Runner, journal: Journal, made: list[str]) -> None:
             late = seconds_left(journal) <= 0
             why = f"[TX-103] systemd needed longer than {seconds} s for the guard" if late else ""
     except OSError:
-        take_back(run, name, made)
+        cancel_transaction(run, name, made)
         raise
     if why:
-        take_back(run, name, made)
+        cancel_transaction(run, name, made)
         raise RollbackError(f"{why}. Nothing was changed. Look at `systemctl status`.")
 
 
-def take_back(run: Runner, name: str, made: list[str]) -> None:
+def cancel_transaction(run: Runner, name: str, made: list[str]) -> None:
     """Remove a transaction before anything is changed."""
-    run(end_guard(name))
-    discard(folder(name))
+    run(build_stop_guard(name))
+    remove_transaction(folder(name))
     remove_boot(made)
 
 
-def chain(journal: Journal, verb: str) -> list[str]:
+def build_guard_command(journal: Journal, verb: str) -> list[str]:
     """What a guard is, and its rehearsal as well.
 
     Without a dollar sign: systemd 252 (EL 9, Debian 12) writes one into the unit's file with a backslash, and takes
@@ -1204,7 +1226,7 @@ def chain(journal: Journal, verb: str) -> list[str]:
     return ["/bin/sh", "-c", f"[ ! -e {back} ] || exec /bin/sh {words}"]
 
 
-def rehearsed(run: Runner, journal: Journal) -> str:
+def run_rehearsal(run: Runner, journal: Journal) -> str:
     """Go the rollback's way once before anything is changed; return why it would not work.
 
     A policy (SELinux, fapolicyd), an interpreter that is gone or a file system that is read-only would show up when the
@@ -1213,8 +1235,11 @@ def rehearsed(run: Runner, journal: Journal) -> str:
     directory = folder(journal["name"])
     command = ["systemd-run", "--wait", "--collect", "--quiet"]
     command += [f"--property=RuntimeMaxSec={REHEARSE_SECONDS}"]
-    command += ["--unit=" + unit(journal["name"]) + "-rehearsal", *chain(journal, "rehearse")]
-    rc, out = launched(run, command)
+    command += [
+        "--unit=" + unit(journal["name"]) + "-rehearsal",
+        *build_guard_command(journal, "rehearse"),
+    ]
+    rc, out = run_systemd_run(run, command)
     found = read_json(directory + "/rehearsed")
     faults = found.get("faults", []) if found.get("token") == journal["token"] else None
     if faults is None:
@@ -1235,7 +1260,7 @@ def rehearse(directory: str) -> None:
             if "saved" in entry:
                 with open(os.path.join(directory, entry["saved"]), "rb") as stream:
                     stream.read()
-            writable(entry["path"])
+            check_writable(entry["path"])
         except OSError as exc:
             faults.append("{}: {}".format(entry["path"], exc.strerror or exc))
     programs = {one[0] for one in journal["commands"] if isinstance(one, list)}
@@ -1243,16 +1268,16 @@ def rehearse(directory: str) -> None:
     faults += [f"there is no {one}" for one in sorted(programs) if not shutil.which(one, path=PATH)]
     if (
         journal.get("runtime", {}).get("links")
-        and not runtime(list(journal["runtime"]["links"]))["links"]
+        and not read_kernel_view(list(journal["runtime"]["links"]))["links"]
     ):
         faults.append("`ip -j addr show` shows none of the interfaces")
-    faults += failed_trials(journal.get("trials", []))
-    write_json(directory + "/rehearsed", {"token": journal["token"], "faults": faults})
+    faults += find_failed_trials(journal.get("trials", []))
+    write_json_file(directory + "/rehearsed", {"token": journal["token"], "faults": faults})
 
 
-def failed_trials(trials: Iterable[str]) -> list[str]:
+def find_failed_trials(trials: Iterable[str]) -> list[str]:
     """Run texts for sh that change nothing; return the last line of each one that fails."""
-    done = [call(trial) for trial in trials]
+    done = [run_with_deadline(trial) for trial in trials]
     return [
         "a trial of a command fails: " + "".join(out.strip().splitlines()[-1:])
         for rc, out in done
@@ -1260,7 +1285,7 @@ def failed_trials(trials: Iterable[str]) -> list[str]:
     ]
 
 
-def writable(path: str) -> None:
+def check_writable(path: str) -> None:
     """Raise OSError where no file can be made beside *path*; it is tried with one that has no name: nobody sees it."""
     parent = os.path.dirname(path)
     while not os.path.isdir(parent):
@@ -1272,7 +1297,7 @@ def writable(path: str) -> None:
             raise  # the others: this file system has none; a full disk is what put_back() can live with
 
 
-def launched(run: Runner, command: list[str]) -> tuple[int, str]:
+def run_systemd_run(run: Runner, command: list[str]) -> tuple[int, str]:
     """Run systemd-run; a unit of that name may still be on its way out, or have failed and be kept for that."""
     end = time.monotonic() + LEAVE_SECONDS
     rc, out = run(command)
@@ -1284,31 +1309,31 @@ def launched(run: Runner, command: list[str]) -> tuple[int, str]:
     return rc, out
 
 
-def keep(name: str, paths: list[str], journal: Journal) -> list[str]:
-    """Write everything that the rollback needs, all of it or nothing; `set_guard` arms it."""
+def save_transaction(name: str, paths: list[str], journal: Journal) -> list[str]:
+    """Write everything that the rollback needs, all of it or nothing; `start_guard` arms it."""
     directory = folder(name)
     made: list[str] = []
     fresh = tempfile.mkdtemp(prefix=".new-", dir=STORE)
     try:
-        journal["files"] = [remember(path, n, fresh) for n, path in enumerate(paths)]
-        journal["boot_unit"] = [*boot_paths()[::-1], *missing_parents(boot_paths()[1])]
-        journal["since"], journal["monotonic"] = stamp(), time.monotonic()
+        journal["files"] = [save_path(path, n, fresh) for n, path in enumerate(paths)]
+        journal["boot_unit"] = [*boot_paths()[::-1], *find_missing_parents(boot_paths()[1])]
+        journal["since"], journal["monotonic"] = format_utc_time(), time.monotonic()
         journal["boot"] = boot_mark()
         back = "#!/bin/sh\n# Armed by Fullmesh: puts back what nobody has confirmed.\n"
-        back += f"exec {interpreter()} {directory}/engine.py"
+        back += f"exec {find_system_python()} {directory}/engine.py"
         back += f' "${{2:-restore}}" {directory} \'\' 0 "${{1:-}}"\n'
         engine = source()
         write_file(fresh + "/engine.py", engine, 0o600)
         write_file(fresh + "/back.sh", back.encode(), 0o700)
-        write_json(fresh + "/journal.json", journal)
+        write_json_file(fresh + "/journal.json", journal)
         write_file(
             fresh + "/lock", b"", 0o600
         )  # the rollback must not need a file that a full disk refuses
         write_file(os.path.join(STORE, "engine.py"), engine, 0o600)
-        made = install_boot(STORE)
-        discard(directory)
+        made = install_boot_unit(STORE)
+        remove_transaction(directory)
         os.rename(fresh, directory)
-        sync_directory(STORE)
+        flush_directory(STORE)
     except (OSError, RollbackError):
         shutil.rmtree(fresh, ignore_errors=True)
         remove_boot(made or journal.get("boot_unit", []))
@@ -1319,15 +1344,15 @@ def keep(name: str, paths: list[str], journal: Journal) -> list[str]:
 # --- apply, detached from our connection -----------------------------------------------------------
 
 
-def apply(  # noqa: PLR0913 (three by name)
+def apply_change(  # noqa: PLR0913 (three by name)
     run: Runner,
     name: str,
-    files: dict[str, Content | None],
+    files: dict[str, FileContent | None],
     commands: list[list[str]],
     *,
     leave: int = 0,
-    last: Goal | None = None,
-    others: Goal | None = None,
+    last: KernelGoal | None = None,
+    others: KernelGoal | None = None,
 ) -> None:
     """Write *files* (None: remove) and run *commands*, in a unit of its own.
 
@@ -1346,7 +1371,7 @@ def apply(  # noqa: PLR0913 (three by name)
         RollbackError: [TX-102] no room for the plan, or [TX-103] systemd did not start it; nothing was changed then.
     """
     directory = folder(name)
-    plan: Plan = {
+    plan: ChangeSteps = {
         "files": files,
         "commands": commands,
         "leave": leave,
@@ -1354,12 +1379,12 @@ def apply(  # noqa: PLR0913 (three by name)
         "others": others,
     }
     try:
-        write_json(directory + "/plan.json", plan)
-        write_json(directory + "/applied.json", {"state": "waiting", "step": "", "words": ""})
+        write_json_file(directory + "/plan.json", plan)
+        write_json_file(directory + "/applied.json", {"state": "waiting", "step": "", "words": ""})
     except OSError as exc:
         disarm(run, name)
-        raise unsaved(exc) from exc
-    rc, out = start(run, apply_unit(name), ["apply", directory])
+        raise make_store_error(exc) from exc
+    rc, out = start_engine(run, apply_unit(name), ["apply", directory])
     if rc != 0:
         disarm(run, name)
         raise RollbackError(
@@ -1367,65 +1392,72 @@ def apply(  # noqa: PLR0913 (three by name)
         )
 
 
-def start(run: Runner, name: str, words: list[str], *more: str) -> tuple[int, str]:
+def start_engine(run: Runner, name: str, words: list[str], *more: str) -> tuple[int, str]:
     """Start the engine in a transient unit, with *more* options, so that it outlives our connection."""
-    program = [interpreter(), STORE + "/engine.py"]
+    program = [find_system_python(), STORE + "/engine.py"]
     command = ["systemd-run", "--no-block", "--unit=" + name, *more, *program]
-    return launched(run, [*command, *words])
+    return run_systemd_run(run, [*command, *words])
 
 
-def outcome(name: str) -> Applied:
+def read_apply_progress(name: str) -> ApplyProgress:
     """Return how far apply has come."""
-    found: Applied = read_json(folder(name) + "/applied.json")
+    found: ApplyProgress = read_json(folder(name) + "/applied.json")
     return found
 
 
-def wait_applied(name: str, seconds: float) -> Applied:
+def wait_for_apply(name: str, seconds: float) -> ApplyProgress:
     """Wait for apply to end."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end and outcome(name).get("state") in ("waiting", "running"):
+    while time.monotonic() < end and read_apply_progress(name).get("state") in (
+        "waiting",
+        "running",
+    ):
         time.sleep(POLL_SECONDS)
-    return outcome(name)
+    return read_apply_progress(name)
 
 
 def do_apply(directory: str) -> None:
     """Run the plan of a transaction: the engine's side of apply."""
-    plan: Plan = read_json(directory + "/plan.json")
+    plan: ChangeSteps = read_json(directory + "/plan.json")
     store, name = os.path.split(directory)
-    wait_gone(plan["leave"])
+    wait_for_exit(plan["leave"])
     # paths are written, commands are run
     steps: list[Command] = [*sorted(plan["files"]), *plan["commands"]]
     for step in steps:
         if state_of(directory) != "armed":
             return
-        words = told(step) if isinstance(step, list) else f"write {step}"
+        words = describe_command(step) if isinstance(step, list) else f"write {step}"
         # A full disk must not stop the change half way: the journal is for us, the change for the node.
         with contextlib.suppress(OSError):
-            write_json(
+            write_json_file(
                 directory + "/applied.json", {"state": "running", "step": words, "words": ""}
             )
-        fault = execute(step) if isinstance(step, list) else place(step, plan["files"][step])
+        fault = (
+            run_step(step)
+            if isinstance(step, list)
+            else apply_file_content(step, plan["files"][step])
+        )
         if fault and (isinstance(step, str) or not plan["last"]):
             failed = {"state": "failed", "step": words, "words": fault}
             with contextlib.suppress(OSError):
-                write_json(directory + "/applied.json", failed)
+                write_json_file(directory + "/applied.json", failed)
             why = f"it could not be applied: `{words}` says {fault!r}"
-            restore(directory, why, "apply")
+            restore_transaction(directory, why, "apply")
             return
-    settle(plan["last"])
+    settle_kernel(plan["last"])
     others = plan.get("others")
-    tried = settle(others, since=-LONG, longest=SETTLE_SECONDS)
-    lost = [" ".join(step) for step in unsettled(others)] if others else []
+    tried = settle_kernel(others, since=-LONG, longest=SETTLE_SECONDS)
+    lost = [" ".join(step) for step in build_kernel_commands(others)] if others else []
     with contextlib.suppress(OSError):
-        done = {"state": "done", "step": "", "words": "", "connections": connections()}
-        write_json(directory + "/applied.json", {**done, "lost": lost})
+        done = {"state": "done", "step": "", "words": "", "connections": list_port_pairs()}
+        write_json_file(directory + "/applied.json", {**done, "lost": lost})
     there = [one for one in tried if one not in lost]
     said = "; put there again, of others: " + ", ".join(there) if there else ""
     said += "; lost, of others: " + ", ".join(lost) if lost else ""
-    note(store, f"{name}: applied{said}")
+    append_log(store, f"{name}: applied{said}")
 
 
-def connections() -> list[list[int]]:
+def list_port_pairs() -> list[list[int]]:
     """List the established connections of this node as [local port, remote port] (proc_net_tcp of the kernel)."""
     found = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -1437,13 +1469,15 @@ def connections() -> list[list[int]]:
     return [list(one) for one in sorted(found)]
 
 
-def changed(name: str) -> None:
+def mark_change_applied(name: str) -> None:
     """Note that an armed change is in force, and which connections were there then; for those who do not `apply`."""
     with contextlib.suppress(OSError):
-        write_json(folder(name) + "/applied.json", {"state": "done", "connections": connections()})
+        write_json_file(
+            folder(name) + "/applied.json", {"state": "done", "connections": list_port_pairs()}
+        )
 
 
-def fresh(connection: list[str], applied: Applied) -> bool:
+def is_fresh_connection(connection: list[str], applied: ApplyProgress) -> bool:
     """Say whether an SSH_CONNECTION was made after the change: one that was there before it proves nothing.
 
     Args:
@@ -1454,12 +1488,14 @@ def fresh(connection: list[str], applied: Applied) -> bool:
     return not any(end in applied.get("connections", []) for end in ends)
 
 
-def proves_nothing(name: str, connection: list[str]) -> bool:
+def needs_fresh_connection(name: str, connection: list[str]) -> bool:
     """Say whether a change waits for a younger connection than this one (as for `fresh`)."""
-    return state_of(folder(name)) == "armed" and not fresh(connection, outcome(name))
+    return state_of(folder(name)) == "armed" and not is_fresh_connection(
+        connection, read_apply_progress(name)
+    )
 
 
-def wait_gone(process: int) -> None:
+def wait_for_exit(process: int) -> None:
     """Wait for a process to end, and for its words to reach the network."""
     end = time.monotonic() + LEAVE_SECONDS
     while process and os.path.exists(f"/proc/{process}") and time.monotonic() < end:
@@ -1468,7 +1504,7 @@ def wait_gone(process: int) -> None:
         time.sleep(GRACE_SECONDS)
 
 
-def place(path: str, wanted: Content | None) -> str:
+def apply_file_content(path: str, wanted: FileContent | None) -> str:
     """Write or remove one file; return what went wrong."""
     try:
         if wanted is None:
@@ -1485,16 +1521,16 @@ def place(path: str, wanted: Content | None) -> str:
     return ""
 
 
-def execute(command: list[str]) -> str:
+def run_step(command: list[str]) -> str:
     """Run one command; return what went wrong."""
-    rc, out = call(command, APPLY_SECONDS)
+    rc, out = run_with_deadline(command, APPLY_SECONDS)
     return "" if rc == 0 else f"rc {rc}: {out[-500:]}"
 
 
 # --- restore ---------------------------------------------------------------------------------------
 
 
-def guard(directory: str, token: str) -> None:
+def run_guard(directory: str, token: str) -> None:
     """Wait until the time of a transaction is over, and undo it; or until it is not there any more.
 
     In short sleeps: one that the machine slept through, or during which it was stopped, is over late by one at most.
@@ -1506,14 +1542,14 @@ def guard(directory: str, token: str) -> None:
     while journal and journal["token"] == token and state_of(directory) not in OVER:
         left = seconds_left(journal)
         if left <= 0:
-            restore(directory, "nobody came back in time to confirm it", "guard", token)
+            restore_transaction(directory, "nobody came back in time to confirm it", "guard", token)
             return
         time.sleep(min(left, GUARD_SECONDS))
         with contextlib.suppress(OSError, ValueError):  # for a moment; it has been there
             journal = journal_of(directory)
 
 
-def restore(directory: str, why: str, by: str = "", token: str = "") -> bool:
+def restore_transaction(directory: str, why: str, by: str = "", token: str = "") -> bool:
     """Undo a transaction; False when somebody has confirmed it before.
 
     *by* is V(boot), or who must not be ended under his own feet: V(apply), V(guard); *token* for claim.
@@ -1523,35 +1559,35 @@ def restore(directory: str, why: str, by: str = "", token: str = "") -> bool:
     """
     store, name = os.path.split(directory.rstrip("/"))
     other = bool(token) and (journal_of(directory) or {}).get("token") != token
-    won = not other and claim(directory, "restoring", token)
+    won = not other and claim_transaction(directory, "restoring", token)
     state = state_of(directory)
     if not won and not other and state == "armed":
         raise OSError(errno.EIO, "it cannot be claimed", directory)
     if not won and (other or state != "restoring"):
         fired = not other and state == "fired"
         word = "restored already" if fired else "confirmed already"
-        note(store, f"{name}: nothing to restore, {word}: {why}")
+        append_log(store, f"{name}: nothing to restore, {word}: {why}")
         return fired
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):  # no lock is no reason for no rollback
-            held.enter_context(locked(directory + "/lock", RESTORE_SECONDS))
+            held.enter_context(hold_lock(directory + "/lock", RESTORE_SECONDS))
         if state_of(directory) != "restoring":
             return True
         began = time.monotonic()
-        note(store, f"{name}: restoring: {why}")
+        append_log(store, f"{name}: restoring: {why}")
         if by != "apply":
-            call(["systemctl", "stop", apply_unit(name) + ".service"])
+            run_with_deadline(["systemctl", "stop", apply_unit(name) + ".service"])
         journal: Journal = read_json(directory + "/journal.json")
-        report: Report = read_json(directory + "/back")
+        report: RestoreReport = read_json(directory + "/back")
         if not report:
             report = {"why": why, "files": [], "faults": [], "insisted": []}
-            files_back(journal, directory, report)
+            restore_files(journal, directory, report)
             same_boot = journal.get("boot") == boot_mark()
             if by == "boot" and not same_boot and journal.get("boot_commands") is None:
                 write_report(directory, {**report, "began": began}, "pending.json")
                 later = ["--property=After=multi-user.target", "--unit=" + unit(name) + "-late"]
-                engine = [interpreter(), store + "/engine.py", "late", directory]
-                call(["systemd-run", "--no-block", *later, *AGAIN, *engine])
+                engine = [find_system_python(), store + "/engine.py", "late", directory]
+                run_with_deadline(["systemd-run", "--no-block", *later, *AGAIN, *engine])
                 return True
             fresh = by == "boot" and not same_boot
             commands = journal.get("boot_commands") if fresh else journal.get("commands")
@@ -1560,33 +1596,33 @@ def restore(directory: str, why: str, by: str = "", token: str = "") -> bool:
             asked = time.monotonic()
             report["faults"] += run_all(commands or [])
             age = asked - journal.get("monotonic", asked)
-            report["insisted"] = settle(goal, asked, age)
+            report["insisted"] = settle_kernel(goal, asked, age)
             # From here on nobody does it again, however this ends: the files belong to people once more.
             write_report(directory, report, "back")
-        finish(directory, journal, report, began, by)
+        finish_restore(directory, journal, report, began, by)
     return True
 
 
-def late(directory: str) -> None:
+def finish_late_restore(directory: str) -> None:
     """Finish at the end of the boot what could not be done at its beginning."""
     journal: Journal = read_json(directory + "/journal.json")
-    report: Report = read_json(directory + "/pending.json")
+    report: RestoreReport = read_json(directory + "/pending.json")
     if journal and report and state_of(directory) == "restoring":
         began = report.pop("began")
         report["faults"] += run_all(journal.get("commands", []))
         write_report(directory, report, "back")
-        finish(directory, journal, report, began)
+        finish_restore(directory, journal, report, began)
 
 
-def files_back(journal: Journal, directory: str, report: Report) -> None:
+def restore_files(journal: Journal, directory: str, report: RestoreReport) -> None:
     """Put every file back, first those that only have to go: that makes room."""
     files = sorted(journal.get("files", []), key=lambda entry: entry["kind"] != "absent")
     # First: a directory that was made for a file of ours goes only when it is empty.
     for parent in sorted({os.path.dirname(entry["path"]) for entry in files}):
-        sweep(parent)
+        remove_temporary_files(parent)
     for entry in files:
         try:
-            if as_before(entry, directory):
+            if restore_saved_path(entry, directory):
                 report["files"].append(entry["path"])
         except (
             Exception
@@ -1598,30 +1634,32 @@ def run_all(commands: list[Command]) -> list[str]:
     """Run every command, whatever the others do; return what went wrong."""
     faults = []
     for command in commands:
-        rc, out = call(command)
+        rc, out = run_with_deadline(command)
         if rc != 0:
-            words = told(command) if isinstance(command, list) else command
+            words = describe_command(command) if isinstance(command, list) else command
             faults.append(f"`{words}`: rc {rc}: {out[-300:]}")
     return faults
 
 
-def finish(directory: str, journal: Journal, report: Report, began: float, by: str = "") -> None:
+def finish_restore(
+    directory: str, journal: Journal, report: RestoreReport, began: float, by: str = ""
+) -> None:
     """Say what was done, and take the boot-time unit and the guard away; *by* as for `restore`."""
     store, name = os.path.split(directory)
     now = time.monotonic()
     after = now - journal.get("monotonic", began)
-    report["when"], report["what"] = stamp(), journal.get("what", name)
+    report["when"], report["what"] = format_utc_time(), journal.get("what", name)
     report["took"] = round(now - began, 1)
     report["after"] = round(after if after >= 0 else now - began, 1)
     remove_boot(journal.get("boot_unit", []))
     said = "; ".join(report["faults"]) or "everything went well"
     said += "; told the kernel: " + ", ".join(report["insisted"]) if report["insisted"] else ""
-    note(
+    append_log(
         store, "{}: restored in {:.1f} s ({}): {}".format(name, now - began, report["files"], said)
     )
     # Before the word is out: after it a next transaction may have a guard of this name.
     if by != "guard":
-        call(end_guard(name))
+        run_with_deadline(build_stop_guard(name))
     # Also where the disk has no room for one more file: the word is what everybody looks for. And the last thing that
     # is done: a next transaction of this name ends a guard that is still there.
     write_report(directory, report, "fired")
@@ -1630,32 +1668,34 @@ def finish(directory: str, journal: Journal, report: Report, began: float, by: s
             os.rename(directory + "/restoring", directory + "/fired")
 
 
-def write_report(directory: str, report: Report, name: str) -> None:
+def write_report(directory: str, report: RestoreReport, name: str) -> None:
     """Keep what a restore has done for whoever asks."""
     with contextlib.suppress(OSError):
-        write_json(os.path.join(directory, name), report)
+        write_json_file(os.path.join(directory, name), report)
 
 
 def fire(run: Runner, name: str, why: str, leave: int = 0) -> None:
     """Undo a transaction now, detached, once process *leave* is gone."""
     token = str(read_json(folder(name) + "/journal.json").get("token", ""))
-    start(run, unit(name) + "-now", ["restore", folder(name), why, str(leave), token], *AGAIN)
+    start_engine(
+        run, unit(name) + "-now", ["restore", folder(name), why, str(leave), token], *AGAIN
+    )
 
 
-def of_another(name: str, token: str | None) -> str:
+def find_other_change(name: str, token: str | None) -> str:
     """Since when somebody else's change waits, where it does; V(None) for who ends a change whosever it is."""
     journal: Journal = read_json(folder(name) + "/journal.json")
     waits = token is not None and state_of(folder(name)) == "armed"
     return journal.get("since", "") if waits and journal.get("token") != token else ""
 
 
-def refuse_another(name: str, token: str | None) -> None:
+def refuse_other_change(name: str, token: str | None) -> None:
     """Leave another run's change alone.
 
     Raises:
         RollbackError: [TX-109].
     """
-    since = of_another(name, token)
+    since = find_other_change(name, token)
     if since:
         raise RollbackError(
             f"[TX-109] the change {name!r} that waits for its confirmation since {since} is another run's, so it is "
@@ -1663,12 +1703,12 @@ def refuse_another(name: str, token: str | None) -> None:
         )
 
 
-def undone(run: Runner, name: str, why: str, token: str | None = None) -> Report:
+def undone(run: Runner, name: str, why: str, token: str | None = None) -> RestoreReport:
     """Undo a transaction that nobody can confirm any more, wait for it, and return what was done.
 
     The node does it, not we: our connection may go with what is undone. *token* as for `disarm`.
     """
-    refuse_another(name, token)
+    refuse_other_change(name, token)
     if state_of(folder(name)) == "armed":
         fire(run, name, why)
     end = time.monotonic() + RESTORE_SECONDS
@@ -1683,9 +1723,9 @@ def undone(run: Runner, name: str, why: str, token: str | None = None) -> Report
 # --- confirm ---------------------------------------------------------------------------------------
 
 
-def report_of(name: str) -> Report:
+def report_of(name: str) -> RestoreReport:
     """Return what the restore of a transaction has done, empty where there was none."""
-    found: Report = read_json(folder(name) + "/fired")
+    found: RestoreReport = read_json(folder(name) + "/fired")
     return found
 
 
@@ -1700,12 +1740,12 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
     Raises:
         RollbackError: [TX-109], [TX-110].
     """
-    refuse_another(name, token)
+    refuse_other_change(name, token)
     directory = folder(name)
     if not os.path.isdir(directory):
-        run(end_guard(name))
+        run(build_stop_guard(name))
         return "idle"
-    won = state_of(directory) == "armed" and claim(directory, "confirmed", token or "")
+    won = state_of(directory) == "armed" and claim_transaction(directory, "confirmed", token or "")
     if not won and state_of(directory) == "armed":
         raise RollbackError(
             f"[TX-110] the confirmation of {name!r} could not be written in {STORE}, so the node puts back what it had."
@@ -1718,28 +1758,28 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
     journal, word = read_json(directory + "/journal.json"), "fired"
     state = state_of(directory)
     if state != "restoring":  # who is at it may be the guard
-        run(end_guard(name))
+        run(build_stop_guard(name))
     word = "disarmed" if state == "confirmed" else word
     # "": killed before it was armed; a rollback has done it itself, and by now the unit may be another change's
     gone = state not in ("confirmed", "") or remove_boot(journal.get("boot_unit", []))
-    note(STORE, "{}: {}".format(name, "confirmed" if word == "disarmed" else "came too late"))
+    append_log(STORE, "{}: {}".format(name, "confirmed" if word == "disarmed" else "came too late"))
     if state == "fired":
         # not got: somebody arms a change, and has done it
-        with contextlib.suppress(OSError), locked(os.path.join(STORE, "lock"), 0) as got:
+        with contextlib.suppress(OSError), hold_lock(os.path.join(STORE, "lock"), 0) as got:
             if got:
-                remove_boot_of_fired(STORE)
+                remove_fired_boot_units(STORE)
     # whoever still works on it has nothing else to restore from
     if gone and state_of(directory) != "restoring":
-        discard(directory)
+        remove_transaction(directory)
     return word
 
 
 # --- the engine ------------------------------------------------------------------------------------
 
 
-def at_boot(store: str) -> None:
+def restore_at_boot(store: str) -> None:
     """Undo whatever was not confirmed before the node went down."""
-    tidy_up(store)
+    remove_leftovers(store)
     for name in sorted(os.listdir(store)):
         directory = os.path.join(store, name)
         if not os.path.isdir(directory):
@@ -1747,34 +1787,36 @@ def at_boot(store: str) -> None:
         state = state_of(directory)
         if state in ("armed", "restoring"):
             try:
-                restore(directory, "the node was started again before anybody confirmed it", "boot")
+                restore_transaction(
+                    directory, "the node was started again before anybody confirmed it", "boot"
+                )
             except OSError as exc:  # the others' turn all the same
-                note(store, f"{name}: not restored: {exc}")
+                append_log(store, f"{name}: not restored: {exc}")
         journal: Journal = read_json(directory + "/journal.json")
         if journal and state in ("confirmed", "") and remove_boot(journal.get("boot_unit", [])):
-            discard(directory)
-    remove_boot_of_fired(store)
+            remove_transaction(directory)
+    remove_fired_boot_units(store)
 
 
 def main(words: list[str]) -> int:
     """Run as a program."""
     verb, where = words[0], words[1]
     if verb == "boot":
-        at_boot(where)
+        restore_at_boot(where)
     elif verb == "apply":
         do_apply(where)
     elif verb == "late":
-        late(where)
+        finish_late_restore(where)
     elif verb == "rehearse":
         rehearse(where)
     elif verb == "guard":
-        guard(where, words[4])
+        run_guard(where, words[4])
     elif verb == "restore":
         # Somebody who confirms at this very moment removes the directory: then there is nothing to do.
         if len(words) > 3:  # noqa: PLR2004 (directory, reason, process)
-            wait_gone(int(words[3]))
+            wait_for_exit(int(words[3]))
         why, _leave, token = ([*words[2:], "", "", ""])[:3]
-        restore(where, why or "nobody came back in time to confirm it", token=token)
+        restore_transaction(where, why or "nobody came back in time to confirm it", token=token)
     return 0
 
 
@@ -1782,7 +1824,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except Exception as exc:
-        note(os.path.dirname(os.path.abspath(__file__)), f"engine {sys.argv[1:]}: {exc!r}")
+        append_log(os.path.dirname(os.path.abspath(__file__)), f"engine {sys.argv[1:]}: {exc!r}")
         # Units that are started again give their name back by themselves; of the others one that failed keeps it, and
         # the next transaction could not start one.
         sys.exit(1 if sys.argv[1] in {"guard", "restore", "late"} else 0)

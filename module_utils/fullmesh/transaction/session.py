@@ -8,7 +8,7 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
-from ..files import SPACE, lines_of, look, split_words
+from ..files import SPACE, read_text_or_empty, split_lines, split_words
 from ..foreign_text import parse_decimal
 
 if TYPE_CHECKING:
@@ -23,30 +23,30 @@ SSHD = ("sshd", "sshd-session", "sshd-auth")  # OpenSSH 9.8 split the process
 LISTEN, ESTABLISHED = "0A", "01"  # proc(5), tcp_states.h
 
 
-def stat_fields(pid: int | str, proc: str) -> list[str]:
+def read_stat_fields(pid: int | str, proc: str) -> list[str]:
     """Return /proc/<pid>/stat after the command's name: state, parent, ..."""
-    text: str = look(f"{proc}/{pid}/stat")
+    text: str = read_text_or_empty(f"{proc}/{pid}/stat")
     return split_words(text.rpartition(")")[2])
 
 
-def ancestors(pid: int, proc: str) -> Pids:
+def list_ancestors(pid: int, proc: str) -> Pids:
     """Name a process and everything above it but init; sudo and su drop variables, their parents have them."""
     seen: set[int] = set()
     while pid > 1 and pid not in seen:
         seen.add(pid)
         yield pid
-        fields = stat_fields(pid, proc)
+        fields = read_stat_fields(pid, proc)
         pid = parse_decimal(fields[1]) or 0 if len(fields) > 1 else 0
 
 
-def connections(environ: Environ, pid: int, proc: str = "/proc") -> list[list[str]]:
+def list_ssh_connections(environ: Environ, pid: int, proc: str = "/proc") -> list[list[str]]:
     """Return every SSH_CONNECTION (client, port, server, port) of this process and those above it.
 
     More than one where an ssh leads on to this node from itself; a jump host is simply the client that is seen.
     """
     found = [split_words(str(environ.get("SSH_CONNECTION", "")))]
-    for one in ancestors(pid, proc):
-        pairs = look(f"{proc}/{one}/environ").split("\0")
+    for one in list_ancestors(pid, proc):
+        pairs = read_text_or_empty(f"{proc}/{one}/environ").split("\0")
         found += [
             split_words(pair.split("=", 1)[1])
             for pair in pairs
@@ -54,54 +54,58 @@ def connections(environ: Environ, pid: int, proc: str = "/proc") -> list[list[st
         ]
     unique: list[list[str]] = []
     for words in found:
-        if words not in unique and is_connection(words):
+        if words not in unique and is_ssh_connection(words):
             unique.append(words)
     return unique
 
 
-def is_connection(words: list[str]) -> bool:
+def is_ssh_connection(words: list[str]) -> bool:
     """Say whether these are an SSH_CONNECTION's words (ssh(1): client, port, server, port): anybody can set it."""
     try:
         client, port, server, own = words
-        return bool(plain(client) and plain(server) and int(port) and int(own))
+        return bool(
+            normalize_address(client) and normalize_address(server) and int(port) and int(own)
+        )
     except ValueError:
         return False
 
 
-def session(environ: Environ, pid: int, proc: str = "/proc") -> list[str]:
+def find_ssh_session(environ: Environ, pid: int, proc: str = "/proc") -> list[str]:
     """Return the SSH_CONNECTION of the login that carries this play, the innermost of them; nothing where none does."""
-    return next(iter(connections(environ, pid, proc)), [])
+    return next(iter(list_ssh_connections(environ, pid, proc)), [])
 
 
-def server_of(words: list[str]) -> str:
+def get_server_address(words: list[str]) -> str:
     """Return this node's address in an SSH_CONNECTION; nothing where there is none."""
-    return plain(words[2]) if words else ""
+    return normalize_address(words[2]) if words else ""
 
 
-def clients(environ: Environ, pid: int, proc: str = "/proc") -> list[str]:
+def list_ssh_clients(environ: Environ, pid: int, proc: str = "/proc") -> list[str]:
     """Return the addresses at the other end of every ssh session that carries this play.
 
     SSH_CONNECTION says where the login came from; the sockets of the sshd processes above us say who is there now.
     """
-    told = connections(environ, pid, proc)
-    ports = {int(words[3]) for words in told} | set(sshd_ports(proc))
+    told = list_ssh_connections(environ, pid, proc)
+    ports = {int(words[3]) for words in told} | set(list_sshd_ports(proc))
     found = [words[0] for words in told]
-    remote = established(proc)
-    for one in ancestors(pid, proc):
-        if look(f"{proc}/{one}/comm").strip(SPACE) in SSHD:
-            ends = [remote[inode] for inode in socket_inodes(str(one), proc) if inode in remote]
+    remote = map_established_sockets(proc)
+    for one in list_ancestors(pid, proc):
+        if read_text_or_empty(f"{proc}/{one}/comm").strip(SPACE) in SSHD:
+            ends = [
+                remote[inode] for inode in list_process_inodes(str(one), proc) if inode in remote
+            ]
             # A session's own forwardings are its sockets too; only those on sshd's port are the way in.
             found += [address for port, address in ends if port in ports]
-    return sorted({plain(address) for address in found})
+    return sorted({normalize_address(address) for address in found})
 
 
-def ssh_ports(environ: Environ, pid: int, proc: str = "/proc") -> list[int]:
+def list_ssh_ports(environ: Environ, pid: int, proc: str = "/proc") -> list[int]:
     """Return the ports on which ssh is reached: where sshd listens, and the one we came through."""
-    told = connections(environ, pid, proc)
-    return sorted({int(words[3]) for words in told} | set(sshd_ports(proc)))
+    told = list_ssh_connections(environ, pid, proc)
+    return sorted({int(words[3]) for words in told} | set(list_sshd_ports(proc)))
 
 
-def plain(text: str) -> str:
+def normalize_address(text: str) -> str:
     """Return an address without scope; a v4 address that is mapped into v6 as v4."""
     address: Any = ipaddress.ip_address(text.split("%", maxsplit=1)[0])
     if address.version == 6 and address.ipv4_mapped:  # noqa: PLR2004 (IP version)
@@ -109,33 +113,33 @@ def plain(text: str) -> str:
     return str(address)
 
 
-def address_of(text: str) -> str:
+def parse_proc_address(text: str) -> str:
     """Read an address of /proc/net/tcp{,6}: words of 32 bits in the machine's order (little-endian here)."""
     words = [bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8)]
     return str(ipaddress.ip_address(b"".join(words)))
 
 
-def rows(proc: str) -> Rows:
+def read_tcp_rows(proc: str) -> Rows:
     """Read every TCP socket: (tcp or tcp6, its columns)."""
     for name in ("tcp", "tcp6"):
-        for line in lines_of(look(f"{proc}/net/{name}"))[1:]:
+        for line in split_lines(read_text_or_empty(f"{proc}/net/{name}"))[1:]:
             yield name, split_words(line)
 
 
-def established(proc: str = "/proc") -> dict[str, tuple[int, str]]:
+def map_established_sockets(proc: str = "/proc") -> dict[str, tuple[int, str]]:
     """Return {socket inode: (local port, remote address)} of every established connection."""
     found = {}
-    for _, words in rows(proc):
+    for _, words in read_tcp_rows(proc):
         if words[3] == ESTABLISHED:
             port = int(words[1].partition(":")[2], 16)
-            found[words[9]] = (port, address_of(words[2].partition(":")[0]))
+            found[words[9]] = (port, parse_proc_address(words[2].partition(":")[0]))
     return found
 
 
-def listening(proc: str = "/proc") -> dict[str, int]:
+def map_listening_sockets(proc: str = "/proc") -> dict[str, int]:
     """Return {socket inode: port} of every TCP listener that is not on loopback."""
     found = {}
-    for name, words in rows(proc):
+    for name, words in read_tcp_rows(proc):
         address, _, port = words[1].partition(":")
         local = address[-2:] == "7F" if name == "tcp" else address == "0" * 24 + "01000000"
         if words[3] == LISTEN and not local:
@@ -143,22 +147,22 @@ def listening(proc: str = "/proc") -> dict[str, int]:
     return found
 
 
-def sshd_ports(proc: str = "/proc") -> list[int]:
+def list_sshd_ports(proc: str = "/proc") -> list[int]:
     """Return the ports of the sshd that systemd started; a session's own forwardings are not among them."""
-    sockets = listening(proc)
+    sockets = map_listening_sockets(proc)
     found: set[int] = set()
     for pid in [name for name in os.listdir(proc) if name.isdecimal()]:
-        fields = stat_fields(pid, proc)
+        fields = read_stat_fields(pid, proc)
         if (
             len(fields) > 1
             and fields[1] == "1"
-            and look(proc + "/" + pid + "/comm").strip(SPACE) == "sshd"
+            and read_text_or_empty(proc + "/" + pid + "/comm").strip(SPACE) == "sshd"
         ):
-            found |= {sockets[one] for one in socket_inodes(pid, proc) if one in sockets}
+            found |= {sockets[one] for one in list_process_inodes(pid, proc) if one in sockets}
     return sorted(found)
 
 
-def socket_inodes(pid: str, proc: str) -> list[str]:
+def list_process_inodes(pid: str, proc: str) -> list[str]:
     """Return the inodes of a process' sockets."""
     base = f"{proc}/{pid}/fd"
     found = []

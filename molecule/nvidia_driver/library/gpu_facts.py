@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.state.manifest import packages_state
+from ansible.module_utils.fullmesh.state.manifest import read_package_versions
 
 DOCUMENTATION = r"""
 ---
@@ -38,7 +38,9 @@ def main() -> None:
         name.replace("KERNEL", seen["kernel"]).replace("FLAVOUR", "generic")
         for name in module.params["packages"]
     ]
-    module.exit_json(changed=False, gpu=seen, packages=packages_state(names) if names else {})
+    module.exit_json(
+        changed=False, gpu=seen, packages=read_package_versions(names) if names else {}
+    )
 
 
 if __name__ == "__main__":

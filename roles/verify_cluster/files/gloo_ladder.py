@@ -27,12 +27,12 @@ from ladder_rank import BEGUN, Rank, UnsupportedError, WrongValueError, refuse_o
 
 if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
     from fullmesh.observed.ranks import (
-        BandwidthSaid,
-        GroupsSaid,
-        ImportSaid,
-        LatencySaid,
-        Nothing,
-        SocketsSaid,
+        BandwidthStepResult,
+        EmptyStepResult,
+        GroupsStepResult,
+        ImportStepResult,
+        LatencyStepResult,
+        SocketsStepResult,
     )
 
 ELEMENTS = 1024
@@ -60,7 +60,7 @@ def pattern(rank: Rank, number: int) -> Any:
     return rank.torch.arange(ELEMENTS, dtype=rank.torch.float32) + number * 7
 
 
-def step_import(rank: Rank) -> ImportSaid:
+def step_import(rank: Rank) -> ImportStepResult:
     """Load torch; read the environment of jobs, which needs no GPU to be wrong."""
     ladder_gpu.assigned(ladder_gpu.environment_file(rank))
     rank.torch = importlib.import_module("torch")
@@ -82,7 +82,7 @@ def open_store(rank: Rank, address: str, port: int, serve: bool) -> Any:
     )
 
 
-def meet(rank: Rank, store: Any, name: str) -> Nothing:
+def meet(rank: Rank, store: Any, name: str) -> EmptyStepResult:
     """Wait until every rank has left its mark; name the missing ones."""
     store.set(f"{name}/{rank.rank}", str(rank.rank))
     keys = [f"{name}/{number}" for number in range(rank.world)]
@@ -98,14 +98,14 @@ def meet(rank: Rank, store: Any, name: str) -> Nothing:
     return {}
 
 
-def step_store(rank: Rank) -> Nothing:
+def step_store(rank: Rank) -> EmptyStepResult:
     """Reach rank 0's store."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     rank.store = open_store(rank, address, port, rank.rank == 0)
     return meet(rank, rank.store, "store")
 
 
-def step_rendezvous(rank: Rank) -> Nothing:
+def step_rendezvous(rank: Rank) -> EmptyStepResult:
     """Reach a store on the port of torchrun's rendezvous."""
     address, port = os.environ["MASTER_ADDR"], int(rank.settings["rendezvous_port"])
     rank.rendezvous = open_store(rank, address, port, rank.rank == 0)
@@ -118,7 +118,7 @@ def be_patient(rank: Rank, group: Any) -> None:
     rank.dist.distributed_c10d._set_pg_timeout(timedelta(seconds=seconds), group)
 
 
-def step_init(rank: Rank) -> Nothing:
+def step_init(rank: Rank) -> EmptyStepResult:
     """Let Gloo connect every rank with every rank."""
     rank.dist.init_process_group(
         "gloo",
@@ -131,7 +131,7 @@ def step_init(rank: Rank) -> Nothing:
     return {}
 
 
-def step_all_reduce(rank: Rank) -> Nothing:
+def step_all_reduce(rank: Rank) -> EmptyStepResult:
     """Sum and maximum."""
     total = pattern(rank, rank.rank)
     rank.dist.all_reduce(total)
@@ -144,7 +144,7 @@ def step_all_reduce(rank: Rank) -> Nothing:
     return {}
 
 
-def step_broadcast(rank: Rank) -> Nothing:
+def step_broadcast(rank: Rank) -> EmptyStepResult:
     """From every rank in turn."""
     for source in range(rank.world):
         mine = pattern(rank, source if source == rank.rank else -1)
@@ -153,7 +153,7 @@ def step_broadcast(rank: Rank) -> Nothing:
     return {}
 
 
-def step_all_gather(rank: Rank) -> Nothing:
+def step_all_gather(rank: Rank) -> EmptyStepResult:
     """Everybody's numbers at everybody's."""
     found = [rank.torch.zeros(ELEMENTS) for _ in range(rank.world)]
     rank.dist.all_gather(found, pattern(rank, rank.rank))
@@ -173,7 +173,7 @@ def supported(call: Callable[[], Any]) -> None:
         raise
 
 
-def step_reduce_scatter(rank: Rank) -> Nothing:
+def step_reduce_scatter(rank: Rank) -> EmptyStepResult:
     """Sum, then one part for each."""
     parts = [pattern(rank, rank.rank + part) for part in range(rank.world)]
     mine = rank.torch.zeros(ELEMENTS)
@@ -184,7 +184,7 @@ def step_reduce_scatter(rank: Rank) -> Nothing:
     return {}
 
 
-def step_all_to_all(rank: Rank) -> Nothing:
+def step_all_to_all(rank: Rank) -> EmptyStepResult:
     """Something else from each to each."""
     torch = rank.torch
     sent = torch.arange(rank.world, dtype=torch.int64) + rank.rank * rank.world
@@ -194,7 +194,7 @@ def step_all_to_all(rank: Rank) -> Nothing:
     return {}
 
 
-def step_barrier(rank: Rank) -> Nothing:
+def step_barrier(rank: Rank) -> EmptyStepResult:
     """Wait for everybody."""
     rank.dist.barrier()
     return {}
@@ -207,7 +207,7 @@ def group_members(world: int) -> list[list[int]]:
     return [group for group in wanted + pairs[:GROUP_PAIRS] if group]
 
 
-def step_groups(rank: Rank) -> GroupsSaid:
+def step_groups(rank: Rank) -> GroupsStepResult:
     """Make subgroups, each with listeners of its own, and sum within each."""
     wanted = group_members(rank.world)
     timeout = timedelta(seconds=float(rank.settings["init_timeout"]))
@@ -225,7 +225,7 @@ def step_groups(rank: Rank) -> GroupsSaid:
     return {"groups": wanted}
 
 
-def step_latency(rank: Rank) -> LatencySaid:
+def step_latency(rank: Rank) -> LatencyStepResult:
     """Time the smallest all_reduce."""
     value = rank.torch.zeros(1)
     seconds = []
@@ -236,7 +236,7 @@ def step_latency(rank: Rank) -> LatencySaid:
     return {"latency_us": round(statistics.median(seconds) * 1e6, 1)}
 
 
-def step_bandwidth(rank: Rank) -> BandwidthSaid:
+def step_bandwidth(rank: Rank) -> BandwidthStepResult:
     """Time a large all_reduce; bus bandwidth as nccl-tests defines it."""
     size = int(rank.settings["bandwidth_mib"]) * 1024 * 1024
     value = rank.torch.ones(size // 4)
@@ -265,7 +265,7 @@ def decode(text: str) -> tuple[str, int]:
     return address.removeprefix("::ffff:"), int(port, 16)
 
 
-def step_sockets(rank: Rank) -> SocketsSaid:
+def step_sockets(rank: Rank) -> SocketsStepResult:
     """Say which sockets this process really has."""
     own = set()
     for entry in Path("/proc/self/fd").iterdir():

@@ -19,8 +19,14 @@ from typing import TYPE_CHECKING
 from ladder_rank import Place, Rank, WrongValueError, told_by_all
 
 if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
-    from fullmesh.observed.ranks import GpusSaid, NcclSaid, NcclSize, NcclSizesSaid, NcclTestsSaid
-    from fullmesh.observed.survey import Variable
+    from fullmesh.observed.ranks import (
+        GpusStepResult,
+        NcclSizeResult,
+        NcclSizesStepResult,
+        NcclStepResult,
+        NcclTestsStepResult,
+    )
+    from fullmesh.observed.survey import JobVariable
 
 WARM_UP = 2
 ROUNDS = 5
@@ -134,7 +140,7 @@ def own_device(rank: Rank) -> tuple[str, str, str]:
     return f"cuda:{rank.local_rank}", "nccl", ""
 
 
-def step_gpus(rank: Rank) -> GpusSaid:
+def step_gpus(rank: Rank) -> GpusStepResult:
     """Every rank has a GPU of its own, or none has."""
     job_environment(rank)
     device, backend, why = own_device(rank)
@@ -146,7 +152,7 @@ def step_gpus(rank: Rank) -> GpusSaid:
         what = f"GPU of rank {', '.join(map(str, lacking[:5]))}"
         raise WrongValueError(what, rows[lacking[0]][1], "one for every rank", "gpus", lacking)
     rank.gpu = Place(device, backend, None)
-    said: GpusSaid = {"applicable": True, "device": device, "backend": backend}
+    said: GpusStepResult = {"applicable": True, "device": device, "backend": backend}
     if device.startswith("cuda"):
         rank.torch.cuda.set_device(device)
         said["name"] = rank.torch.cuda.get_device_name(device)
@@ -178,7 +184,7 @@ def sum_of_all(rank: Rank, place: Place, size: int) -> float:
     return spent
 
 
-def step_nccl(rank: Rank) -> NcclSaid:
+def step_nccl(rank: Rank) -> NcclStepResult:
     """Connect all GPUs: NCCL does it at the first collective."""
     if not rank.gpu:
         return {"applicable": False}
@@ -211,7 +217,7 @@ def told_early(rank: Rank) -> Iterator[None]:
         listener.join()  # or its line might be the last
 
 
-def network(rank: Rank) -> NcclSaid:
+def network(rank: Rank) -> NcclStepResult:
     """Which network NCCL took, and what may have kept it off a better one."""
     verbs = glob.glob("/dev/infiniband/uverbs*")
     return {
@@ -223,9 +229,9 @@ def network(rank: Rank) -> NcclSaid:
     }
 
 
-def chosen(rank: Rank) -> dict[str, Variable]:
+def chosen(rank: Rank) -> dict[str, JobVariable]:
     """The choices that were taken from NCCL, and the file that did it: an environment before NCCL's own files."""
-    found: dict[str, Variable] = {}
+    found: dict[str, JobVariable] = {}
     # NCCL sets a variable only where there is none yet: the first file, and the first line of a name, hold
     for path in (os.environ.get("NCCL_CONF_FILE", ""), CONF):
         for name, value in settings_in(path):
@@ -259,12 +265,12 @@ def message_sizes(most: int) -> list[int]:
     return sizes
 
 
-def step_nccl_sizes(rank: Rank) -> NcclSizesSaid:
+def step_nccl_sizes(rank: Rank) -> NcclSizesStepResult:
     """all_reduce by message size; algorithm and bus bandwidth as nccl-tests' PERFORMANCE.md defines them."""
     if not rank.gpu:
         return {"applicable": False}
     share = 2 * (rank.world - 1) / rank.world
-    rows: list[NcclSize] = []
+    rows: list[NcclSizeResult] = []
     for size in message_sizes(int(rank.settings["bandwidth_mib"]) << 20):
         spent = [sum_of_all(rank, rank.gpu, size) for _ in range(WARM_UP + ROUNDS)][WARM_UP:]
         rate = size * 8 / min(spent) / 1e9
@@ -289,9 +295,9 @@ def nccl_tests_command(rank: Rank) -> list[str]:
     return [program, "-b", "1M", "-e", "64M", "-f", "4", "-g", str(count), "-n", "5", "-w", "2"]
 
 
-def step_nccl_tests(rank: Rank) -> NcclTestsSaid:
+def step_nccl_tests(rank: Rank) -> NcclTestsStepResult:
     """nccl-tests' all_reduce_perf, where it is installed; the others wait at the store, not in a collective."""
-    said: NcclTestsSaid = {"applicable": False}
+    said: NcclTestsStepResult = {"applicable": False}
     command = nccl_tests_command(rank) if rank.gpu else []
     if command:
         own = ("RANK", "WORLD_SIZE", "MASTER_", "LOCAL_", "NCCL_DEBUG")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ladder_rank import Place, Rank, WrongValueError
 
 if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
-    from fullmesh.observed.ranks import TrainingSaid
+    from fullmesh.observed.ranks import TrainingStepResult
 
 SEED = 20260401
 SAMPLES = 16  # of every rank in every epoch: the set is divisible, so nothing need be repeated
@@ -302,7 +302,7 @@ def parallel(rank: Rank, net: Any, team: Team) -> Any:
     return rank.torch.nn.parallel.DistributedDataParallel(net, process_group=team.place.group)
 
 
-def train_together(rank: Rank, team: Team) -> TrainingSaid:
+def train_together(rank: Rank, team: Team) -> TrainingStepResult:
     """DDP with a DistributedSampler, from the first check to the last."""
     data = Samples(rank, team)
     same_start(rank, team, data)
@@ -326,7 +326,7 @@ def train_together(rank: Rank, team: Team) -> TrainingSaid:
     }
 
 
-def step_ddp(rank: Rank, place: Place) -> TrainingSaid:
+def step_ddp(rank: Rank, place: Place) -> TrainingStepResult:
     """All ranks train one model."""
     return train_together(rank, Team(range(rank.world), place))
 
@@ -336,7 +336,7 @@ def low_precision(rank: Rank, place: Place) -> Any:
     return rank.torch.bfloat16 if place.device == "cpu" else rank.torch.float16
 
 
-def step_amp(rank: Rank, place: Place) -> TrainingSaid:
+def step_amp(rank: Rank, place: Place) -> TrainingStepResult:
     """Mixed precision: autocast and the gradient scaler, held against the exact losses."""
     torch, team = rank.torch, Team(range(rank.world), place)
     kind, low = torch.device(place.device).type, low_precision(rank, place)
@@ -385,9 +385,9 @@ def group_for(rank: Rank, members: list[int], place: Place) -> Any:
     return rank.dist.new_group(members, backend=place.backend)
 
 
-def step_subgroups(rank: Rank, place: Place) -> TrainingSaid:
+def step_subgroups(rank: Rank, place: Place) -> TrainingStepResult:
     """Groups train at the same time, each on its own data; nothing of one gets into another."""
-    said: TrainingSaid = {"applicable": False}
+    said: TrainingStepResult = {"applicable": False}
     wanted = subgroups(rank)
     made = [(members, group_for(rank, members, place)) for members in wanted]
     for number, (members, group) in enumerate(made):
@@ -424,7 +424,7 @@ def is_sharded(rank: Rank, team: Team, net: Any) -> None:
         )
 
 
-def step_fsdp(rank: Rank, place: Place) -> TrainingSaid:
+def step_fsdp(rank: Rank, place: Place) -> TrainingStepResult:
     """FSDP: the shards are shards, and what they learn is what one process learns."""
     team = Team(range(rank.world), place)
     data = Samples(rank, team)
@@ -439,7 +439,7 @@ def step_fsdp(rank: Rank, place: Place) -> TrainingSaid:
     return {"applicable": True, "loss": losses[-1], "reference": wanted[-1]}
 
 
-JOBS: dict[str, Callable[[Rank, Place], TrainingSaid]] = {
+JOBS: dict[str, Callable[[Rank, Place], TrainingStepResult]] = {
     "ddp": step_ddp,
     "amp": step_amp,
     "subgroups": step_subgroups,
@@ -447,17 +447,17 @@ JOBS: dict[str, Callable[[Rank, Place], TrainingSaid]] = {
 }
 
 
-def on_cpu(job: Callable[[Rank, Place], TrainingSaid], rank: Rank) -> TrainingSaid:
+def on_cpu(job: Callable[[Rank, Place], TrainingStepResult], rank: Rank) -> TrainingStepResult:
     """Train on the processors, over Gloo."""
     return job(rank, Place("cpu", "gloo", rank.dist.group.WORLD))
 
 
-def on_gpu(job: Callable[[Rank, Place], TrainingSaid], rank: Rank) -> TrainingSaid:
+def on_gpu(job: Callable[[Rank, Place], TrainingStepResult], rank: Rank) -> TrainingStepResult:
     """Train on the GPUs, over NCCL, where rung L7 found them."""
     return job(rank, rank.gpu) if rank.gpu else {"applicable": False}
 
 
-STEPS: dict[str, Callable[[Rank], TrainingSaid]] = {
+STEPS: dict[str, Callable[[Rank], TrainingStepResult]] = {
     **{name: partial(on_cpu, job) for name, job in JOBS.items()},
     **{f"gpu_{name}": partial(on_gpu, job) for name, job in JOBS.items()},
 }

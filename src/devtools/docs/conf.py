@@ -11,7 +11,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
 from fullmesh import __version__
-from fullmesh.codes import all_codes
+from fullmesh.codes import collect_codes
 
 project = "Fullmesh"
 author = "Fullmesh contributors"
@@ -45,7 +45,7 @@ def anchors(_app: Sphinx, tree: nodes.document) -> None:
     if tree.settings.env.docname != ERRORS:
         return
     for cell in tree.findall(nodes.entry):
-        if cell.astext() in all_codes():
+        if cell.astext() in collect_codes():
             cell["ids"].append(cell.astext().lower())
 
 
@@ -73,7 +73,7 @@ class Codes(SphinxPostTransform):
 
     def link(self, code: str, words: str) -> nodes.Node:
         """One code."""
-        if code not in all_codes():
+        if code not in collect_codes():
             return nodes.Text(words)
         labels = self.env.domains.standard_domain.anonlabels
         page, anchor = labels.get(code.lower(), (ERRORS, code.lower()))

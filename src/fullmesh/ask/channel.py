@@ -24,7 +24,7 @@ KILLED_WITHIN = 1.0
 
 
 @dataclass(frozen=True)
-class Way:
+class ConnectionSpec:
     """How Ansible would reach a node.
 
     Attributes:
@@ -61,13 +61,13 @@ class Channel(Protocol):
 
 
 @dataclass
-class Kept:
+class ReusedChannel:
     """Over a kept connection."""
 
     given: asyncio.StreamWriter
     told: asyncio.StreamReader
     errors: BinaryIO
-    control: mux.Control
+    control: mux.ControlSocket
 
     async def ended(self) -> int:
         """Wait for what the connection's holder says."""
@@ -75,7 +75,7 @@ class Kept:
 
 
 @dataclass
-class Started:
+class NewChannel:
     """Over a connection that ssh makes."""
 
     given: asyncio.StreamWriter
@@ -88,14 +88,14 @@ class Started:
         return await self.process.wait()
 
 
-def words(errors: BinaryIO) -> str:
+def read_stderr_tail(errors: BinaryIO) -> str:
     """What was printed as errors; the end of it when it is long."""
     size = errors.seek(0, os.SEEK_END)
     errors.seek(max(0, size - KEPT_WORDS))
     return errors.read().decode("utf-8", "replace").strip()
 
 
-async def writer_of(descriptor: int) -> asyncio.StreamWriter:
+async def open_pipe_writer(descriptor: int) -> asyncio.StreamWriter:
     """A stream into a pipe's end, which is ours from now on."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.connect_write_pipe(
@@ -104,7 +104,7 @@ async def writer_of(descriptor: int) -> asyncio.StreamWriter:
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
-async def reader_of(
+async def open_pipe_reader(
     descriptor: int, longest_line: int = BUFFER
 ) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
     """A stream out of a pipe's end, which is ours from now on."""
@@ -117,7 +117,7 @@ async def reader_of(
 
 
 @contextlib.asynccontextmanager
-async def kept(control_path: Path, command: str) -> AsyncIterator[Channel]:
+async def open_reused_channel(control_path: Path, command: str) -> AsyncIterator[Channel]:
     """Run a command over a kept connection; it loses its input and output when this is left.
 
     Raises:
@@ -126,24 +126,24 @@ async def kept(control_path: Path, command: str) -> AsyncIterator[Channel]:
     # a file, no pipe: whoever holds the connection may keep it open for longer than the session lasts
     with tempfile.TemporaryFile() as errors:
         async with contextlib.AsyncExitStack() as stack:
-            control = await mux.Control.connect(control_path)
+            control = await mux.ControlSocket.connect(control_path)
             stack.callback(control.close)
             their_in, our_in = os.pipe2(os.O_CLOEXEC)
-            given = await writer_of(our_in)
+            given = await open_pipe_writer(our_in)
             stack.callback(given.close)
             our_out, their_out = os.pipe2(os.O_CLOEXEC)
-            told, transport = await reader_of(our_out)
+            told, transport = await open_pipe_reader(our_out)
             stack.callback(transport.close)
             try:
                 await control.open(command, (their_in, their_out, errors.fileno()))
             finally:
                 os.close(their_in)
                 os.close(their_out)
-            yield Kept(given, told, errors, control)
+            yield ReusedChannel(given, told, errors, control)
 
 
 @contextlib.asynccontextmanager
-async def started(way: Way) -> AsyncIterator[Channel]:
+async def open_new_channel(way: ConnectionSpec) -> AsyncIterator[Channel]:
     """Run a command over a connection that ssh makes; it is killed when this is left before its end.
 
     Raises:
@@ -167,7 +167,7 @@ async def started(way: Way) -> AsyncIterator[Channel]:
             if given is None or told is None:
                 raise OSError("ssh was started without pipes")
             try:
-                yield Started(given, told, errors, process)
+                yield NewChannel(given, told, errors, process)
             finally:
                 given.close()
                 if process.returncode is None:

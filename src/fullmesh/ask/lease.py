@@ -1,7 +1,7 @@
 """Hold the lease of a run on its nodes: a session per node stays open and says that the controller is there.
 
-Ansible's tasks come and go, each in a process of its own, so a process apart holds the sessions: ``hold_nodes`` starts
-it, and it ends with the run. It also ends when ``ansible-playbook`` ends, however that happens. On each node the
+Each of Ansible's tasks is a short-lived process, so another process holds the sessions: ``query_and_hold_nodes``
+starts it, and it ends with the run. It also ends when ``ansible-playbook`` ends, however that happens. On each node the
 program that holds the lock (module_utils/fullmesh/lease.py) then ends, and with it all that the run started there.
 """
 
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from fullmesh.ask import program, rounds
-from fullmesh.ask.channel import BUFFER, Channel, Way, reader_of
-from fullmesh.ask.rounds import Outcome, Silence
-from fullmesh.ask.talk import Asked, Reply
+from fullmesh.ask.channel import BUFFER, Channel, ConnectionSpec, open_pipe_reader
+from fullmesh.ask.rounds import Outcome, QueryTimeout
+from fullmesh.ask.talk import NodeQuery, NodeReply
 from fullmesh.play.events import PID_VARIABLE
 
 BEAT_SECONDS = 0.5
@@ -32,7 +32,7 @@ SILENCE_SECONDS = 3.5
 LONGEST_LINE = 32 << 20
 
 
-class Sessions:
+class HeldSessions:
     """The sessions that are held. A thread sends the signs of life: reading an answer must not delay them."""
 
     def __init__(self) -> None:
@@ -90,27 +90,27 @@ async def wait_for_process(pid: int) -> None:
     await gone.wait()
 
 
-def written(host: str, outcome: Outcome) -> str:
+def format_outcome(host: str, outcome: Outcome) -> str:
     """An outcome as a line of JSON."""
     return json.dumps({"host": host, "kind": type(outcome).__name__, **asdict(outcome)})
 
 
-def read_outcome(line: bytes) -> tuple[str, Outcome]:
+def parse_outcome(line: bytes) -> tuple[str, Outcome]:
     """The host and the outcome of such a line."""
     said = json.loads(line)
     host, kind = said.pop("host"), said.pop("kind")
-    return str(host), Silence(**said) if kind == Silence.__name__ else Reply(**said)
+    return str(host), QueryTimeout(**said) if kind == QueryTimeout.__name__ else NodeReply(**said)
 
 
 async def hold_sessions(given: Mapping[str, Any]) -> None:
     """Ask every node, tell each answer on standard output, and hold the sessions until the run is over."""
-    sessions = Sessions()
+    sessions = HeldSessions()
     ways = {
-        host: Way(**{**one, "control": one["control"] and Path(one["control"])})
+        host: ConnectionSpec(**{**one, "control": one["control"] and Path(one["control"])})
         for host, one in given["ways"].items()
     }
     asked = {
-        host: Asked(
+        host: NodeQuery(
             program.KNOWN[given["question"]],
             {**one["given"], "attached": True},
             one["seconds"],
@@ -122,11 +122,11 @@ async def hold_sessions(given: Mapping[str, Any]) -> None:
     }
 
     def tell(host: str, outcome: Outcome) -> None:
-        sys.stdout.write(f"{written(host, outcome)}\n")
+        sys.stdout.write(f"{format_outcome(host, outcome)}\n")
         sys.stdout.flush()
 
     async def ask_and_wait() -> None:
-        await rounds.everybody(ways, asked, given["at_once"], tell)
+        await rounds.query_all_nodes(ways, asked, given["at_once"], tell)
         os.close(1)
         if sessions.ends:
             await asyncio.wait(sessions.ends)
@@ -138,13 +138,13 @@ async def hold_sessions(given: Mapping[str, Any]) -> None:
     await sessions.close()
 
 
-async def hold_nodes(
-    ways: Mapping[str, Way],
-    asked: Mapping[str, Asked],
+async def query_and_hold_nodes(
+    ways: Mapping[str, ConnectionSpec],
+    asked: Mapping[str, NodeQuery],
     at_once: int,
     tell: Callable[[str, Outcome], None],
 ) -> dict[str, Outcome]:
-    """Ask all nodes as ``rounds.everybody`` does; their sessions then stay open until the run is over.
+    """Ask all nodes as ``rounds.query_all_nodes`` does; their sessions then stay open until the run is over.
 
     Raises:
         OSError: the process that holds them could not be started, or ended early.
@@ -176,12 +176,12 @@ async def hold_nodes(
     pipe_in, pipe_out = cast("Any", holder.stdin), cast("Any", holder.stdout)
     with contextlib.closing(pipe_in):
         await asyncio.to_thread(pipe_in.write, json.dumps(given).encode())
-    told, transport = await reader_of(os.dup(pipe_out.fileno()), LONGEST_LINE)
+    told, transport = await open_pipe_reader(os.dup(pipe_out.fileno()), LONGEST_LINE)
     pipe_out.close()
     found: dict[str, Outcome] = {}
     with contextlib.closing(transport):
         while line := await told.readline():
-            host, outcome = read_outcome(line)
+            host, outcome = parse_outcome(line)
             found[host] = outcome
             tell(host, outcome)
     if len(found) < len(ways):

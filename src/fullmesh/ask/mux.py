@@ -36,12 +36,12 @@ class MuxError(Exception):
     """No session came of it: nobody listens, or the connection's holder refuses. Nothing was run."""
 
 
-class CutError(Exception):
+class SessionLostError(Exception):
     """The session began and its end was never told: the connection broke, or its holder ended."""
 
 
 @dataclass(frozen=True)
-class Message:
+class MuxMessage:
     """A message of the protocol: its number, and what follows."""
 
     kind: int
@@ -62,7 +62,7 @@ class Message:
         return self.rest[at + 4 : at + 4 + self.number(at)].decode("utf-8", "replace")
 
 
-def packed(*values: int | str) -> bytes:
+def pack_message(*values: int | str) -> bytes:
     """Numbers and texts as the protocol has them, with the length before."""
     parts = []
     for value in values:
@@ -75,13 +75,13 @@ def packed(*values: int | str) -> bytes:
     return struct.pack(">I", len(body)) + body
 
 
-def new_session(request: int, command: str) -> bytes:
+def build_session_request(request: int, command: str) -> bytes:
     """The request for a session without a terminal, without forwarding, that runs *command*."""
     reserved, no = "", 0
-    return packed(NEW_SESSION, request, reserved, no, no, no, no, NO_ESCAPE, "", command)
+    return pack_message(NEW_SESSION, request, reserved, no, no, no, no, NO_ESCAPE, "", command)
 
 
-async def received(control: socket.socket, count: int) -> bytes:
+async def receive_bytes(control: socket.socket, count: int) -> bytes:
     """Exactly *count* bytes.
 
     Raises:
@@ -96,28 +96,28 @@ async def received(control: socket.socket, count: int) -> bytes:
     return bytes(parts)
 
 
-async def message(control: socket.socket) -> Message:
+async def receive_message(control: socket.socket) -> MuxMessage:
     """The next message.
 
     Raises:
         EOFError: the other side closed.
         MuxError: it is no message of the protocol.
     """
-    (length,) = struct.unpack(">I", await received(control, 4))
+    (length,) = struct.unpack(">I", await receive_bytes(control, 4))
     if not SHORTEST <= length <= LONGEST:
         raise MuxError(f"a message of {length} bytes")
-    body = await received(control, length)
-    return Message(struct.unpack_from(">I", body)[0], body[4:])
+    body = await receive_bytes(control, length)
+    return MuxMessage(struct.unpack_from(">I", body)[0], body[4:])
 
 
-class Control:
+class ControlSocket:
     """The control socket of a kept connection, past the greeting."""
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
 
     @classmethod
-    async def connect(cls, path: Path) -> Control:
+    async def connect(cls, path: Path) -> ControlSocket:
         """Greet who holds the connection.
 
         Raises:
@@ -128,8 +128,8 @@ class Control:
         loop = asyncio.get_running_loop()
         try:
             await loop.sock_connect(control, str(path))
-            await loop.sock_sendall(control, packed(HELLO, VERSION))
-            hello = await message(control)
+            await loop.sock_sendall(control, pack_message(HELLO, VERSION))
+            hello = await receive_message(control)
             if hello.kind != HELLO or hello.number(0) != VERSION:
                 raise MuxError(f"{path} speaks another version of the protocol")
         except (OSError, EOFError) as error:
@@ -148,11 +148,11 @@ class Control:
         """
         loop = asyncio.get_running_loop()
         try:
-            await loop.sock_sendall(self.control, new_session(1, command))
+            await loop.sock_sendall(self.control, build_session_request(1, command))
             for one in files:
                 # three small writes into a fresh socket: its buffer takes them
                 socket.send_fds(self.control, [b"\0"], [one])
-            said = await message(self.control)
+            said = await receive_message(self.control)
         except (OSError, EOFError) as error:
             raise MuxError(f"the session was not opened: {error or 'closed'}") from error
         if said.kind in (PERMISSION_DENIED, FAILURE):
@@ -169,13 +169,17 @@ class Control:
         """
         while True:
             try:
-                said = await message(self.control)
+                said = await receive_message(self.control)
             except (OSError, EOFError, MuxError) as error:
-                raise CutError("the connection was lost before the command ended") from error
+                raise SessionLostError(
+                    "the connection was lost before the command ended"
+                ) from error
             if said.kind == EXIT_MESSAGE:
                 return said.number(4)
             if said.kind != TTY_ALLOC_FAIL:
-                raise CutError(f"an unknown message {said.kind:#x} before the command ended")
+                raise SessionLostError(
+                    f"an unknown message {said.kind:#x} before the command ended"
+                )
 
     def close(self) -> None:
         """Leave; a session that still runs is closed by the connection's holder."""

@@ -18,16 +18,21 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader
 
-from fullmesh.ask.answers import TaskResult, failed_by_module, unanswered, unreachable
+from fullmesh.ask.answers import (
+    TaskResult,
+    build_module_failure,
+    build_timeout_result,
+    build_unreachable_result,
+)
 from fullmesh.ask.program import KNOWN
-from fullmesh.ask.ways import option_values
+from fullmesh.ask.ways import select_plugin_variables
 
 # how soon the end of a wait for a turn is noticed
 TURN_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Job:
+class ModuleQuery:
     """What is asked of a host.
 
     Attributes:
@@ -40,7 +45,7 @@ class Job:
     task: Any
 
 
-class ByModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ModuleRunner(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     """Runs a module over a connection that was made for it."""
 
     _supports_check_mode = True
@@ -55,14 +60,14 @@ class ByModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 module_name=self._task.action, module_args=self._task.args, task_vars=task_vars
             )
         except AnsibleConnectionFailure as error:
-            return unreachable(str(error))
+            return build_unreachable_result(str(error))
         finally:
             self.cleanup(force=True)
             self._connection.close()
         return {key: value for key, value in said.items() if key != "invocation"}
 
 
-def connected(action: Any, task: Any, variables: dict[str, Any]) -> ByModule:
+def connect_module_runner(action: Any, task: Any, variables: dict[str, Any]) -> ModuleRunner:
     """The module's runner for a host, with its connection."""
     templar = action._templar.copy_with_new_env(available_variables=variables)
     context = action._play_context.set_task_and_variable_override(
@@ -86,29 +91,29 @@ def connected(action: Any, task: Any, variables: dict[str, Any]) -> ByModule:
     )
     for name, one in (("shell", plugin._shell), ("become", plugin.become)):
         if one is not None:
-            values = option_values(name, one._load_name, variables)
+            values = select_plugin_variables(name, one._load_name, variables)
             more = {"become_pass": context.become_pass} if context.become_pass else {}
             one.set_options(
                 task_keys={**keys, **more},
                 var_options={key: templar.template(value) for key, value in values.items()},
             )
-    return ByModule(task, plugin, context, action._loader, templar, action._shared_loader_obj)
+    return ModuleRunner(task, plugin, context, action._loader, templar, action._shared_loader_obj)
 
 
-def one(action: Any, job: Job, variables: dict[str, Any]) -> TaskResult:
+def query_with_module(action: Any, job: ModuleQuery, variables: dict[str, Any]) -> TaskResult:
     """What Ansible's own task would have registered for a host."""
     task = job.task.copy()
     task.action, task.args = job.question, dict(job.given)
     try:
-        return connected(action, task, variables).run(task_vars=variables)
+        return connect_module_runner(action, task, variables).run(task_vars=variables)
     except AnsibleError as error:
-        return failed_by_module(str(error))
+        return build_module_failure(str(error))
 
 
-class Pending:
+class PendingQueries:
     """Hosts that are being asked, each in a thread that ends with the process: who hangs keeps nobody waiting."""
 
-    def __init__(self, action: Any, jobs: Mapping[str, Job], hostvars: Any) -> None:
+    def __init__(self, action: Any, jobs: Mapping[str, ModuleQuery], hostvars: Any) -> None:
         self.action, self.jobs, self.hostvars = action, jobs, hostvars
         self.gate = threading.Semaphore(constants.DEFAULT_FORKS)
         self.begun: dict[str, float] = {}
@@ -119,7 +124,7 @@ class Pending:
         def work(host: str) -> None:
             with self.gate:
                 self.begun[host] = time.monotonic()
-                self.found[host] = one(action, jobs[host], own[host])
+                self.found[host] = query_with_module(action, jobs[host], own[host])
 
         self.threads = {
             host: threading.Thread(target=work, args=(host,), daemon=True) for host in jobs
@@ -134,8 +139,8 @@ class Pending:
             job = self.jobs[host]
             if stop := KNOWN[job.question].stop:
                 given = {"run": job.given["run"], **stop}
-                jobs[host] = Job(job.question, given, job.task)
-        Pending(self.action, jobs, self.hostvars)
+                jobs[host] = ModuleQuery(job.question, given, job.task)
+        PendingQueries(self.action, jobs, self.hostvars)
 
     def answers(self, seconds: int) -> dict[str, TaskResult]:
         """What each host answered within so many seconds from its turn on."""
@@ -148,6 +153,6 @@ class Pending:
             left = seconds - (time.monotonic() - self.begun.get(host, time.monotonic()))
             if left <= 0:
                 self.gate.release()  # whoever waits for a turn need not wait for this one
-                return unanswered(seconds, f"ansible {host} -m raw -a")
+                return build_timeout_result(seconds, f"ansible {host} -m raw -a")
             thread.join(min(left, TURN_SECONDS))
-        return self.found.get(host, failed_by_module("its module ended without an answer"))
+        return self.found.get(host, build_module_failure("its module ended without an answer"))

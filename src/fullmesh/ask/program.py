@@ -40,7 +40,7 @@ CODES = {
 
 
 @dataclass(frozen=True)
-class Ask:
+class QueryKind:
     """A question that can be asked.
 
     Attributes:
@@ -65,18 +65,18 @@ class Ask:
 KNOWN = {
     ask.name: ask
     for ask in (
-        Ask("node_facts", "fullmesh.facts.node_facts"),
+        QueryKind("node_facts", "fullmesh.facts.node_facts"),
         # These open and close listeners, start and end ranks.
-        Ask("ladder_node", "fullmesh.probe.first_call", reads=False, arguments=LADDER_NODE),
-        Ask(
+        QueryKind("ladder_node", "fullmesh.probe.first_call", reads=False, arguments=LADDER_NODE),
+        QueryKind(
             "ladder_links",
             "fullmesh.probe.second_call",
             reads=False,
             arguments=LADDER_LINKS,
             attached=True,
         ),
-        Ask("ladder_trace", "fullmesh.probe.rule_trace", reads=False, arguments=LADDER_TRACE),
-        Ask(
+        QueryKind("ladder_trace", "fullmesh.probe.rule_trace", reads=False, arguments=LADDER_TRACE),
+        QueryKind(
             "ladder_gloo",
             "fullmesh.probe.job",
             reads=False,
@@ -89,7 +89,7 @@ KNOWN = {
 
 
 @dataclass(frozen=True)
-class Program:
+class QueryProgram:
     """The source of a question's modules as it travels, and its checksum."""
 
     data: bytes
@@ -102,7 +102,7 @@ IMPORT = re.compile(r"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|(.*))$", r
 NAME = re.compile(r"(\w+)(?: as \w+)?")
 
 
-def path_of(module: str, root: Path) -> Path | None:
+def find_module_path(module: str, root: Path) -> Path | None:
     """The file of a module; None for what is no module (a name in one)."""
     base = root.joinpath(*module.split("."))
     if (base / "__init__.py").is_file():
@@ -111,7 +111,7 @@ def path_of(module: str, root: Path) -> Path | None:
     return plain if plain.is_file() else None
 
 
-def imported(module: str, path: Path) -> Iterator[str]:
+def list_relative_imports(module: str, path: Path) -> Iterator[str]:
     """Modules, or names in them, that a module imports relatively."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     for dots, inner, several, one in IMPORT.findall(TYPES_ONLY.sub("", path.read_text())):
@@ -122,31 +122,31 @@ def imported(module: str, path: Path) -> Iterator[str]:
         yield from (f"{base}.{name}" for name in NAME.findall(names))
 
 
-def parts(module: str, root: Path = UTILS) -> dict[str, tuple[bool, str]]:
+def collect_module_sources(module: str, root: Path = UTILS) -> dict[str, tuple[bool, str]]:
     """A module and all that it needs: name -> (whether it is a package, its text)."""
     found: dict[str, tuple[bool, str]] = {}
     open_ends = [module]
     while open_ends:
         name = open_ends.pop()
-        path = path_of(name, root)
+        path = find_module_path(name, root)
         if name in found or path is None:
             continue
         found[name] = (path.name == "__init__.py", path.read_text())
         # a package's __init__ runs before what is in it
         open_ends += [name.rpartition(".")[0]] if "." in name else []
-        open_ends += imported(name, path)
+        open_ends += list_relative_imports(name, path)
     return dict(sorted(found.items()))
 
 
 @cache
-def made(module: str) -> Program:
+def build_query_program(module: str) -> QueryProgram:
     """The program of a question's module."""
-    data = zlib.compress(json.dumps(parts(module)).encode(), 9)
-    return Program(data, hashlib.sha256(data).hexdigest())
+    data = zlib.compress(json.dumps(collect_module_sources(module)).encode(), 9)
+    return QueryProgram(data, hashlib.sha256(data).hexdigest())
 
 
 @cache
-def boot() -> bytes:
+def load_boot_program() -> bytes:
     """What runs first on the node, with its length before it."""
     text = BOOT.read_bytes()
     return f"{len(text)}\n".encode() + text
@@ -161,7 +161,7 @@ FIRST = (
 )
 
 
-def command(interpreters: Sequence[str]) -> str:
+def build_query_command(interpreters: Sequence[str]) -> str:
     """What a shell on the node runs to hear the question: the first interpreter that is there."""
     rest = f"-I -S -c {shlex.quote(FIRST)}"
     if len(interpreters) == 1:

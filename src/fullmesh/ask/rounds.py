@@ -13,49 +13,51 @@ from typing import Any, TypeVar
 
 from fullmesh.ask import channel
 from fullmesh.ask.mux import MuxError
-from fullmesh.ask.talk import SSH_FAILED, Asked, Reply, talk
+from fullmesh.ask.talk import SSH_FAILED, NodeQuery, NodeReply, run_query
 
 
 @dataclass(frozen=True)
-class Silence:
+class QueryTimeout:
     """No answer before the deadline."""
 
     seconds: int
 
 
-Outcome = Reply | Silence
+Outcome = NodeReply | QueryTimeout
 MOST_SHOWN = 500  # characters of an error that nobody has foreseen
 T = TypeVar("T")
 
 
-async def over_kept(way: channel.Way, asked: Asked) -> Reply | None:
+async def query_reused_connection(
+    way: channel.ConnectionSpec, asked: NodeQuery
+) -> NodeReply | None:
     """Ask over the connection that is kept; None when there is none, or none that takes a session: nothing was run."""
     if way.control is None:
         return None
     try:
-        return await over(channel.kept(way.control, way.command), asked)
+        return await query_channel(channel.open_reused_channel(way.control, way.command), asked)
     except MuxError:
         return None
 
 
-async def over_new(way: channel.Way, asked: Asked) -> Reply:
+async def query_new_connection(way: channel.ConnectionSpec, asked: NodeQuery) -> NodeReply:
     """Ask over a connection that ssh makes."""
-    return await over(channel.started(way), asked)
+    return await query_channel(channel.open_new_channel(way), asked)
 
 
-async def over(
-    opened: contextlib.AbstractAsyncContextManager[channel.Channel], asked: Asked
-) -> Reply:
+async def query_channel(
+    opened: contextlib.AbstractAsyncContextManager[channel.Channel], asked: NodeQuery
+) -> NodeReply:
     """Ask over a channel; it stays open behind an answer if the question is held."""
     async with contextlib.AsyncExitStack() as stack:
         there = await stack.enter_async_context(opened)
-        reply = await talk(there, asked)
+        reply = await run_query(there, asked)
         if asked.keep is not None and reply.answer is not None:
             asked.keep(stack.pop_all(), there)
         return reply
 
 
-class Clock:
+class QueryDeadline:
     """What is left of a deadline; it stands while somebody only waits for a turn."""
 
     def __init__(self, seconds: float) -> None:
@@ -75,36 +77,40 @@ class Clock:
             self.left = max(0.0, self.left - (loop.time() - begun))
 
 
-async def turn(way: channel.Way, asked: Asked, starts: asyncio.Semaphore, clock: Clock) -> Reply:
+async def query_once(
+    way: channel.ConnectionSpec, asked: NodeQuery, starts: asyncio.Semaphore, clock: QueryDeadline
+) -> NodeReply:
     """Ask a node once."""
-    reply = await clock.run(over_kept(way, asked))
+    reply = await clock.run(query_reused_connection(way, asked))
     if reply is None:
         async with starts:
-            reply = await clock.run(over_new(way, asked))
+            reply = await clock.run(query_new_connection(way, asked))
     return reply
 
 
-async def one(way: channel.Way, asked: Asked, starts: asyncio.Semaphore) -> Outcome:
+async def query_node(
+    way: channel.ConnectionSpec, asked: NodeQuery, starts: asyncio.Semaphore
+) -> Outcome:
     """Ask a node; once more where the connection was lost on the way, if the question only reads."""
-    clock = Clock(asked.seconds)
+    clock = QueryDeadline(asked.seconds)
     try:
-        reply = await turn(way, asked, starts, clock)
+        reply = await query_once(way, asked, starts, clock)
         again = asked.ask.reads and reply.lost()
-        return await turn(way, asked, starts, clock) if again else reply
+        return await query_once(way, asked, starts, clock) if again else reply
     except TimeoutError:
-        return Silence(asked.seconds)
+        return QueryTimeout(asked.seconds)
     except OSError as error:
-        return Reply(None, SSH_FAILED, f"{way.argv[0]}: {error.strerror}", "", begun=False)
+        return NodeReply(None, SSH_FAILED, f"{way.argv[0]}: {error.strerror}", "", begun=False)
     except Exception as error:
         # whatever one node says, the answers of the others count
-        return Reply(
+        return NodeReply(
             None, 0, f"the controller cannot read it: {error!r}"[:MOST_SHOWN], "", begun=True
         )
 
 
-async def everybody(
-    ways: Mapping[str, channel.Way],
-    asked: Mapping[str, Asked],
+async def query_all_nodes(
+    ways: Mapping[str, channel.ConnectionSpec],
+    asked: Mapping[str, NodeQuery],
     at_once: int,
     tell: Callable[[str, Outcome], None] = lambda host, outcome: None,
 ) -> dict[str, Outcome]:
@@ -120,7 +126,7 @@ async def everybody(
     found: dict[str, Outcome] = {}
 
     async def ask(host: str) -> None:
-        found[host] = await one(ways[host], asked[host], starts)
+        found[host] = await query_node(ways[host], asked[host], starts)
         tell(host, found[host])
 
     async with asyncio.TaskGroup() as group:

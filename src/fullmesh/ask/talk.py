@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from fullmesh import contract
 from fullmesh.ask import program
-from fullmesh.ask.channel import Channel, words
-from fullmesh.ask.mux import CutError
+from fullmesh.ask.channel import Channel, read_stderr_tail
+from fullmesh.ask.mux import SessionLostError
 from fullmesh.foreign_text import parse_foreign_json
-from fullmesh.observed.ask import Answer, Question
+from fullmesh.observed.ask import NodeAnswer, NodeQuestion
 
 BLOCK = 1 << 16
 # More than this before an answer is no banner; an answer of this size is none of ours.
@@ -32,7 +32,7 @@ STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class NodeQuery:
     """A question for one node.
 
     Attributes:
@@ -45,7 +45,7 @@ class Asked:
         silence: seconds after which a node that has begun to speak and says nothing counts as lost; None: never.
     """
 
-    ask: program.Ask
+    ask: program.QueryKind
     given: Mapping[str, object]
     seconds: int
     folder: str
@@ -54,9 +54,9 @@ class Asked:
     keep: Callable[[contextlib.AsyncExitStack, Channel], None] | None = None
     silence: float | None = None
 
-    def line(self, mark: str, made: program.Program) -> bytes:
+    def line(self, mark: str, made: program.QueryProgram) -> bytes:
         """The question as module_utils/fullmesh/ask/boot.py reads it."""
-        question: Question = {
+        question: NodeQuestion = {
             "name": self.ask.name,
             "mark": mark,
             "program": made.sha256,
@@ -72,7 +72,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Reply:
+class NodeReply:
     """What came of a command on a node.
 
     Attributes:
@@ -84,7 +84,7 @@ class Reply:
         flood: whether there was too much noise to hear anything.
     """
 
-    answer: Answer | None
+    answer: NodeAnswer | None
     status: int | None
     errors: str
     noise: str
@@ -100,7 +100,7 @@ class Reply:
         )
 
 
-class Ear:
+class AnswerReader:
     """Finds what the node's program says in all that comes."""
 
     def __init__(self, told: asyncio.StreamReader, mark: str, silence: float | None = None) -> None:
@@ -145,17 +145,17 @@ class Ear:
         return bytes(self.heard[:length])
 
 
-def read(data: bytes, length: int) -> Answer | None:
+def parse_node_answer(data: bytes, length: int) -> NodeAnswer | None:
     """An answer; None for what is none."""
     if len(data) != length:
         return None
     try:
-        return contract.read(Answer, parse_foreign_json(data, most_bytes=MOST_ANSWER))
+        return contract.convert_value(NodeAnswer, parse_foreign_json(data, most_bytes=MOST_ANSWER))
     except ValueError:
         return None
 
 
-async def send(channel: Channel, data: bytes) -> None:
+async def send_data(channel: Channel, data: bytes) -> None:
     """Say it; a side that hears no more is told by what it says, or that it ends."""
     with contextlib.suppress(ConnectionError):
         channel.given.write(data)
@@ -166,10 +166,10 @@ async def send_stop(channel: Channel, stop: asyncio.Event, limit: asyncio.Timeou
     """Ask the node's program to come to its end once *stop* is set, and limit the wait for its answer."""
     await stop.wait()
     limit.reschedule(asyncio.get_running_loop().time() + STOP_SECONDS)
-    await send(channel, b"stop\n")
+    await send_data(channel, b"stop\n")
 
 
-async def talk(channel: Channel, asked: Asked) -> Reply:
+async def run_query(channel: Channel, asked: NodeQuery) -> NodeReply:
     """Ask over a channel and hear it out.
 
     Raises:
@@ -177,36 +177,36 @@ async def talk(channel: Channel, asked: Asked) -> Reply:
     """
     async with asyncio.timeout(None) as limit:
         if asked.stop is None:
-            return await converse(channel, asked)
+            return await exchange_messages(channel, asked)
         stopper = asyncio.create_task(send_stop(channel, asked.stop, limit))
         try:
-            return await converse(channel, asked)
+            return await exchange_messages(channel, asked)
         finally:
             stopper.cancel()
 
 
-async def converse(channel: Channel, asked: Asked) -> Reply:
+async def exchange_messages(channel: Channel, asked: NodeQuery) -> NodeReply:
     """Send the question, and the program if the node lacks it; read the answer."""
     mark = f"fullmesh-{secrets.token_hex(8)}"
-    made = program.made(asked.ask.module)
-    ear, answer = Ear(channel.told, mark, asked.silence), None
-    await send(channel, program.boot() + asked.line(mark, made))
+    made = program.build_query_program(asked.ask.module)
+    ear, answer = AnswerReader(channel.told, mark, asked.silence), None
+    await send_data(channel, program.load_boot_program() + asked.line(mark, made))
     length = await ear.next()
     begun = length is not None
     if length == 0:
-        await send(channel, made.data)
+        await send_data(channel, made.data)
         length = await ear.next()
     if length and length <= MOST_ANSWER:
-        answer = read(await ear.take(length), length)
+        answer = parse_node_answer(await ear.take(length), length)
     if asked.hold and answer is not None:
-        return Reply(answer, None, "", "", begun=True)
+        return NodeReply(answer, None, "", "", begun=True)
     channel.given.close()
     noise = bytes(ear.heard[-BLOCK:]).decode("utf-8", "replace").strip()
     status: int | None = None
     # with an answer its end is of no interest any more, and who talks without one comes to no end
     over = answer is not None or ear.flood() or ear.silent
-    with contextlib.suppress(CutError, TimeoutError):
+    with contextlib.suppress(SessionLostError, TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS if over else None):
             status = await channel.ended()
-    errors = words(channel.errors) or ("it was silent" if ear.silent else "")
-    return Reply(answer, status, errors, noise, begun or ear.silent, ear.flood())
+    errors = read_stderr_tail(channel.errors) or ("it was silent" if ear.silent else "")
+    return NodeReply(answer, status, errors, noise, begun or ear.silent, ear.flood())

@@ -19,7 +19,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.loader import become_loader, connection_loader
 
 from fullmesh.ask import program
-from fullmesh.ask.channel import Way
+from fullmesh.ask.channel import ConnectionSpec
 
 SSH = ("ssh", "ansible.builtin.ssh", "smart")
 # The controller is itself a node: a shell here is its connection.
@@ -31,12 +31,12 @@ ROOT = "root"
 PERCENT = "%"
 
 
-class OrdinaryError(Exception):
+class AnsibleTaskNeededError(Exception):
     """Why a node has to be asked by Ansible's own task."""
 
 
 @dataclass(frozen=True)
-class Asker:
+class QueryTask:
     """The task that asks: what it brings for all nodes (``become``, options of the command line)."""
 
     task: Any
@@ -54,13 +54,13 @@ class Asker:
         return found
 
 
-def option_values(kind: str, name: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+def select_plugin_variables(kind: str, name: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     """The variables that a plugin has options for, of those that a host has."""
     known = constants.config.get_plugin_vars(kind, name)
     return {one: variables[one] for one in known if one in variables}
 
 
-def becomes(asker: Asker, variables: Mapping[str, Any]) -> Any:
+def load_become_plugin(asker: QueryTask, variables: Mapping[str, Any]) -> Any:
     """The plugin by which the task becomes another user; None when it does not.
 
     Raises:
@@ -71,18 +71,18 @@ def becomes(asker: Asker, variables: Mapping[str, Any]) -> Any:
         return None
     name = str(variables.get("ansible_become_method") or asker.task.become_method or "sudo")
     if name.removeprefix("ansible.builtin.") not in BECOME:
-        raise OrdinaryError(f"it becomes root by {name}")
+        raise AnsibleTaskNeededError(f"it becomes root by {name}")
     plugin = become_loader.get(name)
     if plugin is None:
-        raise OrdinaryError(f"there is no plugin {name} to become root by")
-    values = option_values("become", plugin._load_name, variables)
+        raise AnsibleTaskNeededError(f"there is no plugin {name} to become root by")
+    values = select_plugin_variables("become", plugin._load_name, variables)
     plugin.set_options(task_keys=asker.keys(), var_options=values)
     if plugin.get_option("become_pass"):
-        raise OrdinaryError("it becomes root with a password")
+        raise AnsibleTaskNeededError("it becomes root with a password")
     return plugin
 
 
-def interpreters(variables: Mapping[str, Any]) -> list[str]:
+def list_interpreters(variables: Mapping[str, Any]) -> list[str]:
     """The Pythons to try on the node, best first: the one that is named, or those that Ansible looks for."""
     facts = variables.get("ansible_facts") or {}
     named = str(
@@ -99,7 +99,7 @@ def interpreters(variables: Mapping[str, Any]) -> list[str]:
     )
 
 
-def control_path(argv: Sequence[str]) -> Path | None:
+def find_control_path(argv: Sequence[str]) -> Path | None:
     """Where the kept connection listens, as the command says; None where only ssh could tell."""
     for before, option in itertools.pairwise(argv):
         if before.startswith("-S"):
@@ -111,7 +111,7 @@ def control_path(argv: Sequence[str]) -> Path | None:
     return None
 
 
-def connection(asker: Asker, variables: Mapping[str, Any]) -> Any:
+def load_connection_plugin(asker: QueryTask, variables: Mapping[str, Any]) -> Any:
     """Ansible's plugin for ssh, or for the controller itself, set up for a host.
 
     Raises:
@@ -119,10 +119,10 @@ def connection(asker: Asker, variables: Mapping[str, Any]) -> Any:
     """
     kind = str(variables.get("ansible_connection") or asker.task.connection or "ssh")
     if kind not in (*SSH, *LOCAL):
-        raise OrdinaryError(f"its connection is {kind}")
+        raise AnsibleTaskNeededError(f"its connection is {kind}")
     shell = str(variables.get("ansible_shell_type") or "sh")
     if shell != "sh":
-        raise OrdinaryError(f"its shell is {shell}")
+        raise AnsibleTaskNeededError(f"its shell is {shell}")
     plugin = connection_loader.get(
         "local" if kind in LOCAL else "ssh", asker.play_context, task_uuid=asker.task._uuid
     )
@@ -131,11 +131,11 @@ def connection(asker: Asker, variables: Mapping[str, Any]) -> Any:
     if kind in LOCAL:
         return plugin
     if plugin.get_option("password") or asker.play_context.password:
-        raise OrdinaryError("ssh logs in with a password")
+        raise AnsibleTaskNeededError("ssh logs in with a password")
     return plugin
 
 
-def reached(plugin: Any) -> tuple[list[str], str, str]:
+def build_login_command(plugin: Any) -> tuple[list[str], str, str]:
     """What starts a command on a host, and the host and user for people; no host for the controller itself."""
     if plugin.transport == "local":
         return ["/bin/sh", "-c"], "", getpass.getuser()
@@ -146,25 +146,25 @@ def reached(plugin: Any) -> tuple[list[str], str, str]:
     return [one.decode() for one in built], host, str(plugin.get_option("remote_user") or "")
 
 
-def way(asker: Asker, variables: Mapping[str, Any]) -> Way:
+def build_connection_spec(asker: QueryTask, variables: Mapping[str, Any]) -> ConnectionSpec:
     """How a host is reached, from its variables.
 
     Raises:
         OrdinaryError: it has to be asked by Ansible's own task.
     """
-    plugin, become = connection(asker, variables), becomes(asker, variables)
-    argv, host, user = reached(plugin)
-    pythons = interpreters(variables)
-    text = program.command(pythons)
+    plugin, become = load_connection_plugin(asker, variables), load_become_plugin(asker, variables)
+    argv, host, user = build_login_command(plugin)
+    pythons = list_interpreters(variables)
+    text = program.build_query_command(pythons)
     target = str(become.get_option("become_user") or ROOT) if become else user
     # as Ansible does: nobody becomes who he is
     if become and (constants.BECOME_ALLOW_SAME_USER or target != user):
         plugin.set_become_plugin(become)
         text = become.build_become_command(text, plugin._shell)
     shell = str(variables.get("ansible_shell_executable") or "/bin/sh")
-    return Way(
+    return ConnectionSpec(
         argv=argv,
-        control=control_path(argv),
+        control=find_control_path(argv),
         command=f"{shlex.quote(shell)} -c {shlex.quote(text)}",
         root=target == ROOT,
         found=len(pythons) > 1,
@@ -173,16 +173,16 @@ def way(asker: Asker, variables: Mapping[str, Any]) -> Way:
     )
 
 
-def ways(
-    asker: Asker, hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]
-) -> tuple[dict[str, Way], dict[str, str]]:
+def build_connection_specs(
+    asker: QueryTask, hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]
+) -> tuple[dict[str, ConnectionSpec], dict[str, str]]:
     """(host -> its way, host -> why it has none), every host in one of the two."""
-    found: dict[str, Way] = {}
+    found: dict[str, ConnectionSpec] = {}
     ordinary: dict[str, str] = {}
     for host in hosts:
         try:
-            found[host] = way(asker, hostvars[host])
-        except OrdinaryError as why:
+            found[host] = build_connection_spec(asker, hostvars[host])
+        except AnsibleTaskNeededError as why:
             ordinary[host] = str(why)
         except Exception as error:
             # Ansible's own task will say the same of it, in its own words, for this host alone

@@ -6,20 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fullmesh.diagnose import packet_filter
-from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.packet_filter import ACCEPT, DROP, REJECT, Stop, answer, is_reset, tcp
-from fullmesh.diagnose.packet_filter import in_words as rule_in_words
-from fullmesh.netfilter.evaluator import STOPS, Packet, verdict_of
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.diagnose.packet_filter import (
+    ACCEPT,
+    DROP,
+    REJECT,
+    PacketVerdict,
+    is_tcp_reset_rule,
+    make_reply_packet,
+    make_tcp_packet,
+)
+from fullmesh.diagnose.packet_filter import format_nft_rule as rule_in_words
+from fullmesh.netfilter.evaluator import STOPS, Packet, parse_verdict
 from fullmesh.netfilter.ruleset import Ruleset
-from fullmesh.observed.ladder import Traced
+from fullmesh.observed.ladder import TracedPacket
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.verify.blocked import (
     FIREWALLED,
-    Blocked,
-    blocked_pairs,
-    merged,
+    BlockedLink,
+    group_blocked_links,
+    list_blocked_links,
 )
-from fullmesh.verify.model import in_words
+from fullmesh.verify.model import join_names
 
 PORTS_TRIED = 6  # shut ports of a link that are sent through the rules on paper
 
@@ -37,11 +45,11 @@ class BlockingRule:
         too: links on which it stops packets that no probe of theirs was seen to lose.
     """
 
-    group: tuple[Blocked, ...]
+    group: tuple[BlockedLink, ...]
     node: str
-    stop: Stop
+    stop: PacketVerdict
     packet: Packet
-    answers: tuple[Blocked, ...] = ()
+    answers: tuple[BlockedLink, ...] = ()
     too: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -60,7 +68,7 @@ class BlockingRule:
         return self.packet.sport or self.packet.dport
 
 
-def shut_ports(look: Look, block: Blocked) -> list[int]:
+def list_blocked_ports(look: DiagnosisInput, block: BlockedLink) -> list[int]:
     """The ports of a link that are shut in this way."""
     return [
         r["port"]
@@ -69,7 +77,7 @@ def shut_ports(look: Look, block: Blocked) -> list[int]:
     ]
 
 
-def packets(look: Look, block: Blocked) -> list[tuple[str, Packet]]:
+def list_failed_packets(look: DiagnosisInput, block: BlockedLink) -> list[tuple[str, Packet]]:
     """The packets of connections that failed, at the nodes whose rules they meet, the likeliest first."""
     source, target = look.address(block.source), look.address(block.target)
     cards = {name: look.cluster_card(name) for name in (block.source, block.target)}
@@ -80,32 +88,38 @@ def packets(look: Look, block: Blocked) -> list[tuple[str, Packet]]:
         "back": [],
         "source": [],
     }
-    for port in shut_ports(look, block)[:PORTS_TRIED]:
-        to_target = tcp(source, target, port, cards[block.target])
+    for port in list_blocked_ports(look, block)[:PORTS_TRIED]:
+        to_target = make_tcp_packet(source, target, port, cards[block.target])
         found["target"].append((block.target, to_target))
-        leaving = tcp(source, target, port, cards[block.source], outgoing=True)
+        leaving = make_tcp_packet(source, target, port, cards[block.source], outgoing=True)
         found["leaving"].append((block.source, leaving))
         for back in {own.first, (own.first + own.last) // 2, own.last}:
-            found["back"].append((block.target, answer(to_target, back)))
-            found["source"].append((block.source, answer(leaving, back)))
+            found["back"].append((block.target, make_reply_packet(to_target, back)))
+            found["source"].append((block.source, make_reply_packet(leaving, back)))
     first = block.place if block.place in found else "target"
     return [one for key in (first, *(k for k in found if k != first)) for one in found[key]]
 
 
-def words_of(ruleset: Ruleset, one: Traced) -> tuple[str, str, bool]:
+def resolve_traced_rule(ruleset: Ruleset, one: TracedPacket) -> tuple[str, str, bool]:
     """What the rule does that a trace names: its verdict, its words, and whether it rejects by a reset."""
     chain = ruleset["chains"].get((one["family"], one["table"], one["chain"]))
     for rule in chain["rules"] if chain and one["handle"] else []:
         if rule["handle"] == one["handle"]:
-            said = {STOPS[word] for part in rule["expr"] if (word := verdict_of(part)[0]) in STOPS}
-            return (REJECT if REJECT in said else DROP), rule_in_words(rule), is_reset(rule)
+            said = {
+                STOPS[word] for part in rule["expr"] if (word := parse_verdict(part)[0]) in STOPS
+            }
+            return (
+                (REJECT if REJECT in said else DROP),
+                rule_in_words(rule),
+                is_tcp_reset_rule(rule),
+            )
     return DROP, one["rule"], False
 
 
-def traced(look: Look, block: Blocked) -> BlockingRule | None:
+def find_traced_rule(look: DiagnosisInput, block: BlockedLink) -> BlockingRule | None:
     """The rule that stopped packets of the link before the kernel's eyes; None where it told of none."""
     source, target = look.address(block.source), look.address(block.target)
-    shut = set(shut_ports(look, block))
+    shut = set(list_blocked_ports(look, block))
     for name in (block.source, block.target):
         card, outgoing = look.cluster_card(name), name == block.source
         for one in look.seen.nodes.get(name, {}).get("traced", []):
@@ -114,38 +128,40 @@ def traced(look: Look, block: Blocked) -> BlockingRule | None:
             if not asked and not (ends == (target, source) and one["sport"] in shut):
                 continue
             port = one["dport"] if asked else one["sport"]
-            packet = tcp(source, target, port, card, outgoing=outgoing)
-            verdict, text, reset = words_of(look.ruleset(name), one)
+            packet = make_tcp_packet(source, target, port, card, outgoing=outgoing)
+            verdict, text, reset = resolve_traced_rule(look.ruleset(name), one)
             table = f"{one['family']} {one['table']}"
             # whose a packet is, such a rule asks: others' it may let pass
             sure = not any(word in one["rule"].split() for word in ("skuid", "skgid"))
-            stop = Stop(verdict, table, one["chain"], one["handle"], text, reset, sure=sure)
+            stop = PacketVerdict(
+                verdict, table, one["chain"], one["handle"], text, reset, sure=sure
+            )
             return BlockingRule(
-                (block,), name, stop, packet if asked else answer(packet, one["dport"])
+                (block,), name, stop, packet if asked else make_reply_packet(packet, one["dport"])
             )
     return None
 
 
-def stop_of(look: Look, block: Blocked) -> BlockingRule:
+def find_blocking_rule(look: DiagnosisInput, block: BlockedLink) -> BlockingRule:
     """Who stops a link; an accepting rule when none of the two nodes' rules does."""
-    told = traced(look, block)
+    told = find_traced_rule(look, block)
     if told:
         return told
-    tried = packets(look, block)
+    tried = list_failed_packets(look, block)
     if not block.place.startswith("on_the_way"):  # then the taps have seen that no node does it
         for node, packet in tried:
-            stop = packet_filter.send(look.ruleset(node), packet)
+            stop = packet_filter.evaluate_packet(look.ruleset(node), packet)
             if stop.verdict != ACCEPT:
                 return BlockingRule((block,), node, stop, packet)
         for node, packet in tried:
-            for stop in packet_filter.suspects(look.ruleset(node), packet):
-                if fits(block, node, packet, stop):
+            for stop in packet_filter.find_possible_stops(look.ruleset(node), packet):
+                if can_explain_block(block, node, packet, stop):
                     return BlockingRule((block,), node, stop, packet)
-    packet = tried[0][1] if tried else tcp("", "", 0, "")
-    return BlockingRule((block,), block.culprit, Stop(ACCEPT), packet)
+    packet = tried[0][1] if tried else make_tcp_packet("", "", 0, "")
+    return BlockingRule((block,), block.culprit, PacketVerdict(ACCEPT), packet)
 
 
-def fits(block: Blocked, node: str, packet: Packet, stop: Stop) -> bool:
+def can_explain_block(block: BlockedLink, node: str, packet: Packet, stop: PacketVerdict) -> bool:
     """Whether a rule that may stop a packet does so where this link's packets end, and as they end."""
     ends = {
         "target": (block.target, False),
@@ -155,7 +171,7 @@ def fits(block: Blocked, node: str, packet: Packet, stop: Stop) -> bool:
     if (
         block.place in ends
         and ends[block.place] != (node, packet.outgoing)
-        and not answers(block, node, packet)
+        and not is_unsent_answer(block, node, packet)
     ):
         return False
     if block.verdict == "refused":
@@ -163,24 +179,26 @@ def fits(block: Blocked, node: str, packet: Packet, stop: Stop) -> bool:
     return not stop.reset
 
 
-def answers(block: Blocked, node: str, packet: Packet) -> bool:
+def is_unsent_answer(block: BlockedLink, node: str, packet: Packet) -> bool:
     """Whether the packet is the target's own answer, which never left it: its tap saw what came and nothing go."""
     return block.place == "target" and node == block.target and packet.outgoing
 
 
-def asked_in_vain(look: Look, block: Blocked, rule: BlockingRule) -> list[BlockingRule]:
+def find_request_blocks(
+    look: DiagnosisInput, block: BlockedLink, rule: BlockingRule
+) -> list[BlockingRule]:
     """Where one rule stops the answers on a link, one of the other node may stop what is asked, on other ports."""
     if not rule.stop.table or rule.packet.state == "new":
         return []
-    for node, packet in packets(look, block):
+    for node, packet in list_failed_packets(look, block):
         if packet.state == "new" and node != rule.node:
-            stop = packet_filter.send(look.ruleset(node), packet)
+            stop = packet_filter.evaluate_packet(look.ruleset(node), packet)
             if stop.verdict != ACCEPT and stop.table:
                 return [BlockingRule((block,), node, stop, packet)]
     return []
 
 
-def other_ways(look: Look, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
+def find_reverse_links(look: DiagnosisInput, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
     """Links the other way round on which a rule that stops answers stops packets as well, on paper.
 
     What is asked from a port of the rule: listeners of the data range answer from the ports that the same kernel gives
@@ -200,39 +218,39 @@ def other_ways(look: Look, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
             (look.address(block.target), look.address(block.source)),
             look.cluster_card(rule.node),
         )
-        asked = tcp(*ends, own.first, card, outgoing=rule.packet.outgoing)
+        asked = make_tcp_packet(*ends, own.first, card, outgoing=rule.packet.outgoing)
         from_there = asked._replace(sport=rule.port) if rule.port in own else asked
         for packet in (from_there, asked._replace(sport=own.last, state="established")):
-            stop = packet_filter.send(look.ruleset(rule.node), packet)
+            stop = packet_filter.evaluate_packet(look.ruleset(rule.node), packet)
             if (stop.table, stop.chain, stop.handle) == place:
                 found.append((block.target, block.source))
                 break
     return tuple(pair for pair in found if pair not in rule.pairs)
 
 
-def blocking_rules(look: Look) -> list[BlockingRule]:
+def group_blocking_rules(look: DiagnosisInput) -> list[BlockingRule]:
     """All shut links, those of one rule together."""
-    shut = [b for b in blocked_pairs(look.seen) if b.verdict in FIREWALLED]
+    shut = [b for b in list_blocked_links(look.seen) if b.verdict in FIREWALLED]
     by_rule: dict[tuple[object, ...], list[BlockingRule]] = {}
     found: list[BlockingRule] = []
-    unknown: list[Blocked] = []
+    unknown: list[BlockedLink] = []
     for block in shut:
-        first = stop_of(look, block)
+        first = find_blocking_rule(look, block)
         if not first.stop.table:
             unknown.append(block)
             continue
-        for rule in (first, *asked_in_vain(look, block, first)):
+        for rule in (first, *find_request_blocks(look, block, first)):
             key = (rule.node, rule.stop.table, rule.stop.chain, rule.stop.handle)
             by_rule.setdefault(key, []).append(rule)
     for held in by_rule.values():
-        whole = together(held)
-        found.append(replace(whole, too=other_ways(look, whole)))
-    for group in merged(unknown):
-        found.append(replace(stop_of(look, group[0]), group=tuple(group)))
+        whole = merge_rule_links(held)
+        found.append(replace(whole, too=find_reverse_links(look, whole)))
+    for group in group_blocked_links(unknown):
+        found.append(replace(find_blocking_rule(look, group[0]), group=tuple(group)))
     return found
 
 
-def together(held: Sequence[BlockingRule]) -> BlockingRule:
+def merge_rule_links(held: Sequence[BlockingRule]) -> BlockingRule:
     """One rule of several links that one rule stops; answers that it stops as well come second."""
     asked = [rule for rule in held if rule.packet.state == "new"]
     first = (asked or held)[0]
@@ -241,19 +259,19 @@ def together(held: Sequence[BlockingRule]) -> BlockingRule:
     return replace(first, group=group, answers=rest)
 
 
-def direction(rule: BlockingRule) -> str:
+def describe_direction(rule: BlockingRule) -> str:
     """Who connects to whom."""
     sources = sorted({b.source for b in rule.group})
     targets = sorted({b.target for b in rule.group})
-    return f"{in_words(sources)} -> {in_words(targets)}"
+    return f"{join_names(sources)} -> {join_names(targets)}"
 
 
-def others(rule: BlockingRule) -> str:
+def describe_peers(rule: BlockingRule) -> str:
     """The other ends."""
     ends = {end for b in rule.group for end in (b.source, b.target)}
-    return in_words(sorted(ends - {rule.node}))
+    return join_names(sorted(ends - {rule.node}))
 
 
-def here(rule: BlockingRule, node: str) -> bool:
+def is_inbound_block(rule: BlockingRule, node: str) -> bool:
     """Whether a node stops what comes in."""
     return rule.node == node and not rule.packet.outgoing

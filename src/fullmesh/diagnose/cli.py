@@ -9,9 +9,9 @@ import os
 import threading
 from pathlib import Path
 
-from fullmesh.model.faults import RefusedError
+from fullmesh.model.faults import InvalidInputError
 from fullmesh.play import options
-from fullmesh.play.names import beside, run_name
+from fullmesh.play.names import make_run_name, shorten_path
 from fullmesh.play.options import JSON, PLAIN
 from fullmesh.printed import print_error, print_text
 from fullmesh.settings import RUNS
@@ -39,7 +39,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description=f"{text}. Works on nodes that Fullmesh never configured, too. Exit code 0: nothing wrong, 1: causes"
         " were found, 2: usage or environment.",
     )
-    options.add_inventory(parser)
+    options.add_inventory_option(parser)
     parser.add_argument("--json", action="store_true", help="print the result for programs")
     parser.add_argument(
         "--deadline",
@@ -52,11 +52,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         action="store_true",
         help="measure the rate of every link, in rounds of disjoint pairs, and name the slow card, node or link",
     )
-    options.add(parser, (*options.CONNECT, *options.RUN))
-    parser.set_defaults(func=run)
+    options.add_playbook_options(parser, (*options.CONNECT, *options.RUN))
+    parser.set_defaults(func=run_diagnose)
 
 
-def command(args: argparse.Namespace, name: str, *, quiet: bool = True) -> list[str]:
+def build_diagnose_command(args: argparse.Namespace, name: str, *, quiet: bool = True) -> list[str]:
     """The call of ansible-playbook."""
     settings = {
         "diagnose_run": name,
@@ -73,59 +73,63 @@ def command(args: argparse.Namespace, name: str, *, quiet: bool = True) -> list[
         inventory,
         "-e",
         json.dumps(settings),
-        *options.words(args),
+        *options.list_ansible_words(args),
     ]
 
 
-def environment(deadline: float) -> dict[str, str]:
+def build_diagnose_env(deadline: float) -> dict[str, str]:
     """Ansible's settings for a run that must end in time."""
     wait = int(min(SSH_MOST, max(SSH_LEAST, deadline * SSH_SHARE)))
     return dict(os.environ, ANSIBLE_TIMEOUT=str(wait), ANSIBLE_NOCOLOR="1")
 
 
-def look(args: argparse.Namespace) -> tuple[Path, bool]:
+def run_diagnose_playbook(args: argparse.Namespace) -> tuple[Path, bool]:
     """Run the diagnosis in front of the user; the run's folder, and whether it ended in time."""
     from fullmesh.play import run as runner  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
-    name = run_name()
+    name = make_run_name()
     # its rules take a fifth of a second to import, and meanwhile the nodes answer
     threading.Thread(target=importlib.import_module, args=(SHOW,), daemon=True).start()
     # with --json the result is what programs read, and progress is for people
-    shown = runner.view(PLAIN if args.json and args.progress == JSON else args.progress)
-    outcome = runner.run(
-        command(args, name),
+    shown = runner.choose_view(PLAIN if args.json and args.progress == JSON else args.progress)
+    outcome = runner.run_with_view(
+        build_diagnose_command(args, name),
         shown,
         RUNS / name,
-        env=environment(args.deadline),
+        env=build_diagnose_env(args.deadline),
         deadline=args.deadline,
     )
     return RUNS / name, outcome.in_time
 
 
-def codes(folder: Path) -> set[str]:
+def read_found_codes(folder: Path) -> set[str]:
     """The codes of what a diagnosis found; none where it left no result."""
     from fullmesh.result import read  # noqa: PLC0415 (as above)
 
     path = folder / "result.json"
-    return {row["code"] for row in read.load(path)["findings"]} if path.is_file() else set()
+    return {row["code"] for row in read.load_result(path)["findings"]} if path.is_file() else set()
 
 
-def run(args: argparse.Namespace) -> int:
+def run_diagnose(args: argparse.Namespace) -> int:
     """``fullmesh diagnose``."""
     try:
         args.inventory = str(options.find_inventory(args.inventory))
-    except RefusedError as error:
+    except InvalidInputError as error:
         print_error(f"fullmesh: {error}")
         return USAGE
-    if options.raw(args):
+    if options.needs_raw_output(args):
         from fullmesh.play import verb  # noqa: PLC0415 (as above)
 
-        return OK if verb.passed_on(command(args, run_name(), quiet=False)) == 0 else PROBLEM
-    folder, in_time = look(args)
-    return report(folder, folder / "ansible.log", as_json=args.json, in_time=in_time)
+        return (
+            OK
+            if verb.run_ansible_raw(build_diagnose_command(args, make_run_name(), quiet=False)) == 0
+            else PROBLEM
+        )
+    folder, in_time = run_diagnose_playbook(args)
+    return print_diagnosis(folder, folder / "ansible.log", as_json=args.json, in_time=in_time)
 
 
-def report(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:
+def print_diagnosis(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:
     """Print the result, or why there is none."""
     path = folder / "result.json"
     if not path.is_file():
@@ -140,12 +144,12 @@ def report(folder: Path, log: Path, *, as_json: bool, in_time: bool) -> int:
     from fullmesh.result import read  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
     try:
-        found = read.load(path)
+        found = read.load_result(path)
     except ValueError as error:
         print_error(f"fullmesh: {error}")
         return USAGE
     if as_json:
         print_text(path.read_text(encoding="utf-8").rstrip("\n"))
     else:
-        print_text("\n".join([*show.lines(found), f"result: {beside(path)}"]))
+        print_text("\n".join([*show.format_diagnosis(found), f"result: {shorten_path(path)}"]))
     return PROBLEM if found["verdict"] == "failed" else OK

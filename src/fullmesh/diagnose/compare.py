@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fullmesh.diagnose.model import Look, is_loopback
-from fullmesh.diagnose.packet_filter import in_words
-from fullmesh.diagnose.shape import clean
+from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
+from fullmesh.diagnose.packet_filter import format_nft_rule
+from fullmesh.diagnose.shape import clean_value
 from fullmesh.result.types import NoteRow
 from fullmesh.verify.model import ERROR, Finding
-from fullmesh.verify.model import in_words as listed
+from fullmesh.verify.model import join_names as listed
 
 MOST, NODES_MOST = 5, 16
 SHOWN = 120
@@ -73,7 +73,7 @@ SHARED_FIT = {"hardware address": 3, "address": 3, "host name": 1, "machine-id":
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CauseCandidate:
     """Something that may be the cause.
 
     Attributes:
@@ -89,14 +89,14 @@ class Candidate:
     weight: int = 0
 
 
-def identities(look: Look, names: Sequence[str], name: str) -> dict[str, str]:
+def map_identities(look: DiagnosisInput, names: Sequence[str], name: str) -> dict[str, str]:
     """What names nodes, addresses and cards -> neutral words, as *name* sees it."""
     found: dict[str, str] = {}
     for one in names:
         whose = "own" if one == name else "peer"
         facts, card = look.seen.facts(one), look.cluster_card(one)
         for address, interface in facts.get("addresses", {}).items():
-            if not is_loopback(address):
+            if not has_loopback_prefix(address):
                 found[address] = f"{whose}:{CARD if interface == card else interface}"
         for nic in look.cards(one):
             if nic["mac"].strip("0:"):
@@ -110,7 +110,7 @@ def identities(look: Look, names: Sequence[str], name: str) -> dict[str, str]:
     return found
 
 
-def neutral(words: Mapping[str, str]) -> Callable[[str], str]:
+def make_neutralizer(words: Mapping[str, str]) -> Callable[[str], str]:
     """Put texts into neutral words; the longest name first, none inside of another."""
     if not words:
         return lambda text: text
@@ -121,47 +121,49 @@ def neutral(words: Mapping[str, str]) -> Callable[[str], str]:
     return lambda text: pattern.sub(lambda hit: words[hit[0]], text)
 
 
-def flat(held: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def flatten_values(held: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Every value by its path; what a list holds is a path of its own, so that order means nothing."""
     if isinstance(held, Mapping):
         for key, value in held.items():
             if key not in PASSING:
-                yield from flat(value, f"{path}/{key}" if path else str(key))
+                yield from flatten_values(value, f"{path}/{key}" if path else str(key))
     elif isinstance(held, list):
         for one in held:
             if isinstance(one, Mapping) and "name" in one:
                 places = [str(one[key]) for key in ("family", "table", "name") if key in one]
                 rest = {key: value for key, value in one.items() if key != "name"}
-                yield from flat(rest, f"{path}/{' '.join(places)}")
+                yield from flatten_values(rest, f"{path}/{' '.join(places)}")
             else:
-                yield f"{path}/{plain(one)}", THERE
+                yield f"{path}/{format_list_value(one)}", THERE
     else:
         yield path, str(held)
 
 
-def plain(one: Any) -> str:
+def format_list_value(one: Any) -> str:
     """A value of a list as one word, without what passes."""
-    return one if isinstance(one, str) else json.dumps(lasting(one), sort_keys=True)
+    return one if isinstance(one, str) else json.dumps(drop_transient_values(one), sort_keys=True)
 
 
-def lasting(held: Any) -> Any:
+def drop_transient_values(held: Any) -> Any:
     """A value without what passes."""
     if isinstance(held, Mapping):
-        return {key: lasting(value) for key, value in held.items() if key not in PASSING}
-    return [lasting(one) for one in held] if isinstance(held, list) else held
+        return {
+            key: drop_transient_values(value) for key, value in held.items() if key not in PASSING
+        }
+    return [drop_transient_values(one) for one in held] if isinstance(held, list) else held
 
 
-def told(look: Look, name: str) -> set[tuple[str, str]]:
+def collect_node_values(look: DiagnosisInput, name: str) -> set[tuple[str, str]]:
     """What a node said, in its own words."""
     facts = look.seen.facts(name)
     parts: dict[str, Any] = {key: value for key, value in facts.items() if key != "survey"}
     parts |= {key: value for key, value in look.survey(name).items() if key not in NOT_COMPARED}
     if "nft" in parts:
-        parts["nft"] = filters(look, name)
-    return set(flat(parts))
+        parts["nft"] = summarize_packet_filter(look, name)
+    return set(flatten_values(parts))
 
 
-def filters(look: Look, name: str) -> dict[str, Any]:
+def summarize_packet_filter(look: DiagnosisInput, name: str) -> dict[str, Any]:
     """Chains and rules of a node's packet filter, each in a line; firewalld's table follows from its zones."""
     chains, rules = [], []
     for (family, table, chain), held in look.ruleset(name)["chains"].items():
@@ -171,7 +173,7 @@ def filters(look: Look, name: str) -> dict[str, Any]:
             f" (hook {held['hook']}, policy {held['policy'] or 'accept'})" if held["hook"] else ""
         )
         chains.append(f"{family} {table} {chain}{hook}")
-        rules += [f"{family} {table} {chain}: {in_words(rule)}" for rule in held["rules"]]
+        rules += [f"{family} {table} {chain}: {format_nft_rule(rule)}" for rule in held["rules"]]
     return {
         "chains": chains,
         "rules": rules,
@@ -179,22 +181,22 @@ def filters(look: Look, name: str) -> dict[str, Any]:
     }
 
 
-def laid_out(look: Look, names: Sequence[str]) -> dict[str, dict[str, str]]:
+def tabulate_node_values(look: DiagnosisInput, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Node -> path -> value, in neutral words, without what all nodes say in the same words (the master's address)."""
-    said = {name: told(look, name) for name in names if look.survey(name)}
+    said = {name: collect_node_values(look, name) for name in names if look.survey(name)}
     common = set.intersection(*said.values()) if said else set()
     found = {}
     for name, rows in said.items():
-        say, values = neutral(identities(look, names, name)), dict[str, set[str]]()
+        say, values = make_neutralizer(map_identities(look, names, name)), dict[str, set[str]]()
         for path, value in rows - common:
             values.setdefault(say(path), set()).add(say(value))
         found[name] = {path: " ".join(sorted(held)) for path, held in values.items()}
     return found
 
 
-def differences(look: Look, names: Sequence[str] = ()) -> list[Candidate]:
+def find_differences(look: DiagnosisInput, names: Sequence[str] = ()) -> list[CauseCandidate]:
     """What not all nodes have alike; those whose value the fewest have, all where there is no majority."""
-    sides = laid_out(look, names or look.nodes)
+    sides = tabulate_node_values(look, names or look.nodes)
     found = []
     for path in sorted({path for side in sides.values() for path in side}):
         values: dict[str, list[str]] = {}
@@ -205,11 +207,11 @@ def differences(look: Look, names: Sequence[str] = ()) -> list[Candidate]:
             usual = list(rare_first.values())[-1]
             clear = 2 * len(usual) > len(sides)
             odd = tuple(name for name in sides if not (clear and name in usual))
-            found.append(Candidate(path, rare_first, odd, int(clear)))
+            found.append(CauseCandidate(path, rare_first, odd, int(clear)))
     return found
 
 
-def shared(look: Look) -> list[Candidate]:
+def find_shared_identities(look: DiagnosisInput) -> list[CauseCandidate]:
     """What several nodes have and each must have of its own."""
     held: dict[tuple[str, str], list[str]] = {}
 
@@ -223,36 +225,36 @@ def shared(look: Look) -> list[Candidate]:
         has(name, "boot id", facts.get("boot", ""))
         has(name, "machine-id", look.survey(name).get("identity", {}).get("machine_id", "")[:12])
         for address in facts.get("addresses", {}):
-            has(name, "address", "" if is_loopback(address) else address)
+            has(name, "address", "" if has_loopback_prefix(address) else address)
         for nic in look.cards(name):
             has(name, "hardware address", nic["mac"] if nic["mac"].strip("0:") else "")
     return [
-        Candidate(what, {value: names}, tuple(names), 1)
+        CauseCandidate(what, {value: names}, tuple(names), 1)
         for (what, value), names in held.items()
         if len(names) > 1
     ]
 
 
-def some(look: Look, ends: Collection[str]) -> list[str]:
+def select_compared_nodes(look: DiagnosisInput, ends: Collection[str]) -> list[str]:
     """The ends of what is broken, and as many others as it takes to know what is usual: not all of thousands."""
     first = [name for name in look.nodes if name in ends][:NODES_MOST]
     others = [name for name in look.nodes if name not in ends]
     return first + others[:NODES_MOST]
 
 
-def fits(path: str, kind: str) -> int:
+def score_explanation(path: str, kind: str) -> int:
     """How well something explains a symptom; 0: not at all."""
     return next((fit for start, fit, kinds in FITS if kind in kinds and re.match(start, path)), 0)
 
 
-def unexplained(found: Sequence[Finding]) -> list[Finding]:
+def list_unexplained_errors(found: Sequence[Finding]) -> list[Finding]:
     """Errors that say what happens to packets, and not why."""
     return [one for one in found if one.severity == ERROR and one.code in KINDS]
 
 
-def candidates(look: Look, found: Sequence[Finding]) -> list[Candidate]:
+def rank_candidates(look: DiagnosisInput, found: Sequence[Finding]) -> list[CauseCandidate]:
     """What may be behind the findings that nothing explains, the likeliest first."""
-    symptoms = unexplained(found)
+    symptoms = list_unexplained_errors(found)
     if not symptoms:
         return []
     ends = {
@@ -262,22 +264,22 @@ def candidates(look: Look, found: Sequence[Finding]) -> list[Candidate]:
     }
     kinds = {KINDS[one.code] for one in symptoms}
     weighed = [
-        (2 * max(fits(one.what, kind) for kind in kinds), one)
-        for one in differences(look, some(look, ends))
+        (2 * max(score_explanation(one.what, kind) for kind in kinds), one)
+        for one in find_differences(look, select_compared_nodes(look, ends))
     ]
-    weighed += [(2 * SHARED_FIT[one.what], one) for one in shared(look)]
+    weighed += [(2 * SHARED_FIT[one.what], one) for one in find_shared_identities(look)]
     likely = [
         replace(one, weight=one.weight + fit) for fit, one in weighed if fit and ends & set(one.odd)
     ]
     return sorted(likely, key=lambda one: (-one.weight, one.what))[:MOST]
 
 
-def notes(look: Look, found: Sequence[Finding]) -> list[NoteRow]:
+def describe_candidates(look: DiagnosisInput, found: Sequence[Finding]) -> list[NoteRow]:
     """The same in words, for the result."""
     made: list[NoteRow] = []
-    for one in candidates(look, found):
+    for one in rank_candidates(look, found):
         said = "; ".join(
-            f"{clean(value, SHOWN)} on {listed(names)}" for value, names in one.values.items()
+            f"{clean_value(value, SHOWN)} on {listed(names)}" for value, names in one.values.items()
         )
-        made.append({"node": "", "code": CODE, "text": f"{clean(one.what, SHOWN)}: {said}"})
+        made.append({"node": "", "code": CODE, "text": f"{clean_value(one.what, SHOWN)}: {said}"})
     return made

@@ -14,12 +14,12 @@ from typing import Any
 from fullmesh import node_values
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import addresses, plan, ports, services
-from fullmesh.model.faults import Fault, RefusedError
-from fullmesh.model.types import HostsLine, Plan, PlanNode
+from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.model.types import ClusterPlan, HostsLine, PlanNode
 from fullmesh.observed.ladder import NamedPort
 from fullmesh.observed.ports import KERNEL_RANGE
-from fullmesh.plain import plain
-from fullmesh.verify.probe_wants import of_services
+from fullmesh.plain import to_json_value
+from fullmesh.verify.probe_wants import list_service_ports
 
 # Nodes -> ports of the data range that each node is tried on, besides three that its kernel chooses.
 SPREADS = ((16, 16), (64, 8), (1 << 30, 4))
@@ -28,21 +28,21 @@ VENV = "/opt/fullmesh/venv"
 MASTER_PORT, RENDEZVOUS_PORT = 29500, 29400
 
 
-def number(value: Any, default: int, low: int = 1, high: int = 65535) -> int:
+def parse_int_or_default(value: Any, default: int, low: int = 1, high: int = 65535) -> int:
     """A whole number, or the default."""
     found = parse_decimal(str(value), high, low)
     return default if found is None else found
 
 
-def literal(text: Any) -> str:
+def parse_literal_address(text: Any) -> str:
     """An address without its prefix, "" for anything else."""
     try:
-        return str(addresses.parse_address(str(text).split("/")[0].strip("[] ")))
+        return str(addresses.parse_bare_address(str(text).split("/")[0].strip("[] ")))
     except ValueError:
         return ""
 
 
-def looked_up(name: str) -> str:
+def resolve_host_name(name: str) -> str:
     """What the controller makes of a name; ssh does the same."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", name):
         return ""
@@ -52,29 +52,31 @@ def looked_up(name: str) -> str:
         return ""
 
 
-def first_of(value: Any) -> Any:
+def get_first_item(value: Any) -> Any:
     """The first of a list, or the value itself."""
     return value[0] if isinstance(value, list) and value else value
 
 
-def address_of(host: str, variables: Mapping[str, Any]) -> str:
+def find_cluster_address(host: str, variables: Mapping[str, Any]) -> str:
     """The cluster address of a host: what the inventory says, else where Ansible reaches it."""
-    links = first_of(plain(variables.get("fullmesh_links") or []))
+    links = get_first_item(to_json_value(variables.get("fullmesh_links") or []))
     inner = (
-        first_of(links.get("addresses") or links.get("address")) if isinstance(links, dict) else ""
+        get_first_item(links.get("addresses") or links.get("address"))
+        if isinstance(links, dict)
+        else ""
     )
     for candidate in (
-        first_of(plain(variables.get("fullmesh_address") or "")),
+        get_first_item(to_json_value(variables.get("fullmesh_address") or "")),
         inner,
         variables.get("ansible_host", ""),
         host,
     ):
-        if found := literal(candidate):
+        if found := parse_literal_address(candidate):
             return found
-    return looked_up(str(variables.get("ansible_host") or host))
+    return resolve_host_name(str(variables.get("ansible_host") or host))
 
 
-def node_entry(host: str, rank: int, variables: Mapping[str, Any], address: str) -> PlanNode:
+def build_plan_node(host: str, rank: int, variables: Mapping[str, Any], address: str) -> PlanNode:
     """A node of the plan, as far as the inventory says anything."""
     card = str(variables.get("fullmesh_interface") or "")
     name = (
@@ -86,7 +88,7 @@ def node_entry(host: str, rank: int, variables: Mapping[str, Any], address: str)
         "node_rank": rank,
         "hostname": hostname if addresses.is_host_name(hostname) else "",
         "address": address,
-        "local_ranks": number(variables.get("fullmesh_local_ranks", 1), 1, high=1024),
+        "local_ranks": parse_int_or_default(variables.get("fullmesh_local_ranks", 1), 1, high=1024),
         "interface": name,
         "first_rank": 0,
         "ranks": [],
@@ -94,22 +96,26 @@ def node_entry(host: str, rank: int, variables: Mapping[str, Any], address: str)
     }
 
 
-def guessed(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> Plan:
+def guess_plan(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> ClusterPlan:
     """A plan from addresses alone."""
     chief = str(hostvars[hosts[0]].get("fullmesh_master") or hosts[0]) if hosts else ""
     order = sorted(hosts, key=lambda host: host != chief)
     nodes: dict[str, PlanNode] = {}
     first = 0
     for rank, host in enumerate(order):
-        node = node_entry(host, rank, hostvars[host], address_of(host, hostvars[host]))
+        node = build_plan_node(
+            host, rank, hostvars[host], find_cluster_address(host, hostvars[host])
+        )
         node["first_rank"] = first
         node["ranks"] = list(range(first, first + node["local_ranks"]))
         first += node["local_ranks"]
         nodes[host] = node
     master = next(iter(nodes.values()))
     own = hostvars[master["name"]]
-    port = number(own.get("fullmesh_master_port", MASTER_PORT), MASTER_PORT)
-    second = number(own.get("fullmesh_rendezvous_port", RENDEZVOUS_PORT), RENDEZVOUS_PORT)
+    port = parse_int_or_default(own.get("fullmesh_master_port", MASTER_PORT), MASTER_PORT)
+    second = parse_int_or_default(
+        own.get("fullmesh_rendezvous_port", RENDEZVOUS_PORT), RENDEZVOUS_PORT
+    )
     endpoint = f"[{master['address']}]" if ":" in master["address"] else master["address"]
     return {
         "schema": plan.SCHEMA,
@@ -118,24 +124,28 @@ def guessed(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> 
         "nnodes": len(nodes),
         "master": {"node": master["name"], "address": master["address"], "port": port},
         "rendezvous": {"endpoint": f"{endpoint}:{second}", "port": second},
-        "data_ports": ports.as_plan(KERNEL_RANGE),
+        "data_ports": ports.range_to_data_ports(KERNEL_RANGE),
         "open_ports": [],
-        "services": services.read(plain(own.get(services.SETTING) or []), list(nodes), []),
+        "services": services.read_services(
+            to_json_value(own.get(services.SETTING) or []), list(nodes), []
+        ),
         "reserved_ports": [*sorted({port, second})],
         "peers": [n["address"] for n in nodes.values() if n["address"]],
         "controllers": [],
-        "hosts": [host_line(node) for node in nodes.values() if node["address"]],
+        "hosts": [build_hosts_line(node) for node in nodes.values() if node["address"]],
         "nodes": nodes,
     }
 
 
-def host_line(node: PlanNode) -> HostsLine:
+def build_hosts_line(node: PlanNode) -> HostsLine:
     """One address with its names."""
     names = [n for n in (node["name"], node["hostname"]) if n and addresses.is_host_name(n)]
     return {"address": node["address"], "names": list(dict.fromkeys(names))}
 
 
-def tolerant(hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes") -> Plan:
+def build_tolerant_plan(
+    hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes"
+) -> ClusterPlan:
     """The plan of *hosts*, whatever the inventory is like.
 
     Returns the cluster plan with three keys more: ``assumed`` (the inventory does not say which data ports jobs use, so
@@ -146,10 +156,10 @@ def tolerant(hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes") ->
     held = {name: hostvars[name] for name in names}
     faults: list[Fault] = []
     try:
-        made = plan.from_hostvars(held, names)
-    except RefusedError as error:
+        made = plan.derive_from_hostvars(held, names)
+    except InvalidInputError as error:
         faults = error.faults
-        made = guessed(held, names)
+        made = guess_plan(held, names)
     first = held[names[0]] if names else {}
     made["guessed"] = bool(faults)  # not even nodes that were configured can be held to it
     made["assumed"] = str(first.get("fullmesh_data_ports", "auto")) == "auto" or bool(faults)
@@ -161,7 +171,9 @@ def tolerant(hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes") ->
     return made
 
 
-def wants(made: Plan, host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+def build_node_request(
+    made: ClusterPlan, host: str, variables: Mapping[str, Any]
+) -> dict[str, Any]:
     """What ladder_node is asked on a host."""
     node = made["nodes"][host]
     named: list[NamedPort] = []
@@ -170,7 +182,7 @@ def wants(made: Plan, host: str, variables: Mapping[str, Any]) -> dict[str, Any]
             {"kind": "master", "port": made["master"]["port"]},
             {"kind": "rendezvous", "port": made["rendezvous"]["port"]},
         ]
-    named += of_services(made, host)
+    named += list_service_ports(made, host)
     venv = str(variables.get("torch_runtime_path") or VENV)
     return {
         "address": node["address"],

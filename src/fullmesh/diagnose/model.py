@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fullmesh.foreign_text import LARGEST_NUMBER, parse_decimal
-from fullmesh.model.types import Plan
-from fullmesh.netfilter.ruleset import Ruleset, from_lists
-from fullmesh.observed.ladder import Pair
-from fullmesh.observed.ports import PortRange, parse_span
-from fullmesh.observed.survey import Nic, Survey
-from fullmesh.verify.model import Finding, Seen
+from fullmesh.model.types import ClusterPlan
+from fullmesh.netfilter.ruleset import Ruleset, build_ruleset
+from fullmesh.observed.ladder import LinkResult
+from fullmesh.observed.ports import PortRange, parse_port_range
+from fullmesh.observed.survey import Nic, NodeSurvey
+from fullmesh.verify.model import ClusterObservations, Finding
 
 LOOPBACKS = ("127.", "::1")
 
 
 @dataclass(frozen=True)
-class Look:
+class DiagnosisInput:
     """Everything that was observed, made safe.
 
     Attributes:
@@ -31,8 +31,8 @@ class Look:
         rulesets: packet filter rules that were read so far, by node.
     """
 
-    seen: Seen
-    plan: Plan
+    seen: ClusterObservations
+    plan: ClusterPlan
     assumed: bool = False
     silent: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     cloud: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Look:
         """The other nodes."""
         return [other for other in self.plan["nodes"] if other != name]
 
-    def survey(self, name: str) -> Survey:
+    def survey(self, name: str) -> NodeSurvey:
         """What the survey of a node found; {} where there was none."""
         return self.seen.survey(name)
 
@@ -65,7 +65,7 @@ class Look:
         if name not in self.rulesets:
             nft = self.survey(name).get("nft", {})
             parts = (nft.get("chains", []), nft.get("rules", []), nft.get("sets", []))
-            self.rulesets[name] = from_lists(*parts)
+            self.rulesets[name] = build_ruleset(*parts)
         return self.rulesets[name]
 
     def sysctl(self, name: str, key: str) -> str:
@@ -105,17 +105,19 @@ class Look:
 
     def port_range(self, name: str) -> PortRange | None:
         """The range from which the node's kernel takes ports."""
-        return parse_span(self.sysctl(name, "net.ipv4.ip_local_port_range"))
+        return parse_port_range(self.sysctl(name, "net.ipv4.ip_local_port_range"))
 
-    def records(self, name: str) -> Sequence[Pair]:
+    def records(self, name: str) -> Sequence[LinkResult]:
         """What a node saw when it connected to its peers."""
-        found: Sequence[Pair] = self.seen.nodes.get(name, {}).get("links", {}).get("links", [])
+        found: Sequence[LinkResult] = (
+            self.seen.nodes.get(name, {}).get("links", {}).get("links", [])
+        )
         return found
 
 
-Rule = Callable[[Look], Iterator[Finding]]
+Rule = Callable[[DiagnosisInput], Iterator[Finding]]
 
 
-def is_loopback(address: str) -> bool:
+def has_loopback_prefix(address: str) -> bool:
     """Whether an address never leaves its machine."""
     return address.startswith(LOOPBACKS)

@@ -17,11 +17,11 @@ from fullmesh.netfilter.evaluator import (
     STOPPING,
     STOPS,
     Packet,
-    Walk,
-    base_chains,
-    verdict_of,
+    PacketWalk,
+    order_base_chains,
+    parse_verdict,
 )
-from fullmesh.netfilter.ruleset import Rule, Ruleset
+from fullmesh.netfilter.ruleset import NftRule, Ruleset
 
 ACCEPT, DROP, REJECT = "accept", "drop", "reject"
 # How a rule that stops a packet is said.
@@ -40,7 +40,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Stop:
+class PacketVerdict:
     """What became of a packet.
 
     Attributes:
@@ -66,7 +66,9 @@ class Stop:
     sure: bool = True
 
 
-def tcp(source: str, target: str, port: int, interface: str, *, outgoing: bool = False) -> Packet:
+def make_tcp_packet(
+    source: str, target: str, port: int, interface: str, *, outgoing: bool = False
+) -> Packet:
     """The first packet of a TCP connection.
 
     Args:
@@ -80,7 +82,7 @@ def tcp(source: str, target: str, port: int, interface: str, *, outgoing: bool =
     return Packet(family, source, target, "tcp", port, interface, outgoing)
 
 
-def answer(packet: Packet, port: int) -> Packet:
+def make_reply_packet(packet: Packet, port: int) -> Packet:
     """The answer to a packet, which leaves over the interface that it came in by; *port*: where it had come from."""
     return packet._replace(
         saddr=packet.daddr,
@@ -92,21 +94,21 @@ def answer(packet: Packet, port: int) -> Packet:
     )
 
 
-def words(value: Any) -> str:
+def format_nft_value(value: Any) -> str:
     """A value of an expression, near to nft's own words."""
     if isinstance(value, list):
-        return ", ".join(words(one) for one in value[:8])
+        return ", ".join(format_nft_value(one) for one in value[:8])
     if not isinstance(value, Mapping):
         return str(value)
     kind, inner = next(iter(value.items()), ("", None))
     if kind == "range" and isinstance(inner, list):
-        return "-".join(words(one) for one in inner)
+        return "-".join(format_nft_value(one) for one in inner)
     if kind == "set":
-        return "{ " + words(inner) + " }"
-    return mapping_words(kind, inner) if isinstance(inner, Mapping) else json.dumps(value)[:60]
+        return "{ " + format_nft_value(inner) + " }"
+    return format_nft_mapping(kind, inner) if isinstance(inner, Mapping) else json.dumps(value)[:60]
 
 
-def mapping_words(kind: str, inner: Mapping[str, Any]) -> str:
+def format_nft_mapping(kind: str, inner: Mapping[str, Any]) -> str:
     """An expression that has parts."""
     shown = {
         "prefix": f"{inner.get('addr')}/{inner.get('len')}",
@@ -120,7 +122,7 @@ def mapping_words(kind: str, inner: Mapping[str, Any]) -> str:
     return shown.get(kind, json.dumps(inner)[:60])
 
 
-def in_words(rule: Rule) -> str:
+def format_nft_rule(rule: NftRule) -> str:
     """A rule in one line."""
     found = [rule["line"]] if rule["line"] else []
     for part in rule["expr"]:
@@ -128,7 +130,9 @@ def in_words(rule: Rule) -> str:
             if name == "match" and isinstance(inner, Mapping):
                 op = inner.get("op", "==")
                 shown = "" if op in ("==", "in") else f"{op} "
-                found.append(f"{words(inner.get('left'))} {shown}{words(inner.get('right'))}")
+                found.append(
+                    f"{format_nft_value(inner.get('left'))} {shown}{format_nft_value(inner.get('right'))}"
+                )
             elif name == "reject":
                 how = inner if isinstance(inner, Mapping) else {}
                 found.append(" ".join(["reject", *(str(v) for v in how.values())]))
@@ -139,7 +143,7 @@ def in_words(rule: Rule) -> str:
     return " ".join(found)[:SHOWN]
 
 
-def zone_of(walk: Walk) -> str:
+def find_packet_zone(walk: PacketWalk) -> str:
     """The firewalld zone that the packet came through last."""
     names = [key[2] for key in walk.entered]
     zones = [
@@ -150,88 +154,90 @@ def zone_of(walk: Walk) -> str:
     return zones[-1] if zones else ""
 
 
-def is_reset(rule: Rule) -> bool:
+def is_tcp_reset_rule(rule: NftRule) -> bool:
     """Whether a rule rejects by a TCP reset."""
     held = [part["reject"] for part in rule["expr"] if "reject" in part]
     return any(isinstance(how, Mapping) and how.get("type") == "tcp reset" for how in held)
 
 
-def met(ruleset: Ruleset, packet: Packet) -> list[Key]:
+def list_hook_chains(ruleset: Ruleset, packet: Packet) -> list[Key]:
     """The base chains that the packet comes through, in order."""
-    return base_chains(ruleset, packet, OUTPUT if packet.outgoing else INPUT)
+    return order_base_chains(ruleset, packet, OUTPUT if packet.outgoing else INPUT)
 
 
-def send(ruleset: Ruleset, packet: Packet) -> Stop:
+def evaluate_packet(ruleset: Ruleset, packet: Packet) -> PacketVerdict:
     """What becomes of the packet. An accepting end has the last chain whose rule accepted, "" when none minded."""
-    walk = Walk(ruleset, packet)
+    walk = PacketWalk(ruleset, packet)
     by = ""
-    for base in met(ruleset, packet):
+    for base in list_hook_chains(ruleset, packet):
         end = walk.base(base)
         if end.word in STOPPING and end.rule is not None:
             family, table, chain = end.key
-            return Stop(
+            return PacketVerdict(
                 end.word,
                 f"{family} {table}",
                 chain,
                 end.rule["handle"] or 0,
-                in_words(end.rule),
-                is_reset(end.rule),
-                doubts_of(walk),
-                zone_of(walk),
+                format_nft_rule(end.rule),
+                is_tcp_reset_rule(end.rule),
+                describe_doubtful_rules(walk),
+                find_packet_zone(walk),
             )
-        if end.word == ACCEPT and at_its_hook(ruleset, base, packet):
+        if end.word == ACCEPT and is_filter_hook(ruleset, base, packet):
             by = base[2]
-    return Stop(ACCEPT, chain=by, doubts=doubts_of(walk), zone=zone_of(walk))
+    return PacketVerdict(
+        ACCEPT, chain=by, doubts=describe_doubtful_rules(walk), zone=find_packet_zone(walk)
+    )
 
 
-def suspects(ruleset: Ruleset, packet: Packet) -> list[Stop]:
+def find_possible_stops(ruleset: Ruleset, packet: Packet) -> list[PacketVerdict]:
     """The rules that may stop the packet: by a rate, a mark, an account, bytes of it, a program that is asked."""
-    walk = Walk(ruleset, packet)
-    for base in met(ruleset, packet):
+    walk = PacketWalk(ruleset, packet)
+    for base in list_hook_chains(ruleset, packet):
         walk.base(base)
     found = []
     for key, rule in walk.maybe:
-        word = next((w for part in rule["expr"] if (w := verdict_of(part)[0]) in STOPS), "drop")
+        word = next((w for part in rule["expr"] if (w := parse_verdict(part)[0]) in STOPS), "drop")
         found.append(
-            Stop(
+            PacketVerdict(
                 STOPS.get(word, word),
                 f"{key[0]} {key[1]}",
                 key[2],
                 rule["handle"] or 0,
-                in_words(rule),
-                is_reset(rule),
-                zone=zone_of(walk),
+                format_nft_rule(rule),
+                is_tcp_reset_rule(rule),
+                zone=find_packet_zone(walk),
                 sure=False,
             )
         )
     return found
 
 
-def doubts_of(walk: Walk) -> tuple[str, ...]:
+def describe_doubtful_rules(walk: PacketWalk) -> tuple[str, ...]:
     """The rules of which nobody can say whether they stop the packet, in words."""
-    return tuple(in_words(rule) for _, rule in walk.maybe)
+    return tuple(format_nft_rule(rule) for _, rule in walk.maybe)
 
 
-def at_its_hook(ruleset: Ruleset, key: Key, packet: Packet) -> bool:
+def is_filter_hook(ruleset: Ruleset, key: Key, packet: Packet) -> bool:
     """Whether a base chain is at the hook where a host's firewall decides, rather than before or behind it."""
     return ruleset["chains"][key]["hook"] == ("output" if packet.outgoing else "input")
 
 
-def accepts(ruleset: Ruleset, packet: Packet, table: str) -> bool:
+def is_accepted_by_table(ruleset: Ruleset, packet: Packet, table: str) -> bool:
     """Whether a rule of the table accepts the packet, rather than that none minds it."""
     chains = {
         key: chain for key, chain in ruleset["chains"].items() if f"{key[0]} {key[1]}" == table
     }
-    end = send({"chains": chains, "sets": ruleset["sets"]}, packet)
+    end = evaluate_packet({"chains": chains, "sets": ruleset["sets"]}, packet)
     return end.verdict == ACCEPT and end.chain != ""
 
 
-def tables(ruleset: Ruleset, packet: Packet) -> list[str]:
+def list_deciding_tables(ruleset: Ruleset, packet: Packet) -> list[str]:
     """The tables that have a say about the packet: with a chain at its hook that has rules or a policy of drop."""
     found = []
-    for key in met(ruleset, packet):
+    for key in list_hook_chains(ruleset, packet):
         chain, name = ruleset["chains"][key], f"{key[0]} {key[1]}"
         says = chain["rules"] or chain["policy"] == DROP
-        if says and at_its_hook(ruleset, key, packet) and name not in found:
+        if says and is_filter_hook(ruleset, key, packet) and name not in found:
             found.append(name)
     return found

@@ -13,7 +13,7 @@ Kind = Literal["all", "node", "out", "in", "link"]
 ONE_WAY = 0.5
 
 
-def rounds(names: Sequence[str]) -> list[list[Way]]:
+def schedule_rate_rounds(names: Sequence[str]) -> list[list[Way]]:
     """Every pair once, in rounds in which no node is in two pairs: N-1 of them, N where N is odd (circle method)."""
     if len(names) < 2:  # noqa: PLR2004 (a pair)
         return []
@@ -28,7 +28,7 @@ def rounds(names: Sequence[str]) -> list[list[Way]]:
 
 
 @dataclass(frozen=True)
-class Blame:
+class SlowCulprit:
     """Who makes which ways slow: everybody, a node, what it sends, what it receives, or one link."""
 
     kind: Kind
@@ -36,7 +36,7 @@ class Blame:
     ways: tuple[Way, ...]
 
 
-def of_nodes(measured: Iterable[Way]) -> Iterator[tuple[Kind, str, frozenset[Way]]]:
+def list_node_suspects(measured: Iterable[Way]) -> Iterator[tuple[Kind, str, frozenset[Way]]]:
     """Each node and direction, and the ways that would be slow if it were to blame; one peer alone blames none."""
     every = list(measured)
     for node in sorted({end for way in every for end in way}):
@@ -52,7 +52,7 @@ def of_nodes(measured: Iterable[Way]) -> Iterator[tuple[Kind, str, frozenset[Way
                 yield kind, node, ways
 
 
-def blame(rates: Mapping[Way, float], slow: Iterable[Way]) -> list[Blame]:
+def find_slow_culprits(rates: Mapping[Way, float], slow: Iterable[Way]) -> list[SlowCulprit]:
     """Whom the slow ways have in common, the fewest who explain all; who sends well to anybody is not blamed for all.
 
     Args:
@@ -61,31 +61,35 @@ def blame(rates: Mapping[Way, float], slow: Iterable[Way]) -> list[Blame]:
     """
     left = set(slow)
     if left and left == set(rates) and len({end for way in rates for end in way}) > 2:  # noqa: PLR2004 (two have one link)
-        return [Blame("all", "", tuple(sorted(left)))]
+        return [SlowCulprit("all", "", tuple(sorted(left)))]
     found = []
-    whole = [one for one in of_nodes(rates) if one[2] <= left]
+    whole = [one for one in list_node_suspects(rates) if one[2] <= left]
     while whole:
         kind, node, ways = max(whole, key=lambda one: len(one[2] & left))
         if len({end for way in ways & left for end in way} - {node}) < 2:  # noqa: PLR2004 (what is left is a link)
             break
-        ways |= {way for way in left if waits(way, rates, ways)}
-        found.append(Blame(narrowed(kind, node, ways, rates), node, tuple(sorted(ways & left))))
+        ways |= {way for way in left if is_ack_delayed(way, rates, ways)}
+        found.append(
+            SlowCulprit(narrow_direction(kind, node, ways, rates), node, tuple(sorted(ways & left)))
+        )
         left -= ways
         whole = [one for one in whole if one[1] != node]
     for here, there in sorted({(min(way), max(way)) for way in left}):
         both = [way for way in ((here, there), (there, here)) if way in left]
         worst = min(both, key=lambda way: (rates[way], way))
-        found.append(Blame("link", worst[0], (worst, *(way for way in both if way != worst))))
+        found.append(SlowCulprit("link", worst[0], (worst, *(way for way in both if way != worst))))
     return found
 
 
-def waits(way: Way, rates: Mapping[Way, float], slow: frozenset[Way]) -> bool:
+def is_ack_delayed(way: Way, rates: Mapping[Way, float], slow: frozenset[Way]) -> bool:
     """Whether a way is slow because the acknowledgements of the opposite one, which is slower, are in its way."""
     back = (way[1], way[0])
     return back in slow and rates[back] < ONE_WAY * rates[way]
 
 
-def narrowed(kind: Kind, node: str, ways: Iterable[Way], rates: Mapping[Way, float]) -> Kind:
+def narrow_direction(
+    kind: Kind, node: str, ways: Iterable[Way], rates: Mapping[Way, float]
+) -> Kind:
     """The direction that is to blame, where one is far slower than the other."""
     if kind != "node":
         return kind

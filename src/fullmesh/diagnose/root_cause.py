@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fullmesh.diagnose import fold, rules, shape, thin
-from fullmesh.diagnose.model import Look
-from fullmesh.verify.model import ERROR, Finding, Seen
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.verify.model import ERROR, ClusterObservations, Finding
 
 
-def with_root_causes(seen: Seen, found: Sequence[Finding]) -> list[Finding]:
+def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list[Finding]:
     """The findings with root causes above symptoms; for a verification that failed, those of the diagnosis as well.
 
     Without the survey of the nodes (an older module, a node that could not be asked) most rules have nothing to say,
@@ -18,11 +18,11 @@ def with_root_causes(seen: Seen, found: Sequence[Finding]) -> list[Finding]:
     if seen.check_mode:
         return list(found)
     if not any(finding.severity == ERROR for finding in found):
-        return fold.fold(found)
+        return fold.fold_findings(found)
     names = set(seen.plan["nodes"])
-    nodes = {name: shape.node(node, names) for name, node in seen.nodes.items()}
-    look = Look(
-        seen=Seen(
+    nodes = {name: shape.sanitize_node(node, names) for name, node in seen.nodes.items()}
+    look = DiagnosisInput(
+        seen=ClusterObservations(
             plan={
                 **seen.plan,
                 "nodes": {n: v for n, v in seen.plan["nodes"].items() if nodes.get(n)},
@@ -35,10 +35,12 @@ def with_root_causes(seen: Seen, found: Sequence[Finding]) -> list[Finding]:
         ),
         plan=seen.plan,
     )
-    kept = thin.chosen(look)
+    kept = thin.select_links(look)
     if kept is None:
-        deeper = rules.findings(look)
+        deeper = rules.run_diagnosis_rules(look)
     else:
-        deeper = thin.widened(rules.findings(thin.thinned(look, kept)), found, kept)
+        deeper = thin.extend_to_groups(
+            rules.run_diagnosis_rules(thin.thin_out_links(look, kept)), found, kept
+        )
     deeper = [one for one in deeper if one.rung in seen.rungs]
-    return fold.fold([*deeper, *rules.of_ladder(look, found, deeper)])
+    return fold.fold_findings([*deeper, *rules.filter_ladder_findings(look, found, deeper)])

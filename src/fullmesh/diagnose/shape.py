@@ -17,7 +17,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints, is_
 from fullmesh import contract, node_values
 from fullmesh.observed import ladder, survey
 from fullmesh.printed import CONTROL
-from fullmesh.verify.model import NodeSaid
+from fullmesh.verify.model import NodeAnswers
 
 TEXT_MOST, LIST_MOST = 600, 20000
 HUGE = 2**63
@@ -25,12 +25,12 @@ NOTHING = object()
 DEPTH = 40
 
 
-class Unfit(ValueError):  # noqa: N818 (a verdict about data, not an error of the program)
+class TemplateMismatch(ValueError):  # noqa: N818 (a verdict about data, not an error of the program)
     """The value is not what the template says."""
 
 
 @dataclass(frozen=True)
-class Each:
+class ListTemplate:
     """A list; what does not fit is dropped from it."""
 
     of: Any
@@ -38,39 +38,39 @@ class Each:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableTemplate:
     """A dictionary with any keys."""
 
     of: Any
 
 
 @dataclass(frozen=True)
-class Maybe:
+class OptionalTemplate:
     """None, or the template."""
 
     of: Any
 
 
 @dataclass(frozen=True)
-class Word:
+class ChoiceTemplate:
     """One of these texts."""
 
     of: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Raw:
+class RawTemplate:
     """Any JSON, cleaned: rules of nftables."""
 
 
-def clean(value: Any, most: int = TEXT_MOST) -> str:
+def clean_value(value: Any, most: int = TEXT_MOST) -> str:
     """One line of printable text."""
     text = value if type(value) is str else str(value)
     # Nothing of CONTROL is printable, and this question is a fifth of the search's price.
     return text[:most] if text.isprintable() else CONTROL.sub(" ", text)[:most]
 
 
-def fit(template: Any, value: Any) -> Any:
+def fit_value(template: Any, value: Any) -> Any:
     """The value, as the template says.
 
     Raises:
@@ -78,82 +78,85 @@ def fit(template: Any, value: Any) -> Any:
     """
     if isinstance(template, dict):
         return fit_dict(template, value)
-    if isinstance(template, Each):
+    if isinstance(template, ListTemplate):
         if not isinstance(value, list):
-            raise Unfit("no list")
-        fitted = (attempt(template.of, one, NOTHING) for one in value[: template.most])
+            raise TemplateMismatch("no list")
+        fitted = (fit_or_default(template.of, one, NOTHING) for one in value[: template.most])
         return [one for one in fitted if one is not NOTHING]
-    if isinstance(template, Table):
+    if isinstance(template, TableTemplate):
         if not isinstance(value, Mapping):
-            raise Unfit("no dictionary")
+            raise TemplateMismatch("no dictionary")
         some = list(value.items())[:LIST_MOST]
-        items = ((clean(key), attempt(template.of, one, NOTHING)) for key, one in some)
+        items = ((clean_value(key), fit_or_default(template.of, one, NOTHING)) for key, one in some)
         return {key: one for key, one in items if one is not NOTHING}
-    if isinstance(template, Maybe):
-        return None if value is None else fit(template.of, value)
-    if isinstance(template, Raw):
-        return raw(value)
-    return scalar(template, value)
+    if isinstance(template, OptionalTemplate):
+        return None if value is None else fit_value(template.of, value)
+    if isinstance(template, RawTemplate):
+        return clean_json(value)
+    return fit_scalar(template, value)
 
 
-def attempt(template: Any, value: Any, otherwise: Any = None) -> Any:
+def fit_or_default(template: Any, value: Any, otherwise: Any = None) -> Any:
     """The fitted value, or *otherwise* when it does not fit."""
     try:
-        return fit(template, value)
-    except Unfit:
+        return fit_value(template, value)
+    except TemplateMismatch:
         return otherwise
 
 
 def fit_dict(template: Mapping[str, Any], value: Any) -> dict[str, Any]:
     """A dictionary: ``key?`` may be missing, and is dropped where it does not fit."""
     if not isinstance(value, Mapping):
-        raise Unfit("no dictionary")
+        raise TemplateMismatch("no dictionary")
     found = {}
     for name, inner in template.items():
         key = name.rstrip("?")
         if key not in value:
             if name.endswith("?"):
                 continue
-            raise Unfit(f"{key} is missing")
+            raise TemplateMismatch(f"{key} is missing")
         try:
-            found[key] = fit(inner, value[key])
-        except Unfit:
+            found[key] = fit_value(inner, value[key])
+        except TemplateMismatch:
             if not name.endswith("?"):
                 raise
     return found
 
 
-def scalar(kind: Any, value: Any) -> Any:
+def fit_scalar(kind: Any, value: Any) -> Any:
     """Text, a word, a number or a truth value."""
-    if isinstance(kind, Word):
+    if isinstance(kind, ChoiceTemplate):
         if isinstance(value, str) and value in kind.of:
             return value
-        raise Unfit(f"none of {', '.join(kind.of)}")
+        raise TemplateMismatch(f"none of {', '.join(kind.of)}")
     if isinstance(kind, re.Pattern):
         if isinstance(value, str) and kind.match(value):
             return value
-        raise Unfit("a text that no such value has")
+        raise TemplateMismatch("a text that no such value has")
     if kind is str and isinstance(value, (str, int, float)):
-        return clean(value)
+        return clean_value(value)
     if kind is bool and isinstance(value, bool):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Unfit(f"{type(value).__name__} instead of {kind}")
+        raise TemplateMismatch(f"{type(value).__name__} instead of {kind}")
     if not abs(value) < HUGE:  # NaN and the infinities, too
-        raise Unfit("no number of this world")
+        raise TemplateMismatch("no number of this world")
     return int(value) if kind is int else float(value)
 
 
-def raw(value: Any, depth: int = 0) -> Any:
+def clean_json(value: Any, depth: int = 0) -> Any:
     """Any JSON of a bearable depth."""
     if depth > DEPTH:
         return None
     if isinstance(value, str):
-        return clean(value)
+        return clean_value(value)
     if isinstance(value, Mapping):
-        return {clean(key): raw(one, depth + 1) for key, one in list(value.items())[:LIST_MOST]}
+        return {
+            clean_value(key): clean_json(one, depth + 1)
+            for key, one in list(value.items())[:LIST_MOST]
+        }
     if isinstance(value, (list, tuple)):
-        return [raw(one, depth + 1) for one in value[:LIST_MOST]]
+        return [clean_json(one, depth + 1) for one in value[:LIST_MOST]]
     return value if isinstance(value, (bool, int)) else None
 
 
@@ -173,7 +176,7 @@ MOST = {
 }
 
 
-def template(kind: Any, key: str = "", pattern: re.Pattern[str] | None = None) -> Any:
+def build_template(kind: Any, key: str = "", pattern: re.Pattern[str] | None = None) -> Any:
     """What `fit` asks for, of a type of ``fullmesh.observed``.
 
     Args:
@@ -182,45 +185,45 @@ def template(kind: Any, key: str = "", pattern: re.Pattern[str] | None = None) -
         pattern: of the texts in it: those that are named in the commands of a finding.
     """
     if is_typeddict(kind):
-        hints, named = get_type_hints(kind), contract.checked_fields(kind, node_values.NAMED)
+        hints, named = get_type_hints(kind), contract.find_field_patterns(kind, node_values.NAMED)
         optional = kind.__optional_keys__
         return {
-            name + "?" * (name in optional): template(inner, name, named.get(name))
+            name + "?" * (name in optional): build_template(inner, name, named.get(name))
             for name, inner in hints.items()
         }
     origin, inner = get_origin(kind), get_args(kind)
     if origin is list:
-        return Each(template(inner[0], "", pattern), MOST.get(key, LIST_MOST))
+        return ListTemplate(build_template(inner[0], "", pattern), MOST.get(key, LIST_MOST))
     if origin is dict:
-        return Table(template(inner[1], key))
+        return TableTemplate(build_template(inner[1], key))
     if origin is UnionType:  # X | None, the only one there is
-        return Maybe(template(inner[0], key))
+        return OptionalTemplate(build_template(inner[0], key))
     if origin is Literal:
-        return Word(inner)
+        return ChoiceTemplate(inner)
     leaf = pattern if kind is str and pattern else kind
-    return Raw() if kind is Any else leaf
+    return RawTemplate() if kind is Any else leaf
 
 
-PORT = template(ladder.Port)
-LINK = template(ladder.Pair)
-NAMES = template(ladder.Names)
-BESIDE = template(survey.Beside)
-FACTS = template(ladder.Facts)
-NCCL = template(ladder.Nccl)
-LISTENERS = template(ladder.Listeners)
-RATE = template(ladder.Rate)
-WAY = template(ladder.Way)
-SWEPT = template(ladder.Swept)
-JOB_PROBE = template(ladder.JobProbe)
-JOB_NETWORK = template(ladder.JobNetwork)
-NEIGHBOURS = template(survey.Neighbours)
-TRACED = template(ladder.Traced)
-EFA = template(survey.Efa)
+PORT = build_template(ladder.ProbePort)
+LINK = build_template(ladder.LinkResult)
+NAMES = build_template(ladder.ResolvedNames)
+BESIDE = build_template(survey.ParallelLookups)
+FACTS = build_template(ladder.LadderFacts)
+NCCL = build_template(ladder.NcclListener)
+LISTENERS = build_template(ladder.ListenerReport)
+RATE = build_template(ladder.PeerRate)
+WAY = build_template(ladder.PacketRoute)
+SWEPT = build_template(ladder.SweepResult)
+JOB_PROBE = build_template(ladder.JobProbe)
+JOB_NETWORK = build_template(ladder.JobNetwork)
+NEIGHBOURS = build_template(survey.NeighbourTable)
+TRACED = build_template(ladder.TracedPacket)
+EFA = build_template(survey.EfaSurvey)
 LAST_PORT = 65535
 TRACED_MOST, NETWORKS_MOST = 500, 16
 
 
-def whole_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
+def keep_valid_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
     """The records of links whose peer is in the plan, with counts that can be some."""
     return [
         link
@@ -231,37 +234,48 @@ def whole_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, 
     ]
 
 
-def part(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def get_answer(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """One of the answers of a node, {} when there is none."""
     found = held.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+def sanitize_probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     """What a node said of its peers."""
     found = {
-        "links": whole_links(attempt(Each(LINK), links.get("links")) or [], names),
-        "bandwidth": attempt(Each(RATE), links.get("bandwidth")) or [],
-        "ways": attempt(Each(WAY), links.get("ways")) or [],
-        "neighbours": attempt(NEIGHBOURS, links.get("neighbours")) or {"count": 0, "entries": {}},
-        "seconds": attempt(float, links.get("seconds")) or 0.0,
+        "links": keep_valid_links(
+            fit_or_default(ListTemplate(LINK), links.get("links")) or [], names
+        ),
+        "bandwidth": fit_or_default(ListTemplate(RATE), links.get("bandwidth")) or [],
+        "ways": fit_or_default(ListTemplate(WAY), links.get("ways")) or [],
+        "neighbours": fit_or_default(NEIGHBOURS, links.get("neighbours"))
+        or {"count": 0, "entries": {}},
+        "seconds": fit_or_default(float, links.get("seconds")) or 0.0,
     }
-    swept, met = attempt(SWEPT, links.get("swept")), attempt(JOB_PROBE, links.get("as_job"))
+    swept, met = (
+        fit_or_default(SWEPT, links.get("swept")),
+        fit_or_default(JOB_PROBE, links.get("as_job")),
+    )
     if swept is not None:
         found["swept"] = swept
-    inner = attempt(Each(JOB_NETWORK, NETWORKS_MOST), links.get("networks"))
+    inner = fit_or_default(ListTemplate(JOB_NETWORK, NETWORKS_MOST), links.get("networks"))
     if inner:
-        found["networks"] = [{**one, "links": whole_links(one["links"], names)} for one in inner]
+        found["networks"] = [
+            {**one, "links": keep_valid_links(one["links"], names)} for one in inner
+        ]
     if met is not None:
-        lists = {key: whole_links(met[key], names) for key in ("links", "past") if key in met}
+        lists = {key: keep_valid_links(met[key], names) for key in ("links", "past") if key in met}
         found["as_job"] = {**met, **lists}
     return found
 
 
-def add_names(facts: dict[str, Any], answers: Any) -> None:
+def merge_late_answers(facts: dict[str, Any], answers: Any) -> None:
     """Put what was looked up beside the probe where it stands when it was looked up at once (ladder_node, beside)."""
     held = answers if isinstance(answers, Mapping) else {}
-    asked, looked = attempt(NAMES, held.get("names")), attempt(BESIDE, held.get("survey"))
+    asked, looked = (
+        fit_or_default(NAMES, held.get("names")),
+        fit_or_default(BESIDE, held.get("survey")),
+    )
     found = facts.get("survey")
     if asked is not None:
         facts["names"] = asked
@@ -274,36 +288,36 @@ def add_names(facts: dict[str, Any], answers: Any) -> None:
         found["unknown"].append({"what": "names", "why": "no answer in time"})
 
 
-def node(observed: Any, names: set[str]) -> NodeSaid:
+def sanitize_node(observed: Any, names: set[str]) -> NodeAnswers:
     """All that one node said, made safe; {} when it said nothing that can be used."""
     held = observed if isinstance(observed, Mapping) else {}
     found: dict[str, Any] = {}
-    told = part(held, "node")
-    facts = attempt(FACTS, told.get("facts"))
+    told = get_answer(held, "node")
+    facts = fit_or_default(FACTS, told.get("facts"))
     if facts is None:
         return {}
-    add_names(facts, part(held, "started").get("names"))
+    merge_late_answers(facts, get_answer(held, "started").get("names"))
     found["node"] = {
         "facts": facts,
-        "nccl": attempt(NCCL, told.get("nccl")) or {},
-        "ports": attempt(Each(PORT), told.get("ports")) or [],
+        "nccl": fit_or_default(NCCL, told.get("nccl")) or {},
+        "ports": fit_or_default(ListTemplate(PORT), told.get("ports")) or [],
         "tapped": told.get("tapped") is True,
     }
-    links, closer = part(held, "links"), part(held, "closer")
+    links, closer = get_answer(held, "links"), get_answer(held, "closer")
     if links:
-        found["links"] = probe(links, names)
+        found["links"] = sanitize_probe(links, names)
         if links.get("failed") is True or links.get("unreachable") is True:
-            found["links"]["failed"] = clean(links.get("msg") or "no reason given", 400)
+            found["links"]["failed"] = clean_value(links.get("msg") or "no reason given", 400)
     if "links" in closer:
-        found["closer"] = probe(closer, names)
-    watched = part(held, "traced")
-    traced = attempt(Each(TRACED, TRACED_MOST), watched.get("traced"))
+        found["closer"] = sanitize_probe(closer, names)
+    watched = get_answer(held, "traced")
+    traced = fit_or_default(ListTemplate(TRACED, TRACED_MOST), watched.get("traced"))
     if traced:
         found["traced"] = traced
-    why = clean(watched.get("why") or watched.get("msg") or "", 400)
+    why = clean_value(watched.get("why") or watched.get("msg") or "", 400)
     if why and "survey" in facts:
         facts["survey"]["unknown"].append({"what": "which rule stops packets", "why": why})
-    listeners = attempt(LISTENERS, part(held, "started").get("listeners"))
+    listeners = fit_or_default(LISTENERS, get_answer(held, "started").get("listeners"))
     if listeners is not None:
         found["started"] = {"listeners": listeners}
-    return cast("NodeSaid", found)
+    return cast("NodeAnswers", found)

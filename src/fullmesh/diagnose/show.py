@@ -22,7 +22,7 @@ TOLD: tuple[tuple[str, Told], ...] = (
 )
 
 
-def headline(result: Result) -> str:
+def format_diagnosis_headline(result: Result) -> str:
     """The verdict in one line."""
     nodes, links = len(result["plan"]["nodes"]), result["links"]
     good = sum(link["verdict"] == "open" for link in links)
@@ -35,7 +35,7 @@ def headline(result: Result) -> str:
     return f"{bad} CAUSE{'S' if bad != 1 else ''}{warned}: {size}"
 
 
-def finding_lines(number: int, finding: FindingRow) -> list[str]:
+def format_diagnosis_finding(number: int, finding: FindingRow) -> list[str]:
     """A finding with its evidence, its cure and what follows from it."""
     mark = " (warning)" if finding["severity"] == "warning" else ""
     lines = [f"{number}. [{finding['code']}]{mark} {finding['cause']}."]
@@ -49,7 +49,7 @@ def finding_lines(number: int, finding: FindingRow) -> list[str]:
     return lines
 
 
-def missed_lines(result: Result) -> list[str]:
+def format_unobserved(result: Result) -> list[str]:
     """What was not looked at, the same for several nodes in one line."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for one in result.get("not_looked_at", []):
@@ -65,17 +65,17 @@ def missed_lines(result: Result) -> list[str]:
     ]
 
 
-def lines(result: Result) -> list[str]:
+def format_diagnosis(result: Result) -> list[str]:
     """Everything, line by line."""
-    found = [headline(result)]
+    found = [format_diagnosis_headline(result)]
     for number, finding in enumerate(result["findings"], 1):
         if finding["code"] in next_boot.CODES and AT_BOOT not in found:
             found.append(AT_BOOT)
-        found += finding_lines(number, finding)
+        found += format_diagnosis_finding(number, finding)
     for note in result["notes"]:
         if note["code"] == compare.CODE and UNLIKE not in found:
             found.append(UNLIKE)
         found.append(f"note: [{note['code']}] {note['text']}")
     if result["lab"]:
         found.append(f"note: {result['lab']}")
-    return [*found, *missed_lines(result)]
+    return [*found, *format_unobserved(result)]

@@ -2,7 +2,7 @@
 
 A rule asks both ends' packet filters about each link, some seventy questions; of a thousand nodes that are shut to each
 other a million links would say the same. What a rule finds about some links of a group that has one cause
-(`verify.blocked.merged`) is then said of the whole group.
+(`verify.blocked.group_blocked_links`) is then said of the whole group.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fullmesh.diagnose.model import Look
-from fullmesh.observed.ladder import Pair
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.observed.ladder import LinkResult
 from fullmesh.verify.mesh import LOOKED_AT
-from fullmesh.verify.model import Finding, NodeSaid
+from fullmesh.verify.model import Finding, NodeAnswers
 
 PairOfNodes = tuple[str, str]
 
 
-def shut_peers(records: Sequence[Pair]) -> list[str]:
+def list_blocked_peers(records: Sequence[LinkResult]) -> list[str]:
     """The peers to which something is not open, each once."""
     return list(
         dict.fromkeys(
@@ -27,9 +27,9 @@ def shut_peers(records: Sequence[Pair]) -> list[str]:
     )
 
 
-def chosen(look: Look) -> set[PairOfNodes] | None:
+def select_links(look: DiagnosisInput) -> set[PairOfNodes] | None:
     """The links that are looked at, the same number for each node, far apart; None where all are."""
-    shut = {name: held for name in look.nodes if (held := shut_peers(look.records(name)))}
+    shut = {name: held for name in look.nodes if (held := list_blocked_peers(look.records(name)))}
     if sum(len(peers) for peers in shut.values()) <= LOOKED_AT:
         return None
     each = max(1, LOOKED_AT // len(shut))
@@ -43,20 +43,22 @@ def chosen(look: Look) -> set[PairOfNodes] | None:
     return found
 
 
-def thinned(look: Look, kept: set[PairOfNodes]) -> Look:
+def thin_out_links(look: DiagnosisInput, kept: set[PairOfNodes]) -> DiagnosisInput:
     """The same with what is said of these links, and of all that are open."""
-    nodes: dict[str, NodeSaid] = {}
+    nodes: dict[str, NodeAnswers] = {}
     for name, said in look.seen.nodes.items():
         nodes[name] = said
         if "links" not in said:
             continue
-        gone = {peer for peer in shut_peers(said["links"]["links"]) if (name, peer) not in kept}
+        gone = {
+            peer for peer in list_blocked_peers(said["links"]["links"]) if (name, peer) not in kept
+        }
         links = [record for record in said["links"]["links"] if record["node"] not in gone]
         nodes[name] = {**said, "links": {**said["links"], "links": links}}
     return replace(look, seen=replace(look.seen, nodes=nodes))
 
 
-def widened(
+def extend_to_groups(
     deeper: Sequence[Finding], ladder: Sequence[Finding], kept: set[PairOfNodes]
 ) -> list[Finding]:
     """What was found about all links of a group that were looked at is true of the others."""

@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from fullmesh.diagnose.blocking_rules import stop_of
-from fullmesh.diagnose.model import Look
-from fullmesh.observed.ladder import Pair, Target, TraceEnd
-from fullmesh.verify.blocked import DATA_KINDS, FIREWALLED, blocked_pairs
+from fullmesh.diagnose.blocking_rules import find_blocking_rule
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.observed.ladder import LinkResult, ProbeTarget, TracedPeer
+from fullmesh.verify.blocked import DATA_KINDS, FIREWALLED, list_blocked_links
 
 # Of a fault that many links show, some tell as much as all: links, and listeners of each.
 LINKS_MOST, PORTS_MOST = 24, 4
 
 
-class Want(TypedDict):
+class TraceRequest(TypedDict):
     """What a node is asked (ladder_trace)."""
 
     node: str
     address: str
-    targets: list[Target]
-    ends: list[TraceEnd]
+    targets: list[ProbeTarget]
+    ends: list[TracedPeer]
 
 
-def has_rules(look: Look, name: str) -> bool:
+def has_packet_filter(look: DiagnosisInput, name: str) -> bool:
     """Whether a node's packet filter has any rules; only root sees them, and only root can watch them."""
     return bool(look.survey(name).get("root")) and bool(look.ruleset(name)["chains"])
 
 
-def chosen(look: Look, source: str, target: str) -> list[Pair]:
+def select_traced_ports(look: DiagnosisInput, source: str, target: str) -> list[LinkResult]:
     """Some shut listeners of a link: first and last of the data range's, and the plan's own."""
     shut = [
         one
@@ -44,25 +44,32 @@ def chosen(look: Look, source: str, target: str) -> list[Pair]:
     return [*ends, *own][:PORTS_MOST]
 
 
-def doubtful(look: Look) -> list[tuple[str, str]]:
+def list_doubtful_links(look: DiagnosisInput) -> list[tuple[str, str]]:
     """The shut links of which no rule on paper says for certain that it stops them."""
     found = []
-    for block in blocked_pairs(look.seen):
+    for block in list_blocked_links(look.seen):
         if block.verdict not in FIREWALLED:
             continue
-        stop = stop_of(look, block).stop
+        stop = find_blocking_rule(look, block).stop
         certain = stop.table and stop.sure and not stop.doubts
-        if not certain and (has_rules(look, block.source) or has_rules(look, block.target)):
+        if not certain and (
+            has_packet_filter(look, block.source) or has_packet_filter(look, block.target)
+        ):
             found.append((block.source, block.target))
     return list(dict.fromkeys(found))[:LINKS_MOST]
 
 
-def wanted(look: Look) -> dict[str, Want]:
+def build_trace_requests(look: DiagnosisInput) -> dict[str, TraceRequest]:
     """Node -> what it tries and watches; empty where there is nothing to ask."""
-    found: dict[str, Want] = {}
+    found: dict[str, TraceRequest] = {}
 
-    def of(name: str) -> Want:
-        empty: Want = {"node": name, "address": look.address(name), "targets": [], "ends": []}
+    def of(name: str) -> TraceRequest:
+        empty: TraceRequest = {
+            "node": name,
+            "address": look.address(name),
+            "targets": [],
+            "ends": [],
+        }
         return found.setdefault(name, empty)
 
     def watch(name: str, peer: str, mine: list[int], theirs: list[int]) -> None:
@@ -74,8 +81,8 @@ def wanted(look: Look) -> dict[str, Want]:
                 return
         of(name)["ends"].append({"address": address, "mine": [*mine], "theirs": [*theirs]})
 
-    for source, target in doubtful(look):
-        shut = chosen(look, source, target)
+    for source, target in list_doubtful_links(look):
+        shut = select_traced_ports(look, source, target)
         ports = sorted({one["port"] for one in shut})
         watch(source, target, [], ports)
         watch(target, source, ports, [])

@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fullmesh.ec2.model import ALL, IN, OUT, Acl, Need, Seen, Span, subtract, within
+from fullmesh.ec2.model import (
+    ALL,
+    IN,
+    OUT,
+    Acl,
+    Ec2Resources,
+    Need,
+    Span,
+    is_within_network,
+    subtract_spans,
+)
 
 
 @dataclass(frozen=True, order=True)
-class Gap:
+class AclGap:
     """Ports that an ACL does not let through.
 
     Attributes:
@@ -34,25 +44,25 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class End:
+class AclEndpoint:
     """One end of a connection; the subnet is empty outside the VPC."""
 
     address: str
     subnet: str = ""
 
 
-def denied(acl: Acl, direction: str, address: str, need: Need) -> list[tuple[Need, int]]:
+def find_denied_ports(acl: Acl, direction: str, address: str, need: Need) -> list[tuple[Need, int]]:
     """The parts of *need* that *acl* denies, each with the number of the entry that does (0: nothing allows it)."""
     left: list[Span] = [(need.first, need.last)]
     result: list[tuple[Need, int]] = []
     for entry in acl.entries:
         if entry.direction != direction or entry.protocol not in (ALL, need.protocol):
             continue
-        if not within(address, entry.network):
+        if not is_within_network(address, entry.network):
             continue
-        rest = subtract(left, [(entry.first, entry.last)])
+        rest = subtract_spans(left, [(entry.first, entry.last)])
         if not entry.allow:
-            taken = subtract(left, rest)
+            taken = subtract_spans(left, rest)
             # the line that every ACL ends with ("*") is 32767, for IPv6 32768
             number = entry.number if entry.number < 32767 else 0  # noqa: PLR2004 (AWS's own number)
             result += [(Need(need.protocol, low, high), number) for low, high in taken]
@@ -61,7 +71,9 @@ def denied(acl: Acl, direction: str, address: str, need: Need) -> list[tuple[Nee
     return sorted(result)
 
 
-def gaps(seen: Seen, source: End, target: End, needs: Iterable[Need]) -> list[Gap]:
+def find_acl_gaps(
+    seen: Ec2Resources, source: AclEndpoint, target: AclEndpoint, needs: Iterable[Need]
+) -> list[AclGap]:
     """What the ACLs on the way from *source* to *target* do not let through."""
     if source.subnet == target.subnet:
         return []
@@ -71,6 +83,6 @@ def gaps(seen: Seen, source: End, target: End, needs: Iterable[Need]) -> list[Ga
         if acl is None:
             continue
         for need in needs:
-            for part, number in denied(acl, direction, other.address, need):
-                found.append(Gap(acl.id, here.subnet, direction, other.address, part, number))
+            for part, number in find_denied_ports(acl, direction, other.address, need):
+                found.append(AclGap(acl.id, here.subnet, direction, other.address, part, number))
     return found

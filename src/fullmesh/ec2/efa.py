@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fullmesh.observed.survey import Efa, Plugin
-from fullmesh.verify.model import WARNING, Finding, in_words
+from fullmesh.observed.survey import EfaSurvey, NcclPlugin
+from fullmesh.verify.model import WARNING, Finding, join_names
 
 CODES: dict[str, str] = {
     "EF-101": "an EFA device without its driver",
@@ -28,58 +28,62 @@ RUNG: Final = "L1"
 INSTALL = "Install Amazon's EFA installer (1.39 or newer brings the plugin), and reboot where it brought a driver"
 
 
-def has_efa(seen: Efa) -> bool:
+def has_efa_device(seen: EfaSurvey) -> bool:
     """Whether the node has an EFA device, with a driver or without."""
     return bool(seen["pci"] or seen["verbs"])
 
 
-def findings(seen: Mapping[str, Efa]) -> list[Finding]:
+def check_efa(seen: Mapping[str, EfaSurvey]) -> list[Finding]:
     """What is wrong, by node; [] for nodes without EFA."""
-    having = {node: own for node, own in seen.items() if has_efa(own)}
-    found = [one for node, own in having.items() for one in _node(node, own)]
-    return found + _mixed(seen) + _versions(having)
+    having = {node: own for node, own in seen.items() if has_efa_device(own)}
+    found = [one for node, own in having.items() for one in _check_efa_node(node, own)]
+    return found + _check_mixed_nodes(seen) + _check_efa_versions(having)
 
 
-def _node(node: str, own: Efa) -> list[Finding]:
+def _check_efa_node(node: str, own: EfaSurvey) -> list[Finding]:
     """The first thing that is wrong on a node: driver, libfabric and plugin stand on each other."""
     bare = [one["slot"] for one in own["pci"] if not one["driver"]]
     fabric = own["libfabric"]
     if bare:
-        cause = f"{node}: no driver has the EFA device {in_words(bare)}"
+        cause = f"{node}: no driver has the EFA device {join_names(bare)}"
         fix = f"modprobe efa, and read `dmesg | grep efa`. {INSTALL}"
-        return [_finding("EF-101", node, cause, ", ".join(bare), fix)]
+        return [_make_efa_finding("EF-101", node, cause, ", ".join(bare), fix)]
     if not fabric.get("fi_info"):
         cause = f"{node}: there is an EFA device, and no libfabric (fi_info) that could use it"
-        return [_finding("EF-102", node, cause, "", INSTALL)]
+        return [_make_efa_finding("EF-102", node, cause, "", INSTALL)]
     if not fabric.get("domains"):
         said = fabric.get("said") or f"exit status {fabric.get('rc')}"
         cause = f"{node}: {fabric['fi_info']} -p efa finds no provider: {said}"
         fix = "fi_info -p efa; ls -l /dev/infiniband; a container needs --device=/dev/infiniband/uverbs*"
-        return [_finding("EF-103", node, cause, said, fix)]
-    return _environment(node, own["environment"]) or _plugin(node, own["plugin"])
+        return [_make_efa_finding("EF-103", node, cause, said, fix)]
+    return _check_efa_environment(node, own["environment"]) or _check_efa_plugin(
+        node, own["plugin"]
+    )
 
 
-def _finding(code: str, node: str, cause: str, seen: str, fix: str) -> Finding:
+def _make_efa_finding(code: str, node: str, cause: str, seen: str, fix: str) -> Finding:
     return Finding(code, RUNG, cause, node=node, seen=seen, fix=fix)
 
 
-def _plugin(node: str, plugin: Plugin) -> list[Finding]:
+def _check_efa_plugin(node: str, plugin: NcclPlugin) -> list[Finding]:
     error = plugin.get("error", "")
     if plugin["path"] and not error:
         return []
     if plugin["path"]:
         cause = f"{node}: NCCL's plugin {plugin['path']} cannot be loaded: {error}"
         fix = f"ldd {plugin['path']}; plugin, libfabric and CUDA must fit each other"
-        return [_finding("EF-105", node, cause, error, fix)]
+        return [_make_efa_finding("EF-105", node, cause, error, fix)]
     cause = f"{node}: there is EFA, and NCCL finds no libnccl-net.so, so it talks TCP: far slower"
     if plugin["elsewhere"]:
         place = plugin["elsewhere"]
         fix = f"echo {place.rpartition('/')[0]} > /etc/ld.so.conf.d/aws-ofi-nccl.conf; ldconfig"
-        return [_finding("EF-104", node, f"{cause} ({place} is out of its sight)", place, fix)]
-    return [_finding("EF-104", node, cause, "", INSTALL)]
+        return [
+            _make_efa_finding("EF-104", node, f"{cause} ({place} is out of its sight)", place, fix)
+        ]
+    return [_make_efa_finding("EF-104", node, cause, "", INSTALL)]
 
 
-def _environment(node: str, env: Mapping[str, str]) -> list[Finding]:
+def _check_efa_environment(node: str, env: Mapping[str, str]) -> list[Finding]:
     """Variables that switch EFA off although everything is there."""
     off = {
         "NCCL_NET_PLUGIN": env.get("NCCL_NET_PLUGIN", "").lower() == "none",
@@ -87,7 +91,7 @@ def _environment(node: str, env: Mapping[str, str]) -> list[Finding]:
         "FI_PROVIDER": bool(env.get("FI_PROVIDER")) and "efa" not in env["FI_PROVIDER"].lower(),
     }
     return [
-        _finding(
+        _make_efa_finding(
             "EF-108",
             node,
             f"{node}: {name}={env[name]} in the job's environment keeps NCCL off EFA",
@@ -99,19 +103,19 @@ def _environment(node: str, env: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def _mixed(seen: Mapping[str, Efa]) -> list[Finding]:
-    having = [node for node, own in seen.items() if has_efa(own)]
+def _check_mixed_nodes(seen: Mapping[str, EfaSurvey]) -> list[Finding]:
+    having = [node for node, own in seen.items() if has_efa_device(own)]
     lacking = [node for node in seen if node not in having]
     if not having or not lacking:
         return []
-    cause = f"{in_words(having)} have EFA and {in_words(lacking)} have none; NCCL needs one kind of network"
+    cause = f"{join_names(having)} have EFA and {join_names(lacking)} have none; NCCL needs one kind of network"
     fix = "Launch all nodes as one instance type with EFA, or set NCCL_NET_PLUGIN=none on all"
     return [
         Finding("EF-106", RUNG, cause, node=lacking[0], peer=", ".join(having), fix=fix),
     ]
 
 
-def _versions(seen: Mapping[str, Efa]) -> list[Finding]:
+def _check_efa_versions(seen: Mapping[str, EfaSurvey]) -> list[Finding]:
     """Different versions mostly work, and are the first question of every support case: a warning."""
     found = []
     versions = {
@@ -131,7 +135,7 @@ def _versions(seen: Mapping[str, Efa]) -> list[Finding]:
     return found
 
 
-def plugin_verdict(seen: Efa) -> tuple[str, str]:
+def explain_missing_plugin(seen: EfaSurvey) -> tuple[str, str]:
     """What ``libnccl-net.so: cannot open shared object file`` means on this node.
 
     Returns:
@@ -139,6 +143,6 @@ def plugin_verdict(seen: Efa) -> tuple[str, str]:
     """
     if seen["plugin"]["path"]:
         return "", ""
-    if has_efa(seen):
+    if has_efa_device(seen):
         return "EF-104", "NCCL's plugin for EFA is missing: this is why NCCL is slow"
     return "EF-109", "NCCL found no network plugin, which is right without EFA: nothing to do"

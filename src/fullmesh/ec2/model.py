@@ -35,7 +35,7 @@ class Need:
 
 
 @dataclass(frozen=True, order=True)
-class Rule:
+class SecurityGroupRule:
     """One rule of a security group; EC2 knows a rule by all but its description.
 
     Attributes:
@@ -60,13 +60,13 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Group:
+class SecurityGroup:
     """A security group."""
 
     id: str
     name: str
     vpc: str
-    rules: tuple[Rule, ...]
+    rules: tuple[SecurityGroupRule, ...]
     description: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,7 +75,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Interface:
+class Ec2Interface:
     """An elastic network interface; ``kind`` is ``interface``, ``efa`` or ``efa-only``."""
 
     id: str
@@ -117,11 +117,11 @@ class Acl:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Ec2Resources:
     """All that was read."""
 
-    interfaces: tuple[Interface, ...] = ()
-    groups: Mapping[str, Group] = field(default_factory=dict)
+    interfaces: tuple[Ec2Interface, ...] = ()
+    groups: Mapping[str, SecurityGroup] = field(default_factory=dict)
     acls: tuple[Acl, ...] = ()
 
     def acl_of(self, subnet: str) -> Acl | None:
@@ -133,7 +133,7 @@ class Seen:
         return ", ".join(str(self.groups.get(one, one)) for one in ids) or "none"
 
 
-def subtract(spans: Sequence[Span], holes: Iterable[Span]) -> list[Span]:
+def subtract_spans(spans: Sequence[Span], holes: Iterable[Span]) -> list[Span]:
     """What is left of *spans* without *holes*, sorted."""
     left = sorted(spans)
     for low, high in holes:
@@ -150,7 +150,7 @@ def subtract(spans: Sequence[Span], holes: Iterable[Span]) -> list[Span]:
     return left
 
 
-def merge(needs: Iterable[Need]) -> list[Need]:
+def merge_needs(needs: Iterable[Need]) -> list[Need]:
     """The same ports in as few needs as possible."""
     result: list[Need] = []
     for need in sorted(set(needs)):
@@ -163,7 +163,7 @@ def merge(needs: Iterable[Need]) -> list[Need]:
 
 
 @lru_cache(maxsize=65536)
-def within(inner: str, outer: str) -> bool:
+def is_within_network(inner: str, outer: str) -> bool:
     """Whether the address or network *inner* lies in *outer*; False where either is no network."""
     try:
         small = ipaddress.ip_network(inner, strict=False)
@@ -177,20 +177,22 @@ def within(inner: str, outer: str) -> bool:
     return False
 
 
-def protocol_name(value: object) -> str:
+def normalize_protocol(value: object) -> str:
     """``tcp`` for 6 and so on; what has no name stays a number."""
     text = str(value).lower()
     return NAMES.get(text, text)
 
 
-def span_of(protocol: str, first: object, last: object) -> Span:
+def parse_port_span(protocol: str, first: object, last: object) -> Span:
     """The ports of a rule; a protocol other than TCP and UDP is always open as a whole (EC2 API)."""
     if protocol not in ("tcp", "udp", "icmp", "icmpv6") or first is None or last is None:
         return EVERY_PORT
     return int(str(first)), int(str(last))
 
 
-def _rules(permissions: Iterable[Mapping[str, Any]], direction: str) -> Iterable[Rule]:
+def _parse_group_rules(
+    permissions: Iterable[Mapping[str, Any]], direction: str
+) -> Iterable[SecurityGroupRule]:
     sources = (
         ("ip_ranges", "cidr_ip"),
         ("ipv6_ranges", "cidr_ipv6"),
@@ -198,22 +200,22 @@ def _rules(permissions: Iterable[Mapping[str, Any]], direction: str) -> Iterable
         ("user_id_group_pairs", "group_id"),
     )
     for entry in permissions:
-        protocol = protocol_name(entry.get("ip_protocol", ALL))
-        first, last = span_of(protocol, entry.get("from_port"), entry.get("to_port"))
+        protocol = normalize_protocol(entry.get("ip_protocol", ALL))
+        first, last = parse_port_span(protocol, entry.get("from_port"), entry.get("to_port"))
         for kind, key in sources:
             for source in entry.get(kind) or []:
                 target = str(source.get(key) or "")
                 text = str(source.get("description") or "")
-                yield Rule(direction, protocol, first, last, target, text)
+                yield SecurityGroupRule(direction, protocol, first, last, target, text)
 
 
-def group(answer: Mapping[str, Any]) -> Group:
+def parse_ec2_group(answer: Mapping[str, Any]) -> SecurityGroup:
     """Read one entry of ``ec2_security_group_info``."""
     rules = [
-        *_rules(answer.get("ip_permissions") or [], IN),
-        *_rules(answer.get("ip_permissions_egress") or [], OUT),
+        *_parse_group_rules(answer.get("ip_permissions") or [], IN),
+        *_parse_group_rules(answer.get("ip_permissions_egress") or [], OUT),
     ]
-    return Group(
+    return SecurityGroup(
         str(answer["group_id"]),
         str(answer.get("group_name") or ""),
         str(answer.get("vpc_id") or ""),
@@ -223,12 +225,12 @@ def group(answer: Mapping[str, Any]) -> Group:
     )
 
 
-def interface(answer: Mapping[str, Any]) -> Interface:
+def parse_ec2_interface(answer: Mapping[str, Any]) -> Ec2Interface:
     """Read one entry of ``ec2_eni_info``."""
     held = [one.get("private_ip_address") for one in answer.get("private_ip_addresses") or []]
     held += [answer.get("private_ip_address")]
     held += [one.get("ipv6_address") for one in answer.get("ipv6_addresses") or []]
-    return Interface(
+    return Ec2Interface(
         str(answer["network_interface_id"]),
         str((answer.get("attachment") or {}).get("instance_id") or ""),
         str(answer.get("vpc_id") or ""),
@@ -236,25 +238,25 @@ def interface(answer: Mapping[str, Any]) -> Interface:
         str(answer.get("availability_zone") or ""),
         str(answer.get("interface_type") or "interface"),
         tuple(str(one["group_id"]) for one in answer.get("groups") or []),
-        tuple(dict.fromkeys(_canonical(one) for one in held if one)),
+        tuple(dict.fromkeys(_normalize_address(one) for one in held if one)),
         {str(key): str(value) for key, value in (answer.get("tags") or {}).items()},
     )
 
 
-def _canonical(address: object) -> str:
+def _normalize_address(address: object) -> str:
     try:
         return str(ipaddress.ip_address(str(address)))
     except ValueError:
         return str(address)
 
 
-def acl(answer: Mapping[str, Any]) -> Acl:
+def parse_ec2_acl(answer: Mapping[str, Any]) -> Acl:
     """Read one entry of ``ec2_vpc_nacl_info``: ``[number, protocol, action, network, type, code, from, to]``."""
     entries = []
     for direction, key in ((IN, "ingress"), (OUT, "egress")):
         for line in answer.get(key) or []:
-            protocol = protocol_name(line[1])
-            first, last = span_of(protocol, line[6], line[7])
+            protocol = normalize_protocol(line[1])
+            first, last = parse_port_span(protocol, line[6], line[7])
             allow = str(line[2]).lower() == "allow"
             network = str(line[3] or "")
             entries.append(AclEntry(int(line[0]), direction, protocol, allow, network, first, last))
@@ -262,12 +264,12 @@ def acl(answer: Mapping[str, Any]) -> Acl:
     return Acl(str(answer["nacl_id"]), subnets, tuple(sorted(entries)))
 
 
-def read(
+def parse_ec2_answers(
     interfaces: Iterable[Mapping[str, Any]],
     groups: Iterable[Mapping[str, Any]],
     acls: Iterable[Mapping[str, Any]],
-) -> Seen:
+) -> Ec2Resources:
     """Read the three answers; an interface that came twice counts once."""
-    found = {one.id: one for one in map(interface, interfaces)}
-    known = {one.id: one for one in map(group, groups)}
-    return Seen(tuple(found.values()), known, tuple(map(acl, acls)))
+    found = {one.id: one for one in map(parse_ec2_interface, interfaces)}
+    known = {one.id: one for one in map(parse_ec2_group, groups)}
+    return Ec2Resources(tuple(found.values()), known, tuple(map(parse_ec2_acl, acls)))

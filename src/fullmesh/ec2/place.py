@@ -10,17 +10,17 @@ from typing import Any
 
 from fullmesh.ec2 import model as ec2_model
 from fullmesh.ec2 import rules as ec2_rules
-from fullmesh.ec2.model import Group, Interface, Seen
-from fullmesh.ec2.settings import GROUP_ID, Settings
+from fullmesh.ec2.model import Ec2Interface, Ec2Resources, SecurityGroup
+from fullmesh.ec2.settings import GROUP_ID, SecurityGroupSettings
 from fullmesh.model.faults import Fault
-from fullmesh.model.types import Plan
-from fullmesh.verify.survey import survey_of
+from fullmesh.model.types import ClusterPlan
+from fullmesh.verify.survey import get_survey
 
 VENDOR = "Amazon EC2"  # /sys/class/dmi/id/sys_vendor of every Nitro instance
 CHUNK = 100  # DescribeNetworkInterfaces takes 200 values in a filter
 
 
-def address_filters(plan: Plan) -> list[dict[str, list[str]]]:
+def build_address_filters(plan: ClusterPlan) -> list[dict[str, list[str]]]:
     """The filters of ``ec2_eni_info`` that find every cluster address."""
     keys = {4: "addresses.private-ip-address", 6: "ipv6-addresses.ipv6-address"}
     result = []
@@ -30,20 +30,20 @@ def address_filters(plan: Plan) -> list[dict[str, list[str]]]:
     return result
 
 
-def instance_filters(interfaces: Iterable[Mapping[str, Any]]) -> list[dict[str, list[str]]]:
+def build_instance_filters(interfaces: Iterable[Mapping[str, Any]]) -> list[dict[str, list[str]]]:
     """The filters that find every other interface of the instances: a p5 has 32 EFA interfaces, without addresses."""
-    own = sorted({ec2_model.interface(one).instance for one in interfaces} - {""})
+    own = sorted({ec2_model.parse_ec2_interface(one).instance for one in interfaces} - {""})
     return [{"attachment.instance-id": own[at : at + CHUNK]} for at in range(0, len(own), CHUNK)]
 
 
-def made_groups(groups: Iterable[Mapping[str, Any]], name: str) -> list[str]:
+def find_created_groups(groups: Iterable[Mapping[str, Any]], name: str) -> list[str]:
     """Ids of the groups that we made for the cluster *name*."""
-    known = map(ec2_model.group, groups)
+    known = map(ec2_model.parse_ec2_group, groups)
     return [group.id for group in known if group.tags.get(ec2_rules.TAG) == name]
 
 
 @dataclass(frozen=True)
-class Place:
+class ClusterLocation:
     """Where the cluster is.
 
     Attributes:
@@ -54,45 +54,49 @@ class Place:
     """
 
     vpc: str
-    members: tuple[ec2_rules.Member, ...]
-    interfaces: Mapping[str, tuple[Interface, ...]]
+    members: tuple[ec2_rules.Ec2Node, ...]
+    interfaces: Mapping[str, tuple[Ec2Interface, ...]]
     faults: tuple[Fault, ...]
 
 
-def concerned(hosts: Iterable[tuple[Iterable[str], Mapping[str, Any]]]) -> bool:
+def needs_ec2_check(hosts: Iterable[tuple[Iterable[str], Mapping[str, Any]]]) -> bool:
     """Whether a diagnosis has to ask AWS: a node is an EC2 instance, or the inventory speaks of security groups.
 
     Args:
         hosts: of every host the names of its variables, and what the node said of itself.
     """
     for names, said in hosts:
-        efa = survey_of({"node": said}).get("efa")
+        efa = get_survey({"node": said}).get("efa")
         vendor = efa.get("vendor") if isinstance(efa, Mapping) else ""
         if vendor == VENDOR or any(name.startswith("ec2_security_group_") for name in names):
             return True
     return False
 
 
-def locate(seen: Seen, plan: Plan, own: Settings) -> Place:
+def locate_cluster(
+    seen: Ec2Resources, plan: ClusterPlan, own: SecurityGroupSettings
+) -> ClusterLocation:
     """Find the nodes' interfaces by their cluster addresses."""
     order = sorted(plan["nodes"].values(), key=lambda node: int(node["node_rank"]))
     held = {
         str(node["name"]): [one for one in seen.interfaces if str(node["address"]) in one.addresses]
         for node in order
     }
-    home = own.vpc_id or _home(seen, own, held)
+    home = own.vpc_id or _find_cluster_vpc(seen, own, held)
     faults: list[Fault] = []
     members, interfaces = [], {}
     for node in order:
         name, address = str(node["name"]), str(node["address"])
-        chosen = _chosen(name, address, held[name], home, faults)
+        chosen = _choose_interface(name, address, held[name], home, faults)
         if chosen:
-            members.append(ec2_rules.Member(name, address, chosen))
-            interfaces[name] = _used(seen, chosen, node)
-    return Place(home, tuple(members), interfaces, tuple(faults))
+            members.append(ec2_rules.Ec2Node(name, address, chosen))
+            interfaces[name] = _list_used_interfaces(seen, chosen, node)
+    return ClusterLocation(home, tuple(members), interfaces, tuple(faults))
 
 
-def _home(seen: Seen, own: Settings, held: Mapping[str, Sequence[Interface]]) -> str:
+def _find_cluster_vpc(
+    seen: Ec2Resources, own: SecurityGroupSettings, held: Mapping[str, Sequence[Ec2Interface]]
+) -> str:
     """The VPC of the cluster: that of an existing group, else the one that has most nodes (then the lowest rank)."""
     for one in own.groups:
         if one in seen.groups:
@@ -107,18 +111,18 @@ def _home(seen: Seen, own: Settings, held: Mapping[str, Sequence[Interface]]) ->
     return ours[0].vpc if ours else ""
 
 
-def group_filters(
+def build_group_filters(
     interfaces: Iterable[Mapping[str, Any]], vpc: str, name: str
 ) -> dict[str, str | list[str]]:
     """The filter of ``ec2_security_group_info``: the nodes' VPCs, or without nodes the group made for them."""
-    vpcs = {ec2_model.interface(one).vpc for one in interfaces} | {vpc}
+    vpcs = {ec2_model.parse_ec2_interface(one).vpc for one in interfaces} | {vpc}
     vpcs -= {""}
     return {"vpc-id": sorted(vpcs)} if vpcs else {f"tag:{ec2_rules.TAG}": name}
 
 
-def _chosen(
-    name: str, address: str, held: Sequence[Interface], home: str, faults: list[Fault]
-) -> Interface | None:
+def _choose_interface(
+    name: str, address: str, held: Sequence[Ec2Interface], home: str, faults: list[Fault]
+) -> Ec2Interface | None:
     inside = [one for one in held if one.vpc == home]
     if len(inside) == 1:
         return inside[0]
@@ -137,7 +141,9 @@ def _chosen(
     return None
 
 
-def _used(seen: Seen, chosen: Interface, node: Mapping[str, Any]) -> tuple[Interface, ...]:
+def _list_used_interfaces(
+    seen: Ec2Resources, chosen: Ec2Interface, node: Mapping[str, Any]
+) -> tuple[Ec2Interface, ...]:
     """Interfaces of the instance with any address of the plan, and every EFA interface; the cluster's first."""
     planned = {
         str(address).split("/", maxsplit=1)[0]
@@ -156,11 +162,13 @@ def _used(seen: Seen, chosen: Interface, node: Mapping[str, Any]) -> tuple[Inter
     return (chosen, *sorted(others, key=lambda one: one.id))
 
 
-def groups_of(seen: Seen, own: Settings, home: str, faults: list[Fault]) -> list[Group]:
+def find_cluster_groups(
+    seen: Ec2Resources, own: SecurityGroupSettings, home: str, faults: list[Fault]
+) -> list[SecurityGroup]:
     """The groups that every member shall have, the one that gets our rules first; [] when it is still to be made."""
     inside = [group for group in seen.groups.values() if group.vpc == home]
     if own.groups:
-        found = [_existing(seen, one, inside, home, faults) for one in own.groups]
+        found = [_find_named_group(seen, one, inside, home, faults) for one in own.groups]
         return [group for group in found if group]
     named = [group for group in inside if group.name == own.name]
     if named and named[0].tags.get(ec2_rules.TAG) != own.name:
@@ -172,9 +180,9 @@ def groups_of(seen: Seen, own: Settings, home: str, faults: list[Fault]) -> list
     return named
 
 
-def _existing(
-    seen: Seen, wanted: str, inside: Sequence[Group], home: str, faults: list[Fault]
-) -> Group | None:
+def _find_named_group(
+    seen: Ec2Resources, wanted: str, inside: Sequence[SecurityGroup], home: str, faults: list[Fault]
+) -> SecurityGroup | None:
     if GROUP_ID.match(wanted):
         matching = [group for group in seen.groups.values() if group.id == wanted]
     else:

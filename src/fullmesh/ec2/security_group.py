@@ -1,7 +1,7 @@
 """ec2_security_group: what has to be done or undone in EC2.
 
-Pure: Ansible reads the account through ``amazon.aws`` and does what :func:`todo` and :func:`undo` say. What is wrong
-with what was read is in :mod:`fullmesh.ec2.findings`.
+Pure: Ansible reads the account through ``amazon.aws`` and applies the result of :func:`find_group_changes` and
+:func:`find_undo_changes`. Findings about the account are in :mod:`fullmesh.ec2.findings`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 from fullmesh.ec2 import model as ec2_model
 from fullmesh.ec2 import rules as ec2_rules
-from fullmesh.ec2.model import Group, Interface, Need, Rule, Seen
-from fullmesh.ec2.place import Place, groups_of, locate
-from fullmesh.ec2.settings import Settings
+from fullmesh.ec2.model import Ec2Interface, Ec2Resources, Need, SecurityGroup, SecurityGroupRule
+from fullmesh.ec2.place import ClusterLocation, find_cluster_groups, locate_cluster
+from fullmesh.ec2.settings import SecurityGroupSettings
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.faults import Fault
-from fullmesh.model.types import Plan
+from fullmesh.model.types import ClusterPlan
 
 CODES: dict[str, str] = {
     "EC-101": "a mode that does not exist",
@@ -53,7 +53,7 @@ DESCRIPTION = "PyTorch-distributed cluster {name}, kept by Fullmesh"
 SECRET = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b|[A-Za-z0-9/+=]{40,}")
 
 
-def no_answer(result: Mapping[str, Any]) -> Fault:
+def make_aws_fault(result: Mapping[str, Any]) -> Fault:
     """The fault for a failed task that asked AWS; what looks like a secret is left out.
 
     Args:
@@ -69,7 +69,9 @@ def no_answer(result: Mapping[str, Any]) -> Fault:
     return Fault("EC-122", f"AWS gave no answer: {text}", step)
 
 
-def todo(raw: Mapping[str, Any], plan: Plan, own: Settings) -> dict[str, Any]:
+def find_group_changes(
+    raw: Mapping[str, Any], plan: ClusterPlan, own: SecurityGroupSettings
+) -> dict[str, Any]:
     """What has to change in the account (docs: roles/ec2_security_group/README.md).
 
     Args:
@@ -81,37 +83,43 @@ def todo(raw: Mapping[str, Any], plan: Plan, own: Settings) -> dict[str, Any]:
         ``faults`` (then nothing is to be done), ``create``, ``group``, ``add``, ``remove``, ``attach`` (by node),
         ``missing`` (in words).
     """
-    seen = ec2_model.read(raw["interfaces"], raw["groups"], raw["acls"])
-    place = locate(seen, plan, own)
+    seen = ec2_model.parse_ec2_answers(raw["interfaces"], raw["groups"], raw["acls"])
+    place = locate_cluster(seen, plan, own)
     faults = list(place.faults)
-    groups = groups_of(seen, own, place.vpc, faults)
+    groups = find_cluster_groups(seen, own, place.vpc, faults)
     main = groups[0] if groups else None
     # only a new group has no id yet
     ident = main.id if main else ""
-    wants = ec2_rules.wanted(ident, own.needs(plan), own.guests(plan), own.name)
+    wants = ec2_rules.build_group_rules(ident, own.needs(plan), own.guests(plan), own.name)
     addresses = [member.address for member in place.members]
     # what will be taken out opens nothing
-    going = ec2_rules.stale(wants, main, own.name)
-    staying = [ec2_rules.without(group, going) if group is main else group for group in groups]
-    lacks = ec2_rules.missing(wants, staying, ident, addresses)
-    attach = _attach(seen, place, [group.id for group in groups] or [""], own, faults)
-    _check_room(main, [rule for rule, _gap in lacks], own, faults)
+    going = ec2_rules.find_stale_rules(wants, main, own.name)
+    staying = [
+        ec2_rules.remove_group_rules(group, going) if group is main else group for group in groups
+    ]
+    lacks = ec2_rules.find_missing_rules(wants, staying, ident, addresses)
+    attach = _find_interface_changes(
+        seen, place, [group.id for group in groups] or [""], own, faults
+    )
+    _check_rule_quota(main, [rule for rule, _gap in lacks], own, faults)
     return {
         "faults": [str(fault) for fault in sorted(set(faults))],
         "create": main is None,
-        "group": _group_argument(main, own, place.vpc),
-        "add": _added([rule for rule, _gap in lacks], ident, own.name),
-        "remove": [ec2_rules.permission(rule) for rule in going],
+        "group": _build_group_argument(main, own, place.vpc),
+        "add": _rules_to_arguments([rule for rule, _gap in lacks], ident, own.name),
+        "remove": [ec2_rules.rule_to_permission(rule) for rule in going],
         "attach": attach,
-        "missing": _missing_words(main, own, lacks, attach),
+        "missing": _describe_group_changes(main, own, lacks, attach),
     }
 
 
-def _added(rules: Sequence[Rule], ident: str, name: str) -> dict[str, list[dict[str, Any]]]:
+def _rules_to_arguments(
+    rules: Sequence[SecurityGroupRule], ident: str, name: str
+) -> dict[str, list[dict[str, Any]]]:
     """The rules as ``amazon.aws.ec2_security_group`` takes them, by direction."""
     return {
         direction: [
-            ec2_rules.as_argument(rule, ident, name)
+            ec2_rules.rule_to_argument(rule, ident, name)
             for rule in rules
             if rule.direction == direction
         ]
@@ -119,20 +127,20 @@ def _added(rules: Sequence[Rule], ident: str, name: str) -> dict[str, list[dict[
     }
 
 
-def _missing_words(
-    main: Group | None,
-    own: Settings,
-    lacks: Sequence[tuple[Rule, Sequence[Need]]],
+def _describe_group_changes(
+    main: SecurityGroup | None,
+    own: SecurityGroupSettings,
+    lacks: Sequence[tuple[SecurityGroupRule, Sequence[Need]]],
     attach: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> list[str]:
     """One line for each thing that will be fixed, as a person says it."""
     if main is None:
         return [f"there is no security group {own.name} yet"]
-    words = [str(lack_fault(main, rule, gap)) for rule, gap in lacks]
+    words = [str(make_rule_fault(main, rule, gap)) for rule, gap in lacks]
     return words + [str(one["fault"]) for entries in attach.values() for one in entries]
 
 
-def lack_fault(main: Group, rule: Rule, gap: Sequence[Need]) -> Fault:
+def make_rule_fault(main: SecurityGroup, rule: SecurityGroupRule, gap: Sequence[Need]) -> Fault:
     """The sentence for a rule that a group lacks."""
     inward = rule.direction == ec2_model.IN
     whom = f"{'from' if inward else 'to'} {'itself' if rule.target == main.id else rule.target}"
@@ -148,7 +156,9 @@ def lack_fault(main: Group, rule: Rule, gap: Sequence[Need]) -> Fault:
     )
 
 
-def _group_argument(main: Group | None, own: Settings, vpc: str) -> dict[str, Any]:
+def _build_group_argument(
+    main: SecurityGroup | None, own: SecurityGroupSettings, vpc: str
+) -> dict[str, Any]:
     if main:
         return {
             "id": main.id,
@@ -162,12 +172,16 @@ def _group_argument(main: Group | None, own: Settings, vpc: str) -> dict[str, An
         "name": own.name,
         "description": DESCRIPTION.format(name=own.name),
         "vpc": vpc,
-        "tags": ec2_rules.tags_of(own.name, own.tags),
+        "tags": ec2_rules.build_group_tags(own.name, own.tags),
     }
 
 
-def _attach(
-    seen: Seen, place: Place, groups: Sequence[str], own: Settings, faults: list[Fault]
+def _find_interface_changes(
+    seen: Ec2Resources,
+    place: ClusterLocation,
+    groups: Sequence[str],
+    own: SecurityGroupSettings,
+    faults: list[Fault],
 ) -> dict[str, list[dict[str, Any]]]:
     """Node -> interfaces that lack a group; the empty id stands for the group that is still to be made."""
     result: dict[str, list[dict[str, Any]]] = {}
@@ -187,15 +201,19 @@ def _attach(
                 {
                     "eni": one.id,
                     "groups": [*one.groups, *absent],
-                    "tags": _attached_tag(one, absent, own),
-                    "fault": str(bare_fault(seen, node, one, absent, own)),
+                    "tags": _build_attached_tag(one, absent, own),
+                    "fault": str(make_interface_fault(seen, node, one, absent, own)),
                 }
             )
     return result
 
 
-def bare_fault(
-    seen: Seen, node: str, one: Interface, absent: Sequence[str], own: Settings
+def make_interface_fault(
+    seen: Ec2Resources,
+    node: str,
+    one: Ec2Interface,
+    absent: Sequence[str],
+    own: SecurityGroupSettings,
 ) -> Fault:
     """The sentence for an interface without a group."""
     names = ", ".join(str(seen.groups.get(group, own.name)) for group in absent)
@@ -206,21 +224,26 @@ def bare_fault(
     )
 
 
-def tag_key(name: str) -> str:
+def format_tag_key(name: str) -> str:
     """The tag of an interface that remembers which groups we put there."""
     return f"{ec2_rules.TAG}/{name}"
 
 
-def _attached_tag(one: Interface, absent: Sequence[str], own: Settings) -> dict[str, str]:
+def _build_attached_tag(
+    one: Ec2Interface, absent: Sequence[str], own: SecurityGroupSettings
+) -> dict[str, str]:
     """Undo takes off only what we put on. A group of our own making needs no note."""
     if not own.groups:
         return {}
-    before = one.tags.get(tag_key(own.name), "").split()
-    return {tag_key(own.name): " ".join(dict.fromkeys([*before, *absent]))}
+    before = one.tags.get(format_tag_key(own.name), "").split()
+    return {format_tag_key(own.name): " ".join(dict.fromkeys([*before, *absent]))}
 
 
-def _check_room(
-    main: Group | None, more: Sequence[Rule], own: Settings, faults: list[Fault]
+def _check_rule_quota(
+    main: SecurityGroup | None,
+    more: Sequence[SecurityGroupRule],
+    own: SecurityGroupSettings,
+    faults: list[Fault],
 ) -> None:
     """IPv4 and IPv6 networks have a quota each in each direction; a rule that names a group counts for both."""
     limit = parse_decimal(str(own.rule_limit)) or 0
@@ -236,48 +259,53 @@ def _check_room(
                 faults.append(Fault("EC-117", text, step))
 
 
-def undo(raw: Mapping[str, Any], plan: Plan, own: Settings) -> dict[str, Any]:
+def find_undo_changes(
+    raw: Mapping[str, Any], plan: ClusterPlan, own: SecurityGroupSettings
+) -> dict[str, Any]:
     """What gives the account back as it was: our group, or our rules and our attachments.
 
     Args:
-        raw: as for :func:`todo`; ``interfaces`` holds every interface of the VPC that has one of the groups as well.
+        raw: as for :func:`find_group_changes`; ``interfaces`` also has every interface of the VPC in one of the groups.
         plan: the cluster plan.
         own: the settings with which it was made.
 
     Returns:
         ``faults``, ``detach`` (interfaces with the groups that stay), ``remove`` (rules), ``delete`` (group id or "").
     """
-    seen = ec2_model.read(raw["interfaces"], raw["groups"], raw["acls"])
-    place = locate(seen, plan, own)
+    seen = ec2_model.parse_ec2_answers(raw["interfaces"], raw["groups"], raw["acls"])
+    place = locate_cluster(seen, plan, own)
     # a node that is gone needs no undo
     faults: list[Fault] = []
-    groups = [] if not place.vpc else groups_of(seen, own, place.vpc, faults)
+    groups = [] if not place.vpc else find_cluster_groups(seen, own, place.vpc, faults)
     faults = [fault for fault in faults if fault.code not in ("EC-105", "EC-107")]
     ours = [group for group in groups if group.tags.get(ec2_rules.TAG) == own.name]
     mine = {one.id for interfaces in place.interfaces.values() for one in interfaces}
     detach = []
     for one in seen.interfaces:
         if one.id in mine:
-            off = _to_take_off(one, groups, ours, own)
+            off = _find_groups_to_detach(one, groups, ours, own)
             if off:
-                detach.append(_detached(one, off, own, faults))
+                detach.append(_build_detachment(one, off, own, faults))
     delete = ours[0] if ours and not own.groups else None
     if delete:
-        _check_unused(seen, delete, mine, faults)
-    rules = [] if delete or not groups else ec2_rules.stale([], groups[0], own.name)
+        _check_group_unused(seen, delete, mine, faults)
+    rules = [] if delete or not groups else ec2_rules.find_stale_rules([], groups[0], own.name)
     return {
         "faults": [str(fault) for fault in sorted(set(faults))],
         "detach": detach,
         "group": groups[0].id if rules else "",
-        "remove": [ec2_rules.permission(rule) for rule in rules],
+        "remove": [ec2_rules.rule_to_permission(rule) for rule in rules],
         "delete": delete.id if delete else "",
     }
 
 
-def _to_take_off(
-    one: Interface, groups: Sequence[Group], ours: Sequence[Group], own: Settings
+def _find_groups_to_detach(
+    one: Ec2Interface,
+    groups: Sequence[SecurityGroup],
+    ours: Sequence[SecurityGroup],
+    own: SecurityGroupSettings,
 ) -> list[str]:
-    noted = one.tags.get(tag_key(own.name), "").split()
+    noted = one.tags.get(format_tag_key(own.name), "").split()
     made = [] if own.groups else [group.id for group in ours]
     return [
         group.id
@@ -286,19 +314,21 @@ def _to_take_off(
     ]
 
 
-def _detached(
-    one: Interface, off: Sequence[str], own: Settings, faults: list[Fault]
+def _build_detachment(
+    one: Ec2Interface, off: Sequence[str], own: SecurityGroupSettings, faults: list[Fault]
 ) -> dict[str, Any]:
     stay = [group for group in one.groups if group not in off]
     if not stay:
         text = f"{one.id} of {one.instance} has no other group than {', '.join(off)}"
         step = "EC2 demands one: attach the group that shall stay, and run undo again"
         faults.append(Fault("EC-123", text, step))
-    key = tag_key(own.name)
+    key = format_tag_key(own.name)
     return {"eni": one.id, "groups": stay, "tag": key if key in one.tags else ""}
 
 
-def _check_unused(seen: Seen, group: Group, mine: set[str], faults: list[Fault]) -> None:
+def _check_group_unused(
+    seen: Ec2Resources, group: SecurityGroup, mine: set[str], faults: list[Fault]
+) -> None:
     others = [one.id for one in seen.interfaces if group.id in one.groups and one.id not in mine]
     users = [
         str(other)

@@ -13,7 +13,7 @@ from fullmesh.ec2.model import Need
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import services
 from fullmesh.model.faults import Fault
-from fullmesh.model.types import Plan
+from fullmesh.model.types import ClusterPlan
 
 GROUP_ID = re.compile(r"sg-[0-9a-f]{8,17}\Z")
 VPC_ID = re.compile(r"vpc-[0-9a-f]{8,17}\Z")
@@ -22,7 +22,7 @@ GROUP_NAME = re.compile(r"(?!sg-)[A-Za-z0-9][A-Za-z0-9 ._\-:/()#,@\[\]+=&;{}!$*]
 
 
 @dataclass(frozen=True)
-class Settings:
+class SecurityGroupSettings:
     """The role's settings, see its README."""
 
     mode: str = ec2_rules.PORTS
@@ -36,7 +36,7 @@ class Settings:
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], plan: Plan) -> Settings:
+    def of(cls, given: Mapping[str, Any], plan: ClusterPlan) -> SecurityGroupSettings:
         """Read the role's variables; the plan's controllers may use ssh as well."""
 
         def words(key: str) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ class Settings:
             str(given.get("mode", ec2_rules.PORTS)),
             str(given.get("name", "fullmesh")),
             words("groups"),
-            tuple(_network(one) for one in sources),
+            tuple(_normalize_network(one) for one in sources),
             words("extra_ports"),
             str(given.get("vpc_id") or ""),
             given.get("interface_limit", 5),
@@ -56,16 +56,21 @@ class Settings:
             dict(given.get("tags") or {}),
         )
 
-    def needs(self, plan: Plan) -> list[Need]:
+    def needs(self, plan: ClusterPlan) -> list[Need]:
         """What the members must let each other do."""
-        return ec2_rules.needs(self.mode, services.opened(plan, "peers"), self.extra_ports)
+        return ec2_rules.list_member_needs(
+            self.mode, services.list_open_ports(plan, "peers"), self.extra_ports
+        )
 
-    def needs_at(self, plan: Plan, node: str) -> list[Need]:
+    def needs_at(self, plan: ClusterPlan, node: str) -> list[Need]:
         """What peers must reach on *node* by the ports of the plan: what everybody may reach is for them as well."""
-        told = [*services.opened(plan, "peers", node), *services.opened(plan, "everybody", node)]
-        return ec2_rules.needs(ec2_rules.PORTS, told, self.extra_ports)
+        told = [
+            *services.list_open_ports(plan, "peers", node),
+            *services.list_open_ports(plan, "everybody", node),
+        ]
+        return ec2_rules.list_member_needs(ec2_rules.PORTS, told, self.extra_ports)
 
-    def guests(self, plan: Plan, node: str = "") -> list[tuple[Need, str]]:
+    def guests(self, plan: ClusterPlan, node: str = "") -> list[tuple[Need, str]]:
         """What others may come to, and from which networks: ssh, and the services that let in more than peers.
 
         Args:
@@ -73,15 +78,15 @@ class Settings:
             node: a node, for what lives there; "" for all that is somewhere.
         """
         found = [(ec2_rules.SSH, source) for source in self.ssh_from]
-        for port in services.opened(plan, "controllers", node):
-            networks = dict.fromkeys(map(_network, plan["controllers"]))
+        for port in services.list_open_ports(plan, "controllers", node):
+            networks = dict.fromkeys(map(_normalize_network, plan["controllers"]))
             found += [(ec2_rules.parse_need(port), network) for network in networks]
-        for port in services.opened(plan, "everybody", node):
+        for port in services.list_open_ports(plan, "everybody", node):
             found += [(ec2_rules.parse_need(port), network) for network in ec2_rules.EVERYBODY]
         return found
 
 
-def _network(text: str) -> str:
+def _normalize_network(text: str) -> str:
     """The network as EC2 writes it, or what was given when it is none."""
     try:
         return str(ipaddress.ip_network(text.strip(), strict=False))
@@ -89,14 +94,14 @@ def _network(text: str) -> str:
         return text
 
 
-def settings_faults(own: Settings) -> list[Fault]:
+def find_group_settings_faults(own: SecurityGroupSettings) -> list[Fault]:
     """Say what is wrong with the settings, before AWS is asked anything."""
     found = []
     if own.mode not in (ec2_rules.PORTS, ec2_rules.EFA):
         text = f"ec2_security_group_mode is {own.mode!r}"
         found.append(Fault("EC-101", text, "Use ports, or efa for instances with EFA"))
     for source in own.ssh_from:
-        if "/" not in _network(source) or source in ec2_rules.EVERYBODY:
+        if "/" not in _normalize_network(source) or source in ec2_rules.EVERYBODY:
             text = f"ssh from {source!r} is refused"
             found.append(Fault("EC-102", text, "Name the addresses or networks that you work from"))
     for port in own.extra_ports:
@@ -110,10 +115,10 @@ def settings_faults(own: Settings) -> list[Fault]:
         if not GROUP_ID.match(one) and not (equals and tag):
             text = f"ec2_security_group_groups names {one!r}"
             found.append(Fault("EC-104", text, "Give an id (sg-…) or a tag (Name=my-group)"))
-    return found + _form_faults(own)
+    return found + _find_format_faults(own)
 
 
-def _form_faults(own: Settings) -> list[Fault]:
+def _find_format_faults(own: SecurityGroupSettings) -> list[Fault]:
     found = []
     if not GROUP_NAME.match(own.name):
         text = f"ec2_security_group_name is {own.name!r}"

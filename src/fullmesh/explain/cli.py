@@ -10,17 +10,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fullmesh.explain import pages
-from fullmesh.explain.judge import Tally, Verdict, judge
-from fullmesh.explain.model import Finding, Options, Severity
-from fullmesh.explain.reader import MOST_FILES, Log, Source, expand, read
-from fullmesh.explain.records import Records, Told
+from fullmesh.explain.judge import LogVerdict, Tally, judge_logs
+from fullmesh.explain.model import ExplainOptions, LogFinding, Severity
+from fullmesh.explain.reader import MOST_FILES, Log, Source, list_log_sources, read_log_blocks
+from fullmesh.explain.records import RankRecords, RecordFinding
 from fullmesh.explain.unknown import UNKNOWN
-from fullmesh.explain.unpack import UnreadableError
-from fullmesh.hang.plain_pickle import RefusedError
+from fullmesh.explain.unpack import UnreadableLogError
+from fullmesh.hang.plain_pickle import RefusedRecordError
 from fullmesh.hang.types import CAUSE
 from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange
-from fullmesh.printed import clean, print_error, print_text
+from fullmesh.printed import clean_and_shorten, print_error, print_text
 from fullmesh.settings import STARTED_IN
 
 OK, PROBLEM, USAGE = 0, 1, 2  # nothing wrong; a finding; wrong usage, or not all could be read
@@ -58,41 +58,41 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         default=DEADLINE,
         help=f"stop reading after (default {DEADLINE:g})",
     )
-    parser.set_defaults(func=run_log)
+    parser.set_defaults(func=run_explain_log)
     text = "print what a code means and what to do; offline"
     parser = verbs.add_parser("explain", help=text, description=text)
     parser.add_argument(
         "code", nargs="?", help="like LG-102, VC-202 or PF-110; without it, every code is listed"
     )
-    parser.set_defaults(func=run_code)
+    parser.set_defaults(func=run_explain)
 
 
-def fail(code: str, text: str) -> int:
+def print_explain_error(code: str, text: str) -> int:
     """Say a fault of usage."""
-    print_error(f"fullmesh: [{code}] {clean(text, 1000)}")
+    print_error(f"fullmesh: [{code}] {clean_and_shorten(text, 1000)}")
     return USAGE
 
 
-def run_code(args: argparse.Namespace) -> int:
+def run_explain(args: argparse.Namespace) -> int:
     """``fullmesh explain CODE``."""
     from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
 
-    known = codes.all_codes()
+    known = codes.collect_codes()
     if args.code is None:
         print_text("\n".join(f"{code}  {meaning}" for code, meaning in known.items()))
         return OK
     code = str(args.code).strip().strip("[]").upper()
     if code not in known:
-        maybe = ", ".join(pages.nearest(code, list(known)))
-        return fail(
+        maybe = ", ".join(pages.find_similar_codes(code, list(known)))
+        return print_explain_error(
             "CL-109",
             f"there is no code {args.code!r}. Near it: {maybe}. Check: ./fullmesh explain",
         )
-    print_text(pages.explain(code, known[code], codes.OWNERS).rstrip("\n"))
+    print_text(pages.explain_code(code, known[code], codes.OWNERS).rstrip("\n"))
     return OK
 
 
-def _range(text: str) -> PortRange | None:
+def _parse_data_ports(text: str) -> PortRange | None:
     return parse_range(text) if text else None
 
 
@@ -110,19 +110,19 @@ class ReadLogs:
     """Everything that was read."""
 
     tally: Tally
-    records: Records = field(default_factory=Records)
+    records: RankRecords = field(default_factory=RankRecords)
     logs: list[Log] = field(default_factory=list)
     unread: list[UnreadLog] = field(default_factory=list)
 
     def read_log(self, name: str, source: Source, deadline: float) -> None:
         """Read one log, or report why it cannot be read."""
-        log = Log(clean(name))
+        log = Log(clean_and_shorten(name))
         try:
-            for block in read(log, source, deadline, self.records):
+            for block in read_log_blocks(log, source, deadline, self.records):
                 self.tally.take(log.name, block)
-        except RefusedError as exc:
+        except RefusedRecordError as exc:
             self._refuse(name, exc.code, f"{name} begins as a rank's record: {exc}")
-        except UnreadableError as exc:
+        except UnreadableLogError as exc:
             self._refuse(name, exc.code, f"cannot read {name}: {exc}")
         except (OSError, ValueError) as exc:
             reason = getattr(exc, "strerror", None) or exc
@@ -132,8 +132,10 @@ class ReadLogs:
             self.logs.append(log)
 
     def _refuse(self, name: str, code: str, reason: str) -> None:
-        self.unread.append(UnreadLog(clean(name), code, clean(reason, 1000)))
-        fail(code, f"{reason.removesuffix('.')}.")
+        self.unread.append(
+            UnreadLog(clean_and_shorten(name), code, clean_and_shorten(reason, 1000))
+        )
+        print_explain_error(code, f"{reason.removesuffix('.')}.")
 
     @property
     def is_complete(self) -> bool:
@@ -142,32 +144,32 @@ class ReadLogs:
         return has_text and not self.unread and all(log.is_complete for log in self.logs)
 
 
-def run_log(args: argparse.Namespace) -> int:
+def run_explain_log(args: argparse.Namespace) -> int:
     """``fullmesh explain-log FILE...``."""
     try:
-        options = Options(_range(args.data_ports))
+        options = ExplainOptions(_parse_data_ports(args.data_ports))
     except ValueError as exc:
-        return fail("CL-111", f"--data-ports: {exc}")
+        return print_explain_error("CL-111", f"--data-ports: {exc}")
     if not args.deadline > 0:  # also not a number
-        return fail(
+        return print_explain_error(
             "CL-124", f"--deadline is {args.deadline:g}. Fix: name a number of seconds above 0."
         )
     done = ReadLogs(Tally(options))
     deadline = time.monotonic() + min(args.deadline, LONGEST)
-    for name, source in expand(args.file, STARTED_IN):
+    for name, source in list_log_sources(args.file, STARTED_IN):
         done.read_log(name, source, deadline)
-    verdict, found = judge(done.tally), done.records.findings()
-    show = as_json if args.json else as_text
+    verdict, found = judge_logs(done.tally), done.records.findings()
+    show = verdict_to_json if args.json else render_verdict
     print_text(show(verdict, done.logs, found, done.unread).rstrip("\n"))
     if verdict.bad or any(one.severity == CAUSE for one in found):
         return PROBLEM
     return OK if done.is_complete else USAGE
 
 
-def as_json(
-    verdict: Verdict,
+def verdict_to_json(
+    verdict: LogVerdict,
     logs: list[Log],
-    found: Sequence[Told] = (),
+    found: Sequence[RecordFinding] = (),
     unread: Sequence[UnreadLog] = (),
 ) -> str:
     """The verdict for programs, what the ranks' records say first."""
@@ -175,9 +177,9 @@ def as_json(
         "schema": SCHEMA,
         "findings": [
             *(one.as_dict() for one in found),
-            *(_data(head) for head in verdict.heads),
+            *(_log_finding_to_data(head) for head in verdict.heads),
         ],
-        "harmless": [_data(finding) for finding in verdict.harmless],
+        "harmless": [_log_finding_to_data(finding) for finding in verdict.harmless],
         "logs": [
             {"name": log.name, "bytes": log.size, "note": log.note, "complete": log.is_complete}
             for log in logs
@@ -187,7 +189,7 @@ def as_json(
     return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
 
 
-def _data(finding: Finding) -> dict[str, Any]:
+def _log_finding_to_data(finding: LogFinding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "severity": str(finding.cause.severity),
@@ -200,15 +202,15 @@ def _data(finding: Finding) -> dict[str, Any]:
         "count": finding.count,
         "prove": finding.prove,
         "fix": finding.fix,
-        "page": pages.page_of(finding.code),
-        "follows": [_data(child) for child in finding.follows],
+        "page": pages.format_cause_link(finding.code),
+        "follows": [_log_finding_to_data(child) for child in finding.follows],
     }
 
 
-def as_text(
-    verdict: Verdict,
+def render_verdict(
+    verdict: LogVerdict,
     logs: list[Log],
-    found: Sequence[Told] = (),
+    found: Sequence[RecordFinding] = (),
     unread: Sequence[UnreadLog] = (),
 ) -> str:
     """The verdict for people."""
@@ -217,18 +219,21 @@ def as_text(
         lines += [*one.as_lines(number), ""]
     has_unknown = any(head.cause is UNKNOWN for head in verdict.heads)
     for number, head in enumerate(verdict.heads, len(found) + 1):
-        lines += [*_head(number, head, _mark(head, has_unknown=has_unknown)), ""]
+        lines += [
+            *_render_log_finding(number, head, _describe_symptom(head, has_unknown=has_unknown)),
+            "",
+        ]
     if verdict.harmless:
         lines.append("Harmless, not the cause:")
-        lines += [f"  [{f.code}] {f.sentence} ({_place(f)})" for f in verdict.harmless]
+        lines += [f"  [{f.code}] {f.sentence} ({_format_occurrence(f)})" for f in verdict.harmless]
         lines.append("")
     lines += [f"Note: {log.name}: {log.note}." for log in logs if log.note]
     if len(logs) >= MOST_FILES:
         lines.append(f"Note: only the first {MOST_FILES} files were read.")
-    return "\n".join([*lines, _last_line(verdict, logs, found, unread)]) + "\n"
+    return "\n".join([*lines, _describe_outcome(verdict, logs, found, unread)]) + "\n"
 
 
-def _mark(head: Finding, *, has_unknown: bool) -> str:
+def _describe_symptom(head: LogFinding, *, has_unknown: bool) -> str:
     """What a finding says about its own weight."""
     if head.cause.severity is not Severity.SYMPTOM:
         return ""
@@ -237,7 +242,7 @@ def _mark(head: Finding, *, has_unknown: bool) -> str:
     return " (a symptom; its cause is not in these logs)"
 
 
-def _head(number: int, head: Finding, mark: str) -> list[str]:
+def _render_log_finding(number: int, head: LogFinding, mark: str) -> list[str]:
     lines = [f"{number}. [{head.code}] {head.sentence}{mark}"]
     lines += [f"   broken end: {head.where}"] if head.where else []
     for index, evidence in enumerate(head.evidence):
@@ -255,27 +260,30 @@ def _head(number: int, head: Finding, mark: str) -> list[str]:
         f"   page:  ./fullmesh explain {head.code}",
     ]
     lines += [
-        f"   follows from it: [{child.code}] {child.cause.title} ({_place(child)})"
+        f"   follows from it: [{child.code}] {child.cause.title} ({_format_occurrence(child)})"
         for child in head.follows
     ]
     return lines
 
 
-def _place(finding: Finding) -> str:
+def _format_occurrence(finding: LogFinding) -> str:
     first = finding.evidence[0]
     times = f", {finding.count} times" if finding.count > 1 else ""
     return f"{first.file}:{first.line}{times}"
 
 
-def _count(number: int, word: str) -> str:
+def _format_count(number: int, word: str) -> str:
     return f"{number} {word}{'s' if number != 1 else ''}"
 
 
-def _last_line(
-    verdict: Verdict, logs: list[Log], found: Sequence[Told], unread: Sequence[UnreadLog]
+def _describe_outcome(
+    verdict: LogVerdict,
+    logs: list[Log],
+    found: Sequence[RecordFinding],
+    unread: Sequence[UnreadLog],
 ) -> str:
     size = sum(log.size for log in logs)
-    read_text = f"{_count(len(logs), 'log')} read, {size} bytes"
+    read_text = f"{_format_count(len(logs), 'log')} read, {size} bytes"
     if not verdict.heads and not found:
         if not size:
             return "No log could be read, so nothing is known about the job."
@@ -288,8 +296,8 @@ def _last_line(
     symptoms = sum(head.cause.severity is Severity.SYMPTOM for head in verdict.heads)
     causes = sum(head.cause.severity is Severity.CAUSE for head in verdict.heads)
     causes += sum(one.severity == CAUSE for one in found)
-    parts = [_count(causes, "cause")]
-    parts += [f"{_count(symptoms, 'symptom')} without a cause"] if symptoms else []
+    parts = [_format_count(causes, "cause")]
+    parts += [f"{_format_count(symptoms, 'symptom')} without a cause"] if symptoms else []
     unknown = sum(head.count for head in verdict.heads if head.cause is UNKNOWN)
-    parts += [f"{_count(unknown, 'error line')} that no rule knows"] if unknown else []
+    parts += [f"{_format_count(unknown, 'error line')} that no rule knows"] if unknown else []
     return f"{read_text}: {', '.join(parts)}. ./fullmesh explain CODE prints a page."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from fullmesh.explain.model import Fields, Options
+from fullmesh.explain.model import ExplainOptions, Fields
 from fullmesh.observed.ports import HIGHEST_PORT, KERNEL_RANGE
 
 STORE_PORT, RENDEZVOUS_PORT = 29500, 29400
@@ -20,12 +20,12 @@ VERDICTS = {
 }
 
 
-def swapped(printed: int) -> int:
+def swap_port_bytes(printed: int) -> int:
     """The port that Gloo means: it prints sin_port without ntohs (gloo/transport/tcp/address.cc)."""
     return (printed & 0xFF) << 8 | printed >> 8
 
 
-def is_loopback(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """Whether a name or address is this host itself."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
         return host.partition(".")[0] == "localhost"
 
 
-def in_range(port: int, options: Options) -> str:
+def describe_port_range(port: int, options: ExplainOptions) -> str:
     """A sentence that says whether a port lies in the plan's range; empty when no range is known."""
     data = options.data_ports
     if data is None:
@@ -48,53 +48,58 @@ def in_range(port: int, options: Options) -> str:
     return text.format("OUTSIDE", why)
 
 
-def gloo_remote(fields: Fields, options: Options) -> Fields | None:
+def derive_gloo_remote(fields: Fields, options: ExplainOptions) -> Fields | None:
     """Put Gloo's port right and say which way the connection goes."""
     printed = int(fields["printed"])
     if printed > HIGHEST_PORT:
         return None
-    port = swapped(printed)
+    port = swap_port_bytes(printed)
     note = f"port {port} (Gloo prints it byte-swapped, as {printed})"
-    return {**fields, "port": str(port), "port_note": note, "range_note": in_range(port, options)}
+    return {
+        **fields,
+        "port": str(port),
+        "port_note": note,
+        "range_note": describe_port_range(port, options),
+    }
 
 
-def nccl_remote(fields: Fields, options: Options) -> Fields | None:
+def derive_nccl_remote(fields: Fields, options: ExplainOptions) -> Fields | None:
     """NCCL prints its ports right."""
     port = int(fields["port"])
     if port > HIGHEST_PORT:
         return None
-    return {**fields, "port_note": f"port {port}", "range_note": in_range(port, options)}
+    return {**fields, "port_note": f"port {port}", "range_note": describe_port_range(port, options)}
 
 
-def is_hidden_port(port: int, options: Options) -> bool:
+def is_kernel_chosen_port(port: int, options: ExplainOptions) -> bool:
     """Whether it is a port that the kernel gave out, so torchrun's own second store."""
     data = options.data_ports
     return port in KERNEL_RANGE or (data is not None and port in data)
 
 
-def fixed_store(fields: Fields, options: Options) -> Fields | None:
+def derive_fixed_store(fields: Fields, options: ExplainOptions) -> Fields | None:
     """A store at a port that somebody chose."""
     host, port = fields["host"], int(fields["port"])
-    if is_loopback(host) or is_hidden_port(port, options):
+    if is_loopback_host(host) or is_kernel_chosen_port(port, options):
         return None
     kind = {STORE_PORT: "the master port", RENDEZVOUS_PORT: "the rendezvous port"}
     return {**fields, "kind": kind.get(port, "the store's port")}
 
 
-def hidden_store(fields: Fields, options: Options) -> Fields | None:
+def derive_hidden_store(fields: Fields, options: ExplainOptions) -> Fields | None:
     """torchrun's c10d rendezvous opens a second store on a port that the kernel picks."""
     host, port = fields["host"], int(fields["port"])
-    if is_loopback(host) or not is_hidden_port(port, options) or port > HIGHEST_PORT:
+    if is_loopback_host(host) or not is_kernel_chosen_port(port, options) or port > HIGHEST_PORT:
         return None
-    return {**fields, "range_note": in_range(port, options)}
+    return {**fields, "range_note": describe_port_range(port, options)}
 
 
-def loopback_store(fields: Fields, _options: Options) -> Fields | None:
+def derive_loopback_store(fields: Fields, _options: ExplainOptions) -> Fields | None:
     """A store that is looked for on the own host."""
-    return fields if is_loopback(fields["host"]) else None
+    return fields if is_loopback_host(fields["host"]) else None
 
 
-def c10d_errno(fields: Fields, _options: Options) -> Fields | None:
+def derive_c10d_errno(fields: Fields, _options: ExplainOptions) -> Fields | None:
     """Say what the errno tells and whether the address can be believed."""
     errno = fields["errno"]
     if errno not in VERDICTS:
@@ -138,7 +143,7 @@ def describe_gids(own: str, remote: str) -> str:
     return ""
 
 
-def joined(fields: Fields, _options: Options) -> Fields | None:
+def derive_joined_ranks(fields: Fields, _options: ExplainOptions) -> Fields | None:
     """How many ranks came; unknown where the line was cut off before its numbers."""
     if not fields["all"]:
         return {**fields, "came": "?"}
@@ -146,29 +151,29 @@ def joined(fields: Fields, _options: Options) -> Fields | None:
     return {**fields, "came": came} if int(fields["some"]) < int(fields["all"]) else None
 
 
-def few(fields: Fields, _options: Options) -> Fields | None:
+def derive_low_somaxconn(fields: Fields, _options: ExplainOptions) -> Fields | None:
     """A somaxconn below a small cluster's world size."""
     return fields if int(fields["value"]) < 128 else None  # noqa: PLR2004 (the old kernel default, enough for most)
 
 
-def invalid_rank(fields: Fields, _options: Options) -> Fields | None:
+def derive_invalid_rank(fields: Fields, _options: ExplainOptions) -> Fields | None:
     """Rank r of n: which of the two is wrong."""
     rank, size = int(fields["rank"]), int(fields["size"])
     return fields if rank >= size else None
 
 
-def who(fields: Fields, _options: Options) -> Fields | None:
+def derive_rank_host(fields: Fields, _options: ExplainOptions) -> Fields | None:
     """A rank of which torchrun's one-line message gives neither number nor host."""
     return {**fields, "rank": fields["rank"] or "?", "host": fields["host"] or "?"}
 
 
-def no_loopback(fields: Fields, _options: Options) -> Fields | None:
+def derive_lookup_failure(fields: Fields, _options: ExplainOptions) -> Fields | None:
     """A name resolution failure that counts: localhost has no IPv6 line on many hosts."""
     host = fields["host"]
-    return None if is_loopback(host) else {**fields, "host": host or "of the store's node"}
+    return None if is_loopback_host(host) else {**fields, "host": host or "of the store's node"}
 
 
-def barrier(fields: Fields, _options: Options) -> Fields | None:
+def derive_barrier_count(fields: Fields, _options: ExplainOptions) -> Fields | None:
     """The store's barrier counts workers: too few means missing ranks, too many means an old store."""
     came, wanted = int(fields["came"]), int(fields["wanted"])
     if came == wanted or (came < wanted and "waits" in fields):

@@ -114,7 +114,7 @@ def classify_line(line: str) -> ErrorKind | None:
     return next((kind for kind, marks in KINDS if marks.search(line)), None)
 
 
-def is_waiting(line: str) -> bool:
+def is_failed_attempt(line: str) -> bool:
     """Whether a line reports a try to reach a peer that had no success."""
     # NCCL says at level WARN when it gives up
     return bool(WAITING.search(line[:SEEN])) and "NCCL INFO" not in line
@@ -125,7 +125,7 @@ def is_echo(line: str) -> bool:
     return bool(ECHO.search(line[:SEEN]))
 
 
-def is_loggers_own(line: str) -> bool:
+def is_caught_exception(line: str) -> bool:
     """Whether a line before a traceback says that the program caught the exception and only reports it."""
     return bool(LOW_LEVEL.search(line) or HIGH_LEVEL.search(line) or "Exception in thread" in line)
 
@@ -147,12 +147,12 @@ PROGRESS = re.compile(
 )
 
 
-def is_finished(line: str) -> bool:
+def is_job_finished(line: str) -> bool:
     """Whether a line says that the job ended well."""
     return bool(FINISHED.search(line)) and not UNFINISHED.search(line)
 
 
-def is_progress(line: str) -> bool:
+def is_training_progress(line: str) -> bool:
     """Whether a line reports a step of training."""
     return bool(PROGRESS.search(line)) and "rror" not in line
 
@@ -174,6 +174,6 @@ LIBRARIES = {
 }
 
 
-def libraries_in(lines: list[str]) -> list[str]:
+def find_libraries(lines: list[str]) -> list[str]:
     """The libraries of LIBRARIES that lines belong to, in the order of the table."""
     return [name for name, marks in LIBRARIES.items() if any(marks.search(line) for line in lines)]

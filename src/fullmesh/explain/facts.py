@@ -96,7 +96,7 @@ MOST = 1024  # different values of a fact
 
 
 @dataclass
-class Known:
+class LogFacts:
     """The facts of all logs: values -> the line that showed them first, per file."""
 
     seen: dict[str, dict[tuple[str, ...], Evidence]] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DerivedCause:
     """A cause that was drawn from facts."""
 
     code: str
@@ -130,15 +130,15 @@ class Drawn:
     evidence: list[Evidence]
 
 
-def _family(address: str) -> str:
+def _name_ip_family(address: str) -> str:
     return "IPv6" if ":" in address else "IPv4"
 
 
-def _different_addresses(known: Known) -> Iterator[Drawn]:
+def _find_different_addresses(known: LogFacts) -> Iterator[DerivedCause]:
     by_host = {values[0]: (values[1], values[2], line) for values, line in known.of("address")}
     kinds = {
         (
-            _family(address),
+            _name_ip_family(address),
             address.partition(".")[0] if ":" not in address else "",
             interface.rstrip("0123456789"),
         )
@@ -149,27 +149,27 @@ def _different_addresses(known: Known) -> Iterator[Drawn]:
         text = ", ".join(
             f"{host} {address} ({name})" for host, (name, address, _) in list(by_host.items())[:4]
         )
-        yield Drawn("LG-424", {"addresses": text}, [line for _, _, line in by_host.values()])
+        yield DerivedCause("LG-424", {"addresses": text}, [line for _, _, line in by_host.values()])
 
 
-def _different_versions(known: Known) -> Iterator[Drawn]:
+def _find_different_versions(known: LogFacts) -> Iterator[DerivedCause]:
     by_file: dict[str, set[str]] = {}
     for values, line in known.of("version"):
         by_file.setdefault(line.file, set()).add(values[0])
     versions = sorted({version for found in by_file.values() for version in found})
     if len(versions) > 1 and all(len(found) == 1 for found in by_file.values()):
-        yield Drawn(
+        yield DerivedCause(
             "LG-423", {"versions": ", ".join(versions)}, [line for _, line in known.of("version")]
         )
 
 
-def _alone(known: Known) -> Iterator[Drawn]:
+def _find_standalone_runs(known: LogFacts) -> Iterator[DerivedCause]:
     lines = [line for _, line in known.of("alone")]
     if len({line.file for line in lines}) > 1:
-        yield Drawn("LG-315", {"count": str(len(lines))}, lines)
+        yield DerivedCause("LG-315", {"count": str(len(lines))}, lines)
 
 
-def _same_ranks(known: Known) -> Iterator[Drawn]:
+def _find_same_ranks(known: LogFacts) -> Iterator[DerivedCause]:
     """Logs of two nodes with the same ranks, while others are in no log and no rank has met another one."""
     if known.of("member") or known.of("rings"):
         return
@@ -185,20 +185,24 @@ def _same_ranks(known: Known) -> Iterator[Drawn]:
     for (size, *shared), files in groups.items():
         if len(files) > 1 and 1 < int(size) > len(everyone):
             lines = [by_file[file][shared[0]] for file in files]
-            fields = {"files": f"{len(files)} logs", "ranks": _few(shared), "size": size}
-            yield Drawn("LG-326", fields, lines)
+            fields = {
+                "files": f"{len(files)} logs",
+                "ranks": _join_first_items(shared),
+                "size": size,
+            }
+            yield DerivedCause("LG-326", fields, lines)
 
 
-def _service_mesh(known: Known) -> Iterator[Drawn]:
+def _find_service_mesh(known: LogFacts) -> Iterator[DerivedCause]:
     """The proxy's log names the port at which the ranks meet."""
     stores = {values[0]: line for values, line in known.of("store port")}
     for values, line in known.of("mesh port"):
         if values[0] in stores:
-            yield Drawn("LG-327", {"port": values[0]}, [line, stores[values[0]]])
+            yield DerivedCause("LG-327", {"port": values[0]}, [line, stores[values[0]]])
             return
 
 
-def _no_hostfile(known: Known) -> Iterator[Drawn]:
+def _find_missing_hostfile(known: LogFacts) -> Iterator[DerivedCause]:
     """A run on one node needs no hostfile; several logs or hosts, or a number of nodes, show a second one."""
     lines = [line for _, line in known.of("no hostfile")]
     files = sorted({line.file for line in lines})
@@ -208,29 +212,29 @@ def _no_hostfile(known: Known) -> Iterator[Drawn]:
     if len(files) > 1:
         second = f"{len(files)} logs have this line"
     elif len(hosts) > 1:
-        second = f"hosts {_few(hosts)}"
+        second = f"hosts {_join_first_items(hosts)}"
     elif told:
         second = f"nnodes is {told[0]}"
     if lines and second:
-        yield Drawn("LG-685", {"nodes": second}, lines)
+        yield DerivedCause("LG-685", {"nodes": second}, lines)
 
 
-def _no_efa(known: Known, codes: Collection[str]) -> Iterator[Drawn]:
+def _find_unused_efa(known: LogFacts, codes: Collection[str]) -> Iterator[DerivedCause]:
     wanted = known.of("efa")
     if wanted and "LG-901" in codes and not known.of("ofi"):
-        yield Drawn("LG-420", {"detail": wanted[0][0][0]}, [line for _, line in wanted])
+        yield DerivedCause("LG-420", {"detail": wanted[0][0][0]}, [line for _, line in wanted])
 
 
-def _efa_and_no_path(known: Known) -> Iterator[Drawn]:
+def _find_missing_efa_path(known: LogFacts) -> Iterator[DerivedCause]:
     """Rings that are connected have carried packets over EFA, so its security group is right."""
     uses = known.of("provider") or (known.of("ofi") and known.of("efa"))
     lost = known.of("no path")
     if uses and lost and not known.of("rings"):
         lines = [line for _, line in (*lost, *uses)]
-        yield Drawn("LG-426", {"pattern": lost[0][0][0]}, lines)
+        yield DerivedCause("LG-426", {"pattern": lost[0][0][0]}, lines)
 
 
-def _different_collectives(known: Known) -> Iterator[Drawn]:
+def _find_different_collectives(known: LogFacts) -> Iterator[DerivedCause]:
     by_number: dict[str, dict[str, list[tuple[str, Evidence]]]] = {}
     for (rank, number, operation), line in known.of("late"):
         by_number.setdefault(number, {}).setdefault(operation, []).append((rank, line))
@@ -239,40 +243,40 @@ def _different_collectives(known: Known) -> Iterator[Drawn]:
         if len(by_operation) > 1 and len(ranks) > 1:
             rare = min(by_operation, key=lambda name: len(by_operation[name]))
             text = ", ".join(
-                f"{name} on rank {_few([rank for rank, _ in group])}"
+                f"{name} on rank {_join_first_items([rank for rank, _ in group])}"
                 for name, group in by_operation.items()
             )
             lines = [group[0][1] for group in by_operation.values()]
             fields = {
                 "number": number,
                 "operations": text,
-                "ranks": _few([r for r, _ in by_operation[rare]]),
+                "ranks": _join_first_items([r for r, _ in by_operation[rare]]),
             }
-            yield Drawn("LG-416", fields, lines)
+            yield DerivedCause("LG-416", fields, lines)
             return
 
 
-def _few(items: list[str]) -> str:
+def _join_first_items(items: list[str]) -> str:
     items = sorted(set(items), key=lambda item: (len(item), item))
     return ", ".join(items[:6]) + (" ..." if len(items) > 6 else "")  # noqa: PLR2004 (what fits a sentence)
 
 
-def drawn(known: Known, codes: Collection[str]) -> list[Drawn]:
+def find_derived_causes(known: LogFacts, codes: Collection[str]) -> list[DerivedCause]:
     """Every cause that the facts give."""
     return [
-        *_different_addresses(known),
-        *_different_versions(known),
-        *_alone(known),
-        *_no_hostfile(known),
-        *_same_ranks(known),
-        *_service_mesh(known),
-        *_no_efa(known, codes),
-        *_efa_and_no_path(known),
-        *_different_collectives(known),
+        *_find_different_addresses(known),
+        *_find_different_versions(known),
+        *_find_standalone_runs(known),
+        *_find_missing_hostfile(known),
+        *_find_same_ranks(known),
+        *_find_service_mesh(known),
+        *_find_unused_efa(known, codes),
+        *_find_missing_efa_path(known),
+        *_find_different_collectives(known),
     ]
 
 
-def behind(known: Known) -> str:
+def describe_late_ranks(known: LogFacts) -> str:
     """Which ranks the watchdog's lines leave over, in a sentence."""
     first: dict[str, int] = {}
     for (rank, number, _), _line in known.of("late"):
@@ -281,7 +285,7 @@ def behind(known: Known) -> str:
         return ""
     low, high = min(first.values()), max(first.values())
     if low < high:
-        slow = _few([rank for rank, number in first.items() if number == low])
+        slow = _join_first_items([rank for rank, number in first.items() if number == low])
         return (
             f"Rank {slow} is at number {low}, others at {high}: if they are of one process group,"
             f" rank {slow} is behind."
@@ -289,5 +293,5 @@ def behind(known: Known) -> str:
     sizes = [int(values[2]) for values, _ in known.of("member")]
     everyone = {str(rank) for rank in range(min(max(sizes, default=0), MOST))}
     if silent := sorted(everyone - first.keys(), key=int):
-        return f"Rank {_few(silent)} logged no timeout: look there first."
+        return f"Rank {_join_first_items(silent)} logged no timeout: look there first."
     return ""

@@ -5,8 +5,8 @@ A table, one entry a cause, so longer than other files.
 
 from __future__ import annotations
 
-from fullmesh.explain.derive import gloo_remote
-from fullmesh.explain.model import ANY_CAUSE, Cause, Pattern, Severity
+from fullmesh.explain.derive import derive_gloo_remote
+from fullmesh.explain.model import ANY_CAUSE, LogCause, Pattern, Severity
 
 # a loopback address is a cause of its own (LG-106)
 REMOTE = r"remote=\[(?!127\.|::1\]|::ffff:127\.)(?P<peer>[0-9A-Fa-f.:%\w]+)\]:(?P<printed>\d{1,5})"
@@ -18,7 +18,7 @@ DIRECTION = (
 FIREWALL = "./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to the peers)"
 
 CAUSES = (
-    Cause(
+    LogCause(
         code="LG-101",
         title="Gloo: a data connection failed and an old torch hid the reason ('no error')",
         says=(
@@ -50,7 +50,7 @@ CAUSES = (
         follows=("LG-102", "LG-103", "LG-104", "LG-106", "LG-109", "LG-508"),
         weight=40,
     ),
-    Cause(
+    LogCause(
         code="LG-102",
         title="Gloo: a peer's data port is rejected (No route to host, errno 113)",
         says=(
@@ -74,10 +74,10 @@ CAUSES = (
         ),
         follows=("LG-508",),
         key=("peer",),
-        derive=gloo_remote,
+        derive=derive_gloo_remote,
         weight=75,
     ),
-    Cause(
+    LogCause(
         code="LG-103",
         title="Gloo: a peer's data port is refused (errno 111)",
         says=(
@@ -98,10 +98,10 @@ CAUSES = (
         ),
         follows=("LG-305", "LG-306", "LG-307", "LG-319", "LG-501", "LG-508", "LG-509"),
         key=("peer",),
-        derive=gloo_remote,
+        derive=derive_gloo_remote,
         weight=70,
     ),
-    Cause(
+    LogCause(
         code="LG-104",
         title="Gloo: packets to a peer's data port are dropped (errno 110)",
         says="Gloo's connection to {peer} {port_note} got no answer at all: something drops the packets.",
@@ -126,10 +126,10 @@ CAUSES = (
         ),
         follows=("LG-502", "LG-503", "LG-508", "LG-511"),
         key=("peer",),
-        derive=gloo_remote,
+        derive=derive_gloo_remote,
         weight=74,
     ),
-    Cause(
+    LogCause(
         code="LG-105",
         title="Gloo: a rank waited for a peer that never connected",
         says=(
@@ -149,7 +149,7 @@ CAUSES = (
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE,),
     ),
-    Cause(
+    LogCause(
         code="LG-115",
         title="Gloo: both ends waited, so the packets between them are dropped",
         says=(
@@ -164,7 +164,7 @@ CAUSES = (
         patterns=(),
         weight=60,
     ),
-    Cause(
+    LogCause(
         code="LG-116",
         title="Gloo: a rank's number is not below the number of ranks",
         says="RANK is {number} and WORLD_SIZE is {size}: ranks count from 0 to WORLD_SIZE-1.",
@@ -178,7 +178,7 @@ CAUSES = (
         ),
         weight=89,
     ),
-    Cause(
+    LogCause(
         code="LG-106",
         title="Gloo: a rank published a loopback address",
         says=(
@@ -204,7 +204,7 @@ CAUSES = (
         key=("peer",),
         weight=90,
     ),
-    Cause(
+    LogCause(
         code="LG-107",
         title="Gloo: one rank uses IPv4, another IPv6",
         says=(
@@ -229,7 +229,7 @@ CAUSES = (
         ),
         weight=90,
     ),
-    Cause(
+    LogCause(
         code="LG-108",
         title="Gloo: the interface in GLOO_SOCKET_IFNAME is not there",
         says="GLOO_SOCKET_IFNAME names {interface}, which this node does not have (or which has no address).",
@@ -255,7 +255,7 @@ CAUSES = (
         key=("interface",),
         weight=92,
     ),
-    Cause(
+    LogCause(
         code="LG-109",
         title="Gloo: the node's own host name leads nowhere, so Gloo takes loopback",
         says=(
@@ -274,7 +274,7 @@ CAUSES = (
         patterns=(Pattern("Unable to resolve hostname to a (local) address"),),
         weight=91,
     ),
-    Cause(
+    LogCause(
         code="LG-110",
         title="ports have run out: the data range is too small, full of TIME_WAIT, or reserved",
         says=(
@@ -317,7 +317,7 @@ CAUSES = (
         ),
         weight=88,
     ),
-    Cause(
+    LogCause(
         code="LG-111",
         title="Gloo: two ranks announced the same address and port",
         says=(
@@ -335,7 +335,7 @@ CAUSES = (
         patterns=(Pattern("Cannot connect to self"),),
         weight=85,
     ),
-    Cause(
+    LogCause(
         code="LG-112",
         title="Gloo: a peer closed the connection",
         says="The peer {peer} ended in the middle of the job; why, stands in the log of that rank.",
@@ -360,7 +360,7 @@ CAUSES = (
         follows=(ANY_CAUSE,),
         key=("peer",),
     ),
-    Cause(
+    LogCause(
         code="LG-113",
         title="Gloo: data stopped in the middle of a collective",
         says=(
@@ -389,7 +389,7 @@ CAUSES = (
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE,),
     ),
-    Cause(
+    LogCause(
         code="LG-117",
         title="Gloo: two ranks take part in a collective with different sizes",
         says=(
@@ -417,7 +417,7 @@ CAUSES = (
         ),
         weight=84,
     ),
-    Cause(
+    LogCause(
         code="LG-114",
         title="Gloo: a data connection failed for another reason",
         says="Gloo's connection to {peer} {port_note} failed: {reason}.",
@@ -438,7 +438,7 @@ CAUSES = (
             ),
         ),
         key=("peer", "reason"),
-        derive=gloo_remote,
+        derive=derive_gloo_remote,
         weight=65,
     ),
 )

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 
 from fullmesh.explain import gloo, launch, libraries, nccl, services, store, system, unknown
 from fullmesh.explain.error_lines import ErrorKind, classify_line
-from fullmesh.explain.facts import FACTS, Known, behind, drawn
+from fullmesh.explain.facts import FACTS, LogFacts, describe_late_ranks, find_derived_causes
 from fullmesh.explain.model import (
     ANY_CAUSE,
-    Cause,
     Evidence,
+    ExplainOptions,
     Fact,
-    Finding,
-    Options,
+    LogCause,
+    LogFinding,
     Pattern,
     Severity,
-    rank_in,
+    parse_line_rank,
 )
-from fullmesh.explain.reader import Block, line_around
+from fullmesh.explain.reader import Block, find_line_bounds
 from fullmesh.explain.unknown import UnknownErrors
-from fullmesh.printed import clean
+from fullmesh.printed import clean_and_shorten
 
 FAMILIES = {
     "gloo": ("Gloo", gloo.CAUSES),
@@ -35,7 +35,7 @@ FAMILIES = {
     "libraries": ("HCCL, NVSHMEM, Open MPI, Horovod, pyxis", libraries.CAUSES),
     "unknown": ("Errors that no rule knows", unknown.CAUSES),
 }
-CAUSES: dict[str, Cause] = {
+CAUSES: dict[str, LogCause] = {
     cause.code: cause for _, (_, causes) in FAMILIES.items() for cause in causes
 }
 CODES = {code: cause.title for code, cause in sorted(CAUSES.items())}
@@ -54,7 +54,7 @@ POINTERS = ("LG-304", "LG-308", "LG-310", "LG-422")
 LOOKUPS = 3  # of a name without a connection attempt: it leads nowhere
 
 
-Users = list[tuple[Cause | Fact, Pattern]]
+Users = list[tuple[LogCause | Fact, Pattern]]
 # text that many needles have in common: a block without it has none of them
 GATES = (
     *("rror", "ailed", "ignal", "onnect", "rocess", "errno", "ddress", "nccl", "evice", "imed out"),
@@ -62,7 +62,7 @@ GATES = (
 )
 
 
-def _by_needle() -> dict[str, Users]:
+def _index_patterns() -> dict[str, Users]:
     table: dict[str, Users] = defaultdict(list)
     for cause in CAUSES.values():
         for pattern in cause.patterns:
@@ -72,7 +72,7 @@ def _by_needle() -> dict[str, Users]:
     return dict(table)
 
 
-def _by_gate() -> dict[str, dict[str, Users]]:
+def _group_needles() -> dict[str, dict[str, Users]]:
     table: dict[str, dict[str, Users]] = defaultdict(dict)
     for needle, users in NEEDLES.items():
         gate = next((gate for gate in GATES if gate in needle), "")
@@ -80,8 +80,8 @@ def _by_gate() -> dict[str, dict[str, Users]]:
     return dict(table)
 
 
-NEEDLES = _by_needle()
-GATED = _by_gate()
+NEEDLES = _index_patterns()
+GATED = _group_needles()
 LONGEST_NEEDLE = max(map(len, NEEDLES))
 
 
@@ -89,9 +89,9 @@ LONGEST_NEEDLE = max(map(len, NEEDLES))
 class Tally:
     """What the logs have shown so far; grows with the number of causes, not with the logs."""
 
-    options: Options
-    findings: dict[tuple[str, ...], Finding] = field(default_factory=dict)
-    known: Known = field(default_factory=Known)
+    options: ExplainOptions
+    findings: dict[tuple[str, ...], LogFinding] = field(default_factory=dict)
+    known: LogFacts = field(default_factory=LogFacts)
     hits: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     left_out: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     errors: UnknownErrors = field(default_factory=UnknownErrors)
@@ -129,21 +129,23 @@ class Tally:
         hits = self.hits[name, needle]
         if hits > MOST_HITS:
             return -1
-        start, end = line_around(block.text, at, 0)
+        start, end = find_line_bounds(block.text, at, 0)
         line = block.line + block.text.count("\n", block.start, start)
         shown = block.text[start:end]
         for user, pattern in users:
             if isinstance(user, Fact) and hits > MOST_FACTS:
                 continue
-            low = line_around(block.text, at, pattern.before)[0] if pattern.before else start
+            low = find_line_bounds(block.text, at, pattern.before)[0] if pattern.before else start
             found = pattern.compiled.search(block.text[low:end])
             if found:
-                evidence = Evidence(name, line, clean(shown.strip()), rank_in(shown))
+                evidence = Evidence(
+                    name, line, clean_and_shorten(shown.strip()), parse_line_rank(shown)
+                )
                 self._found(user, pattern, found, evidence)
         return end + 1
 
     def _found(
-        self, user: Cause | Fact, pattern: Pattern, found: re.Match[str], evidence: Evidence
+        self, user: LogCause | Fact, pattern: Pattern, found: re.Match[str], evidence: Evidence
     ) -> None:
         if isinstance(user, Fact):
             self.known.add(user.name, found, evidence)
@@ -161,14 +163,14 @@ class Tally:
         is_error = classify_line(evidence.text) not in (None, ErrorKind.WARNING)
         return not is_error and self.errors.has_finished_before(evidence.file, evidence.line)
 
-    def _match(self, line: int, cause: Cause) -> None:
+    def _match(self, line: int, cause: LogCause) -> None:
         gated = frozenset((cause.code,)) if cause.needs else frozenset()
         known = self.matched.get(line)
         self.matched[line] = (
             gated if known is None else known | gated if known and gated else frozenset()
         )
 
-    def add(self, cause: Cause, fields: dict[str, str], evidence: Evidence) -> None:
+    def add(self, cause: LogCause, fields: dict[str, str], evidence: Evidence) -> None:
         """Count a match, and keep its line when it says more."""
         key = (cause.code, *(fields.get(name, "")[:200] for name in cause.key))
         finding = self.findings.get(key)
@@ -176,7 +178,9 @@ class Tally:
             if sum(1 for known in self.findings if known[0] == cause.code) >= MOST_KEYS:
                 self.left_out[cause.code] += 1
                 return
-            finding = self.findings[key] = Finding(cause, {k: v[:400] for k, v in fields.items()})
+            finding = self.findings[key] = LogFinding(
+                cause, {k: v[:400] for k, v in fields.items()}
+            )
         for name, value in fields.items():
             if finding.fields.get(name, "") in ("", "?"):
                 finding.fields[name] = value[:400]
@@ -194,7 +198,7 @@ class Tally:
 
 
 @dataclass
-class Verdict:
+class LogVerdict:
     """The outcome.
 
     Attributes:
@@ -202,8 +206,8 @@ class Verdict:
         harmless: warnings that mean nothing bad.
     """
 
-    heads: list[Finding]
-    harmless: list[Finding]
+    heads: list[LogFinding]
+    harmless: list[LogFinding]
 
     @property
     def bad(self) -> bool:
@@ -211,12 +215,14 @@ class Verdict:
         return bool(self.heads)
 
 
-def explains(parent: Finding, child: Finding) -> bool:
+def can_explain_finding(parent: LogFinding, child: LogFinding) -> bool:
     """Whether *child* follows from *parent*."""
     if parent is child or parent.code == child.code:
         return False
     if parent.cause.severity is Severity.UNKNOWN:
-        return child.code in POINTERS or (is_certain(parent) and ANY_CAUSE in child.cause.follows)
+        return child.code in POINTERS or (
+            is_certain_error(parent) and ANY_CAUSE in child.cause.follows
+        )
     wide = ANY_CAUSE in child.cause.follows and parent.cause.severity is Severity.CAUSE
     if not wide and parent.code not in child.cause.follows:
         return False
@@ -225,25 +231,25 @@ def explains(parent: Finding, child: Finding) -> bool:
     return not known or one == other
 
 
-def is_certain(finding: Finding) -> bool:
+def is_certain_error(finding: LogFinding) -> bool:
     """Whether unknown errors have an exception or a crash, from which symptoms in other lines follow."""
     return bool(finding.fields.get("strong"))
 
 
-def order(finding: Finding) -> tuple[int, int, int]:
+def log_finding_sort_key(finding: LogFinding) -> tuple[int, int, int]:
     """Causes before symptoms, the more certain mechanism first, then what was seen more often."""
     severity = finding.cause.severity
     if severity is Severity.UNKNOWN:
-        return 1 if is_certain(finding) else 3, 0, 0
+        return 1 if is_certain_error(finding) else 3, 0, 0
     return 2 if severity is Severity.SYMPTOM else 0, -finding.cause.weight, -finding.count
 
 
-def fold(findings: Sequence[Finding]) -> list[Finding]:
+def fold_log_findings(findings: Sequence[LogFinding]) -> list[LogFinding]:
     """Hang everything below what explains it; what nothing explains is a head."""
-    ranked = sorted(findings, key=order)
-    parents: dict[int, Finding] = {}
+    ranked = sorted(findings, key=log_finding_sort_key)
+    parents: dict[int, LogFinding] = {}
     for child in ranked:
-        parent = next((other for other in ranked if explains(other, child)), None)
+        parent = next((other for other in ranked if can_explain_finding(other, child)), None)
         if parent is not None:
             parents[id(child)] = parent
     heads = []
@@ -259,7 +265,7 @@ def fold(findings: Sequence[Finding]) -> list[Finding]:
     return heads
 
 
-def different_ports(findings: Iterable[Finding]) -> Finding | None:
+def find_different_ports(findings: Iterable[LogFinding]) -> LogFinding | None:
     """Two logs that look for one store at two ports."""
     stores = [finding for finding in findings if finding.code == "LG-202"]
     for one in stores:
@@ -272,22 +278,24 @@ def different_ports(findings: Iterable[Finding]) -> Finding | None:
                     f"{f.fields['host']}:{f.fields['port']}" for f in (one, other)
                 )
                 lines = [one.evidence[0], other.evidence[0]]
-                return Finding(CAUSES["LG-209"], {"places": places}, lines, len(lines))
+                return LogFinding(CAUSES["LG-209"], {"places": places}, lines, len(lines))
     return None
 
 
-def both_waited(findings: Sequence[Finding]) -> Finding | None:
+def find_mutual_waits(findings: Sequence[LogFinding]) -> LogFinding | None:
     """The passive end's line in the logs of several ranks, and no cause anywhere: silence in between."""
     if any(finding.cause.severity is Severity.CAUSE for finding in findings):
         return None
     waited = [finding for finding in findings if finding.code == "LG-105"]
     lines = {e.file: e for finding in waited for e in finding.evidence}
     return (
-        Finding(CAUSES["LG-115"], {}, list(lines.values()), len(lines)) if len(lines) > 1 else None
+        LogFinding(CAUSES["LG-115"], {}, list(lines.values()), len(lines))
+        if len(lines) > 1
+        else None
     )
 
 
-def unresolved(findings: Sequence[Finding]) -> list[Finding]:
+def find_unresolved_names(findings: Sequence[LogFinding]) -> list[LogFinding]:
     """Names of a store that were looked up again and again without one connection attempt.
 
     torch 2.13 prints the IPv6 failure only, also where IPv4 fails; an attempt that is dropped takes one look-up, one
@@ -301,39 +309,39 @@ def unresolved(findings: Sequence[Finding]) -> list[Finding]:
         tried = looked.get(finding.fields.get("host", "")) if finding.code in STORE_CODES else None
         if tried is not None and tried.count >= LOOKUPS:
             fields = {"host": tried.fields["host"], "reason": "looked up again and again"}
-            made.append(Finding(CAUSES["LG-206"], fields, tried.evidence, tried.count))
+            made.append(LogFinding(CAUSES["LG-206"], fields, tried.evidence, tried.count))
     return made
 
 
-def enrich(head: Finding, known: Known) -> None:
+def add_finding_context(head: LogFinding, known: LogFacts) -> None:
     """Add what other lines and the plan tell about a finding."""
     extra = [head.fields.get("range_note", "")]
     if head.code in STORE_CODES:
         children = [child for child in head.follows if child.code == "LG-205"]
         extra += [f"Connections are {child.fields['verdict']}." for child in children[:1]]
     if head.code == "LG-415":
-        extra.append(behind(known))
+        extra.append(describe_late_ranks(known))
     rank = head.fields.get("rank", "")
     if "rank" in head.cause.key and rank.isdecimal():
         host = known.host_of(rank)
         if host:
-            extra.append(f"Rank {rank} runs on {clean(host)}.")
+            extra.append(f"Rank {rank} runs on {clean_and_shorten(host)}.")
         elif known.ranks() and rank not in known.ranks():
             extra.append(f"None of the given logs is of rank {rank}.")
     head.extra = " ".join(text for text in extra if text)
 
 
-def judge(tally: Tally) -> Verdict:
+def judge_logs(tally: Tally) -> LogVerdict:
     """The verdict over everything that was read."""
     found = list(tally.findings.values())
     codes = {finding.code for finding in found}
-    for draw in drawn(tally.known, codes):
+    for draw in find_derived_causes(tally.known, codes):
         cause = CAUSES[draw.code]
-        found.append(Finding(cause, draw.fields, draw.evidence[:EVIDENCE], len(draw.evidence)))
-    if (ports := different_ports(found)) is not None:
+        found.append(LogFinding(cause, draw.fields, draw.evidence[:EVIDENCE], len(draw.evidence)))
+    if (ports := find_different_ports(found)) is not None:
         found.append(ports)
-    found += unresolved(found)
-    if (silence := both_waited(found)) is not None:
+    found += find_unresolved_names(found)
+    if (silence := find_mutual_waits(found)) is not None:
         found.append(silence)
     codes |= {finding.code for finding in found}
     kept = [
@@ -349,9 +357,9 @@ def judge(tally: Tally) -> Verdict:
         )
     if not any(f.cause.severity is Severity.CAUSE for f in kept):
         kept += tally.errors.findings({f.code for f in kept})
-    heads = fold([f for f in kept if f.cause.severity is not Severity.HARMLESS])
+    heads = fold_log_findings([f for f in kept if f.cause.severity is not Severity.HARMLESS])
     for head in heads:
-        enrich(head, tally.known)
+        add_finding_context(head, tally.known)
     replaced = {quiet for loud, quiet in INSTEAD.items() if loud in codes}
     harmless = [f for f in kept if f.cause.severity is Severity.HARMLESS and f.code not in replaced]
-    return Verdict(heads, sorted(harmless, key=lambda finding: finding.code))
+    return LogVerdict(heads, sorted(harmless, key=lambda finding: finding.code))

@@ -5,8 +5,8 @@ A table, one entry a cause, so longer than other files.
 
 from __future__ import annotations
 
-from fullmesh.explain.derive import barrier, who
-from fullmesh.explain.model import ANY_CAUSE, Cause, Pattern, Severity
+from fullmesh.explain.derive import derive_barrier_count, derive_rank_host
+from fullmesh.explain.model import ANY_CAUSE, LogCause, Pattern, Severity
 
 # torchrun's block: host, rank, exitcode, error_file, traceback; more would reach into the block above
 RANK = r"rank\s*: (?P<rank>\d+) \(local_rank: \d+\).{0,400}?"
@@ -29,7 +29,7 @@ WORDS = {
 }
 
 
-def ended(number: int, name: str) -> tuple[Pattern, ...]:
+def build_signal_patterns(number: int, name: str) -> tuple[Pattern, ...]:
     """A process that a signal ended, in the words of its launcher, its shell, or the library that caught the signal."""
     words = WORDS[name]
     return (
@@ -63,7 +63,7 @@ def ended(number: int, name: str) -> tuple[Pattern, ...]:
     )
 
 
-def caught(number: int, name: str) -> tuple[Pattern, ...]:
+def build_crash_patterns(number: int, name: str) -> tuple[Pattern, ...]:
     """A crash as the process itself reports it: Python's faulthandler, UCX, Open MPI, absl and Ray, a shell."""
     words = WORDS[name]
     nobody = "(?P<rank>)(?P<host>)"
@@ -75,11 +75,11 @@ def caught(number: int, name: str) -> tuple[Pattern, ...]:
             rf"\[(?P<host>[\w.-]{{1,120}}):\d+\] Signal: {words} \({number}\)(?P<rank>)",
         ),
         Pattern("*** SIG", rf"\*\*\* {name} received{nobody}"),
-        *in_a_shell(words),
+        *build_shell_patterns(words),
     )
 
 
-def in_a_shell(words: str) -> tuple[Pattern, ...]:
+def build_shell_patterns(words: str) -> tuple[Pattern, ...]:
     """A signal as a shell reports it: of a script's command, or of the one in the foreground."""
     return (
         Pattern(
@@ -92,7 +92,7 @@ def in_a_shell(words: str) -> tuple[Pattern, ...]:
 TORCHRUN = (("launcher", "torchrun"),)
 
 CAUSES = (
-    Cause(
+    LogCause(
         code="LG-301",
         title="torchrun: the rendezvous endpoint cannot be reached",
         says=(
@@ -119,7 +119,7 @@ CAUSES = (
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE,),
     ),
-    Cause(
+    LogCause(
         code="LG-302",
         title="torchrun: not enough nodes joined the rendezvous in time",
         says=(
@@ -135,7 +135,7 @@ CAUSES = (
         follows=(*STORE, "LG-314"),
         weight=55,
     ),
-    Cause(
+    LogCause(
         code="LG-303",
         title="torchrun: a node came after the rendezvous was closed",
         says=(
@@ -151,7 +151,7 @@ CAUSES = (
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE,),
     ),
-    Cause(
+    LogCause(
         code="LG-304",
         title="a launcher saw a rank end with an error",
         says="{launcher} saw {who} end first, with exit code {exitcode}.",
@@ -202,9 +202,9 @@ CAUSES = (
         ),
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE,),
-        derive=who,
+        derive=derive_rank_host,
     ),
-    Cause(
+    LogCause(
         code="LG-305",
         title="a rank was killed (SIGKILL), most often by the kernel for want of memory",
         says=(
@@ -216,12 +216,12 @@ CAUSES = (
         fix="Fewer DataLoader workers or a smaller batch, more memory for the unit or container.",
         source="OpenBMB/MiniCPM-V#770, hpcaitech/ColossalAI#3514",
         looks=(FAILED.format(-9, "Signal 9 (SIGKILL) received by PID 14750"),),
-        patterns=(*ended(9, "SIGKILL"), *in_a_shell("Killed")),
-        derive=who,
+        patterns=(*build_signal_patterns(9, "SIGKILL"), *build_shell_patterns("Killed")),
+        derive=derive_rank_host,
         follows=("LG-501",),
         weight=84,
     ),
-    Cause(
+    LogCause(
         code="LG-306",
         title="a rank died of SIGBUS: shared memory (/dev/shm) is full",
         says=(
@@ -242,16 +242,16 @@ CAUSES = (
             " out of shared memory.",
         ),
         patterns=(
-            *ended(7, "SIGBUS"),
-            *caught(7, "SIGBUS"),
+            *build_signal_patterns(7, "SIGBUS"),
+            *build_crash_patterns(7, "SIGBUS"),
             Pattern(
                 "killed by signal: Bus error", r"(?P<rank>)(?P<host>)killed by signal: Bus error"
             ),
         ),
-        derive=who,
+        derive=derive_rank_host,
         weight=84,
     ),
-    Cause(
+    LogCause(
         code="LG-307",
         title="a rank crashed in native code (SIGSEGV)",
         says=(
@@ -270,14 +270,14 @@ CAUSES = (
             "[gpu12:90211:0:90211] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x18)",
         ),
         patterns=(
-            *ended(11, "SIGSEGV"),
-            *caught(11, "SIGSEGV"),
+            *build_signal_patterns(11, "SIGSEGV"),
+            *build_crash_patterns(11, "SIGSEGV"),
             Pattern("segfault at ", r"\w\[\d+\]: segfault at [0-9a-f]+ ip (?P<rank>)(?P<host>)"),
         ),
-        derive=who,
+        derive=derive_rank_host,
         weight=72,
     ),
-    Cause(
+    LogCause(
         code="LG-308",
         title="a rank aborted itself (SIGABRT)",
         says=(
@@ -289,12 +289,12 @@ CAUSES = (
         fix="Fix the error above it.",
         source="read: ProcessGroupNCCL.cpp watchdog",
         looks=(FAILED.format(-6, "Signal 6 (SIGABRT) received by PID 14750"),),
-        patterns=(*ended(6, "SIGABRT"), *caught(6, "SIGABRT")),
-        derive=who,
+        patterns=(*build_signal_patterns(6, "SIGABRT"), *build_crash_patterns(6, "SIGABRT")),
+        derive=derive_rank_host,
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE,),
     ),
-    Cause(
+    LogCause(
         code="LG-309",
         title="the job was ended from outside (a signal, a scheduler's limit)",
         says=(
@@ -322,7 +322,7 @@ CAUSES = (
         ),
         weight=89,
     ),
-    Cause(
+    LogCause(
         code="LG-310",
         title="torchrun: the agent stops its other ranks",
         says="torchrun ended its other ranks because one had failed (or it was told to stop).",
@@ -337,7 +337,7 @@ CAUSES = (
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE, "LG-304", "LG-308"),
     ),
-    Cause(
+    LogCause(
         code="LG-311",
         title="an environment variable of the launcher is missing",
         says="{variable} is not set: the script was started without torchrun, or without the cluster's environment.",
@@ -362,7 +362,7 @@ CAUSES = (
         key=("variable",),
         weight=91,
     ),
-    Cause(
+    LogCause(
         code="LG-312",
         title="more local ranks than GPUs",
         says=(
@@ -386,7 +386,7 @@ CAUSES = (
         ),
         weight=90,
     ),
-    Cause(
+    LogCause(
         code="LG-314",
         title="torchrun: a node lost its heartbeat; clocks differ by 15 s or more, or its agent ended",
         says=(
@@ -414,7 +414,7 @@ CAUSES = (
         ),
         weight=86,
     ),
-    Cause(
+    LogCause(
         code="LG-315",
         title="every node trains alone",
         says=(
@@ -429,7 +429,7 @@ CAUSES = (
         patterns=(),
         weight=82,
     ),
-    Cause(
+    LogCause(
         code="LG-316",
         title="store: the start barrier counted the wrong number of ranks",
         says="At the start barrier {what}.",
@@ -458,11 +458,11 @@ CAUSES = (
             ),
         ),
         key=("what",),
-        derive=barrier,
+        derive=derive_barrier_count,
         follows=("LG-201", "LG-311", "LG-401", *STORE),
         weight=62,
     ),
-    Cause(
+    LogCause(
         code="LG-317",
         title="a proxy stands between the job and a peer or service",
         says="An HTTP connection went to a proxy: the proxy variables are set and NO_PROXY does not name the peers.",
@@ -477,7 +477,7 @@ CAUSES = (
         needs=(*BROKEN, "LG-201", "LG-319"),
         weight=45,
     ),
-    Cause(
+    LogCause(
         code="LG-318",
         title="a monitored barrier names ranks that did not come",
         says="Rank {rank} did not reach monitoredBarrier: it ended, hangs, or took another way through the code.",
@@ -496,7 +496,7 @@ CAUSES = (
         follows=("LG-305", "LG-306", "LG-307", "LG-319", "LG-501", "LG-509"),
         weight=64,
     ),
-    Cause(
+    LogCause(
         code="LG-319",
         title="the job's own code raised an error",
         says="The job's own code failed with {error}: {message}.",
@@ -541,7 +541,7 @@ CAUSES = (
         needs=BROKEN,
         weight=68,
     ),
-    Cause(
+    LogCause(
         code="LG-320",
         title="a rank aborted while its program ended",
         says=(
@@ -564,7 +564,7 @@ CAUSES = (
         follows=("LG-319",),
         weight=56,
     ),
-    Cause(
+    LogCause(
         code="LG-321",
         title="the process group was initialized twice",
         says=(
@@ -593,7 +593,7 @@ CAUSES = (
         ),
         weight=91,
     ),
-    Cause(
+    LogCause(
         code="LG-322",
         title="torch has no such backend",
         says=(
@@ -622,7 +622,7 @@ CAUSES = (
         ),
         weight=91,
     ),
-    Cause(
+    LogCause(
         code="LG-323",
         title="the launcher passes --local-rank to a script that does not know it",
         says=(
@@ -645,7 +645,7 @@ CAUSES = (
         ),
         weight=93,
     ),
-    Cause(
+    LogCause(
         code="LG-324",
         title="DDP: some parameters got no gradient",
         says=(
@@ -666,7 +666,7 @@ CAUSES = (
         patterns=(Pattern("Expected to have finished reduction in the prior iteration"),),
         weight=92,
     ),
-    Cause(
+    LogCause(
         code="LG-325",
         title="a collective got a tensor on a device that the process group has no backend for",
         says=(
@@ -686,7 +686,7 @@ CAUSES = (
         ),
         weight=91,
     ),
-    Cause(
+    LogCause(
         code="LG-326",
         title="two nodes count their ranks from the same number",
         says=(
@@ -704,7 +704,7 @@ CAUSES = (
         patterns=(),
         weight=85,
     ),
-    Cause(
+    LogCause(
         code="LG-327",
         title="a service mesh takes the job's connections",
         says=(
@@ -719,7 +719,7 @@ CAUSES = (
         patterns=(),
         weight=64,
     ),
-    Cause(
+    LogCause(
         code="LG-910",
         title="harmless: the process group was not destroyed at exit",
         says=(
@@ -740,7 +740,7 @@ CAUSES = (
         ),
         severity=Severity.HARMLESS,
     ),
-    Cause(
+    LogCause(
         code="LG-911",
         title="harmless: barrier does not know the rank's GPU",
         says="barrier() guessed the rank's GPU; it matters only if a rank does not use the GPU of its local rank.",

@@ -5,10 +5,10 @@ A table, one entry a cause. Their other errors are LG-701.
 
 from __future__ import annotations
 
-from fullmesh.explain.model import Cause, Pattern
+from fullmesh.explain.model import LogCause, Pattern
 
 CAUSES = (
-    Cause(
+    LogCause(
         code="LG-721",
         title="HCCL: its port on the host is taken",
         says=(
@@ -32,7 +32,7 @@ CAUSES = (
         ),
         weight=90,
     ),
-    Cause(
+    LogCause(
         code="LG-722",
         title="HCCL: a rank did not come in time",
         says=(
@@ -47,7 +47,7 @@ CAUSES = (
         patterns=(Pattern("EI0006", r"EI0006\b"),),
         weight=58,
     ),
-    Cause(
+    LogCause(
         code="LG-723",
         title="NVSHMEM: IBGDA may not use the network card",
         says=(
@@ -70,7 +70,7 @@ CAUSES = (
         ),
         weight=86,
     ),
-    Cause(
+    LogCause(
         code="LG-724",
         title="Open MPI: its TCP connections take a network that the peers do not reach",
         says=(
@@ -100,7 +100,7 @@ CAUSES = (
         ),
         weight=66,
     ),
-    Cause(
+    LogCause(
         code="LG-725",
         title="Horovod: the hosts have no interface in common that reaches the driver",
         says=(
@@ -124,7 +124,7 @@ CAUSES = (
         ),
         weight=84,
     ),
-    Cause(
+    LogCause(
         code="LG-726",
         title="pyxis: the container image cannot be imported",
         says=(

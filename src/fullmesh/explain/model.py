@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from fullmesh.observed.ports import PortRange
-from fullmesh.printed import clean
+from fullmesh.printed import clean_and_shorten
 
 ANY_CAUSE = "*"
 WORD = re.compile(r"[\w.:%+@/-]{1,120}")
@@ -27,14 +27,14 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True)
-class Options:
+class ExplainOptions:
     """What the user told beside the logs."""
 
     data_ports: PortRange | None = None
 
 
 Fields = Mapping[str, str]
-Derive = Callable[[Fields, Options], Fields | None]
+Derive = Callable[[Fields, ExplainOptions], Fields | None]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Cause:
+class LogCause:
     """One thing that a log can tell, with its page.
 
     Attributes:
@@ -116,17 +116,17 @@ class Evidence:
 
 
 @dataclass
-class Finding:
+class LogFinding:
     """A cause that was found, with its evidence and what follows from it."""
 
-    cause: Cause
+    cause: LogCause
     fields: dict[str, str] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
     count: int = 0
     capped: bool = False
     extra: str = ""
     last: tuple[str, int] = ("", 0)  # several patterns may match one line, which counts once
-    follows: list[Finding] = field(default_factory=list)
+    follows: list[LogFinding] = field(default_factory=list)
 
     @property
     def code(self) -> str:
@@ -134,9 +134,9 @@ class Finding:
         return self.cause.code
 
     def _fill(self, template: str, *, command: bool = False) -> str:
-        values = _Blank()
-        for name, value in {**self.fields, **name_process(self.fields)}.items():
-            shown = clean(value, VALUE)
+        values = _FieldsWithDefault()
+        for name, value in {**self.fields, **describe_rank_process(self.fields)}.items():
+            shown = clean_and_shorten(value, VALUE)
             # people paste commands: what a log says must not become one
             values[name] = name.upper() if command and not WORD.fullmatch(shown) else shown
         return " ".join(template.format_map(values).split())
@@ -162,7 +162,7 @@ class Finding:
         return self._fill(self.cause.fix, command=True)
 
 
-def name_process(fields: Fields) -> Fields:
+def describe_rank_process(fields: Fields) -> Fields:
     """The fields {who} and {Who}: a rank and its host, as far as a log names them."""
     rank, host = (
         value if value != "?" else "" for value in map(fields.get, ("rank", "host"), "??")
@@ -171,14 +171,14 @@ def name_process(fields: Fields) -> Fields:
     return {"who": who, "Who": who[0].upper() + who[1:]}
 
 
-class _Blank(dict[str, str]):
+class _FieldsWithDefault(dict[str, str]):
     """A template may name a field that a variant of the message does not have."""
 
     def __missing__(self, key: str) -> str:
         return "?"
 
 
-def rank_in(line: str) -> str:
+def parse_line_rank(line: str) -> str:
     """The rank that a line's prefix names; empty if none."""
     found = LINE_RANK.search(line)
     return (found[1] or found[2]) if found else ""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from fullmesh.explain import nccl_connect
 from fullmesh.explain.derive import describe_gids
-from fullmesh.explain.model import ANY_CAUSE, Cause, Fields, Options, Pattern, Severity
+from fullmesh.explain.model import ANY_CAUSE, ExplainOptions, Fields, LogCause, Pattern, Severity
 from fullmesh.explain.nccl_connect import BAD_NETWORK
 
 
-def rdma_peer(fields: Fields, _options: Options) -> Fields:
+def derive_rdma_peer(fields: Fields, _options: ExplainOptions) -> Fields:
     """Old messages about RDMA do not name the peer; new ones have the addresses (GIDs) of both ends."""
     own, remote = fields.get("own", ""), fields.get("remote", "")
     note = describe_gids(own, remote) if own and remote else ""
@@ -20,7 +20,7 @@ def rdma_peer(fields: Fields, _options: Options) -> Fields:
 
 CAUSES = (
     *nccl_connect.CAUSES,
-    Cause(
+    LogCause(
         code="LG-412",
         title="NCCL: RDMA packets do not arrive (completion 12 RETRY_EXC, vendor error 129)",
         says=(
@@ -67,10 +67,10 @@ CAUSES = (
             ),
         ),
         key=("peer",),
-        derive=rdma_peer,
+        derive=derive_rdma_peer,
         weight=82,
     ),
-    Cause(
+    LogCause(
         code="LG-413",
         title="NCCL: locked memory is limited (memlock)",
         says="RDMA could not register memory: the limit for locked memory (memlock) is too small for this process.",
@@ -89,7 +89,7 @@ CAUSES = (
         ),
         weight=90,
     ),
-    Cause(
+    LogCause(
         code="LG-414",
         title="NCCL: /dev/shm is full",
         says=(
@@ -125,7 +125,7 @@ CAUSES = (
         ),
         weight=92,
     ),
-    Cause(
+    LogCause(
         code="LG-415",
         title="NCCL: a collective ran into its timeout (watchdog)",
         says="Rank {rank} waited in {operation} number {number} until the watchdog's timeout of {timeout} ms.",
@@ -157,7 +157,7 @@ CAUSES = (
         follows=(ANY_CAUSE,),
         weight=60,
     ),
-    Cause(
+    LogCause(
         code="LG-416",
         title="ranks called different collectives",
         says="The ranks called different collectives as number {number}: {operations}.",
@@ -172,7 +172,7 @@ CAUSES = (
         patterns=(),
         weight=81,
     ),
-    Cause(
+    LogCause(
         code="LG-417",
         title="torch saw ranks call different collectives",
         says="torch compared the collectives and they differ: rank {rank} is running {detail}.",
@@ -200,7 +200,7 @@ CAUSES = (
         ),
         weight=86,
     ),
-    Cause(
+    LogCause(
         code="LG-419",
         title="EFA: the security group lacks its rule for itself",
         says=(
@@ -226,7 +226,7 @@ CAUSES = (
         ),
         weight=90,
     ),
-    Cause(
+    LogCause(
         code="LG-420",
         title="EFA: the NCCL plugin is missing although EFA is wanted",
         says=(
@@ -241,7 +241,7 @@ CAUSES = (
         patterns=(),
         weight=77,
     ),
-    Cause(
+    LogCause(
         code="LG-421",
         title="NCCL: a remote rank ended",
         says="A connection was closed by the other side ({detail}): another rank ended first.",
@@ -271,7 +271,7 @@ CAUSES = (
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE, "LG-405"),
     ),
-    Cause(
+    LogCause(
         code="LG-422",
         title="NCCL: a system call failed and the log does not say which",
         says="NCCL failed with '{detail}'; the reason stands in a line with NCCL WARN.",
@@ -302,7 +302,7 @@ CAUSES = (
         follows=(ANY_CAUSE, "LG-405", "LG-421", "LG-415"),
         key=("detail",),
     ),
-    Cause(
+    LogCause(
         code="LG-423",
         title="nodes run different NCCL versions",
         says="The logs show different NCCL versions: {versions}.",
@@ -314,7 +314,7 @@ CAUSES = (
         patterns=(),
         weight=83,
     ),
-    Cause(
+    LogCause(
         code="LG-424",
         title="NCCL: nodes announce addresses that cannot reach each other",
         says="NCCL's nodes announce addresses of different kinds: {addresses}.",
@@ -330,7 +330,7 @@ CAUSES = (
         needs=BAD_NETWORK,
         weight=79,
     ),
-    Cause(
+    LogCause(
         code="LG-425",
         title="NCCL: a connection of the wrong kind came in",
         says=(
@@ -352,7 +352,7 @@ CAUSES = (
         ),
         weight=70,
     ),
-    Cause(
+    LogCause(
         code="LG-426",
         title="EFA: what hangs after 'Could not find a path for pattern' is most often the security group",
         says=(
@@ -376,7 +376,7 @@ CAUSES = (
         follows=(ANY_CAUSE,),
         weight=42,
     ),
-    Cause(
+    LogCause(
         code="LG-427",
         title="NCCL: the RDMA driver cannot take GPU memory by DMA-BUF",
         says="NCCL asked the RDMA driver to register GPU memory as DMA-BUF, and the driver of this node cannot.",
@@ -398,7 +398,7 @@ CAUSES = (
         ),
         weight=88,
     ),
-    Cause(
+    LogCause(
         code="LG-428",
         title="torch found another NCCL than the one it was built for",
         says=(
@@ -421,7 +421,7 @@ CAUSES = (
         ),
         weight=93,
     ),
-    Cause(
+    LogCause(
         code="LG-430",
         title="NCCL: GPUDirect RDMA is broken (local protection error)",
         says=(
@@ -455,7 +455,7 @@ CAUSES = (
         ),
         weight=84,
     ),
-    Cause(
+    LogCause(
         code="LG-431",
         title="NCCL: the RDMA driver cannot register GPU memory (Bad address)",
         says=(
@@ -479,7 +479,7 @@ CAUSES = (
         ),
         weight=88,
     ),
-    Cause(
+    LogCause(
         code="LG-432",
         title="NCCL: NVLink SHARP (NVLS) fails, so the fabric of the node is unhealthy",
         says=(
@@ -512,7 +512,7 @@ CAUSES = (
         ),
         weight=89,
     ),
-    Cause(
+    LogCause(
         code="LG-434",
         title="EFA: the plugin finds no EFA device",
         says=(
@@ -538,7 +538,7 @@ CAUSES = (
         ),
         weight=84,
     ),
-    Cause(
+    LogCause(
         code="LG-435",
         title="EFA: the plugin was built for a newer libfabric than the one that it runs with",
         says=(
@@ -566,7 +566,7 @@ CAUSES = (
         ),
         weight=86,
     ),
-    Cause(
+    LogCause(
         code="LG-437",
         title="SHARP: the port runs the subnet manager",
         says=(
@@ -589,7 +589,7 @@ CAUSES = (
         ),
         weight=80,
     ),
-    Cause(
+    LogCause(
         code="LG-901",
         title="harmless: NCCL has no network plugin",
         says=(
@@ -615,7 +615,7 @@ CAUSES = (
         ),
         severity=Severity.HARMLESS,
     ),
-    Cause(
+    LogCause(
         code="LG-902",
         title="harmless: NCCL found no path for a pattern and takes a simple order",
         says=(
@@ -642,7 +642,7 @@ CAUSES = (
         ),
         severity=Severity.HARMLESS,
     ),
-    Cause(
+    LogCause(
         code="LG-903",
         title="harmless: NCCL found no InfiniBand or RoCE device",
         says=(
@@ -656,7 +656,7 @@ CAUSES = (
         patterns=(Pattern("NET/IB : No device found"),),
         severity=Severity.HARMLESS,
     ),
-    Cause(
+    LogCause(
         code="LG-904",
         title="harmless: NCCL discarded a stray connection",
         says=(

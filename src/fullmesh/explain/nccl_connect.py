@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fullmesh.explain.derive import invalid_rank, nccl_remote
-from fullmesh.explain.model import ANY_CAUSE, Cause, Fields, Options, Pattern, Severity
+from fullmesh.explain.derive import derive_invalid_rank, derive_nccl_remote
+from fullmesh.explain.model import ANY_CAUSE, ExplainOptions, Fields, LogCause, Pattern, Severity
 
 INSIDE = r"(?:lo|docker|br-|virbr|veth|cni|flannel|cali|tailscale|podman|lxc)"
 ADDRESS = r"(?P<peer>[^\s<>]{1,120})<(?P<port>\d{1,5})>"
@@ -26,7 +26,7 @@ BAD_NETWORK = (
 )
 
 
-def connect(words: str) -> tuple[Pattern, ...]:
+def build_connect_patterns(words: str) -> tuple[Pattern, ...]:
     """A connection that failed with *words*, in the spellings of NCCL 2.10 to 2.32."""
     return (
         Pattern("onnect to ", rf"[Cc]onnect to {ADDRESS} returned (?:\d+\()?{words}\)?"),
@@ -42,16 +42,16 @@ def connect(words: str) -> tuple[Pattern, ...]:
     )
 
 
-def connected(fields: Fields, options: Options) -> Fields | None:
+def derive_nccl_retry(fields: Fields, options: ExplainOptions) -> Fields | None:
     """An old NCCL's retry line has no address."""
     return (
-        nccl_remote(fields, options)
+        derive_nccl_remote(fields, options)
         if fields["port"]
         else {**fields, "peer": "a peer", "port_note": ""}
     )
 
 
-def some_host(fields: Fields, _options: Options) -> Fields:
+def derive_log_host(fields: Fields, _options: ExplainOptions) -> Fields:
     """Lines that were cut have no host."""
     host = fields["host"]
     return {
@@ -61,7 +61,7 @@ def some_host(fields: Fields, _options: Options) -> Fields:
     }
 
 
-REJECTED = Cause(
+REJECTED = LogCause(
     code="LG-402",
     title="NCCL: a peer's port is rejected (No route to host)",
     says=(
@@ -78,10 +78,10 @@ REJECTED = Cause(
         "node5:240:240 [6] misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to"
         " 10.0.0.4<56849> returned 113(No route to host) errno 115(Operation now in progress)",
     ),
-    patterns=connect("No route to host"),
+    patterns=build_connect_patterns("No route to host"),
     follows=(*CRASHES, "LG-406", "LG-410", "LG-424", "LG-429", "LG-508"),
     key=("peer",),
-    derive=connected,
+    derive=derive_nccl_retry,
     weight=76,
 )
 REFUSED = replace(
@@ -97,7 +97,7 @@ REFUSED = replace(
         "node1:1:2 [0] misc/socket.cc:560 NCCL WARN socketPollConnect: connect to 10.0.0.4<51849>"
         " returned Connection refused, exceeded error retry count after 35 attempts",
     ),
-    patterns=connect("Connection refused"),
+    patterns=build_connect_patterns("Connection refused"),
     weight=70,
 )
 DROPPED = replace(
@@ -110,12 +110,12 @@ DROPPED = replace(
         "node1:1:2 [0] include/socket.h:403 NCCL WARN Connect to 172.18.40.42<42333> failed :"
         " Connection timed out",
     ),
-    patterns=connect("Connection timed out"),
+    patterns=build_connect_patterns("Connection timed out"),
     weight=74,
 )
 
 CAUSES = (
-    Cause(
+    LogCause(
         code="LG-401",
         title="NCCL: a rank number beyond the world size",
         says=(
@@ -137,13 +137,13 @@ CAUSES = (
             ),
         ),
         key=("size",),
-        derive=invalid_rank,
+        derive=derive_invalid_rank,
         weight=95,
     ),
     REJECTED,
     REFUSED,
     DROPPED,
-    Cause(
+    LogCause(
         code="LG-405",
         title="NCCL: a retried connection was aborted; the first error says why",
         says=(
@@ -169,7 +169,7 @@ CAUSES = (
         follows=(ANY_CAUSE,),
         key=("peer",),
     ),
-    Cause(
+    LogCause(
         code="LG-406",
         title="NCCL: NCCL_SOCKET_IFNAME matches no interface",
         says=(
@@ -196,7 +196,7 @@ CAUSES = (
         ),
         weight=92,
     ),
-    Cause(
+    LogCause(
         code="LG-407",
         title="NCCL: one rank number came twice",
         says="Rank {rank} of {size} checked in twice: two processes have the same RANK.",
@@ -216,7 +216,7 @@ CAUSES = (
         key=("rank",),
         weight=92,
     ),
-    Cause(
+    LogCause(
         code="LG-408",
         title="NCCL: ranks disagree on the world size",
         says="The ranks came with different world sizes ({detail}).",
@@ -238,7 +238,7 @@ CAUSES = (
         ),
         weight=91,
     ),
-    Cause(
+    LogCause(
         code="LG-409",
         title="NCCL: a message of the wrong length (different versions or settings)",
         says=(
@@ -267,7 +267,7 @@ CAUSES = (
         follows=("LG-407", "LG-408", "LG-423"),
         weight=80,
     ),
-    Cause(
+    LogCause(
         code="LG-410",
         title="NCCL: it chose an interface that the peers cannot reach",
         says="NCCL{on_host} took {interface} ({address}), an interface of containers or of this host alone.",
@@ -293,11 +293,11 @@ CAUSES = (
             ),
         ),
         key=("host", "interface"),
-        derive=some_host,
+        derive=derive_log_host,
         needs=BAD_NETWORK,
         weight=89,
     ),
-    Cause(
+    LogCause(
         code="LG-429",
         title="NCCL: it tries to reach a link-local address",
         says=(
@@ -326,7 +326,7 @@ CAUSES = (
         key=("peer",),
         weight=87,
     ),
-    Cause(
+    LogCause(
         code="LG-411",
         title="NCCL: two ranks use one GPU",
         says=(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from fullmesh.diagnose import pages as diagnosed
+from fullmesh.diagnose import pages
 from fullmesh.explain.judge import CAUSES, FAMILIES
-from fullmesh.explain.model import ANY_CAUSE, Cause, Severity
-from fullmesh.hang import pages as hanging
+from fullmesh.explain.model import ANY_CAUSE, LogCause, Severity
+from fullmesh.hang import pages as hang_pages
 from fullmesh.settings import ROOT
 
 FOLDER = "docs/causes"
@@ -29,52 +29,52 @@ SEVERITIES = {
 }
 
 
-class _Names(dict[str, str]):
+class _FieldNames(dict[str, str]):
     """Shows the name of a field where a finding has its value."""
 
     def __missing__(self, key: str) -> str:
         return key.upper()
 
 
-NAMES = _Names(
+NAMES = _FieldNames(
     port_note="port PORT", who="rank RANK on HOST", Who="Rank RANK on HOST", libraries=""
 )
 
 
-def plain(template: str) -> str:
+def fill_template(template: str) -> str:
     """A template with names instead of values."""
     return " ".join(template.format_map(NAMES).split())
 
 
-def family_of(code: str) -> str:
+def find_cause_family(code: str) -> str:
     """The family, and so the page, of a log's cause."""
     return next(
         name for name, (_, causes) in FAMILIES.items() if any(c.code == code for c in causes)
     )
 
 
-def page_of(code: str) -> str:
+def format_cause_link(code: str) -> str:
     """Return the path of a cause's section on the site."""
-    return f"{FOLDER}/{family_of(code)}.md#{code.lower()}"
+    return f"{FOLDER}/{find_cause_family(code)}.md#{code.lower()}"
 
 
-def _from(cause: Cause) -> str:
+def _describe_parents(cause: LogCause) -> str:
     follows = [
         f"[{code}]" if code != ANY_CAUSE else "any cause that is found" for code in cause.follows
     ]
     return ", ".join(follows)
 
 
-def section(code: str) -> list[str]:
+def render_cause(code: str) -> list[str]:
     """The page of one cause, as lines of Markdown."""
     cause = CAUSES[code]
     lines = [
         f"## {code}: {cause.title}",
         "",
-        f"**What it is:** {SEVERITIES[cause.severity]}. {plain(cause.says)}",
+        f"**What it is:** {SEVERITIES[cause.severity]}. {fill_template(cause.says)}",
     ]
     if cause.where:
-        lines += ["", f"**Where:** {plain(cause.where)}."]
+        lines += ["", f"**Where:** {fill_template(cause.where)}."]
     if cause.looks:
         lines += [
             "",
@@ -91,17 +91,17 @@ def section(code: str) -> list[str]:
         ]
     lines += [
         "",
-        f"**How to prove it:** `{plain(cause.prove)}`"
+        f"**How to prove it:** `{fill_template(cause.prove)}`"
         if _is_command(cause)
-        else f"**How to prove it:** {plain(cause.prove)}",
+        else f"**How to prove it:** {fill_template(cause.prove)}",
     ]
-    lines += ["", f"**How to fix it:** {plain(cause.fix)}"]
+    lines += ["", f"**How to fix it:** {fill_template(cause.fix)}"]
     if cause.follows:
-        lines += ["", f"**Folded under:** {_from(cause)}, when that is found, too."]
+        lines += ["", f"**Folded under:** {_describe_parents(cause)}, when that is found, too."]
     return [*lines, "", f"**Source:** {cause.source}."]
 
 
-def _is_command(cause: Cause) -> bool:
+def _is_command(cause: LogCause) -> bool:
     first = cause.prove.split(" ", 1)[0]
     return (
         first in {"./fullmesh", "journalctl", "sysctl", "df", "ausearch", "getent", "nvidia-smi"}
@@ -109,7 +109,7 @@ def _is_command(cause: Cause) -> bool:
     )
 
 
-def family_page(name: str) -> str:
+def render_family_page(name: str) -> str:
     """Return docs/causes/NAME.md of the site."""
     title, causes = FAMILIES[name]
     lines = [
@@ -119,11 +119,11 @@ def family_page(name: str) -> str:
         "Words in CAPITALS stand for what the log has there.",
     ]
     for cause in sorted(causes, key=lambda one: one.code):
-        lines += ["", f'<a id="{cause.code.lower()}"></a>', "", *section(cause.code)]
+        lines += ["", f'<a id="{cause.code.lower()}"></a>', "", *render_cause(cause.code)]
     return "\n".join(lines) + "\n"
 
 
-def readme_of(code: str, titles: dict[str, tuple[str, str]]) -> str:
+def find_code_readme(code: str, titles: dict[str, tuple[str, str]]) -> str:
     """The file that has more about a code that is not of a log."""
     prefix = code[:2]
     if prefix in READMES:
@@ -133,7 +133,7 @@ def readme_of(code: str, titles: dict[str, tuple[str, str]]) -> str:
     return f"roles/{role}/README.md"
 
 
-def rows_in(path: Path, code: str) -> list[str]:
+def find_table_rows(path: Path, code: str) -> list[str]:
     """What a README's table says about a code."""
     if not path.is_file():
         return []
@@ -145,28 +145,28 @@ def rows_in(path: Path, code: str) -> list[str]:
     return [" - ".join(cell.strip() for cell in row.strip("| ").split(" | ")) for row in rows]
 
 
-def explain(code: str, meaning: str, titles: dict[str, tuple[str, str]]) -> str:
+def explain_code(code: str, meaning: str, titles: dict[str, tuple[str, str]]) -> str:
     """Everything that is known of a code, for the terminal."""
     if code in CAUSES:
-        lines = [*section(code), "", "More: docs/explain-log.md"]
+        lines = [*render_cause(code), "", "More: docs/explain-log.md"]
         return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
-    if code in hanging.PAGES:
-        return hanging.explain(code, meaning)
-    if code in diagnosed.PAGES:
-        return diagnosed.explain(code, meaning)
-    readme = readme_of(code, titles)
+    if code in hang_pages.PAGES:
+        return hang_pages.explain_hang_code(code, meaning)
+    if code in pages.PAGES:
+        return pages.explain_cause_code(code, meaning)
+    readme = find_code_readme(code, titles)
     owner = "the manifest" if code.startswith("MF") else titles[code[:2]][1]
     lines = [
         f"{code}: {meaning}",
         "",
         f"Owner: {owner}",
-        *rows_in(ROOT / readme, code),
+        *find_table_rows(ROOT / readme, code),
         f"More: {readme}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def nearest(code: str, known: list[str]) -> list[str]:
+def find_similar_codes(code: str, known: list[str]) -> list[str]:
     """Codes that may have been meant."""
     if longer := [one for one in known if len(code) > 3 and one.startswith(code)]:  # noqa: PLR2004 (XX- is no start)
         return longer[:6]
@@ -178,6 +178,9 @@ def render_pages() -> dict[str, str]:
     """Return every page of the site that is made from the codes: path -> Markdown."""
     from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
 
-    logs = {f"{FOLDER}/{name}.md": family_page(name) for name in FAMILIES}
-    own = {diagnosed.PATH: diagnosed.text(), hanging.PATH: hanging.text()}
-    return {"docs/errors.md": codes.page(), **logs, **own}
+    logs = {f"{FOLDER}/{name}.md": render_family_page(name) for name in FAMILIES}
+    own = {
+        pages.PATH: pages.render_causes_page(),
+        hang_pages.PATH: hang_pages.render_hang_causes(),
+    }
+    return {"docs/errors.md": codes.render_codes_page(), **logs, **own}

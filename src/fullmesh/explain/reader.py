@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullmesh.explain.records import Records
+from fullmesh.explain.records import RankRecords
 from fullmesh.explain.unpack import (
-    LateError,
-    UnreadableError,
+    DeadlineError,
+    UnreadableLogError,
     ZipMember,
-    list_zip,
-    unpack,
+    list_zip_members,
+    unpack_stream,
 )
 from fullmesh.hang import recorder
 from fullmesh.hang.plain_pickle import MOST_BYTES
@@ -51,7 +51,7 @@ WEIGHED = 1 << 20  # bytes of a log that show whether it is text
 MOST_CONTROLS = 0.03  # share of a text's bytes; random bytes have 0.09
 SAMPLE, LEAST_SAMPLE = 4096, 8  # bytes that show UTF-16 without a mark
 
-Source = Path | ZipMember | UnreadableError | None
+Source = Path | ZipMember | UnreadableLogError | None
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Log:
         return not self.size or bool(self.weighed and self.controls <= MOST_CONTROLS * self.weighed)
 
 
-def expand(names: list[str], base: Path) -> list[tuple[str, Source]]:
+def list_log_sources(names: list[str], base: Path) -> list[tuple[str, Source]]:
     """Files by name; a directory (torchrun --log-dir) or zip archive stands for its files, ``-`` for stdin (None)."""
     found: list[tuple[str, Source]] = []
     for name in names:
@@ -116,26 +116,26 @@ def expand(names: list[str], base: Path) -> list[tuple[str, Source]]:
         elif os.path.isdir(path):  # says no where Path raises
             inside = sorted(p for p in path.rglob("*") if p.is_file())
             for file in inside[:MOST_FILES]:
-                found += _members(os.path.join(name, file.relative_to(path)), file)
+                found += _list_log_members(os.path.join(name, file.relative_to(path)), file)
             if not inside:
-                found.append((name, UnreadableError("CL-110", "the directory has no files")))
+                found.append((name, UnreadableLogError("CL-110", "the directory has no files")))
         else:
-            found += _members(name, path)
+            found += _list_log_members(name, path)
     return found[:MOST_FILES]
 
 
-def _members(name: str, path: Path) -> list[tuple[str, Source]]:
+def _list_log_members(name: str, path: Path) -> list[tuple[str, Source]]:
     """A file, or the files of a zip archive."""
     try:
-        inside = list_zip(path, MOST_FILES) if path.is_file() else []
-    except UnreadableError as exc:
+        inside = list_zip_members(path, MOST_FILES) if path.is_file() else []
+    except UnreadableLogError as exc:
         return [(name, exc)]
     except (OSError, ValueError):
         inside = []  # opening it again tells why
     return [(f"{name}/{one.info.filename}", one) for one in inside] or [(name, path)]
 
 
-def raw(log: Log, path: Path | None, deadline: float) -> Iterator[bytes]:
+def read_raw_bytes(log: Log, path: Path | None, deadline: float) -> Iterator[bytes]:
     """The bytes of a file or of stdin, never waiting beyond the deadline."""
     # O_NONBLOCK: opening a fifo that nobody writes to would wait for ever
     opened = None if path is None else os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -143,8 +143,8 @@ def raw(log: Log, path: Path | None, deadline: float) -> Iterator[bytes]:
     try:
         while True:
             left = deadline - time.monotonic()
-            if left <= 0 or not _ready(source, left):
-                raise LateError
+            if left <= 0 or not _wait_for_input(source, left):
+                raise DeadlineError
             try:
                 chunk = os.read(source, CHUNK)
             except BlockingIOError:
@@ -158,33 +158,33 @@ def raw(log: Log, path: Path | None, deadline: float) -> Iterator[bytes]:
             os.close(opened)
 
 
-def _ready(source: int, seconds: float) -> bool:
+def _wait_for_input(source: int, seconds: float) -> bool:
     if stat.S_ISREG(os.fstat(source).st_mode):
         return True
     return bool(select.select([source], [], [], seconds)[0])
 
 
-def bytes_of(log: Log, source: Source, deadline: float) -> Iterator[bytes]:
+def read_log_bytes(log: Log, source: Source, deadline: float) -> Iterator[bytes]:
     """The bytes of a log, unpacked."""
-    if isinstance(source, UnreadableError):
+    if isinstance(source, UnreadableLogError):
         raise source
     if isinstance(source, ZipMember):
-        return unpacked(_counted(source.chunks(deadline), log), log, deadline)
-    return unpacked(raw(log, source, deadline), log, deadline)
+        return unpack_log(_count_bytes(source.chunks(deadline), log), log, deadline)
+    return unpack_log(read_raw_bytes(log, source, deadline), log, deadline)
 
 
-def _counted(chunks: Iterator[bytes], log: Log) -> Iterator[bytes]:
+def _count_bytes(chunks: Iterator[bytes], log: Log) -> Iterator[bytes]:
     for chunk in chunks:
         log.size += len(chunk)
         yield chunk
 
 
-def unpacked(chunks: Iterator[bytes], log: Log, deadline: float = math.inf) -> Iterator[bytes]:
+def unpack_log(chunks: Iterator[bytes], log: Log, deadline: float = math.inf) -> Iterator[bytes]:
     """The same bytes, unpacked if they are packed; what is wrong with an archive becomes the log's note."""
-    return unpack(chunks, log.cut_short, deadline)
+    return unpack_stream(chunks, log.cut_short, deadline)
 
 
-def encoding_of(first: bytes) -> str:
+def detect_encoding(first: bytes) -> str:
     """UTF-16 by its mark, or by the zeros that every second byte of a text then is; else UTF-8."""
     named = next((name for bom, name in BOMS if first.startswith(bom)), "")
     sample = first[:SAMPLE]
@@ -196,10 +196,10 @@ def encoding_of(first: bytes) -> str:
     return "utf-8"
 
 
-def decoded(chunks: Iterator[bytes], log: Log | None = None) -> Iterator[str]:
+def decode_log(chunks: Iterator[bytes], log: Log | None = None) -> Iterator[str]:
     """Text, whatever the bytes: what is no UTF-8 becomes a replacement character. The log is told how much is text."""
     first = next(chunks, b"")
-    encoding = encoding_of(first)
+    encoding = detect_encoding(first)
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
     for chunk in itertools.chain([first], chunks):
         text = decoder.decode(chunk)
@@ -209,21 +209,21 @@ def decoded(chunks: Iterator[bytes], log: Log | None = None) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def tidy(text: str) -> str:
+def normalize_log_text(text: str) -> str:
     """Without colours, Windows' line ends and the wrapping of journald and container runtimes.
 
     A progress bar's carriage return ends a line of its own.
     """
     if '"MESSAGE"' in text:
-        text = BYTE_ARRAY.sub(_message, text)
+        text = BYTE_ARRAY.sub(_decode_journal_message, text)
     if any(mark in text for mark in CRI_MARKS):
-        text = _joined(text)
+        text = _join_cri_lines(text)
     if "\x1b" in text:
         text = ANSI.sub("", text)
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
-def _message(found: re.Match[str]) -> str:
+def _decode_journal_message(found: re.Match[str]) -> str:
     """A message of journald that is an array of bytes, as a string; the number of lines stays."""
     numbers = [int(number) for number in re.findall(r"\d{1,3}", found[1])]
     text = bytes(number & 255 for number in numbers).decode("utf-8", "replace")
@@ -232,7 +232,7 @@ def _message(found: re.Match[str]) -> str:
     ].count("\n")
 
 
-def _joined(text: str) -> str:
+def _join_cri_lines(text: str) -> str:
     """The same text with the pieces of each cut line joined; the number of lines stays."""
     lines: list[str] = []
     is_open, size, missing = "", 0, 0
@@ -249,7 +249,7 @@ def _joined(text: str) -> str:
     return "\n".join([*lines[:-1], *[""] * missing, *lines[-1:]] if missing else lines)
 
 
-def whole_lines(text: str) -> int:
+def find_complete_length(text: str) -> int:
     """The length of a text without its last line if that has no end, and without pieces that go on behind it."""
     cut = text.rfind("\n") + 1
     while cut and len(text) < MOST_JOINED:
@@ -265,36 +265,39 @@ def whole_lines(text: str) -> int:
     return cut
 
 
-def blocks(texts: Iterator[str]) -> Iterator[Block]:
+def split_blocks(texts: Iterator[str]) -> Iterator[Block]:
     """Cut text into blocks of whole lines, or of pieces of a line that does not end."""
     before, pending, line = "", "", 1
-    late: list[LateError] = []
-    for text in _until_late(texts, late):
+    late: list[DeadlineError] = []
+    for text in _read_until_deadline(texts, late):
         pending += text
-        cut = whole_lines(pending)
+        cut = find_complete_length(pending)
         if not cut and len(pending) < LONGEST_LINE:
             continue
         stop = cut or len(pending) - AHEAD
-        new, ahead = tidy(pending[:stop]), "" if cut else tidy(pending[stop:])
+        new, ahead = (
+            normalize_log_text(pending[:stop]),
+            "" if cut else normalize_log_text(pending[stop:]),
+        )
         yield Block(before + new + ahead, len(before), len(before) + len(new), line)
         line += new.count("\n")
         before, pending = (before + new)[-CONTEXT:], pending[stop:]
     if pending:
-        new = tidy(pending)
+        new = normalize_log_text(pending)
         yield Block(before + new, len(before), len(before) + len(new), line)
     if late:
         raise late[0]
 
 
-def _until_late(texts: Iterator[str], late: list[LateError]) -> Iterator[str]:
+def _read_until_deadline(texts: Iterator[str], late: list[DeadlineError]) -> Iterator[str]:
     """The same texts until the deadline passes; what came before it still counts."""
     try:
         yield from texts
-    except LateError as exc:
+    except DeadlineError as exc:
         late.append(exc)
 
 
-def line_around(text: str, at: int, before: int) -> tuple[int, int]:
+def find_line_bounds(text: str, at: int, before: int) -> tuple[int, int]:
     """The bounds of the line at a position, with whole lines before it, at most WINDOW to each side."""
     low, high = max(0, at - WINDOW), min(len(text), at + WINDOW)
     start = max(text.rfind("\n", low, at), text.rfind("\r", low, at)) + 1 or low
@@ -304,7 +307,7 @@ def line_around(text: str, at: int, before: int) -> tuple[int, int]:
     return start, min(ends, default=high)
 
 
-def peeked(
+def peek_log_start(
     chunks: Iterator[bytes], may_be: Callable[[bytes], bool]
 ) -> tuple[bool, Iterator[bytes]]:
     """Whether the beginning is of a kind, and everything, the beginning included."""
@@ -316,7 +319,7 @@ def peeked(
     return may_be(first), itertools.chain([first], chunks)
 
 
-def whole(chunks: Iterator[bytes], most: int) -> bytes:
+def read_bounded_bytes(chunks: Iterator[bytes], most: int) -> bytes:
     """All bytes, or a few more than *most*."""
     found = bytearray()
     for chunk in chunks:
@@ -326,8 +329,8 @@ def whole(chunks: Iterator[bytes], most: int) -> bytes:
     return bytes(found)
 
 
-def read(
-    log: Log, source: Source, deadline: float, records: Records | None = None
+def read_log_blocks(
+    log: Log, source: Source, deadline: float, records: RankRecords | None = None
 ) -> Iterator[Block]:
     """The blocks of one log; ends early with a note when the deadline passes. A record goes to *records*.
 
@@ -337,14 +340,16 @@ def read(
         RefusedError: it begins as a rank's record, and is none that may be read.
     """
     try:
-        is_record, chunks = peeked(bytes_of(log, source, deadline), recorder.looks_like_one)
+        is_record, chunks = peek_log_start(
+            read_log_bytes(log, source, deadline), recorder.is_record_start
+        )
         if records is not None and is_record:
-            log.note = records.take(log.name, whole(chunks, MOST_BYTES))
+            log.note = records.take(log.name, read_bounded_bytes(chunks, MOST_BYTES))
             return
-        yield from blocks(decoded(chunks, log))
-    except LateError:
+        yield from split_blocks(decode_log(chunks, log))
+    except DeadlineError:
         log.cut_short("the deadline passed before its end")
     else:
         log.note = log.note or ("" if log.size else "it is empty")
         if log.is_complete and not log.is_text:
-            raise UnreadableError("CL-123", "it is not text")
+            raise UnreadableLogError("CL-123", "it is not text")

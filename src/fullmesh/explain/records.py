@@ -7,24 +7,24 @@ from typing import Any
 
 from fullmesh.explain.model import VALUE
 from fullmesh.hang import pages, recorder
-from fullmesh.hang.judge import judge
-from fullmesh.hang.types import CAUSE, Finding, ranks
+from fullmesh.hang.judge import judge_job
+from fullmesh.hang.types import CAUSE, HangFinding, format_ranks
 from fullmesh.observed.hang import Rank
-from fullmesh.printed import clean
+from fullmesh.printed import clean_and_shorten
 
 FOLLOWS = 8  # that are shown; --json has all
 LONGEST = 2 * VALUE  # characters of a sentence
 
 
 @dataclass(frozen=True)
-class Told:
+class RecordFinding:
     """A finding, and the files that its ranks' records are.
 
     Attributes:
         files: (file, rank) of every rank that it is about.
     """
 
-    finding: Finding
+    finding: HangFinding
     files: tuple[tuple[str, int], ...]
 
     @property
@@ -35,7 +35,7 @@ class Told:
     @property
     def where(self) -> str:
         """The ranks to act on."""
-        return ranks(self.finding.ranks) if self.finding.ranks else ""
+        return format_ranks(self.finding.ranks) if self.finding.ranks else ""
 
     def as_dict(self) -> dict[str, Any]:
         """In the shape of a log's cause."""
@@ -43,42 +43,44 @@ class Told:
         return {
             "code": one.code,
             "severity": one.severity,
-            "cause": clean(one.cause, LONGEST),
+            "cause": clean_and_shorten(one.cause, LONGEST),
             "where": self.where,
             "evidence": [
-                {"file": name, "line": 0, "rank": str(rank), "text": clean(one.seen)}
+                {"file": name, "line": 0, "rank": str(rank), "text": clean_and_shorten(one.seen)}
                 for name, rank in self.files
             ],
             "count": max(1, len(self.files)),
             "prove": pages.PAGES[one.code].prove,
-            "fix": clean(one.fix, LONGEST),
-            "page": pages.page_of(one.code),
-            "follows": [Told(child, ()).as_dict() for child in one.follows],
+            "fix": clean_and_shorten(one.fix, LONGEST),
+            "page": pages.format_hang_link(one.code),
+            "follows": [RecordFinding(child, ()).as_dict() for child in one.follows],
         }
 
     def as_lines(self, number: int) -> list[str]:
         """For people."""
         one = self.finding
         mark = "" if one.severity == CAUSE else f" ({one.severity})"
-        lines = [f"{number}. [{one.code}] {clean(one.cause, LONGEST)}{mark}"]
+        lines = [f"{number}. [{one.code}] {clean_and_shorten(one.cause, LONGEST)}{mark}"]
         lines += [f"   broken end: {self.where}"] if self.where else []
         files = ", ".join(f"{name} (rank {rank})" for name, rank in self.files[:4])
-        lines += [f"   seen: {files}{': ' if files else ''}{clean(one.seen)}"]
-        lines += [f"   expected: {clean(one.expected, LONGEST)}"] if one.expected else []
+        lines += [f"   seen: {files}{': ' if files else ''}{clean_and_shorten(one.seen)}"]
+        lines += (
+            [f"   expected: {clean_and_shorten(one.expected, LONGEST)}"] if one.expected else []
+        )
         lines += [
             f"   prove: {pages.PAGES[one.code].prove}",
-            f"   fix:  {clean(one.fix, LONGEST)}",
+            f"   fix:  {clean_and_shorten(one.fix, LONGEST)}",
             f"   page:  ./fullmesh explain {one.code}",
         ]
         lines += [
-            f"   follows from it: [{child.code}] {clean(child.cause, LONGEST)}"
+            f"   follows from it: [{child.code}] {clean_and_shorten(child.cause, LONGEST)}"
             for child in one.follows[:FOLLOWS]
         ]
         rest = len(one.follows) - FOLLOWS
         return [*lines, *([f"   and {rest} more like these"] if rest > 0 else [])]
 
 
-class Records:
+class RankRecords:
     """The records among the files that were given."""
 
     def __init__(self) -> None:
@@ -91,30 +93,30 @@ class Records:
         Raises:
             RefusedError: it is none that torch or our collector writes.
         """
-        number = recorder.rank_of(name)
+        number = recorder.parse_file_rank(name)
         if number is None:
             number = next(free for free in range(len(self.ranks) + 1) if free not in self.ranks)
-        found = recorder.read(data, number)
+        found = recorder.read_rank_file(data, number)
         rank = found["rank"]
         if rank in self.ranks:
             known = self.ranks[rank]
-            if _worth(known) >= _worth(found):
+            if _rate_record(known) >= _rate_record(found):
                 return f"{self.names[rank]} is a record of rank {rank} as well, and was taken"
         self.ranks[rank], self.names[rank] = found, name
         return ""
 
-    def findings(self) -> list[Told]:
+    def findings(self) -> list[RecordFinding]:
         """What the records say together."""
-        found = judge([[self.ranks[rank] for rank in sorted(self.ranks)]])
+        found = judge_job([[self.ranks[rank] for rank in sorted(self.ranks)]])
         return [
-            Told(
+            RecordFinding(
                 one, tuple((self.names[rank], rank) for rank in one.ranks if rank in self.names)[:8]
             )
             for one in found
         ]
 
 
-def _worth(one: Rank) -> tuple[int, int, int]:
+def _rate_record(one: Rank) -> tuple[int, int, int]:
     """How much a record tells: stacks of threads, stacks of entries, entries."""
     entries = one["entries"]
     return len(one["threads"]), sum(bool(entry["frames"]) for entry in entries), len(entries)

@@ -6,14 +6,14 @@ table, one entry a cause, so longer than other files.
 
 from __future__ import annotations
 
-from fullmesh.explain.model import ANY_CAUSE, Cause, Pattern, Severity
+from fullmesh.explain.model import ANY_CAUSE, LogCause, Pattern, Severity
 from fullmesh.explain.nccl_connect import BAD_NETWORK
 
 PLAN = "Name the service in fullmesh_services and run site.yml (docs/services.md)"
 SHUT = "./fullmesh diagnose -i INVENTORY (DG-175 names the port and the rule)"
 
 CAUSES = (
-    Cause(
+    LogCause(
         code="LG-601",
         title="Ray: the head's control store (GCS) cannot be reached",
         says=(
@@ -37,7 +37,7 @@ CAUSES = (
         key=("address",),
         weight=88,
     ),
-    Cause(
+    LogCause(
         code="LG-602",
         title="Ray: a command gave up waiting for the control store",
         says="A command or driver of Ray waited for the control store (GCS) and gave up.",
@@ -55,7 +55,7 @@ CAUSES = (
         follows=("LG-601",),
         weight=70,
     ),
-    Cause(
+    LogCause(
         code="LG-603",
         title="Ray: the range of worker ports is too small",
         says=(
@@ -78,7 +78,7 @@ CAUSES = (
         ),
         weight=94,
     ),
-    Cause(
+    LogCause(
         code="LG-604",
         title="Ray: head and node have different versions of Ray or Python",
         says=(
@@ -104,7 +104,7 @@ CAUSES = (
         key=("process",),
         weight=95,
     ),
-    Cause(
+    LogCause(
         code="LG-605",
         title="Ray: --ray-client-server-port without Ray's client installed",
         says="ray start got a port for Ray Client, and this Ray was installed without [client]: it does not start.",
@@ -119,7 +119,7 @@ CAUSES = (
         patterns=(Pattern("Ray Client requires pip package `ray[client]`"),),
         weight=95,
     ),
-    Cause(
+    LogCause(
         code="LG-611",
         title="JAX: the coordinator cannot be reached, or not all processes came",
         says=(
@@ -151,7 +151,7 @@ CAUSES = (
         ),
         weight=86,
     ),
-    Cause(
+    LogCause(
         code="LG-680",
         title="Ray: a second head, or one that still runs",
         says="ray start was to start a head at {address}, and a control store (GCS) listens there already.",
@@ -175,7 +175,7 @@ CAUSES = (
         key=("address",),
         weight=95,
     ),
-    Cause(
+    LogCause(
         code="LG-681",
         title="Ray: the head does not reach a node that joined",
         says=(
@@ -202,7 +202,7 @@ CAUSES = (
         key=("address",),
         weight=92,
     ),
-    Cause(
+    LogCause(
         code="LG-682",
         title="Ray: a node was taken for dead",
         says="The head got no answer to its health checks from the node {address} and took it for dead.",
@@ -226,7 +226,7 @@ CAUSES = (
         key=("address",),
         weight=60,
     ),
-    Cause(
+    LogCause(
         code="LG-683",
         title="vLLM: nodes and addresses do not match in number",
         says=(
@@ -254,7 +254,7 @@ CAUSES = (
         ),
         weight=93,
     ),
-    Cause(
+    LogCause(
         code="LG-684",
         title="vLLM: Ray does not have the GPUs that it asks for",
         says=(
@@ -282,7 +282,7 @@ CAUSES = (
         ),
         weight=80,
     ),
-    Cause(
+    LogCause(
         code="LG-685",
         title="DeepSpeed: no hostfile, so each node trains alone",
         says=(
@@ -299,7 +299,7 @@ CAUSES = (
         patterns=(),
         weight=40,
     ),
-    Cause(
+    LogCause(
         code="LG-686",
         title="DeepSpeed: its launcher cannot log in to a node",
         says="The deepspeed command starts the other nodes over ssh, and {host} does not let it in without a password.",
@@ -319,7 +319,7 @@ CAUSES = (
         ),
         weight=94,
     ),
-    Cause(
+    LogCause(
         code="LG-687",
         title="DeepSpeed: a part of it is to be compiled and cannot be",
         says="DeepSpeed compiles {part} at its first use, and ninja (or the compiler) is not on this node.",
@@ -341,7 +341,7 @@ CAUSES = (
         ),
         weight=95,
     ),
-    Cause(
+    LogCause(
         code="LG-688",
         title="Accelerate: its settings do not say how many processes",
         says="accelerate launch was not told, or told too small, how many processes there are over all nodes.",
@@ -359,7 +359,7 @@ CAUSES = (
         ),
         weight=94,
     ),
-    Cause(
+    LogCause(
         code="LG-689",
         title="SGLang: --dist-init-addr is no address and port",
         says="SGLang was to meet its other nodes at an address that it cannot read as host:port.",
@@ -371,7 +371,7 @@ CAUSES = (
         patterns=(Pattern("please provide --dist-init-addr as host:port of head node"),),
         weight=94,
     ),
-    Cause(
+    LogCause(
         code="LG-690",
         title="vLLM: its workers have taken no work for minutes",
         says=(
@@ -391,7 +391,7 @@ CAUSES = (
         follows=(ANY_CAUSE,),
         least=5,
     ),
-    Cause(
+    LogCause(
         code="LG-691",
         title="vLLM: the coordinator of data parallelism did not start in time",
         says=(
@@ -408,7 +408,7 @@ CAUSES = (
         patterns=(Pattern("DP Coordinator process failed to report"),),
         weight=82,
     ),
-    Cause(
+    LogCause(
         code="LG-692",
         title="vLLM: the head's interface names replace those of another node",
         says=(
@@ -437,7 +437,7 @@ CAUSES = (
         needs=(*BAD_NETWORK, "LG-102", "LG-103", "LG-104", "LG-108", "LG-406", "LG-412"),
         weight=80,
     ),
-    Cause(
+    LogCause(
         code="LG-693",
         title="Ray: a process looks for its node at another address than the one that it was started with",
         says=(
@@ -461,7 +461,7 @@ CAUSES = (
         ),
         weight=83,
     ),
-    Cause(
+    LogCause(
         code="LG-961",
         title="harmless on one node: DeepSpeed found no hostfile",
         says=(
@@ -478,7 +478,7 @@ CAUSES = (
         patterns=(Pattern("Unable to find hostfile, will proceed with training with local"),),
         severity=Severity.HARMLESS,
     ),
-    Cause(
+    LogCause(
         code="LG-960",
         title="harmless: Ray's object store does not fit into /dev/shm",
         says="Ray keeps its objects in /tmp because /dev/shm is too small: slower where much moves between processes.",

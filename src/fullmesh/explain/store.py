@@ -6,15 +6,15 @@ A table, one entry a cause, so longer than other files.
 from __future__ import annotations
 
 from fullmesh.explain.derive import (
-    c10d_errno,
-    few,
-    fixed_store,
-    hidden_store,
-    joined,
-    loopback_store,
-    no_loopback,
+    derive_c10d_errno,
+    derive_fixed_store,
+    derive_hidden_store,
+    derive_joined_ranks,
+    derive_lookup_failure,
+    derive_loopback_store,
+    derive_low_somaxconn,
 )
-from fullmesh.explain.model import ANY_CAUSE, Cause, Pattern, Severity
+from fullmesh.explain.model import ANY_CAUSE, LogCause, Pattern, Severity
 
 # "(host, port)", and "host:port" before torch 2.0
 TARGET = r"\(?\[?(?P<host>[^\s,()\[\]]{1,120}?)\]?(?:, |:)(?P<port>\d{1,5})\)?(?=[\s.;)]|$)"
@@ -36,7 +36,7 @@ L3 = "./fullmesh verify -i INVENTORY (rung L3 uses the store from every rank: VC
 CRASHES = ("LG-305", "LG-306", "LG-307", "LG-312", "LG-319", "LG-501", "LG-504", "LG-509", "LG-510")
 
 CAUSES = (
-    Cause(
+    LogCause(
         code="LG-201",
         title="store: not all ranks reached rank 0",
         says=(
@@ -80,10 +80,10 @@ CAUSES = (
             "LG-401",
             *CRASHES,
         ),
-        derive=joined,
+        derive=derive_joined_ranks,
         weight=50,
     ),
-    Cause(
+    LogCause(
         code="LG-202",
         title="store: a rank cannot reach the store's port",
         says=(
@@ -107,10 +107,10 @@ CAUSES = (
         patterns=CLIENT,
         follows=("LG-206", "LG-209", "LG-213", "LG-214", "LG-508"),
         key=("host", "port"),
-        derive=fixed_store,
+        derive=derive_fixed_store,
         weight=66,
     ),
-    Cause(
+    LogCause(
         code="LG-203",
         title="torchrun: the hidden random port of the c10d rendezvous is blocked",
         says=(
@@ -135,10 +135,10 @@ CAUSES = (
         patterns=CLIENT,
         follows=("LG-206", "LG-508"),
         key=("host", "port"),
-        derive=hidden_store,
+        derive=derive_hidden_store,
         weight=78,
     ),
-    Cause(
+    LogCause(
         code="LG-204",
         title="store: a rank looks for rank 0 on its own node (localhost)",
         says=(
@@ -159,10 +159,10 @@ CAUSES = (
         patterns=CLIENT,
         follows=("LG-213", "LG-214"),
         key=("host", "port"),
-        derive=loopback_store,
+        derive=derive_loopback_store,
         weight=86,
     ),
-    Cause(
+    LogCause(
         code="LG-205",
         title="store: connections to the store are rejected, refused, dropped or without a route",
         says="Connections to {target} are {verdict}.",
@@ -194,11 +194,11 @@ CAUSES = (
         ),
         follows=("LG-202", "LG-203", "LG-204", "LG-206", "LG-213", "LG-214", "LG-508"),
         key=("errno",),
-        derive=c10d_errno,
+        derive=derive_c10d_errno,
         needs=("LG-201", "LG-202", "LG-203", "LG-204", "LG-301", "LG-302"),
         weight=72,
     ),
-    Cause(
+    LogCause(
         code="LG-206",
         title="store: MASTER_ADDR cannot be resolved",
         says="The name {host} cannot be resolved ({reason}).",
@@ -230,10 +230,10 @@ CAUSES = (
             ),
         ),
         key=("host",),
-        derive=no_loopback,
+        derive=derive_lookup_failure,
         weight=87,
     ),
-    Cause(
+    LogCause(
         code="LG-209",
         title="store: the master port is not the same on every node",
         says="The ranks look for the store at different places: {places}.",
@@ -245,7 +245,7 @@ CAUSES = (
         patterns=(),
         weight=80,
     ),
-    Cause(
+    LogCause(
         code="LG-210",
         title="store: a rank never published its Gloo address",
         says=(
@@ -281,7 +281,7 @@ CAUSES = (
         key=("rank",),
         weight=60,
     ),
-    Cause(
+    LogCause(
         code="LG-211",
         title="store: a key never came",
         says=(
@@ -311,7 +311,7 @@ CAUSES = (
         follows=(ANY_CAUSE, "LG-210"),
         key=("key",),
     ),
-    Cause(
+    LogCause(
         code="LG-212",
         title="store: rank 0 never published NCCL's id",
         says=(
@@ -346,7 +346,7 @@ CAUSES = (
         follows=(ANY_CAUSE,),
         key=("root",),
     ),
-    Cause(
+    LogCause(
         code="LG-213",
         title="store: the master port is in use",
         says=(
@@ -379,7 +379,7 @@ CAUSES = (
         key=("port",),
         weight=93,
     ),
-    Cause(
+    LogCause(
         code="LG-214",
         title="store: something that is no TCPStore answers on the master port",
         says="A foreign service answered on the store's port (expected {expected}, got {got}).",
@@ -401,7 +401,7 @@ CAUSES = (
         ),
         weight=93,
     ),
-    Cause(
+    LogCause(
         code="LG-215",
         title="store: the connection to rank 0's store was lost",
         says="The store at rank 0 went away while a rank used it: rank 0 (or its agent) ended first.",
@@ -427,7 +427,7 @@ CAUSES = (
         severity=Severity.SYMPTOM,
         follows=(ANY_CAUSE,),
     ),
-    Cause(
+    LogCause(
         code="LG-216",
         title="store: this torch is built without libuv",
         says=(
@@ -452,7 +452,7 @@ CAUSES = (
         ),
         weight=93,
     ),
-    Cause(
+    LogCause(
         code="LG-914",
         title="harmless: the store or a peer went away after the job's end",
         says="The job reported its end, then rank 0 and its store ended before the threads that still polled it.",
@@ -463,7 +463,7 @@ CAUSES = (
         patterns=(),
         severity=Severity.HARMLESS,
     ),
-    Cause(
+    LogCause(
         code="LG-912",
         title="harmless: the node has no IPv6",
         says="c10d tried IPv6 first, which this node does not have (errno 97), and goes on with IPv4.",
@@ -478,7 +478,7 @@ CAUSES = (
         patterns=(Pattern("(errno: 97 - Address family"),),
         severity=Severity.HARMLESS,
     ),
-    Cause(
+    LogCause(
         code="LG-905",
         title="harmless: a name has no IPv6 address",
         says=(
@@ -502,7 +502,7 @@ CAUSES = (
         severity=Severity.HARMLESS,
         key=("host",),
     ),
-    Cause(
+    LogCause(
         code="LG-906",
         title="harmless but slow: reverse lookups of peers fail",
         says=(
@@ -524,7 +524,7 @@ CAUSES = (
         ),
         severity=Severity.HARMLESS,
     ),
-    Cause(
+    LogCause(
         code="LG-907",
         title="harmless but slow: the listen backlog (somaxconn) is small",
         says="somaxconn is {value}: with more ranks than that, the start takes many times longer.",
@@ -533,7 +533,7 @@ CAUSES = (
         source="measured: somaxconn 1 and 48 ranks, 9.4 s against 0.86 s",
         looks=("[W socket.cpp:464] [c10d] The listen backlog is capped: somaxconn is 1",),
         patterns=(Pattern("somaxconn", r"somaxconn (?:is|=) (?P<value>\d{1,9})"),),
-        derive=few,
+        derive=derive_low_somaxconn,
         severity=Severity.HARMLESS,
     ),
 )

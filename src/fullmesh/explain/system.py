@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from fullmesh.explain.derive import in_range
-from fullmesh.explain.model import Cause, Fields, Options, Pattern
+from fullmesh.explain.derive import describe_port_range
+from fullmesh.explain.model import ExplainOptions, Fields, LogCause, Pattern
 from fullmesh.observed.ports import HIGHEST_PORT
 
 
-def blocked_port(fields: Fields, options: Options) -> Fields | None:
+def derive_blocked_port(fields: Fields, options: ExplainOptions) -> Fields | None:
     """A packet that a firewall logged."""
     port = int(fields["port"])
-    return {**fields, "range_note": in_range(port, options)} if port <= HIGHEST_PORT else None
+    return (
+        {**fields, "range_note": describe_port_range(port, options)}
+        if port <= HIGHEST_PORT
+        else None
+    )
 
 
 CAUSES = (
-    Cause(
+    LogCause(
         code="LG-501",
         title="the kernel or the cgroup killed a process for want of memory",
         says="The out-of-memory killer ended a process ({detail}).",
@@ -44,7 +48,7 @@ CAUSES = (
         ),
         weight=96,
     ),
-    Cause(
+    LogCause(
         code="LG-502",
         title="the connection tracking table is full",
         says="The kernel drops new connections because its connection tracking table is full.",
@@ -58,7 +62,7 @@ CAUSES = (
         ),
         weight=90,
     ),
-    Cause(
+    LogCause(
         code="LG-503",
         title="the neighbour (ARP) table is full",
         says="The kernel's neighbour table overflows: more peers than net.ipv4.neigh.default.gc_thresh3 allows.",
@@ -70,7 +74,7 @@ CAUSES = (
         patterns=(Pattern("neighbor table overflow"), Pattern("eighbour table overflow")),
         weight=90,
     ),
-    Cause(
+    LogCause(
         code="LG-504",
         title="too few file descriptors",
         says="A process ran out of file descriptors (Too many open files).",
@@ -85,7 +89,7 @@ CAUSES = (
         patterns=(Pattern("Too many open files"), Pattern("too many open files")),
         weight=88,
     ),
-    Cause(
+    LogCause(
         code="LG-515",
         title="too few processes or threads are allowed",
         says=(
@@ -116,7 +120,7 @@ CAUSES = (
         ),
         weight=90,
     ),
-    Cause(
+    LogCause(
         code="LG-516",
         title="CUDA: an access to another GPU's memory failed (contained error)",
         says=(
@@ -139,7 +143,7 @@ CAUSES = (
         ),
         weight=86,
     ),
-    Cause(
+    LogCause(
         code="LG-505",
         title="the disk is full",
         says="A disk or quota is full ({detail}).",
@@ -157,7 +161,7 @@ CAUSES = (
         ),
         weight=87,
     ),
-    Cause(
+    LogCause(
         code="LG-506",
         title="a GPU failed (Xid, ECC)",
         says="The driver reports a failing GPU ({detail}).",
@@ -175,7 +179,7 @@ CAUSES = (
         ),
         weight=94,
     ),
-    Cause(
+    LogCause(
         code="LG-507",
         title="SELinux denied something",
         says="SELinux denied {detail}.",
@@ -190,7 +194,7 @@ CAUSES = (
         key=("detail",),
         weight=67,
     ),
-    Cause(
+    LogCause(
         code="LG-508",
         title="a firewall logged that it drops the job's packets",
         says="The firewall of this node blocked TCP from {peer} to {target} port {port}.",
@@ -226,7 +230,7 @@ CAUSES = (
             ),
         ),
         key=("peer", "target"),
-        derive=blocked_port,
+        derive=derive_blocked_port,
         needs=(
             "LG-101",
             "LG-102",
@@ -244,7 +248,7 @@ CAUSES = (
         ),
         weight=93,
     ),
-    Cause(
+    LogCause(
         code="LG-509",
         title="a GPU ran out of memory",
         says="A rank ran out of GPU memory{detail}.",
@@ -267,7 +271,7 @@ CAUSES = (
         ),
         weight=91,
     ),
-    Cause(
+    LogCause(
         code="LG-510",
         title="the NVIDIA driver does not fit, or there is none",
         says="CUDA cannot work on this node: {detail}.",
@@ -291,7 +295,7 @@ CAUSES = (
         ),
         weight=91,
     ),
-    Cause(
+    LogCause(
         code="LG-512",
         title="the fabric manager does not run, so no GPU of the node works",
         says=(
@@ -319,7 +323,7 @@ CAUSES = (
         ),
         weight=93,
     ),
-    Cause(
+    LogCause(
         code="LG-513",
         title="the NVIDIA driver's library was updated under the loaded module",
         says=(
@@ -340,7 +344,7 @@ CAUSES = (
         ),
         weight=93,
     ),
-    Cause(
+    LogCause(
         code="LG-514",
         title="torch, or an extension, has no code for this GPU",
         says=(
@@ -362,7 +366,7 @@ CAUSES = (
         patterns=(Pattern("no kernel image is available for execution"),),
         weight=92,
     ),
-    Cause(
+    LogCause(
         code="LG-511",
         title="the kernel drops packets that come by another way than answers go (reverse path filter)",
         says=(

@@ -16,16 +16,16 @@ from fullmesh.explain.error_lines import (
     TRACEBACK,
     ErrorKind,
     classify_line,
+    find_libraries,
+    is_caught_exception,
     is_echo,
-    is_finished,
-    is_loggers_own,
-    is_progress,
-    is_waiting,
-    libraries_in,
+    is_failed_attempt,
+    is_job_finished,
+    is_training_progress,
 )
-from fullmesh.explain.model import Cause, Evidence, Finding, Severity, rank_in
-from fullmesh.explain.reader import Block, line_around
-from fullmesh.printed import clean
+from fullmesh.explain.model import Evidence, LogCause, LogFinding, Severity, parse_line_rank
+from fullmesh.explain.reader import Block, find_line_bounds
+from fullmesh.printed import clean_and_shorten
 
 PER_RANK = 2  # first error lines of a rank; its last exception comes on top
 MOST_RANKS = 64  # of one file
@@ -40,7 +40,7 @@ TRIES, FIRST_TRIES = 3, 50  # lines per needle and block that are looked at for 
 DIGITS = re.compile(r"\d")
 
 CAUSES = (
-    Cause(
+    LogCause(
         code="LG-701",
         title="the log has errors that no rule knows",
         says=(
@@ -57,7 +57,7 @@ CAUSES = (
         patterns=(),
         severity=Severity.UNKNOWN,
     ),
-    Cause(
+    LogCause(
         code="LG-913",
         title="harmless: errors after which the job went on",
         says="The log has errors that no rule knows, but the same log reports progress or a good end after them.",
@@ -201,19 +201,21 @@ class UnknownErrors:
     def note_end(self, name: str, block: Block) -> None:
         """Keep where a log first reports a good end; comes before :meth:`take`."""
         state = self.files.setdefault(name, FileErrors())
-        state.latest = _last_line_of(block, FINISHED_NEEDLES, is_finished)
+        state.latest = _find_last_line(block, FINISHED_NEEDLES, is_job_finished)
         if state.latest and not state.finished:
-            state.finished = _first_line_of(block, FINISHED_NEEDLES, is_finished) or state.latest
+            state.finished = (
+                _find_first_line(block, FINISHED_NEEDLES, is_job_finished) or state.latest
+            )
 
     def take(self, name: str, block: Block, matched: Mapping[int, frozenset[str]]) -> None:
         """Look through one block; *matched* has the rules that know a line, empty when one surely does."""
         state = self.files[name]
         found: dict[int, ErrorLine | None] = {}
         for traceback in state.open:
-            _follow(traceback, block, block.start, found)
+            _find_traceback_end(traceback, block, block.start, found)
         for needle in NEEDLES:
-            for at in _places(state, block, needle):
-                _look(state, name, block, at, found)
+            for at in _find_needle_positions(state, block, needle):
+                _collect_error_line(state, name, block, at, found)
         for traceback in state.open:
             if traceback.is_over and not traceback.has_ended and not traceback.ignored:
                 state.add(traceback.as_error)
@@ -228,7 +230,7 @@ class UnknownErrors:
 
     def _clear(self, state: FileErrors, block: Block) -> None:
         if any(state.first.values()):
-            progress = _last_line_of(block, PROGRESS_NEEDLES, is_progress)
+            progress = _find_last_line(block, PROGRESS_NEEDLES, is_training_progress)
             if progress or state.latest:
                 state.clear(progress=progress, finished=state.latest)
 
@@ -250,12 +252,12 @@ class UnknownErrors:
         rounds = range(max((len(lines) for lines in ranks), default=0))
         return [lines[turn] for turn in rounds for lines in ranks if turn < len(lines)]
 
-    def findings(self, codes: Collection[str]) -> list[Finding]:
+    def findings(self, codes: Collection[str]) -> list[LogFinding]:
         """What the lines amount to beside the findings that have *codes*."""
         made = []
         if lines := self.lines(codes):
             shown = sorted(lines[:MOST_SHOWN], key=lambda one: one.kind >= ErrorKind.LEVEL)
-            names = libraries_in([one.evidence.text for one in lines])
+            names = find_libraries([one.evidence.text for one in lines])
             text = (
                 f" Lines are of {' and '.join(names)}, which explain-log does not know."
                 if names
@@ -264,14 +266,14 @@ class UnknownErrors:
             strong = "yes" if lines[0].kind <= ErrorKind.EXCEPTION else ""
             fields = {"libraries": text, "strong": strong}
             evidence = [one.evidence for one in shown]
-            made.append(Finding(UNKNOWN, fields, evidence, len(lines)))
+            made.append(LogFinding(UNKNOWN, fields, evidence, len(lines)))
         survived = [one for state in self.files.values() for one in state.survived]
         if survived and not lines:
-            made.append(Finding(SURVIVED, {}, survived[:PER_RANK], len(survived)))
+            made.append(LogFinding(SURVIVED, {}, survived[:PER_RANK], len(survived)))
         return made
 
 
-def _places(state: FileErrors, block: Block, needle: str) -> Iterator[int]:
+def _find_needle_positions(state: FileErrors, block: Block, needle: str) -> Iterator[int]:
     """Where a needle stands in a block, one place a line."""
     stop = block.stop + len(needle) - 1
     at = block.text.find(needle, block.start, stop)
@@ -285,42 +287,44 @@ def _places(state: FileErrors, block: Block, needle: str) -> Iterator[int]:
         at = block.text.find(needle, end, stop) if end != -1 else -1
 
 
-def _look(
+def _collect_error_line(
     state: FileErrors, name: str, block: Block, at: int, found: dict[int, ErrorLine | None]
 ) -> None:
-    start, end = line_around(block.text, at, 0)
+    start, end = find_line_bounds(block.text, at, 0)
     number = block.line + block.text.count("\n", block.start, start)
     if number in found:
         return
     line = block.text[start:end]
     if block.text.startswith(TRACEBACK, at):
-        before = block.text[line_around(block.text, at, 1)[0] : start]
+        before = block.text[find_line_bounds(block.text, at, 1)[0] : start]
         heading = line[: line.find(TRACEBACK)]
         ignored = "Exception ignored in" in before or "--- Logging error ---" in before
-        caught = is_loggers_own(before) or is_loggers_own(heading)
-        traceback = OpenTraceback(_evidence(name, number, line), caught, ignored)
+        caught = is_caught_exception(before) or is_caught_exception(heading)
+        traceback = OpenTraceback(_make_evidence(name, number, line), caught, ignored)
         found[number] = None
-        _follow(traceback, block, end + 1, found)
+        _find_traceback_end(traceback, block, end + 1, found)
         state.open.append(traceback)
         return
     if block.text.startswith(LAST_ERROR, at):
-        start, end = end + 1, line_around(block.text, min(end + 1, len(block.text) - 1), 0)[1]
+        start, end = end + 1, find_line_bounds(block.text, min(end + 1, len(block.text) - 1), 0)[1]
         reason = block.text[start:end]
         if reason.strip() and number + 1 not in found:
-            found[number + 1] = ErrorLine(ErrorKind.REASON, _evidence(name, number + 1, reason))
+            found[number + 1] = ErrorLine(
+                ErrorKind.REASON, _make_evidence(name, number + 1, reason)
+            )
         return
     kind = classify_line(line)
     if kind is not None:
-        found[number] = ErrorLine(kind, _evidence(name, number, line))
-    elif is_waiting(line):
+        found[number] = ErrorLine(kind, _make_evidence(name, number, line))
+    elif is_failed_attempt(line):
         state.waiting = max(
             state.waiting or NO_LINE,
-            ErrorLine(ErrorKind.WORD, _evidence(name, number, line)),
+            ErrorLine(ErrorKind.WORD, _make_evidence(name, number, line)),
             key=lambda one: one.evidence.line,
         )
 
 
-def _follow(
+def _find_traceback_end(
     traceback: OpenTraceback, block: Block, at: int, found: dict[int, ErrorLine | None]
 ) -> None:
     """Look for the last line of a traceback; None in *found* stands for a line that counts for nothing."""
@@ -334,17 +338,19 @@ def _follow(
             found[number] = None
         elif kind:
             traceback.has_ended = True
-            evidence = _evidence(traceback.first.file, number, line)
+            evidence = _make_evidence(traceback.first.file, number, line)
             error = ErrorLine(ErrorKind.EXCEPTION, evidence, survivable=traceback.survivable)
             found[number] = None if traceback.ignored or is_echo(line) else error
         at, number = end + 1, number + 1
 
 
-def _evidence(name: str, number: int, line: str) -> Evidence:
-    return Evidence(name, number, clean(line.strip()), rank_in(line))
+def _make_evidence(name: str, number: int, line: str) -> Evidence:
+    return Evidence(name, number, clean_and_shorten(line.strip()), parse_line_rank(line))
 
 
-def _first_line_of(block: Block, needles: Collection[str], is_wanted: Callable[[str], bool]) -> int:
+def _find_first_line(
+    block: Block, needles: Collection[str], is_wanted: Callable[[str], bool]
+) -> int:
     """The number of the first line in a block that is of a kind; 0 if none is."""
     best = 0
     for needle in needles:
@@ -352,7 +358,7 @@ def _first_line_of(block: Block, needles: Collection[str], is_wanted: Callable[[
         for _ in range(FIRST_TRIES):
             if at == -1:
                 break
-            start, end = line_around(block.text, at, 0)
+            start, end = find_line_bounds(block.text, at, 0)
             if is_wanted(block.text[start:end]):
                 number = block.line + block.text.count("\n", block.start, start)
                 best = min(best or number, number)
@@ -361,7 +367,9 @@ def _first_line_of(block: Block, needles: Collection[str], is_wanted: Callable[[
     return best
 
 
-def _last_line_of(block: Block, needles: Collection[str], is_wanted: Callable[[str], bool]) -> int:
+def _find_last_line(
+    block: Block, needles: Collection[str], is_wanted: Callable[[str], bool]
+) -> int:
     """The number of the last line in a block that is of a kind; 0 if none is."""
     best = 0
     for needle in needles:
@@ -372,7 +380,7 @@ def _last_line_of(block: Block, needles: Collection[str], is_wanted: Callable[[s
             at = block.text.rfind(needle, block.start, stop)
             if at == -1:
                 break
-            start, end = line_around(block.text, at, 0)
+            start, end = find_line_bounds(block.text, at, 0)
             if is_wanted(block.text[start:end]):
                 best = max(best, block.line + block.text.count("\n", block.start, start))
                 break

@@ -32,11 +32,11 @@ FOREIGN = {
 }
 
 
-class LateError(Exception):
+class DeadlineError(Exception):
     """The deadline passed while reading; what was read counts."""
 
 
-class UnreadableError(ValueError):
+class UnreadableLogError(ValueError):
     """A log that cannot be read, with the code to report."""
 
     def __init__(self, code: str, reason: str) -> None:
@@ -44,7 +44,7 @@ class UnreadableError(ValueError):
         self.code = code
 
 
-class Engine(Protocol):
+class Decompressor(Protocol):
     """The common interface of Python's decompressors."""
 
     @property
@@ -63,7 +63,7 @@ class Engine(Protocol):
         """Take input and return at most *max_length* bytes."""
 
 
-class GzipEngine:
+class GzipDecompressor:
     """zlib's decompressor with the interface of the others."""
 
     def __init__(self) -> None:
@@ -87,29 +87,29 @@ class GzipEngine:
         return out
 
 
-def _zstd() -> Engine:
+def _make_zstd_decompressor() -> Decompressor:
     try:
         zstd = importlib.import_module("compression.zstd")  # Python 3.14 and newer
     except ImportError:
-        raise UnreadableError(
+        raise UnreadableLogError(
             "CL-122",
             "it is packed with zstd, which Python before 3.14 cannot unpack. Fix: zstd -d FILE.",
         ) from None
     most = {zstd.DecompressionParameter.window_log_max: 27}
-    engine: Engine = zstd.ZstdDecompressor(options=most)
+    engine: Decompressor = zstd.ZstdDecompressor(options=most)
     return engine
 
 
-ENGINES: dict[bytes, tuple[str, Callable[[], Engine]]] = {
-    GZIP: ("gzip", GzipEngine),
+ENGINES: dict[bytes, tuple[str, Callable[[], Decompressor]]] = {
+    GZIP: ("gzip", GzipDecompressor),
     b"BZh": ("bzip2", bz2.BZ2Decompressor),
     b"\xfd7zXZ\x00": ("xz", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY)),
-    b"\x28\xb5\x2f\xfd": ("zstd", _zstd),
+    b"\x28\xb5\x2f\xfd": ("zstd", _make_zstd_decompressor),
 }
 LONGEST_MAGIC = max(map(len, (*ENGINES, *FOREIGN)))
 
 
-def gather(chunks: Iterator[bytes], data: bytes = b"") -> bytes:
+def read_stream_start(chunks: Iterator[bytes], data: bytes = b"") -> bytes:
     """The beginning of a stream, long enough to recognize its format."""
     while len(data) < LONGEST_MAGIC:
         chunk = next(chunks, b"")
@@ -121,7 +121,7 @@ def gather(chunks: Iterator[bytes], data: bytes = b"") -> bytes:
     return data
 
 
-def unpack(
+def unpack_stream(
     chunks: Iterator[bytes], note: Callable[[str], None], deadline: float = math.inf
 ) -> Iterator[bytes]:
     """The same bytes, unpacked if they are packed. A damaged or cut archive gives its readable part, and a *note*.
@@ -130,10 +130,10 @@ def unpack(
         UnreadableError: it is packed in a form that Python cannot unpack.
         LateError: the deadline passed.
     """
-    first = gather(chunks)
+    first = read_stream_start(chunks)
     for magic, (name, command) in FOREIGN.items():
         if first.startswith(magic):
-            raise UnreadableError(
+            raise UnreadableLogError(
                 "CL-122",
                 f"it is packed ({name}). Fix: unpack it ({command} FILE) and name the directory.",
             )
@@ -142,10 +142,10 @@ def unpack(
         yield first
         yield from chunks
         return
-    yield from _unpack(chunks, first, magic, note, deadline)
+    yield from _decompress_stream(chunks, first, magic, note, deadline)
 
 
-def _unpack(
+def _decompress_stream(
     chunks: Iterator[bytes],
     data: bytes,
     magic: bytes,
@@ -160,7 +160,7 @@ def _unpack(
         except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError) as exc:
             if "emory" in str(exc):
                 reason = f"its {name} data needs more than {MOST_MEMORY >> 20} MiB to unpack"
-                raise UnreadableError("CL-122", f"{reason}. Fix: unpack it yourself.") from None
+                raise UnreadableLogError("CL-122", f"{reason}. Fix: unpack it yourself.") from None
             note(f"the {name} file is damaged ({exc})")
             return
         data, total = b"", total + len(out)
@@ -169,10 +169,10 @@ def _unpack(
             note(f"only its first {MOST_UNPACKED >> 20} MiB were unpacked")
             return
         if time.monotonic() > deadline:
-            raise LateError
+            raise DeadlineError
         if engine.eof:
             # several streams behind each other are one file; xz fills up with zeros
-            data = gather(chunks, engine.unused_data.lstrip(b"\0"))
+            data = read_stream_start(chunks, engine.unused_data.lstrip(b"\0"))
             if not data.startswith(magic):
                 return
             engine = make()
@@ -198,9 +198,9 @@ class ZipMember:
             LateError: the deadline passed.
         """
         if self.info.flag_bits & 1:
-            raise UnreadableError("CL-122", "it is encrypted. Fix: unpack it (unzip ARCHIVE).")
+            raise UnreadableLogError("CL-122", "it is encrypted. Fix: unpack it (unzip ARCHIVE).")
         if self.info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise UnreadableError(
+            raise UnreadableLogError(
                 "CL-122", "its packing method is not deflate. Fix: unpack it (unzip ARCHIVE)."
             )
         total = 0
@@ -208,16 +208,16 @@ class ZipMember:
             while chunk := opened.read(CHUNK):
                 total += len(chunk)
                 if total > MOST_UNPACKED:
-                    raise UnreadableError(
+                    raise UnreadableLogError(
                         "CL-122",
                         f"only its first {MOST_UNPACKED >> 20} MiB were read. Fix: unzip it.",
                     )
                 if time.monotonic() > deadline:
-                    raise LateError
+                    raise DeadlineError
                 yield chunk
 
 
-def list_zip(path: Path, most: int) -> list[ZipMember]:
+def list_zip_members(path: Path, most: int) -> list[ZipMember]:
     """The files of a zip archive, *most* at most; none if the file is no zip archive.
 
     Raises:
@@ -231,12 +231,12 @@ def list_zip(path: Path, most: int) -> list[ZipMember]:
         tail = opened.read()
     at = tail.rfind(END_RECORD)
     if at == -1 or len(tail) < at + 22:
-        raise UnreadableError("CL-122", "it is a zip archive that is truncated or damaged")
+        raise UnreadableLogError("CL-122", "it is a zip archive that is truncated or damaged")
     if struct.unpack_from("<I", tail, at + 12)[0] > MOST_DIRECTORY:
-        raise UnreadableError("CL-122", "it is a zip archive of too many files. Fix: unzip it.")
+        raise UnreadableLogError("CL-122", "it is a zip archive of too many files. Fix: unzip it.")
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as exc:
-        raise UnreadableError("CL-122", f"it is a zip archive that is damaged ({exc})") from None
+        raise UnreadableLogError("CL-122", f"it is a zip archive that is damaged ({exc})") from None
     infos = [info for info in archive.infolist() if not info.is_dir()]
     return [ZipMember(archive, info) for info in infos[:most]]

@@ -9,57 +9,56 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh.border import registered
-from fullmesh.model.faults import RefusedError
-from fullmesh.observed.bundle import Contents, Source
+from fullmesh.border import validate_registered
+from fullmesh.model.faults import InvalidInputError
+from fullmesh.observed.bundle import BundleContents, BundleSource
 from fullmesh.observed.torch import VenvSeen
-from fullmesh.roles import bundle as core
-from fullmesh.roles import torch_runtime
+from fullmesh.roles import bundle, torch_runtime
 
 
 def bundle_kind(facts: Any) -> str:
     """Nodes of one kind take the same packages."""
     try:
-        return core.kind(facts)
-    except RefusedError as error:
+        return bundle.derive_node_kind(facts)
+    except InvalidInputError as error:
         raise AnsibleFilterError(str(error)) from None
 
 
 def bundle_hosts(hostvars: Any, hosts: list[str]) -> list[str]:
     """One host of each kind."""
     try:
-        return core.hosts_of(hostvars, hosts)
-    except RefusedError as error:
+        return bundle.list_bundle_hosts(hostvars, hosts)
+    except InvalidInputError as error:
         raise AnsibleFilterError(str(error)) from None
 
 
 def bundle_target(seen: Any, interpreter: str, lock: str) -> dict[str, Any]:
     """What has to be downloaded for a machine whose own Python was *seen*."""
-    there = registered(VenvSeen, seen, "torch_venv")
-    python = torch_runtime.python_of(interpreter, there["python"])
-    tags = torch_runtime.platforms(there["machine"], there["glibc"])
-    key = torch_runtime.target_key(lock, python, there["machine"])
+    there = validate_registered(VenvSeen, seen, "torch_venv")
+    python = torch_runtime.find_python_version(interpreter, there["python"])
+    tags = torch_runtime.list_platform_tags(there["machine"], there["glibc"])
+    key = torch_runtime.derive_target_key(lock, python, there["machine"])
     return {"python": python, "machine": there["machine"], "platforms": tags, "key": key}
 
 
 def bundle_lock_name(text: str) -> str:
     """A lock by its content."""
-    return core.lock_name(text)
+    return bundle.derive_lock_name(text)
 
 
 def bundle_faults(contents: Any, node: str, facts: Any, interpreter: str, lock: str) -> list[str]:
     """Coded sentences: why *node* cannot be installed from this bundle."""
     try:
-        found = core.node_faults(contents, node, facts, interpreter, lock)
-    except RefusedError as error:
+        found = bundle.find_bundle_faults(contents, node, facts, interpreter, lock)
+    except InvalidInputError as error:
         found = error.faults
     return [str(fault) for fault in found]
 
 
 def bundle_python(interpreter: str, seen: Any) -> str:
     """The version of the Python that jobs use."""
-    there = registered(VenvSeen, seen, "torch_venv")
-    return torch_runtime.python_of(interpreter, there["python"])
+    there = validate_registered(VenvSeen, seen, "torch_venv")
+    return torch_runtime.find_python_version(interpreter, there["python"])
 
 
 def bundle_controller(_: str, what: str) -> Any:
@@ -67,18 +66,20 @@ def bundle_controller(_: str, what: str) -> Any:
     glibc = [int(part) for part in platform.libc_ver()[1].split(".")[:2]] or [2, 17]
     if what == "python":
         return f"{sys.version_info[0]}.{sys.version_info[1]}"
-    return torch_runtime.platforms(platform.machine(), glibc)
+    return torch_runtime.list_platform_tags(platform.machine(), glibc)
 
 
-def bundle_sources(hostvars: Any, hosts: list[str], controller: Any, places: Any) -> list[Source]:
+def bundle_sources(
+    hostvars: Any, hosts: list[str], controller: Any, places: Any
+) -> list[BundleSource]:
     """What goes where in the archive."""
     parts = [hostvars[host]["__bundle_part"] for host in hosts]
-    return core.sources(parts, controller, places["root"], places["cache"])
+    return bundle.list_bundle_sources(parts, controller, places["root"], places["cache"])
 
 
-def bundle_contents(hostvars: Any, hosts: list[str]) -> Contents:
+def bundle_contents(hostvars: Any, hosts: list[str]) -> BundleContents:
     """For which machines the archive is."""
-    return core.contents([hostvars[host]["__bundle_part"] for host in hosts])
+    return bundle.collect_bundle_contents([hostvars[host]["__bundle_part"] for host in hosts])
 
 
 class FilterModule:

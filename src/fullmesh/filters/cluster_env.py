@@ -7,22 +7,24 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh.border import answered
-from fullmesh.model.types import Plan, PlanNode
+from fullmesh.border import validate_answer
+from fullmesh.model.types import ClusterPlan, PlanNode
 from fullmesh.observed.node import Observations
-from fullmesh.roles import cluster_env as core
+from fullmesh.roles import cluster_env
 
 
 def cluster_env_faults(node: PlanNode, extra: Any) -> list[str]:
     """Coded sentences: what is wrong with the settings of *node*."""
-    return [str(fault) for fault in core.faults(node, extra)]
+    return [str(fault) for fault in cluster_env.find_cluster_env_faults(node, extra)]
 
 
-def cluster_env_lines(plan: Plan, node: PlanNode, facts: Any, own: dict[str, Any]) -> list[str]:
+def cluster_env_lines(
+    plan: ClusterPlan, node: PlanNode, facts: Any, own: dict[str, Any]
+) -> list[str]:
     """The KEY=value lines of *node*; *own* are the role's and the user's variables."""
     try:
-        seen = answered(Observations, facts, f"node_facts on {node['name']}")
-        return core.lines(core.environment(plan, node, seen) | own)
+        seen = validate_answer(Observations, facts, f"node_facts on {node['name']}")
+        return cluster_env.render_env_lines(cluster_env.build_environment(plan, node, seen) | own)
     except (KeyError, ValueError) as error:
         raise AnsibleFilterError(f"cluster_env_lines: {error}") from error
 

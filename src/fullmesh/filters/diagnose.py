@@ -7,16 +7,16 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh.ask.each import Each, as_text, by_argument
+from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
 from fullmesh.diagnose import inventory, judge, rates, show, traces
 from fullmesh.diagnose.rates import Way
-from fullmesh.filters.verify_cluster import me
-from fullmesh.model.types import Plan
-from fullmesh.plain import plain
+from fullmesh.filters.verify_cluster import build_node_identity
+from fullmesh.model.types import ClusterPlan
+from fullmesh.plain import to_json_value
 from fullmesh.result.types import Result
 from fullmesh.verify import probe_wants, schedule
 from fullmesh.verify.blocked import FIREWALLED
-from fullmesh.verify.schedule import Scope
+from fullmesh.verify.schedule import ProbeScope
 
 # The calls of a diagnosis, and where playbooks/tasks/diagnose.yml keeps what all nodes answered.
 PARTS = {
@@ -43,39 +43,41 @@ def diagnose_first(hostvars: Any, hosts: list[str]) -> str:
     return next((name for name in names if "__diagnose_run" in hostvars[name]), names[0])
 
 
-def diagnose_plan(hostvars: Any, hosts: list[str]) -> Plan:
+def diagnose_plan(hostvars: Any, hosts: list[str]) -> ClusterPlan:
     """The plan of *hosts*, whatever the inventory is like."""
-    return inventory.tolerant(hostvars, [str(host) for host in hosts])
+    return inventory.build_tolerant_plan(hostvars, [str(host) for host in hosts])
 
 
-def diagnose_wants(plan: Plan, hostvars: Any) -> Each:
+def diagnose_wants(plan: ClusterPlan, hostvars: Any) -> Each:
     """What each node is asked when it is looked at."""
-    wanted = {name: inventory.wants(plan, name, hostvars[name]) for name in plan["nodes"]}
-    return by_argument({name: {"node": name, **own} for name, own in wanted.items()})
+    wanted = {
+        name: inventory.build_node_request(plan, name, hostvars[name]) for name in plan["nodes"]
+    }
+    return group_by_argument({name: {"node": name, **own} for name, own in wanted.items()})
 
 
-def diagnose_scope(plan: Plan, bandwidth: Any, run: str) -> Scope:
+def diagnose_scope(plan: ClusterPlan, bandwidth: Any, run: str) -> ProbeScope:
     """What of the mesh is tried; who wants to know each link's rate has each link tried."""
     how = "ports" if int(bandwidth) else "auto"
-    return schedule.scope_of(plan, how, [], False, str(run))
+    return schedule.build_probe_scope(plan, how, [], False, str(run))
 
 
-def diagnose_probes(plan: Plan, opened: Any, scope: Any, users: Mapping[str, str]) -> str:
+def diagnose_probes(plan: ClusterPlan, opened: Any, scope: Any, users: Mapping[str, str]) -> str:
     """The listeners that each node connects to: all of each peer, or one of each in the order of the schedule."""
     hosts = {str(host): str(user) for host, user in users.items()}
-    plan, opened = plain(plan), plain(opened)
-    each = by_argument(
+    plan, opened = to_json_value(plan), to_json_value(opened)
+    each = group_by_argument(
         {
             host: {
-                **me(plan, host),
-                "targets": schedule.in_full(plan, opened, host, scope),
-                "sweep": schedule.swept(plan, opened, host, scope),
+                **build_node_identity(plan, host),
+                "targets": schedule.list_full_targets(plan, opened, host, scope),
+                "sweep": schedule.build_sweep(plan, opened, host, scope),
                 "job_user": user,
             }
             for host, user in hosts.items()
         }
     )
-    return as_text(each)
+    return format_arguments_json(each)
 
 
 def diagnose_job_users(hostvars: Any, opened: Any) -> dict[str, str]:
@@ -109,40 +111,46 @@ def diagnose_shut(linked: Mapping[str, Any]) -> bool:
 
 def diagnose_traces(variables: Any, hosts: list[str], scope: Any) -> Each:
     """What is tried once more while the kernels tell which rules stop it; *variables*: of a host that took part."""
-    plan = plain(variables["__diagnose_plan"])
-    observed = {name: observed_of(variables, name) for name in (str(host) for host in hosts)}
-    about = judge.About(run="", started="", finished="", scope=plain(scope))
-    return by_argument(traces.wanted(judge.look_at(plan, observed, about))) or {"node": {}}
+    plan = to_json_value(variables["__diagnose_plan"])
+    observed = {
+        name: collect_observations(variables, name) for name in (str(host) for host in hosts)
+    }
+    about = judge.DiagnosisRun(run="", started="", finished="", scope=to_json_value(scope))
+    return group_by_argument(
+        traces.build_trace_requests(judge.build_diagnosis_input(plan, observed, about))
+    ) or {"node": {}}
 
 
-def diagnose_rounds(plan: Plan, opened: Any) -> list[list[Way]]:
+def diagnose_rounds(plan: ClusterPlan, opened: Any) -> list[list[Way]]:
     """The rounds in which the rates of all pairs are measured: of nodes that could be looked at."""
-    return rates.rounds([name for name in plan["nodes"] if name in opened])
+    return rates.schedule_rate_rounds([name for name in plan["nodes"] if name in opened])
 
 
-def diagnose_partners(plan: Plan, opened: Any, linked: Mapping[str, Any], pairs: list[Way]) -> Each:
+def diagnose_partners(
+    plan: ClusterPlan, opened: Any, linked: Mapping[str, Any], pairs: list[Way]
+) -> Each:
     """One listener of whom each node measures with in a round, one that it came through to; who has none rests."""
     given = {}
     for host, peer in ((str(a), str(b)) for pair in pairs for a, b in (pair, pair[::-1])):
         links = (linked.get(host) or {}).get("links", [])
         good = {(one["node"], one["port"]) for one in links if one["verdict"] == "open"}
-        targets = probe_wants.targets(plan, {peer: opened[peer]}, host)
+        targets = probe_wants.list_probe_targets(plan, {peer: opened[peer]}, host)
         chosen = [one for one in targets if (one["node"], one["port"]) in good][:1]
         if chosen:
-            given[host] = {**me(plan, host), "targets": chosen}
-    return by_argument(given) or {"node": {}}
+            given[host] = {**build_node_identity(plan, host), "targets": chosen}
+    return group_by_argument(given) or {"node": {}}
 
 
-def observed_of(variables: Any, host: str) -> dict[str, Any]:
+def collect_observations(variables: Any, host: str) -> dict[str, Any]:
     """What one node answered, by call; its rates are with its links."""
     found = {}
     for part, name in PARTS.items():
         # a call that was not made has no answers
         said = variables.get(name, {}).get("answers", {})
         if host in said:
-            found[part] = plain(said[host])
+            found[part] = to_json_value(said[host])
     rounds = [one["answers"].get(host, {}) for one in variables.get(RATED, {}).get("results", [])]
-    measured = [plain(rate) for one in rounds for rate in one.get("bandwidth", [])]
+    measured = [to_json_value(rate) for one in rounds for rate in one.get("bandwidth", [])]
     if "links" in found and measured:
         found["links"]["bandwidth"] = measured
     return found
@@ -150,17 +158,19 @@ def observed_of(variables: Any, host: str) -> dict[str, Any]:
 
 def diagnose_result(variables: Any, hosts: list[str], about: dict[str, Any]) -> Result:
     """Everything that was observed, judged; *variables*: of a host that took part."""
-    plan = plain(variables["__diagnose_plan"])
-    observed = {name: observed_of(variables, name) for name in (str(host) for host in hosts)}
+    plan = to_json_value(variables["__diagnose_plan"])
+    observed = {
+        name: collect_observations(variables, name) for name in (str(host) for host in hosts)
+    }
     try:
-        return judge.result(plan, observed, judge.About(**plain(about)))
+        return judge.diagnose_cluster(plan, observed, judge.DiagnosisRun(**to_json_value(about)))
     except ValueError as error:
         raise AnsibleFilterError(f"diagnose_result: {error}") from error
 
 
 def diagnose_summary(result: Result) -> list[str]:
     """The result as lines of text."""
-    return show.lines(plain(result))
+    return show.format_diagnosis(to_json_value(result))
 
 
 class FilterModule:

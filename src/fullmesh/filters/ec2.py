@@ -5,59 +5,63 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fullmesh.ec2 import findings as judge
-from fullmesh.ec2 import place
-from fullmesh.ec2 import security_group as core
-from fullmesh.ec2.settings import Settings, settings_faults
-from fullmesh.filters.pattern import pattern_of
-from fullmesh.model.types import Plan
-from fullmesh.plain import plain
+from fullmesh.ec2 import findings, place, security_group
+from fullmesh.ec2.settings import SecurityGroupSettings, find_group_settings_faults
+from fullmesh.filters.pattern import build_host_pattern
+from fullmesh.model.types import ClusterPlan
+from fullmesh.plain import to_json_value
 
 
-def _settings(given: Any, plan: Any) -> Settings:
-    return Settings.of(plain(given), plain(plan))
+def _read_ec2_settings(given: Any, plan: Any) -> SecurityGroupSettings:
+    return SecurityGroupSettings.of(to_json_value(given), to_json_value(plan))
 
 
-def ec2_settings_faults(given: Mapping[str, Any], plan: Plan) -> list[str]:
+def ec2_settings_faults(given: Mapping[str, Any], plan: ClusterPlan) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in settings_faults(_settings(given, plan))]
+    return [str(fault) for fault in find_group_settings_faults(_read_ec2_settings(given, plan))]
 
 
-def ec2_address_filters(plan: Plan) -> list[dict[str, list[str]]]:
+def ec2_address_filters(plan: ClusterPlan) -> list[dict[str, list[str]]]:
     """Filters that find the interfaces with the cluster addresses."""
-    return place.address_filters(plain(plan))
+    return place.build_address_filters(to_json_value(plan))
 
 
 def ec2_instance_filters(interfaces: list[Any]) -> list[dict[str, list[str]]]:
     """Filters that find all interfaces of the same instances."""
-    return place.instance_filters(plain(interfaces))
+    return place.build_instance_filters(to_json_value(interfaces))
 
 
 def ec2_group_filters(interfaces: list[Any], vpc: str, name: str) -> dict[str, Any]:
     """The filter that finds the groups to look at."""
-    return place.group_filters(plain(interfaces), str(vpc or ""), str(name))
+    return place.build_group_filters(to_json_value(interfaces), str(vpc or ""), str(name))
 
 
-def ec2_todo(raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
+def ec2_todo(raw: Mapping[str, Any], plan: ClusterPlan, given: Mapping[str, Any]) -> dict[str, Any]:
     """What has to change in the account."""
-    return core.todo(plain(raw), plain(plan), _settings(given, plan))
+    return security_group.find_group_changes(
+        to_json_value(raw), to_json_value(plan), _read_ec2_settings(given, plan)
+    )
 
 
-def ec2_undo(raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
+def ec2_undo(raw: Mapping[str, Any], plan: ClusterPlan, given: Mapping[str, Any]) -> dict[str, Any]:
     """What gives the account back."""
-    return core.undo(plain(raw), plain(plan), _settings(given, plan))
+    return security_group.find_undo_changes(
+        to_json_value(raw), to_json_value(plan), _read_ec2_settings(given, plan)
+    )
 
 
 def ec2_findings(
-    raw: Mapping[str, Any], plan: Plan, given: Mapping[str, Any], fixed: bool = False
+    raw: Mapping[str, Any], plan: ClusterPlan, given: Mapping[str, Any], fixed: bool = False
 ) -> list[dict[str, Any]]:
     """What in the account keeps the nodes from each other; ``text`` is the coded sentence.
 
     *fixed* leaves out what a run of the role would have put right: a dry run asks so.
     """
-    found = judge.findings(plain(raw), plain(plan), _settings(given, plan))
-    kept = [one for one in found if not (fixed and one.code in judge.FIXED)]
-    return [{**one.as_dict(), "text": judge.text(one)} for one in kept]
+    found = findings.check_ec2(
+        to_json_value(raw), to_json_value(plan), _read_ec2_settings(given, plan)
+    )
+    kept = [one for one in found if not (fixed and one.code in findings.FIXED)]
+    return [{**one.as_dict(), "text": findings.format_ec2_finding(one)} for one in kept]
 
 
 def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:
@@ -68,18 +72,18 @@ def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:
         (hostvars[name][key] for name in names if key in hostvars[name]), {}
     )
     said = looked.get("answers", {})
-    told = ((map(str, hostvars[name]), plain(said.get(name) or {})) for name in names)
-    return pattern_of(names if place.concerned(told) else [])
+    told = ((map(str, hostvars[name]), to_json_value(said.get(name) or {})) for name in names)
+    return build_host_pattern(names if place.needs_ec2_check(told) else [])
 
 
 def ec2_made_groups(groups: list[Any], name: str) -> list[str]:
     """Ids of the groups that Fullmesh made for the cluster *name*."""
-    return place.made_groups(plain(groups), str(name))
+    return place.find_created_groups(to_json_value(groups), str(name))
 
 
 def ec2_no_answer(result: Mapping[str, Any]) -> str:
     """The coded sentence for a question to AWS that failed."""
-    return str(core.no_answer(plain(result)))
+    return str(security_group.make_aws_fault(to_json_value(result)))
 
 
 class FilterModule:

@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fullmesh.border import answered
-from fullmesh.ec2 import efa as core
-from fullmesh.observed.survey import Efa
+from fullmesh.border import validate_answer
+from fullmesh.ec2 import efa
+from fullmesh.observed.survey import EfaSurvey
 from fullmesh.result.types import FindingRow
 
 
-class Told(FindingRow):
+class EfaFinding(FindingRow):
     """A finding with its coded sentence."""
 
     text: str
 
 
-def efa_findings(observations: Mapping[str, Any]) -> list[Told]:
+def efa_findings(observations: Mapping[str, Any]) -> list[EfaFinding]:
     """What is wrong with EFA on the nodes."""
     seen = {
-        str(node): answered(Efa, own, f"efa_facts on {node}") for node, own in observations.items()
+        str(node): validate_answer(EfaSurvey, own, f"efa_facts on {node}")
+        for node, own in observations.items()
     }
     return [
         {**one.as_dict(), "text": f"[{one.code}] {one.cause}. {one.fix}."}
-        for one in core.findings(seen)
+        for one in efa.check_efa(seen)
     ]
 
 
 def efa_plugin_verdict(seen: Mapping[str, Any]) -> str:
     """What a missing libnccl-net.so means on a node; "" when it is there."""
-    code, text = core.plugin_verdict(answered(Efa, seen, "efa_facts"))
+    code, text = efa.explain_missing_plugin(validate_answer(EfaSurvey, seen, "efa_facts"))
     return f"[{code}] {text}." if code else ""
 
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fullmesh.observed.sysctl import Setting
-from fullmesh.roles import kernel_tuning as core
+from fullmesh.observed.sysctl import KernelSetting
+from fullmesh.roles import kernel_tuning
 
 
 def kernel_tuning_faults(
     options: dict[str, Any], local_ports: str, reserved: list[int | str], world_size: int
 ) -> list[str]:
     """Coded sentences: what is wrong with the role's *options* and required values."""
-    return [str(fault) for fault in core.faults(local_ports, reserved, world_size, options)]
+    return [
+        str(fault)
+        for fault in kernel_tuning.find_kernel_faults(local_ports, reserved, world_size, options)
+    ]
 
 
 def kernel_tuning_settings(
     options: dict[str, Any], local_ports: str, reserved: list[int | str], world_size: int
-) -> list[Setting]:
+) -> list[KernelSetting]:
     """Every kernel key with value, rule and reason."""
-    return core.settings(local_ports, reserved, world_size, options)
+    return kernel_tuning.build_kernel_settings(local_ports, reserved, world_size, options)
 
 
 class FilterModule:

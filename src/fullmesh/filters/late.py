@@ -22,7 +22,7 @@ Filter = Callable[..., Any]
 
 
 @cache
-def names() -> dict[str, list[str]]:
+def list_filter_names() -> dict[str, list[str]]:
     """The filters of each file, without reading it as Python."""
     found = {}
     for path in sorted(FOLDER.glob("*.py")):
@@ -33,38 +33,38 @@ def names() -> dict[str, list[str]]:
 
 
 @cache
-def of_file(stem: str) -> dict[str, Filter]:
+def load_filter_file(stem: str) -> dict[str, Filter]:
     """The filters of a file, which is read."""
     table: dict[str, Filter] = importlib.import_module(f"{PACKAGE}.{stem}").FilterModule().filters()
     return table
 
 
-def late(stem: str, name: str) -> Filter:
+def make_lazy_filter(stem: str, name: str) -> Filter:
     """A filter that reads its file when it is used."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return of_file(stem)[name](*args, **kwargs)
+        return load_filter_file(stem)[name](*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
     return call
 
 
-def table() -> dict[str, Filter]:
+def build_filter_table() -> dict[str, Filter]:
     """Every filter by its name; two of one name are a mistake of ours."""
     found: dict[str, Filter] = {}
-    for stem, own in names().items():
+    for stem, own in list_filter_names().items():
         twice = found.keys() & own
         if twice:
             raise RuntimeError(f"{stem}: {', '.join(sorted(twice))} is another file's filter")
-        found |= {name: late(stem, name) for name in own}
+        found |= {name: make_lazy_filter(stem, name) for name in own}
     return found
 
 
-def every() -> bool:
+def load_all_filters() -> bool:
     """Read all files; whether any was not read yet."""
-    files = names()
-    if of_file.cache_info().currsize == len(files):
+    files = list_filter_names()
+    if load_filter_file.cache_info().currsize == len(files):
         return False
     for stem in files:
-        of_file(stem)
+        load_filter_file(stem)
     return True

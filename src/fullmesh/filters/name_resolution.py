@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh.roles import name_resolution as core
+from fullmesh.roles import name_resolution
 
 
 def name_resolution_faults(
@@ -15,7 +15,10 @@ def name_resolution_faults(
 ) -> list[str]:
     """Coded sentences: what is wrong with the names."""
     try:
-        return [str(fault) for fault in core.faults(hosts, address, own_names)]
+        return [
+            str(fault)
+            for fault in name_resolution.find_hosts_file_faults(hosts, address, own_names)
+        ]
     except (AttributeError, KeyError, TypeError) as error:
         raise AnsibleFilterError(f"name_resolution_faults: {error!r}") from error
 

@@ -5,40 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fullmesh.border import answered
+from fullmesh.border import validate_answer
 from fullmesh.model.types import CodedText
 from fullmesh.observed.nccl import Repository
-from fullmesh.roles import nccl as core
+from fullmesh.roles import nccl
 
 
 def nccl_repository(url: str, vendors: str, machine: str) -> str:
     """The repository's address."""
-    return core.repository(url, vendors, machine)
+    return nccl.choose_nccl_repository(url, vendors, machine)
 
 
 def nccl_key_address(key: str, base: str, vendors: str) -> str:
     """Where the signing key is fetched from."""
-    return core.key_address(key, base, vendors)
+    return nccl.choose_key_address(key, base, vendors)
 
 
 def nccl_key_file(address: str, folder: str) -> str:
     """Where the signing key is kept."""
-    return core.key_file(folder, address)
+    return nccl.choose_key_file(folder, address)
 
 
 def nccl_faults(version: Any, cuda: Any, url: str, key: str) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in core.faults(version, cuda, url, key)]
+    return [str(fault) for fault in nccl.find_nccl_faults(version, cuda, url, key)]
 
 
 def nccl_not_installed(failed: Mapping[str, Any], pinned: Sequence[str], around: Any) -> str:
     """The refusal when the package manager does not install what the repository has."""
-    return core.not_installed(failed, pinned, answered(Repository, around, "nccl_packages"))
+    return nccl.explain_nccl_failure(
+        failed, pinned, validate_answer(Repository, around, "nccl_packages")
+    )
 
 
 def nccl_notes(around: Any, url: str, ours: str) -> list[CodedText]:
     """What the report has to say of the node's sources."""
-    return core.notes(answered(Repository, around, "nccl_packages"), url, ours)
+    return nccl.collect_nccl_notes(validate_answer(Repository, around, "nccl_packages"), url, ours)
 
 
 class FilterModule:

@@ -7,21 +7,23 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh.filters.pattern import pattern_of
-from fullmesh.model.faults import RefusedError
-from fullmesh.model.types import Plan
-from fullmesh.plain import truth
-from fullmesh.roles import node_ssh as core
+from fullmesh.filters.pattern import build_host_pattern
+from fullmesh.model.faults import InvalidInputError
+from fullmesh.model.types import ClusterPlan
+from fullmesh.plain import parse_switch
+from fullmesh.roles import node_ssh
 
 SEEN = "__node_ssh_seen"
 
 
 def node_ssh_faults(user: Any, port: Any) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in core.faults(user, port)]
+    return [str(fault) for fault in node_ssh.find_node_ssh_faults(user, port)]
 
 
-def _seen(hostvars: Mapping[str, Any], hosts: Sequence[str], key: str) -> dict[str, Any]:
+def _collect_ssh_values(
+    hostvars: Mapping[str, Any], hosts: Sequence[str], key: str
+) -> dict[str, Any]:
     try:
         return {host: hostvars[host][SEEN][key] for host in hosts}
     except KeyError as error:
@@ -30,16 +32,18 @@ def _seen(hostvars: Mapping[str, Any], hosts: Sequence[str], key: str) -> dict[s
         ) from error
 
 
-def node_ssh_key(plan: Plan, hostvars: Any, hosts: Sequence[str]) -> str:
+def node_ssh_key(plan: ClusterPlan, hostvars: Any, hosts: Sequence[str]) -> str:
     """The private key for all nodes, a new one where none has any. A secret: use no_log."""
-    return core.choose(plan, _seen(hostvars, hosts, "private_key"))
+    return node_ssh.choose_private_key(plan, _collect_ssh_values(hostvars, hosts, "private_key"))
 
 
-def node_ssh_known_hosts(plan: Plan, hostvars: Any, hosts: Sequence[str], port: int) -> str:
+def node_ssh_known_hosts(plan: ClusterPlan, hostvars: Any, hosts: Sequence[str], port: int) -> str:
     """known_hosts with every node's real host keys."""
     try:
-        return core.known_hosts(plan, _seen(hostvars, hosts, "host_keys"), int(port))
-    except RefusedError as error:
+        return node_ssh.render_known_hosts(
+            plan, _collect_ssh_values(hostvars, hosts, "host_keys"), int(port)
+        )
+    except InvalidInputError as error:
         raise AnsibleFilterError(str(error)) from None
 
 
@@ -48,9 +52,9 @@ def node_ssh_pattern(hostvars: Any, hosts: Sequence[str]) -> str:
     wanted = [
         str(host)
         for host in hosts
-        if host in hostvars and truth(hostvars[host].get("node_ssh_manage", False))
+        if host in hostvars and parse_switch(hostvars[host].get("node_ssh_manage", False))
     ]
-    return pattern_of(wanted)
+    return build_host_pattern(wanted)
 
 
 class FilterModule:
@@ -59,11 +63,11 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The names under which Ansible finds them."""
         return {
-            "node_ssh_authorized": core.authorized,
+            "node_ssh_authorized": node_ssh.render_authorized_key,
             "node_ssh_pattern": node_ssh_pattern,
             "node_ssh_faults": node_ssh_faults,
             "node_ssh_key": node_ssh_key,
             "node_ssh_known_hosts": node_ssh_known_hosts,
-            "node_ssh_next": core.next_node,
-            "node_ssh_public": core.public,
+            "node_ssh_next": node_ssh.find_next_address,
+            "node_ssh_public": node_ssh.derive_public_key,
         }

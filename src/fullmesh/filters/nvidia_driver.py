@@ -5,49 +5,64 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fullmesh.border import answered, registered
-from fullmesh.observed.family import Family
+from fullmesh.border import validate_answer, validate_registered
+from fullmesh.observed.family import PackageFamily
 from fullmesh.observed.gpu import GpuFacts
-from fullmesh.plain import plain
-from fullmesh.roles import nvidia_driver as core
+from fullmesh.plain import to_json_value
+from fullmesh.roles import nvidia_driver
 
 
-def asked_for(options: Any, offers: Any) -> tuple[core.Wish, core.Offers]:
+def validate_driver_options(
+    options: Any, offers: Any
+) -> tuple[nvidia_driver.DriverSettings, nvidia_driver.DriverOffers]:
     """The role's settings, on a system that offers what its vars say."""
-    there = answered(core.Offers, offers, "__nvidia_driver_offers")
-    return core.wish(plain(options), there), there
+    there = validate_answer(nvidia_driver.DriverOffers, offers, "__nvidia_driver_offers")
+    return nvidia_driver.read_driver_settings(to_json_value(options), there), there
 
 
 def nvidia_driver_faults(options: Any, offers: Any) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in core.faults(*asked_for(options, offers))]
+    return [
+        str(fault)
+        for fault in nvidia_driver.find_driver_faults(*validate_driver_options(options, offers))
+    ]
 
 
 def nvidia_driver_may_build(options: Any, offers: Any, gpu: Any) -> list[str]:
     """Coded sentences: what is missing to build the modules."""
-    asked, _ = asked_for(options, offers)
-    return [str(fault) for fault in core.may_build(asked, answered(GpuFacts, gpu, "gpu_facts"))]
+    asked, _ = validate_driver_options(options, offers)
+    return [
+        str(fault)
+        for fault in nvidia_driver.find_build_faults(
+            asked, validate_answer(GpuFacts, gpu, "gpu_facts")
+        )
+    ]
 
 
 def nvidia_driver_probes(options: Any, offers: Any) -> list[str]:
     """The packages whose versions show what is installed."""
-    return core.probes(*asked_for(options, offers))
+    return nvidia_driver.list_probe_packages(*validate_driver_options(options, offers))
 
 
 def nvidia_driver_plan(
     options: Any, offers: Any, gpu: Any, packages: Any, family: Any
-) -> core.NodePlan:
+) -> nvidia_driver.DriverPlan:
     """What is to be done on a node, or why not."""
-    seen = answered(GpuFacts, gpu, "gpu_facts")
-    there = registered(Family, family, "package_family")
-    return core.plan(*asked_for(options, offers), seen, plain(packages), there)
+    seen = validate_answer(GpuFacts, gpu, "gpu_facts")
+    there = validate_registered(PackageFamily, family, "package_family")
+    return nvidia_driver.plan_driver(
+        *validate_driver_options(options, offers), seen, to_json_value(packages), there
+    )
 
 
 def nvidia_driver_may_undo(gpu: Any, family: Any) -> list[str]:
     """Coded sentences: why the packages must not be given back now."""
-    seen = answered(GpuFacts, gpu, "gpu_facts")
+    seen = validate_answer(GpuFacts, gpu, "gpu_facts")
     return [
-        str(fault) for fault in core.may_undo(seen, registered(Family, family, "package_family"))
+        str(fault)
+        for fault in nvidia_driver.find_undo_faults(
+            seen, validate_registered(PackageFamily, family, "package_family")
+        )
     ]
 
 

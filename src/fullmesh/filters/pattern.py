@@ -8,6 +8,6 @@ from collections.abc import Iterable
 NOBODY = "all:!all"
 
 
-def pattern_of(hosts: Iterable[str]) -> str:
+def build_host_pattern(hosts: Iterable[str]) -> str:
     """The pattern of exactly these hosts: a play that nobody is in costs nothing."""
     return ",".join(hosts) or NOBODY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fullmesh.roles import peer_firewall as core
+from fullmesh.roles import peer_firewall
 
 
 def peer_firewall_faults(
@@ -16,17 +16,20 @@ def peer_firewall_faults(
     groups: list[str],
 ) -> list[str]:
     """Coded sentences: what is wrong with the role's *options* and required values for a host in *groups*."""
-    return [str(fault) for fault in core.faults(peers, controllers, ports, options, groups)]
+    return [
+        str(fault)
+        for fault in peer_firewall.find_firewall_faults(peers, controllers, ports, options, groups)
+    ]
 
 
 def peer_firewall_mode(value: Any) -> str:
     """The mode by its name, also where YAML made a boolean of ``off``."""
-    return core.mode_of(value)
+    return peer_firewall.parse_firewall_mode(value)
 
 
 def peer_firewall_word(value: Any) -> str:
     """A setting as one of its words, also where YAML made a boolean of it."""
-    return core.word_of(value)
+    return peer_firewall.parse_word(value)
 
 
 class FilterModule:

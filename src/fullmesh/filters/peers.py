@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fullmesh import settings, transaction
-from fullmesh.border import answered
-from fullmesh.model.node_view import node_view
-from fullmesh.model.types import Plan
+from fullmesh.border import validate_answer
+from fullmesh.model.node_view import resolve_node_interfaces
+from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.node import Facts
-from fullmesh.observed.peer_list import PeersWanted
-from fullmesh.plain import plain
-from fullmesh.roles import peers as core
+from fullmesh.observed.peer_list import PeerListPlan
+from fullmesh.plain import to_json_value
+from fullmesh.roles import peers
 
 NAMED = 5
 SETTINGS = (
@@ -27,27 +27,29 @@ SETTINGS = (
 )
 
 
-def peers_wanted(plan: Plan, hostvars: Any, hosts: Sequence[str]) -> PeersWanted:
+def peers_wanted(plan: ClusterPlan, hostvars: Any, hosts: Sequence[str]) -> PeerListPlan:
     """What the nodes *hosts* are told; once for all of them, as the roles' defaults are read for it."""
-    made: Plan = plain(plan)
-    defaults = settings.role_defaults()
-    found: PeersWanted = {"shared": core.shared(made), "own": {}, "tokens": {}}
+    made: ClusterPlan = to_json_value(plan)
+    defaults = settings.load_role_defaults()
+    found: PeerListPlan = {"shared": peers.build_shared_update(made), "own": {}, "tokens": {}}
     for host in map(str, hosts):
         variables = hostvars[host]
-        chosen = {name: plain(variables.get(name, defaults[name])) for name in SETTINGS}
-        facts = answered(Facts, of_ours(variables["ansible_facts"]), f"node_facts on {host}")
-        node = node_view(made, host, facts["fullmesh"]["interfaces"])
-        found["tokens"][host] = transaction.token(host)
-        found["own"][host] = core.own(made, node, facts, chosen)
+        chosen = {name: to_json_value(variables.get(name, defaults[name])) for name in SETTINGS}
+        facts = validate_answer(
+            Facts, select_module_facts(variables["ansible_facts"]), f"node_facts on {host}"
+        )
+        node = resolve_node_interfaces(made, host, facts["fullmesh"]["interfaces"])
+        found["tokens"][host] = transaction.make_change_token(host)
+        found["own"][host] = peers.build_node_update(made, node, facts, chosen)
     return found
 
 
-def of_ours(facts: Mapping[str, Any]) -> dict[str, Any]:
+def select_module_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The facts that node_facts sets, without what Ansible adds."""
     return {key: facts[key] for key in Facts.__annotations__ if key in facts}
 
 
-def named(hosts: Sequence[str]) -> str:
+def format_named_hosts(hosts: Sequence[str]) -> str:
     """Some hosts by name, the rest as a number."""
     shown = ", ".join(str(host) for host in hosts[:NAMED])
     return shown if len(hosts) <= NAMED else f"{shown} and {len(hosts) - NAMED} more"
@@ -66,7 +68,7 @@ def peers_left_out(drifted: Sequence[str], group: Sequence[str], others: Sequenc
     if not out:
         return ""
     return (
-        f"[PR-180] this run leaves out {named(out)}, which are not told of {named(drifted)}: "
+        f"[PR-180] this run leaves out {format_named_hosts(out)}, which are not told of {format_named_hosts(drifted)}: "
         "their firewalls, hosts files and lists of nodes stay as they were. The same command without --limit tells "
         "them, in one call each, and tries the new links."
     )

@@ -8,9 +8,9 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import ssh, transaction
-from fullmesh.model.faults import RefusedError
+from fullmesh.model.faults import InvalidInputError
 from fullmesh.model.types import PlanLink
-from fullmesh.roles import static_ip as core
+from fullmesh.roles import static_ip
 
 
 def static_ip_faults(
@@ -18,21 +18,21 @@ def static_ip_faults(
 ) -> list[str]:
     """Coded sentences: what is wrong with the links of a node."""
     try:
-        found = core.faults(links, int(wait_seconds), int(rollback_seconds))
+        found = static_ip.find_static_ip_faults(links, int(wait_seconds), int(rollback_seconds))
         return [str(fault) for fault in found]
     except (KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"static_ip_faults: {error!r}") from error
 
 
-def static_ip_addresses(links: list[PlanLink]) -> list[core.Watched]:
+def static_ip_addresses(links: list[PlanLink]) -> list[static_ip.WatchedAddress]:
     """What the manifest watches of the links."""
-    return core.addresses(links)
+    return static_ip.list_watched_addresses(links)
 
 
 def static_ip_way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:
     """How to reach a node once its address is *address*; empty for where the inventory has it."""
     try:
-        return transaction.way(ssh.resolved(variables), name, address)
+        return transaction.find_new_connection(ssh.resolve_ssh_variables(variables), name, address)
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"static_ip_way: {error}") from error
 
@@ -43,25 +43,25 @@ def static_ip_destination(
     """Where a node answers after its change, by what it says; in an undo *links* is not asked."""
     try:
         return transaction.check_destination(moves_to, name, links if state == "present" else None)
-    except RefusedError as error:
+    except InvalidInputError as error:
         raise AnsibleFilterError(str(error)) from None
 
 
 def static_ip_here(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """How a node is reached now."""
-    return transaction.here(ssh.resolved(variables), name)
+    return transaction.find_current_connection(ssh.resolve_ssh_variables(variables), name)
 
 
 def static_ip_bootstrap(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """How the inventory reaches a node, whatever has moved since."""
-    return transaction.bootstrap(ssh.resolved(variables), name)
+    return transaction.find_first_connection(ssh.resolve_ssh_variables(variables), name)
 
 
 def static_ip_told(
     failure: str, name: str, tried: str, report: Mapping[str, Any], where: str
 ) -> str:
     """The sentence that ends a change which could not be confirmed."""
-    return transaction.told(str(failure), name, tried, report, where)
+    return transaction.describe_failed_change(str(failure), name, tried, report, where)
 
 
 class FilterModule:
@@ -76,10 +76,10 @@ class FilterModule:
             "static_ip_destination": static_ip_destination,
             "static_ip_bootstrap": static_ip_bootstrap,
             "static_ip_here": static_ip_here,
-            "static_ip_moved": transaction.moved,
-            "static_ip_up": transaction.up,
-            "static_ip_witnesses": transaction.witnesses,
+            "static_ip_moved": transaction.find_moved_address,
+            "static_ip_up": transaction.list_peers_up,
+            "static_ip_witnesses": transaction.list_witnesses,
             "static_ip_told": static_ip_told,
             # of all changes that a node puts back by itself, the other roles' as well
-            "change_token": transaction.token,
+            "change_token": transaction.make_change_token,
         }

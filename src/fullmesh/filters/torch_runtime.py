@@ -8,12 +8,11 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from fullmesh.border import registered
+from fullmesh.border import validate_registered
 from fullmesh.model.auto import AUTO
-from fullmesh.observed.torch import Source, VenvSeen, Wheels
-from fullmesh.plain import plain
-from fullmesh.roles import accelerators
-from fullmesh.roles import torch_runtime as core
+from fullmesh.observed.torch import VenvSeen, WheelhouseResult, WheelSource
+from fullmesh.plain import to_json_value
+from fullmesh.roles import accelerators, torch_runtime
 from fullmesh.settings import ROOT
 
 
@@ -23,7 +22,7 @@ def torch_runtime_files(domain: bool) -> str:
     Args:
         domain: the ones that have torchvision and torchaudio in them.
     """
-    return core.folder(str(ROOT / "roles/torch_runtime/files"), domain=domain)
+    return torch_runtime.choose_lock_folder(str(ROOT / "roles/torch_runtime/files"), domain=domain)
 
 
 def torch_runtime_made_for(asked: str, plan: Any, host: str, facts: Any, options: Any) -> str:
@@ -36,65 +35,77 @@ def torch_runtime_made_for(asked: str, plan: Any, host: str, facts: Any, options
         facts: what node_facts saw there.
         options: ``torch`` and ``lock``, as model.types.Asked has them.
     """
-    node = plain(plan).get("nodes", {}).get(str(host), {}) if asked == AUTO and plan else {}
+    node = to_json_value(plan).get("nodes", {}).get(str(host), {}) if asked == AUTO and plan else {}
     if asked != AUTO or node.get("accelerator"):
         return str(node.get("accelerator") or asked)
-    seen = plain(facts)["fullmesh"]["accelerators"]
+    seen = to_json_value(facts)["fullmesh"]["accelerators"]
     try:
-        return accelerators.alone(str(host), str(options["torch"]), str(options["lock"]), seen)
-    except accelerators.Undecided as why:
+        return accelerators.choose_torch_build(
+            str(host), str(options["torch"]), str(options["lock"]), seen
+        )
+    except accelerators.UndecidedError as why:
         raise AnsibleFilterError(str(why)) from why
 
 
 def torch_runtime_lock(version: str, files: str, wanted: str, own: str) -> str:
     """The path of the lock for torch *version*."""
-    return core.lock_file(files, str(version), wanted, own)
+    return torch_runtime.choose_lock_file(files, str(version), wanted, own)
 
 
 def torch_runtime_index(own: str, files: str, version: str, wanted: str) -> str:
     """The index of the accelerator's wheels, unless *own* names one."""
-    return core.index(files, str(version), wanted, own)
+    return torch_runtime.choose_package_index(files, str(version), wanted, own)
 
 
 def torch_runtime_faults(version: str, files: str, wanted: str, own: str) -> list[str]:
     """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in core.faults(files, str(version), wanted, own)]
+    return [
+        str(fault) for fault in torch_runtime.find_torch_faults(files, str(version), wanted, own)
+    ]
 
 
 def torch_runtime_asks(interpreter: str, lock: str) -> bool:
     """Whether the interpreter has to be asked for its version: its name does not tell, and the lock cares."""
     path = Path(lock)
-    held = core.serves(path.read_text(encoding="utf-8")) if path.is_file() else None
-    return bool(held) and not core.python_of(interpreter, "")
+    held = (
+        torch_runtime.parse_lock_targets(path.read_text(encoding="utf-8"))
+        if path.is_file()
+        else None
+    )
+    return bool(held) and not torch_runtime.find_python_version(interpreter, "")
 
 
 def torch_runtime_python_faults(
     interpreter: str, seen: str, machine: str, lock: str, node: str
 ) -> list[str]:
     """A coded sentence when *lock* has no wheels for the Python or the machine of *node*."""
-    found = core.python_faults(node, str(interpreter), str(seen), str(machine), lock)
+    found = torch_runtime.find_python_faults(node, str(interpreter), str(seen), str(machine), lock)
     return [str(fault) for fault in found]
 
 
-def seen_on(hostvars: Any, host: str) -> VenvSeen | None:
+def read_venv_seen(hostvars: Any, host: str) -> VenvSeen | None:
     """What torch_venv observed on a host; None where it was not asked, or had no answer."""
     said = hostvars[host].get("__torch_runtime_seen") or {}
-    return registered(VenvSeen, said, f"torch_venv on {host}") if "needed" in said else None
+    return (
+        validate_registered(VenvSeen, said, f"torch_venv on {host}") if "needed" in said else None
+    )
 
 
-def wanted_on(hostvars: Any, host: str) -> core.WheelSettings:
+def read_wheel_settings(hostvars: Any, host: str) -> torch_runtime.WheelSettings:
     """What the controller's own settings say of a host's download; never what the host answers."""
     found = hostvars[host]["__torch_runtime_wanted"]
     return {"lock": str(found["lock"]), "index": str(found["index"])}
 
 
-def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[core.Target]:
+def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[torch_runtime.WheelTarget]:
     """What must be downloaded for *hosts*, each different thing once."""
-    found = [(host, seen_on(hostvars, host)) for host in hosts]
-    return core.list_targets([(wanted_on(hostvars, host), seen) for host, seen in found if seen])
+    found = [(host, read_venv_seen(hostvars, host)) for host in hosts]
+    return torch_runtime.list_wheel_targets(
+        [(read_wheel_settings(hostvars, host), seen) for host, seen in found if seen]
+    )
 
 
-def wheels_for(results: list[Any], seen: VenvSeen, lock: str) -> Wheels:
+def find_wheels(results: list[Any], seen: VenvSeen, lock: str) -> WheelhouseResult:
     """The download among *results* that is meant for the node that was *seen*, by its *lock*."""
     if not seen["python"]:  # check mode on a bare node: its Python is not installed yet
         return {
@@ -106,42 +117,47 @@ def wheels_for(results: list[Any], seen: VenvSeen, lock: str) -> Wheels:
             "manifest": {},
             "installed_bytes": 0,
         }
-    key = core.target_key(lock, seen["python"], seen["machine"])
+    key = torch_runtime.derive_target_key(lock, seen["python"], seen["machine"])
     for result in results:
         if result.get("key") == key:
-            return registered(Wheels, result, "wheelhouse")
+            return validate_registered(WheelhouseResult, result, "wheelhouse")
     raise AnsibleFilterError(f"torch_runtime_wheels: nothing was downloaded for {key}")
 
 
-def torch_runtime_wheels(results: list[Any], seen: Any, lock: str) -> Wheels:
+def torch_runtime_wheels(results: list[Any], seen: Any, lock: str) -> WheelhouseResult:
     """The same, for a node by what torch_venv returned there."""
-    return wheels_for(results, registered(VenvSeen, seen, "torch_venv"), str(lock))
+    return find_wheels(results, validate_registered(VenvSeen, seen, "torch_venv"), str(lock))
 
 
 def torch_runtime_pinned(requirements: str, name: str) -> str:
     """The version that the lock's text pins *name* to; empty when it is not in it."""
-    return core.pinned(requirements).get(name, "")
+    return torch_runtime.parse_lock_pins(requirements).get(name, "")
 
 
 def torch_runtime_space(seen: Any, wheels: Any, node: str) -> list[str]:
     """A coded sentence when *node* lacks the room."""
-    there = registered(VenvSeen, seen, f"torch_venv on {node}")
-    return [str(fault) for fault in core.space_faults(node, there, plain(wheels))]
+    there = validate_registered(VenvSeen, seen, f"torch_venv on {node}")
+    return [
+        str(fault) for fault in torch_runtime.find_space_faults(node, there, to_json_value(wheels))
+    ]
 
 
 def torch_runtime_handover(
     results: list[Any], hostvars: Any, hosts: list[str], plan: Any
-) -> dict[str, core.HandOver]:
+) -> dict[str, torch_runtime.BundleHandover]:
     """Who gets the bundle from the controller, who from which nodes."""
     nodes = {}
     for host in hosts:
-        seen = seen_on(hostvars, host)
+        seen = read_venv_seen(hostvars, host)
         if seen and seen["needed"] and seen["python"]:
-            nodes[host] = (seen, wheels_for(results, seen, wanted_on(hostvars, host)["lock"]))
-    return core.handover(nodes, plan)
+            nodes[host] = (
+                seen,
+                find_wheels(results, seen, read_wheel_settings(hostvars, host)["lock"]),
+            )
+    return torch_runtime.plan_bundle_handover(nodes, plan)
 
 
-def torch_runtime_sources(names: list[str], hostvars: Any, plan: Any) -> list[Source]:
+def torch_runtime_sources(names: list[str], hostvars: Any, plan: Any) -> list[WheelSource]:
     """Name, address and port of those nodes among *names* that listen."""
     ports = {name: hostvars[name].get("__torch_runtime_share", {}).get("port", 0) for name in names}
     return [

@@ -9,28 +9,31 @@ from typing import Any, cast
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import contract
-from fullmesh.ask.each import Each, as_text, by_argument
-from fullmesh.border import answered
+from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
+from fullmesh.border import validate_answer
 from fullmesh.diagnose import inventory
-from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Look, Port, Probe, Target
-from fullmesh.observed.ranks import Collected, Started
-from fullmesh.plain import plain
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, ProbePort, ProbeTarget
+from fullmesh.observed.ranks import CollectedRanks, StartedRanks
+from fullmesh.plain import to_json_value
 from fullmesh.report import terminal
-from fullmesh.result import build as results
-from fullmesh.result import textfile
+from fullmesh.result import build, textfile
 from fullmesh.result.types import BisectRun, Result
-from fullmesh.verify import bisect, bisected, probe_wants, rank_ends, schedule
-from fullmesh.verify import ladder as verify
-from fullmesh.verify.model import NodeSaid, Seen
-from fullmesh.verify.schedule import Scope
+from fullmesh.verify import bisect, bisected, ladder, probe_wants, rank_ends, schedule
+from fullmesh.verify.model import ClusterObservations, NodeAnswers
+from fullmesh.verify.schedule import ProbeScope
 
 # What is kept of a node -> the type that its module returns.
-PARTS: dict[str, Any] = {"node": Look, "links": Probe, "started": Started, "gloo": Collected}
+PARTS: dict[str, Any] = {
+    "node": LadderNodeResult,
+    "links": LadderLinksResult,
+    "started": StartedRanks,
+    "gloo": CollectedRanks,
+}
 CLOSER = "closer"  # a second answer of ladder_links, about what deviated in a sweep
 
 
-def told(variables: Any, part: str) -> Mapping[str, Any]:
+def read_part_answers(variables: Any, part: str) -> Mapping[str, Any]:
     """Host -> its answer; what was not asked has none.
 
     Args:
@@ -41,21 +44,21 @@ def told(variables: Any, part: str) -> Mapping[str, Any]:
     return found
 
 
-def gathered(
-    variables: Any, plan: Plan, scope: Scope | None = None
-) -> tuple[dict[str, NodeSaid], dict[str, list[str]]]:
+def collect_node_answers(
+    variables: Any, plan: ClusterPlan, scope: ProbeScope | None = None
+) -> tuple[dict[str, NodeAnswers], dict[str, list[str]]]:
     """What every node answered; and by node, what of it has another form than its type says.
 
     A field of another form costs its own rule at most: the others judge what they know.
     """
     found: dict[str, dict[str, Any]] = {name: {} for name in plan["nodes"]}
     odd: dict[str, list[str]] = {}
-    for part, kind in {**PARTS, CLOSER: Probe}.items():
-        answers = told(variables, part)
+    for part, kind in {**PARTS, CLOSER: LadderLinksResult}.items():
+        answers = read_part_answers(variables, part)
         for name in (one for one in plan["nodes"] if one in answers):
-            said = plain(answers[name])
+            said = to_json_value(answers[name])
             try:
-                answer = contract.answer(kind, said)
+                answer = contract.convert_answer(kind, said)
             except contract.ContractError as error:
                 odd.setdefault(name, []).append(str(error))
                 answer = said
@@ -63,20 +66,22 @@ def gathered(
                 answer = rank_ends.read_missing_answer(said, plan["nodes"][name]["ranks"])
             if answer is not None:
                 found[name][part] = answer
-    nodes = schedule.whole(plan, cast("dict[str, schedule.Asked]", found), scope)
-    return cast("dict[str, NodeSaid]", nodes), odd
+    nodes = schedule.merge_probe_calls(plan, cast("dict[str, schedule.ProbeAnswers]", found), scope)
+    return cast("dict[str, NodeAnswers]", nodes), odd
 
 
-def seen_from(plan: Plan, variables: Any, options: dict[str, Any]) -> Seen:
+def collect_seen_state(
+    plan: ClusterPlan, variables: Any, options: dict[str, Any]
+) -> ClusterObservations:
     """Everything that was observed, as the rules want it."""
-    scope = cast("Scope | None", plain(options.get("scope")))
-    nodes, odd = gathered(variables, plan, scope)
-    runs = answered(list[BisectRun], options.get("bisect") or [], "__verify_cluster_runs")
-    return Seen(
-        plan=plain(plan),
+    scope = cast("ProbeScope | None", to_json_value(options.get("scope")))
+    nodes, odd = collect_node_answers(variables, plan, scope)
+    runs = validate_answer(list[BisectRun], options.get("bisect") or [], "__verify_cluster_runs")
+    return ClusterObservations(
+        plan=to_json_value(plan),
         nodes=nodes,
         odd=odd,
-        outside=plain(options.get("outside") or {}),
+        outside=to_json_value(options.get("outside") or {}),
         rungs=tuple(options["rungs"]),
         mode=str(options["mode"]),
         check_mode=bool(options["check_mode"]),
@@ -91,10 +96,10 @@ def seen_from(plan: Plan, variables: Any, options: dict[str, Any]) -> Seen:
 
 def ladder_faults(options: dict[str, Any]) -> list[str]:
     """Coded sentences: what is wrong with the role's *options*."""
-    return [str(fault) for fault in verify.faults(plain(options))]
+    return [str(fault) for fault in ladder.find_verify_faults(to_json_value(options))]
 
 
-def pythons(plan: Plan, hostvars: Any, python: str) -> dict[str, str]:
+def choose_interpreters(plan: ClusterPlan, hostvars: Any, python: str) -> dict[str, str]:
     """The interpreter of jobs on each node.
 
     Args:
@@ -111,7 +116,7 @@ def pythons(plan: Plan, hostvars: Any, python: str) -> dict[str, str]:
     return {name: said or rest for name, said in own.items()}
 
 
-def ladder_wants(plan: Plan, hostvars: Any, mode: str, python: str) -> Each:
+def ladder_wants(plan: ClusterPlan, hostvars: Any, mode: str, python: str) -> Each:
     """What each node is asked when it is looked at.
 
     Args:
@@ -120,68 +125,73 @@ def ladder_wants(plan: Plan, hostvars: Any, mode: str, python: str) -> Each:
         mode: of the firewall.
         python: the interpreter of all others.
     """
-    given, interpreters = {}, pythons(plan, hostvars, python)
+    given, interpreters = {}, choose_interpreters(plan, hostvars, python)
     for name, node in plan["nodes"].items():
         given[name] = {
             "node": name,
             "address": node["address"],
             "interface": node["interface"],
             "python": interpreters[name],
-            **probe_wants.wants(plan, name, str(mode)),
+            **probe_wants.build_listener_request(plan, name, str(mode)),
         }
-    return by_argument(given)
+    return group_by_argument(given)
 
 
-def ladder_opened(looked: Mapping[str, Any]) -> dict[str, list[Port]]:
+def ladder_opened(looked: Mapping[str, Any]) -> dict[str, list[ProbePort]]:
     """The listeners of every node, put together once."""
-    return {str(name): plain(said["ports"]) for name, said in looked.items() if "ports" in said}
+    return {
+        str(name): to_json_value(said["ports"]) for name, said in looked.items() if "ports" in said
+    }
 
 
-def ladder_scope(plan: Plan, how: str, change: Any, run: str) -> Scope:
+def ladder_scope(plan: ClusterPlan, how: str, change: Any, run: str) -> ProbeScope:
     """What of the mesh is tried; *change*: the nodes that this run configured while others only learnt of them."""
-    held = plain(change)
+    held = to_json_value(change)
     new = [str(name) for name in held.get("new", [])]
-    return schedule.scope_of(plan, str(how), new, bool(held), str(run))
+    return schedule.build_probe_scope(plan, str(how), new, bool(held), str(run))
 
 
-def me(plan: Plan, host: str) -> dict[str, Any]:
+def build_node_identity(plan: ClusterPlan, host: str) -> dict[str, Any]:
     """Who connects."""
     return {"node": host, "address": plan["nodes"][host]["address"]}
 
 
-def ladder_probes(plan: Plan, opened: Any, scope: Any) -> str:
+def ladder_probes(plan: ClusterPlan, opened: Any, scope: Any) -> str:
     """The listeners that each node has to reach: all of each peer, or one of each in the order of the schedule."""
-    plan, opened = plain(plan), plain(opened)
-    each = by_argument(
+    plan, opened = to_json_value(plan), to_json_value(opened)
+    each = group_by_argument(
         {
             host: {
-                **me(plan, host),
-                "targets": schedule.in_full(plan, opened, host, scope),
-                "sweep": schedule.swept(plan, opened, host, scope),
+                **build_node_identity(plan, host),
+                "targets": schedule.list_full_targets(plan, opened, host, scope),
+                "sweep": schedule.build_sweep(plan, opened, host, scope),
             }
             for host in plan["nodes"]
             if host in opened
         }
     )
-    return as_text(each)
+    return format_arguments_json(each)
 
 
-def ladder_follow_up(plan: Plan, linked: Mapping[str, Any]) -> dict[str, list[str]]:
+def ladder_follow_up(plan: ClusterPlan, linked: Mapping[str, Any]) -> dict[str, list[str]]:
     """Node -> the peers whose every listener it tries, since something deviated in a sweep."""
-    probes = {str(host): plain(said) for host, said in linked.items() if "swept" in said}
-    return schedule.follow_up(plan, probes)
+    probes = {str(host): to_json_value(said) for host, said in linked.items() if "swept" in said}
+    return schedule.plan_follow_up(plan, probes)
 
 
-def ladder_closer(plan: Plan, opened: Any, follow: Any) -> Each:
+def ladder_closer(plan: ClusterPlan, opened: Any, follow: Any) -> Each:
     """The listeners of the peers that each node follows up."""
     given = {}
-    for host, peers in plain(follow).items():
+    for host, peers in to_json_value(follow).items():
         theirs = {peer: opened[peer] for peer in peers if peer in opened}
-        given[host] = {**me(plan, host), "targets": probe_wants.targets(plan, theirs, host)}
-    return by_argument(given)
+        given[host] = {
+            **build_node_identity(plan, host),
+            "targets": probe_wants.list_probe_targets(plan, theirs, host),
+        }
+    return group_by_argument(given)
 
 
-def ladder_about(plan: Plan, follow: Any, hosts: Any) -> dict[str, dict[str, str]]:
+def ladder_about(plan: ClusterPlan, follow: Any, hosts: Any) -> dict[str, dict[str, str]]:
     """The peers of each node whose handshakes are told: name to address."""
     return {
         host: {peer: plan["nodes"][peer]["address"] for peer in follow.get(host, [])}
@@ -189,14 +199,18 @@ def ladder_about(plan: Plan, follow: Any, hosts: Any) -> dict[str, dict[str, str
     }
 
 
-def ladder_outsider_targets(plan: Plan, opened: Any, hostvars: Any) -> list[Target]:
+def ladder_outsider_targets(plan: ClusterPlan, opened: Any, hostvars: Any) -> list[ProbeTarget]:
     """The ports that the controller must not reach."""
     reachable = {n: str(hostvars[n].get("ansible_host", n)) for n in opened}
-    return probe_wants.outsider_targets(plan, plain(opened), reachable)
+    return probe_wants.list_outsider_targets(plan, to_json_value(opened), reachable)
 
 
 def ladder_jobs(
-    plan: Plan, hostvars: Any, looked: Mapping[str, Any], common: Mapping[str, Any], python: str
+    plan: ClusterPlan,
+    hostvars: Any,
+    looked: Mapping[str, Any],
+    common: Mapping[str, Any],
+    python: str,
 ) -> Each:
     """What the ranks of each node are started with, as a job would.
 
@@ -207,7 +221,7 @@ def ladder_jobs(
         common: variables of the environment that are the same for all.
         python: the interpreter of all others.
     """
-    given, interpreters = {}, pythons(plan, hostvars, python)
+    given, interpreters = {}, choose_interpreters(plan, hostvars, python)
     # --limit leaves nodes out
     for name, node in ((n, node) for n, node in plan["nodes"].items() if n in looked):
         card = looked[name]["facts"]["interface"]["name"]
@@ -219,9 +233,9 @@ def ladder_jobs(
         given[name] = {
             "ranks": node["ranks"],
             "python": interpreters[name],
-            "environment": {**plain(common), **own},
+            "environment": {**to_json_value(common), **own},
         }
-    return by_argument(given)
+    return group_by_argument(given)
 
 
 def controller_is_peer(peers: list[str]) -> bool:
@@ -237,78 +251,85 @@ def controller_is_peer(peers: list[str]) -> bool:
     return False
 
 
-def ladder_may_start(plan: Plan, variables: Any, options: dict[str, Any]) -> verify.Start:
+def ladder_may_start(plan: ClusterPlan, variables: Any, options: dict[str, Any]) -> ladder.JobStart:
     """Whether the Gloo job is to be started, and why not."""
-    return verify.may_start(seen_from(plan, variables, options))
+    return ladder.decide_job_start(collect_seen_state(plan, variables, options))
 
 
 def ladder_bisect_first(
-    plan: Plan, variables: Any, options: dict[str, Any], go: Any
+    plan: ClusterPlan, variables: Any, options: dict[str, Any], go: Any
 ) -> list[BisectRun]:
     """The runs that are over before the search begins: the ladder's own job."""
-    return bisected.first_run(seen_from(plan, variables, options)) if go else []
+    return bisected.build_first_run(collect_seen_state(plan, variables, options)) if go else []
 
 
-def ladder_bisect_next(plan: Plan, variables: Any, options: dict[str, Any]) -> bisected.Next:
+def ladder_bisect_next(
+    plan: ClusterPlan, variables: Any, options: dict[str, Any]
+) -> bisected.NextBisectRun:
     """The groups that run next, and a line that says so."""
-    seen = seen_from(plan, variables, options)
-    return bisected.following(seen, seen.bisect)
+    seen = collect_seen_state(plan, variables, options)
+    return bisected.plan_next_run(seen, seen.bisect)
 
 
-def ladder_bisect_most(plan: Plan) -> list[int]:
+def ladder_bisect_most(plan: ClusterPlan) -> list[int]:
     """A number for each run that there may be."""
-    return list(range(bisect.bound(len(plan["nodes"]))))
+    return list(range(bisect.count_max_runs(len(plan["nodes"]))))
 
 
-def ladder_bisect_jobs(plan: Plan, groups: Any, jobs: Any) -> Each:
+def ladder_bisect_jobs(plan: ClusterPlan, groups: Any, jobs: Any) -> Each:
     """What the nodes of a run's groups do in it; *jobs*: what they do in the job over all nodes."""
-    parts = plain(groups)
+    parts = to_json_value(groups)
     given = {}
     for host in (str(one) for group in parts for one in group):
-        part = bisected.part_of(plan, parts, host)
+        part = bisected.get_node_part(plan, parts, host)
         own = {"MASTER_ADDR": part["master"], "WORLD_SIZE": part["world"]}
         given[host] = {
             "ranks": part["ranks"],
             "python": jobs["python"][host],
-            "environment": {**plain(jobs["environment"][host]), **own},
+            "environment": {**to_json_value(jobs["environment"][host]), **own},
         }
-    return by_argument(given)
+    return group_by_argument(given)
 
 
 def ladder_bisect_after(
-    plan: Plan, variables: Any, options: dict[str, Any], groups: Any
+    plan: ClusterPlan, variables: Any, options: dict[str, Any], groups: Any
 ) -> list[BisectRun]:
     """The runs so far and the one that has just ended; a node whose ranks could not be started counts as silent."""
-    seen, answers = seen_from(plan, variables, options), told(variables, "bisected")
-    said: dict[str, Collected | None] = {}
-    for name in (name for group in plain(groups) for name in group):
+    seen, answers = (
+        collect_seen_state(plan, variables, options),
+        read_part_answers(variables, "bisected"),
+    )
+    said: dict[str, CollectedRanks | None] = {}
+    for name in (name for group in to_json_value(groups) for name in group):
         try:
-            said[name] = contract.answer(Collected, plain(answers.get(name, {"failed": True})))
+            said[name] = contract.convert_answer(
+                CollectedRanks, to_json_value(answers.get(name, {"failed": True}))
+            )
         except contract.ContractError:
             said[name] = None
-    return [*seen.bisect, bisected.after(seen, plain(groups), said)]
+    return [*seen.bisect, bisected.build_bisect_run(seen, to_json_value(groups), said)]
 
 
 def ladder_result(
-    plan: Plan, hostvars: Any, variables: Any, options: dict[str, Any], run: dict[str, Any]
+    plan: ClusterPlan, hostvars: Any, variables: Any, options: dict[str, Any], run: dict[str, Any]
 ) -> Result:
     """Judge everything; the result follows the schema."""
-    about = results.Run(
+    about = build.VerificationRun(
         name=str(run["name"]),
         started=str(run["started"]),
         finished=str(run["finished"]),
         lab=str(run["lab"]),
-        notes={n: plain(hostvars[n].get("fullmesh_notes", [])) for n in plan["nodes"]},
-        systems={n: system_of(hostvars[n].get("ansible_facts", {})) for n in plan["nodes"]},
+        notes={n: to_json_value(hostvars[n].get("fullmesh_notes", [])) for n in plan["nodes"]},
+        systems={n: format_system(hostvars[n].get("ansible_facts", {})) for n in plan["nodes"]},
         why_not_outside=str(options.get("why_not_outside", "")),
     )
     try:
-        return results.build(seen_from(plan, variables, options), about)
+        return build.build_result(collect_seen_state(plan, variables, options), about)
     except ValueError as error:
         raise AnsibleFilterError(f"ladder_result: {error}") from error
 
 
-def system_of(facts: dict[str, Any]) -> str:
+def format_system(facts: dict[str, Any]) -> str:
     """The operating system in words."""
     words = (facts.get("distribution", ""), facts.get("distribution_version", ""))
     return " ".join(str(word) for word in words if word)
@@ -316,17 +337,17 @@ def system_of(facts: dict[str, Any]) -> str:
 
 def ladder_summary(value: Result) -> list[str]:
     """The result as lines of text."""
-    return terminal.summary_lines(plain(value))
+    return terminal.format_summary(to_json_value(value))
 
 
 def ladder_failure(value: Result) -> str:
     """The failed rungs by name, and every cause."""
-    return terminal.failure(plain(value))
+    return terminal.describe_failure(to_json_value(value))
 
 
 def ladder_textfile(value: Any, node: str) -> str:
     """What Prometheus' node_exporter is told on *node*."""
-    return textfile.text(answered(Result, value, "the verification"), str(node))
+    return textfile.render_textfile(validate_answer(Result, value, "the verification"), str(node))
 
 
 class FilterModule:

@@ -9,24 +9,24 @@ from ansible.errors import AnsibleFilterError
 
 from fullmesh import ssh
 from fullmesh.diagnose import inventory
-from fullmesh.plain import plain
+from fullmesh.plain import to_json_value
 from fullmesh.watch import remote as watch_remote
 
 
 def watch_nodes(
     hostvars: Any, hosts: list[str], wanted: list[str] | None = None
-) -> watch_remote.TakesPart:
+) -> watch_remote.JobHosts:
     """Return the plan of *hosts* and how each of them is reached; *wanted*: of which alone it is asked how."""
     try:
-        plan = inventory.tolerant(hostvars, hosts)
+        plan = inventory.build_tolerant_plan(hostvars, hosts)
         reach = {
-            str(host): watch_remote.reached_by(ssh.resolved(hostvars[host]))
+            str(host): watch_remote.extract_ssh_settings(ssh.resolve_ssh_variables(hostvars[host]))
             for host in hosts
             if wanted is None or host in wanted
         }
     except (ValueError, KeyError, IndexError) as error:
         raise AnsibleFilterError(f"watch_nodes: {error}") from error
-    found: watch_remote.TakesPart = plain({"plan": plan, "hosts": reach})
+    found: watch_remote.JobHosts = to_json_value({"plan": plan, "hosts": reach})
     return found
 
 

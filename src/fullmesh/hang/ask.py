@@ -19,9 +19,9 @@ from typing import IO
 from fullmesh import contract
 from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.hang import recorder
-from fullmesh.model.types import Plan
+from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.hang import NodeHang, Rank
-from fullmesh.printed import clean
+from fullmesh.printed import clean_and_shorten
 from fullmesh.watch import remote
 
 MODULES = (
@@ -50,7 +50,7 @@ PYTHON = re.compile(r"python|pt_|ray::")
 
 
 @dataclass(frozen=True)
-class Answer:
+class HangAnswer:
     """What came from one node: as many looks as were asked for, or why not."""
 
     name: str
@@ -59,11 +59,11 @@ class Answer:
     size: int = 0
 
 
-def script(name: str, job: str, again: Sequence[float], python: str) -> str:
+def build_hang_script(name: str, job: str, again: Sequence[float], python: str) -> str:
     """What the shell on a node runs: as root where it may, since jobs belong to other accounts."""
     pauses = [word for one in again for word in ("--again", f"{one:g}")]
-    words = [remote.bundle(MODULES), "--packed", "--name", name, "--job", job, *pauses]
-    call = shlex.join(["-I", "-c", remote.boot("fullmesh_hang"), *words])
+    words = [remote.bundle_programs(MODULES), "--packed", "--name", name, "--job", job, *pauses]
+    call = shlex.join(["-I", "-c", remote.build_boot_code("fullmesh_hang"), *words])
     pythons = " ".join(map(shlex.quote, [python, *remote.PYTHONS] if python else remote.PYTHONS))
     return (
         'root=; [ "$(id -u)" = 0 ] || { sudo -n true 2>/dev/null && root="sudo -n"; }; '
@@ -72,17 +72,17 @@ def script(name: str, job: str, again: Sequence[float], python: str) -> str:
     )
 
 
-def read_rank(value: object, name: str) -> Rank:
+def parse_hang_rank(value: object, name: str) -> Rank:
     """Return a rank of a node's answer, which runs on that node whatever it says.
 
     Raises:
         ValueError: a field has another form, or a number is out of bounds.
     """
-    found = recorder.checked(contract.read(Rank, value))
+    found = recorder.validate_rank(contract.convert_value(Rank, value))
     return {**found, "host": name}
 
 
-def read_look(line: str, name: str) -> NodeHang:
+def parse_node_hang(line: str, name: str) -> NodeHang:
     """Return one answer of a node. A rank that cannot be read is left out, and the others are not.
 
     Raises:
@@ -98,13 +98,13 @@ def read_look(line: str, name: str) -> NodeHang:
         ranks = raw.pop("ranks", None) if isinstance(raw, dict) else None
         if not isinstance(ranks, list):
             raise ValueError("it has no ranks")
-        found = contract.read(NodeHang, {**raw, "ranks": []})
+        found = contract.convert_value(NodeHang, {**raw, "ranks": []})
     except (binascii.Error, zlib.error, ValueError) as exc:
         raise ValueError(f"its answer cannot be read: {exc}") from None
     left_out = found.get("left_out", [])
     for one in ranks:
         try:
-            found["ranks"].append(read_rank(one, name))
+            found["ranks"].append(parse_hang_rank(one, name))
         except ValueError as exc:
             why = f"its record cannot be read: {exc}"[: remote.LONGEST]
             left_out.append({"account": "", "pid": 0, "count": 1, "why": why})
@@ -112,7 +112,7 @@ def read_look(line: str, name: str) -> NodeHang:
 
 
 @dataclass
-class Printed:
+class CommandOutput:
     """What a command printed, and how it ended; ``why`` says why it was ended by force."""
 
     out: bytearray
@@ -121,7 +121,7 @@ class Printed:
     why: str = ""
 
 
-def run_bounded(command: Sequence[str], seconds: float) -> Printed:
+def run_bounded_command(command: Sequence[str], seconds: float) -> CommandOutput:
     """Run a command for a time, and keep what it prints, both in bounds.
 
     Raises:
@@ -130,7 +130,7 @@ def run_bounded(command: Sequence[str], seconds: float) -> Printed:
     process = subprocess.Popen(  # noqa: S603 (the inventory's own ssh, no shell here)
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    found = Printed(bytearray(), bytearray())
+    found = CommandOutput(bytearray(), bytearray())
 
     def hear(stream: IO[bytes], held: bytearray, most: int) -> None:
         while block := stream.read1(BLOCK):  # type: ignore[attr-defined]
@@ -156,46 +156,56 @@ def run_bounded(command: Sequence[str], seconds: float) -> Printed:
     return found
 
 
-def ask_node(name: str, reach: Mapping[str, str], job: str, again: Sequence[float]) -> Answer:
+def query_hang_node(
+    name: str, reach: Mapping[str, str], job: str, again: Sequence[float]
+) -> HangAnswer:
     """Ask one node."""
-    command = remote.ssh(reach, name, script(name, job, again, reach.get("python", "")))
+    command = remote.build_ssh_command(
+        reach, name, build_hang_script(name, job, again, reach.get("python", ""))
+    )
     seconds = SECONDS + sum(again) + MORE_SECONDS * len(again)
     try:
-        printed = run_bounded(command, seconds)
+        printed = run_bounded_command(command, seconds)
     except OSError as exc:
-        return Answer(name, why=f"ssh cannot be started: {exc}")
+        return HangAnswer(name, why=f"ssh cannot be started: {exc}")
     # not splitlines(): the mark begins with one of Unicode's line ends; the last piece is no whole line
     pieces = printed.out.decode("utf-8", "replace").split("\n")[:-1]
     lines = [piece for piece in pieces if piece.startswith(MARK)][: 1 + len(again)]
     try:
-        looks = tuple(read_look(line, name) for line in lines)
+        looks = tuple(parse_node_hang(line, name) for line in lines)
     except ValueError as exc:
-        return Answer(name, why=clean(str(exc), remote.LONGEST))
+        return HangAnswer(name, why=clean_and_shorten(str(exc), remote.LONGEST))
     if looks:
-        return Answer(name, looks, size=sum(map(len, lines)))
+        return HangAnswer(name, looks, size=sum(map(len, lines)))
     if printed.why:
-        return Answer(name, why=printed.why)
+        return HangAnswer(name, why=printed.why)
     errors = printed.errors.decode("utf-8", "replace").strip().splitlines()
     last = (errors or [f"exit {printed.status}"])[-1]
-    return Answer(name, why=f"ssh or its Python failed: {clean(last, 300)}")
+    return HangAnswer(name, why=f"ssh or its Python failed: {clean_and_shorten(last, 300)}")
 
 
-def ask_guarded(name: str, reach: Mapping[str, str], job: str, again: Sequence[float]) -> Answer:
+def query_hang_node_safely(
+    name: str, reach: Mapping[str, str], job: str, again: Sequence[float]
+) -> HangAnswer:
     """Ask one node; whatever it answers ends this answer only."""
     try:
-        return ask_node(name, reach, job, again)
+        return query_hang_node(name, reach, job, again)
     except Exception as exc:
         why = f"its answer cannot be read: {type(exc).__name__}: {exc}"
-        return Answer(name, why=clean(why, remote.LONGEST))
+        return HangAnswer(name, why=clean_and_shorten(why, remote.LONGEST))
 
 
-def nodes(hosts: Mapping[str, Mapping[str, str]], job: str, again: Sequence[float]) -> list[Answer]:
+def query_hang_nodes(
+    hosts: Mapping[str, Mapping[str, str]], job: str, again: Sequence[float]
+) -> list[HangAnswer]:
     """Ask all nodes, side by side."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda one: ask_guarded(one[0], one[1], job, again), hosts.items()))
+        return list(
+            pool.map(lambda one: query_hang_node_safely(one[0], one[1], job, again), hosts.items())
+        )
 
 
-def absent(number: int, world: int, host: str, why: str, *, gone: bool) -> Rank:
+def make_absent_rank(number: int, world: int, host: str, why: str, *, gone: bool) -> Rank:
     """A rank of which nothing came."""
     return {
         "rank": number,
@@ -214,13 +224,15 @@ def absent(number: int, world: int, host: str, why: str, *, gone: bool) -> Rank:
     }
 
 
-def ended(number: int, world: int, look: NodeHang, began_ns: int) -> Rank:
+def make_ended_rank(number: int, world: int, look: NodeHang, began_ns: int) -> Rank:
     """A rank whose node answers and has no process of it: how it ended, as far as that node tells.
 
     torchrun ends itself and its other ranks within a second when one of them fails: where it still runs, the rank has
     come to its end well.
     """
-    found = absent(number, world, look["host"], "no process of this rank runs there", gone=True)
+    found = make_absent_rank(
+        number, world, look["host"], "no process of this rank runs there", gone=True
+    )
     killed = [
         line
         for line in look.get("kernel", [])
@@ -239,7 +251,7 @@ def ended(number: int, world: int, look: NodeHang, began_ns: int) -> Rank:
     return found
 
 
-def samples(plan: Plan, answers: Iterable[Answer]) -> list[list[Rank]]:
+def collect_samples(plan: ClusterPlan, answers: Iterable[HangAnswer]) -> list[list[Rank]]:
     """All ranks of a job, look for look: those that answered, and those that should have.
 
     Where the job has the plan's size, its ranks are on the plan's nodes. Of another job those are known that a launcher
@@ -257,12 +269,12 @@ def samples(plan: Plan, answers: Iterable[Answer]) -> list[list[Rank]]:
                 ranks[rank["rank"]] = rank  # of two processes with one number, the one that answers
         if ranks:
             silent = {one.name: one.why for one in told if one.why}
-            found.append([*ranks.values(), *rest(plan, looks, silent, ranks)])
+            found.append([*ranks.values(), *find_missing_ranks(plan, looks, silent, ranks)])
     return found
 
 
-def rest(
-    plan: Plan,
+def find_missing_ranks(
+    plan: ClusterPlan,
     looks: Mapping[str, NodeHang],
     silent: Mapping[str, str],
     ranks: Mapping[int, Rank],
@@ -271,18 +283,18 @@ def rest(
     world = max(one["world"] for one in ranks.values())
     began = min((e["created_ns"] for one in ranks.values() for e in one["entries"]), default=0)
     found: dict[int, Rank] = {}
-    for number, name in [*planned(plan, world), *started(looks, world)]:
+    for number, name in [*list_planned_ranks(plan, world), *list_started_ranks(looks, world)]:
         if number in ranks or number in found:
             continue
         if name in looks:
-            found[number] = ended(number, world, looks[name], began)
+            found[number] = make_ended_rank(number, world, looks[name], began)
         else:
             why = silent.get(name, "its node was not asked")
-            found[number] = absent(number, world, name, why, gone=False)
+            found[number] = make_absent_rank(number, world, name, why, gone=False)
     return list(found.values())
 
 
-def planned(plan: Plan, world: int) -> Iterator[tuple[int, str]]:
+def list_planned_ranks(plan: ClusterPlan, world: int) -> Iterator[tuple[int, str]]:
     """Where the plan has the ranks of a job of its size."""
     if world == plan["world_size"]:
         for name, node in plan["nodes"].items():
@@ -290,7 +302,7 @@ def planned(plan: Plan, world: int) -> Iterator[tuple[int, str]]:
             yield from ((number, name) for number in range(first, first + node["local_ranks"]))
 
 
-def started(looks: Mapping[str, NodeHang], world: int) -> Iterator[tuple[int, str]]:
+def list_started_ranks(looks: Mapping[str, NodeHang], world: int) -> Iterator[tuple[int, str]]:
     """Where launchers say that they have started ranks."""
     for name, look in looks.items():
         for one in look.get("launchers", []):

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fullmesh.hang import ask
-from fullmesh.hang.ask import Answer
-from fullmesh.hang.judge import judge
-from fullmesh.hang.types import WARNING, Finding, Sample
-from fullmesh.model.types import Plan
-from fullmesh.observed.hang import Launcher, LeftOut, NodeHang, Rank
+from fullmesh.hang.ask import HangAnswer
+from fullmesh.hang.judge import judge_job
+from fullmesh.hang.types import WARNING, HangFinding, JobSample
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.hang import Launcher, NodeHang, Rank, SkippedProcesses
 
 MOST_JOBS = 16  # that are judged
 # To judge a job takes time for each pair of a rank and a group or a collective that others wait in.
@@ -23,7 +23,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class AskedJob:
+class QueriedJob:
     """A job of one account.
 
     Attributes:
@@ -40,40 +40,40 @@ class AskedJob:
         """The account in a sentence."""
         return f" of account {self.account}" if self.account else ""
 
-    def findings(self, stalled: float) -> list[Finding]:
+    def findings(self, stalled: float) -> list[HangFinding]:
         """Judge it."""
-        return judge(self.samples, stalled)
+        return judge_job(self.samples, stalled)
 
-    def newest(self) -> Sample:
+    def newest(self) -> JobSample:
         """All ranks at the last look."""
-        return Sample({one["rank"]: one for one in self.samples[-1]})
+        return JobSample({one["rank"]: one for one in self.samples[-1]})
 
 
-def key_of(rank: Rank, look: NodeHang) -> Key:
+def make_job_key(rank: Rank, look: NodeHang) -> Key:
     """Return the account and the job that a rank belongs to."""
     return rank.get("account", ""), rank.get("job") or (look["jobs"] or [""])[0]
 
 
-def is_of(launcher: Launcher, key: Key) -> bool:
+def is_launcher_of(launcher: Launcher, key: Key) -> bool:
     """Report whether a launcher may have started ranks of a job; one without a name may."""
     account, job = key
     names = {launcher["job"], launcher["master"]} - {""}
     return launcher.get("account", account) == account and (not names or job in names)
 
 
-def only(look: NodeHang, key: Key) -> NodeHang:
+def filter_by_job(look: NodeHang, key: Key) -> NodeHang:
     """Return the part of an answer that is about one job."""
     return {
         **look,
         "jobs": [key[1]],
-        "ranks": [one for one in look["ranks"] if key_of(one, look) == key],
-        "launchers": [one for one in look.get("launchers", []) if is_of(one, key)],
+        "ranks": [one for one in look["ranks"] if make_job_key(one, look) == key],
+        "launchers": [one for one in look.get("launchers", []) if is_launcher_of(one, key)],
     }
 
 
-def is_plausible(plan: Plan, ranks: Sequence[Rank]) -> bool:
+def is_plausible_size(plan: ClusterPlan, ranks: Sequence[Rank]) -> bool:
     """Report whether these ranks may say that their job is so large: a few could keep the judge busy for hours."""
-    sample = Sample({one["rank"]: one for one in ranks})
+    sample = JobSample({one["rank"]: one for one in ranks})
     waits = sum(not entry["retired"] for one in ranks for entry in one["entries"])
     known = max(sum(one["pid"] > 0 for one in ranks), plan["world_size"])
     pairs = sample.world * (OF_RANK + len(sample.groups) + waits)
@@ -81,25 +81,25 @@ def is_plausible(plan: Plan, ranks: Sequence[Rank]) -> bool:
 
 
 @dataclass
-class Seen:
+class JobPlacement:
     """Where the ranks of a job are, and how many it says that it has."""
 
     places: set[tuple[str, int]] = field(default_factory=set)
     world: int = 0
 
-    def order(self, plan: Plan) -> tuple[bool, int, int]:
+    def order(self, plan: ClusterPlan) -> tuple[bool, int, int]:
         """Jobs of the plan's size first, then those on most nodes."""
         hosts = {host for host, _ in self.places}
         return self.world != plan["world_size"], -len(hosts), -len(self.places)
 
 
-def find_jobs(plan: Plan, answers: Sequence[Answer]) -> list[Key]:
+def find_job_keys(plan: ClusterPlan, answers: Sequence[HangAnswer]) -> list[Key]:
     """Find the jobs; accounts take turns, so that no account's jobs come before all of another one's."""
-    seen: dict[Key, Seen] = {}
+    seen: dict[Key, JobPlacement] = {}
     for one in answers:
         for look in one.looks:
             for rank in look["ranks"]:
-                known = seen.setdefault(key_of(rank, look), Seen())
+                known = seen.setdefault(make_job_key(rank, look), JobPlacement())
                 known.places.add((one.name, rank["rank"]))
                 known.world = max(known.world, rank["world"])
     turns: Counter[str] = Counter()
@@ -110,37 +110,44 @@ def find_jobs(plan: Plan, answers: Sequence[Answer]) -> list[Key]:
     return [key for _, _, key in sorted(found)]
 
 
-def sort_jobs(plan: Plan, answers: Sequence[Answer]) -> tuple[list[AskedJob], list[str]]:
+def group_answers_by_job(
+    plan: ClusterPlan, answers: Sequence[HangAnswer]
+) -> tuple[list[QueriedJob], list[str]]:
     """Sort the answers by job.
 
     Returns:
         The jobs to judge, and the names of those that are too many or cannot be judged.
     """
-    keys = find_jobs(plan, answers)
-    found: list[AskedJob] = []
-    rest = [AskedJob(name, account, ()) for account, name in keys[MOST_JOBS:]]
+    keys = find_job_keys(plan, answers)
+    found: list[QueriedJob] = []
+    rest = [QueriedJob(name, account, ()) for account, name in keys[MOST_JOBS:]]
     for key in keys[:MOST_JOBS]:
         looks = [
-            replace(one, looks=tuple(only(look, key) for look in one.looks)) for one in answers
+            replace(one, looks=tuple(filter_by_job(look, key) for look in one.looks))
+            for one in answers
         ]
-        job = AskedJob(key[1], key[0], ask.samples(plan, looks))
-        judged = all(is_plausible(plan, ranks) for ranks in job.samples)
+        job = QueriedJob(key[1], key[0], ask.collect_samples(plan, looks))
+        judged = all(is_plausible_size(plan, ranks) for ranks in job.samples)
         (found if judged else rest).append(job)
     return found, [f"{job.name}{job.owner}" for job in rest]
 
 
-def list_left_out(answers: Iterable[Answer]) -> list[Finding]:
+def find_left_out_processes(answers: Iterable[HangAnswer]) -> list[HangFinding]:
     """List the processes that the last answers leave out: one finding for each node and account."""
-    found: list[Finding] = []
+    found: list[HangFinding] = []
     for one in answers:
-        by_account: dict[str, list[LeftOut]] = {}
+        by_account: dict[str, list[SkippedProcesses]] = {}
         for left in one.looks[-1].get("left_out", []) if one.looks else []:
             by_account.setdefault(left["account"], []).append(left)
-        found += [_left_out(one.name, account, ones) for account, ones in by_account.items()]
+        found += [
+            _make_left_out_finding(one.name, account, ones) for account, ones in by_account.items()
+        ]
     return found
 
 
-def _left_out(host: str, account: str, ones: Sequence[LeftOut]) -> Finding:
+def _make_left_out_finding(
+    host: str, account: str, ones: Sequence[SkippedProcesses]
+) -> HangFinding:
     count = sum(left["count"] for left in ones)
     pids = [left["pid"] for left in ones if left["pid"]][:SHOWN]
     who = f"account {account}" if account else "an account that the node does not name"
@@ -149,7 +156,7 @@ def _left_out(host: str, account: str, ones: Sequence[LeftOut]) -> Finding:
         f"{many if count > 1 else 'a process says that it is a rank or a launcher and is'} left out"
     )
     check = f"ps -o user,pid,args -p {','.join(map(str, pids))}" if pids else "fullmesh-hang"
-    return Finding(
+    return HangFinding(
         "HG-152",
         f"{host}: {what} ({who}): {ones[0]['why']}",
         hosts=(host,),
@@ -164,6 +171,6 @@ def _left_out(host: str, account: str, ones: Sequence[LeftOut]) -> Finding:
     )
 
 
-def number_file(path: Path, number: int) -> Path:
+def number_job_file(path: Path, number: int) -> Path:
     """Name the file of a job: the path itself for the first, then ``NAME-2.SUFFIX`` and so on."""
     return path if number == 1 else path.with_stem(f"{path.stem}-{number}")

@@ -7,36 +7,36 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fullmesh.hang import rules
-from fullmesh.hang.types import CAUSE, NOTE, WARNING, Finding, Job, Sample
+from fullmesh.hang.types import CAUSE, NOTE, WARNING, HangFinding, JobSample, ObservedJob
 from fullmesh.observed.hang import Rank
 
-Relation = Callable[[Finding, Finding], bool]
+Relation = Callable[[HangFinding, HangFinding], bool]
 MOST_ALIKE = 8
 SEVERITIES = (CAUSE, WARNING, NOTE)
 LATE = tuple(f"HG-1{number:02}" for number in range(1, 15))
 
 
-def same_group(root: Finding, other: Finding) -> bool:
+def is_same_group(root: HangFinding, other: HangFinding) -> bool:
     """Both are of one process group."""
     return root.group == other.group
 
 
-def waits(root: Finding, other: Finding) -> bool:
+def is_waiting_for(root: HangFinding, other: HangFinding) -> bool:
     """The other's ranks are those that wait for the root's."""
     return bool(other.ranks) and set(other.ranks) <= {*root.waiting, *root.ranks}
 
 
-def same_ranks(root: Finding, other: Finding) -> bool:
+def has_same_ranks(root: HangFinding, other: HangFinding) -> bool:
     """The other's ranks are among the root's."""
     return bool(other.ranks) and set(other.ranks) <= set(root.ranks)
 
 
-def other_ranks(root: Finding, other: Finding) -> bool:
+def has_other_ranks(root: HangFinding, other: HangFinding) -> bool:
     """They are about different ranks."""
     return not set(root.ranks) & set(other.waiting)
 
 
-def anywhere(_root: Finding, _other: Finding) -> bool:
+def is_always_related(_root: HangFinding, _other: HangFinding) -> bool:
     """Wherever it is."""
     return True
 
@@ -46,23 +46,23 @@ DIFFER = ("HG-121", "HG-122", "HG-123")
 SENDS = ("HG-141", "HG-142")
 ENDED = ("HG-131", "HG-132", "HG-133", "HG-143")
 ROOTS: tuple[tuple[tuple[str, ...], tuple[str, ...], Relation], ...] = (
-    (("HG-143", "HG-133"), ("HG-134",), anywhere),
-    (("HG-143", "HG-133", "HG-132", "HG-131"), ("HG-135",), anywhere),
-    (DIFFER, ("HG-131", "HG-132", "HG-134", "HG-135"), anywhere),
-    (("HG-132", "HG-131"), ("HG-134",), anywhere),
-    (("HG-135",), ("HG-134",), anywhere),
-    (ENDED, (*SENDS, "HG-161"), waits),
-    (DIFFER, ("HG-161", "HG-124", *LATE), same_group),
-    (("HG-144",), (*LATE, "HG-161"), waits),
-    (LATE, ("HG-161",), waits),
-    (LATE, SENDS, other_ranks),  # who is late sends nothing, either
-    (SENDS, ("HG-161",), same_ranks),
-    ((*SENDS, *ENDED, "HG-144", "HG-161"), ("HG-164",), anywhere),
-    (("HG-163",), ("HG-162",), anywhere),  # it says so itself
+    (("HG-143", "HG-133"), ("HG-134",), is_always_related),
+    (("HG-143", "HG-133", "HG-132", "HG-131"), ("HG-135",), is_always_related),
+    (DIFFER, ("HG-131", "HG-132", "HG-134", "HG-135"), is_always_related),
+    (("HG-132", "HG-131"), ("HG-134",), is_always_related),
+    (("HG-135",), ("HG-134",), is_always_related),
+    (ENDED, (*SENDS, "HG-161"), is_waiting_for),
+    (DIFFER, ("HG-161", "HG-124", *LATE), is_same_group),
+    (("HG-144",), (*LATE, "HG-161"), is_waiting_for),
+    (LATE, ("HG-161",), is_waiting_for),
+    (LATE, SENDS, has_other_ranks),  # who is late sends nothing, either
+    (SENDS, ("HG-161",), has_same_ranks),
+    ((*SENDS, *ENDED, "HG-144", "HG-161"), ("HG-164",), is_always_related),
+    (("HG-163",), ("HG-162",), is_always_related),  # it says so itself
 )
 
 
-def fold(found: Iterable[Finding]) -> list[Finding]:
+def fold_hang_findings(found: Iterable[HangFinding]) -> list[HangFinding]:
     """What one finding explains goes under it."""
     heads = list(found)
     for causes, effects, relation in ROOTS:
@@ -78,7 +78,7 @@ def fold(found: Iterable[Finding]) -> list[Finding]:
     return heads
 
 
-def order(finding: Finding) -> tuple[int, int, int, str, tuple[int, ...]]:
+def hang_finding_sort_key(finding: HangFinding) -> tuple[int, int, int, str, tuple[int, ...]]:
     """Causes first, of these the one that keeps most ranks waiting; alike ones by code and rank."""
     certain = 1 if finding.code in ("HG-151", "HG-161", "HG-134", "HG-135", "HG-110") else 0
     return (
@@ -90,23 +90,28 @@ def order(finding: Finding) -> tuple[int, int, int, str, tuple[int, ...]]:
     )
 
 
-def judge(samples: Sequence[Iterable[Rank]], stalled: float = 0.0) -> list[Finding]:
+def judge_job(samples: Sequence[Iterable[Rank]], stalled: float = 0.0) -> list[HangFinding]:
     """What is wrong with a job.
 
     Args:
         samples: what its ranks said, oldest first; a second one some seconds later tells what stands from what is slow.
         stalled: seconds that a collective may take; 0 where the records were taken because the job stood.
     """
-    taken = [Sample({one["rank"]: one for one in sample}) for sample in samples]
+    taken = [JobSample({one["rank"]: one for one in sample}) for sample in samples]
     taken = [sample for sample in taken if sample.ranks]
     if not taken:
         return []
-    return few(sorted(fold(rules.findings(Job(taken, stalled))), key=order))
+    return limit_alike_findings(
+        sorted(
+            fold_hang_findings(rules.check_hang_rules(ObservedJob(taken, stalled))),
+            key=hang_finding_sort_key,
+        )
+    )
 
 
-def few(found: list[Finding]) -> list[Finding]:
+def limit_alike_findings(found: list[HangFinding]) -> list[HangFinding]:
     """Of many findings with one code the first ones stay at the top; the others go under the last of these."""
-    heads: list[Finding] = []
+    heads: list[HangFinding] = []
     count: Counter[str] = Counter()
     for one in found:
         count[one.code] += 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fullmesh.observed.hang import Frame, Rank, Thread
+from fullmesh.observed.hang import Frame, PythonThread, Rank
 
 # Not the user's: torch and other packages, Python itself, code without a file.
 PACKAGES = re.compile(r"/(?:site|dist)-packages/")
@@ -40,7 +40,7 @@ MODULE = "<module>"
 STOPPED, IN_DISK = ("T", "t"), "D"
 
 
-class Kind(StrEnum):
+class ActivityKind(StrEnum):
     """What a main thread does."""
 
     UNKNOWN = "unknown"
@@ -66,22 +66,22 @@ class Kind(StrEnum):
 # A rank in one of these is not waiting for other ranks, whatever is still on its way in the background.
 ELSEWHERE = frozenset(
     (
-        Kind.STOPPED,
-        Kind.DISK,
-        Kind.DEBUGGER,
-        Kind.INPUT,
-        Kind.CHECKPOINT,
-        Kind.LOADER,
-        Kind.GC,
-        Kind.SLEEP,
-        Kind.FILE_LOCK,
-        Kind.ENDED,
+        ActivityKind.STOPPED,
+        ActivityKind.DISK,
+        ActivityKind.DEBUGGER,
+        ActivityKind.INPUT,
+        ActivityKind.CHECKPOINT,
+        ActivityKind.LOADER,
+        ActivityKind.GC,
+        ActivityKind.SLEEP,
+        ActivityKind.FILE_LOCK,
+        ActivityKind.ENDED,
     )
 )
 
 
 @dataclass(frozen=True)
-class Doing:
+class ThreadActivity:
     """What a rank's main thread does.
 
     Attributes:
@@ -91,19 +91,19 @@ class Doing:
         elsewhere: it certainly waits for no other rank.
     """
 
-    kind: Kind
+    kind: ActivityKind
     place: str = ""
     call: str = ""
     seen: str = ""
     elsewhere: bool = False
 
 
-def at(frame: Frame) -> str:
+def format_frame(frame: Frame) -> str:
     """``/home/user/train.py:88``."""
     return f"{frame['file']}:{frame['line']}"
 
 
-def own(frames: Sequence[Frame]) -> int:
+def find_own_frame(frames: Sequence[Frame]) -> int:
     """Where the user's own code begins, from inside; the number of frames where there is none."""
     for belongs in (PACKAGES, TORCH):
         for number, frame in enumerate(frames):
@@ -112,97 +112,111 @@ def own(frames: Sequence[Frame]) -> int:
     return len(frames)
 
 
-def place_in(frames: Sequence[Frame]) -> str:
+def find_user_location(frames: Sequence[Frame]) -> str:
     """The place that a user should look at, "" without frames."""
-    number = own(frames)
-    return at(frames[number] if number < len(frames) else frames[0]) if frames else ""
+    number = find_own_frame(frames)
+    return format_frame(frames[number] if number < len(frames) else frames[0]) if frames else ""
 
 
-def main_thread(rank: Rank) -> list[Frame]:
+def find_main_thread(rank: Rank) -> list[Frame]:
     """The stack of the main thread, [] where it is not known."""
     threads = rank["threads"]
     return threads[0]["frames"] if threads and threads[0]["name"] == "MainThread" else []
 
 
-def others(rank: Rank) -> list[tuple[Thread, str]]:
+def find_other_threads(rank: Rank) -> list[tuple[PythonThread, str]]:
     """The other threads that are in the user's own code, with their places."""
     return [
-        (thread, place_in(thread["frames"]))
+        (thread, find_user_location(thread["frames"]))
         for thread in rank["threads"][1:]
-        if own(thread["frames"]) < len(thread["frames"])
+        if find_own_frame(thread["frames"]) < len(thread["frames"])
     ]
 
 
-def doing(rank: Rank) -> Doing:
+def find_thread_activity(rank: Rank) -> ThreadActivity:
     """What the main thread of a rank does."""
-    frames = main_thread(rank)
-    kind, seen = _kind(rank, frames)
-    inner = frames[: own(frames)]
-    elsewhere = kind in ELSEWHERE or (kind is Kind.LOCK and _any(LOCKS, inner))
-    return Doing(kind, place_in(frames), _call(inner), seen, elsewhere)
+    frames = find_main_thread(rank)
+    kind, seen = _classify_activity(rank, frames)
+    inner = frames[: find_own_frame(frames)]
+    elsewhere = kind in ELSEWHERE or (kind is ActivityKind.LOCK and _has_frame_in(LOCKS, inner))
+    return ThreadActivity(
+        kind, find_user_location(frames), _find_distributed_call(inner), seen, elsewhere
+    )
 
 
-def _any(pattern: re.Pattern[str], frames: Sequence[Frame]) -> bool:
+def _has_frame_in(pattern: re.Pattern[str], frames: Sequence[Frame]) -> bool:
     return any(pattern.search(frame["file"]) for frame in frames)
 
 
-def _call(inner: Sequence[Frame]) -> str:
+def _find_distributed_call(inner: Sequence[Frame]) -> str:
     """The function of torch.distributed that the user's code called: the outermost one."""
     names = [one["name"] for one in inner if C10D.search(one["file"]) and one["name"] != "wrapper"]
     return names[-1] if names else ""
 
 
-def _kind(rank: Rank, frames: list[Frame]) -> tuple[Kind, str]:
+def _classify_activity(rank: Rank, frames: list[Frame]) -> tuple[ActivityKind, str]:
     native = rank["native"]
     kernel = native["wchan"] if native["wchan"] not in ("", "0") else "the kernel"
     if native["state"] in STOPPED:
-        return Kind.STOPPED, f"state {native['state']}"
+        return ActivityKind.STOPPED, f"state {native['state']}"
     if native["state"] == IN_DISK or FUSE.match(kernel):
         target = f", {native['target']}" if native["target"] else ""
         call = f" ({native['syscall']}{target})" if native["syscall"] else ""
-        return Kind.DISK, f"state {native['state']} in {kernel}{call}"
+        return ActivityKind.DISK, f"state {native['state']} in {kernel}{call}"
     collects = next((name for name in native["functions"] if COLLECTING.search(name)), "")
     if collects:
-        return Kind.GC, f"native call {collects}"
+        return ActivityKind.GC, f"native call {collects}"
     if frames and not any(frame["name"] == MODULE for frame in frames):
-        return Kind.ENDED, f"main thread in {frames[0]['name']}, below no script"
-    return _python(rank, frames)
+        return ActivityKind.ENDED, f"main thread in {frames[0]['name']}, below no script"
+    return _classify_python_call(rank, frames)
 
 
-def _python(rank: Rank, frames: list[Frame]) -> tuple[Kind, str]:
-    inner = frames[: own(frames)]
-    return _in_torch(rank, inner) or _in_kernel(rank, frames, inner)
+def _classify_python_call(rank: Rank, frames: list[Frame]) -> tuple[ActivityKind, str]:
+    inner = frames[: find_own_frame(frames)]
+    return _classify_torch_call(rank, inner) or _classify_kernel_call(rank, frames, inner)
 
 
-def _in_torch(rank: Rank, inner: Sequence[Frame]) -> tuple[Kind, str] | None:
+def _classify_torch_call(rank: Rank, inner: Sequence[Frame]) -> tuple[ActivityKind, str] | None:
     """What the user's code called, where the stack tells."""
-    if _any(DEBUGGERS, inner):
-        return Kind.DEBUGGER, "a debugger's prompt"
-    if made := next((one["name"] for one in inner if _makes_group(one)), ""):
-        return Kind.GROUP, f"in {made}"
-    if call := _call(inner):
-        return (Kind.PASSING if PASSES.search(call) else Kind.COLLECTIVE), f"in {call}"
-    if _any(CHECKPOINT, inner) or any(SAVES.search(one["name"]) for one in inner):
+    if _has_frame_in(DEBUGGERS, inner):
+        return ActivityKind.DEBUGGER, "a debugger's prompt"
+    if made := next((one["name"] for one in inner if _is_making_group(one)), ""):
+        return ActivityKind.GROUP, f"in {made}"
+    if call := _find_distributed_call(inner):
+        return (
+            ActivityKind.PASSING if PASSES.search(call) else ActivityKind.COLLECTIVE
+        ), f"in {call}"
+    if _has_frame_in(CHECKPOINT, inner) or any(SAVES.search(one["name"]) for one in inner):
         how = rank["native"]["syscall"] or f"state {rank['native']['state']}"
-        return Kind.CHECKPOINT, f"in {inner[-1]['name']}, {how}"
-    if _any(LOADER, inner):
-        return Kind.LOADER, f"in {inner[-1]['name']}, with nothing of a worker to take"
-    return (Kind.COLLECTIVE, f"in {inner[-1]['name']}") if _any(WAITING, inner) else None
+        return ActivityKind.CHECKPOINT, f"in {inner[-1]['name']}, {how}"
+    if _has_frame_in(LOADER, inner):
+        return ActivityKind.LOADER, f"in {inner[-1]['name']}, with nothing of a worker to take"
+    return (
+        (ActivityKind.COLLECTIVE, f"in {inner[-1]['name']}")
+        if _has_frame_in(WAITING, inner)
+        else None
+    )
 
 
-def _in_kernel(rank: Rank, frames: Sequence[Frame], inner: Sequence[Frame]) -> tuple[Kind, str]:
+def _classify_kernel_call(
+    rank: Rank, frames: Sequence[Frame], inner: Sequence[Frame]
+) -> tuple[ActivityKind, str]:
     """What a built-in function does that has no frame of its own, where the kernel tells."""
     native, text = rank["native"], frames[0].get("text", "") if frames else ""
     if (native["syscall"] in READS and native["fd"] == 0) or "input(" in text:
-        return Kind.INPUT, f"reads its standard input {native['target']}".strip()
+        return ActivityKind.INPUT, f"reads its standard input {native['target']}".strip()
     if held := next((one["name"] for one in inner if FILE_LOCKS.search(one["file"])), ""):
-        return Kind.FILE_LOCK, f"in {inner[-1]['name']}, {held} of a lock file"
+        return ActivityKind.FILE_LOCK, f"in {inner[-1]['name']}, {held} of a lock file"
     if native["syscall"] in SLEEPS:
-        return Kind.SLEEP, f"system call {native['syscall']}"
-    if _any(LOCKS, inner) or native["forever"]:
-        return Kind.LOCK, text or f"in {inner[0]['name'] if inner else native['syscall']}"
-    return (Kind.RUNNING, text or f"state {native['state']}") if frames else (Kind.UNKNOWN, "")
+        return ActivityKind.SLEEP, f"system call {native['syscall']}"
+    if _has_frame_in(LOCKS, inner) or native["forever"]:
+        return ActivityKind.LOCK, text or f"in {inner[0]['name'] if inner else native['syscall']}"
+    return (
+        (ActivityKind.RUNNING, text or f"state {native['state']}")
+        if frames
+        else (ActivityKind.UNKNOWN, "")
+    )
 
 
-def _makes_group(frame: Frame) -> bool:
+def _is_making_group(frame: Frame) -> bool:
     return bool(C10D.search(frame["file"]) and MAKES_GROUPS.search(frame["name"]))

@@ -17,7 +17,7 @@ START = b"\x80\x02"  # protocol 2, the only one that torch writes
 Plain = None | bool | int | float | str | list["Plain"] | tuple["Plain", ...] | dict[str, "Plain"]
 
 
-class RefusedError(ValueError):
+class RefusedRecordError(ValueError):
     """What was given is no record.
 
     Attributes:
@@ -29,18 +29,18 @@ class RefusedError(ValueError):
         super().__init__(text)
 
 
-def foreign(what: str, at: int) -> RefusedError:
+def make_foreign_pickle_error(what: str, at: int) -> RefusedRecordError:
     """Something that plain data does not need."""
     text = "torch writes plain data alone. This file may run a program of somebody's, and was not unpickled"
-    return RefusedError("HG-171", f"{what} at byte {at}, where {text}")
+    return RefusedRecordError("HG-171", f"{what} at byte {at}, where {text}")
 
 
-def damaged(at: int) -> RefusedError:
+def make_damaged_pickle_error(at: int) -> RefusedRecordError:
     """Not a whole pickle."""
-    return RefusedError("HG-173", f"it is cut off or damaged at byte {at}")
+    return RefusedRecordError("HG-173", f"it is cut off or damaged at byte {at}")
 
 
-class _Reader:
+class _PickleReader:
     """The machine that a pickle is a program for, with a fraction of its instructions."""
 
     def __init__(self, data: bytes) -> None:
@@ -52,7 +52,7 @@ class _Reader:
     def take(self, count: int) -> bytes:
         piece = self.data[self.at : self.at + count]
         if len(piece) < count:
-            raise damaged(self.at)
+            raise make_damaged_pickle_error(self.at)
         self.at += count
         return piece
 
@@ -66,12 +66,12 @@ class _Reader:
     def long(self) -> None:
         size = self.number("<B", 1)
         if size > LONGEST_NUMBER:
-            raise RefusedError("HG-172", f"byte {self.at}: a number of {size} bytes")
+            raise RefusedRecordError("HG-172", f"byte {self.at}: a number of {size} bytes")
         self.stack.append(int.from_bytes(self.take(size), "little", signed=True))
 
     def since_mark(self) -> list[Plain]:
         if not self.marks:
-            raise damaged(self.at)
+            raise make_damaged_pickle_error(self.at)
         start = self.marks.pop()
         found = self.stack[start:]
         del self.stack[start:]
@@ -79,7 +79,7 @@ class _Reader:
 
     def last(self, count: int) -> list[Plain]:
         if len(self.stack) - (self.marks[-1] if self.marks else 0) < count:
-            raise damaged(self.at)
+            raise make_damaged_pickle_error(self.at)
         found = self.stack[-count:]
         del self.stack[-count:]
         return found
@@ -87,26 +87,26 @@ class _Reader:
     def append(self, found: list[Plain]) -> None:
         target = self.stack[-1] if self.stack else None
         if not isinstance(target, list):
-            raise damaged(self.at)
+            raise make_damaged_pickle_error(self.at)
         target.extend(found)
 
     def put_items(self, found: list[Plain]) -> None:
         target = self.stack[-1] if self.stack else None
         if not isinstance(target, dict) or len(found) % 2:
-            raise damaged(self.at)
+            raise make_damaged_pickle_error(self.at)
         for key, value in zip(found[::2], found[1::2], strict=True):
             if not isinstance(key, str):
-                raise foreign(f"a key of kind {type(key).__name__}", self.at)
+                raise make_foreign_pickle_error(f"a key of kind {type(key).__name__}", self.at)
             target[key] = value
 
     def keep(self, place: int) -> None:
         if not self.stack:
-            raise damaged(self.at)
+            raise make_damaged_pickle_error(self.at)
         self.memo[place] = self.stack[-1]
 
     def fetch(self, place: int) -> None:
         if place not in self.memo:
-            raise damaged(self.at)
+            raise make_damaged_pickle_error(self.at)
         self.stack.append(self.memo[place])
 
     def tuple(self, found: list[Plain]) -> None:
@@ -116,18 +116,18 @@ class _Reader:
         self.stack.append(float(struct.unpack(">d", self.take(8))[0]))
 
 
-def _steps() -> dict[int, Callable[[_Reader], None]]:
-    table: dict[bytes, Callable[[_Reader], None]] = {
+def _build_opcode_table() -> dict[int, Callable[[_PickleReader], None]]:
+    table: dict[bytes, Callable[[_PickleReader], None]] = {
         b"h": lambda r: r.fetch(r.number("<B", 1)),
         b"j": lambda r: r.fetch(r.number("<I", 4)),
         b"q": lambda r: r.keep(r.number("<B", 1)),
         b"r": lambda r: r.keep(r.number("<I", 4)),
-        b"X": _Reader.text,
+        b"X": _PickleReader.text,
         b"K": lambda r: r.stack.append(r.number("<B", 1)),
         b"M": lambda r: r.stack.append(r.number("<H", 2)),
         b"J": lambda r: r.stack.append(r.number("<i", 4)),
-        b"\x8a": _Reader.long,
-        b"G": _Reader.broken,
+        b"\x8a": _PickleReader.long,
+        b"G": _PickleReader.broken,
         b"N": lambda r: r.stack.append(None),
         b"\x88": lambda r: r.stack.append(True),
         b"\x89": lambda r: r.stack.append(False),
@@ -147,32 +147,32 @@ def _steps() -> dict[int, Callable[[_Reader], None]]:
     return {key[0]: step for key, step in table.items()}
 
 
-STEPS = _steps()
+STEPS = _build_opcode_table()
 STOP = ord(".")
 
 
-def read(data: bytes) -> Plain:
+def read_plain_pickle(data: bytes) -> Plain:
     """What a pickle holds.
 
     Raises:
         RefusedError: it holds something else than plain data, is too large or not whole.
     """
     if len(data) > MOST_BYTES:
-        raise RefusedError("HG-172", f"it has more than {MOST_BYTES >> 20} MiB")
+        raise RefusedRecordError("HG-172", f"it has more than {MOST_BYTES >> 20} MiB")
     if not data.startswith(START):
-        raise foreign("not protocol 2", 0)
-    reader = _Reader(data)
+        raise make_foreign_pickle_error("not protocol 2", 0)
+    reader = _PickleReader(data)
     for _ in range(MOST_STEPS):
         if reader.at >= len(data):
-            raise damaged(reader.at)
+            raise make_damaged_pickle_error(reader.at)
         opcode = data[reader.at]
         reader.at += 1
         if opcode == STOP:
             if len(reader.stack) != 1 or reader.marks:
-                raise damaged(reader.at)
+                raise make_damaged_pickle_error(reader.at)
             return reader.stack[0]
         step = STEPS.get(opcode)
         if step is None:
-            raise foreign(f"instruction {bytes([opcode])!r}", reader.at - 1)
+            raise make_foreign_pickle_error(f"instruction {bytes([opcode])!r}", reader.at - 1)
         step(reader)
-    raise RefusedError("HG-172", f"it has more than {MOST_STEPS} instructions")
+    raise RefusedRecordError("HG-172", f"it has more than {MOST_STEPS} instructions")

@@ -16,8 +16,15 @@ from fullmesh.foreign_text import (
     parse_foreign_json,
 )
 from fullmesh.hang import plain_pickle
-from fullmesh.hang.plain_pickle import MOST_BYTES, RefusedError
-from fullmesh.observed.hang import Entry, Frame, Group, Missing, Native, Rank
+from fullmesh.hang.plain_pickle import MOST_BYTES, RefusedRecordError
+from fullmesh.observed.hang import (
+    Frame,
+    MainThreadState,
+    MissingPart,
+    Rank,
+    RankGroup,
+    RecorderEntry,
+)
 
 FORM = "2."  # of records; what torch 2.3 to 2.13 write
 LONGEST_TEXT = 4096
@@ -28,7 +35,7 @@ MOST_VALUES = (
 NEEDED = ("profiling_name", "state", "input_sizes")
 # in the first part of torch's JSON, with entries and without, and of a collector's
 MARKS = (b'"collective_seq_id"', b'"pg_config"', b'"taken_ns"')
-NO_NATIVE: Native = {
+NO_NATIVE: MainThreadState = {
     "state": "",
     "wchan": "",
     "syscall": "",
@@ -42,14 +49,14 @@ HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 LAST_NUMBER = re.compile(r"(\d{1,7})\D*$")
 
 
-def looks_like_one(head: bytes) -> bool:
+def is_record_start(head: bytes) -> bool:
     """Whether a file that begins so is meant to be a record; `read` says whether it is a good one."""
     if head.startswith(b"{"):
         return any(mark in head for mark in MARKS)
     return head.startswith(plain_pickle.START)
 
 
-class _Taker:
+class _ValueReader:
     """Takes typed values out of plain data, as many as are reasonable."""
 
     def __init__(self) -> None:
@@ -58,11 +65,11 @@ class _Taker:
     def spend(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise RefusedError("HG-172", f"it has more than {MOST_VALUES} values")
+            raise RefusedRecordError("HG-172", f"it has more than {MOST_VALUES} values")
 
     def items(self, value: object, what: str) -> Sequence[Any]:
         if not isinstance(value, list | tuple):
-            raise RefusedError("HG-174", f"{what} is no list")
+            raise RefusedRecordError("HG-174", f"{what} is no list")
         self.spend(1 + len(value))
         return value
 
@@ -71,9 +78,9 @@ class _Taker:
         if value is None or isinstance(value, str):
             return parse_decimal(value, least=-LARGEST_NUMBER) or 0
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise RefusedError("HG-174", f"{what} is no number")
+            raise RefusedRecordError("HG-174", f"{what} is no number")
         if not abs(value) <= LARGEST_NUMBER:  # NaN and the infinities, too
-            raise RefusedError("HG-172", f"{what} has more than 64 bits")
+            raise RefusedRecordError("HG-172", f"{what} has more than 64 bits")
         return int(value)
 
     def text(self, value: object) -> str:
@@ -92,7 +99,7 @@ class _Taker:
         found: list[Frame] = []
         for one in self.items(value or [], "frames"):
             if not isinstance(one, Mapping):
-                raise RefusedError("HG-174", "a frame is no mapping")
+                raise RefusedRecordError("HG-174", "a frame is no mapping")
             found.append(
                 {
                     "file": self.text(one.get("filename")),
@@ -102,9 +109,9 @@ class _Taker:
             )
         return found
 
-    def entry(self, raw: object) -> Entry:
+    def entry(self, raw: object) -> RecorderEntry:
         if not isinstance(raw, Mapping) or any(name not in raw for name in NEEDED):
-            raise RefusedError("HG-174", f"an entry lacks {' or '.join(NEEDED)}")
+            raise RefusedRecordError("HG-174", f"an entry lacks {' or '.join(NEEDED)}")
         name = [self.text(one) for one in self.items(raw.get("process_group") or [], "the group")]
         p2p = raw.get("is_p2p") is True
         number = raw.get("p2p_seq_id") if p2p else raw.get("collective_seq_id")
@@ -127,7 +134,7 @@ class _Taker:
             "frames": self.frames(raw.get("frames")),
         }
 
-    def group(self, raw: object) -> Group | None:
+    def group(self, raw: object) -> RankGroup | None:
         """A process group; Gloo's record has one without a name and without ranks."""
         if not isinstance(raw, Mapping) or not raw.get("name"):
             return None
@@ -139,54 +146,54 @@ class _Taker:
         }
 
 
-def record(data: object) -> tuple[list[Entry], list[Group]]:
+def parse_record(data: object) -> tuple[list[RecorderEntry], list[RankGroup]]:
     """The entries in the order of entering, and the groups, of a record that was parsed.
 
     Raises:
         RefusedError: it is not what torch writes.
     """
     if not isinstance(data, Mapping) or "version" not in data:
-        raise RefusedError("HG-174", "there is no version in it")
+        raise RefusedRecordError("HG-174", "there is no version in it")
     if not str(data["version"]).startswith(FORM):
-        raise RefusedError(
+        raise RefusedRecordError(
             "HG-174", f"its form is {str(data['version'])[:20]!r}, known are {FORM}x"
         )
-    taker = _Taker()
+    taker = _ValueReader()
     entries = [taker.entry(one) for one in taker.items(data.get("entries") or [], "entries")]
     config = data.get("pg_config")
     groups = [taker.group(one) for one in config.values()] if isinstance(config, Mapping) else []
     return sorted(entries, key=lambda one: one["record"]), [one for one in groups if one]
 
 
-def parsed(data: bytes) -> object:
+def parse_record_data(data: bytes) -> object:
     """The plain data of a file.
 
     Raises:
         RefusedError: too large, cut off, or more than plain data.
     """
     if len(data) > MOST_BYTES:
-        raise RefusedError("HG-172", f"it has more than {MOST_BYTES >> 20} MiB")
+        raise RefusedRecordError("HG-172", f"it has more than {MOST_BYTES >> 20} MiB")
     if data.startswith(b"\x80"):
-        return plain_pickle.read(data)
+        return plain_pickle.read_plain_pickle(data)
     try:
         return parse_foreign_json(data, most_bytes=MOST_BYTES, most_values=MOST_VALUES)
     except ForeignLimitError as error:
-        raise RefusedError("HG-172", str(error)) from None
+        raise RefusedRecordError("HG-172", str(error)) from None
     except ForeignTextError as error:
-        raise RefusedError("HG-173", str(error)) from None
+        raise RefusedRecordError("HG-173", str(error)) from None
 
 
-def rank_of(name: str) -> int | None:
+def parse_file_rank(name: str) -> int | None:
     """The rank that a file's name ends with, as torch names its dumps: ``nccl_trace_rank_3``, ``rank3.json``."""
     found = LAST_NUMBER.search(PurePath(name).stem)
     return int(found[1]) if found else None
 
 
-def said(number: int, entries: list[Entry], groups: list[Group]) -> Rank:
+def make_recorded_rank(number: int, entries: list[RecorderEntry], groups: list[RankGroup]) -> Rank:
     """A rank of which there is the record alone."""
     why = "there is its record alone"
     world = next((len(one["ranks"]) for one in groups if one["desc"] == "default_pg"), 0)
-    missing: list[Missing] = [{"what": "stacks", "why": why}, {"what": "native", "why": why}]
+    missing: list[MissingPart] = [{"what": "stacks", "why": why}, {"what": "native", "why": why}]
     return {
         "rank": number,
         "world": world,
@@ -204,7 +211,7 @@ def said(number: int, entries: list[Entry], groups: list[Group]) -> Rank:
     }
 
 
-def checked(one: Rank) -> Rank:
+def validate_rank(one: Rank) -> Rank:
     """A rank's answer, whose numbers may be counted up to and whose host may stand in a command.
 
     Raises:
@@ -213,22 +220,22 @@ def checked(one: Rank) -> Rank:
     numbers = [one["rank"], one["world"], one["pid"]]
     numbers += [rank for group in one["groups"] for rank in group["ranks"]]
     if not all(0 <= number < MOST_RANKS for number in numbers):
-        raise RefusedError("HG-172", f"there are ranks below 0 or above {MOST_RANKS}")
+        raise RefusedRecordError("HG-172", f"there are ranks below 0 or above {MOST_RANKS}")
     if one["host"] and not HOST.fullmatch(one["host"]):
-        raise RefusedError("HG-174", "its host is no name of one")
+        raise RefusedRecordError("HG-174", "its host is no name of one")
     return one
 
 
-def read(data: bytes, number: int) -> Rank:
+def read_rank_file(data: bytes, number: int) -> Rank:
     """A file of one rank; *number* is its rank where the file does not say.
 
     Raises:
         RefusedError: it is none that torch or our collector writes.
     """
-    found = parsed(data)
+    found = parse_record_data(data)
     if isinstance(found, Mapping) and "threads" in found:
         try:
-            return checked(contract.read(Rank, found))
+            return validate_rank(contract.convert_value(Rank, found))
         except contract.ContractError as error:
-            raise RefusedError("HG-174", str(error)) from None
-    return checked(said(number, *record(found)))
+            raise RefusedRecordError("HG-174", str(error)) from None
+    return validate_rank(make_recorded_rank(number, *parse_record(found)))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from fullmesh.hang.places import Doing, doing
-from fullmesh.observed.hang import Entry, Rank
+from fullmesh.hang.places import ThreadActivity, find_thread_activity
+from fullmesh.observed.hang import Rank, RecorderEntry
 
 CAUSE: Final = "cause"
 WARNING: Final = "warning"
@@ -19,7 +19,7 @@ RANKS_SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Finding:
+class HangFinding:
     """One thing that a job that stands still has, and what to do.
 
     Attributes:
@@ -47,7 +47,7 @@ class Finding:
     expected: str = ""
     fix: str = ""
     severity: str = CAUSE
-    follows: tuple[Finding, ...] = ()
+    follows: tuple[HangFinding, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -70,7 +70,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Wait:
+class CollectiveWait:
     """A rank is in a collective and does not come out.
 
     Attributes:
@@ -78,12 +78,12 @@ class Wait:
     """
 
     rank: int
-    entry: Entry
+    entry: RecorderEntry
     lacks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Sample:
+class JobSample:
     """All ranks at one moment."""
 
     ranks: Mapping[int, Rank]
@@ -102,7 +102,7 @@ class Sample:
     @cached_property
     def asked(self) -> list[int]:
         """The ranks whose recorder was read, in order."""
-        return [number for number, one in sorted(self.ranks.items()) if told(one)]
+        return [number for number, one in sorted(self.ranks.items()) if has_record(one)]
 
     @cached_property
     def groups(self) -> dict[str, str]:
@@ -132,9 +132,9 @@ class Sample:
         return found
 
     @cached_property
-    def by_number(self) -> dict[str, dict[int, dict[int, Entry]]]:
+    def by_number(self) -> dict[str, dict[int, dict[int, RecorderEntry]]]:
         """Group -> rank -> number -> what the rank entered; sends and receives are not in it."""
-        found: dict[str, dict[int, dict[int, Entry]]] = {name: {} for name in self.groups}
+        found: dict[str, dict[int, dict[int, RecorderEntry]]] = {name: {} for name in self.groups}
         for number, one in self.ranks.items():
             for entry in one["entries"]:
                 if not entry["p2p"]:
@@ -148,7 +148,7 @@ class Sample:
             group: {
                 rank: max(self.by_number[group].get(rank, {}), default=0)
                 for rank in members
-                if rank in self.ranks and told(self.ranks[rank])
+                if rank in self.ranks and has_record(self.ranks[rank])
             }
             for group, members in self.members.items()
         }
@@ -157,14 +157,14 @@ class Sample:
         """Where a rank's main thread is, "" where it is not known."""
         return self.doing(rank).place if rank in self.ranks else ""
 
-    def doing(self, rank: int) -> Doing:
+    def doing(self, rank: int) -> ThreadActivity:
         """What a rank's main thread does."""
         if rank not in self._doings:
-            self._doings[rank] = doing(self.ranks[rank])
+            self._doings[rank] = find_thread_activity(self.ranks[rank])
         return self._doings[rank]
 
     @cached_property
-    def _doings(self) -> dict[int, Doing]:
+    def _doings(self) -> dict[int, ThreadActivity]:
         return {}
 
     def host(self, rank: int) -> str:
@@ -177,29 +177,29 @@ class Sample:
         return f"rank {rank} ({host})" if host else f"rank {rank}"
 
 
-def told(one: Rank) -> bool:
+def has_record(one: Rank) -> bool:
     """Whether a rank's recorder was read."""
     return one["process"] != "unasked" and all(
         lost["what"] not in ("process", "recorder") for lost in one["missing"]
     )
 
 
-def first_open(one: Rank) -> dict[str, Entry]:
+def find_open_collectives(one: Rank) -> dict[str, RecorderEntry]:
     """Group -> the first collective of a rank that has not ended."""
-    found: dict[str, Entry] = {}
+    found: dict[str, RecorderEntry] = {}
     for entry in one["entries"]:
         if not entry["retired"] and not entry["p2p"]:
             found.setdefault(entry["group"], entry)
     return found
 
 
-def key(entry: Entry) -> tuple[str, int]:
+def get_collective_key(entry: RecorderEntry) -> tuple[str, int]:
     """What names a collective on all ranks of its group."""
     return entry["group"], entry["number"]
 
 
 @dataclass(frozen=True)
-class Job:
+class ObservedJob:
     """What was observed of a job.
 
     Attributes:
@@ -207,33 +207,34 @@ class Job:
         stalled: seconds that a collective may take before somebody is said to wait in it.
     """
 
-    samples: Sequence[Sample]
+    samples: Sequence[JobSample]
     stalled: float = 0.0
 
     @property
-    def now(self) -> Sample:
+    def now(self) -> JobSample:
         """The newest."""
         return self.samples[-1]
 
     @property
-    def before(self) -> Sample | None:
+    def before(self) -> JobSample | None:
         """The one before it."""
         return self.samples[-2] if len(self.samples) > 1 else None
 
     @cached_property
-    def waits(self) -> list[Wait]:
+    def waits(self) -> list[CollectiveWait]:
         """Who waits in what, and for whom, now."""
         return list(self._waits())
 
-    def _waits(self) -> Iterator[Wait]:
+    def _waits(self) -> Iterator[CollectiveWait]:
         now = self.now
         for number in now.asked:
             one = now.ranks[number]
             before = self.before.ranks.get(number) if self.before else None
-            earlier = first_open(before) if before and told(before) else None
-            for group, entry in first_open(one).items():
+            earlier = find_open_collectives(before) if before and has_record(before) else None
+            for group, entry in find_open_collectives(one).items():
                 if earlier is not None and (
-                    group not in earlier or key(earlier[group]) != key(entry)
+                    group not in earlier
+                    or get_collective_key(earlier[group]) != get_collective_key(entry)
                 ):
                     continue
                 age = (one["taken_ns"] - entry["created_ns"]) / SECOND
@@ -245,21 +246,21 @@ class Job:
                     for rank in now.members[group]
                     if rank != number and last.get(rank, -1) < entry["number"]
                 )
-                yield Wait(number, entry, lacks)
+                yield CollectiveWait(number, entry, lacks)
 
     @cached_property
-    def waiting(self) -> dict[int, list[Wait]]:
+    def waiting(self) -> dict[int, list[CollectiveWait]]:
         """The same by rank, without those whose main thread is certainly somewhere else."""
-        found: dict[int, list[Wait]] = {}
+        found: dict[int, list[CollectiveWait]] = {}
         for wait in self.waits:
             if not self.now.doing(wait.rank).elsewhere:
                 found.setdefault(wait.rank, []).append(wait)
         return found
 
     @cached_property
-    def lacking(self) -> dict[int, list[Wait]]:
+    def lacking(self) -> dict[int, list[CollectiveWait]]:
         """Rank -> those who wait for it."""
-        found: dict[int, list[Wait]] = {}
+        found: dict[int, list[CollectiveWait]] = {}
         for wait in self.waits:
             for rank in wait.lacks:
                 found.setdefault(rank, []).append(wait)
@@ -291,16 +292,16 @@ class Job:
         pages = now["paging"]["from_disk"] - before["paging"]["from_disk"]
         return pages / seconds if seconds > 0 and now["paging"]["swapped"] else 0.0
 
-    def age(self, wait: Wait) -> float:
+    def age(self, wait: CollectiveWait) -> float:
         """Seconds since a rank entered what it waits in; 0 where it is not known."""
         taken = self.now.ranks[wait.rank]["taken_ns"]
         return max(0.0, (taken - wait.entry["created_ns"]) / SECOND) if taken else 0.0
 
 
-Rule = Callable[[Job], Iterator[Finding]]
+Rule = Callable[[ObservedJob], Iterator[HangFinding]]
 
 
-def ranks(numbers: Sequence[int]) -> str:
+def format_ranks(numbers: Sequence[int]) -> str:
     """Ranks in a sentence: ``ranks 0, 2-7``."""
     spans: list[list[int]] = []
     for number in sorted(set(numbers)):
@@ -313,13 +314,11 @@ def ranks(numbers: Sequence[int]) -> str:
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(words[:RANKS_SHOWN])}{rest}"
 
 
-def collective(entry: Entry) -> str:
+def format_collective(entry: RecorderEntry) -> str:
     """A collective in a sentence: ``all_reduce 1204 of default_pg``."""
-    return (
-        f"{plain(entry['kind'])} {entry['number']} of {entry['desc'] or 'group ' + entry['group']}"
-    )
+    return f"{strip_backend(entry['kind'])} {entry['number']} of {entry['desc'] or 'group ' + entry['group']}"
 
 
-def plain(kind: str) -> str:
+def strip_backend(kind: str) -> str:
     """Without the backend: ``all_reduce``."""
     return kind.partition(":")[2] or kind

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.faults import Fault, InvalidInputError
 from fullmesh.play import options
-from fullmesh.play.names import run_name
+from fullmesh.play.names import make_run_name
 from fullmesh.printed import clean_line, print_error, print_text
 from fullmesh.settings import ROOT, RUNS, STARTED_IN
 
 if TYPE_CHECKING:  # slow to import; other verbs go without
-    from fullmesh.init.look import Heard
+    from fullmesh.init.look import MachineSurvey
     from fullmesh.init.machines import Machine
-    from fullmesh.init.propose import Proposal
+    from fullmesh.init.propose import NetworkProposal
 
 OK, USAGE = 0, 2
 DEFAULT_OUT = options.OWN_INVENTORY
@@ -71,11 +71,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--non-interactive", action="store_true", help="ask nothing, take the defaults"
     )
     chosen = (options.LIMIT, options.USER)  # --hosts and init's own --user
-    options.add(parser, [one for one in (*options.CONNECT, *options.RUN) if one not in chosen])
-    parser.set_defaults(func=run)
+    options.add_playbook_options(
+        parser, [one for one in (*options.CONNECT, *options.RUN) if one not in chosen]
+    )
+    parser.set_defaults(func=run_init)
 
 
-def question(text: str, default: str, *, ask: bool) -> str:
+def ask_question(text: str, default: str, *, ask: bool) -> str:
     """An answer, or the default, which is shown."""
     if not ask:
         return default
@@ -86,7 +88,7 @@ def question(text: str, default: str, *, ask: bool) -> str:
         return default
 
 
-def file_text(path: str) -> str:
+def read_named_file(path: str) -> str:
     """The text of a file that the user named.
 
     Raises:
@@ -96,37 +98,39 @@ def file_text(path: str) -> str:
         return (HERE / Path(path).expanduser()).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         fault = Fault("IN-107", f"{path} cannot be read: {error}", "Name a text file")
-        raise RefusedError([fault]) from error
+        raise InvalidInputError([fault]) from error
 
 
-def machines(args: argparse.Namespace, *, ask: bool) -> list[Machine]:
+def choose_machines(args: argparse.Namespace, *, ask: bool) -> list[Machine]:
     """Which machines are meant.
 
     Raises:
         RefusedError: nobody says, or a word names none.
     """
-    from fullmesh.init import machines as model  # noqa: PLC0415 (only here)
+    from fullmesh.init import machines  # noqa: PLC0415 (only here)
 
     words = list(args.hosts)
     if args.hosts_file:
-        words += model.lines_of(file_text(args.hosts_file))
+        words += machines.parse_hosts_file(read_named_file(args.hosts_file))
     if args.ssh_config:
-        words += model.of_ssh_config(file_text(args.ssh_config))
+        words += machines.parse_ssh_config(read_named_file(args.ssh_config))
     if not words and ask:
         known = SSH_CONFIG.expanduser()
-        default = model.of_ssh_config(known.read_text(encoding="utf-8")) if known.is_file() else []
+        default = (
+            machines.parse_ssh_config(known.read_text(encoding="utf-8")) if known.is_file() else []
+        )
         text = "Which machines? Names, addresses or ranges such as gpu[1:4]"
-        words = [question(text, ",".join(default), ask=ask)]
-    found = model.read(words)
+        words = [ask_question(text, ",".join(default), ask=ask)]
+    found = machines.parse_machines(words)
     if not found:
         step = "Name them: ./fullmesh init --hosts a,b or gpu[1:4], --hosts-file FILE, --ssh-config"
-        raise RefusedError([Fault("IN-105", "no machine is named", step)])
+        raise InvalidInputError([Fault("IN-105", "no machine is named", step)])
     if args.user:
-        found = [model.Machine(one.name, one.ssh, one.user or args.user) for one in found]
+        found = [machines.Machine(one.name, one.ssh, one.user or args.user) for one in found]
     return found
 
 
-def network(heard: Heard, wanted: str, *, ask: bool) -> Proposal:
+def choose_network(heard: MachineSurvey, wanted: str, *, ask: bool) -> NetworkProposal:
     """The cluster's network: the one that is asked for, the user's choice, or the best.
 
     Raises:
@@ -134,20 +138,22 @@ def network(heard: Heard, wanted: str, *, ask: bool) -> Proposal:
     """
     from fullmesh.init import propose  # noqa: PLC0415 (only here)
 
-    best = propose.chosen(heard.answers, wanted)
-    others = propose.proposals(heard.answers)
+    best = propose.choose_proposal(heard.answers, wanted)
+    others = propose.propose_networks(heard.answers)
     if wanted or not ask or len(others) == 1:
         return best
     for one in others:
         print_text(f"  {one.network}: {'; '.join(one.reasons()[1:])}")
-    return propose.chosen(
-        heard.answers, question("Which network is the cluster's?", str(best.network), ask=ask)
+    return propose.choose_proposal(
+        heard.answers, ask_question("Which network is the cluster's?", str(best.network), ask=ask)
     )
 
 
-def table(found: Sequence[Machine], heard: Heard, proposal: Proposal) -> list[str]:
+def render_machine_table(
+    found: Sequence[Machine], heard: MachineSurvey, proposal: NetworkProposal
+) -> list[str]:
     """The machines as they would stand in the inventory."""
-    from fullmesh.init.propose import speed_of  # noqa: PLC0415 (only here)
+    from fullmesh.init.propose import format_link_speed  # noqa: PLC0415 (only here)
 
     rows = [("node", "ssh", "system", "GPUs", "cluster address", "card", "speed", "kept by")]
     for one in found:
@@ -155,7 +161,7 @@ def table(found: Sequence[Machine], heard: Heard, proposal: Proposal) -> list[st
         system = f"{facts['distribution']} {facts['distribution_version']}"
         ssh = f"{one.user}@{one.ssh}" if one.user else one.ssh
         gpus = str(facts["fullmesh"]["gpus"])
-        speed = speed_of(seat.card["speed"])
+        speed = format_link_speed(seat.card["speed"])
         rows.append(
             (one.name, ssh, system, gpus, seat.address, seat.card["name"], speed, seat.owner or "-")
         )
@@ -166,7 +172,7 @@ def table(found: Sequence[Machine], heard: Heard, proposal: Proposal) -> list[st
     ]
 
 
-def checked(text: str, more: Mapping[str, object]) -> None:
+def check_inventory_text(text: str, more: Mapping[str, object]) -> None:
     """Derive the plan of what is about to be written.
 
     Raises:
@@ -177,25 +183,25 @@ def checked(text: str, more: Mapping[str, object]) -> None:
     from fullmesh.model import plan  # noqa: PLC0415 (only here)
 
     hosts = yaml.safe_load(text)["torch_nodes"]["hosts"]
-    plan.derive({name: {**more, **own} for name, own in hosts.items()})
+    plan.derive_plan({name: {**more, **own} for name, own in hosts.items()})
 
 
-def say(fault: Fault) -> None:
+def print_fault(fault: Fault) -> None:
     """A fault on standard error."""
     print_error(f"fullmesh: {fault}")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_init(args: argparse.Namespace) -> int:
     """``fullmesh init``."""
     try:
-        return make(args)
-    except RefusedError as error:
+        return create_inventory(args)
+    except InvalidInputError as error:
         for fault in error.faults:
-            say(fault)
+            print_fault(fault)
         return USAGE
 
 
-def refuse_what_is_there(out: Path) -> None:
+def refuse_existing_folder(out: Path) -> None:
     """Never write over an inventory.
 
     Raises:
@@ -203,10 +209,10 @@ def refuse_what_is_there(out: Path) -> None:
     """
     if out.exists():
         step = "Name another folder with --out, or take this one away"
-        raise RefusedError([Fault("IN-102", f"{out} is there already", step)])
+        raise InvalidInputError([Fault("IN-102", f"{out} is there already", step)])
 
 
-def make(args: argparse.Namespace) -> int:
+def create_inventory(args: argparse.Namespace) -> int:
     """Ask, look, propose, check, write.
 
     Raises:
@@ -217,39 +223,44 @@ def make(args: argparse.Namespace) -> int:
 
     ask = not args.non_interactive and sys.stdin.isatty()
     out = HERE / args.out if args.out else ROOT / DEFAULT_OUT
-    refuse_what_is_there(out)
-    found = machines(args, ask=ask)
+    refuse_existing_folder(out)
+    found = choose_machines(args, ask=ask)
     if ask and not args.user and not any(one.user for one in found):
-        args.user = question("Who logs in? Empty: as ssh has it", "", ask=ask)
-        found = machines(
+        args.user = ask_question("Who logs in? Empty: as ssh has it", "", ask=ask)
+        found = choose_machines(
             argparse.Namespace(**vars(args) | {"hosts": [one.ssh for one in found]}), ask=False
         )
-    folder = RUNS / run_name()
+    folder = RUNS / make_run_name()
     folder.mkdir(parents=True)
-    heard = look.ask(found, options.words(args), runner.view(args.progress), folder)
+    heard = look.survey_machines(
+        found, options.list_ansible_words(args), runner.choose_view(args.progress), folder
+    )
     if heard.faults:
-        raise RefusedError(heard.faults)
-    proposal = network(heard, args.network, ask=ask)
-    print_text("\n".join(["", *table(found, heard, proposal), ""]))
+        raise InvalidInputError(heard.faults)
+    proposal = choose_network(heard, args.network, ask=ask)
+    print_text("\n".join(["", *render_machine_table(found, heard, proposal), ""]))
     print_text(
         "\n".join(
             [f"Cluster network {proposal.network}:", *(f"  {one}" for one in proposal.reasons())]
         )
     )
-    text = render.hosts_text(found, proposal, args.user)
-    checked(text, {"static_ip_manage": not args.keep_network})
+    text = render.render_hosts_file(found, proposal, args.user)
+    check_inventory_text(text, {"static_ip_manage": not args.keep_network})
     for remark in heard.remarks:
-        say(remark)
-    if question(f"Write {shown(out)}? y or n", "y", ask=ask).lower() not in ("y", "yes"):
+        print_fault(remark)
+    if ask_question(f"Write {shorten_typed_path(out)}? y or n", "y", ask=ask).lower() not in (
+        "y",
+        "yes",
+    ):
         return OK
-    write(
+    write_inventory(
         out,
         text,
-        render.settings_text(
+        render.render_settings_file(
             TEMPLATE.read_text(encoding="utf-8"), args.user, keep_network=args.keep_network
         ),
     )
-    typed = shown(out)
+    typed = shorten_typed_path(out)
     print_text(f"\nwritten: {typed}/hosts.yml, {typed}/group_vars/all.yml\nnext:")
     for command, what in (
         ("plan", "what would change, on which node"),
@@ -260,13 +271,13 @@ def make(args: argparse.Namespace) -> int:
     return OK
 
 
-def shown(path: Path) -> str:
+def shorten_typed_path(path: Path) -> str:
     """A path as the user types it."""
     near = os.path.relpath(path, HERE)
     return near if len(near) < len(str(path)) else str(path)
 
 
-def write(out: Path, hosts: str, settings: str) -> None:
+def write_inventory(out: Path, hosts: str, settings: str) -> None:
     """Both files, whole; the folder is new."""
     (out / "group_vars").mkdir(parents=True)
     (out / "hosts.yml").write_text(hosts, encoding="utf-8")

@@ -12,14 +12,14 @@ from fullmesh import contract
 from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.init import propose, render
 from fullmesh.init.machines import Machine
-from fullmesh.init.propose import Answer
+from fullmesh.init.propose import MachineAnswer
 from fullmesh.model import reach
 from fullmesh.model.faults import Fault
 from fullmesh.observed.first_look import Ways
 from fullmesh.observed.node import NodeFacts
 from fullmesh.play import run
-from fullmesh.play.views import View
-from fullmesh.printed import clean
+from fullmesh.play.views import RunView
+from fullmesh.printed import clean_and_shorten
 
 NOTHING: Mapping[str, Any] = {"failed": True}
 LONGEST = 2000  # characters of a machine's sentence
@@ -27,7 +27,7 @@ PYTHON = "discovered_interpreter_python"
 
 
 @dataclass(frozen=True)
-class Heard:
+class MachineSurvey:
     """What the machines said.
 
     Attributes:
@@ -36,46 +36,54 @@ class Heard:
         remarks: what is to be seen to before an apply.
     """
 
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, MachineAnswer]
     faults: Sequence[Fault]
     remarks: Sequence[Fault]
 
 
-def ask(machines: Sequence[Machine], more: Sequence[str], shown: View, folder: Path) -> Heard:
+def survey_machines(
+    machines: Sequence[Machine], more: Sequence[str], shown: RunView, folder: Path
+) -> MachineSurvey:
     """Look at all machines at once; changes nothing on any."""
     told = folder / "first-look"
     told.mkdir(parents=True, mode=0o700)
     inventory = folder / "hosts.json"
-    inventory.write_text(json.dumps(render.bootstrap(machines)), encoding="utf-8")
+    inventory.write_text(json.dumps(render.build_survey_inventory(machines)), encoding="utf-8")
     command = ["ansible-playbook", "playbooks/first_look.yml", "-i", str(inventory)]
-    run.run([*command, "-e", json.dumps({"first_look_to": str(told)}), *more], shown, folder)
-    return heard(machines, {path.stem: path.read_text() for path in sorted(told.glob("*.json"))})
+    run.run_with_view(
+        [*command, "-e", json.dumps({"first_look_to": str(told)}), *more], shown, folder
+    )
+    return read_survey(
+        machines, {path.stem: path.read_text() for path in sorted(told.glob("*.json"))}
+    )
 
 
-def heard(machines: Sequence[Machine], told: Mapping[str, str]) -> Heard:
+def read_survey(machines: Sequence[Machine], told: Mapping[str, str]) -> MachineSurvey:
     """Read the answers; *told*: machine -> its file."""
-    answers: dict[str, Answer] = {}
+    answers: dict[str, MachineAnswer] = {}
     faults, remarks = [], []
     for machine in machines:
         try:
-            said = read_file(told.get(machine.name, "{}"))
-            root = facts_of(said["root"])
-            facts = root or facts_of(said["plain"])
+            said = parse_survey_file(told.get(machine.name, "{}"))
+            root = read_machine_facts(said["root"])
+            facts = root or read_machine_facts(said["plain"])
             if facts is None:
-                faults.append(silent(machine, said["plain"] or said["root"]))
+                faults.append(explain_silent_machine(machine, said["plain"] or said["root"]))
                 continue
-            answer = Answer(facts["ansible_facts"], contract.answer(Ways, said["ways"] or NOTHING))
-            propose.seats_of(answer)
+            answer = MachineAnswer(
+                facts["ansible_facts"], contract.convert_answer(Ways, said["ways"] or NOTHING)
+            )
+            propose.list_attachments(answer)
         except ValueError as error:
-            faults.append(unusable(machine, error))
+            faults.append(explain_unusable_answer(machine, error))
             continue
         answers[machine.name] = answer
         if root is None:
-            remarks.append(rootless(machine, said["root"]))
-    return Heard(answers, faults, remarks)
+            remarks.append(explain_missing_root(machine, said["root"]))
+    return MachineSurvey(answers, faults, remarks)
 
 
-def read_file(text: str) -> dict[str, dict[str, Any]]:
+def parse_survey_file(text: str) -> dict[str, dict[str, Any]]:
     """Return the three answers of a machine, {} for one that is missing.
 
     Raises:
@@ -90,43 +98,43 @@ def read_file(text: str) -> dict[str, dict[str, Any]]:
     return parts
 
 
-def facts_of(said: Mapping[str, Any]) -> NodeFacts | None:
+def read_machine_facts(said: Mapping[str, Any]) -> NodeFacts | None:
     """What node_facts said; Ansible puts the Python that it found among a module's facts."""
     if not said:
         return None
     facts = said.get("ansible_facts")
     if isinstance(facts, Mapping):
         facts = {key: value for key, value in facts.items() if key != PYTHON}
-    return contract.answer(NodeFacts, {**said, "ansible_facts": facts})
+    return contract.convert_answer(NodeFacts, {**said, "ansible_facts": facts})
 
 
-def words(said: Mapping[str, Any]) -> str:
+def describe_answer_failure(said: Mapping[str, Any]) -> str:
     """All that an answer says of its failure."""
     parts = (said.get("msg"), said.get("module_stderr"), said.get("module_stdout"))
     text = " ".join(str(part).strip() for part in parts if part)
-    return clean(" ".join(text.split()), LONGEST) or "no answer"
+    return clean_and_shorten(" ".join(text.split()), LONGEST) or "no answer"
 
 
-def unusable(machine: Machine, error: ValueError) -> Fault:
+def explain_unusable_answer(machine: Machine, error: ValueError) -> Fault:
     """A machine whose answer holds a value that no honest machine reports."""
-    text = f"{machine.name}: Fullmesh does not accept its answer: {clean(str(error), LONGEST)}"
+    text = f"{machine.name}: Fullmesh does not accept its answer: {clean_and_shorten(str(error), LONGEST)}"
     step = f"Look at the machine (ssh {machine.ssh}): it is broken, or not yours. Or leave it out"
     return Fault("IN-108", text, step)
 
 
-def silent(machine: Machine, said: Mapping[str, Any]) -> Fault:
+def explain_silent_machine(machine: Machine, said: Mapping[str, Any]) -> Fault:
     """A machine that did not answer, or whose Python did not."""
-    text = words(said)
-    why = reach.why(text, machine.ssh, machine.user)
+    text = describe_answer_failure(said)
+    why = reach.explain_reach_failure(text, machine.ssh, machine.user)
     if why is None:
         return Fault("IN-103", f"{machine.name}: {text}", f"Try: ssh {machine.ssh}")
     return Fault("IN-103", f"{machine.name}: {why.what}", why.step)
 
 
-def rootless(machine: Machine, said: Mapping[str, Any]) -> Fault:
+def explain_missing_root(machine: Machine, said: Mapping[str, Any]) -> Fault:
     """A machine that was looked at without root's rights."""
-    text = words(said)
-    why = reach.why(text, machine.ssh, machine.user)
+    text = describe_answer_failure(said)
+    why = reach.explain_reach_failure(text, machine.ssh, machine.user)
     if why is None:
         return Fault("IN-106", f"{machine.name}: root could not look: {text}", "Give its user sudo")
     return Fault("IN-106", f"{machine.name}: {why.what}", why.step)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.faults import Fault, InvalidInputError
 
 RANGE = re.compile(r"\[(\d+)[:-](\d+)\]")
 # What Ansible takes as the name of a host, and jobs as a name.
@@ -24,13 +24,13 @@ class Machine:
     user: str = ""
 
 
-def refuse(word: str, why: str) -> RefusedError:
+def refuse_machine_word(word: str, why: str) -> InvalidInputError:
     """A word that names no machine."""
     step = "Write names, addresses or ranges such as gpu[1:4], or user@address"
-    return RefusedError([Fault("IN-101", f"{word!r}: {why}", step)])
+    return InvalidInputError([Fault("IN-101", f"{word!r}: {why}", step)])
 
 
-def expanded(word: str) -> list[str]:
+def expand_range(word: str) -> list[str]:
     """``node[01:12]`` as Ansible counts it: twelve names, with their zeros; ``node[1-4]`` means the same.
 
     Raises:
@@ -39,27 +39,27 @@ def expanded(word: str) -> list[str]:
     found = RANGE.search(word)
     if not found:
         if "[" in word or "]" in word:
-            raise refuse(word, "this is no range")
+            raise refuse_machine_word(word, "this is no range")
         return [word]
     first, last = found.groups()
     if not 0 <= int(last) - int(first) < MOST:
-        raise refuse(word, f"a range from {first} to {last}")
+        raise refuse_machine_word(word, f"a range from {first} to {last}")
     width = len(first) if first.startswith("0") else 0
     inner = [
         f"{word[: found.start()]}{number:0{width}}{word[found.end() :]}"
         for number in range(int(first), int(last) + 1)
     ]
-    return list(itertools.chain.from_iterable(expanded(one) for one in inner))
+    return list(itertools.chain.from_iterable(expand_range(one) for one in inner))
 
 
-def name_of(target: str) -> str:
+def derive_machine_name(target: str) -> str:
     """What a machine is called: its ssh name, without a domain; an address cannot be a name."""
     if re.fullmatch(r"[\d.]+|[\da-fA-F:]*:[\da-fA-F:]*", target):
         return "node-" + re.sub(r"[.:]+", "-", target).strip("-")
     return target.partition(".")[0]
 
 
-def read(words: Iterable[str]) -> list[Machine]:
+def parse_machines(words: Iterable[str]) -> list[Machine]:
     """The machines that words, separated by commas or blanks, name; each once.
 
     Raises:
@@ -67,18 +67,18 @@ def read(words: Iterable[str]) -> list[Machine]:
     """
     found: dict[str, Machine] = {}
     for word in itertools.chain.from_iterable(re.split(r"[,\s]+", text) for text in words):
-        for target in expanded(word) if word else ():
+        for target in expand_range(word) if word else ():
             user, _, host = target.rpartition("@")
-            name = name_of(host)
+            name = derive_machine_name(host)
             if not NAME.match(name):
-                raise refuse(target, "this is no name of a machine")
+                raise refuse_machine_word(target, "this is no name of a machine")
             if name in found and found[name].ssh != host:
-                raise refuse(target, f"{found[name].ssh} is called {name} as well")
+                raise refuse_machine_word(target, f"{found[name].ssh} is called {name} as well")
             found[name] = Machine(name, host, user)
     return list(found.values())
 
 
-def lines_of(text: str) -> list[str]:
+def parse_hosts_file(text: str) -> list[str]:
     """The words of a file: a machine a line, ``#`` begins a remark; an MPI hostfile's ``slots=8`` is passed over."""
     words = []
     for line in text.splitlines():
@@ -88,7 +88,7 @@ def lines_of(text: str) -> list[str]:
     return words
 
 
-def of_ssh_config(text: str) -> list[str]:
+def parse_ssh_config(text: str) -> list[str]:
     """The names of the ``Host`` lines of an ssh_config(5), patterns left out."""
     found: dict[str, None] = {}
     for line in text.splitlines():

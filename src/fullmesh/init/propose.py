@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.faults import Fault, InvalidInputError
 from fullmesh.observed.first_look import Default, Ways
 from fullmesh.observed.node import Facts, Interface
 
@@ -30,7 +30,7 @@ WIFI = "wlan"
 
 
 @dataclass(frozen=True)
-class Answer:
+class MachineAnswer:
     """What a machine answered; ``ways`` is None where that could not be asked."""
 
     facts: Facts
@@ -38,7 +38,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Seat:
+class NetworkAttachment:
     """A machine's place on a network."""
 
     card: Interface
@@ -56,7 +56,7 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class NetworkProposal:
     """A network that all machines are on.
 
     Attributes:
@@ -68,7 +68,7 @@ class Proposal:
     """
 
     network: Network
-    seats: Mapping[str, Seat]
+    seats: Mapping[str, NetworkAttachment]
     speed: int
     rdma: bool
     ssh: bool
@@ -84,7 +84,7 @@ class Proposal:
         cards = sorted({seat.card["name"] for seat in self.seats.values()})
         found = [f"{len(self.seats)} nodes have an address in {self.network} ({', '.join(cards)})"]
         if self.speed:
-            found.append(f"its slowest card runs at {speed_of(self.speed)}")
+            found.append(f"its slowest card runs at {format_link_speed(self.speed)}")
         if self.rdma:
             found.append("every card of it is an RDMA device")
         found.append(
@@ -100,26 +100,26 @@ class Proposal:
         return found
 
 
-def speed_of(mbit: int) -> str:
+def format_link_speed(mbit: int) -> str:
     """A speed as it stands on a box."""
     if not mbit:
         return "unknown speed"
     return f"{mbit / 1000:g} Gbit/s" if mbit >= 1000 else f"{mbit} Mbit/s"  # noqa: PLR2004 (1000 of one are the other)
 
 
-def usable(card: Interface) -> bool:
+def is_usable_interface(card: Interface) -> bool:
     """Whether a card could carry a cluster."""
     if card["name"] == "lo" or card["kind"] in OTHERS or card["name"].startswith(OTHERS_NAMED):
         return False
     return card["carrier"] or card["state"] == "up"
 
 
-def seats_of(answer: Answer) -> dict[Network, Seat]:
+def list_attachments(answer: MachineAnswer) -> dict[Network, NetworkAttachment]:
     """Every network that a machine is on, and its place there."""
-    found: dict[Network, Seat] = {}
+    found: dict[Network, NetworkAttachment] = {}
     ways = answer.ways
     for card in answer.facts["fullmesh"]["interfaces"]:
-        if not usable(card):
+        if not is_usable_interface(card):
             continue
         for text in card["addresses"]:
             address = ipaddress.ip_interface(text)
@@ -137,7 +137,7 @@ def seats_of(answer: Answer) -> dict[Network, Seat]:
             )
             found.setdefault(
                 address.network,
-                Seat(
+                NetworkAttachment(
                     card=card,
                     address=text,
                     default=default,
@@ -150,58 +150,60 @@ def seats_of(answer: Answer) -> dict[Network, Seat]:
     return found
 
 
-def our_address(answer: Answer) -> str:
+def find_ssh_address(answer: MachineAnswer) -> str:
     """The address to which our ssh connection went; empty for a local one."""
     words = answer.ways["session"] if answer.ways else []
     return words[2] if len(words) > 2 else ""  # noqa: PLR2004 (client, port, server, port)
 
 
-def proposals(answers: Mapping[str, Answer]) -> list[Proposal]:
+def propose_networks(answers: Mapping[str, MachineAnswer]) -> list[NetworkProposal]:
     """Every network that joins all machines, the best first; IPv4 before IPv6 where nothing else tells them apart."""
-    seats = {name: seats_of(answer) for name, answer in answers.items()}
+    seats = {name: list_attachments(answer) for name, answer in answers.items()}
     first, *others = seats.values()
     shared = [network for network in first if all(network in one for one in others)]
     found = []
     for network in shared:
         own = {name: one[network] for name, one in seats.items()}
         ssh = any(
-            our_address(answers[name]) == seat.address.partition("/")[0]
+            find_ssh_address(answers[name]) == seat.address.partition("/")[0]
             for name, seat in own.items()
         )
-        rdma = all(is_rdma(answers[name], seat.card["name"]) for name, seat in own.items())
+        rdma = all(
+            is_rdma_interface(answers[name], seat.card["name"]) for name, seat in own.items()
+        )
         speed = min(seat.card["speed"] for seat in own.values())
-        found.append(Proposal(network, own, speed, rdma, ssh))
+        found.append(NetworkProposal(network, own, speed, rdma, ssh))
     return sorted(found, key=lambda one: (one.network.version, *(-int(part) for part in one.rank)))
 
 
-def is_rdma(answer: Answer, card: str) -> bool:
+def is_rdma_interface(answer: MachineAnswer, card: str) -> bool:
     """Whether an RDMA device of the machine uses a card."""
     ports = answer.facts["fullmesh"]["rdma"]
     return any(gid["interface"] == card for port in ports for gid in port["gids"])
 
 
-def places(answer: Answer) -> str:
+def describe_attachments(answer: MachineAnswer) -> str:
     """Where a machine is, in words."""
-    found = seats_of(answer).values()
+    found = list_attachments(answer).values()
     return ", ".join(f"{seat.address} on {seat.card['name']}" for seat in found) or "no address"
 
 
-def chosen(answers: Mapping[str, Answer], wanted: str = "") -> Proposal:
+def choose_proposal(answers: Mapping[str, MachineAnswer], wanted: str = "") -> NetworkProposal:
     """The network that was asked for, or the best one.
 
     Raises:
         RefusedError: there is none.
     """
-    found = proposals(answers)
+    found = propose_networks(answers)
     if wanted:
         found = [one for one in found if str(one.network) == wanted]
     if found:
         return found[0]
-    seen = "; ".join(f"{name}: {places(answer)}" for name, answer in answers.items())
+    seen = "; ".join(f"{name}: {describe_attachments(answer)}" for name, answer in answers.items())
     what = (
         f"the network {wanted} does not join all nodes" if wanted else "no network joins all nodes"
     )
-    raise RefusedError(
+    raise InvalidInputError(
         [
             Fault(
                 "IN-104",

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from fullmesh.init.machines import Machine
-from fullmesh.init.propose import USUAL_MTU, Proposal, Seat
-from fullmesh.printed import clean
+from fullmesh.init.propose import USUAL_MTU, NetworkAttachment, NetworkProposal
+from fullmesh.printed import clean_and_shorten
 
 HEAD = """\
 # Written by `./fullmesh init`; yours from now on. Why this network:
@@ -31,7 +31,7 @@ def dump_yaml(value: Mapping[str, Any]) -> str:
     return text
 
 
-def link_of(seat: Seat) -> dict[str, Any]:
+def build_link_entry(seat: NetworkAttachment) -> dict[str, Any]:
     """Return all that a node's interface has today, as an entry of fullmesh_links."""
     link: dict[str, Any] = {"interface": seat.card["name"], "addresses": [seat.address]}
     if seat.default is not None:
@@ -45,7 +45,9 @@ def link_of(seat: Seat) -> dict[str, Any]:
     return link
 
 
-def host_of(machine: Machine, seat: Seat, common_user: str) -> dict[str, Any]:
+def build_host_variables(
+    machine: Machine, seat: NetworkAttachment, common_user: str
+) -> dict[str, Any]:
     """Return a machine's variables: the short form if it says all, else everything that the interface has today."""
     found: dict[str, Any] = {}
     if machine.ssh != machine.name:
@@ -55,10 +57,10 @@ def host_of(machine: Machine, seat: Seat, common_user: str) -> dict[str, Any]:
     if seat.simple:
         address = {"fullmesh_address": seat.address, "fullmesh_interface": seat.card["name"]}
         return found | address
-    return found | {"fullmesh_links": [link_of(seat)]}
+    return found | {"fullmesh_links": [build_link_entry(seat)]}
 
 
-def host_text(name: str, variables: Mapping[str, Any], seat: Seat) -> str:
+def render_host(name: str, variables: Mapping[str, Any], seat: NetworkAttachment) -> str:
     """Return a machine's lines of hosts.yml."""
     why = "the interface of the default route"
     if seat.default is None:
@@ -68,17 +70,22 @@ def host_text(name: str, variables: Mapping[str, Any], seat: Seat) -> str:
     return textwrap.indent(text, "    ")
 
 
-def hosts_text(machines: Sequence[Machine], proposal: Proposal, common_user: str) -> str:
+def render_hosts_file(
+    machines: Sequence[Machine], proposal: NetworkProposal, common_user: str
+) -> str:
     """hosts.yml."""
-    lines = [HEAD.rstrip("\n"), *(f"# * {clean(reason)}" for reason in proposal.reasons())]
+    lines = [
+        HEAD.rstrip("\n"),
+        *(f"# * {clean_and_shorten(reason)}" for reason in proposal.reasons()),
+    ]
     found = "\n".join([*lines, "torch_nodes:", "  hosts:", ""])
     for machine in machines:
         seat = proposal.seats[machine.name]
-        found += host_text(machine.name, host_of(machine, seat, common_user), seat)
+        found += render_host(machine.name, build_host_variables(machine, seat, common_user), seat)
     return found
 
 
-def settings_text(template: str, user: str, *, keep_network: bool) -> str:
+def render_settings_file(template: str, user: str, *, keep_network: bool) -> str:
     """group_vars/all.yml: that of inventory/prod with the user that is meant."""
     line = "# ansible_user: admin # left to ssh\n"
     if user:
@@ -89,7 +96,7 @@ def settings_text(template: str, user: str, *, keep_network: bool) -> str:
     return text
 
 
-def bootstrap(machines: Sequence[Machine]) -> Mapping[str, object]:
+def build_survey_inventory(machines: Sequence[Machine]) -> Mapping[str, object]:
     """The inventory with which they are asked."""
     return {
         "all": {

@@ -12,7 +12,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def parse_interface(text: object) -> Interface:
+def parse_prefixed_address(text: object) -> Interface:
     """Read an address with its prefix, such as ``10.0.0.11/24`` or ``fd00::11/64``.
 
     Raises:
@@ -28,13 +28,13 @@ def parse_interface(text: object) -> Interface:
         value = ipaddress.ip_interface(written)
     except ValueError as error:
         raise ValueError(f"{written!r} is not an address: {error}") from error
-    reason = _unusable(value)
+    reason = _explain_unusable_address(value)
     if reason:
         raise ValueError(f"{written!r} {reason}")
     return value
 
 
-def _unusable(value: Interface) -> str:
+def _explain_unusable_address(value: Interface) -> str:
     address, network = value.ip, value.network
     if address.is_loopback:
         return "is a loopback address, which no peer can reach"
@@ -50,7 +50,7 @@ def _unusable(value: Interface) -> str:
     return ""
 
 
-def parse_address(text: object) -> Address:
+def parse_bare_address(text: object) -> Address:
     """Read an address without a prefix.
 
     Raises:
@@ -78,7 +78,7 @@ def parse_network(text: object, *, strict: bool = True) -> Network:
     return ipaddress.ip_network(written, strict=strict)
 
 
-def endpoint(address: Address, port: int) -> str:
+def join_host_port(address: Address, port: int) -> str:
     """``10.0.0.11:29400`` or ``[fd00::11]:29400`` (RFC 3986 3.2.2)."""
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"  # noqa: PLR2004 (IP version)
 
@@ -86,7 +86,7 @@ def endpoint(address: Address, port: int) -> str:
 def is_address(text: str) -> bool:
     """Whether *text* is an IPv4 or IPv6 address, without prefix."""
     try:
-        parse_address(text)
+        parse_bare_address(text)
     except ValueError:
         return False
     return True

@@ -1,7 +1,7 @@
 """What the inventory leaves to ``auto`` is put into the plan once the nodes were looked at. Pure.
 
 The plan is derived before any node is touched, so what depends on the nodes (how many ranks each starts, what torch is
-made for) stands in ``plan["auto"]`` as what was asked. `with_choice` turns that into the plan that all roles read.
+made for) stands in ``plan["auto"]`` as what was asked. `apply_auto_choice` turns it into the plan that all roles read.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fullmesh.model.types import Asked, Plan
-from fullmesh.observed.node import Choice
-from fullmesh.plain import truth
+from fullmesh.model.types import AutoSettings, ClusterPlan
+from fullmesh.observed.node import ResolvedSettings
+from fullmesh.plain import parse_switch
 
 AUTO = "auto"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -22,19 +22,21 @@ MOST_GPUS = 16
 USUAL_GPUS = 8
 
 
-def named_devices(text: object) -> list[str]:
+def list_visible_devices(text: object) -> list[str]:
     """The devices that a value of CUDA_VISIBLE_DEVICES leaves to a job."""
     return [one for one in str(text).split(",") if one.strip() not in ("", "-1")]
 
 
-def visible(extra: object) -> int | None:
+def count_visible_devices(extra: object) -> int | None:
     """How many GPUs ``cluster_env_extra`` leaves to jobs; None where it says nothing of them."""
     if not isinstance(extra, Mapping) or VISIBLE not in extra:
         return None
-    return len(named_devices(extra[VISIBLE]))
+    return len(list_visible_devices(extra[VISIBLE]))
 
 
-def asked(chosen: Mapping[str, Any], defaults: Mapping[str, Any], *, ranks: bool) -> Asked:
+def read_auto_settings(
+    chosen: Mapping[str, Any], defaults: Mapping[str, Any], *, ranks: bool
+) -> AutoSettings:
     """What a host's settings say of torch, and whether its ranks are left to auto.
 
     Args:
@@ -52,15 +54,15 @@ def asked(chosen: Mapping[str, Any], defaults: Mapping[str, Any], *, ranks: bool
         "torch": str(setting("torch_runtime_version")),
         "lock": str(setting("torch_runtime_requirements")),
         "driver_branch": str(setting("nvidia_driver_branch"))
-        if truth(setting("nvidia_driver_manage"))
+        if parse_switch(setting("nvidia_driver_manage"))
         else "",
-        "visible": visible(chosen.get("cluster_env_extra")),
+        "visible": count_visible_devices(chosen.get("cluster_env_extra")),
     }
 
 
-def with_choice(plan: Plan, choice: Choice) -> Plan:
+def apply_auto_choice(plan: ClusterPlan, choice: ResolvedSettings) -> ClusterPlan:
     """The plan with what was worked out for all that left it to auto: ``resolved`` beside ``auto``."""
-    made: Plan = json.loads(json.dumps(plan))
+    made: ClusterPlan = json.loads(json.dumps(plan))
     made["resolved"] = choice
     first = 0
     for host, node in made["nodes"].items():

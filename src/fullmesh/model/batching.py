@@ -11,13 +11,13 @@ from typing import Any
 
 from fullmesh.model import addresses
 from fullmesh.model.faults import Fault
-from fullmesh.transaction import split
+from fullmesh.transaction import split_host_port
 
 EVERYONE = "100%"
 HIGHEST_PORT = 65535
 
 
-def batches(value: Any) -> list[int | str]:
+def parse_batches(value: Any) -> list[int | str]:
     """Read ``fullmesh_serial`` as a play's ``serial`` takes it.
 
     Args:
@@ -30,10 +30,10 @@ def batches(value: Any) -> list[int | str]:
     given = value if isinstance(value, list) else [value]
     if not given:
         raise ValueError("the list is empty")
-    return [_batch(one) for one in given]
+    return [_parse_batch(one) for one in given]
 
 
-def _batch(value: Any) -> int | str:
+def _parse_batch(value: Any) -> int | str:
     text = str(value)
     if not isinstance(value, bool):
         if re.fullmatch(r"[1-9][0-9]*", text, re.ASCII):
@@ -43,10 +43,10 @@ def _batch(value: Any) -> int | str:
     raise ValueError(f"{text!r} is neither a number of nodes nor a percentage up to 100%")
 
 
-def serial(value: Any, faults: list[Fault]) -> list[int | str]:
+def read_serial(value: Any, faults: list[Fault]) -> list[int | str]:
     """The same for the plan: what cannot be read is a fault."""
     try:
-        return batches(value)
+        return parse_batches(value)
     except ValueError as error:
         faults.append(
             Fault(
@@ -58,7 +58,7 @@ def serial(value: Any, faults: list[Fault]) -> list[int | str]:
         return [EVERYONE]
 
 
-def ssh_addresses(hosts: Mapping[str, Mapping[str, Any]], faults: list[Fault]) -> None:
+def check_ssh_addresses(hosts: Mapping[str, Mapping[str, Any]], faults: list[Fault]) -> None:
     """Refuse a ``fullmesh_ssh_address`` that ssh could not be pointed at."""
     for host, chosen in hosts.items():
         given = str(chosen.get("fullmesh_ssh_address") or "")
@@ -75,7 +75,7 @@ def ssh_addresses(hosts: Mapping[str, Mapping[str, Any]], faults: list[Fault]) -
 def is_ssh_address(text: str) -> bool:
     """Whether *text* is ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address."""
     try:
-        host, port = split(text)
+        host, port = split_host_port(text)
     except ValueError:
         return False
     return 0 <= port <= HIGHEST_PORT and (
@@ -83,7 +83,9 @@ def is_ssh_address(text: str) -> bool:
     )
 
 
-def of_plan(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> list[int | str]:
+def find_plan_batches(
+    hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]
+) -> list[int | str]:
     """The batches that the plan of *hosts* says; everyone at once where no plan was made.
 
     ``--limit`` leaves hosts without a plan, ``--syntax-check`` (and so ansible-lint) knows names of hosts and no more.

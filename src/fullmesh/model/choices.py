@@ -9,25 +9,25 @@ from fullmesh import settings
 from fullmesh.model import plan_ports
 from fullmesh.model.faults import Fault
 from fullmesh.model.plan_hosts import HostSettings
-from fullmesh.plain import truth
+from fullmesh.plain import parse_switch
 
 
-def routed(value: Any, faults: list[Fault]) -> bool:
+def read_routed(value: Any, faults: list[Fault]) -> bool:
     """Read ``fullmesh_routed``."""
-    found = truth(value)
+    found = parse_switch(value)
     if found is None:
         faults.append(Fault("PL-120", f"fullmesh_routed is {value!r}", "Use true or false"))
     return bool(found)
 
 
-def check_count(value: Any, hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
+def check_node_count(value: Any, hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
     """As many hosts as ``fullmesh_nodes`` says; 0: nobody says.
 
     AWX gives each job of a sliced template an inventory of that slice's hosts alone (its user guide, "Job Slicing"). A
     plan of them would make the nodes of other slices strangers.
     """
     try:
-        wanted = plan_ports.whole(value, lowest=0, highest=100_000)
+        wanted = plan_ports.parse_port_number(value, lowest=0, highest=100_000)
     except ValueError as error:
         faults.append(Fault("PL-135", f"fullmesh_nodes {error}", "Give the number of nodes, or 0"))
         return
@@ -42,7 +42,7 @@ def check_count(value: Any, hosts: Mapping[str, HostSettings], faults: list[Faul
         )
 
 
-def check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
+def check_run_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
     """How a run goes about its work, by host."""
     for host, chosen in hosts.items():
         converge = chosen.get("fullmesh_converge", settings.PLAN_SETTINGS["fullmesh_converge"])
@@ -52,7 +52,9 @@ def check_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> Non
             )
         default = settings.PLAN_SETTINGS["fullmesh_wait_seconds"]
         try:
-            plan_ports.whole(chosen.get("fullmesh_wait_seconds", default), lowest=0, highest=86400)
+            plan_ports.parse_port_number(
+                chosen.get("fullmesh_wait_seconds", default), lowest=0, highest=86400
+            )
         except ValueError as error:
             text = f"{host}: fullmesh_wait_seconds {error}"
             faults.append(Fault("PL-120", text, f"Give seconds, like {default}"))

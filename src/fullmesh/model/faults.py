@@ -24,7 +24,7 @@ class Fault:
         return f"[{self.code}] {self.text.rstrip('.')}. {self.step.rstrip('.')}."
 
 
-class RefusedError(ValueError):
+class InvalidInputError(ValueError):
     """Input that cannot work, with every fault found (never only the first one)."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:

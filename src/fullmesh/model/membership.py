@@ -14,7 +14,7 @@ from typing import Any, Literal
 from fullmesh import settings
 from fullmesh.model import services
 from fullmesh.model.plan_hosts import HostSettings
-from fullmesh.model.types import Plan, ServicePort
+from fullmesh.model.types import ClusterPlan, ServicePort
 from fullmesh.observed.node import Membership
 
 Group = Literal["drifted", "peers", "converged"]
@@ -30,7 +30,7 @@ ROOM_LEAST = 256
 NTP = "123/udp"  # open to peers where nodes take their time from the master
 
 
-def of_services(plan: Plan, host: str) -> list[Mapping[str, object]]:
+def list_host_services(plan: ClusterPlan, host: str) -> list[Mapping[str, object]]:
     """The services' ports as one host has them, whoever else has them."""
 
     def own(port: ServicePort) -> Mapping[str, object]:
@@ -39,7 +39,7 @@ def of_services(plan: Plan, host: str) -> list[Mapping[str, object]]:
     return [own(port) for port in plan.get("services", [])]
 
 
-def own_part(plan: Plan, host: str) -> Mapping[str, object]:
+def select_node_state(plan: ClusterPlan, host: str) -> Mapping[str, object]:
     """What a node is made from, but for the list of its peers."""
     entry = {k: v for k, v in plan["nodes"][host].items() if k not in OF_ITS_PLACE}
     kept = {key: value for key, value in plan.items() if key not in OF_THE_LIST}
@@ -47,31 +47,32 @@ def own_part(plan: Plan, host: str) -> Mapping[str, object]:
         **kept,
         "node": entry,
         "auto": plan.get("auto", {}).get(host),
-        "services": of_services(plan, host),
+        "services": list_host_services(plan, host),
         "served": {
-            who: services.opened(plan, who, host) for who in ("peers", "controllers", "everybody")
+            who: services.list_open_ports(plan, who, host)
+            for who in ("peers", "controllers", "everybody")
         },
     }
 
 
-def digest(plan: Plan, host: str, chosen: HostSettings, code: str) -> str:
+def compute_node_digest(plan: ClusterPlan, host: str, chosen: HostSettings, code: str) -> str:
     """Of all that a node is made from, but for the list of its peers."""
     state = {k: v for k, v in chosen.items() if not k.startswith(settings.NOT_STATE)}
-    return text_digest([own_part(plan, host), state, code])
+    return compute_data_digest([select_node_state(plan, host), state, code])
 
 
-def text_digest(value: object) -> str:
+def compute_data_digest(value: object) -> str:
     """A digest of data."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def list_digest(plan: Plan) -> str:
+def compute_list_digest(plan: ClusterPlan) -> str:
     """Of the list of nodes: who is there, in which order, with how many ranks, under which names."""
-    return text_digest([{key: plan.get(key) for key in sorted(OF_THE_LIST - {"digests"})}])
+    return compute_data_digest([{key: plan.get(key) for key in sorted(OF_THE_LIST - {"digests"})}])
 
 
-def room(world_size: int) -> int:
+def compute_rank_room(world_size: int) -> int:
     """The ranks that a node's kernel settings have room for: the next power of two, `ROOM_LEAST` at least.
 
     Those of its own that grow with the ranks are made for so many (role kernel_tuning), so that one more node changes
@@ -80,21 +81,21 @@ def room(world_size: int) -> int:
     return max(ROOM_LEAST, 1 << max(0, int(world_size) - 1).bit_length())
 
 
-def leads_time(plan: Plan, host: str) -> bool:
+def is_time_leader(plan: ClusterPlan, host: str) -> bool:
     """Whether the others take their time from a node: its chrony has a line for each of them (role time_sync)."""
     return host == plan["master"]["node"] and NTP in plan["open_ports"]
 
 
-def now(plan: Plan) -> Membership:
+def build_membership(plan: ClusterPlan) -> Membership:
     """What a node that converges to this plan remembers of the list."""
     return {
-        "digest": list_digest(plan),
-        "room": room(plan["world_size"]),
+        "digest": compute_list_digest(plan),
+        "room": compute_rank_room(plan["world_size"]),
         "nodes": list(plan["nodes"]),
     }
 
 
-def group(wanted: Membership, drift: list[str], kept: Any, converge: str) -> Group:
+def choose_run_group(wanted: Membership, drift: list[str], kept: Any, converge: str) -> Group:
     """What a run does with a node.
 
     Args:

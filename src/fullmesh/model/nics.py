@@ -21,7 +21,7 @@ LOWEST_MTU, HIGHEST_MTU = 1280, 65520
 
 
 @dataclass(frozen=True)
-class Link:
+class NodeLink:
     """One interface of a node in the cluster.
 
     Attributes:
@@ -42,8 +42,8 @@ class Link:
     search: tuple[str, ...] = ()
     mtu: int = 0
     routes: tuple[tuple[str, str], ...] = field(default=())
-    vlan: stacks.Vlan | None = None
-    bond: stacks.Bond | None = None
+    vlan: stacks.VlanSettings | None = None
+    bond: stacks.BondSettings | None = None
 
     def as_plan(self) -> PlanLink:
         """The link as plain data."""
@@ -61,7 +61,7 @@ class Link:
         }
 
 
-def node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -> list[Link]:
+def read_node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -> list[NodeLink]:
     """The links that a host's settings describe; what is wrong goes to *faults*."""
     raw: list[Any] = []
     if chosen.get("fullmesh_address") is not None:
@@ -86,25 +86,25 @@ def node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -> lis
                 "Set fullmesh_address, for example 10.0.0.11/24",
             )
         )
-    links = [_link(f"{host}: link {at}", entry, faults) for at, entry in enumerate(raw)]
-    usable = named_links([link for link in links if link is not None])
+    links = [_read_link(f"{host}: link {at}", entry, faults) for at, entry in enumerate(raw)]
+    usable = name_stacked_links([link for link in links if link is not None])
     if len(usable) == len(raw):
-        faults += stacks.node_faults(host, usable)
+        faults += stacks.find_stack_faults(host, usable)
     named = [link.interface or link.mac for link in usable if link.interface or link.mac]
     for name in sorted({name for name in named if named.count(name) > 1}):
         faults.append(
             Fault("PL-117", f"{host}: two links use {name}", "Give one link all its addresses")
         )
-    return first_with_address(usable) if len(usable) == len(raw) else []
+    return move_addressed_first(usable) if len(usable) == len(raw) else []
 
 
-def first_with_address(links: list[Link]) -> list[Link]:
+def move_addressed_first(links: list[NodeLink]) -> list[NodeLink]:
     """The links with the first one that has an address in front: it carries the cluster address. [] where none has."""
     ordered = sorted(links, key=lambda link: not link.addresses)
     return ordered if ordered and ordered[0].addresses else []
 
 
-def named_links(links: list[Link]) -> list[Link]:
+def name_stacked_links(links: list[NodeLink]) -> list[NodeLink]:
     """Give bonds and VLANs the names that the user left out: bond0, bond1 ... and parent.id.
 
     A VLAN whose parent is chosen by MAC keeps "" until the node says how that card is called.
@@ -117,12 +117,12 @@ def named_links(links: list[Link]) -> list[Link]:
         if not name and link.bond:
             name = next(free)
         elif not name and link.vlan and not node_values.MAC.match(link.vlan.parent):
-            name = stacks.derived_name(link.vlan.parent, link.vlan.number)
+            name = stacks.derive_vlan_name(link.vlan.parent, link.vlan.number)
         result.append(replace(link, interface=name))
     return result
 
 
-def _link(where: str, entry: Any, faults: list[Fault]) -> Link | None:
+def _read_link(where: str, entry: Any, faults: list[Fault]) -> NodeLink | None:
     if not isinstance(entry, Mapping) or not entry.keys() <= FIELDS:
         seen = sorted(entry.keys() - FIELDS) if isinstance(entry, Mapping) else repr(entry)
         faults.append(
@@ -132,8 +132,8 @@ def _link(where: str, entry: Any, faults: list[Fault]) -> Link | None:
     before = len(faults)
     # whether a link may do without, only the node's other links show
     given = entry.get("addresses")
-    parsed = _addresses(where, given, faults) if given else []
-    interface, mac = _identity(where, str(entry.get("interface") or ""), faults)
+    parsed = _read_addresses(where, given, faults) if given else []
+    interface, mac = _read_identity(where, str(entry.get("interface") or ""), faults)
     vlan = stacks.read_vlan(where, entry.get("vlan"), faults)
     bond = stacks.read_bond(where, entry.get("bond"), faults)
     if (entry.get("vlan") and entry.get("bond")) or ((vlan or bond) and mac):
@@ -144,21 +144,23 @@ def _link(where: str, entry: Any, faults: list[Fault]) -> Link | None:
                 "Write one link for each",
             )
         )
-    mtu = _mtu(where, entry.get("mtu", 0), faults)
-    gateway = _gateway(where, entry.get("gateway") or "", parsed, faults)
-    dns = tuple(_each(where, "dns", entry.get("dns", []), faults))
-    routes = _routes(where, entry.get("routes", []), faults)
-    search = tuple(_search(where, entry.get("search", []), faults))
+    mtu = _read_mtu(where, entry.get("mtu", 0), faults)
+    gateway = _read_gateway(where, entry.get("gateway") or "", parsed, faults)
+    dns = tuple(_read_address_list(where, "dns", entry.get("dns", []), faults))
+    routes = _read_routes(where, entry.get("routes", []), faults)
+    search = tuple(_read_search_domains(where, entry.get("search", []), faults))
     if len(faults) > before:
         return None
-    return Link(interface, mac, tuple(parsed), gateway, dns, search, mtu, tuple(routes), vlan, bond)
+    return NodeLink(
+        interface, mac, tuple(parsed), gateway, dns, search, mtu, tuple(routes), vlan, bond
+    )
 
 
-def _addresses(where: str, value: Any, faults: list[Fault]) -> list[addresses.Interface]:
+def _read_addresses(where: str, value: Any, faults: list[Fault]) -> list[addresses.Interface]:
     result = []
     for entry in value if isinstance(value, list) else [value]:
         try:
-            result.append(addresses.parse_interface(entry))
+            result.append(addresses.parse_prefixed_address(entry))
         except ValueError as error:
             faults.append(
                 Fault(
@@ -168,7 +170,7 @@ def _addresses(where: str, value: Any, faults: list[Fault]) -> list[addresses.In
     return result
 
 
-def _identity(where: str, text: str, faults: list[Fault]) -> tuple[str, str]:
+def _read_identity(where: str, text: str, faults: list[Fault]) -> tuple[str, str]:
     """Tell a MAC from a name."""
     if node_values.MAC.match(text):
         return "", text.lower()
@@ -183,7 +185,7 @@ def _identity(where: str, text: str, faults: list[Fault]) -> tuple[str, str]:
     return text, ""
 
 
-def _mtu(where: str, value: Any, faults: list[Fault]) -> int:
+def _read_mtu(where: str, value: Any, faults: list[Fault]) -> int:
     text = str(value or 0)
     if text == "0":
         return 0
@@ -200,11 +202,13 @@ def _mtu(where: str, value: Any, faults: list[Fault]) -> int:
     return mtu
 
 
-def _gateway(where: str, value: Any, own: list[addresses.Interface], faults: list[Fault]) -> str:
+def _read_gateway(
+    where: str, value: Any, own: list[addresses.Interface], faults: list[Fault]
+) -> str:
     if not value:
         return ""
     try:
-        gateway = addresses.parse_address(value)
+        gateway = addresses.parse_bare_address(value)
     except ValueError as error:
         faults.append(Fault("PL-123", f"{where}: gateway {error}", "Give the router's address"))
         return ""
@@ -219,17 +223,17 @@ def _gateway(where: str, value: Any, own: list[addresses.Interface], faults: lis
     return str(gateway)
 
 
-def _each(where: str, what: str, values: Any, faults: list[Fault]) -> list[str]:
+def _read_address_list(where: str, what: str, values: Any, faults: list[Fault]) -> list[str]:
     result = []
     for value in values if isinstance(values, list) else [values]:
         try:
-            result.append(str(addresses.parse_address(value)))
+            result.append(str(addresses.parse_bare_address(value)))
         except ValueError as error:
             faults.append(Fault("PL-123", f"{where}: {what} {error}", "Give a list of addresses"))
     return result
 
 
-def _search(where: str, values: Any, faults: list[Fault]) -> list[str]:
+def _read_search_domains(where: str, values: Any, faults: list[Fault]) -> list[str]:
     listed = values if isinstance(values, list) else [values]
     for value in listed:
         if not node_values.SEARCH_DOMAIN.match(str(value)):
@@ -240,13 +244,13 @@ def _search(where: str, values: Any, faults: list[Fault]) -> list[str]:
     return [str(value) for value in listed]
 
 
-def _routes(where: str, values: Any, faults: list[Fault]) -> list[tuple[str, str]]:
+def _read_routes(where: str, values: Any, faults: list[Fault]) -> list[tuple[str, str]]:
 
     result = []
     for value in values if isinstance(values, list) else [values]:
         try:
             network = addresses.parse_network(value["to"])
-            result.append((str(network), str(addresses.parse_address(value["via"]))))
+            result.append((str(network), str(addresses.parse_bare_address(value["via"]))))
         except (KeyError, TypeError, ValueError) as error:
             faults.append(
                 Fault(

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from fullmesh import node_values
 from fullmesh.model import stacks
-from fullmesh.model.types import Plan, PlanLink, PlanNode
+from fullmesh.model.types import ClusterPlan, PlanLink, PlanNode
 from fullmesh.observed.node import Interface
 
 
-def node_view(plan: Plan, host: str, interfaces: Sequence[Interface]) -> PlanNode:
+def resolve_node_interfaces(
+    plan: ClusterPlan, host: str, interfaces: Sequence[Interface]
+) -> PlanNode:
     """The plan's entry of *host*, each link with the name of the interface that is really there.
 
     A bond's members and a VLAN's parent have names, too, whatever the inventory chose them by; a bond or VLAN itself
@@ -26,18 +28,18 @@ def node_view(plan: Plan, host: str, interfaces: Sequence[Interface]) -> PlanNod
     for link in node["links"]:
         vlan, bond = link.get("vlan") or {}, link.get("bond") or {}
         if vlan:
-            vlan["parent"] = found_card(vlan["parent"], interfaces) or vlan["parent"]
+            vlan["parent"] = find_interface_name(vlan["parent"], interfaces) or vlan["parent"]
             if not node_values.MAC.match(vlan["parent"]):
-                link["interface"] = link["interface"] or stacks.derived_name(
+                link["interface"] = link["interface"] or stacks.derive_vlan_name(
                     vlan["parent"], vlan["id"]
                 )
         elif bond:
-            names = [found_card(one, interfaces) or one for one in bond["members"]]
+            names = [find_interface_name(one, interfaces) or one for one in bond["members"]]
             if "primary" in bond:
                 bond["primary"] = names[bond["members"].index(bond["primary"])]
             bond["members"] = names
         else:
-            link["interface"] = found_interface(link, interfaces)
+            link["interface"] = find_link_interface(link, interfaces)
     node["interface"] = node["links"][0]["interface"]
     return node
 
@@ -46,7 +48,7 @@ def node_view(plan: Plan, host: str, interfaces: Sequence[Interface]) -> PlanNod
 BORROWERS = ("vlan", "bond", "bridge", "macvlan")
 
 
-def found_card(wanted: str, interfaces: Sequence[Interface]) -> str:
+def find_interface_name(wanted: str, interfaces: Sequence[Interface]) -> str:
     """Name the interface that has the name or MAC *wanted*; "" for none."""
     for interface in interfaces:
         if node_values.MAC.match(wanted):
@@ -60,10 +62,10 @@ def found_card(wanted: str, interfaces: Sequence[Interface]) -> str:
     return ""
 
 
-def found_interface(link: PlanLink, interfaces: Sequence[Interface]) -> str:
+def find_link_interface(link: PlanLink, interfaces: Sequence[Interface]) -> str:
     """Name the interface that *link* means: by name, by MAC, else the one that has its address now; "" for none."""
     if link["interface"] or link["mac"]:
-        return found_card(link["interface"] or link["mac"], interfaces)
+        return find_interface_name(link["interface"] or link["mac"], interfaces)
     for interface in interfaces:
         held = {entry.split("/", 1)[0] for entry in interface["addresses"]}
         if any(entry.split("/", 1)[0] in held for entry in link["addresses"]):

@@ -1,7 +1,7 @@
 """The cluster plan: everything that must agree, derived once from the inventory.
 
-Pure functions. :func:`from_hostvars` is what the filter calls; :func:`derive` does the work on plain data. All
-input faults are collected and raised together, before any node is touched.
+Pure functions. The filter calls :func:`derive_from_hostvars`; :func:`derive_plan` does the work on plain data. It
+collects all input faults and raises them together, before it changes a node.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fullmesh import settings
-from fullmesh.code_digest import code_digest
+from fullmesh.code_digest import compute_code_digest
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import (
     addresses,
@@ -27,12 +27,12 @@ from fullmesh.model import (
     ports,
     services,
 )
-from fullmesh.model.faults import Fault, RefusedError
-from fullmesh.model.nics import Link, node_links
+from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.model.nics import NodeLink, read_node_links
 from fullmesh.model.plan_hosts import HostSettings
-from fullmesh.model.types import Asked, HostsLine, Plan, PlanNode, ServicePort
+from fullmesh.model.types import AutoSettings, ClusterPlan, HostsLine, PlanNode, ServicePort
 from fullmesh.observed.ports import PortRange
-from fullmesh.plain import plain
+from fullmesh.plain import to_json_value
 
 SCHEMA = 1
 GROUP = "torch_nodes"
@@ -78,7 +78,7 @@ LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
 
 
 @dataclass(frozen=True)
-class Parts:
+class PlanParts:
     """What was read from the settings, before it becomes the plan.
 
     Attributes:
@@ -97,9 +97,9 @@ class Parts:
     """
 
     order: Sequence[str]
-    links: Mapping[str, Sequence[Link]]
+    links: Mapping[str, Sequence[NodeLink]]
     counts: Mapping[str, int]
-    asked: Mapping[str, Asked]
+    asked: Mapping[str, AutoSettings]
     made_for: Mapping[str, str]
     groups: int
     hostnames: Mapping[str, str]
@@ -110,7 +110,9 @@ class Parts:
     leads_time: bool
 
 
-def from_hostvars(hostvars: Any, hosts: Sequence[str], root: Path = settings.ROOT) -> Plan:
+def derive_from_hostvars(
+    hostvars: Any, hosts: Sequence[str], root: Path = settings.ROOT
+) -> ClusterPlan:
     """Derive the plan from Ansible's ``hostvars``.
 
     Args:
@@ -121,26 +123,28 @@ def from_hostvars(hostvars: Any, hosts: Sequence[str], root: Path = settings.ROO
     Raises:
         RefusedError: with every fault of the inventory.
     """
-    names = settings.known_names(root)
+    names = settings.load_setting_names(root)
     faults: list[Fault] = []
     chosen: dict[str, dict[str, Any]] = {}
     doors: dict[str, int] = {}
     for host in hosts:
         variables = hostvars[host]
-        faults += settings.name_faults(host, variables, names)
+        faults += settings.find_setting_faults(host, variables, names)
         port = parse_decimal(str(variables.get("ansible_port", "")))
         if port is not None:
             doors[host] = port
         chosen[host] = {
-            name: plain(variables[name])
-            for name in settings.ours(variables, names)
+            name: to_json_value(variables[name])
+            for name in settings.select_own_names(variables, names)
             if name in names.settable
         }
-    defaults = settings.role_defaults(root)
-    return derive(chosen, faults=faults, code=code_digest(root), defaults=defaults, ssh=doors)
+    defaults = settings.load_role_defaults(root)
+    return derive_plan(
+        chosen, faults=faults, code=compute_code_digest(root), defaults=defaults, ssh=doors
+    )
 
 
-def controller_faults(ansible_core: str) -> list[Fault]:
+def find_controller_faults(ansible_core: str) -> list[Fault]:
     """A fault when the controller's ansible-core is not one that the roles are written for.
 
     2.16 is the last that manages Python 3.6 and 2.7 nodes (EL 7 and 8); 2.21 the newest that was looked at.
@@ -157,7 +161,7 @@ def controller_faults(ansible_core: str) -> list[Fault]:
     ]
 
 
-def group_faults(groups: Mapping[str, Sequence[str]]) -> list[Fault]:
+def find_group_faults(groups: Mapping[str, Sequence[str]]) -> list[Fault]:
     """A fault when nobody is in ``torch_nodes``, with the groups that have hosts."""
     if groups.get(GROUP):
         return []
@@ -171,14 +175,14 @@ def group_faults(groups: Mapping[str, Sequence[str]]) -> list[Fault]:
     ]
 
 
-def derive(
+def derive_plan(
     hosts: Mapping[str, HostSettings],
     *,
     faults: Sequence[Fault] = (),
     code: str = "",
     defaults: Mapping[str, Any] | None = None,
     ssh: Mapping[str, int] | None = None,
-) -> Plan:
+) -> ClusterPlan:
     """Derive the plan (see docs/architecture.md for its shape).
 
     Args:
@@ -196,38 +200,40 @@ def derive(
         found.append(
             Fault("PL-100", f"the group {GROUP} has no hosts", "Name the nodes in the inventory")
         )
-        raise RefusedError(found)
-    common = _common(hosts, found)
-    links = {host: node_links(host, chosen, found) for host, chosen in hosts.items()}
-    counts = {host: _local_ranks(host, chosen, found) for host, chosen in hosts.items()}
-    given = settings.role_defaults() if defaults is None else defaults
-    asked = _asked(hosts, given)
+        raise InvalidInputError(found)
+    common = _read_common_settings(hosts, found)
+    links = {host: read_node_links(host, chosen, found) for host, chosen in hosts.items()}
+    counts = {host: _read_local_ranks(host, chosen, found) for host, chosen in hosts.items()}
+    given = settings.load_role_defaults() if defaults is None else defaults
+    asked = _collect_auto_settings(hosts, given)
     made_for = {host: str(own.get(ACCELERATOR, given[ACCELERATOR])) for host, own in hosts.items()}
-    order = plan_hosts.order(hosts, str(common["fullmesh_master"] or ""), found)
-    plan_hosts.check_addresses(links, choices.routed(common["fullmesh_routed"], found), found)
-    choices.check_count(common["fullmesh_nodes"], hosts, found)
-    named_ports = plan_ports.named_ports(common, found)
-    groups = plan_ports.process_groups(common, found)
+    order = plan_hosts.order_hosts(hosts, str(common["fullmesh_master"] or ""), found)
+    plan_hosts.check_addresses(links, choices.read_routed(common["fullmesh_routed"], found), found)
+    choices.check_node_count(common["fullmesh_nodes"], hosts, found)
+    named_ports = plan_ports.read_named_ports(common, found)
+    groups = plan_ports.read_process_groups(common, found)
     unknown = any(one["ranks"] for one in asked.values())
     # a machine that nobody has looked at yet counts as one of the usual ones
     usual = {host: auto.USUAL_GPUS for host, one in asked.items() if one["ranks"]}
-    world = membership.room(sum({**counts, **usual}.values()))
-    most = plan_ports.Most(max(counts.values()), world)
-    data = plan_ports.data_range(common, most, groups, found, unknown=unknown)
-    plan_ports.check_overlap(named_ports, data, found)
-    plan_ports.check_exporter(hosts, named_ports, data, found)
-    served = services.read(common[services.SETTING], order, found)
-    services.check(served, plan_ports.taken(hosts, named_ports, ssh or {}), data, found)
-    controllers = plan_hosts.controllers(common["fullmesh_controllers"], found)
-    hostnames = plan_hosts.hostnames(hosts, found)
-    choices.check_choices(hosts, found)
-    batches = batching.serial(common["fullmesh_serial"], found)
-    batching.ssh_addresses(hosts, found)
+    world = membership.compute_rank_room(sum({**counts, **usual}.values()))
+    most = plan_ports.RankLimits(max(counts.values()), world)
+    data = plan_ports.read_data_range(common, most, groups, found, unknown=unknown)
+    plan_ports.check_port_overlap(named_ports, data, found)
+    plan_ports.check_exporter_port(hosts, named_ports, data, found)
+    served = services.read_services(common[services.SETTING], order, found)
+    services.check_service_ports(
+        served, plan_ports.list_taken_ports(hosts, named_ports, ssh or {}), data, found
+    )
+    controllers = plan_hosts.read_controllers(common["fullmesh_controllers"], found)
+    hostnames = plan_hosts.read_hostnames(hosts, found)
+    choices.check_run_choices(hosts, found)
+    batches = batching.read_serial(common["fullmesh_serial"], found)
+    batching.check_ssh_addresses(hosts, found)
     if found or data is None:
-        raise RefusedError(sorted(set(found)))
+        raise InvalidInputError(sorted(set(found)))
     leads_time = any(own.get("time_sync_source") == "leader" for own in hosts.values())
-    plan = _assemble(
-        Parts(
+    plan = _assemble_plan(
+        PlanParts(
             order,
             links,
             counts,
@@ -243,14 +249,15 @@ def derive(
         )
     )
     plan["digests"] = {
-        host: membership.digest(plan, host, chosen, code) for host, chosen in hosts.items()
+        host: membership.compute_node_digest(plan, host, chosen, code)
+        for host, chosen in hosts.items()
     }
     # After the digests: how many go at a time says nothing about what a node is.
     plan["serial"] = batches
     return plan
 
 
-def _common(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, Any]:
+def _read_common_settings(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, Any]:
     """The cluster-wide settings; hosts that disagree are a fault."""
     result: dict[str, Any] = {}
     for name in settings.CLUSTER_WIDE:
@@ -271,10 +278,14 @@ def _common(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str,
     return result
 
 
-def _asked(hosts: Mapping[str, HostSettings], defaults: Mapping[str, Any]) -> dict[str, Asked]:
+def _collect_auto_settings(
+    hosts: Mapping[str, HostSettings], defaults: Mapping[str, Any]
+) -> dict[str, AutoSettings]:
     """The hosts whose settings leave something to the first look at them."""
     found = {
-        host: auto.asked(chosen, defaults, ranks=_ranks_setting(chosen) == auto.AUTO)
+        host: auto.read_auto_settings(
+            chosen, defaults, ranks=_get_ranks_setting(chosen) == auto.AUTO
+        )
         for host, chosen in hosts.items()
     }
     return {
@@ -282,16 +293,16 @@ def _asked(hosts: Mapping[str, HostSettings], defaults: Mapping[str, Any]) -> di
     }
 
 
-def _ranks_setting(chosen: HostSettings) -> Any:
+def _get_ranks_setting(chosen: HostSettings) -> Any:
     return chosen.get("fullmesh_local_ranks", settings.PLAN_SETTINGS["fullmesh_local_ranks"])
 
 
-def _local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> int:
-    value = _ranks_setting(chosen)
+def _read_local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> int:
+    value = _get_ranks_setting(chosen)
     if value == auto.AUTO:
         return 1
     try:
-        return plan_ports.whole(value, lowest=1, highest=1024)
+        return plan_ports.parse_port_number(value, lowest=1, highest=1024)
     except ValueError as error:
         faults.append(
             Fault(
@@ -303,7 +314,7 @@ def _local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> int:
         return 1
 
 
-def _nodes(parts: Parts) -> dict[str, PlanNode]:
+def _build_plan_nodes(parts: PlanParts) -> dict[str, PlanNode]:
     nodes: dict[str, PlanNode] = {}
     first = 0
     for rank, host in enumerate(parts.order):
@@ -324,8 +335,8 @@ def _nodes(parts: Parts) -> dict[str, PlanNode]:
     return nodes
 
 
-def _assemble(parts: Parts) -> Plan:
-    nodes = _nodes(parts)
+def _assemble_plan(parts: PlanParts) -> ClusterPlan:
+    nodes = _build_plan_nodes(parts)
     every = [
         value.ip for host in parts.order for link in parts.links[host] for value in link.addresses
     ]
@@ -338,34 +349,34 @@ def _assemble(parts: Parts) -> Plan:
         "nnodes": len(parts.order),
         "master": {"node": parts.order[0], "address": str(master), "port": store},
         "rendezvous": {
-            "endpoint": addresses.endpoint(master, rendezvous),
+            "endpoint": addresses.join_host_port(master, rendezvous),
             "port": rendezvous,
         },
-        "data_ports": ports.as_plan(parts.data),
+        "data_ports": ports.range_to_data_ports(parts.data),
         "open_ports": [
             *(f"{port}/tcp" for port in sorted((store, rendezvous))),
             f"{parts.data.first}-{parts.data.last}/tcp",
             *(["123/udp"] if parts.leads_time else []),
         ],
         "services": list(parts.services),
-        "reserved_ports": _reserved(parts),
+        "reserved_ports": _list_reserved_ports(parts),
         "peers": [str(address) for address in every],
         "controllers": list(parts.controllers),
-        "hosts": [_hosts_line(nodes[host]) for host in parts.order],
+        "hosts": [_build_hosts_line(nodes[host]) for host in parts.order],
         "nodes": nodes,
         "process_groups": parts.groups,
         "auto": dict(parts.asked),
     }
 
 
-def _reserved(parts: Parts) -> list[int | str]:
+def _list_reserved_ports(parts: PlanParts) -> list[int | str]:
     """What the kernel shall give to nobody: named ports and services, each once."""
     named = [PortRange(port, port) for port in parts.named.values()]
-    every = sorted({*named, *map(services.span_of, parts.services)})
+    every = sorted({*named, *map(services.service_port_to_range, parts.services)})
     return [one.first if one.first == one.last else str(one) for one in every]
 
 
-def _hosts_line(node: PlanNode) -> HostsLine:
+def _build_hosts_line(node: PlanNode) -> HostsLine:
     """One line for /etc/hosts. An inventory may use addresses as names: those are no names."""
     names = [name for name in (node["name"], node["hostname"]) if name]
     usable = list(dict.fromkeys(name for name in names if addresses.is_host_name(name)))

@@ -8,12 +8,12 @@ from typing import Any
 
 from fullmesh.model import addresses
 from fullmesh.model.faults import Fault
-from fullmesh.model.nics import Link
+from fullmesh.model.nics import NodeLink
 
 HostSettings = Mapping[str, Any]
 
 
-def order(hosts: Mapping[str, HostSettings], master: str, faults: list[Fault]) -> list[str]:
+def order_hosts(hosts: Mapping[str, HostSettings], master: str, faults: list[Fault]) -> list[str]:
     """The hosts by node rank: given ranks, else the master first and the inventory's order."""
     names = list(hosts)
     if master and master not in hosts:
@@ -32,10 +32,10 @@ def order(hosts: Mapping[str, HostSettings], master: str, faults: list[Fault]) -
     }
     if not given:
         return sorted(names, key=lambda host: host != (master or names[0]))
-    return order_as_given(names, given, master, faults)
+    return order_by_given_ranks(names, given, master, faults)
 
 
-def order_as_given(
+def order_by_given_ranks(
     names: list[str], given: Mapping[str, Any], master: str, faults: list[Fault]
 ) -> list[str]:
     """The hosts by the node ranks that they were given; as they came, with a fault, where the ranks do not fit."""
@@ -62,7 +62,9 @@ def order_as_given(
     return order
 
 
-def check_addresses(links: Mapping[str, Sequence[Link]], routed: bool, faults: list[Fault]) -> None:
+def check_addresses(
+    links: Mapping[str, Sequence[NodeLink]], routed: bool, faults: list[Fault]
+) -> None:
     """Every address is one host's, and the first ones reach each other: one family, one network unless *routed*."""
     owners: dict[addresses.Address, list[str]] = {}
     for host, own in links.items():
@@ -79,10 +81,10 @@ def check_addresses(links: Mapping[str, Sequence[Link]], routed: bool, faults: l
                 )
             )
     primary = {host: own[0].addresses[0] for host, own in links.items() if own}
-    check_primary(primary, routed, faults)
+    check_primary_addresses(primary, routed, faults)
 
 
-def check_primary(
+def check_primary_addresses(
     primary: Mapping[str, addresses.Interface], routed: bool, faults: list[Fault]
 ) -> None:
     """The first addresses reach each other: one family, and one network unless *routed*."""
@@ -107,7 +109,7 @@ def check_primary(
         )
 
 
-def controllers(value: Any, faults: list[Fault]) -> list[str]:
+def read_controllers(value: Any, faults: list[Fault]) -> list[str]:
     """The networks that controllers come from; what is none is a fault."""
     entries = value if isinstance(value, list) else [value]
     result = []
@@ -128,7 +130,7 @@ def controllers(value: Any, faults: list[Fault]) -> list[str]:
     return result
 
 
-def hostnames(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, str]:
+def read_hostnames(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, str]:
     """Host -> the name that the node shall have, empty where none is asked for; a host name, and one node's."""
     result = {host: str(chosen.get("fullmesh_hostname") or "") for host, chosen in hosts.items()}
     for host, name in result.items():

@@ -10,23 +10,23 @@ from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import auto, ports
 from fullmesh.model.faults import Fault
 from fullmesh.model.plan_hosts import HostSettings
-from fullmesh.model.services import Taken
+from fullmesh.model.services import TakenPort
 from fullmesh.observed.ports import PortRange
-from fullmesh.plain import truth
+from fullmesh.plain import parse_switch
 
 # Where the distributions' node_exporter listens (role monitoring_tools); nobody's port is opened for it.
 EXPORTER, EXPORTER_PORT = "monitoring_tools_node_exporter", 9100
 EXPORTER_OF_THEIRS = "monitoring_tools_textfile_dir"
 
 
-class Most(NamedTuple):
+class RankLimits(NamedTuple):
     """As many ranks as there are at most: on a node, and in all, rounded up so that one node more changes nothing."""
 
     local: int
     world: int
 
 
-def whole(value: Any, *, lowest: int, highest: int) -> int:
+def parse_port_number(value: Any, *, lowest: int, highest: int) -> int:
     """Read a whole number.
 
     Raises:
@@ -39,7 +39,7 @@ def whole(value: Any, *, lowest: int, highest: int) -> int:
     return number
 
 
-def named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, int]:
+def read_named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, int]:
     """The ports that have a name: master, rendezvous, and the site's other services."""
     result: dict[str, int] = {}
     wanted = {
@@ -67,10 +67,10 @@ def named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, int
     return result
 
 
-def process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
+def read_process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
     """The groups that a job makes; 0 with a fault."""
     try:
-        return whole(common["fullmesh_process_groups"], lowest=1, highest=4096)
+        return parse_port_number(common["fullmesh_process_groups"], lowest=1, highest=4096)
     except ValueError as error:
         faults.append(
             Fault("PL-114", f"fullmesh_process_groups {error}", "Give the groups that a job makes")
@@ -78,8 +78,8 @@ def process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
         return 0
 
 
-def data_range(
-    common: Mapping[str, Any], most: Most, groups: int, faults: list[Fault], *, unknown: bool
+def read_data_range(
+    common: Mapping[str, Any], most: RankLimits, groups: int, faults: list[Fault], *, unknown: bool
 ) -> PortRange | None:
     """The range for at most *most* ranks, or for any machine there is where the ranks of a node are *unknown*."""
     if not groups:
@@ -88,20 +88,20 @@ def data_range(
     try:
         if str(written) == "auto":
             return (
-                widest(most, groups)
+                choose_widest_range(most, groups)
                 if unknown
-                else ports.default_range(most.local, groups, most.world)
+                else ports.choose_default_range(most.local, groups, most.world)
             )
         chosen = ports.parse_range(written)
     except ValueError as error:
         code = "PL-113" if str(written) == "auto" else "PL-112"
         faults.append(Fault(code, f"fullmesh_data_ports: {error}", "Use auto, or another range"))
         return None
-    faults += too_few_ports(chosen, most.local, groups)
+    faults += find_port_count_faults(chosen, most.local, groups)
     return chosen
 
 
-def widest(most: Most, groups: int) -> PortRange:
+def choose_widest_range(most: RankLimits, groups: int) -> PortRange:
     """The range for the largest machine that still fits; the look at the nodes says whether that was enough.
 
     Raises:
@@ -110,15 +110,15 @@ def widest(most: Most, groups: int) -> PortRange:
     for gpus in (auto.MOST_GPUS, auto.MOST_GPUS // 2, auto.MOST_GPUS // 4):
         if gpus > most.local:
             try:
-                return ports.default_range(gpus, groups, most.world)
+                return ports.choose_default_range(gpus, groups, most.world)
             except ValueError:
                 continue
-    return ports.default_range(most.local, groups, most.world)
+    return ports.choose_default_range(most.local, groups, most.world)
 
 
-def too_few_ports(data: PortRange, local_ranks: int, groups: int) -> list[Fault]:
+def find_port_count_faults(data: PortRange, local_ranks: int, groups: int) -> list[Fault]:
     """A fault where the ranks of a node need more ports than the range has."""
-    need = ports.smallest_size(local_ranks, groups)
+    need = ports.compute_smallest_size(local_ranks, groups)
     if len(data) >= need:
         return []
     return [
@@ -131,7 +131,9 @@ def too_few_ports(data: PortRange, local_ranks: int, groups: int) -> list[Fault]
     ]
 
 
-def check_overlap(named: Mapping[str, int], data: PortRange | None, faults: list[Fault]) -> None:
+def check_port_overlap(
+    named: Mapping[str, int], data: PortRange | None, faults: list[Fault]
+) -> None:
     """No port with a name lies inside the data range."""
     for name, port in named.items():
         if data is not None and port in data:
@@ -145,26 +147,28 @@ def check_overlap(named: Mapping[str, int], data: PortRange | None, faults: list
             )
 
 
-def exporters(hosts: Mapping[str, HostSettings]) -> list[str]:
+def list_exporter_hosts(hosts: Mapping[str, HostSettings]) -> list[str]:
     """The hosts for which a node_exporter is installed."""
     return [
         host
         for host, own in hosts.items()
-        if truth(own.get(EXPORTER, False)) and not own.get(EXPORTER_OF_THEIRS)
+        if parse_switch(own.get(EXPORTER, False)) and not own.get(EXPORTER_OF_THEIRS)
     ]
 
 
-def taken(
+def list_taken_ports(
     hosts: Mapping[str, HostSettings], named: Mapping[str, int], ssh: Mapping[str, int]
-) -> list[Taken]:
+) -> list[TakenPort]:
     """The ports that no service may have; *ssh*: host -> that of its sshd."""
-    found = [Taken(name, PortRange(port, port)) for name, port in named.items()]
-    if exporters(hosts):
-        found.append(Taken("node_exporter's port", PortRange(EXPORTER_PORT, EXPORTER_PORT)))
-    return found + [Taken(f"ssh on {host}", PortRange(port, port)) for host, port in ssh.items()]
+    found = [TakenPort(name, PortRange(port, port)) for name, port in named.items()]
+    if list_exporter_hosts(hosts):
+        found.append(TakenPort("node_exporter's port", PortRange(EXPORTER_PORT, EXPORTER_PORT)))
+    return found + [
+        TakenPort(f"ssh on {host}", PortRange(port, port)) for host, port in ssh.items()
+    ]
 
 
-def check_exporter(
+def check_exporter_port(
     hosts: Mapping[str, HostSettings],
     named: Mapping[str, int],
     data: PortRange | None,
@@ -175,7 +179,7 @@ def check_exporter(
     The site's other services may name it: that is how a range is kept away from it. One of the user's own has a port
     that nobody told us.
     """
-    brought = exporters(hosts)
+    brought = list_exporter_hosts(hosts)
     if not brought:
         return
     who = f"{EXPORTER} is on for {', '.join(brought)}, and node_exporter's port {EXPORTER_PORT}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.types import DataPorts
-from fullmesh.observed.ports import HIGHEST_PORT, PortRange, parse_span
+from fullmesh.observed.ports import HIGHEST_PORT, PortRange, parse_port_range
 
 LOWEST_PORT = 1024  # below it bind() needs CAP_NET_BIND_SERVICE, ip(7)
 DEFAULT_FIRST = 50000  # above 29400/29500 and above Kubernetes' NodePorts (30000-32767)
@@ -23,7 +23,7 @@ KERNEL_FIRST = 32768  # the kernel's own lower end: nothing below is taken for d
 LARGEST_RANGE = HIGHEST_PORT + 1 - KERNEL_FIRST
 
 
-def as_plan(data: PortRange) -> DataPorts:
+def range_to_data_ports(data: PortRange) -> DataPorts:
     """The range in every spelling that a template needs (firewalld ``a-b``, sysctl ``a b``)."""
     return {
         "first": data.first,
@@ -40,7 +40,7 @@ def parse_range(text: object) -> PortRange:
     Raises:
         ValueError: not two ports, in the wrong order, or outside 1024-65535.
     """
-    found = parse_span(text)
+    found = parse_port_range(text)
     # one port is a range as well, but nobody means it
     if found is None or str(text).strip().isdecimal() or found.first < LOWEST_PORT:
         raise ValueError(
@@ -65,12 +65,12 @@ def parse_port(value: object) -> int:
     return port
 
 
-def smallest_size(local_ranks: int, process_groups: int) -> int:
+def compute_smallest_size(local_ranks: int, process_groups: int) -> int:
     """Ports that a node needs for ``local_ranks`` ranks in ``process_groups`` process groups each."""
     return max(SMALLEST_RANGE, PORTS_PER_RANK_AND_GROUP * local_ranks * process_groups)
 
 
-def all_to_all_size(local_ranks: int, world_size: int) -> int:
+def compute_all_to_all_size(local_ranks: int, world_size: int) -> int:
     """Ports that a node needs when each of its ranks talks to each rank elsewhere, through NCCL over InfiniBand.
 
     A listener and a connection for each rank elsewhere: PXN, NCCL's default, lets one rank of a node speak for the
@@ -80,15 +80,15 @@ def all_to_all_size(local_ranks: int, world_size: int) -> int:
     return 2 * max(0, world_size - local_ranks)
 
 
-def default_range(local_ranks: int, process_groups: int, world_size: int = 0) -> PortRange:
+def choose_default_range(local_ranks: int, process_groups: int, world_size: int = 0) -> PortRange:
     """The range for ``fullmesh_data_ports: auto``, with twice the ports that are needed at least.
 
     Raises:
         ValueError: so many ranks and groups that no range between 32768 and 65535 holds them.
     """
-    need = 2 * smallest_size(local_ranks, process_groups)
+    need = 2 * compute_smallest_size(local_ranks, process_groups)
     # What the whole world needs is no condition: beyond what there is, all that there is.
-    wide = min(LARGEST_RANGE, 2 * all_to_all_size(local_ranks, world_size))
+    wide = min(LARGEST_RANGE, 2 * compute_all_to_all_size(local_ranks, world_size))
     size = max(DEFAULT_SIZE, *(-(-ports // 1024) * 1024 for ports in (need, wide)))
     first = min(DEFAULT_FIRST, HIGHEST_PORT + 1 - size)
     if first < KERNEL_FIRST:

@@ -52,17 +52,17 @@ CASES: tuple[tuple[str, str, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Why:
+class ReachProblem:
     """What is wrong in a sentence, and the next step."""
 
     what: str
     step: str
 
 
-def why(message: str, address: str, user: str = "") -> Why | None:
+def explain_reach_failure(message: str, address: str, user: str = "") -> ReachProblem | None:
     """What a message of ssh, sudo or Python means; None for one that is not known."""
     who = f"{user}@" if user else ""
     for pattern, what, step in CASES:
         if re.search(pattern, message):
-            return Why(what, step.format(address=address, user=who))
+            return ReachProblem(what, step.format(address=address, user=who))
     return None

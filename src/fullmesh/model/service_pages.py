@@ -12,7 +12,7 @@ PAGE = "docs/services.md"
 BEGIN, END = "<!-- BEGIN PRESETS -->", "<!-- END PRESETS -->"
 
 
-def table(preset: Preset) -> list[str]:
+def render_preset_table(preset: Preset) -> list[str]:
     """One preset's heading, remark and ports."""
     lines = ["", f"### {preset.title} (`{preset.name}`)", "", preset.remark]
     if preset.ports:
@@ -27,18 +27,18 @@ def table(preset: Preset) -> list[str]:
     return lines
 
 
-def tables() -> str:
+def render_preset_tables() -> str:
     """All of them, between their marks."""
-    lines = [line for preset in PRESETS for line in table(preset)]
+    lines = [line for preset in PRESETS for line in render_preset_table(preset)]
     return "\n".join([BEGIN, *lines, "", END])
 
 
-def page(root: Path) -> str:
+def render_services_page(root: Path) -> str:
     """The page of *root* with its tables made anew."""
     text = (root / PAGE).read_text(encoding="utf-8")
-    return re.sub(f"{BEGIN}.*{END}", lambda _found: tables(), text, flags=re.DOTALL)
+    return re.sub(f"{BEGIN}.*{END}", lambda _found: render_preset_tables(), text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":
-    made = page(ROOT)
+    made = render_services_page(ROOT)
     (ROOT / PAGE).write_text(made, encoding="utf-8")

@@ -15,8 +15,8 @@ from typing import Any, cast, get_args
 from fullmesh.model import ports
 from fullmesh.model.faults import Fault
 from fullmesh.model.service_presets import BY_NAME, MASTER, PresetPort
-from fullmesh.model.types import Plan, Protocol, Reach, ServicePort
-from fullmesh.observed.ports import PortRange, parse_entry, parse_span
+from fullmesh.model.types import ClusterPlan, Protocol, Reach, ServicePort
+from fullmesh.observed.ports import PortRange, parse_port_entry, parse_port_range
 
 SETTING = "fullmesh_services"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -26,14 +26,14 @@ PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenPort:
     """A port, or a range, that is somebody's: *who* names him in a sentence."""
 
     who: str
     span: PortRange
 
 
-class MalformedError(ValueError):
+class MalformedServiceError(ValueError):
     """An entry that cannot be read: the fault's code, what is wrong, what to write instead."""
 
     def __init__(self, code: str, text: str, step: str) -> None:
@@ -41,7 +41,7 @@ class MalformedError(ValueError):
         self.fault = Fault(code, text, step)
 
 
-def read(value: object, order: Sequence[str], faults: list[Fault]) -> list[ServicePort]:
+def read_services(value: object, order: Sequence[str], faults: list[Fault]) -> list[ServicePort]:
     """The ports of all services; what cannot be read is a fault.
 
     Args:
@@ -58,47 +58,49 @@ def read(value: object, order: Sequence[str], faults: list[Fault]) -> list[Servi
     for at, entry in enumerate(value):
         where = f"{SETTING}[{at}]"
         try:
-            name = _name(entry, where)
+            name = _read_service_name(entry, where)
             if name in names:
-                raise MalformedError(
+                raise MalformedServiceError(
                     "PL-130", f"{where}: {name} is named twice", "Name each service once"
                 )
-        except MalformedError as error:
+        except MalformedServiceError as error:
             faults.append(error.fault)
             continue
         names.add(name)
         own: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
-        found += _service(name, own, order, faults)
+        found += _read_service(name, own, order, faults)
     return found
 
 
-def _name(entry: object, where: str) -> str:
+def _read_service_name(entry: object, where: str) -> str:
     if isinstance(entry, str):
         if entry in BY_NAME:
             return entry
         step = f"Presets are {', '.join(BY_NAME)}; a service of your own is a mapping with name and ports"
-        raise MalformedError("PL-130", f"{where}: there is no preset {entry!r}", step)
+        raise MalformedServiceError("PL-130", f"{where}: there is no preset {entry!r}", step)
     if not isinstance(entry, Mapping):
         step = "Write the name of a preset, or {name: inference, ports: [8000/tcp]}"
-        raise MalformedError("PL-130", f"{where} is {entry!r}", step)
+        raise MalformedServiceError("PL-130", f"{where} is {entry!r}", step)
     name = entry.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         step = "Use small letters, digits and '-', up to 31, a letter first"
-        raise MalformedError("PL-130", f"{where}: {name!r} is no name for a service", step)
+        raise MalformedServiceError("PL-130", f"{where}: {name!r} is no name for a service", step)
     unknown = sorted(str(key) for key in entry if key not in KEYS)
     if unknown:
         step = f"Known: {', '.join(KEYS)}"
-        raise MalformedError("PL-130", f"{where} ({name}): unknown {', '.join(unknown)}", step)
+        raise MalformedServiceError(
+            "PL-130", f"{where} ({name}): unknown {', '.join(unknown)}", step
+        )
     return name
 
 
-def _service(
+def _read_service(
     name: str, own: Mapping[str, Any], order: Sequence[str], faults: list[Fault]
 ) -> list[ServicePort]:
     """The ports of one service."""
     preset = {one.part: one for one in BY_NAME[name].ports} if name in BY_NAME else None
-    written = _written(name, own.get("ports"), preset, faults)
-    everywhere = _nodes(name, own.get("nodes"), order, faults)
+    written = _read_service_ports(name, own.get("ports"), preset, faults)
+    everywhere = _read_service_nodes(name, own.get("nodes"), order, faults)
     reach = own.get("reach")
     by_part = reach if isinstance(reach, Mapping) else dict.fromkeys(written, reach)
     for part in sorted(str(part) for part in by_part if part not in written):
@@ -108,9 +110,9 @@ def _service(
     for part, text in written.items():
         given = preset[part] if preset else None
         try:
-            span, protocol = _span(name, part, text)
-            who = _reach(name, part, by_part.get(part), given)
-        except MalformedError as error:
+            span, protocol = _parse_service_span(name, part, text)
+            who = _read_reach(name, part, by_part.get(part), given)
+        except MalformedServiceError as error:
             faults.append(error.fault)
             continue
         one: ServicePort = {
@@ -128,7 +130,7 @@ def _service(
     return found
 
 
-def _written(
+def _read_service_ports(
     name: str, value: object, preset: Mapping[str, PresetPort] | None, faults: list[Fault]
 ) -> dict[str, object]:
     """Part -> what is written for its ports; a preset's own where nothing is."""
@@ -152,33 +154,35 @@ def _written(
     return {}
 
 
-def _span(name: str, part: str, text: object) -> tuple[PortRange, Protocol]:
+def _parse_service_span(name: str, part: str, text: object) -> tuple[PortRange, Protocol]:
     """Read ``8000``, ``8000/tcp`` or ``9000-9010/udp``; without a protocol it is tcp."""
-    entry = parse_entry(text)
+    entry = parse_port_entry(text)
     if entry is None:
-        span = parse_span(text)
+        span = parse_port_range(text)
         entry = (span, "tcp") if span and "/" not in str(text) else None
     where = f"{SETTING}, {name} {part}"
     step = f"Write it like 8000/tcp or 9000-9010/udp, within {ports.LOWEST_PORT}-65535"
     if entry is None or isinstance(text, bool) or entry[1] not in PROTOCOLS:
-        raise MalformedError("PL-131", f"{where}: {text!r} is no port and no range", step)
+        raise MalformedServiceError("PL-131", f"{where}: {text!r} is no port and no range", step)
     if entry[0].first < ports.LOWEST_PORT:
         # a service of ours runs without rights, and ssh has its port there
-        raise MalformedError("PL-131", f"{where}: {text!r} is privileged", step)
+        raise MalformedServiceError("PL-131", f"{where}: {text!r} is privileged", step)
     return entry[0], entry[1]
 
 
-def _reach(name: str, part: str, value: object, preset: PresetPort | None) -> list[Reach]:
+def _read_reach(name: str, part: str, value: object, preset: PresetPort | None) -> list[Reach]:
     if value is None:
         value = list(preset.reach) if preset else ["peers"]
     words = value if isinstance(value, list) else [value]
     if not words or any(word not in REACHES for word in words):
         text = f"{SETTING}, {name} {part}: reach is {value!r}"
-        raise MalformedError("PL-132", text, f"Use one or more of {', '.join(REACHES)}")
+        raise MalformedServiceError("PL-132", text, f"Use one or more of {', '.join(REACHES)}")
     return [word for word in REACHES if word in words]
 
 
-def _nodes(name: str, value: object, order: Sequence[str], faults: list[Fault]) -> list[str]:
+def _read_service_nodes(
+    name: str, value: object, order: Sequence[str], faults: list[Fault]
+) -> list[str]:
     """The nodes of a service in the plan's order; all where none are named, ``master`` is rank 0's."""
     if value is None:
         return list(order)
@@ -194,19 +198,19 @@ def _nodes(name: str, value: object, order: Sequence[str], faults: list[Fault]) 
     return [host for host in order if host in wanted]
 
 
-def span_of(port: ServicePort) -> PortRange:
+def service_port_to_range(port: ServicePort) -> PortRange:
     """Its ports."""
     return PortRange(port["first"], port["last"])
 
 
-def told(port: ServicePort) -> str:
+def describe_service_port(port: ServicePort) -> str:
     """Name a port in a sentence."""
-    return f"{SETTING}, {port['service']} {port['part']} {span_of(port)}/{port['protocol']}"
+    return f"{SETTING}, {port['service']} {port['part']} {service_port_to_range(port)}/{port['protocol']}"
 
 
-def check(
+def check_service_ports(
     services: Sequence[ServicePort],
-    taken: Sequence[Taken],
+    taken: Sequence[TakenPort],
     data: PortRange | None,
     faults: list[Fault],
 ) -> None:
@@ -219,32 +223,35 @@ def check(
         faults: where faults go.
     """
     for port in services:
-        if data is not None and span_of(port).shared(data):
-            text = f"{told(port)} lies inside the data range {data}"
+        if data is not None and service_port_to_range(port).shared(data):
+            text = f"{describe_service_port(port)} lies inside the data range {data}"
             faults.append(Fault("PL-110", text, "Move one of the two"))
         for other in taken:
-            if port["protocol"] == "tcp" and span_of(port).shared(other.span):
-                text = f"{told(port)} meets {other.who} {other.span}"
+            if port["protocol"] == "tcp" and service_port_to_range(port).shared(other.span):
+                text = f"{describe_service_port(port)} meets {other.who} {other.span}"
                 faults.append(Fault("PL-111", text, "Give each service a port of its own"))
     for one, other_port in combinations(services, 2):
-        if _meet(one, other_port):
-            text = f"{told(one)} meets {told(other_port)}"
+        if _has_port_overlap(one, other_port):
+            text = f"{describe_service_port(one)} meets {describe_service_port(other_port)}"
             faults.append(Fault("PL-111", text, "Give each service a port of its own"))
 
 
-def _meet(one: ServicePort, other: ServicePort) -> bool:
+def _has_port_overlap(one: ServicePort, other: ServicePort) -> bool:
     same = one["protocol"] == other["protocol"] and set(one["nodes"]) & set(other["nodes"])
-    return bool(same) and bool(span_of(one).shared(span_of(other)))
+    return bool(same) and bool(service_port_to_range(one).shared(service_port_to_range(other)))
 
 
-def too_few_for(plan: Plan, host: str, cpus: int) -> Iterator[ServicePort]:
+def find_small_ranges(plan: ClusterPlan, host: str, cpus: int) -> Iterator[ServicePort]:
     """The ranges of a host that are smaller than its CPUs ask for."""
     for port in plan.get("services", []):
-        if host in port["nodes"] and len(span_of(port)) < port.get("per_cpu", 0) * cpus:
+        if (
+            host in port["nodes"]
+            and len(service_port_to_range(port)) < port.get("per_cpu", 0) * cpus
+        ):
             yield port
 
 
-def opened(plan: Plan, who: Reach, host: str = "") -> list[str]:
+def list_open_ports(plan: ClusterPlan, who: Reach, host: str = "") -> list[str]:
     """Ports that *who* may reach on *host*, as firewalld writes them; on any node where none is named.
 
     What everybody may reach is told for everybody alone, so that nothing is opened twice.
@@ -253,11 +260,11 @@ def opened(plan: Plan, who: Reach, host: str = "") -> list[str]:
     for port in plan.get("services", []):
         wide = "everybody" in port["reach"] and who != "everybody"
         if who in port["reach"] and not wide and (not host or host in port["nodes"]):
-            found.append(f"{span_of(port)}/{port['protocol']}")
+            found.append(f"{service_port_to_range(port)}/{port['protocol']}")
     return list(dict.fromkeys(found))
 
 
-def probed(plan: Plan, host: str) -> list[int]:
+def list_probe_ports(plan: ClusterPlan, host: str) -> list[int]:
     """The ports of a host's services on which the probe listens: both ends of each tcp range that peers reach."""
     found: list[int] = []
     for port in plan.get("services", []):
@@ -268,30 +275,36 @@ def probed(plan: Plan, host: str) -> list[int]:
     return found
 
 
-def owner(plan: Plan, host: str, number: int) -> str:
+def find_port_service(plan: ClusterPlan, host: str, number: int) -> str:
     """Which service a tcp port of a host belongs to, ``ray gcs``; empty for none."""
     for port in plan.get("services", []):
-        if host in port["nodes"] and port["protocol"] == "tcp" and number in span_of(port):
+        if (
+            host in port["nodes"]
+            and port["protocol"] == "tcp"
+            and number in service_port_to_range(port)
+        ):
             return f"{port['service']} {port['part']}"
     return ""
 
 
-def owners(plan: Plan, protocol: str, span: PortRange) -> list[str]:
+def find_range_services(plan: ClusterPlan, protocol: str, span: PortRange) -> list[str]:
     """The services of the plan that have ports in *span*; one port alone is told with its part, ``ray gcs``."""
     found = [
         port
         for port in plan.get("services", [])
-        if port["protocol"] == protocol and span_of(port).shared(span)
+        if port["protocol"] == protocol and service_port_to_range(port).shared(span)
     ]
     if len(found) == 1:
         return [f"{found[0]['service']} {found[0]['part']}"]
     return list(dict.fromkeys(port["service"] for port in found))
 
 
-def closed_outside(plan: Plan, host: str, number: int) -> bool:
+def is_peers_only_port(plan: ClusterPlan, host: str, number: int) -> bool:
     """Whether a tcp port of a host is a service's that nobody but peers may reach."""
     return any(
         port["reach"] == ["peers"]
         for port in plan.get("services", [])
-        if host in port["nodes"] and port["protocol"] == "tcp" and number in span_of(port)
+        if host in port["nodes"]
+        and port["protocol"] == "tcp"
+        and number in service_port_to_range(port)
     )

@@ -11,8 +11,8 @@ from fullmesh import node_values
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import addresses
 from fullmesh.model.faults import Fault
-from fullmesh.observed.links import Bond as PlanBond
-from fullmesh.observed.links import Vlan as PlanVlan
+from fullmesh.observed.links import BondLink as PlanBond
+from fullmesh.observed.links import VlanLink as PlanVlan
 
 # IEEE 802.1Q: 0 is "no VLAN", 4095 is reserved.
 LOWEST_VLAN, HIGHEST_VLAN = 1, 4094
@@ -47,7 +47,7 @@ BOND_FIELDS = frozenset({"mode", "members", "primary", *MILLISECONDS, *WORDS})
 VLAN_FIELDS = frozenset({"id", "parent"})
 
 
-class Linked(Protocol):
+class LinkView(Protocol):
     """What is read of a link here."""
 
     @property
@@ -67,16 +67,16 @@ class Linked(Protocol):
         """What it gets."""
 
     @property
-    def vlan(self) -> Vlan | None:
+    def vlan(self) -> VlanSettings | None:
         """What it is a VLAN of."""
 
     @property
-    def bond(self) -> Bond | None:
+    def bond(self) -> BondSettings | None:
         """What it binds."""
 
 
 @dataclass(frozen=True)
-class Vlan:
+class VlanSettings:
     """IEEE 802.1Q: a tag on the frames of another interface.
 
     Attributes:
@@ -93,7 +93,7 @@ class Vlan:
 
 
 @dataclass(frozen=True)
-class Bond:
+class BondSettings:
     """Several cards as one interface.
 
     Attributes:
@@ -112,19 +112,19 @@ class Bond:
         return cast("PlanBond", made)
 
 
-def is_card(text: object) -> bool:
+def is_interface_or_mac(text: object) -> bool:
     """Whether *text* is the name or the MAC of an interface."""
     written = str(text)
     return bool(node_values.MAC.match(written) or node_values.INTERFACE_NAME.match(written))
 
 
-def plain(text: object) -> str:
+def normalize_interface(text: object) -> str:
     """One spelling: a MAC in lower case, a name as it is."""
     written = str(text)
     return written.lower() if node_values.MAC.match(written) else written
 
 
-def read_vlan(where: str, value: Any, faults: list[Fault]) -> Vlan | None:
+def read_vlan(where: str, value: Any, faults: list[Fault]) -> VlanSettings | None:
     """Read ``{id: 100, parent: eth1}``; what is wrong goes to *faults*."""
     if not value:
         return None
@@ -143,7 +143,7 @@ def read_vlan(where: str, value: Any, faults: list[Fault]) -> Vlan | None:
                 "Ask whoever set up the switch for the tag",
             )
         )
-    if not is_card(parent):
+    if not is_interface_or_mac(parent):
         faults.append(
             Fault(
                 "PL-124",
@@ -152,10 +152,10 @@ def read_vlan(where: str, value: Any, faults: list[Fault]) -> Vlan | None:
             )
         )
         return None
-    return None if number is None else Vlan(number, plain(parent))
+    return None if number is None else VlanSettings(number, normalize_interface(parent))
 
 
-def read_bond(where: str, value: Any, faults: list[Fault]) -> Bond | None:
+def read_bond(where: str, value: Any, faults: list[Fault]) -> BondSettings | None:
     """Read ``{mode: 802.3ad, members: [eth1, eth2]}``; what is wrong goes to *faults*."""
     if not value:
         return None
@@ -170,19 +170,23 @@ def read_bond(where: str, value: Any, faults: list[Fault]) -> Bond | None:
         faults.append(
             Fault("PL-125", f"{where}: bond mode {mode!r}", f"Use one of {', '.join(MODES)}")
         )
-    members = _members(where, value.get("members"), faults)
+    members = _read_bond_members(where, value.get("members"), faults)
     options: dict[str, str | int] = {"miimon": MIIMON}
     for name in sorted(value.keys() - {"mode", "members"}):
-        options[name] = _option(where, name, value[name], faults)
+        options[name] = _read_bond_option(where, name, value[name], faults)
     if mode in MODES:
-        faults += _misplaced(where, mode, members, options)
-    return Bond(mode, members, tuple(options.items())) if len(faults) == before else None
+        faults += _find_bond_option_faults(where, mode, members, options)
+    return BondSettings(mode, members, tuple(options.items())) if len(faults) == before else None
 
 
-def _members(where: str, value: Any, faults: list[Fault]) -> tuple[str, ...]:
+def _read_bond_members(where: str, value: Any, faults: list[Fault]) -> tuple[str, ...]:
     given = value if isinstance(value, list) else []
-    members = tuple(plain(one) for one in given)
-    if not members or not all(is_card(one) for one in given) or len(set(members)) < len(members):
+    members = tuple(normalize_interface(one) for one in given)
+    if (
+        not members
+        or not all(is_interface_or_mac(one) for one in given)
+        or len(set(members)) < len(members)
+    ):
         faults.append(
             Fault(
                 "PL-125",
@@ -193,7 +197,7 @@ def _members(where: str, value: Any, faults: list[Fault]) -> tuple[str, ...]:
     return members
 
 
-def _option(where: str, name: str, value: Any, faults: list[Fault]) -> str | int:
+def _read_bond_option(where: str, name: str, value: Any, faults: list[Fault]) -> str | int:
     if name in MILLISECONDS:
         text = str(value)
         lowest = 1 if name == "miimon" else 0
@@ -211,10 +215,10 @@ def _option(where: str, name: str, value: Any, faults: list[Fault]) -> str | int
     if name in WORDS and value not in WORDS[name]:
         choices = ", ".join(WORDS[name])
         faults.append(Fault("PL-125", f"{where}: bond {name} {value!r}", f"Use one of {choices}"))
-    return plain(value)
+    return normalize_interface(value)
 
 
-def _misplaced(
+def _find_bond_option_faults(
     where: str, mode: str, members: Sequence[str], options: Mapping[str, str | int]
 ) -> list[Fault]:
     """Options that the kernel would refuse, or silently round."""
@@ -249,18 +253,22 @@ def _misplaced(
 # --- what the links of one node are to each other ---------------------------------------------
 
 
-def derived_name(parent: str, number: int) -> str:
+def derive_vlan_name(parent: str, number: int) -> str:
     """``eth1.100``; ``vlan100`` where that is too long for the kernel (15 bytes), as with ``enp129s0f0np0``."""
     name = f"{parent}.{number}"
     return name if len(name) <= LONGEST_NAME else f"vlan{number}"
 
 
-def node_faults(host: str, links: Sequence[Linked]) -> list[Fault]:
+def find_stack_faults(host: str, links: Sequence[LinkView]) -> list[Fault]:
     """Say what no single link shows: cards used twice, VLANs on VLANs, parents that are too small."""
-    return [*_shared_cards(host, links), *_vlan_faults(host, links), *_idle(host, links)]
+    return [
+        *_find_shared_interfaces(host, links),
+        *_find_vlan_faults(host, links),
+        *_find_idle_links(host, links),
+    ]
 
 
-def _shared_cards(host: str, links: Sequence[Linked]) -> list[Fault]:
+def _find_shared_interfaces(host: str, links: Sequence[LinkView]) -> list[Fault]:
     uses = Counter(one for link in links if link.bond for one in link.bond.members)
     own = {name for link in links for name in (link.interface, link.mac) if name}
     own |= {link.vlan.parent for link in links if link.vlan}
@@ -280,7 +288,7 @@ def _shared_cards(host: str, links: Sequence[Linked]) -> list[Fault]:
     return faults
 
 
-def _vlan_faults(host: str, links: Sequence[Linked]) -> list[Fault]:
+def _find_vlan_faults(host: str, links: Sequence[LinkView]) -> list[Fault]:
     faults = []
     vlans = {link.interface for link in links if link.vlan and link.interface}
     tags = Counter((link.vlan.parent, link.vlan.number) for link in links if link.vlan)
@@ -304,11 +312,11 @@ def _vlan_faults(host: str, links: Sequence[Linked]) -> list[Fault]:
                     "Let it sit on the card or bond below",
                 )
             )
-        faults += _mtu_fault(host, link, links)
+        faults += _find_mtu_faults(host, link, links)
     return faults
 
 
-def _mtu_fault(host: str, link: Linked, links: Sequence[Linked]) -> list[Fault]:
+def _find_mtu_faults(host: str, link: LinkView, links: Sequence[LinkView]) -> list[Fault]:
     """The kernel refuses a VLAN with a larger MTU than its parent's (net/8021q/vlan_dev.c)."""
     parent = link.vlan.parent if link.vlan else ""
     below = [one.mtu or 1500 for one in links if parent in (one.interface, one.mac)]
@@ -325,7 +333,7 @@ def _mtu_fault(host: str, link: Linked, links: Sequence[Linked]) -> list[Fault]:
     ]
 
 
-def _idle(host: str, links: Sequence[Linked]) -> list[Fault]:
+def _find_idle_links(host: str, links: Sequence[LinkView]) -> list[Fault]:
     """A link may lack addresses only where a VLAN sits on it."""
     parents = {link.vlan.parent for link in links if link.vlan}
     return [

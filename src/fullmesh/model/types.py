@@ -1,11 +1,11 @@
-"""The cluster plan as plain data: what ``plan.derive`` makes, Ansible hands on, and every rule reads."""
+"""The cluster plan as plain data: what ``plan.derive_plan`` makes, Ansible hands on, and every rule reads."""
 
 from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-from fullmesh.observed.links import Bond, RouteWanted, Vlan
-from fullmesh.observed.node import Choice
+from fullmesh.observed.links import BondLink, PlannedRoute, VlanLink
+from fullmesh.observed.node import ResolvedSettings
 
 
 class DataPorts(TypedDict):
@@ -53,12 +53,12 @@ class PlanLink(TypedDict):
     dns: list[str]
     search: list[str]
     mtu: int | None
-    routes: list[RouteWanted]
-    vlan: Vlan
-    bond: Bond
+    routes: list[PlannedRoute]
+    vlan: VlanLink
+    bond: BondLink
 
 
-class Asked(TypedDict):
+class AutoSettings(TypedDict):
     """What a host's settings say where something is left to ``auto``.
 
     ``ranks``: the number of local ranks is; ``accelerator``: ``auto``, or what was set; ``torch``: its version;
@@ -120,7 +120,7 @@ class CodedText(TypedDict):
     text: str
 
 
-class Plan(TypedDict):
+class ClusterPlan(TypedDict):
     """The cluster plan (docs/architecture.md, "The plan").
 
     Attributes:
@@ -150,8 +150,8 @@ class Plan(TypedDict):
     hosts: list[HostsLine]
     nodes: dict[str, PlanNode]
     process_groups: NotRequired[int]
-    auto: NotRequired[dict[str, Asked]]
-    resolved: NotRequired[Choice]
+    auto: NotRequired[dict[str, AutoSettings]]
+    resolved: NotRequired[ResolvedSettings]
     digests: NotRequired[dict[str, str]]
     serial: NotRequired[list[int | str]]
     guessed: NotRequired[bool]

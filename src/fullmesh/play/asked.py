@@ -12,14 +12,14 @@ ACTION = "ask_nodes"
 Status = Literal["ok", "ignored"]
 
 
-class Stats(Protocol):
+class AnsibleStats(Protocol):
     """Ansible's counters."""
 
     def increment(self, what: str, host: str) -> None:
         """Count one."""
 
 
-def statuses(told: Mapping[str, Any]) -> dict[str, Status]:
+def read_host_statuses(told: Mapping[str, Any]) -> dict[str, Status]:
     """How each host's answer ended; ``ignored``: the play goes on and names it together with the others.
 
     Who is asked by a task of its own is counted there. Of a task with ``no_log`` nothing is told.
@@ -31,7 +31,7 @@ def statuses(told: Mapping[str, Any]) -> dict[str, Status]:
     }
 
 
-class Count:
+class QueriedHostCount:
     """The hosts of all such tasks of a run."""
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Count:
 
     def add(self, task: str, own: str, told: Mapping[str, Any]) -> None:
         """Count a task's hosts; *own*: the one for which Ansible counts it already."""
-        for host, status in statuses(told).items():
+        for host, status in read_host_statuses(told).items():
             if host != own and (task, host) not in self.done:
                 self.open[task, host] = status
 
-    def complete(self, stats: Stats) -> None:
+    def complete(self, stats: AnsibleStats) -> None:
         """Put into the counters what is not there yet, for whoever shows them first."""
         for key, status in self.open.items():
             stats.increment("ok", key[1])
@@ -55,4 +55,4 @@ class Count:
 
 
 # One for the process: several callbacks see the same tasks, and each may be missing.
-COUNT = Count()
+COUNT = QueriedHostCount()

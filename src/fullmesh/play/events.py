@@ -18,7 +18,7 @@ PID_VARIABLE = "FULLMESH_PID"
 Status = Literal["ok", "changed", "skipped", "failed", "unreachable", "ignored"]
 
 
-class Began(TypedDict):
+class RunBegan(TypedDict):
     """The playbook was read; its plays are known."""
 
     event: Literal["began"]
@@ -54,7 +54,7 @@ class HostBegan(TypedDict):
     host: str
 
 
-class Answered(TypedDict):
+class HostAnswered(TypedDict):
     """A host has ended the task; ``what`` names what it changed, as far as its answer does."""
 
     event: Literal["answer"]
@@ -64,7 +64,7 @@ class Answered(TypedDict):
     what: NotRequired[list[str]]
 
 
-class Failed(TypedDict):
+class HostFailed(TypedDict):
     """Why a host failed; ``caught``: the playbook itself may still go on from there."""
 
     event: Literal["failure"]
@@ -76,7 +76,7 @@ class Failed(TypedDict):
     caught: bool
 
 
-class Said(TypedDict):
+class MessageSent(TypedDict):
     """A sentence for the user: a message of a play or a module's warning."""
 
     event: Literal["said"]
@@ -85,7 +85,7 @@ class Said(TypedDict):
     text: str
 
 
-class Kept(TypedDict):
+class ResultWritten(TypedDict):
     """A result was written."""
 
     event: Literal["result"]
@@ -93,7 +93,7 @@ class Kept(TypedDict):
     path: str
 
 
-class Counts(TypedDict):
+class HostCounts(TypedDict):
     """Ansible's own figures for a host."""
 
     ok: int
@@ -103,23 +103,33 @@ class Counts(TypedDict):
     rescued: int
 
 
-class Ended(TypedDict):
+class RunEnded(TypedDict):
     """The playbook is over; what each host came to."""
 
     event: Literal["end"]
     at: float
-    hosts: dict[str, Counts]
+    hosts: dict[str, HostCounts]
 
 
-Event = Began | PlayBegan | TaskBegan | HostBegan | Answered | Failed | Said | Kept | Ended
+Event = (
+    RunBegan
+    | PlayBegan
+    | TaskBegan
+    | HostBegan
+    | HostAnswered
+    | HostFailed
+    | MessageSent
+    | ResultWritten
+    | RunEnded
+)
 KINDS: dict[str, type[Event]] = {
-    "began": Began,
+    "began": RunBegan,
     "play": PlayBegan,
     "task": TaskBegan,
     "host": HostBegan,
-    "answer": Answered,
-    "failure": Failed,
-    "said": Said,
-    "result": Kept,
-    "end": Ended,
+    "answer": HostAnswered,
+    "failure": HostFailed,
+    "said": MessageSent,
+    "result": ResultWritten,
+    "end": RunEnded,
 }

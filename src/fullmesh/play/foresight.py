@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from fullmesh.play.progress import Change
+from fullmesh.play.progress import TaskChange
 from fullmesh.printed import clean_line
 
 NODES_SHOWN = 4
 FILES_SHOWN = 4
 
 
-def rows(changes: Sequence[Change]) -> list[tuple[str, str, str]]:
+def list_change_rows(changes: Sequence[TaskChange]) -> list[tuple[str, str, str]]:
     """(what it belongs to, what changes, on which nodes), in the order of the run, the same once."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for change in changes:
@@ -22,7 +22,7 @@ def rows(changes: Sequence[Change]) -> list[tuple[str, str, str]]:
     return [(owner, what, ", ".join(sorted(hosts))) for (owner, what), hosts in found.items()]
 
 
-def together(found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+def merge_folder_rows(found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Many files of one folder on the same nodes are a row."""
     folders = Counter((owner, what.rpartition("/")[0], hosts) for owner, what, hosts in found)
     rows: dict[tuple[str, str, str], None] = {}
@@ -34,7 +34,7 @@ def together(found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]
     return list(rows)
 
 
-def nodes_word(hosts: str, everybody: int) -> str:
+def format_changed_nodes(hosts: str, everybody: int) -> str:
     """Few nodes by their names, many counted."""
     listed = hosts.split(", ")
     if len(listed) == everybody and everybody > NODES_SHOWN:
@@ -46,11 +46,11 @@ def nodes_word(hosts: str, everybody: int) -> str:
     )
 
 
-def table(changes: Sequence[Change], everybody: int) -> list[str]:
+def render_change_table(changes: Sequence[TaskChange], everybody: int) -> list[str]:
     """The rows as text; the first column is written where it changes."""
     found = [
-        (owner, what, nodes_word(hosts, everybody))
-        for owner, what, hosts in together(rows(changes))
+        (owner, what, format_changed_nodes(hosts, everybody))
+        for owner, what, hosts in merge_folder_rows(list_change_rows(changes))
     ]
     if not found:
         return []

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from fullmesh.play.phases import PLAN
-from fullmesh.play.progress import Failure, Phase, Progress
+from fullmesh.play.progress import Failure, RunPhase, RunProgress
 from fullmesh.printed import clean_line
 
 SHOWN = 5  # names before they are counted
@@ -15,21 +15,21 @@ NAME_WIDTH = 21
 WIDTH = 80
 
 
-def names(hosts: Sequence[str]) -> str:
+def format_host_list(hosts: Sequence[str]) -> str:
     """Some names, the others counted."""
     rest = len(hosts) - SHOWN
     return ", ".join(hosts[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def change_notice(hosts: Sequence[str], preview: str) -> str:
+def render_change_notice(hosts: Sequence[str], preview: str) -> str:
     """Say which nodes a run is about to change, and the command that only shows what would change."""
-    return f"apply may change {counted(len(hosts), 'node')}: {names(hosts)}. To preview: {preview}"
+    return f"apply may change {format_count(len(hosts), 'node')}: {format_host_list(hosts)}. To preview: {preview}"
 
 
-def undo_notice(hosts: Sequence[str], roles: Sequence[str], preview: str) -> list[str]:
+def render_undo_notice(hosts: Sequence[str], roles: Sequence[str], preview: str) -> list[str]:
     """Say which nodes undo changes and how, and the command that only shows it."""
     told = (
-        f"undo changes {counted(len(hosts), 'node')}: {', '.join(hosts)}.",
+        f"undo changes {format_count(len(hosts), 'node')}: {', '.join(hosts)}.",
         "It restores files, services, sysctls and network settings, and removes the packages that"
         " Fullmesh installed.",
         f"Roles, as far as they changed the node: {', '.join(roles)}.",
@@ -39,70 +39,74 @@ def undo_notice(hosts: Sequence[str], roles: Sequence[str], preview: str) -> lis
     return [*itertools.chain.from_iterable(map(wrap, told)), f"To preview: {preview}"]
 
 
-def counted(number: int, word: str) -> str:
+def format_count(number: int, word: str) -> str:
     """A number and its noun."""
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def outcome(phase: Phase, *, check: bool = False) -> str:
+def describe_phase_outcome(phase: RunPhase, *, check: bool = False) -> str:
     """What came of a phase."""
     if phase.failed:
-        return "refused" if phase.name == PLAN else f"failed on {names(list(phase.failed))}"
+        return (
+            "refused" if phase.name == PLAN else f"failed on {format_host_list(list(phase.failed))}"
+        )
     if phase.remark or phase.name == PLAN:
         return phase.remark or "derived"
     total = phase.changes.total()
     if not total:
-        return f"{counted(len(phase.hosts), 'node')} looked at" if phase.hosts else "done"
-    where = counted(len(phase.changes), "node")
-    return f"{'would make ' if check else ''}{counted(total, 'change')} on {where}"
+        return f"{format_count(len(phase.hosts), 'node')} looked at" if phase.hosts else "done"
+    where = format_count(len(phase.changes), "node")
+    return f"{'would make ' if check else ''}{format_count(total, 'change')} on {where}"
 
 
-def phase_line(phase: Phase, *, check: bool = False) -> str:
+def render_phase_line(phase: RunPhase, *, check: bool = False) -> str:
     """A phase that is over, in a line."""
-    name, came = clean_line(phase.name), clean_line(outcome(phase, check=check))
+    name, came = clean_line(phase.name), clean_line(describe_phase_outcome(phase, check=check))
     return f"{name:<{NAME_WIDTH}} {came:<32} {phase.seconds:>6.1f} s"
 
 
-def task_of(progress: Progress) -> str:
+def format_running_task(progress: RunProgress) -> str:
     """The running task."""
     task = progress.task.rpartition(" | ")[2]
     return f"{progress.role}: {task}" if progress.role else task
 
 
-def waiting(progress: Progress) -> str:
+def describe_waiting_hosts(progress: RunProgress) -> str:
     """Whose answer is missing."""
     hosts = sorted(progress.waiting)
-    return f"waiting for {names(hosts)}" if hosts else ""
+    return f"waiting for {format_host_list(hosts)}" if hosts else ""
 
 
-def alive(progress: Progress, at: float) -> str:
+def describe_progress(progress: RunProgress, at: float) -> str:
     """A sign of life: where the run stands, for how long, and what it waits for."""
     if progress.phase is None:
         return "starting"
-    parts = [f"{progress.phase.name}: {task_of(progress)}, {at - progress.task_begun:.0f} s"]
-    return ", ".join([*parts, *([waiting(progress)] if progress.waiting else [])])
+    parts = [
+        f"{progress.phase.name}: {format_running_task(progress)}, {at - progress.task_begun:.0f} s"
+    ]
+    return ", ".join([*parts, *([describe_waiting_hosts(progress)] if progress.waiting else [])])
 
 
-def failure_lines(failure: Failure) -> list[str]:
+def render_failure(failure: Failure) -> list[str]:
     """Why hosts failed, the whole message."""
     # the plan is everybody's: whichever host Ansible asks
-    where = "" if failure.phase == PLAN else f" on {names(failure.hosts)}"
+    where = "" if failure.phase == PLAN else f" on {format_host_list(failure.hosts)}"
     head = f"FAILED{where}, in {failure.phase or 'the run'}: {failure.task}"
     return [head, *(f"  {line}" for line in failure.message.rstrip("\n").split("\n"))]
 
 
-def said_line(hosts: tuple[str, ...], text: str) -> str:
+def render_host_message(hosts: tuple[str, ...], text: str) -> str:
     """What the run says of hosts."""
-    return f"{names(hosts)}: {text}"
+    return f"{format_host_list(hosts)}: {text}"
 
 
-def ending(progress: Progress) -> str:
+def describe_run_changes(progress: RunProgress) -> str:
     """What the whole run changed, in a line."""
     changed = progress.changed()
     if not changed:
         return "no node was changed"
     if not any(changed.values()):
         word = "would change" if progress.check else "changed"
-        return f"nothing {word} on {counted(len(changed), 'node')}"
+        return f"nothing {word} on {format_count(len(changed), 'node')}"
     word = "would change" if progress.check else "changed"
     return f"{word}: " + ", ".join(f"{host} {number}" for host, number in changed.items())

@@ -10,14 +10,14 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from fullmesh.play import lines
-from fullmesh.play.progress import CONTROLLER, Failure, Phase
-from fullmesh.play.views import Plain
+from fullmesh.play.progress import CONTROLLER, Failure, RunPhase
+from fullmesh.play.views import PlainView
 from fullmesh.printed import clean_line, clean_text
 
 NODE_ROWS = 8
 
 
-class Terminal(Plain):
+class TerminalView(PlainView):
     """Colours, and a region that is drawn anew."""
 
     def __init__(self, console: Console, *, brief: bool = False) -> None:
@@ -34,7 +34,7 @@ class Terminal(Plain):
         head, begun = Text(f" {clean_line(self.doing)}"), now - (time.monotonic() - self.begun)
         if not self.doing:
             name = phase.name if phase else "starting"
-            task = clean_line(lines.task_of(progress))
+            task = clean_line(lines.format_running_task(progress))
             head = Text.assemble((f" {clean_line(name):<{lines.NAME_WIDTH}} ", "bold"), task)
             begun = phase.begun if phase else begun
         head.truncate(max(20, self.console.width - 12), overflow="ellipsis")
@@ -47,7 +47,7 @@ class Terminal(Plain):
         hosts = sorted({*waited, *(self.progress.phase.hosts if self.progress.phase else ())})
         hosts = [host for host in hosts if host != CONTROLLER]
         if len(hosts) > NODE_ROWS:
-            text = lines.waiting(self.progress) or "all have answered"
+            text = lines.describe_waiting_hosts(self.progress) or "all have answered"
             return [Text(f"     {len(hosts)} nodes, {clean_line(text)}", "dim")]
         rows = []
         for host in hosts:
@@ -70,24 +70,24 @@ class Terminal(Plain):
         """A line that stays, above the region."""
         self.console.print(Text(clean_text(text), style), soft_wrap=True)
 
-    def ended(self, phase: Phase) -> None:
+    def ended(self, phase: RunPhase) -> None:
         """A line for a phase."""
         good, bad = self.marks
         mark = Text(f"{bad} ", "bold red") if phase.failed else Text(f"{good} ", "green")
         style = "red" if phase.failed else ""
-        line = lines.phase_line(phase, check=self.progress.check)
+        line = lines.render_phase_line(phase, check=self.progress.check)
         self.console.print(mark.append(line, style), soft_wrap=True)
 
     def failed(self, failure: Failure) -> None:
         """A failure in full."""
-        head, *message = lines.failure_lines(failure)
+        head, *message = lines.render_failure(failure)
         self.say(head, "bold red")
         for line in message:
             self.say(line)
 
     def said(self, hosts: tuple[str, ...], text: str) -> None:
         """What the run says."""
-        for line in lines.said_line(hosts, text).split("\n"):
+        for line in lines.render_host_message(hosts, text).split("\n"):
             shown = Text(f"  {clean_text(line)}", "yellow")
             if self.brief:
                 shown.truncate(self.console.width, overflow="ellipsis")

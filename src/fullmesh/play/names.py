@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 
-def run_name() -> str:
+def make_run_name() -> str:
     """A name that sorts by time and that no two runs share."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
 
 
-def beside(path: Path) -> str:
+def shorten_path(path: Path) -> str:
     """A path as the user types it: the shorter of both ways to write it."""
     written = os.path.relpath(path)
     return written if len(written) < len(str(path)) else str(path)

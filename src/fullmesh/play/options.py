@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.faults import Fault, InvalidInputError
 from fullmesh.settings import ROOT, STARTED_IN
 
 AUTO, PLAIN, JSON = "auto", "plain", "json"
@@ -47,59 +47,61 @@ class AnsibleOption:
     value: str = ""
 
 
-def _switch(names: str, text: str = "") -> AnsibleOption:
+def _make_switch(names: str, text: str = "") -> AnsibleOption:
     return AnsibleOption(tuple(names.split()), text)
 
 
-def _valued(names: str, value: str, text: str = "") -> AnsibleOption:
+def _make_value_option(names: str, value: str, text: str = "") -> AnsibleOption:
     return AnsibleOption(tuple(names.split()), text, value)
 
 
-LIMIT = _valued("-l --limit", "PATTERN", "only the hosts that this pattern matches too")
-USER = _valued("-u --user", "NAME", "log in as this user")
-CHECK = _switch("-C --check", "change nothing, and show the tasks that would")
+LIMIT = _make_value_option("-l --limit", "PATTERN", "only the hosts that this pattern matches too")
+USER = _make_value_option("-u --user", "NAME", "log in as this user")
+CHECK = _make_switch("-C --check", "change nothing, and show the tasks that would")
 # How the inventory is read and its hosts are reached.
 CONNECT = (
     LIMIT,
-    _valued("-e --extra-vars", "SETTING", "name=value, YAML, JSON, or a file: @FILE"),
+    _make_value_option("-e --extra-vars", "SETTING", "name=value, YAML, JSON, or a file: @FILE"),
     USER,
-    _valued("--private-key --key-file", "FILE", "log in with this private key"),
-    _valued("--vault-password-file --vault-pass-file", "FILE", "where the vault's password is"),
-    _switch("-J --ask-vault-pass --ask-vault-password", "ask for the vault's password"),
-    _valued("--vault-id", "ID"),
-    _valued("-c --connection", "TYPE"),
-    _valued("-T --timeout", "SECONDS"),
-    _valued("--ssh-common-args", "OPTIONS", "more options for ssh, such as a ProxyJump"),
-    _valued("--ssh-extra-args", "OPTIONS"),
+    _make_value_option("--private-key --key-file", "FILE", "log in with this private key"),
+    _make_value_option(
+        "--vault-password-file --vault-pass-file", "FILE", "where the vault's password is"
+    ),
+    _make_switch("-J --ask-vault-pass --ask-vault-password", "ask for the vault's password"),
+    _make_value_option("--vault-id", "ID"),
+    _make_value_option("-c --connection", "TYPE"),
+    _make_value_option("-T --timeout", "SECONDS"),
+    _make_value_option("--ssh-common-args", "OPTIONS", "more options for ssh, such as a ProxyJump"),
+    _make_value_option("--ssh-extra-args", "OPTIONS"),
 )
 # How a play works on them.
 RUN = (
-    _switch("-k --ask-pass", "ask for the password to log in with"),
-    _valued("--connection-password-file --conn-pass-file", "FILE"),
-    _switch("-b --become", "become root for every task"),
-    _switch("-K --ask-become-pass", "ask for the password of sudo"),
-    _valued("--become-password-file --become-pass-file", "FILE"),
-    _valued("--become-method", "METHOD"),
-    _valued("--become-user", "NAME"),
-    _valued("-f --forks", "NUMBER", "how many hosts are worked on at the same time"),
-    _valued("-M --module-path", "FOLDER"),
-    _valued("--sftp-extra-args", "OPTIONS"),
-    _valued("--scp-extra-args", "OPTIONS"),
-    _switch("--flush-cache"),
+    _make_switch("-k --ask-pass", "ask for the password to log in with"),
+    _make_value_option("--connection-password-file --conn-pass-file", "FILE"),
+    _make_switch("-b --become", "become root for every task"),
+    _make_switch("-K --ask-become-pass", "ask for the password of sudo"),
+    _make_value_option("--become-password-file --become-pass-file", "FILE"),
+    _make_value_option("--become-method", "METHOD"),
+    _make_value_option("--become-user", "NAME"),
+    _make_value_option("-f --forks", "NUMBER", "how many hosts are worked on at the same time"),
+    _make_value_option("-M --module-path", "FOLDER"),
+    _make_value_option("--sftp-extra-args", "OPTIONS"),
+    _make_value_option("--scp-extra-args", "OPTIONS"),
+    _make_switch("--flush-cache"),
 )
 # Which of its tasks it runs, and in what way.
 TASKS = (
-    _valued("-t --tags", "TAGS", "only the tasks with these tags"),
-    _valued("--skip-tags", "TAGS", "without the tasks with these tags"),
+    _make_value_option("-t --tags", "TAGS", "only the tasks with these tags"),
+    _make_value_option("--skip-tags", "TAGS", "without the tasks with these tags"),
     CHECK,
-    _switch("-D --diff", "show the lines of files that change"),
-    _switch("--list-hosts", "list the hosts, and do nothing"),
-    _switch("--list-tags"),
-    _switch("--list-tasks"),
-    _switch("--syntax-check"),
-    _switch("--step"),
-    _switch("--force-handlers"),
-    _valued("--start-at-task", "TASK"),
+    _make_switch("-D --diff", "show the lines of files that change"),
+    _make_switch("--list-hosts", "list the hosts, and do nothing"),
+    _make_switch("--list-tags"),
+    _make_switch("--list-tasks"),
+    _make_switch("--syntax-check"),
+    _make_switch("--step"),
+    _make_switch("--force-handlers"),
+    _make_value_option("--start-at-task", "TASK"),
 )
 
 
@@ -146,7 +148,7 @@ def add_ansible_options(
     parser.set_defaults(more=[], verbose=False)
 
 
-def add(
+def add_playbook_options(
     parser: argparse.ArgumentParser,
     taken: Collection[AnsibleOption] = (*CONNECT, *RUN, *TASKS),
 ) -> None:
@@ -157,43 +159,45 @@ def add(
         default=AUTO,
         help="auto: a live view on a terminal, else plain lines; json: a line for each event (docs/progress.md)",
     )
-    show = _switch("-v --verbose", "show Ansible's own output instead; -vv to -vvvvvv show more")
+    show = _make_switch(
+        "-v --verbose", "show Ansible's own output instead; -vv to -vvvvvv show more"
+    )
     add_ansible_options(parser, (*taken, show))
 
 
-def words(args: argparse.Namespace) -> list[str]:
+def list_ansible_words(args: argparse.Namespace) -> list[str]:
     """Return the options for ansible-playbook, those that follow ``--`` last."""
     more = list(args.more)
     return more[1:] if more[:1] == ["--"] else more
 
 
-def raw(args: argparse.Namespace) -> bool:
+def needs_raw_output(args: argparse.Namespace) -> bool:
     """Tell whether the user wants Ansible's own output."""
-    return bool(args.verbose) or asks_for_output(words(args))
+    return bool(args.verbose) or has_output_option(list_ansible_words(args))
 
 
-def asks_for_output(more: Sequence[str]) -> bool:
+def has_output_option(more: Sequence[str]) -> bool:
     """Tell whether an option of ansible-playbook is about its output."""
     return any(ANSIBLES_OWN.match(word) for word in more)
 
 
-def changes_nothing(more: Sequence[str]) -> bool:
+def has_preview_option(more: Sequence[str]) -> bool:
     """Tell whether ansible-playbook only shows something."""
     return any(PREVIEWS.match(word) for word in more)
 
 
-def asks_for_password(command: Sequence[str]) -> bool:
+def needs_password(command: Sequence[str]) -> bool:
     """Tell whether ansible-playbook asks for a password on the terminal before it begins."""
     return any(PROMPTS.match(word) for word in command)
 
 
-def repeat_choice(more: Sequence[str]) -> str:
+def format_chosen_options(more: Sequence[str]) -> str:
     """Return the options that choose nodes and tasks, as they are typed."""
     kept = [word for word in more if word.startswith(CHOOSE)]
     return "".join(f" {shlex.quote(word)}" for word in kept)
 
 
-def add_inventory(parser: argparse.ArgumentParser, text: str = "") -> None:
+def add_inventory_option(parser: argparse.ArgumentParser, text: str = "") -> None:
     """Add the option that names the inventory."""
     told = f"{text} ({INVENTORY_HELP})" if text else INVENTORY_HELP
     parser.add_argument("-i", "--inventory", default="", help=told)
@@ -213,6 +217,8 @@ def find_inventory(named: str, environment: Mapping[str, str] = os.environ) -> P
             return place.resolve()
     if given:
         origin = "" if named else f" (from ${INVENTORY_VARIABLE})"
-        raise RefusedError([Fault("CL-106", f"The inventory {given}{origin} does not exist", step)])
+        raise InvalidInputError(
+            [Fault("CL-106", f"The inventory {given}{origin} does not exist", step)]
+        )
     text = f"No inventory: -i is not given, ${INVENTORY_VARIABLE} is not set, and {OWN_INVENTORY} does not exist"
-    raise RefusedError([Fault("CL-117", text, step)])
+    raise InvalidInputError([Fault("CL-117", text, step)])

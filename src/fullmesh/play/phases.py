@@ -41,7 +41,7 @@ BY_ROLE = frozenset({"Undo"})
 UNDO = "undo "
 
 
-def phase_of(play: str, role: str, now: str) -> str:
+def find_phase(play: str, role: str, now: str) -> str:
     """The phase of a task; a play that is not ours is one by its own name. *now*: the phase that is on."""
     if play not in BY_ROLE:
         return PHASES.get(play, play)

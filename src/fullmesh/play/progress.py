@@ -10,15 +10,15 @@ from typing import Protocol, cast
 
 from fullmesh.play import phases
 from fullmesh.play.events import (
-    Answered,
-    Began,
-    Counts,
-    Ended,
     Event,
-    Failed,
-    Kept,
+    HostAnswered,
+    HostCounts,
+    HostFailed,
+    MessageSent,
     PlayBegan,
-    Said,
+    ResultWritten,
+    RunBegan,
+    RunEnded,
     TaskBegan,
 )
 
@@ -30,7 +30,7 @@ MEMORY = ("undo point of ", "/var/lib/fullmesh")
 
 
 @dataclass
-class Phase:
+class RunPhase:
     """A part of the run that a person has a word for.
 
     Attributes:
@@ -64,7 +64,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Change:
+class TaskChange:
     """A task that changed a host, or would."""
 
     host: str
@@ -84,13 +84,13 @@ class Failure:
     message: str
 
 
-class Listener(Protocol):
+class ProgressListener(Protocol):
     """Whoever shows it."""
 
     def announce(self, hosts: Sequence[str]) -> None:
         """The run begins; on these nodes."""
 
-    def ended(self, phase: Phase) -> None:
+    def ended(self, phase: RunPhase) -> None:
         """A phase is over."""
 
     def failed(self, failure: Failure) -> None:
@@ -101,42 +101,42 @@ class Listener(Protocol):
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """What is known of a run so far."""
 
-    listener: Listener
+    listener: ProgressListener
     check: bool = False
     play: str = ""
     task: str = ""
     role: str = ""
     task_begun: float = 0.0
-    phase: Phase | None = None
+    phase: RunPhase | None = None
     waiting: dict[str, float] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
-    hosts: dict[str, Counts] = field(default_factory=dict)
+    changes: list[TaskChange] = field(default_factory=list)
+    hosts: dict[str, HostCounts] = field(default_factory=dict)
     result: Path | None = None
     over: bool = False
     _words: dict[str, dict[str, None]] = field(default_factory=dict)
-    _failures: list[Failed] = field(default_factory=list)
-    _held: dict[str, list[Failed]] = field(default_factory=dict)
+    _failures: list[HostFailed] = field(default_factory=list)
+    _held: dict[str, list[HostFailed]] = field(default_factory=dict)
     _shown: set[str] = field(default_factory=set)
 
     def take(self, event: Event) -> None:
         """Learn of an event."""
         steps: dict[str, Callable[[], None]] = {
-            "began": lambda: self._began(cast("Began", event)),
+            "began": lambda: self._began(cast("RunBegan", event)),
             "play": lambda: self._play(cast("PlayBegan", event)),
             "task": lambda: self._task(cast("TaskBegan", event)),
             "host": lambda: self.waiting.__setitem__(event["host"], event["at"]),  # type: ignore[typeddict-item]
-            "answer": lambda: self._answer(cast("Answered", event)),
-            "failure": lambda: self._failure(cast("Failed", event)),
-            "said": lambda: self._said(cast("Said", event)),
-            "result": lambda: setattr(self, "result", Path(cast("Kept", event)["path"])),
-            "end": lambda: self._end(cast("Ended", event)),
+            "answer": lambda: self._answer(cast("HostAnswered", event)),
+            "failure": lambda: self._failure(cast("HostFailed", event)),
+            "said": lambda: self._said(cast("MessageSent", event)),
+            "result": lambda: setattr(self, "result", Path(cast("ResultWritten", event)["path"])),
+            "end": lambda: self._end(cast("RunEnded", event)),
         }
         steps[event["event"]]()
 
-    def _began(self, event: Began) -> None:
+    def _began(self, event: RunBegan) -> None:
         self.check = event["check"]
 
     def _play(self, event: PlayBegan) -> None:
@@ -151,12 +151,12 @@ class Progress:
         self.task, self.role, self.task_begun = event["task"], event["role"], event["at"]
         self.waiting = {}
         now = self.phase.name if self.phase else ""
-        name = phases.phase_of(self.play, self.role, now)
+        name = phases.find_phase(self.play, self.role, now)
         if self.phase is None or self.phase.name != name:
-            self._close(event["at"], Phase(name, event["at"]))
+            self._close(event["at"], RunPhase(name, event["at"]))
             self._held = {}
 
-    def _answer(self, event: Answered) -> None:
+    def _answer(self, event: HostAnswered) -> None:
         host, status = event["host"], event["status"]
         self.waiting.pop(host, None)
         phase = self.phase
@@ -167,9 +167,9 @@ class Progress:
         what = tuple(event.get("what", ()))
         if status == "changed" and not (what and what[0].startswith(MEMORY)):
             phase.changes[host] += 1
-            self.changes.append(Change(host, phase.name, self.role, self.task, what))
+            self.changes.append(TaskChange(host, phase.name, self.role, self.task, what))
 
-    def _failure(self, event: Failed) -> None:
+    def _failure(self, event: HostFailed) -> None:
         self.waiting.pop(event["host"], None)
         if event["caught"]:
             self._held.setdefault(event["host"], []).append(event)
@@ -178,7 +178,7 @@ class Progress:
             self.phase.failed[event["host"]] = None
         self._failures.append(event)
 
-    def _said(self, event: Said) -> None:
+    def _said(self, event: MessageSent) -> None:
         self._words.setdefault(event["text"], {})[event["host"]] = None
 
     def _tell(self) -> None:
@@ -197,17 +197,17 @@ class Progress:
                 self.listener.failed(Failure(tuple(sorted(hosts)), phase, task, message))
 
     @staticmethod
-    def _where(one: Failed) -> str:
+    def _where(one: HostFailed) -> str:
         return f"{one['role']}: {one['task']}" if one["role"] else one["task"]
 
-    def _close(self, at: float, following: Phase | None = None) -> None:
+    def _close(self, at: float, following: RunPhase | None = None) -> None:
         phase, self.phase = self.phase, following
         if phase is not None:
             phase.ended = at
             if phase.shown:
                 self.listener.ended(phase)
 
-    def _end(self, event: Ended) -> None:
+    def _end(self, event: RunEnded) -> None:
         self.hosts, self.over, self.waiting = event["hosts"], True, {}
         self._tell()
         # what a block caught is a failure only where its host failed all the same

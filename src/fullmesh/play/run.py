@@ -16,8 +16,8 @@ from types import FrameType
 
 from fullmesh import contract
 from fullmesh.play.events import KINDS, PID_VARIABLE, RUN_VARIABLE, VARIABLE
-from fullmesh.play.options import AUTO, JSON, asks_for_password
-from fullmesh.play.views import Json, Plain, View
+from fullmesh.play.options import AUTO, JSON, needs_password
+from fullmesh.play.views import JsonView, PlainView, RunView
 from fullmesh.settings import ROOT
 
 LOG, EVENTS = "ansible.log", "events.jsonl"
@@ -33,7 +33,7 @@ TAIL_LINES = 30
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended.
 
     Attributes:
@@ -47,20 +47,20 @@ class Outcome:
     in_time: bool = True
 
 
-def view(progress: str, *, brief: bool = False) -> View:
+def choose_view(progress: str, *, brief: bool = False) -> RunView:
     """How to show a run: as asked for; motion and colours on a terminal only, where *brief* cuts notes to a line."""
     if progress == JSON:
-        return Json(sys.stdout)
+        return JsonView(sys.stdout)
     if progress == AUTO and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         from rich.console import Console  # noqa: PLC0415 (slow to import, and only a terminal needs it)
 
-        from fullmesh.play.live import Terminal  # noqa: PLC0415 (see above)
+        from fullmesh.play.live import TerminalView  # noqa: PLC0415 (see above)
 
-        return Terminal(Console(stderr=True), brief=brief)
-    return Plain(sys.stderr)
+        return TerminalView(Console(stderr=True), brief=brief)
+    return PlainView(sys.stderr)
 
 
-class Follow:
+class LineFollower:
     """The whole lines that a file has got since the last look."""
 
     def __init__(self, path: Path) -> None:
@@ -77,15 +77,15 @@ class Follow:
             yield line.decode("utf-8", "replace")
 
 
-def take(shown: View, line: str) -> None:
+def forward_event(shown: RunView, line: str) -> None:
     """Hand an event on; one that cannot be read is left out, since a run on nodes must not end over how it looks."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         event = json.loads(line)
-        shown.progress.take(contract.read(KINDS[event["event"]], event))
+        shown.progress.take(contract.convert_value(KINDS[event["event"]], event))
         shown.raw(line)
 
 
-def end(process: subprocess.Popen[bytes], *, interrupted: bool) -> None:
+def end_process(process: subprocess.Popen[bytes], *, interrupted: bool) -> None:
     """End a run, gently first."""
     for number, seconds in PATIENCE if interrupted else PATIENCE[2:]:
         if number is not None:
@@ -96,7 +96,7 @@ def end(process: subprocess.Popen[bytes], *, interrupted: bool) -> None:
 
 
 @contextlib.contextmanager
-def terminable() -> Iterator[None]:
+def end_on_signals() -> Iterator[None]:
     """End the play on SIGTERM and on a closed terminal (SIGHUP), instead of leaving it behind."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -110,14 +110,14 @@ def terminable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run(
+def run_with_view(
     command: Sequence[str],
-    shown: View,
+    shown: RunView,
     folder: Path,
     *,
     env: Mapping[str, str] | None = None,
     deadline: float = 0.0,
-) -> Outcome:
+) -> RunOutcome:
     """Run a playbook in front of a view.
 
     *folder* keeps log and events, *deadline* is in seconds, 0 for none. KeyboardInterrupt and SystemExit pass on when
@@ -131,17 +131,17 @@ def run(
     settings[PID_VARIABLE] = str(os.getpid())
     # the log is a file: no colours, and lines as wide as they are
     settings |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
-    begun, follow = time.monotonic(), Follow(events)
-    asks = asks_for_password(command)
-    with log.open("ab") as stream, terminable():
+    begun, follow = time.monotonic(), LineFollower(events)
+    asks = needs_password(command)
+    with log.open("ab") as stream, end_on_signals():
         process = subprocess.Popen(  # noqa: S603 (our own program's name and the user's options)
             list(command), cwd=ROOT, env=settings, stdout=stream, stderr=subprocess.STDOUT
         )
         in_time, interrupted = True, False
         try:
-            while in_time and not ended(process):
+            while in_time and not has_process_ended(process):
                 for line in follow.lines():
-                    take(shown, line)
+                    forward_event(shown, line)
                 if asks and not shown.progress.play:
                     begun = time.monotonic()
                     continue
@@ -152,15 +152,15 @@ def run(
             raise
         finally:
             if process.poll() is None:
-                end(process, interrupted=interrupted)
+                end_process(process, interrupted=interrupted)
             for line in follow.lines():
-                take(shown, line)
+                forward_event(shown, line)
             shown.progress.abandon(time.time())
             shown.close()
-    return Outcome(process.returncode, log, in_time)
+    return RunOutcome(process.returncode, log, in_time)
 
 
-def ended(process: subprocess.Popen[bytes]) -> bool:
+def has_process_ended(process: subprocess.Popen[bytes]) -> bool:
     """Wait a moment for the end."""
     try:
         process.wait(timeout=STEP_SECONDS)
@@ -169,7 +169,7 @@ def ended(process: subprocess.Popen[bytes]) -> bool:
     return True
 
 
-def last_words(log: Path) -> list[str]:
+def read_ansible_log_tail(log: Path) -> list[str]:
     """The end of a log, from the last error of Ansible's own on."""
     found = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     starts = [at for at, line in enumerate(found) if line.startswith(("[ERROR]", "ERROR!"))]

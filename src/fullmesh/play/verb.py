@@ -11,33 +11,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.model.faults import Fault, InvalidInputError
 from fullmesh.play import foresight, lines, options, run
-from fullmesh.play.names import beside, run_name
+from fullmesh.play.names import make_run_name, shorten_path
 from fullmesh.play.progress import CONTROLLER
-from fullmesh.play.run import Outcome
-from fullmesh.play.views import Json, View
+from fullmesh.play.run import RunOutcome
+from fullmesh.play.views import JsonView, RunView
 from fullmesh.printed import print_error, print_text
 from fullmesh.settings import ROOT, RUNS
 
 OK, PROBLEM = 0, 1
 
 
-def closing(shown: View, outcome: Outcome) -> None:
+def show_run_end(shown: RunView, outcome: RunOutcome) -> None:
     """Where it stands at the end, and where everything lies."""
     progress = shown.progress
     if outcome.code and not progress.over:
-        for line in run.last_words(outcome.log):
+        for line in run.read_ansible_log_tail(outcome.log):
             shown.say(line)
     if progress.over:
-        shown.say(lines.ending(progress))
-    page = report_of(shown)
+        shown.say(lines.describe_run_changes(progress))
+    page = find_report_page(shown)
     if page is not None:
-        shown.say(f"report: {beside(page)}")
-    shown.say(f"log: {beside(outcome.log)}")
+        shown.say(f"report: {shorten_path(page)}")
+    shown.say(f"log: {shorten_path(outcome.log)}")
 
 
-def told_to_programs(shown: View, outcome: Outcome, code: int) -> None:
+def write_exit_event(shown: RunView, outcome: RunOutcome, code: int) -> None:
     """The last line of ``--progress json``."""
     result = str(shown.progress.result or "")
     shown.raw(
@@ -45,39 +45,43 @@ def told_to_programs(shown: View, outcome: Outcome, code: int) -> None:
     )
 
 
-def summary(shown: View, *, brief: bool = False) -> int:
+def print_verification(shown: RunView, *, brief: bool = False) -> int:
     """Print the result of a verification, if there is one; 0 unless it has failed."""
     if shown.progress.result is None:
         return OK
-    if isinstance(shown, Json):
+    if isinstance(shown, JsonView):
         from fullmesh.result import read  # noqa: PLC0415 (as below)
 
-        return OK if read.load(shown.progress.result)["verdict"] == "ok" else PROBLEM
+        return OK if read.load_result(shown.progress.result)["verdict"] == "ok" else PROBLEM
     from fullmesh.report import terminal  # noqa: PLC0415 (rich is slow to import, and a failed run needs none)
 
     return terminal.print_summary(shown.progress.result, brief=brief)
 
 
-def play(playbook: str, inventory: str, args: argparse.Namespace, *, preview: str = "") -> int:
+def run_playbook_verb(
+    playbook: str, inventory: str, args: argparse.Namespace, *, preview: str = ""
+) -> int:
     """Run it; 0 when all is well, 1 for a problem. *preview*: the verb that shows what it would change."""
-    command = ["ansible-playbook", playbook, "-i", inventory, *options.words(args)]
+    command = ["ansible-playbook", playbook, "-i", inventory, *options.list_ansible_words(args)]
     typed = format_command(preview, inventory, args) if preview else ""
-    if options.raw(args):
-        if typed and not options.changes_nothing(command):
-            hosts = list_tasks(playbook, inventory, options.words(args)).hosts
-            print_error(lines.change_notice(hosts, typed))
-        return OK if passed_on(command) == 0 else PROBLEM
-    shown = run.view(args.progress)
+    if options.needs_raw_output(args):
+        if typed and not options.has_preview_option(command):
+            hosts = list_playbook_tasks(playbook, inventory, options.list_ansible_words(args)).hosts
+            print_error(lines.render_change_notice(hosts, typed))
+        return OK if run_ansible_raw(command) == 0 else PROBLEM
+    shown = run.choose_view(args.progress)
     shown.preview = typed
-    outcome = run.run(command, shown, RUNS / run_name())
-    code = summary(shown)
+    outcome = run.run_with_view(command, shown, RUNS / make_run_name())
+    code = print_verification(shown)
     code = OK if code == OK and outcome.code == 0 else PROBLEM
-    closing(shown, outcome)
-    told_to_programs(shown, outcome, code)
+    show_run_end(shown, outcome)
+    write_exit_event(shown, outcome, code)
     return code
 
 
-def foresee(playbook: str, inventory: str, args: argparse.Namespace, more: Sequence[str]) -> int:
+def preview_playbook(
+    playbook: str, inventory: str, args: argparse.Namespace, more: Sequence[str]
+) -> int:
     """Run it in check mode and show what it would change; 0 when nothing stands in its way."""
     command = [
         "ansible-playbook",
@@ -86,19 +90,19 @@ def foresee(playbook: str, inventory: str, args: argparse.Namespace, more: Seque
         inventory,
         "--check",
         *more,
-        *options.words(args),
+        *options.list_ansible_words(args),
     ]
-    if options.raw(args):
-        return OK if passed_on(command) == 0 else PROBLEM
-    shown = run.view(args.progress)
-    outcome = run.run(command, shown, RUNS / run_name())
+    if options.needs_raw_output(args):
+        return OK if run_ansible_raw(command) == 0 else PROBLEM
+    shown = run.choose_view(args.progress)
+    outcome = run.run_with_view(command, shown, RUNS / make_run_name())
     code = OK if outcome.code == 0 else PROBLEM
-    if not isinstance(shown, Json):
-        told = foresight.table(shown.progress.changes, len(shown.progress.changed()))
+    if not isinstance(shown, JsonView):
+        told = foresight.render_change_table(shown.progress.changes, len(shown.progress.changed()))
         if told:
             print_text("\n".join(["", *told, ""]))
-    closing(shown, outcome)
-    told_to_programs(shown, outcome, code)
+    show_run_end(shown, outcome)
+    write_exit_event(shown, outcome, code)
     return code
 
 
@@ -115,7 +119,7 @@ class PlaybookListing:
     roles: tuple[str, ...]
 
 
-def list_tasks(playbook: str, inventory: str, more: Sequence[str]) -> PlaybookListing:
+def list_playbook_tasks(playbook: str, inventory: str, more: Sequence[str]) -> PlaybookListing:
     """Ask Ansible which hosts and tasks a playbook has under these options; contacts no node.
 
     Raises:
@@ -128,8 +132,8 @@ def list_tasks(playbook: str, inventory: str, more: Sequence[str]) -> PlaybookLi
     )
     if done.returncode:
         why = " ".join((done.stderr.strip() or done.stdout.strip()).split())
-        step = f"Check: ansible-inventory -i {beside(Path(inventory))} --list"
-        raise RefusedError([Fault("CL-120", f"Ansible cannot list the nodes: {why}", step)])
+        step = f"Check: ansible-inventory -i {shorten_path(Path(inventory))} --list"
+        raise InvalidInputError([Fault("CL-120", f"Ansible cannot list the nodes: {why}", step)])
     hosts = dict.fromkeys(re.findall(r"^ {6}(\S+)$", done.stdout, re.MULTILINE))
     hosts.pop(CONTROLLER, None)
     roles = re.findall(r"^ {6}Undo (?:the )?(\w+)\t", done.stdout, re.MULTILINE)
@@ -144,11 +148,11 @@ def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> boo
     """
     if not sys.stdin.isatty():
         text = "undo asks before it changes a node, and standard input is not a terminal"
-        raise RefusedError([Fault("CL-118", text, "Fix: add --yes")])
-    listed = list_tasks(playbook, inventory, options.words(args))
+        raise InvalidInputError([Fault("CL-118", text, "Fix: add --yes")])
+    listed = list_playbook_tasks(playbook, inventory, options.list_ansible_words(args))
     if not listed.hosts:
         return True  # there is nothing to ask, and Ansible says why
-    for line in lines.undo_notice(
+    for line in lines.render_undo_notice(
         listed.hosts, listed.roles, format_command("undo --plan", inventory, args)
     ):
         print_error(line)
@@ -162,11 +166,11 @@ def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> boo
 
 def format_command(verb: str, inventory: str, args: argparse.Namespace) -> str:
     """Return the command of another verb for the same nodes and tasks."""
-    chosen = options.repeat_choice(options.words(args))
-    return f"./fullmesh {verb} -i {beside(Path(inventory))}{chosen}"
+    chosen = options.format_chosen_options(options.list_ansible_words(args))
+    return f"./fullmesh {verb} -i {shorten_path(Path(inventory))}{chosen}"
 
 
-def report_of(shown: View) -> Path | None:
+def find_report_page(shown: RunView) -> Path | None:
     """The page beside the result, or the result where there is none."""
     if shown.progress.result is None:
         return None
@@ -174,7 +178,7 @@ def report_of(shown: View) -> Path | None:
     return page if page.exists() else shown.progress.result
 
 
-def passed_on(command: Sequence[str]) -> int:
+def run_ansible_raw(command: Sequence[str]) -> int:
     """Everything as Ansible prints it."""
     sys.stdout.flush()
     return subprocess.run(list(command), cwd=ROOT, check=False).returncode  # noqa: S603 (our own program, and the user's options)

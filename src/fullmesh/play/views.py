@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from fullmesh.play import lines
-from fullmesh.play.progress import Failure, Listener, Phase, Progress
+from fullmesh.play.progress import Failure, ProgressListener, RunPhase, RunProgress
 from fullmesh.printed import print_text
 
 # The project's promise is ten.
 SILENCE_SECONDS = 8.0
 
 
-class View(Listener, Protocol):
+class RunView(ProgressListener, Protocol):
     """What the runner needs of it."""
 
-    progress: Progress
+    progress: RunProgress
     preview: str
 
     def tick(self) -> None:
@@ -36,7 +36,7 @@ class View(Listener, Protocol):
         """Nothing more comes."""
 
 
-class Plain:
+class PlainView:
     """Lines of text.
 
     Attributes:
@@ -44,7 +44,7 @@ class Plain:
     """
 
     def __init__(self, stream: TextIO) -> None:
-        self.stream, self.progress = stream, Progress(self)
+        self.stream, self.progress = stream, RunProgress(self)
         self.doing = self.preview = ""
         self.begun = self.spoken = time.monotonic()
 
@@ -57,21 +57,21 @@ class Plain:
     def announce(self, hosts: Sequence[str]) -> None:
         """Announce a run that changes nodes."""
         if self.preview and not self.progress.check:
-            self.say(lines.change_notice(hosts, self.preview))
+            self.say(lines.render_change_notice(hosts, self.preview))
 
-    def ended(self, phase: Phase) -> None:
+    def ended(self, phase: RunPhase) -> None:
         """A line for a phase."""
         mark = "FAILED " if phase.failed else "ok     "
-        self.say(mark + lines.phase_line(phase, check=self.progress.check))
+        self.say(mark + lines.render_phase_line(phase, check=self.progress.check))
 
     def failed(self, failure: Failure) -> None:
         """A failure in full."""
-        for line in lines.failure_lines(failure):
+        for line in lines.render_failure(failure):
             self.say(line)
 
     def said(self, hosts: tuple[str, ...], text: str) -> None:
         """What the run says."""
-        for line in lines.said_line(hosts, text).split("\n"):
+        for line in lines.render_host_message(hosts, text).split("\n"):
             self.say(f"note   {line}")
 
     def status(self, text: str) -> None:
@@ -85,7 +85,7 @@ class Plain:
         if now - self.spoken < SILENCE_SECONDS:
             return
         waited = f"{self.doing}, {now - self.begun:.0f} s" if self.doing else ""
-        self.say(f"  …    {waited or lines.alive(self.progress, time.time())}")
+        self.say(f"  …    {waited or lines.describe_progress(self.progress, time.time())}")
 
     def raw(self, line: str) -> None:
         """Not for people."""
@@ -94,7 +94,7 @@ class Plain:
         """Nothing is open."""
 
 
-class Json(Plain):
+class JsonView(PlainView):
     """The events as they come, for programs; nothing else stands on the stream."""
 
     def say(self, text: str, style: str = "") -> None:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from fullmesh.diagnose import pages as diagnosed
-from fullmesh.hang import pages as hanging
+from fullmesh.diagnose import pages as diagnose_pages
+from fullmesh.hang import pages as hang_pages
 from fullmesh.hang.codes import CODES as HANGING
 from fullmesh.result.types import FindingBase, Result
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownCause:
     """The page of a code.
 
     Attributes:
@@ -35,25 +35,27 @@ class Known:
     source: str
 
 
-def codes(findings: Iterable[FindingBase]) -> Iterator[str]:
+def iterate_codes(findings: Iterable[FindingBase]) -> Iterator[str]:
     """The codes of findings and of what follows from them, as they come."""
     for finding in findings:
         yield finding["code"]
-        yield from codes(cast("list[FindingBase]", finding.get("follows") or []))  # see FoldedRow
+        yield from iterate_codes(
+            cast("list[FindingBase]", finding.get("follows") or [])
+        )  # see FoldedRow
 
 
-def known(result: Result) -> dict[str, Known]:
+def collect_known_causes(result: Result) -> dict[str, KnownCause]:
     """The pages of a result's codes that have one, each once, in the order of the findings."""
-    sources: tuple[tuple[Mapping[str, diagnosed.Page], Mapping[str, str]], ...] = (
-        (diagnosed.PAGES, diagnosed.meanings()),
-        (hanging.PAGES, HANGING),
+    sources: tuple[tuple[Mapping[str, diagnose_pages.CausePage], Mapping[str, str]], ...] = (
+        (diagnose_pages.PAGES, diagnose_pages.index_code_meanings()),
+        (hang_pages.PAGES, HANGING),
     )
-    found: dict[str, Known] = {}
-    for code in dict.fromkeys(codes(result["findings"])):
+    found: dict[str, KnownCause] = {}
+    for code in dict.fromkeys(iterate_codes(result["findings"])):
         for pages, meanings in sources:
             if code in pages:
                 page, place = pages[code], code.lower()
-                found[code] = Known(
+                found[code] = KnownCause(
                     code,
                     f"about-{place}",
                     meanings[code],

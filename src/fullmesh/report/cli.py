@@ -51,38 +51,38 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         action="store_true",
         help="write links, findings and rungs as tables beside the result",
     )
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run_report)
 
 
-def all_runs() -> list[Path]:
+def list_runs() -> list[Path]:
     """Every result under ``runs``, oldest first; ``latest`` only points at one of them."""
     found = RUNS.glob("*/result.json")
     return sorted(path for path in found if not path.parent.is_symlink())
 
 
-def chosen(name: str | None) -> Path | None:
+def find_result(name: str | None) -> Path | None:
     """The result that the user means; None when there is none."""
     if name is None:
-        runs = all_runs()
+        runs = list_runs()
         return runs[-1] if runs else None
     path = Path(name)
     path = path / "result.json" if path.is_dir() else path
     return path if path.is_file() else None
 
 
-def before(path: Path) -> Path | None:
+def find_previous_run(path: Path) -> Path | None:
     """The run before another one."""
-    earlier = [run for run in all_runs() if run.parent.name < path.resolve().parent.name]
+    earlier = [run for run in list_runs() if run.parent.name < path.resolve().parent.name]
     return earlier[-1] if earlier else None
 
 
-def missing(where: str) -> int:
+def report_missing_run(where: str) -> int:
     """Say that there is no such run."""
     print_error(f"fullmesh: [CL-107] no result at {where}. Run ./fullmesh verify first.")
     return USAGE
 
 
-def alone(path: Path) -> int:
+def report_first_run(path: Path) -> int:
     """Say that a run has none before it."""
     print_error(
         f"fullmesh: [CL-107] {path.parent.name} is the first run here, so none is there to compare it with. "
@@ -91,7 +91,7 @@ def alone(path: Path) -> int:
     return USAGE
 
 
-def compared(path: Path, other: Path) -> Comparison:
+def compare_result_files(path: Path, other: Path) -> Comparison:
     """What changed.
 
     Raises:
@@ -100,10 +100,10 @@ def compared(path: Path, other: Path) -> Comparison:
     from fullmesh.report import compare  # noqa: PLC0415 (see above)
     from fullmesh.result import read  # noqa: PLC0415 (see above)
 
-    return compare.compare(read.load(other), read.load(path))
+    return compare.compare_results(read.load_result(other), read.load_result(path))
 
 
-def meant(args: argparse.Namespace) -> tuple[str | None, str | None]:
+def parse_run_arguments(args: argparse.Namespace) -> tuple[str | None, str | None]:
     """The run that the user means, and the one to compare it with.
 
     Raises:
@@ -119,7 +119,7 @@ def meant(args: argparse.Namespace) -> tuple[str | None, str | None]:
     return (args.run[-1] if args.run else None), against
 
 
-def merged(names: Sequence[str]) -> Path:
+def write_merged_run(names: Sequence[str]) -> Path:
     """Write the one result of several runs; returns its file.
 
     Raises:
@@ -130,50 +130,50 @@ def merged(names: Sequence[str]) -> Path:
 
     results = []
     for name in names:
-        path = chosen(name)
+        path = find_result(name)
         if path is None:
             raise ValueError(f"[CL-107] no result at {name}. Run ./fullmesh verify first.")
-        results.append(read.load(path))
-    made = merge.merged(results)
-    return write.keep(RUNS, made["run"], json.dumps(made, indent=2) + "\n")
+        results.append(read.load_result(path))
+    made = merge.merge_results(results)
+    return write.save_result(RUNS, made["run"], json.dumps(made, indent=2) + "\n")
 
 
-def named(args: argparse.Namespace) -> tuple[str | None, str | None]:
+def resolve_runs(args: argparse.Namespace) -> tuple[str | None, str | None]:
     """The run that the user means or that is made of several, and the one to compare it with.
 
     Raises:
         ValueError: too few or too many are named, or those that are cannot be merged.
     """
     if not args.merge:
-        return meant(args)
+        return parse_run_arguments(args)
     if len(args.run) < 2 or args.against:  # noqa: PLR2004 (one is no part)
         raise ValueError(
             "[CL-191] merge two runs or more, and compare afterwards: report --merge A B."
         )
-    return str(merged(args.run)), None
+    return str(write_merged_run(args.run)), None
 
 
-def run(args: argparse.Namespace) -> int:
+def run_report(args: argparse.Namespace) -> int:
     """``fullmesh report``."""
     try:
-        name, against = named(args)
+        name, against = resolve_runs(args)
     except ValueError as error:
         print_error(f"fullmesh: {error}")
         return USAGE
-    path = chosen(name)
+    path = find_result(name)
     if path is None:
-        return missing(name or str(RUNS))
+        return report_missing_run(name or str(RUNS))
     other = None
     if against is not None:
-        other = before(path) if against == PREVIOUS else chosen(against)
+        other = find_previous_run(path) if against == PREVIOUS else find_result(against)
         if other is None and against == PREVIOUS:
-            return alone(path)
+            return report_first_run(path)
         if other is None:
-            return missing(f"{against} (the run to compare with)")
-    return shown(path, other, args)
+            return report_missing_run(f"{against} (the run to compare with)")
+    return show_run(path, other, args)
 
 
-def shown(path: Path, other: Path | None, args: argparse.Namespace) -> int:
+def show_run(path: Path, other: Path | None, args: argparse.Namespace) -> int:
     """Show a run, and write what is asked for beside it; returns the exit code."""
     from fullmesh.report import compare, terminal, write  # noqa: PLC0415 (see above)
 
@@ -181,13 +181,13 @@ def shown(path: Path, other: Path | None, args: argparse.Namespace) -> int:
     code = terminal.print_summary(path)
     try:
         if other is not None and code != USAGE:
-            found = compared(path, other)
-            print_text("\n".join(["", *compare.lines(found)]))
+            found = compare_result_files(path, other)
+            print_text("\n".join(["", *compare.format_comparison(found)]))
         if args.html and code != USAGE:
-            for made in write.write_beside(path, found):
+            for made in write.write_reports_beside(path, found):
                 print_text(str(made))
         if args.csv and code != USAGE:
-            for made in write.write_tables(path):
+            for made in write.write_csv_tables(path):
                 print_text(str(made))
     except ValueError as error:
         print_error(f"fullmesh: {error}")

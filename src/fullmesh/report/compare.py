@@ -29,7 +29,7 @@ RATES: tuple[tuple[Literal["bus_gbit_s", "latency_us"], str, str, bool], ...] = 
 
 
 @dataclass(frozen=True)
-class Change:
+class RunChange:
     """One difference."""
 
     kind: str
@@ -58,7 +58,7 @@ class Comparison:
 
     run: str
     started: str
-    changes: Sequence[Change] = field(default_factory=tuple)
+    changes: Sequence[RunChange] = field(default_factory=tuple)
     left_out: int = 0
     notes: Sequence[str] = field(default_factory=tuple)
 
@@ -68,7 +68,7 @@ class Comparison:
         return any(change.kind == WORSE for change in self.changes)
 
 
-def rung_changes(old: Result, new: Result) -> list[Change]:
+def compare_checks(old: Result, new: Result) -> list[RunChange]:
     """Rungs with another status."""
     before = {rung["id"]: rung for rung in old["rungs"]}
     found = []
@@ -79,92 +79,94 @@ def rung_changes(old: Result, new: Result) -> list[Change]:
         worse = RANKED[rung["status"]] > RANKED[was["status"]]
         words = [held["status"].replace("_", " ") for held in (was, rung)]
         what = f"{rung['id']} {rung['name']}"
-        found.append(Change(WORSE if worse else BETTER, "rung", what, *words))
+        found.append(RunChange(WORSE if worse else BETTER, "rung", what, *words))
     return found
 
 
-def identity(finding: FindingRow) -> tuple[str, ...]:
+def make_finding_key(finding: FindingRow) -> tuple[str, ...]:
     """What makes two findings the same one: not their words, which hold figures."""
     return finding["code"], finding["node"], finding["peer"], finding["direction"]
 
 
-def finding_changes(old: Result, new: Result) -> list[Change]:
+def compare_findings(old: Result, new: Result) -> list[RunChange]:
     """Findings that are new or gone."""
-    before = {identity(finding): finding for finding in old["findings"]}
-    after = {identity(finding): finding for finding in new["findings"]}
+    before = {make_finding_key(finding): finding for finding in old["findings"]}
+    after = {make_finding_key(finding): finding for finding in new["findings"]}
     found = [
-        Change(WORSE, "finding", model.sentence(finding), "", "new")
+        RunChange(WORSE, "finding", model.format_finding(finding), "", "new")
         for key, finding in after.items()
         if key not in before
     ]
     return found + [
-        Change(BETTER, "finding", model.sentence(finding), "was there", "gone")
+        RunChange(BETTER, "finding", model.format_finding(finding), "was there", "gone")
         for key, finding in before.items()
         if key not in after
     ]
 
 
-def spread(ratios: Sequence[float]) -> float:
+def estimate_noise(ratios: Sequence[float]) -> float:
     """How far links move between the two runs anyway: the median distance from the median, as a normal deviation."""
     middle = median(ratios)
     return 1.4826 * median(abs(ratio - middle) for ratio in ratios)
 
 
-def moved(before: Mapping[K, float], after: Mapping[K, float], least: float) -> dict[K, float]:
+def find_moved_links(
+    before: Mapping[K, float], after: Mapping[K, float], least: float
+) -> dict[K, float]:
     """Links whose figure changed beyond the noise, as the logarithm of after/before."""
     both = {k: (before[k], after[k]) for k in after if before.get(k, 0) > 0 and after[k] > 0}
     ratios = {key: math.log(new / old) for key, (old, new) in both.items()}
     if not ratios:
         return {}
-    limit = max(math.log(least), SPREADS * spread(list(ratios.values())))
+    limit = max(math.log(least), SPREADS * estimate_noise(list(ratios.values())))
     return {key: ratio for key, ratio in ratios.items() if abs(ratio) > limit}
 
 
-def link_changes(old: Result, new: Result) -> list[Change]:
+def compare_links(old: Result, new: Result) -> list[RunChange]:
     """Links with another state, latency or bandwidth."""
-    before, after = model.by_pair(old), model.by_pair(new)
+    before, after = model.index_links(old), model.index_links(new)
     found = []
     for pair, link in after.items():
         was = before.get(pair)
         if was is not None and was["verdict"] != link["verdict"]:
             kind = BETTER if link["verdict"] == model.OPEN else WORSE
             words = [held["verdict"].replace("_", " ") for held in (was, link)]
-            found.append(Change(kind, "link", " → ".join(pair), *words))
-    return found + latency_changes(before, after) + rate_changes(before, after)
+            found.append(RunChange(kind, "link", " → ".join(pair), *words))
+    return found + compare_latencies(before, after) + compare_rates(before, after)
 
 
 Links = Mapping[tuple[str, str], LinkRow]
 
 
-def latency_changes(before: Links, after: Links) -> list[Change]:
+def compare_latencies(before: Links, after: Links) -> list[RunChange]:
     """Round trips that changed beyond the noise."""
     old, new = (
         {p: x["rtt_ms"] for p, x in links.items() if x["rtt_ms"]} for links in (before, after)
     )
     found = []
-    for pair, ratio in moved(old, new, LATENCY_RATIO).items():
+    for pair, ratio in find_moved_links(old, new, LATENCY_RATIO).items():
         if abs(new[pair] - old[pair]) >= LATENCY_FLOOR_MS:
-            words = [model.number(value, "ms") for value in (old[pair], new[pair])]
+            words = [model.format_figure(value, "ms") for value in (old[pair], new[pair])]
             kind = WORSE if ratio > 0 else BETTER
-            found.append(Change(kind, "round trip", " → ".join(pair), *words))
+            found.append(RunChange(kind, "round trip", " → ".join(pair), *words))
     return found
 
 
-def rate_changes(before: Links, after: Links) -> list[Change]:
+def compare_rates(before: Links, after: Links) -> list[RunChange]:
     """Bandwidths that changed beyond the noise."""
     old, new = (
-        {p: value for p, x in links.items() if (value := model.rate(x)) is not None}
+        {p: value for p, x in links.items() if (value := model.get_link_rate(x)) is not None}
         for links in (before, after)
     )
     found = []
-    for pair, ratio in moved(old, new, RATE_RATIO).items():
-        words = [model.number(value, "Gbit/s") for value in (old[pair], new[pair])]
+    for pair, ratio in find_moved_links(old, new, RATE_RATIO).items():
+        words = [model.format_figure(value, "Gbit/s") for value in (old[pair], new[pair])]
         kind = BETTER if ratio > 0 else WORSE
-        found.append(Change(kind, "bandwidth", " → ".join(pair), *words))
+        found.append(RunChange(kind, "bandwidth", " → ".join(pair), *words))
     return found
 
 
-def collective_changes(old: Result, new: Result) -> list[Change]:
+def compare_collectives(old: Result, new: Result) -> list[RunChange]:
     """all_reduce's figures, when both runs have them."""
     found = []
     for key, what, unit, high_is_good in RATES:
@@ -172,25 +174,27 @@ def collective_changes(old: Result, new: Result) -> list[Change]:
         if not was or not now or max(was / now, now / was) <= COLLECTIVE_RATIO:
             continue
         kind = BETTER if (now > was) == high_is_good else WORSE
-        words = [model.number(value, unit) for value in (was, now)]
-        found.append(Change(kind, "collective", what, *words))
+        words = [model.format_figure(value, unit) for value in (was, now)]
+        found.append(RunChange(kind, "collective", what, *words))
     return found
 
 
-def node_changes(old: Result, new: Result) -> list[Change]:
+def compare_nodes(old: Result, new: Result) -> list[RunChange]:
     """Nodes that came or went, and versions and settings of those that stayed."""
     found = [
-        Change(OTHER, "node", name, "", "new") for name in new["nodes"] if name not in old["nodes"]
+        RunChange(OTHER, "node", name, "", "new")
+        for name in new["nodes"]
+        if name not in old["nodes"]
     ]
     found += [
-        Change(OTHER, "node", name, "was there", "gone")
+        RunChange(OTHER, "node", name, "was there", "gone")
         for name in old["nodes"]
         if name not in new["nodes"]
     ]
     stayed = [name for name in new["nodes"] if name in old["nodes"]]
     by_change: dict[tuple[str, str, str], list[str]] = {}
     was_held, is_held = (
-        {name: view.properties(held["nodes"][name]) for name in stayed} for held in (old, new)
+        {name: view.list_properties(held["nodes"][name]) for name in stayed} for held in (old, new)
     )
     for label in view.LABELS:
         for name in stayed:
@@ -198,20 +202,20 @@ def node_changes(old: Result, new: Result) -> list[Change]:
             if was != now:
                 by_change.setdefault((label, was or "none", now or "none"), []).append(name)
     return found + [
-        Change(OTHER, "version", f"{label} on {view.names(held)}", was, now)
+        RunChange(OTHER, "version", f"{label} on {view.join_node_names(held)}", was, now)
         for (label, was, now), held in by_change.items()
     ]
 
 
-def compare(old: Result, new: Result) -> Comparison:
+def compare_results(old: Result, new: Result) -> Comparison:
     """What changed from an older run to a newer one."""
-    old, new = model.scrub(old), model.scrub(new)
+    old, new = model.scrub_texts(old), model.scrub_texts(new)
     found = [
-        *rung_changes(old, new),
-        *finding_changes(old, new),
-        *link_changes(old, new),
-        *collective_changes(old, new),
-        *node_changes(old, new),
+        *compare_checks(old, new),
+        *compare_findings(old, new),
+        *compare_links(old, new),
+        *compare_collectives(old, new),
+        *compare_nodes(old, new),
     ]
     order = {WORSE: 0, OTHER: 1, BETTER: 2}
     found.sort(key=lambda change: order[change.kind])
@@ -223,7 +227,7 @@ def compare(old: Result, new: Result) -> Comparison:
     return Comparison(old["run"], old["started"], found[:MOST], max(0, len(found) - MOST), notes)
 
 
-def lines(found: Comparison) -> list[str]:
+def format_comparison(found: Comparison) -> list[str]:
     """The comparison as text."""
     head = f"against {found.run} ({found.started}): "
     if not found.changes:

@@ -12,10 +12,18 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from fullmesh.hang.types import CAUSE, SECOND, Finding, Sample, plain, ranks, told
-from fullmesh.observed.hang import Entry
-from fullmesh.printed import clean
-from fullmesh.report.page import asset, environment
+from fullmesh.hang.types import (
+    CAUSE,
+    SECOND,
+    HangFinding,
+    JobSample,
+    format_ranks,
+    has_record,
+    strip_backend,
+)
+from fullmesh.observed.hang import RecorderEntry
+from fullmesh.printed import clean_and_shorten
+from fullmesh.report.page import create_jinja_env, load_asset
 
 ROWS = 12  # collectives of a group, the newest
 SOON = 0.05  # seconds that are no matter
@@ -33,7 +41,7 @@ LONGEST = 2000
 
 
 @dataclass(frozen=True)
-class Span:
+class RankSpan:
     """Neighbouring ranks that did the same."""
 
     at: int
@@ -43,7 +51,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Row:
+class CollectiveRow:
     """A collective of a group.
 
     Attributes:
@@ -54,42 +62,42 @@ class Row:
     number: int
     kind: str
     sizes: str
-    spans: tuple[Span, ...]
+    spans: tuple[RankSpan, ...]
     when: str
 
 
 @dataclass(frozen=True)
-class Lane:
+class GroupLane:
     """A process group: its newest collectives, the oldest first."""
 
     name: str
     ranks: str
     count: int
-    rows: tuple[Row, ...]
+    rows: tuple[CollectiveRow, ...]
 
 
-def cell(now: Sample, group: str, rank: int, number: int, usual: str) -> str:
+def find_rank_state(now: JobSample, group: str, rank: int, number: int, usual: str) -> str:
     """What a rank did with a collective: a key of `WORDS`."""
     entry = now.by_number[group].get(rank, {}).get(number)
     if entry is not None:
         word = "out" if entry["retired"] else "in"
-        return word if plain(entry["kind"]) == usual else "other"
+        return word if strip_backend(entry["kind"]) == usual else "other"
     one = now.ranks.get(rank)
-    if one is None or not told(one):
+    if one is None or not has_record(one):
         return "gone" if one is not None and one["process"] == "gone" else "unknown"
     return "before" if now.last[group].get(rank, 0) >= number else "not"
 
 
-def spans(members: Sequence[int], words: Sequence[str]) -> Iterator[Span]:
+def merge_rank_spans(members: Sequence[int], words: Sequence[str]) -> Iterator[RankSpan]:
     """Cells that say the same become one: 512 ranks are a few of them."""
     at = 0
     for word, same in itertools.groupby(zip(members, words, strict=True), key=lambda one: one[1]):
         here = [rank for rank, _ in same]
-        yield Span(at, len(here), word, f"{ranks(here)}: {WORDS[word]}")
+        yield RankSpan(at, len(here), word, f"{format_ranks(here)}: {WORDS[word]}")
         at += len(here)
 
 
-def when(now: Sample, entered: Mapping[int, Entry]) -> str:
+def format_entry_age(now: JobSample, entered: Mapping[int, RecorderEntry]) -> str:
     """How long ago a collective was entered, by the clocks of its ranks' nodes."""
     ages = [
         (now.ranks[rank]["taken_ns"] - entry["created_ns"]) / SECOND
@@ -102,49 +110,57 @@ def when(now: Sample, entered: Mapping[int, Entry]) -> str:
     return f"{max(ages):.1f} s ago" + (f", the last {later:.1f} s later" if later >= SOON else "")
 
 
-def lane(now: Sample, group: str) -> Lane | None:
+def build_group_lane(now: JobSample, group: str) -> GroupLane | None:
     """A group's newest collectives; None where nobody has entered any."""
     by_rank, members = now.by_number[group], now.members[group]
     numbers = sorted({number for entered in by_rank.values() for number in entered})[-ROWS:]
     rows = []
     for number in numbers:
         entered = {rank: of[number] for rank, of in by_rank.items() if number in of}
-        usual = Counter(plain(one["kind"]) for one in entered.values()).most_common(1)[0][0]
+        usual = Counter(strip_backend(one["kind"]) for one in entered.values()).most_common(1)[0][0]
         sizes = Counter(str(one["in_sizes"]) for one in entered.values()).most_common(1)[0][0]
-        words = [cell(now, group, rank, number, usual) for rank in members]
-        row = Row(number, usual, clean(sizes, 60), tuple(spans(members, words)), when(now, entered))
+        words = [find_rank_state(now, group, rank, number, usual) for rank in members]
+        row = CollectiveRow(
+            number,
+            usual,
+            clean_and_shorten(sizes, 60),
+            tuple(merge_rank_spans(members, words)),
+            format_entry_age(now, entered),
+        )
         rows.append(row)
     name = now.groups[group] or f"group {group}"
     return (
-        Lane(clean(name), ranks(members), len(members), tuple(rows)) if rows and members else None
+        GroupLane(clean_and_shorten(name), format_ranks(members), len(members), tuple(rows))
+        if rows and members
+        else None
     )
 
 
-def lanes(now: Sample) -> list[Lane]:
+def build_group_lanes(now: JobSample) -> list[GroupLane]:
     """Every group with something in it, the largest first."""
-    found = [one for group in now.groups if (one := lane(now, group))]
+    found = [one for group in now.groups if (one := build_group_lane(now, group))]
     return sorted(found, key=lambda one: (-one.count, one.name))
 
 
-def render(job: str, now: Sample, found: Sequence[Finding]) -> str:
+def render_hang_report(job: str, now: JobSample, found: Sequence[HangFinding]) -> str:
     """The page: one file, no request to anywhere, readable without scripts."""
-    style = Markup("{}{}").format(asset("page.css")[0], asset("hang.css")[0])
+    style = Markup("{}{}").format(load_asset("page.css")[0], load_asset("hang.css")[0])
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     causes = sum(one.severity == CAUSE for one in found)
-    made = lanes(now)
+    made = build_group_lanes(now)
     used = {span.word for one in made for row in one.rows for span in row.spans}
     return (
-        environment()
+        create_jinja_env()
         .get_template("hang.html.j2")
         .render(
-            job=clean(job),
+            job=clean_and_shorten(job),
             world=now.world,
             hosts=len({one["host"] for one in now.ranks.values()}),
             taken=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
             causes=causes,
             found=found,
-            clean=lambda text: clean(text, LONGEST),
-            in_words=ranks,
+            clean=lambda text: clean_and_shorten(text, LONGEST),
+            in_words=format_ranks,
             lanes=made,
             legend=[(word, text) for word, text in WORDS.items() if word in used],
             style=style,

@@ -13,7 +13,7 @@ Key = Callable[[int, int], str]
 
 
 @dataclass(frozen=True)
-class Layer:
+class HeatLayer:
     """All cells of one kind.
 
     Attributes:
@@ -32,7 +32,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Label:
+class HeatLabel:
     """The name of a row or column."""
 
     at: float
@@ -40,7 +40,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Heat:
+class Heatmap:
     """A picture of the matrix.
 
     Attributes:
@@ -58,12 +58,12 @@ class Heat:
     size: int
     gutter: float
     font: float
-    layers: Sequence[Layer]
-    labels: Sequence[Label] = field(default_factory=tuple)
+    layers: Sequence[HeatLayer]
+    labels: Sequence[HeatLabel] = field(default_factory=tuple)
     of: str = "links"
 
 
-def runs(size: int, key: Key) -> dict[str, list[tuple[int, int, int]]]:
+def find_cell_runs(size: int, key: Key) -> dict[str, list[tuple[int, int, int]]]:
     """Neighbouring cells of a row with the same key, as (row, first column, length)."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     for row in range(size):
@@ -77,12 +77,12 @@ def runs(size: int, key: Key) -> dict[str, list[tuple[int, int, int]]]:
     return found
 
 
-def path(cells: Sequence[tuple[int, int, int]]) -> str:
+def format_svg_path(cells: Sequence[tuple[int, int, int]]) -> str:
     """Rectangles one cell high, as path data."""
     return "".join(f"M{column} {row}h{length}v1h-{length}z" for row, column, length in cells)
 
 
-def short(nodes: Sequence[str]) -> list[str]:
+def shorten_node_names(nodes: Sequence[str]) -> list[str]:
     """Names that fit beside the rows: without the domain that all have, and of long ones the end, where they differ."""
     if all(len(name) <= GUTTER for name in nodes):
         return list(nodes)
@@ -92,15 +92,17 @@ def short(nodes: Sequence[str]) -> list[str]:
     return [name if len(name) <= GUTTER else f"…{name[1 - GUTTER :]}" for name in nodes]
 
 
-def labels(nodes: Sequence[str]) -> list[Label]:
+def make_heat_labels(nodes: Sequence[str]) -> list[HeatLabel]:
     """Names beside the rows, as many as can be read."""
     step = max(1, math.ceil(len(nodes) / MOST_LABELS))
     return [
-        Label(index + 0.5, name) for index, name in enumerate(short(nodes)) if index % step == 0
+        HeatLabel(index + 0.5, name)
+        for index, name in enumerate(shorten_node_names(nodes))
+        if index % step == 0
     ]
 
 
-def bounds(values: Sequence[float], high_is_bad: bool) -> list[float]:
+def compute_level_bounds(values: Sequence[float], high_is_bad: bool) -> list[float]:
     """Upper bounds of the levels, logarithmic: a link ten times slower is seen beside one that is twice.
 
     The best and the worst level are at least a factor of two apart, else noise would look like a fault.
@@ -114,14 +116,14 @@ def bounds(values: Sequence[float], high_is_bad: bool) -> list[float]:
     return [low * step ** (level + 1) for level in range(LEVELS - 1)] + [high]
 
 
-def level_of(value: float, upper: Sequence[float]) -> int:
+def find_level(value: float, upper: Sequence[float]) -> int:
     """The first level that a value fits in."""
     return next((i for i, bound in enumerate(upper) if value <= bound), len(upper) - 1)
 
 
-def heat(
+def draw_heatmap(
     name: str, title: str, nodes: Sequence[str], key: Key, legend: dict[str, tuple[str, str]]
-) -> Heat:
+) -> Heatmap:
     """Draw a matrix.
 
     Args:
@@ -131,12 +133,16 @@ def heat(
         key: the kind of the cell (row, column).
         legend: kind -> (letter, sentence), in the order of drawing.
     """
-    found = runs(len(nodes), key)
+    found = find_cell_runs(len(nodes), key)
     layers = [
-        Layer(kind, says, path(found[kind]), sum(cells[2] for cells in found[kind]), letter)
+        HeatLayer(
+            kind, says, format_svg_path(found[kind]), sum(cells[2] for cells in found[kind]), letter
+        )
         for kind, (letter, says) in legend.items()
         if kind in found
     ]
     size = len(nodes)
     font = max(1.0, size / MOST_LABELS) * 0.72
-    return Heat(name, title, size, font * 0.62 * GUTTER + 0.4, font, layers, labels(nodes))
+    return Heatmap(
+        name, title, size, font * 0.62 * GUTTER + 0.4, font, layers, make_heat_labels(nodes)
+    )

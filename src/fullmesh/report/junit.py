@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from fullmesh.report import blocks, model
-from fullmesh.report.model import scrub
+from fullmesh.report.model import scrub_texts
 from fullmesh.result.types import FindingRow, Result
 
 PROPERTIES: tuple[Literal["fullmesh", "run", "verdict", "firewall_mode", "lab"], ...] = (
@@ -19,65 +19,69 @@ PROPERTIES: tuple[Literal["fullmesh", "run", "verdict", "firewall_mode", "lab"],
 )
 
 
-def case(suite: ET.Element, group: str, name: str, seconds: float = 0.0) -> ET.Element:
+def add_test_case(suite: ET.Element, group: str, name: str, seconds: float = 0.0) -> ET.Element:
     """A test case."""
     about = {"classname": f"fullmesh.{group}", "name": name, "time": f"{seconds:.3f}"}
     return ET.SubElement(suite, "testcase", about)
 
 
-def fail(parent: ET.Element, kind: str, message: str, text: str = "") -> None:
+def add_failure(parent: ET.Element, kind: str, message: str, text: str = "") -> None:
     """Let a test case fail."""
     ET.SubElement(parent, "failure", {"type": kind, "message": message}).text = text or message
 
 
-def told(result: Result, rung: str) -> str:
+def render_check_findings(result: Result, rung: str) -> str:
     """The findings of a rung as text."""
-    return "\n".join(_text(f) for f in result["findings"] if f["rung"] == rung)
+    return "\n".join(_render_finding(f) for f in result["findings"] if f["rung"] == rung)
 
 
-def _text(finding: FindingRow) -> str:
-    lines = [model.sentence(finding)]
-    lines += [f"{label}: {value}" for label, value in model.evidence(finding)]
-    lines += [f"follows: {model.sentence(child)}" for child in finding.get("follows", [])]
+def _render_finding(finding: FindingRow) -> str:
+    lines = [model.format_finding(finding)]
+    lines += [f"{label}: {value}" for label, value in model.list_evidence(finding)]
+    lines += [f"follows: {model.format_finding(child)}" for child in finding.get("follows", [])]
     return "\n".join(lines)
 
 
-def rungs(suite: ET.Element, result: Result) -> None:
+def add_check_cases(suite: ET.Element, result: Result) -> None:
     """A case for each rung."""
     for rung in result["rungs"]:
-        made = case(suite, "ladder", f"{rung['id']} {rung['name']}", rung["seconds"])
+        made = add_test_case(suite, "ladder", f"{rung['id']} {rung['name']}", rung["seconds"])
         if rung["status"] == "failed":
-            fail(made, "failed", rung["reason"], told(result, rung["id"]))
+            add_failure(made, "failed", rung["reason"], render_check_findings(result, rung["id"]))
         elif rung["status"] != "passed":
             message = f"{rung['status'].replace('_', ' ')}: {rung['reason']}"
             ET.SubElement(made, "skipped", {"message": message})
 
 
-def links(suite: ET.Element, result: Result) -> None:
+def add_link_cases(suite: ET.Element, result: Result) -> None:
     """A case for each ordered pair of nodes; of many nodes for each that deviates, and one for all others."""
-    if blocks.mesh_of(result):
-        good, tried, pairs = blocks.counts(result)
-        case(suite, "links", f"{good} of {tried} links are open ({pairs} there are)")
+    if blocks.get_block_mesh(result):
+        good, tried, pairs = blocks.count_links(result)
+        add_test_case(suite, "links", f"{good} of {tried} links are open ({pairs} there are)")
     for link in result["links"]:
         name = f"{link['from']} -> {link['to']}"
-        made = case(suite, "links", name, (link["ms"] or 0.0) / 1000)
+        made = add_test_case(suite, "links", name, (link["ms"] or 0.0) / 1000)
         if link["verdict"] != model.OPEN:
             ports = ", ".join(f"{p['port']} ({p['kind']}): {p['verdict']}" for p in link["ports"])
-            fail(made, link["verdict"], f"{name} is {link['verdict'].replace('_', ' ')}", ports)
+            add_failure(
+                made, link["verdict"], f"{name} is {link['verdict'].replace('_', ' ')}", ports
+            )
 
 
-def findings(suite: ET.Element, result: Result) -> None:
+def add_finding_cases(suite: ET.Element, result: Result) -> None:
     """A case for each finding; a warning passes and says what it is."""
     for finding in result["findings"]:
         place = finding["direction"] or finding["node"] or "cluster"
-        made = case(suite, "findings", f"{finding['code']} {place}")
+        made = add_test_case(suite, "findings", f"{finding['code']} {place}")
         if finding["severity"] == "warning":
-            ET.SubElement(made, "system-out").text = _text(finding)
+            ET.SubElement(made, "system-out").text = _render_finding(finding)
         else:
-            fail(made, finding["code"], model.sentence(finding), _text(finding))
+            add_failure(
+                made, finding["code"], model.format_finding(finding), _render_finding(finding)
+            )
 
 
-def suite(root: ET.Element, name: str, result: Result) -> ET.Element:
+def add_test_suite(root: ET.Element, name: str, result: Result) -> ET.Element:
     """An empty suite."""
     about = {
         "name": f"fullmesh.{name}",
@@ -91,7 +95,7 @@ def suite(root: ET.Element, name: str, result: Result) -> ET.Element:
     return made
 
 
-def count(made: ET.Element, seconds: float) -> dict[str, int]:
+def write_suite_counts(made: ET.Element, seconds: float) -> dict[str, int]:
     """Write the numbers of a suite into it, and return them."""
     cases: Sequence[ET.Element] = made.findall("testcase")
     numbers = {
@@ -106,15 +110,19 @@ def count(made: ET.Element, seconds: float) -> dict[str, int]:
     return numbers
 
 
-def render(raw: Result) -> str:
+def render_junit(raw: Result) -> str:
     """The whole file."""
-    result = scrub(raw)
+    result = scrub_texts(raw)
     root = ET.Element("testsuites", {"name": f"fullmesh {result['run']}"})
     totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    for name, fill in (("ladder", rungs), ("links", links), ("findings", findings)):
-        made = suite(root, name, result)
+    for name, fill in (
+        ("ladder", add_check_cases),
+        ("links", add_link_cases),
+        ("findings", add_finding_cases),
+    ):
+        made = add_test_suite(root, name, result)
         fill(made, result)
-        numbers = count(made, result["seconds"] if name == "ladder" else 0.0)
+        numbers = write_suite_counts(made, result["seconds"] if name == "ladder" else 0.0)
         totals = {key: totals[key] + numbers[key] for key in totals}
     for key, value in totals.items():
         root.set(key, str(value))

@@ -7,14 +7,28 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from fullmesh.report import blocks, model
-from fullmesh.report.heat import Heat, bounds, heat, labels, level_of
-from fullmesh.report.model import OPEN, SELF, UNKNOWN, nodes_of, number, rate, state_of
-from fullmesh.result.types import LinkRow, Mesh, Result
+from fullmesh.report.heat import (
+    Heatmap,
+    compute_level_bounds,
+    draw_heatmap,
+    find_level,
+    make_heat_labels,
+)
+from fullmesh.report.model import (
+    OPEN,
+    SELF,
+    UNKNOWN,
+    format_figure,
+    get_link_rate,
+    get_link_state,
+    get_plan_nodes,
+)
+from fullmesh.result.types import LinkRow, MeshSummary, Result
 
 TABLE_NODES = 8  # up to here the matrix is a table with its figures in it
 
 
-class Detail(TypedDict, total=False):
+class MatrixData(TypedDict, total=False):
     """What the page's script shows of a link: rows of numbers, short since there may be 40,000."""
 
     nodes: list[str]
@@ -22,26 +36,26 @@ class Detail(TypedDict, total=False):
     rows: list[list[Any]]
 
 
-def short(value: float | None) -> float | None:
+def round_figure(value: float | None) -> float | None:
     """A figure with four digits, for the page's data."""
     return None if value is None else float(f"{value:.4g}")
 
 
-def state_heat(nodes: Sequence[str], links: Mapping[tuple[str, str], LinkRow]) -> Heat:
+def draw_state_heatmap(nodes: Sequence[str], links: Mapping[tuple[str, str], LinkRow]) -> Heatmap:
     """The matrix by state."""
 
     def kind(row: int, column: int) -> str:
         if row == column:
             return SELF
         link = links.get((nodes[row], nodes[column]))
-        return UNKNOWN if link is None else state_of(link["verdict"]).word
+        return UNKNOWN if link is None else get_link_state(link["verdict"]).word
 
     legend = {state.word: (state.letter, state.says) for state in model.STATES.values()}
-    return heat("state", "State", nodes, kind, legend)
+    return draw_heatmap("state", "State", nodes, kind, legend)
 
 
 @dataclass(frozen=True)
-class Scale:
+class HeatScale:
     """What a picture of figures shows."""
 
     name: str
@@ -54,21 +68,21 @@ class Scale:
         return f"l{level if self.high_is_bad else last - level}"
 
 
-LATENCY = Scale("latency", "Round trip", "ms", high_is_bad=True)
-BANDWIDTH = Scale("bandwidth", "Bandwidth", "Gbit/s", high_is_bad=False)
+LATENCY = HeatScale("latency", "Round trip", "ms", high_is_bad=True)
+BANDWIDTH = HeatScale("bandwidth", "Bandwidth", "Gbit/s", high_is_bad=False)
 
 
-def level_heat(
-    scale: Scale,
+def draw_level_heatmap(
+    scale: HeatScale,
     nodes: Sequence[str],
     values: Mapping[tuple[str, str], float],
     *,
     whole: bool = False,
-) -> Heat | None:
+) -> Heatmap | None:
     """The matrix by a figure; None when there is none. *whole*: the diagonal has figures, too."""
     if not values:
         return None
-    upper = bounds(list(values.values()), scale.high_is_bad)
+    upper = compute_level_bounds(list(values.values()), scale.high_is_bad)
     last = len(upper) - 1
 
     def kind(row: int, column: int) -> str:
@@ -77,44 +91,46 @@ def level_heat(
             return SELF
         if value is None:
             return "none"
-        return scale.kind(level_of(value, upper), last)
+        return scale.kind(find_level(value, upper), last)
 
     legend: dict[str, tuple[str, str]] = {}
     for level, bound in enumerate(upper):
-        legend[scale.kind(level, last)] = ("", f"up to {number(bound, scale.unit)}")
+        legend[scale.kind(level, last)] = ("", f"up to {format_figure(bound, scale.unit)}")
     legend["none"] = ("?", "no figure (not open, or not sampled)")
-    return heat(scale.name, scale.title, nodes, kind, legend)
+    return draw_heatmap(scale.name, scale.title, nodes, kind, legend)
 
 
-def heats(result: Result) -> list[Heat]:
+def draw_heatmaps(result: Result) -> list[Heatmap]:
     """The pictures of a matrix that is too wide for a table."""
-    nodes, links = nodes_of(result), model.by_pair(result)
-    if mesh := blocks.mesh_of(result):
-        return block_heats(result, nodes, mesh)
+    nodes, links = get_plan_nodes(result), model.index_links(result)
+    if mesh := blocks.get_block_mesh(result):
+        return draw_block_heatmaps(result, nodes, mesh)
     if not links or len(nodes) <= TABLE_NODES:
         return []
     good = {pair: link for pair, link in links.items() if link["verdict"] == OPEN}
     rtt = {p: link["rtt_ms"] for p, link in good.items() if link["rtt_ms"] is not None}
-    rates = {pair: value for pair, link in good.items() if (value := rate(link)) is not None}
+    rates = {
+        pair: value for pair, link in good.items() if (value := get_link_rate(link)) is not None
+    }
     drawn = [
-        state_heat(nodes, links),
-        level_heat(LATENCY, nodes, rtt),
-        level_heat(BANDWIDTH, nodes, rates),
+        draw_state_heatmap(nodes, links),
+        draw_level_heatmap(LATENCY, nodes, rtt),
+        draw_level_heatmap(BANDWIDTH, nodes, rates),
     ]
     return [one for one in drawn if one is not None]
 
 
-def block_heats(result: Result, nodes: Sequence[str], mesh: Mesh) -> list[Heat]:
+def draw_block_heatmaps(result: Result, nodes: Sequence[str], mesh: MeshSummary) -> list[Heatmap]:
     """The same of many nodes: a cell is a block of links, as bad as its worst."""
     figures = mesh.get("rtt_us", [])
-    names = blocks.labels(nodes, len(figures))
-    trouble = blocks.words(result, nodes, len(figures))
-    alone = blocks.alone(nodes, len(figures))
+    names = blocks.label_blocks(nodes, len(figures))
+    trouble = blocks.count_block_verdicts(result, nodes, len(figures))
+    alone = blocks.find_single_node_blocks(nodes, len(figures))
 
     def kind(row: int, column: int) -> str:
         held = trouble.get((row, column))
         if held:
-            return state_of(blocks.worst(held)).word
+            return get_link_state(blocks.pick_block_verdict(held)).word
         if row == column and row in alone:
             return SELF
         return OPEN if figures[row][column] else UNKNOWN
@@ -126,13 +142,13 @@ def block_heats(result: Result, nodes: Sequence[str], mesh: Mesh) -> list[Heat]:
         for column, value in enumerate(held)
         if value
     }
-    most = blocks.most(nodes, figures)
+    most = blocks.find_largest_block(nodes, figures)
     drawn = [
-        heat("state", f"State, in blocks of {most} nodes", names, kind, legend),
-        level_heat(LATENCY, names, values, whole=True),
+        draw_heatmap("state", f"State, in blocks of {most} nodes", names, kind, legend),
+        draw_level_heatmap(LATENCY, names, values, whole=True),
     ]
     # beside a row there is room for one name; the pointer tells both ends of a block
-    marks = labels(blocks.firsts(nodes, len(figures)))
+    marks = make_heat_labels(blocks.list_first_nodes(nodes, len(figures)))
     return [
         replace(one, labels=marks, of="blocks of links" if most > 1 else "links")
         for one in drawn
@@ -140,11 +156,14 @@ def block_heats(result: Result, nodes: Sequence[str], mesh: Mesh) -> list[Heat]:
     ]
 
 
-def block_data(result: Result, nodes: Sequence[str], mesh: Mesh) -> Detail:
+def build_block_data(result: Result, nodes: Sequence[str], mesh: MeshSummary) -> MatrixData:
     """The figures of every block of links."""
     figures = mesh.get("rtt_us", [])
-    names = blocks.labels(nodes, len(figures))
-    trouble, alone = blocks.words(result, nodes, len(figures)), blocks.alone(nodes, len(figures))
+    names = blocks.label_blocks(nodes, len(figures))
+    trouble, alone = (
+        blocks.count_block_verdicts(result, nodes, len(figures)),
+        blocks.find_single_node_blocks(nodes, len(figures)),
+    )
     said = ["not tried", OPEN]
     rows: list[list[Any]] = []
     for row, held in enumerate(figures):
@@ -158,16 +177,16 @@ def block_data(result: Result, nodes: Sequence[str], mesh: Mesh) -> Detail:
             word = text or (OPEN if value else "not tried")
             if word not in said:
                 said.append(word)
-            cells.append([said.index(word), short(value / 1000) if value else None])
+            cells.append([said.index(word), round_figure(value / 1000) if value else None])
         rows.append(cells)
     return {"nodes": names, "words": said, "rows": rows}
 
 
-def detail_data(result: Result) -> Detail:
+def build_matrix_data(result: Result) -> MatrixData:
     """The figures of every link in short form, for the pointer and the keyboard; empty for a table."""
-    nodes, links = nodes_of(result), model.by_pair(result)
-    if mesh := blocks.mesh_of(result):
-        return block_data(result, nodes, mesh)
+    nodes, links = get_plan_nodes(result), model.index_links(result)
+    if mesh := blocks.get_block_mesh(result):
+        return build_block_data(result, nodes, mesh)
     if not links or len(nodes) <= TABLE_NODES:
         return {}
     words: list[str] = ["not tried"]
@@ -182,7 +201,8 @@ def detail_data(result: Result) -> Detail:
             held: list[Any] = [words.index(word)]
             if link is not None:
                 held += [
-                    short(x) for x in (link["rtt_ms"], link["ms"], rate(link), link.get("loss"))
+                    round_figure(x)
+                    for x in (link["rtt_ms"], link["ms"], get_link_rate(link), link.get("loss"))
                 ]
                 held += [[port["port"] for port in link["ports"][:8]]] if link["ports"] else []
             row.append(held if source != target else 0)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
-from fullmesh.printed import clean
+from fullmesh.printed import clean_and_shorten
 from fullmesh.result.types import FindingBase, LinkRow, MissedRow, Result
 
 LONGEST = 4000  # characters of one value; a log's last words are longer than a node's name
@@ -23,7 +23,7 @@ EVIDENCE: tuple[tuple[str, Evidence], ...] = (
 
 
 @dataclass(frozen=True)
-class State:
+class LinkState:
     """How the state of a link is shown.
 
     Attributes:
@@ -40,53 +40,53 @@ class State:
 STATES = {
     state.word: state
     for state in (
-        State(OPEN, "✓", "open: connected, both ends proved, payload there and back"),
-        State("dropped", "D", "dropped: silence, twice"),
-        State("rejected", "R", "rejected: an ICMP answer says prohibited"),
-        State("refused", "F", "refused: a reset comes back although a listener is there"),
-        State("no_route", "N", "no route, or nobody answers ARP"),
-        State("reset", "X", "reset: connected and then cut off"),
-        State("wrong_source", "S", "wrong source address"),
-        State("someone_else", "E", "someone else answers"),
-        State("mtu_black_hole", "M", "MTU black hole: large packets are lost"),
-        State(UNKNOWN, "?", "not tried"),
+        LinkState(OPEN, "✓", "open: connected, both ends proved, payload there and back"),
+        LinkState("dropped", "D", "dropped: silence, twice"),
+        LinkState("rejected", "R", "rejected: an ICMP answer says prohibited"),
+        LinkState("refused", "F", "refused: a reset comes back although a listener is there"),
+        LinkState("no_route", "N", "no route, or nobody answers ARP"),
+        LinkState("reset", "X", "reset: connected and then cut off"),
+        LinkState("wrong_source", "S", "wrong source address"),
+        LinkState("someone_else", "E", "someone else answers"),
+        LinkState("mtu_black_hole", "M", "MTU black hole: large packets are lost"),
+        LinkState(UNKNOWN, "?", "not tried"),
     )
 }
 WORST = tuple(word for word in STATES if word not in (OPEN, UNKNOWN))
 
 
-def state_of(word: str) -> State:
+def get_link_state(word: str) -> LinkState:
     """How a word is shown; one that this version does not know counts as not tried, with its own name."""
-    return STATES.get(word) or State(UNKNOWN, "?", word.replace("_", " "))
+    return STATES.get(word) or LinkState(UNKNOWN, "?", word.replace("_", " "))
 
 
-def scrub(value: T) -> T:
+def scrub_texts(value: T) -> T:
     """The same data with every text made harmless: what a terminal or a reader would obey is shown instead."""
-    return cast("T", scrubbed(value))
+    return cast("T", scrub_value(value))
 
 
-def scrubbed(value: Any) -> Any:
+def scrub_value(value: Any) -> Any:
     """A text made harmless, or all texts in a list or dictionary."""
     if isinstance(value, str):
-        return clean(value.replace("\t", " "), LONGEST)
+        return clean_and_shorten(value.replace("\t", " "), LONGEST)
     if isinstance(value, Mapping):
-        return {scrubbed(str(key)): scrubbed(held) for key, held in value.items()}
+        return {scrub_value(str(key)): scrub_value(held) for key, held in value.items()}
     if isinstance(value, list | tuple):
-        return [scrubbed(held) for held in value]
+        return [scrub_value(held) for held in value]
     return value
 
 
-def evidence(finding: FindingBase) -> list[tuple[str, str]]:
+def list_evidence(finding: FindingBase) -> list[tuple[str, str]]:
     """Label and value of what a finding rests on."""
     return [(label, finding[key]) for label, key in EVIDENCE if finding[key]]
 
 
-def sentence(finding: FindingBase) -> str:
+def format_finding(finding: FindingBase) -> str:
     """Code and cause."""
     return f"[{finding['code']}] {finding['cause'].rstrip('.')}."
 
 
-def alarms(result: Result) -> list[str]:
+def list_alarms(result: Result) -> list[str]:
     """What changes the meaning of the verdict itself."""
     found = []
     if result["firewall_mode"] == "off":
@@ -96,7 +96,7 @@ def alarms(result: Result) -> list[str]:
     return found
 
 
-def remarks(result: Result) -> list[str]:
+def list_remarks(result: Result) -> list[str]:
     """What the nodes are, what roles left to say, what could not be tested."""
     found = [result["lab"]] if result["lab"] else []
     by_text: dict[str, list[str]] = {}
@@ -108,12 +108,12 @@ def remarks(result: Result) -> list[str]:
     return found
 
 
-def loud_notes(result: Result) -> list[str]:
+def list_loud_notes(result: Result) -> list[str]:
     """Everything that must not be overlooked beside the verdict."""
-    return [*alarms(result), *remarks(result)]
+    return [*list_alarms(result), *list_remarks(result)]
 
 
-def not_looked_at(result: Result) -> list[MissedRow]:
+def list_not_observed(result: Result) -> list[MissedRow]:
     """What could not be looked at, and the rungs that were not run, those with one reason together."""
     by_reason: dict[str, list[str]] = {}
     for rung in result["rungs"]:
@@ -125,23 +125,23 @@ def not_looked_at(result: Result) -> list[MissedRow]:
     return result.get("not_looked_at", []) + climbed
 
 
-def by_pair(result: Result) -> dict[tuple[str, str], LinkRow]:
+def index_links(result: Result) -> dict[tuple[str, str], LinkRow]:
     """The links by their ends."""
     return {(link["from"], link["to"]): link for link in result["links"]}
 
 
-def pairs(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
+def list_ordered_pairs(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Every ordered pair."""
     return ((source, target) for source in nodes for target in nodes if source != target)
 
 
-def rate(link: LinkRow) -> float | None:
+def get_link_rate(link: LinkRow) -> float | None:
     """Bandwidth of one link in Gbit/s, when it was sampled."""
     value = link.get("mbit_s")
     return None if value is None else value / 1000
 
 
-def size(result: Result) -> str:
+def describe_size(result: Result) -> str:
     """Nodes, ranks and seconds in words."""
     plan = result["plan"]
     ranks = f"{plan['world_size']} ranks, " if plan.get("world_size") else ""
@@ -149,7 +149,7 @@ def size(result: Result) -> str:
     return f"{nodes} node{'s' if nodes != 1 else ''}, {ranks}{result['seconds']:.1f} s"
 
 
-def verdict_words(result: Result) -> tuple[str, str]:
+def describe_verdict(result: Result) -> tuple[str, str]:
     """The verdict's word and what belongs to it."""
     rungs = result["rungs"]
     if result["check_mode"]:
@@ -164,26 +164,26 @@ def verdict_words(result: Result) -> tuple[str, str]:
     return "FAILED", f"at {', '.join(result['failed_rungs'])}"
 
 
-def headline(result: Result) -> str:
+def format_headline(result: Result) -> str:
     """The verdict in one line."""
-    word, more = verdict_words(result)
+    word, more = describe_verdict(result)
     if word == "FAILED":
         return (
-            f"{word} {more}: {size(result)}"
+            f"{word} {more}: {describe_size(result)}"
             if more.startswith("at ")
-            else f"{word}: {more}: {size(result)}"
+            else f"{word}: {more}: {describe_size(result)}"
         )
     if word == "OK":
-        return f"{word}: {size(result)}" + (f" ({more})" if more else "")
-    return f"{word}: {more}: {size(result)}"
+        return f"{word}: {describe_size(result)}" + (f" ({more})" if more else "")
+    return f"{word}: {more}: {describe_size(result)}"
 
 
-def nodes_of(result: Result) -> list[str]:
+def get_plan_nodes(result: Result) -> list[str]:
     """The nodes in the plan's order."""
     return list(result["plan"].get("nodes") or result["nodes"])
 
 
-def number(value: float | None, unit: str) -> str:
+def format_figure(value: float | None, unit: str) -> str:
     """A figure with three digits."""
     if value is None:
         return ""

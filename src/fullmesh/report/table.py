@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from fullmesh.report.model import scrub
+from fullmesh.report.model import scrub_texts
 from fullmesh.result.types import FindingBase, Result
 
 LINKS, FINDINGS, RUNGS = "links.csv", "findings.csv", "ladder.csv"
@@ -14,7 +14,7 @@ LINKS, FINDINGS, RUNGS = "links.csv", "findings.csv", "ladder.csv"
 FORMULA = ("=", "+", "-", "@")
 
 
-def cell(value: object) -> str:
+def format_csv_cell(value: object) -> str:
     """A value as one cell, which nothing computes."""
     if value is None:
         return ""
@@ -22,28 +22,28 @@ def cell(value: object) -> str:
     return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text
 
 
-def written(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table."""
     made = io.StringIO()
     out = csv.writer(made, lineterminator="\r\n")
     out.writerow(head)
-    out.writerows([cell(value) for value in row] for row in rows)
+    out.writerows([format_csv_cell(value) for value in row] for row in rows)
     return made.getvalue()
 
 
-def findings(rows: Iterable[FindingBase], root: str = "") -> Iterable[Sequence[object]]:
+def iterate_finding_rows(rows: Iterable[FindingBase], root: str = "") -> Iterable[Sequence[object]]:
     """The rows of findings; what follows from one names it."""
     for one in rows:
         keys = ("code", "severity", "rung", "node", "peer", "direction", "port")
         held: Mapping[str, object] = {**one}
         told = [held[key] for key in (*keys, "cause", "seen", "expected", "fix")]
         yield [*told, root]
-        yield from findings(held.get("follows") or (), str(held["code"]))  # type: ignore[arg-type]  # see FoldedRow
+        yield from iterate_finding_rows(held.get("follows") or (), str(held["code"]))  # type: ignore[arg-type]  # see FoldedRow
 
 
-def tables(raw: Result) -> dict[str, str]:
+def render_csv_tables(raw: Result) -> dict[str, str]:
     """Name of the file -> its text."""
-    result: Result = scrub(raw)
+    result: Result = scrub_texts(raw)
     links = (
         [one["from"], one["to"], one["verdict"], one.get("rtt_ms"), one.get("mbit_s")]
         for one in result["links"]
@@ -54,7 +54,9 @@ def tables(raw: Result) -> dict[str, str]:
     )
     told = ("code", "severity", "rung", "node", "peer", "direction", "port", "cause", "seen")
     return {
-        LINKS: written(("from", "to", "state", "round_trip_ms", "mbit_s"), links),
-        FINDINGS: written((*told, "expected", "fix", "follows_from"), findings(result["findings"])),
-        RUNGS: written(("rung", "what", "status", "seconds", "remark"), rungs),
+        LINKS: render_csv(("from", "to", "state", "round_trip_ms", "mbit_s"), links),
+        FINDINGS: render_csv(
+            (*told, "expected", "fix", "follows_from"), iterate_finding_rows(result["findings"])
+        ),
+        RUNGS: render_csv(("rung", "what", "status", "seconds", "remark"), rungs),
     }

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fullmesh.printed import print_error
 from fullmesh.report import blocks, model
-from fullmesh.report.model import headline, loud_notes, scrub
+from fullmesh.report.model import format_headline, list_loud_notes, scrub_texts
 from fullmesh.result import read
 from fullmesh.result.types import BisectRun, FindingRow, LinkRow, Result
 from fullmesh.verify import bisected
@@ -26,42 +26,44 @@ LADDER_COLUMNS = 66  # of the ladder without its remarks
 MATRIX_NODES = 8  # a wider matrix does not fit 80 columns; report.html has it
 
 
-def finding_lines(finding: FindingRow) -> list[str]:
+def format_finding_lines(finding: FindingRow) -> list[str]:
     """A finding as text, with what follows from it."""
-    lines = [model.sentence(finding)]
-    lines += [f"    {label:<9}{value}" for label, value in model.evidence(finding)]
-    return lines + [f"    follows  {model.sentence(child)}" for child in finding.get("follows", [])]
+    lines = [model.format_finding(finding)]
+    lines += [f"    {label:<9}{value}" for label, value in model.list_evidence(finding)]
+    return lines + [
+        f"    follows  {model.format_finding(child)}" for child in finding.get("follows", [])
+    ]
 
 
-def summary_lines(result: Result) -> list[str]:
+def format_summary(result: Result) -> list[str]:
     """The whole summary without any decoration; Ansible shows this."""
-    result = scrub(result)
-    lines = [headline(result)]
+    result = scrub_texts(result)
+    lines = [format_headline(result)]
     lines += [
         f"{r['id']} {r['status']:<8} {r['seconds']:>6.1f} s  {r['name']}"
         + (f": {r['reason']}" if r["reason"] else "")
         for r in result["rungs"]
     ]
-    lines += [f"note: {text}" for text in loud_notes(result)]
+    lines += [f"note: {text}" for text in list_loud_notes(result)]
     for finding in result["findings"]:
-        lines += finding_lines(finding)
+        lines += format_finding_lines(finding)
     return lines
 
 
-def failure(result: Result) -> str:
+def describe_failure(result: Result) -> str:
     """Name the failed rungs and every cause, a line each."""
-    result = scrub(result)
+    result = scrub_texts(result)
     names = [f"{r['id']} ({r['name']})" for r in result["rungs"] if r["status"] == "failed"]
-    causes = [f"{model.sentence(f)} {f['fix']}" for f in result["findings"]]
+    causes = [f"{model.format_finding(f)} {f['fix']}" for f in result["findings"]]
     return "\n".join([f"failed: {', '.join(names)}", *causes])
 
 
-def shortened(text: str, length: int) -> str:
+def shorten_text(text: str, length: int) -> str:
     """The beginning of a text, which says so."""
     return text if len(text) <= length else text[: max(0, length - 1)] + "…"
 
 
-def ladder(result: Result, brief: int = 0) -> Table:
+def build_checks_table(result: Result, brief: int = 0) -> Table:
     """The rungs as a table; in *brief* columns of a terminal each keeps to its line."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("rung", "what", "status"):
@@ -75,26 +77,28 @@ def ladder(result: Result, brief: int = 0) -> Table:
             escape(rung["name"]),
             f"[{colour}]{rung['status'].replace('_', ' ')}[/]",
             f"{rung['seconds']:.1f}",
-            escape(shortened(rung["reason"], brief - LADDER_COLUMNS) if brief else rung["reason"]),
+            escape(
+                shorten_text(rung["reason"], brief - LADDER_COLUMNS) if brief else rung["reason"]
+            ),
         )
     return table
 
 
-def cell(link: LinkRow | None) -> str:
+def format_link_cell(link: LinkRow | None) -> str:
     """One link of the matrix: its letter and its round trip, or what is wrong with it."""
     if link is None:
         return "[dim]?[/]"
     if link["verdict"] != model.OPEN:
         return f"[bold red]{escape(link['verdict'].replace('_', ' '))}[/]"
     parts = [] if link["rtt_ms"] is None else [f"{link['rtt_ms']:g} ms"]
-    if (rate := model.rate(link)) is not None:
+    if (rate := model.get_link_rate(link)) is not None:
         parts.append(f"{rate:.3g} Gbit/s")
     return " ".join(parts) or "open"
 
 
-def matrix(result: Result) -> Table | None:
+def build_link_table(result: Result) -> Table | None:
     """Every ordered pair, for few nodes; None when nothing was tried or there are many."""
-    links = model.by_pair(result)
+    links = model.index_links(result)
     nodes = list(result["plan"].get("nodes") or result["nodes"])
     if not links or len(nodes) > MATRIX_NODES:
         return None
@@ -103,19 +107,22 @@ def matrix(result: Result) -> Table | None:
     for name in nodes:
         table.add_column(escape(name), justify="right")
     for source in nodes:
-        cells = ["-" if target == source else cell(links.get((source, target))) for target in nodes]
+        cells = [
+            "-" if target == source else format_link_cell(links.get((source, target)))
+            for target in nodes
+        ]
         table.add_row(escape(source), *cells)
     return table
 
 
-def figures(result: Result) -> list[str]:
+def describe_figures(result: Result) -> list[str]:
     """Links and collectives in a line each."""
     lines = []
     links = result["links"]
-    good, tried, pairs = blocks.counts(result)
+    good, tried, pairs = blocks.count_links(result)
     if tried:
         held = [link["rtt_ms"] or 0.0 for link in links if link["verdict"] == model.OPEN]
-        mesh = blocks.mesh_of(result)
+        mesh = blocks.get_block_mesh(result)
         held += [node["rtt_us"] / 1000 for node in mesh["by_node"].values()] if mesh else []
         of = f" ({pairs} there are)" if tried < pairs else ""
         slowest = max(held, default=0.0)
@@ -126,36 +133,39 @@ def figures(result: Result) -> list[str]:
             f"all_reduce: {rates['bus_gbit_s']:g} Gbit/s bus bandwidth at {rates['bandwidth_mib']} MiB, "
             f"{rates['latency_us']:g} µs for the smallest"
         )
-    return [*lines, *(f"bisect: {bisected.line(n, run)}" for n, run in bisect_runs(result))]
+    return [
+        *lines,
+        *(f"bisect: {bisected.format_bisect_run(n, run)}" for n, run in number_bisect_runs(result)),
+    ]
 
 
-def bisect_runs(result: Result) -> Iterator[tuple[int, BisectRun]]:
+def number_bisect_runs(result: Result) -> Iterator[tuple[int, BisectRun]]:
     """The runs of --bisect with their numbers."""
     return enumerate(result.get("bisect", []), 1)
 
 
-def draw(raw: Result, console: Console, *, brief: bool = False) -> None:
+def print_result(raw: Result, console: Console, *, brief: bool = False) -> None:
     """Print everything; *brief* cuts remarks to a line and notes to the first, the report has the rest."""
-    result = scrub(raw)
+    result = scrub_texts(raw)
     colour = "bold green" if result["verdict"] == "ok" else "bold red"
-    console.print(f"[{colour}]{escape(headline(result))}[/]")
-    notes = loud_notes(result)
+    console.print(f"[{colour}]{escape(format_headline(result))}[/]")
+    notes = list_loud_notes(result)
     for text in notes[:1] if brief else notes:
         shown = console.render_str(f"[bold yellow]note:[/] {escape(text)}")
         console.print(shown, no_wrap=brief, overflow="ellipsis" if brief else None)
     if brief and notes[1:]:
         console.print(f"[bold yellow]note:[/] {len(notes) - 1} more in the report")
     if result["rungs"]:
-        console.print(ladder(result, console.width if brief else 0))
-    table = matrix(result)
+        console.print(build_checks_table(result, console.width if brief else 0))
+    table = build_link_table(result)
     if table is not None:
         console.print(table)
-    for text in figures(result):
+    for text in describe_figures(result):
         console.print(escape(text))
     for row in result.get("not_looked_at", []):
         console.print(escape(f"not looked at: {row['node']}: {row['what']}: {row['why']}"))
     for finding in result["findings"]:
-        first, *rest = finding_lines(finding)
+        first, *rest = format_finding_lines(finding)
         console.print(f"[{SEVERITIES[finding['severity']]}]{escape(first)}[/]")
         for line in rest:
             console.print(escape(line), highlight=False, soft_wrap=True)
@@ -171,9 +181,9 @@ def make_console(stream: TextIO) -> Console:
 def print_summary(path: Path | str, stream: TextIO | None = None, *, brief: bool = False) -> int:
     """Print the result at *path*; returns 0 when all is well, 1 for a problem, 2 when it cannot be read."""
     try:
-        result = read.load(Path(path))
+        result = read.load_result(Path(path))
     except ValueError as error:
         print_error(f"fullmesh: {error}")
         return USAGE
-    draw(result, make_console(stream or sys.stdout), brief=brief)
+    print_result(result, make_console(stream or sys.stdout), brief=brief)
     return OK if result["verdict"] == "ok" else PROBLEM

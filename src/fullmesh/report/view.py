@@ -9,8 +9,15 @@ from statistics import median
 from typing import Any, Literal
 
 from fullmesh.report import blocks, model
-from fullmesh.report.model import OPEN, UNKNOWN, nodes_of, number, rate, state_of
-from fullmesh.result.types import Inner, LinkRow, Mesh, NodeSummary, Result, RungId, RungRow
+from fullmesh.report.model import (
+    OPEN,
+    UNKNOWN,
+    format_figure,
+    get_link_rate,
+    get_link_state,
+    get_plan_nodes,
+)
+from fullmesh.result.types import CheckRow, Inner, LinkRow, MeshSummary, NodeSummary, Result, RungId
 
 MOST_BROKEN = 400  # links listed one by one
 MOST_SLOW = 10
@@ -49,7 +56,7 @@ FACTS = (
 LABELS = tuple(row[-1] for row in (*VERSIONS, *FACTS))
 
 
-class ShownRung(RungRow):
+class ShownCheck(CheckRow):
     """A rung, with its symbol, its word, its CSS class and its share of the time in percent."""
 
     letter: str
@@ -59,7 +66,7 @@ class ShownRung(RungRow):
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """One link in the table."""
 
     kind: str
@@ -83,7 +90,7 @@ class NodeRow:
 
 
 @dataclass(frozen=True)
-class Version:
+class PropertyRow:
     """One property over all nodes."""
 
     label: str
@@ -97,51 +104,56 @@ class Version:
         return bool(self.others)
 
 
-def cell_of(link: LinkRow | None) -> Cell:
+def build_matrix_cell(link: LinkRow | None) -> MatrixCell:
     """One link as the table shows it."""
     if link is None:
-        return Cell(UNKNOWN, "?", "not tried", [])
-    state = state_of(link["verdict"])
+        return MatrixCell(UNKNOWN, "?", "not tried", [])
+    state = get_link_state(link["verdict"])
     if state.word != OPEN:
         word = link["verdict"].replace("_", " ")
         ports = [str(port["port"]) for port in link["ports"]]
         more = f" +{len(ports) - 3}" if len(ports) > 3 else ""  # noqa: PLR2004 (what fits a cell)
-        return Cell(state.word, state.letter, word, [", ".join(ports[:3]) + more] if ports else [])
-    lines = [number(link["rtt_ms"], "ms"), number(rate(link), "Gbit/s")]
+        return MatrixCell(
+            state.word, state.letter, word, [", ".join(ports[:3]) + more] if ports else []
+        )
+    lines = [format_figure(link["rtt_ms"], "ms"), format_figure(get_link_rate(link), "Gbit/s")]
     if link.get("loss"):
         lines.append(f"{100 * link['loss']:.2g} % sent again")
-    return Cell(OPEN, state.letter, "open", [line for line in lines if line])
+    return MatrixCell(OPEN, state.letter, "open", [line for line in lines if line])
 
 
-def table(result: Result) -> list[tuple[str, list[Cell | None]]]:
+def build_matrix_rows(result: Result) -> list[tuple[str, list[MatrixCell | None]]]:
     """The matrix as rows of cells; None on the diagonal."""
-    links, nodes = model.by_pair(result), nodes_of(result)
+    links, nodes = model.index_links(result), get_plan_nodes(result)
     return [
-        (source, [None if source == to else cell_of(links.get((source, to))) for to in nodes])
+        (
+            source,
+            [None if source == to else build_matrix_cell(links.get((source, to))) for to in nodes],
+        )
         for source in nodes
     ]
 
 
-def _share(held: Sequence[LinkRow], wanted: int) -> str:
+def _describe_share(held: Sequence[LinkRow], wanted: int) -> str:
     good = sum(link["verdict"] == OPEN for link in held)
     return f"{good} of {wanted}"
 
 
-def node_rows(result: Result) -> list[NodeRow]:
+def build_node_rows(result: Result) -> list[NodeRow]:
     """The matrix by node, those with trouble first."""
-    nodes = nodes_of(result)
-    if mesh := blocks.mesh_of(result):
-        return mesh_rows(result, mesh)
+    nodes = get_plan_nodes(result)
+    if mesh := blocks.get_block_mesh(result):
+        return build_mesh_rows(result, mesh)
     out: dict[str, list[LinkRow]] = {name: [] for name in nodes}
     into: dict[str, list[LinkRow]] = {name: [] for name in nodes}
     for link in result["links"]:
         out.setdefault(link["from"], []).append(link)
         into.setdefault(link["to"], []).append(link)
-    found = [_node_row(result, name, out[name], into[name], len(nodes) - 1) for name in nodes]
+    found = [_build_node_row(result, name, out[name], into[name], len(nodes) - 1) for name in nodes]
     return sorted(found, key=lambda row: -row.trouble)
 
 
-def mesh_rows(result: Result, mesh: Mesh) -> list[NodeRow]:
+def build_mesh_rows(result: Result, mesh: MeshSummary) -> list[NodeRow]:
     """The same of many nodes: those with trouble, and the slowest."""
     into: dict[str, Counter[str]] = {}
     for link in result["links"]:
@@ -150,7 +162,7 @@ def mesh_rows(result: Result, mesh: Mesh) -> list[NodeRow]:
             into.setdefault(link["from"], Counter())[link["verdict"]] += 1
     troubled = sorted(into, key=lambda name: -into[name].total())
     rows = []
-    for name in blocks.listed(mesh, troubled):
+    for name in blocks.select_listed_nodes(mesh, troubled):
         held = mesh.get("by_node", {}).get(name)
         if held is None:
             continue
@@ -166,14 +178,14 @@ def mesh_rows(result: Result, mesh: Mesh) -> list[NodeRow]:
                 into=f"all but {came}" if came else "all that tried",
                 worst=words,
                 median_rtt="",
-                worst_rtt=number(longest, "ms") if longest else "",
+                worst_rtt=format_figure(longest, "ms") if longest else "",
                 trouble=bad.total(),
             )
         )
     return rows
 
 
-def _node_row(
+def _build_node_row(
     result: Result,
     name: str,
     out: Sequence[LinkRow],
@@ -186,29 +198,29 @@ def _node_row(
     return NodeRow(
         name=name,
         address=result["nodes"][name]["address"] if name in result["nodes"] else "",
-        out=_share(out, wanted),
-        into=_share(into, wanted),
+        out=_describe_share(out, wanted),
+        into=_describe_share(into, wanted),
         worst=words,
-        median_rtt=number(median(rtts), "ms") if rtts else "",
-        worst_rtt=number(max(rtts), "ms") if rtts else "",
+        median_rtt=format_figure(median(rtts), "ms") if rtts else "",
+        worst_rtt=format_figure(max(rtts), "ms") if rtts else "",
         trouble=2 * wanted - sum(x["verdict"] == OPEN for x in (*out, *into)),
     )
 
 
-def broken_links(result: Result) -> list[LinkRow]:
+def list_broken_links(result: Result) -> list[LinkRow]:
     """Links that are not open, worst first."""
     order = {word: index for index, word in enumerate(model.WORST)}
     found = [link for link in result["links"] if link["verdict"] != OPEN]
     return sorted(found, key=lambda link: order.get(link["verdict"], len(order)))
 
 
-def slow_links(result: Result) -> list[LinkRow]:
+def list_slow_links(result: Result) -> list[LinkRow]:
     """The open links with the longest round trips."""
     found = [link for link in result["links"] if link["rtt_ms"] is not None]
     return sorted(found, key=lambda link: -(link["rtt_ms"] or 0.0))[:MOST_SLOW]
 
 
-def properties(node: NodeSummary) -> dict[str, str]:
+def list_properties(node: NodeSummary) -> dict[str, str]:
     """What is compared of a node, by its label: its versions and observed settings, as text."""
     found: dict[str, object] = {label: node[key] for key, label in VERSIONS}
     for group, key, label in FACTS:
@@ -216,10 +228,10 @@ def properties(node: NodeSummary) -> dict[str, str]:
     return {k: "" if held is None else " ".join(str(held).split()) for k, held in found.items()}
 
 
-def versions(result: Result) -> list[Version]:
+def compare_versions(result: Result) -> list[PropertyRow]:
     """Every property that at least one node has, with what most nodes have and who differs."""
     found = []
-    held_by = {name: properties(node) for name, node in result["nodes"].items()}
+    held_by = {name: list_properties(node) for name, node in result["nodes"].items()}
     for label in LABELS:
         values = {name: held[label] for name, held in held_by.items()}
         if not any(values.values()):
@@ -229,32 +241,32 @@ def versions(result: Result) -> list[Version]:
         for node, value in values.items():
             if value != common:
                 by_value.setdefault(value, []).append(node)
-        others = [(value or "none", names(held)) for value, held in by_value.items()]
+        others = [(value or "none", join_node_names(held)) for value, held in by_value.items()]
         cells = [(value or "none", value != common) for value in values.values()]
-        found.append(Version(label, common or "none", others, cells))
+        found.append(PropertyRow(label, common or "none", others, cells))
     return found
 
 
-def differing(result: Result) -> list[tuple[int, str]]:
+def select_differing_nodes(result: Result) -> list[tuple[int, str]]:
     """The nodes whose values are listed, with their places: all, or of many nodes those that differ in any."""
     every = list(enumerate(result["nodes"]))
-    if not blocks.mesh_of(result):
+    if not blocks.get_block_mesh(result):
         return every
-    held = versions(result)
+    held = compare_versions(result)
     odd = [(row, name) for row, name in every if any(one.values[row][1] for one in held)]
     return odd[: blocks.MOST_NODES]
 
 
-def names(held: Sequence[str]) -> str:
+def join_node_names(held: Sequence[str]) -> str:
     """Node names, the rest as a number."""
     shown = ", ".join(held[:MOST_NAMES])
     return shown if len(held) <= MOST_NAMES else f"{shown} and {len(held) - MOST_NAMES} more"
 
 
-def rungs(result: Result) -> list[ShownRung]:
+def build_shown_checks(result: Result) -> list[ShownCheck]:
     """The ladder with symbols, and each rung's share of the time."""
     longest = max([rung["seconds"] for rung in result["rungs"]] or [0.0]) or 1.0
-    found: list[ShownRung] = []
+    found: list[ShownCheck] = []
     for rung in result["rungs"]:
         letter, word, kind = STATUS[rung["status"]]
         width = max(1.0, 100 * rung["seconds"] / longest)
@@ -264,40 +276,40 @@ def rungs(result: Result) -> list[ShownRung]:
     return found
 
 
-def looked_at(result: Result) -> list[str]:
+def describe_measured(result: Result) -> list[str]:
     """What this run measured, in sentences."""
     lines = []
-    size = len(nodes_of(result))
-    good, tried, pairs = blocks.counts(result)
+    size = len(get_plan_nodes(result))
+    good, tried, pairs = blocks.count_links(result)
     held = sum(1 for node in result["nodes"].values() if node["facts"])
     if held:
         lines.append(
             f"{held} of {size} nodes were looked at: addresses, names, clocks, versions, limits."
         )
     if tried:
-        connections = _detail(result, "L2", "connections")
+        connections = _get_detail(result, "L2", "connections")
         more = f", {connections} connections" if connections else ""
         lines.append(f"{tried} of {pairs} directed links were tried, {good} are open{more}.")
-    outside = _detail(result, "L2", "outsider") or []
+    outside = _get_detail(result, "L2", "outsider") or []
     if outside:
         words = Counter(str(one.get("verdict", "?")) for one in outside)
         said = ", ".join(f"{word} ({count})" for word, count in words.items())
         lines.append(f"From outside the cluster {len(outside)} ports were tried: {said}.")
-    ranks = _detail(result, "L3", "ranks") or []
+    ranks = _get_detail(result, "L3", "ranks") or []
     if ranks:
         done = sum(rank.get("step") == "done" for rank in ranks)
         lines.append(f"A real Gloo job ran: {done} of {len(ranks)} ranks came to its end.")
     return lines
 
 
-def _detail(result: Result, rung: RungId, key: str) -> Any:
+def _get_detail(result: Result, rung: RungId, key: str) -> Any:
     for held in result["rungs"]:
         if held["id"] == rung:
             return held["details"].get(key)
     return None
 
 
-def logs(result: Result) -> list[Inner]:
+def list_failed_logs(result: Result) -> list[Inner]:
     """The last words of ranks that did not come to the end."""
-    ranks = _detail(result, "L3", "ranks") or []
+    ranks = _get_detail(result, "L3", "ranks") or []
     return [rank for rank in ranks if rank.get("log") and rank.get("step") != "done"]

@@ -13,14 +13,14 @@ from fullmesh.result.types import Result
 HTML, JUNIT = "report.html", "junit.xml"
 
 
-def replace(path: Path, text: str) -> None:
+def write_whole_file(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text, encoding="utf-8")
     os.replace(fresh, path)
 
 
-def keep(runs: Path, run: str, text: str) -> Path:
+def save_result(runs: Path, run: str, text: str) -> Path:
     """Write result.json of a run whole or not at all, and let ``latest`` name the run; returns the file.
 
     Raises:
@@ -28,7 +28,7 @@ def keep(runs: Path, run: str, text: str) -> Path:
     """
     folder = runs / run
     folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / "result.json", text)
+    write_whole_file(folder / "result.json", text)
     fresh = runs / "latest.new"
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(run)
@@ -36,29 +36,29 @@ def keep(runs: Path, run: str, text: str) -> Path:
     return folder / "result.json"
 
 
-def write(folder: Path, result: Result, against: Comparison | None = None) -> list[Path]:
+def write_reports(folder: Path, result: Result, against: Comparison | None = None) -> list[Path]:
     """Write both files of a result into a directory; returns their paths."""
-    replace(folder / JUNIT, junit.render(result))
-    replace(folder / HTML, page.render(result, against))
+    write_whole_file(folder / JUNIT, junit.render_junit(result))
+    write_whole_file(folder / HTML, page.render_report_page(result, against))
     return [folder / JUNIT, folder / HTML]
 
 
-def write_tables(path: Path) -> list[Path]:
+def write_csv_tables(path: Path) -> list[Path]:
     """Write a result's tables beside it; returns their paths.
 
     Raises:
         ValueError: it is no result.
     """
-    made = table.tables(read.load(path))
+    made = table.render_csv_tables(read.load_result(path))
     for name, text in made.items():
-        replace(path.parent / name, text)
+        write_whole_file(path.parent / name, text)
     return [path.parent / name for name in made]
 
 
-def write_beside(path: Path, against: Comparison | None = None) -> list[Path]:
+def write_reports_beside(path: Path, against: Comparison | None = None) -> list[Path]:
     """Write both files beside a result.json.
 
     Raises:
         ValueError: it is no result.
     """
-    return write(path.parent, read.load(path), against)
+    return write_reports(path.parent, read.load_result(path), against)

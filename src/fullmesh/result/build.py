@@ -9,23 +9,22 @@ from datetime import datetime
 from typing import Final
 
 from fullmesh import __version__, contract
-from fullmesh.diagnose.root_cause import with_root_causes
+from fullmesh.diagnose.root_cause import add_root_causes
 from fullmesh.result import read
 from fullmesh.result.types import NodeSummary, NoteRow, Result, RungId
-from fullmesh.verify import ladder as verify
+from fullmesh.verify import ladder, pairs
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
-from fullmesh.verify import pairs as verify_links
 from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify import software as verify_software
-from fullmesh.verify.model import FAILED, Finding, Rung, Seen
+from fullmesh.verify.model import FAILED, CheckOutcome, ClusterObservations, Finding
 
 SCHEMA: Final = 1
 COLLECTIVES: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
 
 
 @dataclass(frozen=True)
-class Run:
+class VerificationRun:
     """What is known of a run besides the observations.
 
     Attributes:
@@ -47,7 +46,7 @@ class Run:
     why_not_outside: str = ""
 
 
-def node_summary(seen: Seen, name: str, system: str) -> NodeSummary:
+def summarize_node(seen: ClusterObservations, name: str, system: str) -> NodeSummary:
     """What is worth keeping of one node."""
     facts = seen.facts(name)
     versions = facts.get("versions", {})
@@ -60,13 +59,13 @@ def node_summary(seen: Seen, name: str, system: str) -> NodeSummary:
         "python": str(versions.get("python", "")),
         "torch": str(versions.get("torch", "")),
         "torch_nccl": str(versions.get("torch_nccl", "")),
-        "nccl": verify_node.versions_of(seen, name)["nccl (system)"],
+        "nccl": verify_node.get_versions(seen, name)["nccl (system)"],
         "facts": {key: held for key, held in facts.items() if key in kept}
-        | {"software": verify_software.software(seen, name)},
+        | {"software": verify_software.get_software(seen, name)},
     }
 
 
-def flat_notes(notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[NoteRow]:
+def flatten_notes(notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[NoteRow]:
     """Notes of all nodes, each with its node."""
     return [
         {"node": node, "code": str(note["code"]), "text": str(note["text"])}
@@ -75,17 +74,22 @@ def flat_notes(notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[NoteRow
     ]
 
 
-def seconds_between(started: str, finished: str) -> float:
+def compute_duration(started: str, finished: str) -> float:
     """How long the run took; a clock that was set back meanwhile counts as nothing."""
     spent = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
     return round(max(0.0, spent.total_seconds()), 3)
 
 
-def assemble(seen: Seen, run: Run, rungs: Sequence[Rung], found: Sequence[Finding]) -> Result:
+def assemble_result(
+    seen: ClusterObservations,
+    run: VerificationRun,
+    rungs: Sequence[CheckOutcome],
+    found: Sequence[Finding],
+) -> Result:
     """Put everything into the shape of the schema."""
     failed = [rung.id for rung in rungs if rung.status == FAILED]
-    rows = verify_links.matrix(seen)
-    mesh = verify_mesh.summary(seen)
+    rows = pairs.build_link_rows(seen)
+    mesh = verify_mesh.summarize_mesh(seen)
     climbed = any(r.id in COLLECTIVES and r.status in ("passed", FAILED) for r in rungs)
     made: Result = {
         "schema": SCHEMA,
@@ -94,19 +98,19 @@ def assemble(seen: Seen, run: Run, rungs: Sequence[Rung], found: Sequence[Findin
         "run": run.name,
         "started": run.started,
         "finished": run.finished,
-        "seconds": seconds_between(run.started, run.finished),
+        "seconds": compute_duration(run.started, run.finished),
         "verdict": "failed" if failed else "ok",
         "exit_code": 1 if failed else 0,
         "failed_rungs": failed,
         "check_mode": seen.check_mode,
         "lab": run.lab,
-        "notes": flat_notes(run.notes),
+        "notes": flatten_notes(run.notes),
         "firewall_mode": seen.mode,
         "plan": dict(seen.plan),
-        "nodes": {n: node_summary(seen, n, run.systems.get(n, "")) for n in seen.plan["nodes"]},
+        "nodes": {n: summarize_node(seen, n, run.systems.get(n, "")) for n in seen.plan["nodes"]},
         "rungs": [rung.as_dict() for rung in rungs],
         "links": rows,
-        "collectives": verify_ranks.collectives(seen) if climbed else {},
+        "collectives": verify_ranks.summarize_collectives(seen) if climbed else {},
         "findings": [finding.as_dict() for finding in found],
     }
     if mesh:
@@ -116,24 +120,24 @@ def assemble(seen: Seen, run: Run, rungs: Sequence[Rung], found: Sequence[Findin
     return made
 
 
-def build(seen: Seen, run: Run) -> Result:
+def build_result(seen: ClusterObservations, run: VerificationRun) -> Result:
     """Judge the observations and return the result.
 
     Raises:
         ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
     """
-    rungs, found = verify.climb(seen, run.why_not_outside)
-    found = with_root_causes(seen, found)
-    return as_kept(assemble(seen, run, rungs, found))
+    rungs, found = ladder.judge_all_checks(seen, run.why_not_outside)
+    found = add_root_causes(seen, found)
+    return validate_result(assemble_result(seen, run, rungs, found))
 
 
-def as_kept(result: Result) -> Result:
+def validate_result(result: Result) -> Result:
     """The result as its file will have it.
 
     Raises:
         ValueError: it does not follow its schema, which is a defect of Fullmesh.
     """
     try:
-        return read.checked(json.loads(json.dumps(result)))
+        return read.parse_result(json.loads(json.dumps(result)))
     except contract.ContractError as error:
         raise ValueError(f"the result does not follow schema {SCHEMA}: {error}") from error

@@ -10,9 +10,17 @@ from typing import TypeVar
 
 from fullmesh import __version__
 from fullmesh.result import build, read
-from fullmesh.result.types import FindingRow, LinkRow, Mesh, NodeSummary, Result, RungId, RungRow
-from fullmesh.verify.ladder import left_out
-from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS, in_words
+from fullmesh.result.types import (
+    CheckRow,
+    FindingRow,
+    LinkRow,
+    MeshSummary,
+    NodeSummary,
+    Result,
+    RungId,
+)
+from fullmesh.verify.ladder import describe_limited_nodes
+from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS, join_names
 
 # What holds on each node by itself. L1 holds nodes against each other, and no run had those of two parts.
 OF_NODES = "L0"
@@ -21,7 +29,7 @@ Row = TypeVar("Row")
 ALIKE = ("nodes", "data_ports", "master", "world_size")
 
 
-def one_cluster(results: Sequence[Result]) -> None:
+def check_same_cluster(results: Sequence[Result]) -> None:
     """Hold the runs against each other.
 
     Raises:
@@ -33,26 +41,26 @@ def one_cluster(results: Sequence[Result]) -> None:
         if odd:
             raise ValueError(
                 f"[CL-116] {first['run']} and {other['run']} are not of one cluster: their plans differ in "
-                f"{in_words(odd)}. Give every run the whole inventory, and its part with --limit."
+                f"{join_names(odd)}. Give every run the whole inventory, and its part with --limit."
             )
-        if kind(first) != kind(other):
+        if get_run_kind(first) != get_run_kind(other):
             raise ValueError(
-                f"[CL-116] {first['run']} is a run of {kind(first)}, {other['run']} of {kind(other)}. "
+                f"[CL-116] {first['run']} is a run of {get_run_kind(first)}, {other['run']} of {get_run_kind(other)}. "
                 "Merge runs of one kind."
             )
 
 
-def kind(result: Result) -> str:
+def get_run_kind(result: Result) -> str:
     """Verify or diagnose."""
     return result.get("kind", "verify")
 
 
-def looked_at(result: Result) -> list[str]:
+def list_observed_nodes(result: Result) -> list[str]:
     """The nodes that a run was about."""
     return [name for name, node in result["nodes"].items() if node["kernel"]]
 
 
-def distinct(rows: Iterable[Row]) -> list[Row]:
+def remove_repeats(rows: Iterable[Row]) -> list[Row]:
     """Rows without their repetitions, in their order."""
     found: list[Row] = []
     for row in rows:
@@ -61,7 +69,7 @@ def distinct(rows: Iterable[Row]) -> list[Row]:
     return found
 
 
-def links(results: Sequence[Result]) -> list[LinkRow]:
+def merge_links(results: Sequence[Result]) -> list[LinkRow]:
     """Each ordered pair once; of two runs that tried it, as the later one saw it."""
     found: dict[tuple[str, str], LinkRow] = {}
     for result in results:
@@ -69,50 +77,56 @@ def links(results: Sequence[Result]) -> list[LinkRow]:
     return list(found.values())
 
 
-def apart(results: Sequence[Result]) -> bool:
+def is_disjoint(results: Sequence[Result]) -> bool:
     """Whether no node was in two of the runs, so that what they counted may be added."""
-    every = [name for result in results for name in looked_at(result)]
+    every = [name for result in results for name in list_observed_nodes(result)]
     return len(every) == len(set(every))
 
 
-def counted(results: Sequence[Result], of: Callable[[Result], int]) -> int:
+def merge_counts(results: Sequence[Result], of: Callable[[Result], int]) -> int:
     """A count over all runs; where they overlap, that of the largest."""
     counts = [of(result) for result in results]
-    return sum(counts) if apart(results) else max(counts)
+    return sum(counts) if is_disjoint(results) else max(counts)
 
 
-def rung(result: Result, name: RungId) -> RungRow | None:
+def find_check_row(result: Result, name: RungId) -> CheckRow | None:
     """A rung of a run; some have fewer."""
     return next((row for row in result["rungs"] if row["id"] == name), None)
 
 
-def detail(name: str) -> Callable[[Result], int]:
+def make_detail_getter(name: str) -> Callable[[Result], int]:
     """A number in the details of L2."""
-    return lambda result: int((rung(result, "L2") or {"details": {}})["details"].get(name, 0))
+    return lambda result: int(
+        (find_check_row(result, "L2") or {"details": {}})["details"].get(name, 0)
+    )
 
 
-def tried(results: Sequence[Result]) -> int:
+def count_merged_pairs(results: Sequence[Result]) -> int:
     """How many ordered pairs any run tried."""
     if any("mesh" in result for result in results):
-        return counted(results, detail("pairs"))
-    return len(links(results))
+        return merge_counts(results, make_detail_getter("pairs"))
+    return len(merge_links(results))
 
 
-def of_links(results: Sequence[Result], rows: Sequence[RungRow], best: RungRow) -> RungRow:
+def merge_link_check(
+    results: Sequence[Result], rows: Sequence[CheckRow], best: CheckRow
+) -> CheckRow:
     """L2: the pairs that the runs tried between them."""
     count = len(results[0]["plan"]["nodes"])
-    pairs, done = count * (count - 1), tried(results)
+    pairs, done = count * (count - 1), count_merged_pairs(results)
     details = {
         **best["details"],
         "pairs": done,
-        "open": counted(results, detail("open"))
+        "open": merge_counts(results, make_detail_getter("open"))
         if any("mesh" in result for result in results)
-        else sum(row["verdict"] == "open" for row in links(results)),
-        "connections": counted(results, detail("connections")),
-        "notes": distinct(note for row in rows for note in row["details"].get("notes", [])),
-        "outsider": distinct(one for row in rows for one in row["details"].get("outsider", [])),
+        else sum(row["verdict"] == "open" for row in merge_links(results)),
+        "connections": merge_counts(results, make_detail_getter("connections")),
+        "notes": remove_repeats(note for row in rows for note in row["details"].get("notes", [])),
+        "outsider": remove_repeats(
+            one for row in rows for one in row["details"].get("outsider", [])
+        ),
     }
-    made: RungRow = {**best, "details": details}
+    made: CheckRow = {**best, "details": details}
     if best["status"] == NOT_RUN:
         whole = done >= pairs and all(row["status"] in (PASSED, NOT_RUN) for row in rows)
         reason = (
@@ -122,9 +136,11 @@ def of_links(results: Sequence[Result], rows: Sequence[RungRow], best: RungRow) 
     return made
 
 
-def merged_rung(results: Sequence[Result], name: RungId) -> RungRow:
+def merge_check(results: Sequence[Result], name: RungId) -> CheckRow:
     """What a rung comes to: failed if it failed in one run, passed if it passed on all nodes."""
-    each = [(result, row) for result in results if (row := rung(result, name)) is not None]
+    each = [
+        (result, row) for result in results if (row := find_check_row(result, name)) is not None
+    ]
     rows = [row for _, row in each]
     best = next(
         (row for word in (FAILED, PASSED, NOT_RUN) for row in rows if row["status"] == word),
@@ -132,42 +148,45 @@ def merged_rung(results: Sequence[Result], name: RungId) -> RungRow:
     )
     best = {**best, "seconds": max(row["seconds"] for row in rows)}
     if name == OF_LINKS:
-        return of_links(results, rows, best)
+        return merge_link_check(results, rows, best)
     if best["status"] != NOT_RUN:
         return best
     nodes = list(results[0]["plan"]["nodes"])
-    seen = {node for result in results for node in looked_at(result)}
+    seen = {node for result in results for node in list_observed_nodes(result)}
     # the runs' own reason is only that each left out what others had
     good = all(
-        row["reason"] == left_out([node for node in nodes if node not in looked_at(result)])
+        row["reason"]
+        == describe_limited_nodes(
+            [node for node in nodes if node not in list_observed_nodes(result)]
+        )
         for result, row in each
     )
     if not good:
         return best
     out = [node for node in nodes if node not in seen]
     if out:
-        return {**best, "reason": left_out(out)}
+        return {**best, "reason": describe_limited_nodes(out)}
     if name == OF_NODES:
         return {**best, "status": PASSED, "reason": ""}
     return {**best, "reason": "no run had all nodes. Run ./fullmesh verify without --limit"}
 
 
-def merged_mesh(results: Sequence[Result]) -> Mesh | None:
+def merge_mesh(results: Sequence[Result]) -> MeshSummary | None:
     """The counts of the runs, and their pictures over each other; None where the rows say it all."""
     held = [result["mesh"] for result in results if "mesh" in result]
     if not held:
         return None
     count = len(results[0]["plan"]["nodes"])
-    made: Mesh = {
+    made: MeshSummary = {
         "pairs": count * (count - 1),
         "wanted": max(mesh["wanted"] for mesh in held),
-        "tried": counted(results, detail("pairs")),
-        "open": counted(results, detail("open")),
+        "tried": merge_counts(results, make_detail_getter("pairs")),
+        "open": merge_counts(results, make_detail_getter("open")),
         "listeners": "one" if any(mesh["listeners"] == "one" for mesh in held) else "all",
-        "new": distinct(name for mesh in held for name in mesh["new"]),
+        "new": remove_repeats(name for mesh in held for name in mesh["new"]),
     }
     nodes = [
-        {name: result["mesh"].get("by_node", {}).get(name) for name in looked_at(result)}
+        {name: result["mesh"].get("by_node", {}).get(name) for name in list_observed_nodes(result)}
         for result in results
         if "mesh" in result
     ]
@@ -182,7 +201,7 @@ def merged_mesh(results: Sequence[Result]) -> Mesh | None:
     return made
 
 
-def merged(results: Sequence[Result]) -> Result:
+def merge_results(results: Sequence[Result]) -> Result:
     """One result of several.
 
     Args:
@@ -191,12 +210,12 @@ def merged(results: Sequence[Result]) -> Result:
     Raises:
         ValueError: they are not of one cluster.
     """
-    one_cluster(results)
+    check_same_cluster(results)
     results = sorted(results, key=lambda result: result["finished"])
     first, last = results[0], results[-1]
     whole = next((r for r in reversed(results) if r["collectives"]), None)
-    ids = [name for name in RUNGS if any(rung(result, name) for result in results)]
-    rungs = [merged_rung(results, name) for name in ids]
+    ids = [name for name in RUNGS if any(find_check_row(result, name) for result in results)]
+    rungs = [merge_check(results, name) for name in ids]
     failed = [row["id"] for row in rungs if row["status"] == FAILED]
     started = min(result["started"] for result in results)
     errors = any(result["exit_code"] for result in results)
@@ -206,38 +225,40 @@ def merged(results: Sequence[Result]) -> Result:
         "run": f"{last['run']}-merged",
         "started": started,
         "finished": last["finished"],
-        "seconds": build.seconds_between(started, last["finished"]),
+        "seconds": build.compute_duration(started, last["finished"]),
         "verdict": "failed" if errors else "ok",
         "exit_code": 1 if errors else 0,
         "failed_rungs": failed,
         "check_mode": any(result["check_mode"] for result in results),
         "lab": next((result["lab"] for result in results if result["lab"]), ""),
-        "notes": distinct(row for result in results for row in result["notes"]),
-        "firewall_mode": in_words(distinct(result["firewall_mode"] for result in results)),
-        "nodes": merged_nodes(results),
+        "notes": remove_repeats(row for result in results for row in result["notes"]),
+        "firewall_mode": join_names(remove_repeats(result["firewall_mode"] for result in results)),
+        "nodes": merge_nodes(results),
         "rungs": rungs,
-        "links": links(results),
+        "links": merge_links(results),
         "collectives": whole["collectives"] if whole else {},
-        "findings": merged_findings(results),
+        "findings": merge_findings(results),
     }
-    if runs := distinct(row for result in results for row in result.get("bisect", [])):
+    if runs := remove_repeats(row for result in results for row in result.get("bisect", [])):
         made["bisect"] = runs
-    if missed := distinct(row for result in results for row in result.get("not_looked_at", [])):
+    if missed := remove_repeats(
+        row for result in results for row in result.get("not_looked_at", [])
+    ):
         made["not_looked_at"] = missed
-    if mesh := merged_mesh(results):
+    if mesh := merge_mesh(results):
         made["mesh"] = mesh
-    return read.checked(made)
+    return read.parse_result(made)
 
 
-def merged_nodes(results: Sequence[Result]) -> dict[str, NodeSummary]:
+def merge_nodes(results: Sequence[Result]) -> dict[str, NodeSummary]:
     """Each node as the last run saw it that looked at it."""
     found = dict(results[0]["nodes"])
     for result in results:
-        found |= {name: result["nodes"][name] for name in looked_at(result)}
+        found |= {name: result["nodes"][name] for name in list_observed_nodes(result)}
     return found
 
 
-def merged_findings(results: Sequence[Result]) -> list[FindingRow]:
+def merge_findings(results: Sequence[Result]) -> list[FindingRow]:
     """What any of the runs found, errors first."""
-    rows: list[FindingRow] = distinct(row for result in results for row in result["findings"])
+    rows: list[FindingRow] = remove_repeats(row for result in results for row in result["findings"])
     return sorted(rows, key=lambda row: row["severity"] != "error")

@@ -10,7 +10,7 @@ from fullmesh.foreign_text import parse_tool_json
 from fullmesh.result.types import PLAN_KEYS, Result
 
 
-def beyond_types(result: Result) -> Iterator[tuple[str, str]]:
+def find_schema_faults(result: Result) -> Iterator[tuple[str, str]]:
     """What schema 1 demands and no type says: where it is not so, and what is wrong there."""
     for key in PLAN_KEYS:
         if key not in result["plan"]:
@@ -20,36 +20,36 @@ def beyond_types(result: Result) -> Iterator[tuple[str, str]]:
             yield f"$.rungs[{number}].reason", f"empty, where the status is {rung['status']}"
 
 
-def checked(value: object) -> Result:
+def parse_result(value: object) -> Result:
     """The value, which is a result of this version.
 
     Raises:
         ContractError: it is none; with the path of what is wrong.
     """
-    result = contract.read(Result, value)
-    wrong = dict(beyond_types(result))
+    result = contract.convert_value(Result, value)
+    wrong = dict(find_schema_faults(result))
     if wrong:
         raise contract.ContractError(wrong)
     return result
 
 
-def complaints(value: object) -> list[str]:
+def list_result_faults(value: object) -> list[str]:
     """Where a value is no result of this version."""
     try:
-        checked(value)
+        parse_result(value)
     except contract.ContractError as error:
         return [f"{path}: {what}" for path, what in error.paths.items()]
     return []
 
 
-def load(path: Path) -> Result:
+def load_result(path: Path) -> Result:
     """Read a result.
 
     Raises:
         ValueError: it is no result of this version.
     """
     try:
-        return checked(parse_tool_json(path.read_text(encoding="utf-8")))
+        return parse_result(parse_tool_json(path.read_text(encoding="utf-8")))
     except OSError as error:
         why = f"cannot be read: {error.strerror}"
     except contract.ContractError as error:

@@ -19,7 +19,7 @@ HEAD = {
 }
 
 
-def made() -> dict[str, Any]:
+def build_result_schema() -> dict[str, Any]:
     """The schema: the document's own keys at its top, the parts below ``$defs``."""
     parts = msgspec.json.schema(Result)["$defs"]
     for part in parts.values():
@@ -31,16 +31,16 @@ def made() -> dict[str, Any]:
     return {**HEAD, "title": top.pop("description").rstrip("."), **top, "$defs": parts}
 
 
-def text() -> str:
+def render_result_schema() -> str:
     """What stands in the file."""
-    return json.dumps(made(), indent=2) + "\n"
+    return json.dumps(build_result_schema(), indent=2) + "\n"
 
 
 def main(arguments: list[str]) -> int:
     """Write the file, or say whether it is what would be written."""
     if "--check" not in arguments:
-        PATH.write_text(text(), encoding="utf-8")
-    elif PATH.read_text(encoding="utf-8") != text():
+        PATH.write_text(render_result_schema(), encoding="utf-8")
+    elif PATH.read_text(encoding="utf-8") != render_result_schema():
         sys.stderr.write(f"{PATH} is not what its types say: python -m fullmesh.result.schema\n")
         return 1
     return 0

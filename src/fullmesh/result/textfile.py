@@ -13,7 +13,7 @@ from typing import Final, get_args
 
 import msgspec
 
-from fullmesh.observed.ranks import NcclSize
+from fullmesh.observed.ranks import NcclSizeResult
 from fullmesh.result.types import Result, Severity, Status
 
 PREFIX: Final = "fullmesh_"
@@ -44,10 +44,10 @@ class Metric:
         yield f"# HELP {name} {self.says.translate(IN_HELP)}"
         yield f"# TYPE {name} gauge"
         for labels, value in self.samples:
-            yield f"{name}{in_braces(labels)} {number(value)}"
+            yield f"{name}{format_labels(labels)} {format_metric_value(value)}"
 
 
-def in_braces(labels: dict[str, str]) -> str:
+def format_labels(labels: dict[str, str]) -> str:
     """Labels as a sample has them; text that is no UTF-8 would make the whole file unreadable."""
     if not labels:
         return ""
@@ -56,17 +56,17 @@ def in_braces(labels: dict[str, str]) -> str:
     return "{" + ",".join(pairs) + "}"
 
 
-def number(value: float) -> str:
+def format_metric_value(value: float) -> str:
     """A value as Go reads it: whole ones without a point, moments with all their digits."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def one(value: float) -> list[Sample]:
+def make_single_sample(value: float) -> list[Sample]:
     """The only sample of a metric."""
     return [({}, value)]
 
 
-def of_run(result: Result) -> Iterator[Metric]:
+def list_run_metrics(result: Result) -> Iterator[Metric]:
     """What is the same on every node."""
     finished = datetime.fromisoformat(result["finished"]).timestamp()
     yield Metric(
@@ -77,15 +77,17 @@ def of_run(result: Result) -> Iterator[Metric]:
     yield Metric(
         "verification_timestamp_seconds",
         "When the last verification ended, in seconds since 1970.",
-        one(finished),
+        make_single_sample(finished),
     )
     yield Metric(
-        "verification_duration_seconds", "How long it took.", one(float(result["seconds"]))
+        "verification_duration_seconds",
+        "How long it took.",
+        make_single_sample(float(result["seconds"])),
     )
     yield Metric(
         "verification_ok",
         "The verdict on the cluster: 1 when no rung failed.",
-        one(result["verdict"] == "ok"),
+        make_single_sample(result["verdict"] == "ok"),
     )
     yield Metric(
         "verification_rung_status",
@@ -97,11 +99,13 @@ def of_run(result: Result) -> Iterator[Metric]:
         ],
     )
     yield Metric(
-        "cluster_world_size", "Ranks of a job over all nodes.", one(result["plan"]["world_size"])
+        "cluster_world_size",
+        "Ranks of a job over all nodes.",
+        make_single_sample(result["plan"]["world_size"]),
     )
 
 
-def of_node(result: Result, node: str) -> Iterator[Metric]:
+def list_node_metrics(result: Result, node: str) -> Iterator[Metric]:
     """What was found on one node, and on its links."""
     found = {
         severity: sum(
@@ -112,7 +116,7 @@ def of_node(result: Result, node: str) -> Iterator[Metric]:
     yield Metric(
         "verification_node_ok",
         "The verdict on this node: 1 when no error has to be fixed on it.",
-        one(not found["error"]),
+        make_single_sample(not found["error"]),
     )
     yield Metric(
         "verification_findings",
@@ -137,44 +141,46 @@ def of_node(result: Result, node: str) -> Iterator[Metric]:
         [
             (labels, seconds)
             for row, labels in rows
-            if (seconds := scaled(row["rtt_ms"], MILLI)) is not None
+            if (seconds := scale_value(row["rtt_ms"], MILLI)) is not None
         ],
     )
 
 
-def of_speed(result: Result) -> Iterator[Metric]:
+def list_rate_metrics(result: Result) -> Iterator[Metric]:
     """Rates and latencies of the cluster, as far as they were measured."""
     rates = result["collectives"]
-    sizes = sorted(gpu_sizes(result), key=lambda row: row["bytes"])
+    sizes = sorted(read_nccl_sizes(result), key=lambda row: row["bytes"])
     largest = sizes[-1]["bus_gbit_s"] if sizes else None
     smallest = sizes[0]["us"] if sizes else None
     yield Metric(
         "verification_allreduce_bus_bytes_per_second",
         "Bus bandwidth of a large all_reduce, as nccl-tests defines it; the slowest rank's.",
-        measured(
-            scaled(rates.get("bus_gbit_s"), GIGA / BITS),
-            scaled(largest, GIGA / BITS),
+        make_backend_samples(
+            scale_value(rates.get("bus_gbit_s"), GIGA / BITS),
+            scale_value(largest, GIGA / BITS),
         ),
     )
     yield Metric(
         "verification_allreduce_latency_seconds",
         "How long a small all_reduce takes; the slowest rank's.",
-        measured(scaled(rates.get("latency_us"), MICRO), scaled(smallest, MICRO)),
+        make_backend_samples(
+            scale_value(rates.get("latency_us"), MICRO), scale_value(smallest, MICRO)
+        ),
     )
 
 
-def gpu_sizes(result: Result) -> list[NcclSize]:
+def read_nccl_sizes(result: Result) -> list[NcclSizeResult]:
     """The rows of rung L7, one for each size of message."""
     held = [rung["details"].get("sizes", []) for rung in result["rungs"] if rung["id"] == "L7"]
-    return [row for rows in held for row in msgspec.convert(rows, list[NcclSize])]
+    return [row for rows in held for row in msgspec.convert(rows, list[NcclSizeResult])]
 
 
-def scaled(value: float | None, factor: float) -> float | None:
+def scale_value(value: float | None, factor: float) -> float | None:
     """A figure in its base unit, without the noise of the last binary digits; None for what was not measured."""
     return None if value is None else float(f"{value * factor:.6g}")
 
 
-def measured(gloo: float | None, nccl: float | None) -> list[Sample]:
+def make_backend_samples(gloo: float | None, nccl: float | None) -> list[Sample]:
     """The samples of those that were measured."""
     return [
         ({"backend": name}, value)
@@ -183,7 +189,11 @@ def measured(gloo: float | None, nccl: float | None) -> list[Sample]:
     ]
 
 
-def text(result: Result, node: str) -> str:
+def render_textfile(result: Result, node: str) -> str:
     """All of a node's file."""
-    metrics = [*of_run(result), *of_node(result, node), *of_speed(result)]
+    metrics = [
+        *list_run_metrics(result),
+        *list_node_metrics(result, node),
+        *list_rate_metrics(result),
+    ]
     return "".join(line + "\n" for metric in metrics for line in metric.lines())

@@ -60,7 +60,7 @@ class NodeSummary(TypedDict):
     facts: Inner
 
 
-class RungRow(TypedDict):
+class CheckRow(TypedDict):
     """How far the ladder was run."""
 
     id: RungId
@@ -89,7 +89,7 @@ UNPASSED_HAS_REASON = {
     "then": {"properties": {"reason": {"minLength": 1}}},
 }
 Rungs = Annotated[
-    list[Annotated[RungRow, Meta(extra_json_schema=UNPASSED_HAS_REASON)]],
+    list[Annotated[CheckRow, Meta(extra_json_schema=UNPASSED_HAS_REASON)]],
     Meta(min_length=7, max_length=9),
 ]
 
@@ -140,7 +140,7 @@ class MeshAlways(TypedDict):
     new: Annotated[list[str], Meta(description="nodes whose links alone were tried in full")]
 
 
-class Mesh(MeshAlways, total=False):
+class MeshSummary(MeshAlways, total=False):
     """Of many nodes; blocks follow the plan's order, as many nodes in each as in any other, but for one."""
 
     by_node: dict[str, MeshNode]
@@ -243,7 +243,7 @@ class Result(TypedDict):
     nodes: dict[str, NodeSummary]
     rungs: Rungs
     links: list[LinkRow]
-    mesh: NotRequired[Mesh]
+    mesh: NotRequired[MeshSummary]
     collectives: Collectives
     bisect: NotRequired[
         Annotated[

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fullmesh.model.auto import AUTO
 from fullmesh.model.faults import Fault
-from fullmesh.model.types import Asked, Plan
-from fullmesh.observed.node import Accelerators, Choice
+from fullmesh.model.types import AutoSettings, ClusterPlan
+from fullmesh.observed.node import Accelerators, ResolvedSettings
 from fullmesh.roles import torch_runtime
 from fullmesh.settings import ROOT
 
@@ -31,7 +31,7 @@ RCCL = "torch for ROCm: its backend nccl is RCCL, with NCCL's variables; what is
 CUDA_OF_WHEEL = re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?$")
 
 
-class Undecided(Exception):  # noqa: N818 (a question to the user, not an error of the program)
+class UndecidedError(Exception):
     """Auto cannot choose; the fault says why."""
 
     def __init__(self, code: str, text: str, step: str) -> None:
@@ -39,23 +39,23 @@ class Undecided(Exception):  # noqa: N818 (a question to the user, not an error 
         super().__init__(str(self.fault))
 
 
-def usable(seen: Accelerators, vendor: str) -> int:
+def count_usable_devices(seen: Accelerators, vendor: str) -> int:
     """How many devices of a vendor jobs on the node itself can have."""
     return sum(
         one["vendor"] == vendor and one["driver"] not in PASSED_THROUGH for one in seen["devices"]
     )
 
 
-def words(seen: Accelerators) -> str:
+def describe_accelerators(seen: Accelerators) -> str:
     """``8 nvidia``, ``none``: the kinds on the bus."""
     vendors = sorted({one["vendor"] for one in seen["devices"]})
-    counted = [(usable(seen, vendor), vendor) for vendor in vendors]
+    counted = [(count_usable_devices(seen, vendor), vendor) for vendor in vendors]
     return " and ".join(f"{count} {vendor}" for count, vendor in counted if count) or "none"
 
 
-def of_lock(text: str) -> str:
+def find_lock_accelerator(text: str) -> str:
     """What the torch of a lock is made for: its local version says it, else the CUDA runtime beside it."""
-    pins = torch_runtime.pinned(text)
+    pins = torch_runtime.parse_lock_pins(text)
     local = pins.get("torch", "").partition("+")[2]
     if local:
         return local
@@ -63,81 +63,90 @@ def of_lock(text: str) -> str:
     return "cuda" + ".".join(runtime.split(".")[:2]) if runtime else "cpu"
 
 
-def of_own_lock(host: str, path: Path) -> str:
+def read_own_lock_accelerator(host: str, path: Path) -> str:
     """What the torch of a user's own lock is made for.
 
     Raises:
         Undecided: it says something that we don't know.
     """
     # role torch_runtime refuses a lock that is not there (TR-101)
-    made_for = of_lock(path.read_text(encoding="utf-8")) if path.is_file() else "cpu"
+    made_for = find_lock_accelerator(path.read_text(encoding="utf-8")) if path.is_file() else "cpu"
     try:
-        torch_runtime.accelerator(made_for)
+        torch_runtime.parse_accelerator(made_for)
     except ValueError:
         step = "Set torch_runtime_accelerator to what it is made for (cpu, cuda12.8, rocm6.4)"
-        raise Undecided(
+        raise UndecidedError(
             "PR-116", f"{host}: {path.name} pins torch for {made_for!r}", step
         ) from None
     return made_for
 
 
-def cuda_locks(locks: str, version: str) -> list[str]:
+def list_cuda_locks(locks: str, version: str) -> list[str]:
     """The CUDA versions that there is a committed lock for, newest first."""
     start = f"{version}-cuda"
-    found = [one.removeprefix(start) for one in torch_runtime.there(locks) if one.startswith(start)]
+    found = [
+        one.removeprefix(start)
+        for one in torch_runtime.list_lock_names(locks)
+        if one.startswith(start)
+    ]
     return sorted(found, key=lambda number: [int(part) for part in number.split(".")], reverse=True)
 
 
-def lowest_branch(number: str) -> int:
+def find_lowest_branch(number: str) -> int:
     """The oldest driver branch that runs programs for a CUDA version; one that is not known needs the newest."""
     major = number.split(".", maxsplit=1)[0]
     return LOWEST_BRANCH.get(int(major or 0), max(LOWEST_BRANCH.values()))
 
 
-def runs_on(lock: str, branch: int) -> bool:
+def can_branch_run_lock(lock: str, branch: int) -> bool:
     """Whether a committed lock (``2.10.0-cuda12.8``) is for a CUDA that a driver branch runs."""
     kind, _, number = lock.partition("-")[2].partition("cuda")
-    return not kind and number != "" and branch >= lowest_branch(number)
+    return not kind and number != "" and branch >= find_lowest_branch(number)
 
 
-def fitting(host: str, asked: Asked, seen: Accelerators, locks: str) -> list[str]:
+def list_torch_builds(host: str, asked: AutoSettings, seen: Accelerators, locks: str) -> list[str]:
     """The builds of torch that a node's driver runs, or will run, newest first; ``cpu`` where it has no NVIDIA GPU.
 
     Raises:
         Undecided: no driver, no lock, or none that fits.
     """
-    own = of_own_lock(host, Path(asked["lock"])) if asked["lock"] else ""
-    cards = usable(seen, "nvidia")
-    if not cards or (own and torch_runtime.accelerator(own)[0] != "cuda"):
+    own = read_own_lock_accelerator(host, Path(asked["lock"])) if asked["lock"] else ""
+    cards = count_usable_devices(seen, "nvidia")
+    if not cards or (own and torch_runtime.parse_accelerator(own)[0] != "cuda"):
         return [own or "cpu"]
-    held = [own] if own else [f"cuda{number}" for number in cuda_locks(locks, asked["torch"])]
-    numbers = {one: torch_runtime.accelerator(one)[1] for one in held}
+    held = [own] if own else [f"cuda{number}" for number in list_cuda_locks(locks, asked["torch"])]
+    numbers = {one: torch_runtime.parse_accelerator(one)[1] for one in held}
     cuda = ", ".join(numbers.values())
     by_hand = "or set torch_runtime_accelerator (with cpu, the verification names the idle GPUs)"
     if not held:
-        raise Undecided(
+        raise UndecidedError(
             "PR-116",
             f"{host}: {cards} NVIDIA GPU(s), and no lock of torch {asked['torch']} for CUDA",
-            f"Take a version that has one ({', '.join(one for one in torch_runtime.there(locks) if 'cuda' in one)}), "
+            "Take a version that has one "
+            f"({', '.join(one for one in torch_runtime.list_lock_names(locks) if 'cuda' in one)}), "
             f"give your own (torch_runtime_requirements; ./fullmesh torch-lock makes one), {by_hand}",
         )
     driver = asked["driver_branch"] or seen["nvidia_driver"]
     branch = re.match(r"\d+", driver)
     if not branch:
-        raise Undecided(
+        raise UndecidedError(
             "PR-116",
             f"{host}: {cards} NVIDIA GPU(s) and no driver",
             f"Set nvidia_driver_manage: true and nvidia_driver_branch, install a driver, {by_hand}",
         )
-    found = [one for one in held if int(branch[0]) >= lowest_branch(numbers[one])]
+    found = [one for one in held if int(branch[0]) >= find_lowest_branch(numbers[one])]
     if found:
         return found
-    needed = min(lowest_branch(number) for number in numbers.values())
-    older = [name for name in torch_runtime.there(locks) if runs_on(name, int(branch[0]))]
+    needed = min(find_lowest_branch(number) for number in numbers.values())
+    older = [
+        name
+        for name in torch_runtime.list_lock_names(locks)
+        if can_branch_run_lock(name, int(branch[0]))
+    ]
     other = (
         f"take a version of torch that has one ({', '.join(older)}), " if older and not own else ""
     )
-    raise Undecided(
+    raise UndecidedError(
         "PR-116",
         f"{host}: NVIDIA driver {driver} does not run CUDA {cuda}, which the lock of torch is for",
         f"Bring the driver to branch {needed} or newer (nvidia_driver_manage), {other}give a lock of torch for an "
@@ -145,13 +154,15 @@ def fitting(host: str, asked: Asked, seen: Accelerators, locks: str) -> list[str
     )
 
 
-def alone(host: str, torch: str, lock: str, seen: Accelerators, locks: str = LOCKS) -> str:
+def choose_torch_build(
+    host: str, torch: str, lock: str, seen: Accelerators, locks: str = LOCKS
+) -> str:
     """What torch is made for on a machine that no plan has looked at.
 
     Raises:
         Undecided: as `fitting`.
     """
-    asked: Asked = {
+    asked: AutoSettings = {
         "ranks": False,
         "accelerator": AUTO,
         "torch": torch,
@@ -159,23 +170,23 @@ def alone(host: str, torch: str, lock: str, seen: Accelerators, locks: str = LOC
         "driver_branch": "",
         "visible": None,
     }
-    return fitting(host, asked, seen, locks)[0]
+    return list_torch_builds(host, asked, seen, locks)[0]
 
 
-def ranks(host: str, asked: Asked, seen: Accelerators, made_for: str) -> int:
+def count_ranks(host: str, asked: AutoSettings, seen: Accelerators, made_for: str) -> int:
     """A rank for each GPU that torch can use; one where it uses none.
 
     Raises:
         Undecided: the bus and the driver disagree.
     """
     try:
-        kind = torch_runtime.accelerator(made_for)[0]
+        kind = torch_runtime.parse_accelerator(made_for)[0]
     except ValueError:
         return 1  # TR-112 says so
-    count = usable(seen, {"cuda": "nvidia", "rocm": "amd"}.get(kind, ""))
+    count = count_usable_devices(seen, {"cuda": "nvidia", "rocm": "amd"}.get(kind, ""))
     shown = seen["nvidia_shown"]
     if kind == "cuda" and seen["nvidia_driver"] and shown != count:
-        raise Undecided(
+        raise UndecidedError(
             "PR-118",
             f"{host}: {count} NVIDIA GPU(s) on the PCI bus, its driver shows {shown}",
             "Look for Xid in its kernel log (a card that fell off comes back with a reset or a reboot), or set "
@@ -185,9 +196,12 @@ def ranks(host: str, asked: Asked, seen: Accelerators, made_for: str) -> int:
     return max(1, min(count, left))
 
 
-def resolve(
-    plan: Plan, looked: Mapping[str, Accelerators], kept: Choice, locks: str = LOCKS
-) -> tuple[Choice, list[Fault]]:
+def resolve_auto_choice(
+    plan: ClusterPlan,
+    looked: Mapping[str, Accelerators],
+    kept: ResolvedSettings,
+    locks: str = LOCKS,
+) -> tuple[ResolvedSettings, list[Fault]]:
     """What the look at the nodes decides for all that leave it to auto, and why it cannot.
 
     All such nodes are given the same: one job runs on them, and an NCCL of another version or a rank without a GPU
@@ -201,27 +215,27 @@ def resolve(
     """
     asked = plan.get("auto", {})
     faults: list[Fault] = []
-    found: Choice = {}
+    found: ResolvedSettings = {}
     torch = {h: one for h, one in asked.items() if one["accelerator"] == AUTO}
     here = {h: one for h, one in torch.items() if h in looked}
     if here:
-        found["accelerator"] = _torch(here, looked, locks, faults)
+        found["accelerator"] = _choose_common_build(here, looked, locks, faults)
     elif torch and "accelerator" in kept:
         found["accelerator"] = kept["accelerator"]
     starting = {h: one for h, one in asked.items() if one["ranks"] and h in looked}
     if starting and not faults:
-        counts = _counts(starting, looked, found.get("accelerator", ""), faults)
+        counts = _count_equal_ranks(starting, looked, found.get("accelerator", ""), faults)
         if counts and not faults:
             found["local_ranks"] = max(counts.values())
     if not faults and any(one["ranks"] for one in asked.values()) and "local_ranks" not in found:
         if "local_ranks" in kept:
             found["local_ranks"] = kept["local_ranks"]
         elif looked:
-            faults.append(_nobody_looked(asked))
+            faults.append(_explain_unknown_ranks(asked))
     return found, faults
 
 
-def _nobody_looked(asked: Mapping[str, Asked]) -> Fault:
+def _explain_unknown_ranks(asked: Mapping[str, AutoSettings]) -> Fault:
     hosts = ", ".join(host for host, one in asked.items() if one["ranks"])
     return Fault(
         "PR-120",
@@ -230,8 +244,8 @@ def _nobody_looked(asked: Mapping[str, Asked]) -> Fault:
     )
 
 
-def _torch(
-    asked: Mapping[str, Asked],
+def _choose_common_build(
+    asked: Mapping[str, AutoSettings],
     looked: Mapping[str, Accelerators],
     locks: str,
     faults: list[Fault],
@@ -240,11 +254,11 @@ def _torch(
     builds: dict[str, list[str]] = {}
     for host, one in asked.items():
         try:
-            builds[host] = fitting(host, one, looked[host], locks)
-        except Undecided as why:
+            builds[host] = list_torch_builds(host, one, looked[host], locks)
+        except UndecidedError as why:
             faults.append(why.fault)
-    if len({torch_runtime.accelerator(one[0])[0] for one in builds.values()}) > 1:
-        seen = ", ".join(f"{host}: {words(looked[host])}" for host in builds)
+    if len({torch_runtime.parse_accelerator(one[0])[0] for one in builds.values()}) > 1:
+        seen = ", ".join(f"{host}: {describe_accelerators(looked[host])}" for host in builds)
         faults.append(
             Fault(
                 "PR-115",
@@ -269,8 +283,8 @@ def _torch(
     return ""
 
 
-def _counts(
-    asked: Mapping[str, Asked],
+def _count_equal_ranks(
+    asked: Mapping[str, AutoSettings],
     looked: Mapping[str, Accelerators],
     made_for: str,
     faults: list[Fault],
@@ -279,8 +293,8 @@ def _counts(
     for host, one in asked.items():
         own = made_for if one["accelerator"] == AUTO else one["accelerator"]
         try:
-            counts[host] = ranks(host, one, looked[host], own)
-        except Undecided as why:
+            counts[host] = count_ranks(host, one, looked[host], own)
+        except UndecidedError as why:
             faults.append(why.fault)
     if len(set(counts.values())) > 1:
         seen = ", ".join(f"{host}: {count}" for host, count in counts.items())
@@ -294,14 +308,15 @@ def _counts(
     return counts
 
 
-def unused(looked: Mapping[str, Accelerators], plan: Plan) -> list[str]:
+def describe_unused_devices(looked: Mapping[str, Accelerators], plan: ClusterPlan) -> list[str]:
     """A sentence for each kind of accelerator that torch on its nodes does not use, or not by NCCL."""
     notes = []
     for vendor, step in NOT_NVIDIA.items():
         hosts = [
             host
             for host, seen in looked.items()
-            if usable(seen, vendor) and plan["nodes"][host].get("accelerator") == "cpu"
+            if count_usable_devices(seen, vendor)
+            and plan["nodes"][host].get("accelerator") == "cpu"
         ]
         if hosts:
             notes.append(f"torch does not use what {', '.join(hosts)} have. {step}")

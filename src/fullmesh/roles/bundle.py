@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from fullmesh.cli import playbook
-from fullmesh.model.faults import Fault, RefusedError
+from fullmesh.cli import run_checkout_playbook
+from fullmesh.model.faults import Fault, InvalidInputError
 from fullmesh.node_values import WORD
-from fullmesh.observed.bundle import Contents, Source, WheelSet
+from fullmesh.observed.bundle import BundleContents, BundleSource, WheelSet
 from fullmesh.play import options
-from fullmesh.roles.torch_runtime import python_of
+from fullmesh.roles.torch_runtime import find_python_version
 
 CODES: dict[str, str] = {
     "BN-101": "there is no bundle, or the file is none",
@@ -28,7 +28,7 @@ CODES: dict[str, str] = {
 }
 
 
-class Part(TypedDict):
+class BundlePart(TypedDict):
     """What was gathered for a kind of node: a tar of packages, names of wheels, and what they are for."""
 
     kind: str
@@ -37,7 +37,7 @@ class Part(TypedDict):
     target: WheelSet
 
 
-def kind(facts: Mapping[str, Any]) -> str:
+def derive_node_kind(facts: Mapping[str, Any]) -> str:
     """Nodes of one kind take the same packages: distribution, release and machine, as one word that names a folder.
 
     Raises:
@@ -49,36 +49,36 @@ def kind(facts: Mapping[str, Any]) -> str:
         if not WORD.match(part):
             text = f"a node reports {part[:80]!r} as its {name}"
             step = "Look at the node: it is broken, or not yours. Or leave it out with --limit"
-            raise RefusedError([Fault("BN-109", text, step)])
+            raise InvalidInputError([Fault("BN-109", text, step)])
     return "-".join(parts)
 
 
-def first_of_kind(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def list_first_of_kind(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """One host of each kind, the first in the order given."""
     found: dict[str, str] = {}
     for host, known in facts.items():
-        found.setdefault(kind(known), host)
+        found.setdefault(derive_node_kind(known), host)
     return list(found.values())
 
 
-def lock_name(text: str) -> str:
+def derive_lock_name(text: str) -> str:
     """A lock by its content."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def node_faults(
-    contents: Contents, node: str, facts: Mapping[str, Any], interpreter: str, lock: str
+def find_bundle_faults(
+    contents: BundleContents, node: str, facts: Mapping[str, Any], interpreter: str, lock: str
 ) -> list[Fault]:
     """Why a node cannot be installed from this bundle; *lock* is the text of its lock."""
     found = []
-    if kind(facts) not in contents["kinds"]:
-        text = f"{node} is {kind(facts)}, the bundle was made for {', '.join(sorted(contents['kinds']))}"
+    if derive_node_kind(facts) not in contents["kinds"]:
+        text = f"{node} is {derive_node_kind(facts)}, the bundle was made for {', '.join(sorted(contents['kinds']))}"
         step = "Make one with a machine like it: ./fullmesh bundle -i <inventory with one of each kind>"
         found.append(Fault("BN-103", text, step))
     wanted: WheelSet = {
-        "python": python_of(interpreter, ""),
+        "python": find_python_version(interpreter, ""),
         "machine": str(facts["architecture"]),
-        "lock": lock_name(lock),
+        "lock": derive_lock_name(lock),
     }
     if not wanted["python"]:
         return found
@@ -92,39 +92,39 @@ def node_faults(
     return found
 
 
-def make(args: argparse.Namespace) -> int:
+def make_bundle(args: argparse.Namespace) -> int:
     """Run the playbook that gathers and packs."""
     target = Path(args.output).resolve()
-    args.more = ["-e", f"__bundle_path={target}", *options.words(args)]
-    return playbook("playbooks/bundle.yml", args)
+    args.more = ["-e", f"__bundle_path={target}", *options.list_ansible_words(args)]
+    return run_checkout_playbook("playbooks/bundle.yml", args)
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     text = "gather all that an installation fetches into one archive, for nodes without internet"
     parser = verbs.add_parser("bundle", help=text, description=text)
-    options.add_inventory(
+    options.add_inventory_option(
         parser, "hosts that reach their package sources, one of each kind of node"
     )
     parser.add_argument(
         "-o", "--output", default="fullmesh-bundle.tar", help="the archive to write"
     )
-    options.add(parser, (*options.CONNECT, *options.RUN))
-    parser.set_defaults(func=make)
+    options.add_playbook_options(parser, (*options.CONNECT, *options.RUN))
+    parser.set_defaults(func=make_bundle)
 
 
-def hosts_of(facts: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
+def list_bundle_hosts(facts: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
     """Like first_of_kind, from Ansible's hostvars."""
-    return first_of_kind({host: facts[host]["ansible_facts"] for host in hosts})
+    return list_first_of_kind({host: facts[host]["ansible_facts"] for host in hosts})
 
 
-def sources(
-    parts: Sequence[Part], controller: Mapping[str, Sequence[str]], root: str, cache: str
-) -> list[Source]:
+def list_bundle_sources(
+    parts: Sequence[BundlePart], controller: Mapping[str, Sequence[str]], root: str, cache: str
+) -> list[BundleSource]:
     """What goes where in the archive."""
     files = f"{cache}/wheels/files"
     wheels = sorted({name for part in parts for name in part["wheels"]})
-    found: list[Source] = [{"place": "project.tar", "project": root}]
+    found: list[BundleSource] = [{"place": "project.tar", "project": root}]
     found += [{"place": "wheels", "path": f"{files}/{name}"} for name in wheels]
     found += [{"place": "controller", "path": f"{files}/{name}"} for name in controller["wheels"]]
     for part in parts:
@@ -132,7 +132,7 @@ def sources(
     return found
 
 
-def contents(parts: Sequence[Part]) -> Contents:
+def collect_bundle_contents(parts: Sequence[BundlePart]) -> BundleContents:
     """For which machines the archive is."""
     wheels: list[WheelSet] = []
     for part in parts:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fullmesh.model.faults import Fault, RefusedError
-from fullmesh.model.types import Plan, PlanNode
+from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.model.types import ClusterPlan, PlanNode
 from fullmesh.observed.node import Observations
 
 CODES: dict[str, str] = {
@@ -52,17 +52,17 @@ DECIDED: dict[str, str] = {
 }
 
 
-def interfaces(node: PlanNode) -> list[str]:
+def list_node_interfaces(node: PlanNode) -> list[str]:
     """The node's cluster interfaces, primary first, each once."""
     names = [node["interface"], *(link["interface"] for link in node["links"])]
     return list(dict.fromkeys(name for name in names if name))
 
 
-def environment(plan: Plan, node: PlanNode, facts: Observations) -> dict[str, str]:
+def build_environment(plan: ClusterPlan, node: PlanNode, facts: Observations) -> dict[str, str]:
     """The variables of one node, in the order in which they are written."""
-    links = interfaces(node)
+    links = list_node_interfaces(node)
     if not links:
-        raise RefusedError([_no_interface(node)])
+        raise InvalidInputError([_explain_no_interface(node)])
     env: dict[str, str | int] = {
         "MASTER_ADDR": plan["master"]["address"],
         "MASTER_PORT": plan["master"]["port"],
@@ -77,11 +77,15 @@ def environment(plan: Plan, node: PlanNode, facts: Observations) -> dict[str, st
         "FULLMESH_RENDEZVOUS": plan["rendezvous"]["endpoint"],
         "TORCH_FR_BUFFER_SIZE": RECORDED,
     }
-    env |= fabric(plan, links, facts) if facts["hcas"] else sockets(links, facts)
-    return {name: str(value) for name, value in env.items()} | no_proxy(plan, facts)
+    env |= (
+        build_rdma_variables(plan, links, facts)
+        if facts["hcas"]
+        else build_socket_variables(links, facts)
+    )
+    return {name: str(value) for name, value in env.items()} | build_no_proxy(plan, facts)
 
 
-def sockets(links: Sequence[str], facts: Observations) -> dict[str, int]:
+def build_socket_variables(links: Sequence[str], facts: Observations) -> dict[str, int]:
     """NCCL over TCP: no look for verbs, and more threads and sockets where one of each cannot fill the link.
 
     NCCL starts one thread with one socket; its documentation names 4 and 4 for generic 100 Gbit/s networks.
@@ -93,7 +97,9 @@ def sockets(links: Sequence[str], facts: Observations) -> dict[str, int]:
     return env
 
 
-def fabric(plan: Plan, links: Sequence[str], facts: Observations) -> dict[str, str | int]:
+def build_rdma_variables(
+    plan: ClusterPlan, links: Sequence[str], facts: Observations
+) -> dict[str, str | int]:
     """Which RDMA ports NCCL shall take, and of which family their GIDs are where they speak RoCE.
 
     InfiniBand before Ethernet; of Ethernet's ports those of the cluster's interfaces, else all that are up. EFA is none
@@ -114,7 +120,7 @@ def fabric(plan: Plan, links: Sequence[str], facts: Observations) -> dict[str, s
     return env
 
 
-def no_proxy(plan: Plan, facts: Observations) -> dict[str, str]:
+def build_no_proxy(plan: ClusterPlan, facts: Observations) -> dict[str, str]:
     """Both spellings of NO_PROXY with every peer, when a proxy is in force; else nothing."""
     proxy = {name: value for name, value in facts["proxy"].items() if value}
     if not any(name in proxy for name in PROXY_NAMES):
@@ -126,7 +132,7 @@ def no_proxy(plan: Plan, facts: Observations) -> dict[str, str]:
     return dict.fromkeys(NO_PROXY_NAMES, value)
 
 
-def quoted(value: str) -> str:
+def quote_value(value: str) -> str:
     """*value* as both readers take it literally."""
     if PLAIN.fullmatch(value):
         return value
@@ -135,20 +141,20 @@ def quoted(value: str) -> str:
     return f"'{value}'"
 
 
-def lines(env: Mapping[str, Any]) -> list[str]:
+def render_env_lines(env: Mapping[str, Any]) -> list[str]:
     """``KEY=value`` lines."""
-    return [f"{name}={quoted(str(value))}" for name, value in env.items()]
+    return [f"{name}={quote_value(str(value))}" for name, value in env.items()]
 
 
-def faults(node: PlanNode, extra: Mapping[str, Any]) -> list[Fault]:
+def find_cluster_env_faults(node: PlanNode, extra: Mapping[str, Any]) -> list[Fault]:
     """What is wrong with the settings of one node."""
-    found = [] if interfaces(node) else [_no_interface(node)]
+    found = [] if list_node_interfaces(node) else [_explain_no_interface(node)]
     for name, value in extra.items():
-        found += _extra_faults(str(name), str(value))
+        found += _find_extra_faults(str(name), str(value))
     return found
 
 
-def _extra_faults(name: str, value: str) -> list[Fault]:
+def _find_extra_faults(name: str, value: str) -> list[Fault]:
     if not NAME.fullmatch(name):
         step = "Use letters, digits and underscores, like NCCL_NSOCKS_PERTHREAD"
         return [Fault("CE-101", f"cluster_env_extra: {name!r} is not a variable name", step)]
@@ -157,14 +163,14 @@ def _extra_faults(name: str, value: str) -> list[Fault]:
         text = f"cluster_env_extra: {name} must agree on all nodes and was set to {value!r}"
         return [Fault("CE-102", text, step)]
     try:
-        quoted(value)
+        quote_value(value)
     except ValueError as error:
         step = "systemd and the shell would read it differently: write it without"
         return [Fault("CE-103", f"cluster_env_extra: {name}: {error}", step)]
     return []
 
 
-def _no_interface(node: PlanNode) -> Fault:
+def _explain_no_interface(node: PlanNode) -> Fault:
     return Fault(
         "CE-104",
         f"{node['name']}: no interface is known for {node['address']!r}",

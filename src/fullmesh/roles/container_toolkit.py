@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from fullmesh.model.faults import Fault
 from fullmesh.model.types import CodedText
 from fullmesh.observed.gpu import GpuFacts
-from fullmesh.observed.toolkit import Described, Toolkit
+from fullmesh.observed.toolkit import CdiState, ToolkitPackages
 
 CODES: dict[str, str] = {
     "CT-101": "a setting of the role container_toolkit cannot work",
@@ -31,7 +31,7 @@ VERSION = re.compile(r"(\d+)\.(\d+)\.\d+(-\d+)?")
 OLDEST = (1, 12)
 
 
-class Place(TypedDict):
+class ToolkitSource(TypedDict):
     """Where the packages come from.
 
     Attributes:
@@ -43,7 +43,9 @@ class Place(TypedDict):
     key: str
 
 
-def place(url: str, key: str, vendors: str, vendors_key: str, machine: str) -> Place:
+def choose_toolkit_source(
+    url: str, key: str, vendors: str, vendors_key: str, machine: str
+) -> ToolkitSource:
     """The site's own repository and key, or NVIDIA's; a plain path is a file on the node.
 
     Args:
@@ -60,7 +62,7 @@ def place(url: str, key: str, vendors: str, vendors_key: str, machine: str) -> P
     }
 
 
-def faults(options: Mapping[str, Any]) -> list[Fault]:
+def find_toolkit_faults(options: Mapping[str, Any]) -> list[Fault]:
     """Every setting that cannot work."""
     found = []
     version = str(options["container_toolkit_version"])
@@ -86,7 +88,7 @@ def faults(options: Mapping[str, Any]) -> list[Fault]:
     return found
 
 
-def may_manage(gpu: GpuFacts) -> list[Fault]:
+def find_missing_gpu_faults(gpu: GpuFacts) -> list[Fault]:
     """Why the toolkit has no business on this node."""
     if gpu["pci"]["gpus"]:
         return []
@@ -94,12 +96,12 @@ def may_manage(gpu: GpuFacts) -> list[Fault]:
     return [Fault("CT-104", "no NVIDIA GPU is on the PCI bus", step)]
 
 
-def writes_source(seen: Toolkit) -> bool:
+def needs_own_source(seen: ToolkitPackages) -> bool:
     """Whether our own file has to name the repository: not beside somebody else's, nor for what others installed."""
     return not seen["repository"]["theirs"] and (seen["ours"] or not seen["satisfied"])
 
 
-def not_installed(failed: Mapping[str, Any], seen: Toolkit, url: str) -> str:
+def explain_toolkit_failure(failed: Mapping[str, Any], seen: ToolkitPackages, url: str) -> str:
     """The refusal when the package manager does not install what the repository has."""
     lines = [*str(failed.get("stderr") or "").splitlines(), str(failed.get("msg") or "")]
     told = [line.strip().rstrip(".") for line in lines if line.strip()]
@@ -115,7 +117,7 @@ def not_installed(failed: Mapping[str, Any], seen: Toolkit, url: str) -> str:
     return str(Fault("CT-106", text, step))
 
 
-def notes(devices: Described, waiting: int) -> list[CodedText]:
+def collect_toolkit_notes(devices: CdiState, waiting: int) -> list[CodedText]:
     """What the report has to say.
 
     Args:

@@ -8,10 +8,10 @@ from typing import Any
 
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.faults import Fault
-from fullmesh.model.membership import ROOM_LEAST, room
+from fullmesh.model.membership import ROOM_LEAST, compute_rank_room
 from fullmesh.model.ports import parse_range
-from fullmesh.observed.ports import PortRange, parse_spans
-from fullmesh.observed.sysctl import Rule, Setting
+from fullmesh.observed.ports import PortRange, parse_port_ranges
+from fullmesh.observed.sysctl import KernelSetting, Rule
 
 CODES: dict[str, str] = {
     "KT-101": "link speed or round trip time give no usable TCP buffer",
@@ -42,7 +42,7 @@ RESERVED_PORTS = "net.ipv4.ip_local_reserved_ports"
 KEY = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_@:-]+)+\Z")
 
 
-def buffer_bytes(link_gbit: float, rtt_ms: float) -> int:
+def compute_buffer_bytes(link_gbit: float, rtt_ms: float) -> int:
     """Bytes that keep one stream going for a whole round trip, twice over, never under 16 MiB.
 
     Twice, because the kernel counts its own bookkeeping against the buffer (tcp_adv_win_scale).
@@ -51,12 +51,12 @@ def buffer_bytes(link_gbit: float, rtt_ms: float) -> int:
     return max(BUFFER_FLOOR, -(-int(2 * product) // 4096) * 4096)
 
 
-def settings(
+def build_kernel_settings(
     local_ports: str,
     reserved_ports: Sequence[object],
     world_size: int,
     options: Mapping[str, Any],
-) -> list[Setting]:
+) -> list[KernelSetting]:
     """Every key with value, rule and reason, in the order of the drop-in.
 
     Args:
@@ -65,22 +65,24 @@ def settings(
         world_size: ranks in the cluster.
         options: ``link_gbit``, ``rtt_ms`` and ``sysctls`` (the user's own, which win).
     """
-    found = _ports(local_ports, reserved_ports)
-    found += _buffers(buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"])), options)
+    found = _build_port_settings(local_ports, reserved_ports)
+    found += _build_buffer_settings(
+        compute_buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"])), options
+    )
     # for the next power of two, so that one more node changes nothing on the others (model/membership.py)
-    ranks = room(int(world_size))
-    found += _connections(max(QUEUE_FLOOR, CONNECTIONS_PER_RANK * ranks))
+    ranks = compute_rank_room(int(world_size))
+    found += _build_connection_settings(max(QUEUE_FLOOR, CONNECTIONS_PER_RANK * ranks))
     if ranks > NEIGHBOURS_ROOMY:
-        found += _neighbours(ranks)
-    own = {_dotted(key): str(value) for key, value in options["sysctls"].items()}
+        found += _build_neighbour_settings(ranks)
+    own = {_normalize_sysctl_key(key): str(value) for key, value in options["sysctls"].items()}
     kept = [entry for entry in found if entry["key"] not in own]
     return kept + [
-        _entry(key, value, "exact", "kernel_tuning_sysctls asks for it.")
+        _make_kernel_setting(key, value, "exact", "kernel_tuning_sysctls asks for it.")
         for key, value in own.items()
     ]
 
 
-def _entry(  # noqa: PLR0913 (two flags by name)
+def _make_kernel_setting(  # noqa: PLR0913 (two flags by name)
     key: str,
     value: object,
     rule: Rule,
@@ -88,7 +90,7 @@ def _entry(  # noqa: PLR0913 (two flags by name)
     *,
     must: bool = False,
     if_present: bool = False,
-) -> Setting:
+) -> KernelSetting:
     return {
         "key": key,
         "value": str(value),
@@ -99,9 +101,9 @@ def _entry(  # noqa: PLR0913 (two flags by name)
     }
 
 
-def _ports(local: str, reserved: Sequence[object]) -> list[Setting]:
+def _build_port_settings(local: str, reserved: Sequence[object]) -> list[KernelSetting]:
     return [
-        _entry(
+        _make_kernel_setting(
             LOCAL_PORTS,
             " ".join(local.split()),
             "exact",
@@ -109,9 +111,9 @@ def _ports(local: str, reserved: Sequence[object]) -> list[Setting]:
             "kernel picks from it, neither takes a port list (pytorch/gloo#54, NVIDIA/nccl#388).",
             must=True,
         ),
-        _entry(
+        _make_kernel_setting(
             RESERVED_PORTS,
-            ",".join(str(span) for span in sorted(_spans(reserved))),
+            ",".join(str(span) for span in sorted(_parse_reserved_spans(reserved))),
             "ports",
             "Ports of store, rendezvous and services, so that no outgoing connection sits on them. Merged with\n"
             "what this node had reserved: the value replaces the kernel's whole list.",
@@ -120,36 +122,40 @@ def _ports(local: str, reserved: Sequence[object]) -> list[Setting]:
     ]
 
 
-def _spans(reserved: Sequence[object]) -> list[PortRange]:
-    return parse_spans(",".join(map(str, reserved)))
+def _parse_reserved_spans(reserved: Sequence[object]) -> list[PortRange]:
+    return parse_port_ranges(",".join(map(str, reserved)))
 
 
-def _buffers(size: int, options: Mapping[str, Any]) -> list[Setting]:
+def _build_buffer_settings(size: int, options: Mapping[str, Any]) -> list[KernelSetting]:
     why = f"{options['link_gbit']} Gbit/s x {options['rtt_ms']} ms, twice, never under 16 MiB"
     return [
-        _entry("net.core.rmem_max", size, "floor", f"Largest buffer a program may ask for: {why}."),
-        _entry("net.core.wmem_max", size, "floor", "The same for sending."),
-        _entry(
+        _make_kernel_setting(
+            "net.core.rmem_max", size, "floor", f"Largest buffer a program may ask for: {why}."
+        ),
+        _make_kernel_setting("net.core.wmem_max", size, "floor", "The same for sending."),
+        _make_kernel_setting(
             "net.ipv4.tcp_rmem",
             f"4096 131072 {size}",
             "floor",
             "Smallest, first, largest buffer that the kernel tunes itself (tcp(7)); first two: its defaults.",
         ),
-        _entry("net.ipv4.tcp_wmem", f"4096 16384 {size}", "floor", "The same for sending."),
-        _entry(
+        _make_kernel_setting(
+            "net.ipv4.tcp_wmem", f"4096 16384 {size}", "floor", "The same for sending."
+        ),
+        _make_kernel_setting(
             "net.ipv4.tcp_mtu_probing",
             1,
             "floor",
             "A path whose MTU is smaller than ours and whose ICMP is lost passes init and hangs on the first\n"
             "4 MB (RFC 4821 finds the size without ICMP).",
         ),
-        _entry(
+        _make_kernel_setting(
             "net.ipv4.tcp_slow_start_after_idle",
             0,
             "exact",
             "Collectives come in bursts; starting slowly after every pause costs each of them (tcp(7)).",
         ),
-        _entry(
+        _make_kernel_setting(
             "net.core.netdev_max_backlog",
             16384,
             "floor",
@@ -158,21 +164,21 @@ def _buffers(size: int, options: Mapping[str, Any]) -> list[Setting]:
     ]
 
 
-def _connections(queue: int) -> list[Setting]:
+def _build_connection_settings(queue: int) -> list[KernelSetting]:
     return [
-        _entry(
+        _make_kernel_setting(
             "net.core.somaxconn",
             queue,
             "floor",
             "All ranks call rank 0's store at once; a short queue cost init a factor of 11 (measured, 48 ranks).",
         ),
-        _entry(
+        _make_kernel_setting(
             "net.ipv4.tcp_max_syn_backlog",
             queue,
             "floor",
             "The same for handshakes that are not finished.",
         ),
-        _entry(
+        _make_kernel_setting(
             "net.ipv4.tcp_fin_timeout",
             30,
             "exact",
@@ -181,12 +187,12 @@ def _connections(queue: int) -> list[Setting]:
     ]
 
 
-def _neighbours(world: int) -> list[Setting]:
+def _build_neighbour_settings(world: int) -> list[KernelSetting]:
     top = max(8192, 4 * world)
     reason = "A full mesh fills the neighbour table: with 1024 entries 1024 of 4032 links worked (measured)."
     levels = ((1, top // 4), (2, top // 2), (3, top))
     return [
-        _entry(
+        _make_kernel_setting(
             f"net.{family}.neigh.default.gc_thresh{level}",
             value,
             "floor",
@@ -198,7 +204,7 @@ def _neighbours(world: int) -> list[Setting]:
     ]
 
 
-def _dotted(key: object) -> str:
+def _normalize_sysctl_key(key: object) -> str:
     """``net/ipv4/x`` and ``net.ipv4.x`` are one key; the first separator decides, sysctl.d(5)."""
     text = str(key).strip()
     slash, dot = text.find("/"), text.find(".")
@@ -207,7 +213,7 @@ def _dotted(key: object) -> str:
     return text
 
 
-def faults(
+def find_kernel_faults(
     local_ports: object,
     reserved_ports: Sequence[Any],
     world_size: int,
@@ -215,23 +221,23 @@ def faults(
 ) -> list[Fault]:
     """Everything that is wrong with the input, at once."""
     return [
-        *_buffer_faults(options),
-        *_sysctl_faults(options["sysctls"]),
-        *_limit_faults(world_size, options),
-        *_port_faults(local_ports, reserved_ports),
+        *_find_buffer_faults(options),
+        *_find_sysctl_faults(options["sysctls"]),
+        *_find_limit_faults(world_size, options),
+        *_find_reserved_port_faults(local_ports, reserved_ports),
     ]
 
 
-def _buffer_faults(options: Mapping[str, Any]) -> list[Fault]:
+def _find_buffer_faults(options: Mapping[str, Any]) -> list[Fault]:
     found = []
     for name in ("link_gbit", "rtt_ms"):
         value = options[name]
-        number = _number(value)
+        number = _parse_number(value)
         if number is None or number <= 0:
             step = "Give a number above 0, such as 25 for the link or 0.2 for the round trip"
             found.append(Fault("KT-101", f"kernel_tuning_{name} is {value!r}", step))
     if not found:
-        size = buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"]))
+        size = compute_buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"]))
         if size > BUFFER_CEILING:
             text = f"{options['link_gbit']} Gbit/s x {options['rtt_ms']} ms need buffers of {size} bytes"
             step = f"The kernel takes {BUFFER_CEILING} at most; check both values (Gbit/s, milliseconds)"
@@ -239,7 +245,7 @@ def _buffer_faults(options: Mapping[str, Any]) -> list[Fault]:
     return found
 
 
-def _number(value: object) -> float | None:
+def _parse_number(value: object) -> float | None:
     if isinstance(value, bool):
         return None
     try:
@@ -248,7 +254,7 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _sysctl_faults(sysctls: object) -> list[Fault]:
+def _find_sysctl_faults(sysctls: object) -> list[Fault]:
     if not isinstance(sysctls, Mapping):
         step = "Write a mapping, such as {net.ipv4.tcp_keepalive_time: 600}"
         return [Fault("KT-103", f"kernel_tuning_sysctls is {sysctls!r}", step)]
@@ -258,21 +264,21 @@ def _sysctl_faults(sysctls: object) -> list[Fault]:
         if not KEY.match(str(key)):
             step = "Write it like net.ipv4.tcp_keepalive_time, without * or spaces"
             found.append(Fault("KT-103", f"{where} is not a sysctl name", step))
-        elif _dotted(key) in (LOCAL_PORTS, RESERVED_PORTS):
+        elif _normalize_sysctl_key(key) in (LOCAL_PORTS, RESERVED_PORTS):
             step = "Set fullmesh_data_ports or fullmesh_services: firewall and kernel must agree"
             found.append(Fault("KT-102", f"{where} is decided by the cluster plan", step))
-        elif isinstance(value, bool) or value is None or not _one_line(value):
+        elif isinstance(value, bool) or value is None or not _is_one_line(value):
             step = "Write numbers or words on one line, 1 and 0 instead of yes and no"
             found.append(Fault("KT-103", f"{where} = {value!r} is not a sysctl value", step))
     return found
 
 
-def _one_line(value: object) -> bool:
+def _is_one_line(value: object) -> bool:
     text = str(value)
     return isinstance(value, (str, int, float)) and text.strip() != "" and text.isprintable()
 
 
-def _limit_faults(world_size: int, options: Mapping[str, Any]) -> list[Fault]:
+def _find_limit_faults(world_size: int, options: Mapping[str, Any]) -> list[Fault]:
     found = []
     nofile, memlock = options["nofile"], str(options["memlock"])
     least = max(1024, FILES_PER_RANK * int(world_size))
@@ -286,13 +292,13 @@ def _limit_faults(world_size: int, options: Mapping[str, Any]) -> list[Fault]:
     return found
 
 
-def _port_faults(local_ports: object, reserved_ports: Sequence[Any]) -> list[Fault]:
+def _find_reserved_port_faults(local_ports: object, reserved_ports: Sequence[Any]) -> list[Fault]:
     try:
         data = parse_range(local_ports)
     except ValueError as error:
         step = "It comes from the plan; load playbooks/vars/wiring.yml"
         return [Fault("KT-105", f"kernel_tuning_local_ports: {error}", step)]
-    inside = sorted(span for span in _spans(reserved_ports) if span.shared(data))
+    inside = sorted(span for span in _parse_reserved_spans(reserved_ports) if span.shared(data))
     if inside:
         text = f"reserved port(s) {', '.join(map(str, inside))} lie inside the data range {local_ports}"
         step = "Move them or fullmesh_data_ports: a reserved port is never given to Gloo or NCCL"

@@ -10,8 +10,8 @@ from typing import Any
 
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.faults import Fault
-from fullmesh.model.types import Plan
-from fullmesh.observed.watch import Who, WhoNode
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.watch import ParticipantNode, Participants
 from fullmesh.settings import ROOT
 
 CODES: dict[str, str] = {
@@ -58,16 +58,16 @@ OWN = ("accelerate", "deepspeed")
 CONTAIN = ("docker", "podman")
 
 
-def who(plan: Plan) -> Who:
+def build_job_members(plan: ClusterPlan) -> Participants:
     """Who takes part in a job, for the watch and the launchers: names, addresses, ranks, master, ports, networks."""
     named = {host["address"]: host["names"] for host in plan["hosts"]}
-    nodes: list[WhoNode] = []
+    nodes: list[ParticipantNode] = []
     networks: list[str] = []
     unknown = {} if "resolved" in plan else plan.get("auto", {})
     for node in plan["nodes"].values():
         written = [address for link in node.get("links", []) for address in link["addresses"]]
         addresses = [node["address"], *(a.partition("/")[0] for a in written)]
-        one: WhoNode = {
+        one: ParticipantNode = {
             "name": node["name"],
             "address": node["address"],
             "first_rank": node["first_rank"],
@@ -90,13 +90,13 @@ def who(plan: Plan) -> Who:
     }
 
 
-def hostfile(plan: Plan) -> str:
+def render_hostfile(plan: ClusterPlan) -> str:
     """Open MPI's host file: every node's cluster address, and a slot for each of its ranks."""
     lines = [f"{node['address']} slots={node['local_ranks']}" for node in plan["nodes"].values()]
     return "\n".join([HEAD, *lines]) + "\n"
 
 
-def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
+def build_command_files(folder: str, library: str, venv: str) -> list[dict[str, str]]:
     """The small commands, as write_files wants them.
 
     Args:
@@ -123,33 +123,35 @@ def commands(folder: str, library: str, venv: str) -> list[dict[str, str]]:
     ]
 
 
-def nodes(plan: Plan) -> str:
+def render_nodes_file(plan: ClusterPlan) -> str:
     """The same as a file."""
-    return json.dumps(who(plan), indent=1) + "\n"
+    return json.dumps(build_job_members(plan), indent=1) + "\n"
 
 
-def services(plan: Plan) -> str:
+def render_services_file(plan: ClusterPlan) -> str:
     """Ports of what else runs over the nodes, for the launchers, as a file."""
     return json.dumps(plan.get("services", []), indent=1) + "\n"
 
 
-def program(name: str, path: str) -> dict[str, str]:
+def build_program_file(name: str, path: str) -> dict[str, str]:
     """One of the programs of nodes, as write_files wants it."""
     text = (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8")
     return {"path": path, "content": text}
 
 
-def library(modules: Sequence[str], folder: str) -> list[dict[str, str]]:
+def build_library_files(modules: Sequence[str], folder: str) -> list[dict[str, str]]:
     """The watch's own files, and what `fullmesh-hang` is made of."""
-    return [program(name, f"{folder}/{name}.py") for name in modules]
+    return [build_program_file(name, f"{folder}/{name}.py") for name in modules]
 
 
-def hook(folder: str) -> list[dict[str, str]]:
+def build_hook_files(folder: str) -> list[dict[str, str]]:
     """What lets ranks be asked: Python imports a module of this name at its start (site, docs.python.org)."""
-    return [program("fullmesh_hook", f"{folder}/sitecustomize.py")]
+    return [build_program_file("fullmesh_hook", f"{folder}/sitecustomize.py")]
 
 
-def faults(user: str, join_seconds: Any, stop_seconds: Any, watch_seconds: Any = 60) -> list[Fault]:
+def find_launcher_faults(
+    user: str, join_seconds: Any, stop_seconds: Any, watch_seconds: Any = 60
+) -> list[Fault]:
     """Every setting that cannot work."""
     found = []
     if user and not USER.fullmatch(user):

@@ -27,7 +27,7 @@ NAME = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9._+:-]*")
 FOLDER = re.compile(r"/[^\x00-\x1f*?\[\]]+")
 
 
-def faults(settings: Mapping[str, Any]) -> list[Fault]:
+def find_package_list_faults(settings: Mapping[str, Any]) -> list[Fault]:
     """What is wrong with the lists of packages, by the name of the setting.
 
     ``-e monitoring_tools_packages=htop`` is a text: joined with a list it fails in the middle of a run, and as a list
@@ -43,7 +43,7 @@ def faults(settings: Mapping[str, Any]) -> list[Fault]:
     return found
 
 
-def folder_faults(folder: Any, asked: bool) -> list[Fault]:
+def find_textfile_dir_faults(folder: Any, asked: bool) -> list[Fault]:
     """What is wrong with ``monitoring_tools_textfile_dir``; *asked*: node_exporter is.
 
     Empty is right: the folder is found out then.
@@ -72,6 +72,6 @@ def folder_faults(folder: Any, asked: bool) -> list[Fault]:
     return found
 
 
-def owned(packages: Sequence[str]) -> dict[str, str]:
+def list_watched_packages(packages: Sequence[str]) -> dict[str, str]:
     """The packages as the manifest watches them: any version."""
     return dict.fromkeys(packages, "")

@@ -18,7 +18,7 @@ CODES: dict[str, str] = {
 }
 
 
-def faults(
+def find_hosts_file_faults(
     hosts: Sequence[Mapping[str, Any]], address: str, own_names: Sequence[str]
 ) -> list[Fault]:
     """Say what is wrong with the lines and with this node's own names."""
@@ -27,9 +27,11 @@ def faults(
     for host in hosts:
         for name in host["names"]:
             if not is_host_name(name) or str(name).lower().startswith("localhost"):
-                found.append(_unusable(str(name)))
+                found.append(_explain_unusable_name(str(name)))
             elif owners.setdefault(str(name).lower(), host["address"]) != host["address"]:
-                found.append(_twice(str(name), owners[str(name).lower()], host["address"]))
+                found.append(
+                    _explain_duplicate_name(str(name), owners[str(name).lower()], host["address"])
+                )
     if address not in {host["address"] for host in hosts}:
         found.append(
             Fault(
@@ -41,11 +43,11 @@ def faults(
     for name in dict.fromkeys(own_names):
         owner = owners.get(name.lower(), address)
         if owner != address:
-            found.append(_twice(name, owner, address))
+            found.append(_explain_duplicate_name(name, owner, address))
     return found
 
 
-def _unusable(name: str) -> Fault:
+def _explain_unusable_name(name: str) -> Fault:
     return Fault(
         "NR-106",
         f"{name!r} cannot be a node's name in /etc/hosts",
@@ -53,7 +55,7 @@ def _unusable(name: str) -> Fault:
     )
 
 
-def _twice(name: str, first: str, second: str) -> Fault:
+def _explain_duplicate_name(name: str, first: str, second: str) -> Fault:
     return Fault(
         "NR-102",
         f"the name {name} is wanted for {first} and for {second}",

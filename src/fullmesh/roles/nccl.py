@@ -31,12 +31,12 @@ UNSIGNED = "none"
 ADDRESS = re.compile(r"(https?|file)://\S+")
 
 
-def repository(url: str, vendors: str, machine: str) -> str:
+def choose_nccl_repository(url: str, vendors: str, machine: str) -> str:
     """The repository's address: the site's own, or NVIDIA's for this release and machine."""
     return (url or vendors.replace("ARCH", ARCHITECTURES.get(machine, machine))).rstrip("/")
 
 
-def key_address(key: str, base: str, vendors: str) -> str:
+def choose_key_address(key: str, base: str, vendors: str) -> str:
     """Where the signing key is fetched from; a plain path means a file on the node; "" for none."""
     if key == UNSIGNED:
         return ""
@@ -45,13 +45,15 @@ def key_address(key: str, base: str, vendors: str) -> str:
     return f"file://{key}" if key.startswith("/") else key
 
 
-def key_file(folder: str, address: str) -> str:
+def choose_key_file(folder: str, address: str) -> str:
     """Where the key is kept; apt tells armored from binary keys by the suffix."""
     suffix = "gpg" if address.endswith(".gpg") else "asc"
     return f"{folder}/fullmesh-nccl.{suffix}"
 
 
-def not_installed(failed: Mapping[str, Any], pinned: Sequence[str], around: Repository) -> str:
+def explain_nccl_failure(
+    failed: Mapping[str, Any], pinned: Sequence[str], around: Repository
+) -> str:
     """The refusal when the package manager does not install what the repository has.
 
     Args:
@@ -75,7 +77,7 @@ def not_installed(failed: Mapping[str, Any], pinned: Sequence[str], around: Repo
     return str(Fault("NC-108", text, step))
 
 
-def notes(around: Repository, url: str, ours: str) -> list[CodedText]:
+def collect_nccl_notes(around: Repository, url: str, ours: str) -> list[CodedText]:
     """What the report has to say of the node's sources."""
     if around["theirs"] or not around["off"]:
         return []
@@ -86,7 +88,7 @@ def notes(around: Repository, url: str, ours: str) -> list[CodedText]:
     return [{"code": "NC-109", "text": text}]
 
 
-def faults(version: Any, cuda: Any, url: str, key: str) -> list[Fault]:
+def find_nccl_faults(version: Any, cuda: Any, url: str, key: str) -> list[Fault]:
     """Every setting that cannot work."""
     found = []
     if version and not VERSION.fullmatch(str(version)):

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.faults import Fault, RefusedError
-from fullmesh.model.types import Plan
+from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.model.types import ClusterPlan
 from fullmesh.node_values import PUBLIC_KEY
 
 CODES: dict[str, str] = {
@@ -33,7 +33,7 @@ COMMENT = "fullmesh-cluster"
 SSH_PORT, LAST_PORT = 22, 65535
 
 
-def faults(user: Any, port: Any) -> list[Fault]:
+def find_node_ssh_faults(user: Any, port: Any) -> list[Fault]:
     """What is wrong with the settings."""
     found = []
     if not USER.fullmatch(str(user)):
@@ -52,7 +52,7 @@ def faults(user: Any, port: Any) -> list[Fault]:
     return found
 
 
-def make() -> str:
+def generate_private_key() -> str:
     """A new ed25519 key, as OpenSSH keeps it, without a passphrase: jobs start with nobody there to type one."""
     key = ed25519.Ed25519PrivateKey.generate()
     form = serialization.PrivateFormat.OpenSSH
@@ -61,7 +61,7 @@ def make() -> str:
     ).decode()
 
 
-def public(private: str) -> str:
+def derive_public_key(private: str) -> str:
     """The public half of *private* as a line of authorized_keys, without options.
 
     Raises:
@@ -73,7 +73,7 @@ def public(private: str) -> str:
     return f"{raw.decode()} {COMMENT}"
 
 
-def choose(plan: Plan, kept: Mapping[str, str]) -> str:
+def choose_private_key(plan: ClusterPlan, kept: Mapping[str, str]) -> str:
     """The key that all nodes get: the master's, else the first node's that has one, else a new one.
 
     Args:
@@ -83,14 +83,16 @@ def choose(plan: Plan, kept: Mapping[str, str]) -> str:
     order = [plan["master"]["node"], *plan["nodes"]]
     for node in order:
         try:
-            if kept.get(node) and public(kept[node]):
+            if kept.get(node) and derive_public_key(kept[node]):
                 return kept[node]
         except ValueError:  # a damaged file is no key
             continue
-    return make()
+    return generate_private_key()
 
 
-def known_hosts(plan: Plan, keys: Mapping[str, Sequence[str]], port: int = SSH_PORT) -> str:
+def render_known_hosts(
+    plan: ClusterPlan, keys: Mapping[str, Sequence[str]], port: int = SSH_PORT
+) -> str:
     """known_hosts with every node's real host keys, under every address and name of the node.
 
     Args:
@@ -112,17 +114,17 @@ def known_hosts(plan: Plan, keys: Mapping[str, Sequence[str]], port: int = SSH_P
             if not found:
                 text = f"{node} reports {str(key)[:80]!r} as a host key of its sshd"
                 step = f"Look at {node}: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
-                raise RefusedError([Fault("NS-106", text, step)])
+                raise InvalidInputError([Fault("NS-106", text, step)])
             lines.append(f"{','.join(written)} {found[1]} {found[2]}")
     return "\n".join(lines) + "\n"
 
 
-def authorized(public_key: str, peers: Sequence[str]) -> str:
+def render_authorized_key(public_key: str, peers: Sequence[str]) -> str:
     """The line of authorized_keys: from the cluster's addresses only, and no forwarding of anything."""
     return f'restrict,from="{",".join(peers)}" {public_key}'
 
 
-def next_node(plan: Plan, name: str) -> str:
+def find_next_address(plan: ClusterPlan, name: str) -> str:
     """The address of the node after *name* in the order of ranks: each is asked by one, however many there are."""
     nodes = list(plan["nodes"])
     return str(plan["nodes"][nodes[(nodes.index(name) + 1) % len(nodes)]]["address"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from fullmesh.model.faults import Fault
-from fullmesh.observed.family import Family
+from fullmesh.observed.family import PackageFamily
 from fullmesh.observed.gpu import GpuFacts
 
 CODES: dict[str, str] = {
@@ -32,7 +32,7 @@ AUTO, PRECOMPILED, DKMS = "auto", "precompiled", "dkms"
 NO_FABRIC = ("", "N/A")
 
 
-class Held(TypedDict):
+class HoldPatterns(TypedDict):
     """What upgrades that nobody asked for leave alone.
 
     Attributes:
@@ -46,7 +46,7 @@ class Held(TypedDict):
     locks: list[str]
 
 
-class Offers(TypedDict):
+class DriverOffers(TypedDict):
     """What a platform has (roles/nvidia_driver/vars); names may contain ``BRANCH``, ``KERNEL`` and ``FLAVOUR``.
 
     Attributes:
@@ -66,12 +66,12 @@ class Offers(TypedDict):
     fabric: list[str]
     fabric_service: str
     persistence: str
-    hold: Held
+    hold: HoldPatterns
     family: list[str]
     stream: str
 
 
-class NodePlan(TypedDict):
+class DriverPlan(TypedDict):
     """What the role does on a node.
 
     Attributes:
@@ -97,7 +97,7 @@ class NodePlan(TypedDict):
 
 
 @dataclass(frozen=True)
-class Wish:
+class DriverSettings:
     """What is asked for.
 
     Attributes:
@@ -121,7 +121,7 @@ class Wish:
     hold: bool = True
 
 
-def kind_of(options: Mapping[str, Any], offers: Offers) -> str:
+def choose_driver_kind(options: Mapping[str, Any], offers: DriverOffers) -> str:
     """What ``auto`` stands for: modules that are built and signed, where the system has them for what is asked."""
     kind = str(options["nvidia_driver_kind"])
     if kind != AUTO:
@@ -131,11 +131,11 @@ def kind_of(options: Mapping[str, Any], offers: Offers) -> str:
     return PRECOMPILED if ready or options["nvidia_driver_packages"] else DKMS
 
 
-def wish(options: Mapping[str, Any], offers: Offers) -> Wish:
+def read_driver_settings(options: Mapping[str, Any], offers: DriverOffers) -> DriverSettings:
     """Read the role's settings, on a system that has *offers*."""
-    return Wish(
+    return DriverSettings(
         branch=str(options["nvidia_driver_branch"]),
-        kind=kind_of(options, offers),
+        kind=choose_driver_kind(options, offers),
         open=bool(options["nvidia_driver_open"]),
         fabric=str(options["nvidia_driver_fabric_manager"]),
         packages=tuple(str(name) for name in options["nvidia_driver_packages"]),
@@ -145,19 +145,19 @@ def wish(options: Mapping[str, Any], offers: Offers) -> Wish:
     )
 
 
-def names(asked: Wish, offers: Offers) -> list[str]:
+def list_driver_packages(asked: DriverSettings, offers: DriverOffers) -> list[str]:
     """The packages, with ``KERNEL`` and ``FLAVOUR`` still in them; empty where there is no such driver."""
     table = offers["packages"].get(asked.kind, {}).get("open" if asked.open else "closed", [])
     return [name.replace("BRANCH", asked.branch) for name in asked.packages or table]
 
 
-def probes(asked: Wish, offers: Offers) -> list[str]:
+def list_probe_packages(asked: DriverSettings, offers: DriverOffers) -> list[str]:
     """The packages whose presence shows that the driver is installed: groups and streams cannot be asked for."""
-    given = offers["probes"] or names(asked, offers)
+    given = offers["probes"] or list_driver_packages(asked, offers)
     return [name.replace("BRANCH", asked.branch) for name in given]
 
 
-def faults(asked: Wish, offers: Offers) -> list[Fault]:
+def find_driver_faults(asked: DriverSettings, offers: DriverOffers) -> list[Fault]:
     """What is wrong with the settings."""
     found = []
     if not BRANCH.fullmatch(asked.branch):
@@ -168,7 +168,7 @@ def faults(asked: Wish, offers: Offers) -> list[Fault]:
                 "Give the driver branch as its number, like '580' (docs.nvidia.com lists which GPUs it supports)",
             )
         )
-    if not names(asked, offers):
+    if not list_driver_packages(asked, offers):
         kinds = [
             f"{kind}, nvidia_driver_open: {'true' if which == 'open' else 'false'}"
             for kind, held in offers["packages"].items()
@@ -181,22 +181,22 @@ def faults(asked: Wish, offers: Offers) -> list[Fault]:
     return found
 
 
-def branch_of(version: str) -> str:
+def parse_driver_branch(version: str) -> str:
     """``580`` of ``3:580.95.05-1.el9`` and ``580.95.05-0ubuntu1``."""
     return version.rpartition(":")[2].partition(".")[0]
 
 
-def installed(asked: Wish, packages: Mapping[str, str]) -> bool:
+def is_driver_installed(asked: DriverSettings, packages: Mapping[str, str]) -> bool:
     """Whether the packages are there, those that carry a version of the driver in the asked branch."""
     drivers = [v for name, v in packages.items() if not name.startswith(("linux-", "kernel-"))]
     return (
         bool(packages)
         and all(packages.values())
-        and {branch_of(v) for v in drivers} <= {asked.branch}
+        and {parse_driver_branch(v) for v in drivers} <= {asked.branch}
     )
 
 
-def needs_fabric(asked: Wish, gpu: GpuFacts) -> bool:
+def needs_fabric(asked: DriverSettings, gpu: GpuFacts) -> bool:
     """NVSwitches are on the bus, or the GPUs say that they wait for a fabric."""
     if asked.fabric != "auto":
         return asked.fabric == "always"
@@ -204,7 +204,9 @@ def needs_fabric(asked: Wish, gpu: GpuFacts) -> bool:
     return bool(gpu["pci"]["switches"]) or waiting
 
 
-def secure_boot_fault(asked: Wish, offers: Offers, gpu: GpuFacts) -> list[Fault]:
+def find_secure_boot_faults(
+    asked: DriverSettings, offers: DriverOffers, gpu: GpuFacts
+) -> list[Fault]:
     """Whether the firmware would refuse the modules."""
     signed = asked.kind in offers["signed"]
     if not gpu["secure_boot"] or signed or asked.key_enrolled:
@@ -224,7 +226,9 @@ def secure_boot_fault(asked: Wish, offers: Offers, gpu: GpuFacts) -> list[Fault]
     ]
 
 
-def why_not(asked: Wish, offers: Offers, gpu: GpuFacts, packages: Mapping[str, str]) -> list[Fault]:
+def find_install_faults(
+    asked: DriverSettings, offers: DriverOffers, gpu: GpuFacts, packages: Mapping[str, str]
+) -> list[Fault]:
     """Why this node's driver must not be touched; empty when it may, or need not."""
     if gpu["container"]:
         step = "Install the driver on the machine that runs it, and leave nvidia_driver_manage off here"
@@ -232,12 +236,12 @@ def why_not(asked: Wish, offers: Offers, gpu: GpuFacts, packages: Mapping[str, s
     if not gpu["pci"]["gpus"]:
         step = "Set nvidia_driver_manage only for nodes with a GPU; lspci -d 10de: shows what is on the bus"
         return [Fault("ND-107", "no NVIDIA GPU is on the PCI bus", step)]
-    if installed(asked, packages):
+    if is_driver_installed(asked, packages):
         return []
-    return secure_boot_fault(asked, offers, gpu) + busy(gpu)
+    return find_secure_boot_faults(asked, offers, gpu) + find_gpu_job_faults(gpu)
 
 
-def busy(gpu: GpuFacts) -> list[Fault]:
+def find_gpu_job_faults(gpu: GpuFacts) -> list[Fault]:
     """Whether a job computes on the GPUs."""
     jobs = gpu["smi"]["processes"]
     shown = ", ".join(f"{job['name']} (pid {job['pid']})" for job in jobs[:5])
@@ -245,7 +249,7 @@ def busy(gpu: GpuFacts) -> list[Fault]:
     return [Fault("ND-105", f"{shown} computes on the GPUs", step)] if jobs else []
 
 
-def may_build(asked: Wish, gpu: GpuFacts) -> list[Fault]:
+def find_build_faults(asked: DriverSettings, gpu: GpuFacts) -> list[Fault]:
     """Whether modules can be built, asked once the packages for it had their chance."""
     tools = gpu["tools"]
     if asked.kind != DKMS or (tools["compiler"] and tools["headers"]):
@@ -264,24 +268,26 @@ def may_build(asked: Wish, gpu: GpuFacts) -> list[Fault]:
     ]
 
 
-def reboot_due(asked: Wish, gpu: GpuFacts) -> str:
+def explain_reboot(asked: DriverSettings, gpu: GpuFacts) -> str:
     """Why the node must be rebooted before the driver works; empty when it need not."""
     if gpu["nouveau"]:
         return "nouveau holds the GPUs"
-    if gpu["loaded"] and branch_of(gpu["loaded"]) != asked.branch:
+    if gpu["loaded"] and parse_driver_branch(gpu["loaded"]) != asked.branch:
         return f"the loaded driver is {gpu['loaded']}"
     if not gpu["loaded"]:
         return "the driver's module is not loaded"
     return ""
 
 
-def held(asked: Wish, offers: Offers) -> list[str]:
+def list_hold_patterns(asked: DriverSettings, offers: DriverOffers) -> list[str]:
     """What unattended upgrades must leave alone; with modules that are built already the kernel that they are of."""
     hold = offers["hold"]
     return [*hold["family"], *(hold["kernel"] if asked.kind == PRECOMPILED else [])]
 
 
-def stream_to_leave(install: Sequence[str], offers: Offers, family: Family) -> str:
+def find_blocking_stream(
+    install: Sequence[str], offers: DriverOffers, family: PackageFamily
+) -> str:
     """The enabled stream that is in the way: dnf installs nothing of another one (dnf.modularity(7))."""
     name = offers["stream"]
     enabled = family["streams"].get(name, "")
@@ -289,20 +295,24 @@ def stream_to_leave(install: Sequence[str], offers: Offers, family: Family) -> s
     return f"{name}:{enabled}" if enabled and wanted and enabled not in wanted else ""
 
 
-def missing(wanted: Sequence[str], family: Family) -> list[str]:
+def list_missing_packages(wanted: Sequence[str], family: PackageFamily) -> list[str]:
     """Those of *wanted*, names or patterns of names, that are not here in any version."""
     here = family["locks"].keys() or {name.partition(":")[0] for name in family["versions"]}
     return [name for name in wanted if not fnmatch.filter(here, name)]
 
 
-def may_undo(gpu: GpuFacts, family: Family) -> list[Fault]:
+def find_undo_faults(gpu: GpuFacts, family: PackageFamily) -> list[Fault]:
     """Why the driver's packages must not be given back now."""
-    return busy(gpu) if family["install"] or family["remove"] else []
+    return find_gpu_job_faults(gpu) if family["install"] or family["remove"] else []
 
 
-def plan(
-    asked: Wish, offers: Offers, gpu: GpuFacts, packages: Mapping[str, str], family: Family
-) -> NodePlan:
+def plan_driver(
+    asked: DriverSettings,
+    offers: DriverOffers,
+    gpu: GpuFacts,
+    packages: Mapping[str, str],
+    family: PackageFamily,
+) -> DriverPlan:
     """What the role does on a node; *packages*: the version of each package that was probed, empty where it is not."""
     release = gpu["kernel"]
 
@@ -315,19 +325,19 @@ def plan(
             for name in listed
         ]
 
-    there = installed(asked, packages)
-    install = [] if there else full(names(asked, offers))
+    there = is_driver_installed(asked, packages)
+    install = [] if there else full(list_driver_packages(asked, offers))
     fabric = needs_fabric(asked, gpu)
     persistence = [offers["persistence"]] if asked.persistence else []
     return {
-        "faults": [str(fault) for fault in why_not(asked, offers, gpu, packages)],
+        "faults": [str(fault) for fault in find_install_faults(asked, offers, gpu, packages)],
         "install": install,
         "fabric_packages": full(offers["fabric"]) if fabric else [],
-        "fabric_missing": missing(full(offers["fabric"]), family) if fabric else [],
+        "fabric_missing": list_missing_packages(full(offers["fabric"]), family) if fabric else [],
         "build": full(offers["build"]) if asked.kind == DKMS and not there else [],
         "services": persistence + ([offers["fabric_service"]] if fabric else []),
-        "reboot": reboot_due(asked, gpu),
-        "hold": full(held(asked, offers)) if asked.hold else [],
+        "reboot": explain_reboot(asked, gpu),
+        "hold": full(list_hold_patterns(asked, offers)) if asked.hold else [],
         "locks": offers["hold"]["locks"] if asked.hold else [],
-        "leave": stream_to_leave(install, offers, family),
+        "leave": find_blocking_stream(install, offers, family),
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.addresses import parse_address, parse_network
+from fullmesh.model.addresses import parse_bare_address, parse_network
 from fullmesh.model.faults import Fault
 
 CODES: dict[str, str] = {
@@ -84,17 +84,17 @@ RESERVED_ZONES = frozenset(
 )
 
 
-def mode_of(value: object) -> str:
+def parse_firewall_mode(value: object) -> str:
     """The mode by its name; YAML reads a bare ``off`` as false."""
     return "off" if value is False else str(value).strip().lower()
 
 
-def word_of(value: object) -> str:
+def parse_word(value: object) -> str:
     """A setting as one of its words; YAML reads a bare ``true`` as a boolean."""
     return str(value).strip().lower()
 
 
-def faults(
+def find_firewall_faults(
     peers: Sequence[Any],
     controllers: Sequence[Any],
     ports: Sequence[Any],
@@ -102,36 +102,36 @@ def faults(
     groups: Sequence[str] = (),
 ) -> list[Fault]:
     """Everything that is wrong with the input of a host in *groups*, at once."""
-    found = _production_faults(groups, options)
-    if mode_of(options["mode"]) not in MODES:
+    found = _find_production_faults(groups, options)
+    if parse_firewall_mode(options["mode"]) not in MODES:
         step = f"Choose one of {', '.join(MODES)}"
         found.append(Fault("PF-101", f"peer_firewall_mode is {options['mode']!r}", step))
     if not peers:
         step = "Load playbooks/vars/wiring.yml, it takes them from the plan"
         found.append(Fault("PF-102", "peer_firewall_peers is empty", step))
-    found += _address_faults("peer_firewall_peers", peers)
-    found += _network_faults("peer_firewall_controllers", controllers)
-    found += _port_faults("peer_firewall_ports", ports)
-    found += _port_faults("peer_firewall_extra_ports", options["extra_ports"])
-    return found + _option_faults(options)
+    found += _find_address_faults("peer_firewall_peers", peers)
+    found += _find_network_faults("peer_firewall_controllers", controllers)
+    found += _find_port_faults("peer_firewall_ports", ports)
+    found += _find_port_faults("peer_firewall_extra_ports", options["extra_ports"])
+    return found + _find_option_faults(options)
 
 
-def _address_faults(name: str, addresses: Sequence[Any]) -> list[Fault]:
+def _find_address_faults(name: str, addresses: Sequence[Any]) -> list[Fault]:
     found = []
     for text in addresses:
         try:
-            parse_address(text)
+            parse_bare_address(text)
         except ValueError:
             step = "Write single addresses without a prefix, such as 192.0.2.11 or fd00::11"
             found.append(Fault("PF-102", f"{name}: {str(text)!r} is not an address", step))
     return found
 
 
-def _network_faults(name: str, networks: Sequence[Any]) -> list[Fault]:
+def _find_network_faults(name: str, networks: Sequence[Any]) -> list[Fault]:
     found = []
     for text in networks:
         try:
-            written = str(parse_address(text)) if "%" in str(text) else str(text)
+            written = str(parse_bare_address(text)) if "%" in str(text) else str(text)
             network = parse_network(written.split("%", maxsplit=1)[0])
         except ValueError:
             step = "Write addresses or networks, such as 192.0.2.7, 198.51.100.0/24 or fd00::7"
@@ -145,18 +145,18 @@ def _network_faults(name: str, networks: Sequence[Any]) -> list[Fault]:
     return found
 
 
-def _port_faults(name: str, ports: Sequence[Any]) -> list[Fault]:
+def _find_port_faults(name: str, ports: Sequence[Any]) -> list[Fault]:
     step = (
         "Write it like 123/udp or 50000-54095/tcp, the lower port first and without leading zeros"
     )
     return [
         Fault("PF-103", f"{name}: {str(port)!r} is not a port with its protocol", step)
         for port in ports
-        if not is_port(port)
+        if not is_port_entry(port)
     ]
 
 
-def is_port(text: object) -> bool:
+def is_port_entry(text: object) -> bool:
     """Whether *text* is a port or range with its protocol; a protocol alone would open all of it."""
     found = PORT.match(str(text))
     if not found:
@@ -165,16 +165,20 @@ def is_port(text: object) -> bool:
     return first < int(found[2]) <= HIGHEST_PORT if found[2] else first <= HIGHEST_PORT
 
 
-def _production_faults(groups: Sequence[str], options: Mapping[str, Any]) -> list[Fault]:
+def _find_production_faults(groups: Sequence[str], options: Mapping[str, Any]) -> list[Fault]:
     named = [group for group in groups if PRODUCTION.search(group)]
-    if mode_of(options["mode"]) != "off" or options["off_confirmed"] is True or not named:
+    if (
+        parse_firewall_mode(options["mode"]) != "off"
+        or options["off_confirmed"] is True
+        or not named
+    ):
         return []
     text = f"peer_firewall_mode is off for a host in the group {named[0]}"
     step = "Every port would be open to everybody; set peer_firewall_off_confirmed to true if that is meant"
     return [Fault("PF-106", text, step)]
 
 
-def _word_faults(options: Mapping[str, Any]) -> list[Fault]:
+def _find_word_faults(options: Mapping[str, Any]) -> list[Fault]:
     return [
         Fault(
             "PF-107",
@@ -182,12 +186,12 @@ def _word_faults(options: Mapping[str, Any]) -> list[Fault]:
             f"Choose one of {', '.join(words)}",
         )
         for name, words in (("rdma", RDMA), ("ufw", UFW), ("start", START))
-        if word_of(options[name]) not in words
+        if parse_word(options[name]) not in words
     ]
 
 
-def _option_faults(options: Mapping[str, Any]) -> list[Fault]:
-    found = _word_faults(options)
+def _find_option_faults(options: Mapping[str, Any]) -> list[Fault]:
+    found = _find_word_faults(options)
     zone, seconds = str(options["zone"]), options["rollback_seconds"]
     if not ZONE.match(zone) or zone in RESERVED_ZONES:
         step = "Use up to 13 letters, digits, - and _, and no zone of firewalld's own"

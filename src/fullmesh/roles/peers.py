@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.model import membership, services
-from fullmesh.model.types import Plan, PlanNode
+from fullmesh.model.types import ClusterPlan, PlanNode
 from fullmesh.observed.node import Observations
-from fullmesh.observed.peer_list import PeerFirewall, PeerOwn, PeerShared
-from fullmesh.plain import truth
+from fullmesh.observed.peer_list import OwnPeerData, PeerFirewall, SharedPeerData
+from fullmesh.plain import parse_switch
 from fullmesh.roles import cluster_env, launchers, peer_firewall
 
 # The paths of the roles' vars, of which a test knows.
@@ -24,35 +24,35 @@ VARIABLES = ("MASTER_ADDR", "WORLD_SIZE", "NNODES", "NODE_RANK", "no_proxy", "NO
 Settings = Mapping[str, Any]
 
 
-def shared(plan: Plan) -> PeerShared:
+def build_shared_update(plan: ClusterPlan) -> SharedPeerData:
     """What is the same on all nodes."""
     return {
         "hosts": [{"address": one["address"], "names": one["names"]} for one in plan["hosts"]],
         "files": [
-            {"path": NODES, "content": launchers.nodes(plan)},
-            {"path": HOSTFILE, "content": launchers.hostfile(plan)},
-            {"path": SERVICES, "content": launchers.services(plan)},
+            {"path": NODES, "content": launchers.render_nodes_file(plan)},
+            {"path": HOSTFILE, "content": launchers.render_hostfile(plan)},
+            {"path": SERVICES, "content": launchers.render_services_file(plan)},
         ],
-        "members": membership.now(plan),
+        "members": membership.build_membership(plan),
     }
 
 
-def environment_lines(plan: Plan, node: PlanNode, seen: Observations) -> dict[str, str]:
+def build_env_updates(plan: ClusterPlan, node: PlanNode, seen: Observations) -> dict[str, str]:
     """The lines of a node's environment that follow from the list: how each begins, and the whole."""
-    held = cluster_env.environment(plan, node, seen)
+    held = cluster_env.build_environment(plan, node, seen)
     wanted = {name: held[name] for name in VARIABLES if name in held}
-    lines = cluster_env.lines(wanted)
+    lines = cluster_env.render_env_lines(wanted)
     return {f"{name}=": line for name, line in zip(wanted, lines, strict=True)}
 
 
-def job_lines(plan: Plan) -> dict[str, str]:
+def build_slurm_updates(plan: ClusterPlan) -> dict[str, str]:
     """The lines of the Slurm job that follow from the list."""
     most = max(node["local_ranks"] for node in plan["nodes"].values())
     held = {"#SBATCH --nodes=": plan["nnodes"], "#SBATCH --ntasks-per-node=": most}
     return {begins: f"{begins}{value}" for begins, value in held.items()}
 
 
-def firewall(plan: Plan, host: str, chosen: Settings) -> list[PeerFirewall]:
+def build_firewall_update(plan: ClusterPlan, host: str, chosen: Settings) -> list[PeerFirewall]:
     """What the firewall of a node is asked for; empty where it is off.
 
     Args:
@@ -60,7 +60,7 @@ def firewall(plan: Plan, host: str, chosen: Settings) -> list[PeerFirewall]:
         host: the node.
         chosen: its settings, with the roles' defaults.
     """
-    mode = peer_firewall.mode_of(chosen["peer_firewall_mode"])
+    mode = peer_firewall.parse_firewall_mode(chosen["peer_firewall_mode"])
     if mode == OFF:
         return []
     extra: Sequence[str] = chosen["peer_firewall_extra_ports"]
@@ -70,18 +70,20 @@ def firewall(plan: Plan, host: str, chosen: Settings) -> list[PeerFirewall]:
             "zone": str(chosen["peer_firewall_zone"]),
             "peers": list(plan["peers"]),
             "controllers": list(plan["controllers"]),
-            "ports": [*services.opened(plan, "peers", host), *map(str, extra)],
-            "controller_ports": services.opened(plan, "controllers", host),
-            "public_ports": services.opened(plan, "everybody", host),
-            "rdma": peer_firewall.word_of(chosen["peer_firewall_rdma"]),
-            "ufw": peer_firewall.word_of(chosen["peer_firewall_ufw"]),
+            "ports": [*services.list_open_ports(plan, "peers", host), *map(str, extra)],
+            "controller_ports": services.list_open_ports(plan, "controllers", host),
+            "public_ports": services.list_open_ports(plan, "everybody", host),
+            "rdma": peer_firewall.parse_word(chosen["peer_firewall_rdma"]),
+            "ufw": peer_firewall.parse_word(chosen["peer_firewall_ufw"]),
             "start": str(chosen["peer_firewall_start"]),
             "rollback_seconds": int(chosen["peer_firewall_rollback_seconds"]),
         }
     ]
 
 
-def own(plan: Plan, node: PlanNode, facts: Mapping[str, Any], chosen: Settings) -> PeerOwn:
+def build_node_update(
+    plan: ClusterPlan, node: PlanNode, facts: Mapping[str, Any], chosen: Settings
+) -> OwnPeerData:
     """What is one node's own.
 
     Args:
@@ -91,13 +93,13 @@ def own(plan: Plan, node: PlanNode, facts: Mapping[str, Any], chosen: Settings) 
         chosen: its settings, with the roles' defaults.
     """
     names = [str(facts[key]) for key in ("fqdn", "nodename", "hostname")]
-    keep = truth(chosen["name_resolution_own_names"])
+    keep = parse_switch(chosen["name_resolution_own_names"])
     return {
         "address": node["address"],
         "own_names": [name for name in names if not name.startswith("localhost")] if keep else [],
         "lines": {
-            ENVIRONMENT: environment_lines(plan, node, facts["fullmesh"]),
-            JOB: job_lines(plan),
+            ENVIRONMENT: build_env_updates(plan, node, facts["fullmesh"]),
+            JOB: build_slurm_updates(plan),
         },
-        "firewall": firewall(plan, node["name"], chosen),
+        "firewall": build_firewall_update(plan, node["name"], chosen),
     }

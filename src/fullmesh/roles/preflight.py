@@ -13,20 +13,20 @@ from typing import Any, Literal, Required, TypedDict
 from fullmesh import contract
 from fullmesh.model import auto, membership, reach, services
 from fullmesh.model.faults import Fault
-from fullmesh.model.node_view import found_card, found_interface
-from fullmesh.model.plan_ports import too_few_ports
-from fullmesh.model.types import Plan, PlanLink
+from fullmesh.model.node_view import find_interface_name, find_link_interface
+from fullmesh.model.plan_ports import find_port_count_faults
+from fullmesh.model.types import ClusterPlan, PlanLink
 from fullmesh.observed.node import (
     Accelerators,
-    Choice,
     Facts,
     Interface,
     NodeFacts,
     Observations,
     PendingChange,
+    ResolvedSettings,
 )
 from fullmesh.observed.ports import PortRange
-from fullmesh.plain import plain
+from fullmesh.plain import to_json_value
 from fullmesh.roles import accelerators
 
 CODES = {
@@ -81,7 +81,7 @@ PENDING_CHANGES, PENDING_WORDS, PENDING_SECONDS = 8, 100, 3600
 PENDING_TEXTS: Sequence[Literal["name", "what", "since"]] = ("name", "what", "since")
 
 
-class Look(TypedDict, total=False):
+class PreflightInput(TypedDict, total=False):
     """One look at the nodes.
 
     Attributes:
@@ -95,7 +95,7 @@ class Look(TypedDict, total=False):
     converge: str
 
 
-class Judged(TypedDict):
+class PreflightVerdict(TypedDict):
     """What the nodes' answers come to.
 
     Attributes:
@@ -106,12 +106,14 @@ class Judged(TypedDict):
     """
 
     faults: list[str]
-    plan: Plan
+    plan: ClusterPlan
     unused: list[str]
     parted: dict[membership.Group, list[str]]
 
 
-def judged(plan: Plan, hostvars: Any, hosts: Sequence[str], look: Look) -> Judged:
+def judge_preflight(
+    plan: ClusterPlan, hostvars: Any, hosts: Sequence[str], look: PreflightInput
+) -> PreflightVerdict:
     """What the answers of *hosts* come to.
 
     Args:
@@ -121,28 +123,28 @@ def judged(plan: Plan, hostvars: Any, hosts: Sequence[str], look: Look) -> Judge
         hosts: the hosts of this run (``--limit`` may leave some out).
         look: when, and what those said that were asked at once.
     """
-    observed, faults = answers(hostvars, hosts, look.get("asked", {}))
-    made, undecided = resolved(plan, observed)
+    observed, faults = collect_node_facts(hostvars, hosts, look.get("asked", {}))
+    made, undecided = resolve_plan(plan, observed)
     faults += undecided
     for host, facts in observed.items():
-        faults += node_faults(made, host, facts["ansible_facts"], look["now"])
-    faults += twin_faults(observed)
-    faults += name_faults(plan, observed)
-    members = membership.now(made)
+        faults += find_node_faults(made, host, facts["ansible_facts"], look["now"])
+    faults += find_twin_faults(observed)
+    faults += find_node_name_faults(plan, observed)
+    members = membership.build_membership(made)
     parted: dict[membership.Group, list[str]] = {"drifted": [], "peers": [], "converged": []}
     for host, said in observed.items():
-        why = [*said["drift"], *drift(made, said["resolved"])]
+        why = [*said["drift"], *find_choice_drift(made, said["resolved"])]
         converge = str(hostvars[host].get("fullmesh_converge", look.get("converge")))
-        parted[membership.group(members, why, said["members"], converge)].append(host)
+        parted[membership.choose_run_group(members, why, said["members"], converge)].append(host)
     return {
         "faults": [str(fault) for fault in sorted(set(faults))],
         "plan": made,
-        "unused": notes(made, observed),
+        "unused": find_unused_accelerators(made, observed),
         "parted": parted,
     }
 
 
-def groups(found: Judged) -> list[dict[str, str]]:
+def list_group_members(found: PreflightVerdict) -> list[dict[str, str]]:
     """The group that each host goes to; none where nobody has anything to do."""
     parted = found["parted"]
     if not parted["drifted"] and not parted["peers"]:
@@ -154,7 +156,7 @@ def groups(found: Judged) -> list[dict[str, str]]:
     ]
 
 
-def unasked(asked: Mapping[str, Any]) -> list[str]:
+def list_unqueried_hosts(asked: Mapping[str, Any]) -> list[str]:
     """The hosts that Ansible's own tasks look at: those that only they can ask, and those that did not answer."""
     silent = [host for host, said in asked["answers"].items() if said.get("unreachable")]
     return [*asked["ordinary"], *silent]
@@ -172,7 +174,7 @@ def list_hosts_with_pending_changes(
     """
     found = []
     for host in hosts:
-        said = plain(hostvars[host].get("__preflight") or asked.get(host) or {})
+        said = to_json_value(hostvars[host].get("__preflight") or asked.get(host) or {})
         if said.get("pending"):
             found.append(host)
     return found
@@ -183,7 +185,7 @@ def read_pending_changes(changes: object) -> list[PendingChange]:
     found: list[PendingChange] = []
     for one in changes if isinstance(changes, list) else []:
         try:
-            change = contract.read(PendingChange, plain(one))
+            change = contract.convert_value(PendingChange, to_json_value(one))
         except contract.ContractError:
             continue
         words = {
@@ -217,7 +219,7 @@ def count_pending_seconds(changes: object) -> int:
     return max((change["seconds"] for change in read_pending_changes(changes)), default=0) + 1
 
 
-def answers(
+def collect_node_facts(
     hostvars: Any, hosts: Sequence[str], asked: Mapping[str, Any]
 ) -> tuple[dict[str, NodeFacts], list[Fault]]:
     """What the nodes said, whole or not at all, and why some said nothing.
@@ -229,13 +231,14 @@ def answers(
     """
     # who was looked at once more, at another address, has both
     results = {
-        host: plain(hostvars[host].get("__preflight") or asked.get(host) or {}) for host in hosts
+        host: to_json_value(hostvars[host].get("__preflight") or asked.get(host) or {})
+        for host in hosts
     }
     observed: dict[str, NodeFacts] = {}
     silent = {}
     for host, result in results.items():
         try:
-            said = read_facts(result)
+            said = read_node_facts(result)
         except contract.ContractError as error:
             result["msg"] = f"node_facts' answer is not what it should be, {error}"
             said = None
@@ -254,10 +257,10 @@ def answers(
         )
         for host in silent
     }
-    return observed, reach_faults(silent, pythons, ways, len(hosts))
+    return observed, find_reach_faults(silent, pythons, ways, len(hosts))
 
 
-def read_facts(result: dict[str, Any]) -> NodeFacts | None:
+def read_node_facts(result: dict[str, Any]) -> NodeFacts | None:
     """Return what node_facts returned, None if it failed.
 
     Raises:
@@ -266,13 +269,13 @@ def read_facts(result: dict[str, Any]) -> NodeFacts | None:
     # Ansible adds the interpreter that it discovered, to the result of a module that failed as well
     if isinstance(result.get("ansible_facts"), dict):
         result["ansible_facts"].pop("discovered_interpreter_python", None)
-    return contract.answer(NodeFacts, result)
+    return contract.convert_answer(NodeFacts, result)
 
 
-def facts_faults(host: str, result: dict[str, Any]) -> list[Fault]:
+def find_facts_faults(host: str, result: dict[str, Any]) -> list[Fault]:
     """Return why the facts of a node are not used; for a playbook that does without the plan."""
     try:
-        read_facts(result)
+        read_node_facts(result)
     except contract.ContractError as error:
         text = f"{host}: node_facts' answer is not what it should be, {error}"
         step = "Look at the node: it is broken, or not yours. Or leave it out with --limit"
@@ -280,30 +283,32 @@ def facts_faults(host: str, result: dict[str, Any]) -> list[Fault]:
     return []
 
 
-def resolved(plan: Plan, observed: Mapping[str, NodeFacts]) -> tuple[Plan, list[Fault]]:
+def resolve_plan(
+    plan: ClusterPlan, observed: Mapping[str, NodeFacts]
+) -> tuple[ClusterPlan, list[Fault]]:
     """The plan with all that was left to ``auto``, and why some of it cannot be decided.
 
     Args:
         plan: as the inventory alone makes it.
         observed: host -> what node_facts said, for the hosts of this run that answered.
     """
-    looked = looked_at(observed)
-    nothing: Choice = {}
+    looked = collect_accelerators(observed)
+    nothing: ResolvedSettings = {}
     kept = next((said["resolved"] for said in observed.values() if said["resolved"]), nothing)
-    choice, faults = accelerators.resolve(plan, looked, kept)
-    made = auto.with_choice(plan, choice)
+    choice, faults = accelerators.resolve_auto_choice(plan, looked, kept)
+    made = auto.apply_auto_choice(plan, choice)
     most = max(node["local_ranks"] for node in made["nodes"].values())
     if "process_groups" in plan and choice:
         data = PortRange(plan["data_ports"]["first"], plan["data_ports"]["last"])
-        faults += too_few_ports(data, most, plan["process_groups"])
+        faults += find_port_count_faults(data, most, plan["process_groups"])
     return made, faults
 
 
-def drift(plan: Plan, held: Choice) -> list[str]:
+def find_choice_drift(plan: ClusterPlan, held: ResolvedSettings) -> list[str]:
     """Sentences for what the look at the nodes decides otherwise than when a node converged."""
-    nothing: Choice = {}
+    nothing: ResolvedSettings = {}
     now: Mapping[str, object] = plan.get("resolved", nothing)
-    then: Mapping[str, object] = plain(held)
+    then: Mapping[str, object] = to_json_value(held)
     return [
         f"plan: {name} is {now.get(name, 'not left to auto')}, was {then.get(name, 'not left to auto')}"
         for name in sorted({*now, *then})
@@ -311,19 +316,19 @@ def drift(plan: Plan, held: Choice) -> list[str]:
     ]
 
 
-def looked_at(observed: Mapping[str, NodeFacts]) -> dict[str, Accelerators]:
+def collect_accelerators(observed: Mapping[str, NodeFacts]) -> dict[str, Accelerators]:
     """The accelerators of the nodes that answered."""
     return {
         host: said["ansible_facts"]["fullmesh"]["accelerators"] for host, said in observed.items()
     }
 
 
-def notes(plan: Plan, observed: Mapping[str, NodeFacts]) -> list[str]:
+def find_unused_accelerators(plan: ClusterPlan, observed: Mapping[str, NodeFacts]) -> list[str]:
     """What the user should know of accelerators that stay unused."""
-    return accelerators.unused(looked_at(observed), plan)
+    return accelerators.describe_unused_devices(collect_accelerators(observed), plan)
 
 
-def reach_faults(
+def find_reach_faults(
     silent: Mapping[str, Mapping[str, Any]],
     pythons: Mapping[str, Mapping[str, Any]],
     ways: Mapping[str, tuple[str, str]],
@@ -336,68 +341,73 @@ def reach_faults(
     away = {host: result for host, result in silent.items() if result.get("unreachable")}
     faults = []
     if away:
-        seen = "; ".join(f"{host}: {_first_line(result)}" for host, result in away.items())
+        seen = "; ".join(f"{host}: {_read_first_line(result)}" for host, result in away.items())
         faults.append(
             Fault(
                 "PR-101",
                 f"cannot reach {len(away)} of {count} nodes ({seen})",
-                f"{_ways_in(away, ways)}, or leave them out with --limit",
+                f"{_list_reach_steps(away, ways)}, or leave them out with --limit",
             )
         )
     faults += [
-        _unobserved(host, result, pythons[host], ways[host])
+        _explain_unobserved(host, result, pythons[host], ways[host])
         for host, result in silent.items()
         if host not in away
     ]
     return faults
 
 
-def _ways_in(away: Mapping[str, Mapping[str, Any]], ways: Mapping[str, tuple[str, str]]) -> str:
+def _list_reach_steps(
+    away: Mapping[str, Mapping[str, Any]], ways: Mapping[str, tuple[str, str]]
+) -> str:
     """What to do for each node, the same once."""
-    known = [reach.why(str(result.get("msg", "")), *ways[host]) for host, result in away.items()]
+    known = [
+        reach.explain_reach_failure(str(result.get("msg", "")), *ways[host])
+        for host, result in away.items()
+    ]
     steps = dict.fromkeys(why.step for why in known if why is not None)
     return ". ".join(steps) or "Fix ssh to them (ssh -v)"
 
 
-def _unobserved(
+def _explain_unobserved(
     host: str, result: Mapping[str, Any], python: Mapping[str, Any], way: tuple[str, str]
 ) -> Fault:
     """A Python that is too old fails in Ansible's wrapper or in ours, with another error in each version."""
     version = str(python.get("stdout", "")).strip()
     numbers = re.match(r"(\d+)\.(\d+)\.\d", version)
     if numbers and tuple(map(int, numbers.groups())) < LOWEST_PYTHON:
-        return _old_python(host, version)
+        return _explain_old_python(host, version)
     parts = (result.get(key) for key in ("msg", "module_stderr", "module_stdout"))
-    why = reach.why(" ".join(str(part) for part in parts if part), *way)
+    why = reach.explain_reach_failure(" ".join(str(part) for part in parts if part), *way)
     needs = f"The user needs sudo (ansible_become_password or NOPASSWD) and Python {NEEDED_PYTHON} or newer"
     return Fault(
         "PR-102",
-        f"{host}: cannot be observed: {_first_line(result)}",
+        f"{host}: cannot be observed: {_read_first_line(result)}",
         f"{why.what[0].upper()}{why.what[1:]}. {why.step}" if why else needs,
     )
 
 
-def _old_python(host: str, version: str) -> Fault:
+def _explain_old_python(host: str, version: str) -> Fault:
     return Fault("PR-113", f"{host}: Python {version} is older than {NEEDED_PYTHON}", NEWER_PYTHON)
 
 
-def _first_line(result: Mapping[str, Any]) -> str:
+def _read_first_line(result: Mapping[str, Any]) -> str:
     text = str(result.get("msg") or result.get("module_stderr") or "no answer").strip()
     return text.splitlines()[0][:200] if text else "no answer"
 
 
-def node_faults(plan: Plan, host: str, facts: Facts, now: float) -> list[Fault]:
+def find_node_faults(plan: ClusterPlan, host: str, facts: Facts, now: float) -> list[Fault]:
     """What one node's facts say against its entry in the plan."""
     seen = facts["fullmesh"]
-    faults = [*_platform_faults(host, facts), *_link_faults(plan, host, seen)]
+    faults = [*_find_platform_faults(host, facts), *_find_link_faults(plan, host, seen)]
     if not seen["root"]:
         faults.append(
             Fault(
                 "PR-107", f"{host}: observed without root", "Set ansible_become: true for the group"
             )
         )
-    faults += _room_faults(plan, host, seen)
-    faults += service_faults(plan, host, seen)
+    faults += _find_room_faults(plan, host, seen)
+    faults += find_service_faults(plan, host, seen)
     offset = seen["epoch"] - now
     if abs(offset) > CLOCK_SECONDS:
         faults.append(
@@ -410,7 +420,7 @@ def node_faults(plan: Plan, host: str, facts: Facts, now: float) -> list[Fault]:
     return faults
 
 
-def _room_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
+def _find_room_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[Fault]:
     """Disk and memory. An environment that is there was paid for; TR-105 weighs exactly what a new one would take."""
     node = plan["nodes"][host]
     for_cpus = node.get("accelerator", "cpu") in ("cpu", "") or seen["torch_there"]
@@ -439,20 +449,21 @@ def _room_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
     return faults
 
 
-def service_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
+def find_service_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[Fault]:
     """Ranges of services that are smaller than what the node's CPUs will ask for."""
     return [
         Fault(
             "PR-122",
-            f"{host}: {services.told(port)} has {len(services.span_of(port))} ports for {seen['cpus']} CPUs,"
+            f"{host}: {services.describe_service_port(port)} has {len(services.service_port_to_range(port))} ports "
+            f"for {seen['cpus']} CPUs,"
             f" {port['per_cpu']} for each are needed",
             "Widen the range",
         )
-        for port in services.too_few_for(plan, host, seen["cpus"])
+        for port in services.find_small_ranges(plan, host, seen["cpus"])
     ]
 
 
-def _platform_faults(host: str, facts: Facts) -> list[Fault]:
+def _find_platform_faults(host: str, facts: Facts) -> list[Fault]:
     name, major = facts["distribution"], facts["distribution_major_version"]
     faults = []
     if major not in SUPPORTED.get(name, ()):
@@ -470,26 +481,26 @@ def _platform_faults(host: str, facts: Facts) -> list[Fault]:
         )
     version = facts["python"]["version"]
     if (version["major"], version["minor"]) < LOWEST_PYTHON:
-        faults.append(_old_python(host, facts["python_version"]))
+        faults.append(_explain_old_python(host, facts["python_version"]))
     return faults
 
 
-def _link_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
+def _find_link_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[Fault]:
     faults = []
     interfaces = seen["interfaces"]
     present = ", ".join(one["name"] for one in interfaces if one["name"] != "lo")
     links = plan["nodes"][host]["links"]
     for link in links:
         if link.get("vlan") or link.get("bond"):
-            below = _below(link, links)
+            below = _list_lower_interfaces(link, links)
             faults += [
                 Fault("PR-104", f"{host}: no interface {one}", f"The node has: {present}")
                 for one in below
-                if not found_card(one, interfaces)
+                if not find_interface_name(one, interfaces)
             ]
-            faults += _elsewhere(host, link["interface"], link, interfaces)
+            faults += _find_misplaced_addresses(host, link["interface"], link, interfaces)
             continue
-        name = found_interface(link, interfaces)
+        name = find_link_interface(link, interfaces)
         wanted = link["interface"] or link["mac"]
         if not name and wanted:
             faults.append(
@@ -504,11 +515,11 @@ def _link_faults(plan: Plan, host: str, seen: Observations) -> list[Fault]:
                 )
             )
         else:
-            faults += _elsewhere(host, name, link, interfaces)
+            faults += _find_misplaced_addresses(host, name, link, interfaces)
     return faults
 
 
-def _below(link: PlanLink, links: Sequence[PlanLink]) -> list[str]:
+def _list_lower_interfaces(link: PlanLink, links: Sequence[PlanLink]) -> list[str]:
     """The cards that a bond or VLAN needs and that are not made by another link."""
     if link.get("bond"):
         return list(link["bond"]["members"])
@@ -516,12 +527,15 @@ def _below(link: PlanLink, links: Sequence[PlanLink]) -> list[str]:
     return [link["vlan"]["parent"]] if link["vlan"]["parent"] not in made else []
 
 
-def _elsewhere(
+def _find_misplaced_addresses(
     host: str, name: str, link: PlanLink, interfaces: Sequence[Interface]
 ) -> list[Fault]:
     wanted = {str(entry).split("/", 1)[0] for entry in link["addresses"]}
     # a card that goes into a bond hands its address over
-    free = {name, *(found_card(one, interfaces) for one in link.get("bond", {}).get("members", []))}
+    free = {
+        name,
+        *(find_interface_name(one, interfaces) for one in link.get("bond", {}).get("members", [])),
+    }
     return [
         Fault(
             "PR-106",
@@ -535,7 +549,7 @@ def _elsewhere(
     ]
 
 
-def twin_faults(observed: Mapping[str, NodeFacts]) -> list[Fault]:
+def find_twin_faults(observed: Mapping[str, NodeFacts]) -> list[Fault]:
     """Two inventory names for one machine: seen by the same hardware addresses."""
     owners: dict[tuple[str, ...], list[str]] = {}
     for host, said in observed.items():
@@ -557,7 +571,7 @@ def twin_faults(observed: Mapping[str, NodeFacts]) -> list[Fault]:
     ]
 
 
-def name_faults(plan: Plan, observed: Mapping[str, NodeFacts]) -> list[Fault]:
+def find_node_name_faults(plan: ClusterPlan, observed: Mapping[str, NodeFacts]) -> list[Fault]:
     """A node that calls itself by another node's name would resolve to the wrong address everywhere."""
     owner = {
         name: node

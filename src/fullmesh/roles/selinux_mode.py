@@ -33,7 +33,9 @@ SHORTEST_ROLLBACK = 20  # a new ssh connection takes 2 to 5 s on a loaded node
 SHORTEST_REBOOT = 60
 
 
-def faults(mode: object, rollback_seconds: object, reboot_seconds: object = 1800) -> list[Fault]:
+def find_selinux_faults(
+    mode: object, rollback_seconds: object, reboot_seconds: object = 1800
+) -> list[Fault]:
     """Everything that is wrong with the input, at once."""
     found = []
     if mode not in MODES:

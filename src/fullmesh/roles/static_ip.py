@@ -43,9 +43,11 @@ CODES: dict[str, str] = {
 }
 
 
-def faults(links: Sequence[PlanLink], wait_seconds: int, rollback_seconds: int = 60) -> list[Fault]:
+def find_static_ip_faults(
+    links: Sequence[PlanLink], wait_seconds: int, rollback_seconds: int = 60
+) -> list[Fault]:
     """Say what is wrong with the links of one node."""
-    found = [_unnamed(link) for link in links if not link["interface"]]
+    found = [_explain_no_link_interface(link) for link in links if not link["interface"]]
     names = Counter(link["interface"] for link in links if link["interface"])
     for name in [name for name, count in names.items() if count > 1]:
         found.append(
@@ -55,7 +57,7 @@ def faults(links: Sequence[PlanLink], wait_seconds: int, rollback_seconds: int =
                 "Give one link all its addresses",
             )
         )
-    found += _gateway_faults(links)
+    found += _find_gateway_faults(links)
     if not 1 <= wait_seconds <= LONGEST_WAIT:
         found.append(
             Fault(
@@ -75,7 +77,7 @@ def faults(links: Sequence[PlanLink], wait_seconds: int, rollback_seconds: int =
     return found
 
 
-def _unnamed(link: PlanLink) -> Fault:
+def _explain_no_link_interface(link: PlanLink) -> Fault:
     wanted = link.get("mac") or ", ".join(link["addresses"])
     return Fault(
         "IP-109",
@@ -84,7 +86,7 @@ def _unnamed(link: PlanLink) -> Fault:
     )
 
 
-def _gateway_faults(links: Sequence[PlanLink]) -> list[Fault]:
+def _find_gateway_faults(links: Sequence[PlanLink]) -> list[Fault]:
     """Two default routes of one family: the kernel would take one of them, and which is not ours to guess."""
     gateways = [(str(link["gateway"]), link["interface"]) for link in links if link.get("gateway")]
     families = Counter(ipaddress.ip_address(address).version for address, _ in gateways)
@@ -101,14 +103,14 @@ def _gateway_faults(links: Sequence[PlanLink]) -> list[Fault]:
     ]
 
 
-class Watched(TypedDict):
+class WatchedAddress(TypedDict):
     """An address with its prefix, on an interface."""
 
     interface: str
     address: str
 
 
-def addresses(links: Sequence[PlanLink]) -> list[Watched]:
+def list_watched_addresses(links: Sequence[PlanLink]) -> list[WatchedAddress]:
     """What the manifest watches: each address with its interface."""
     return [
         {"interface": link["interface"], "address": address}

@@ -22,7 +22,7 @@ LOCAL_STRATUM = 10
 LONGEST_WAIT = 600
 
 
-def faults(
+def find_time_sync_faults(
     source: str, servers: Sequence[str], wait_seconds: int, only: bool = False
 ) -> list[Fault]:
     """Say what is wrong with the settings."""
@@ -69,7 +69,7 @@ def faults(
     return found
 
 
-def lines(
+def render_chrony_lines(
     source: str, servers: Sequence[str], leader: str, address: str, peers: Sequence[str]
 ) -> list[str]:
     """What chrony is told on the node *address*; nothing leaves the distribution's configuration alone.
@@ -86,7 +86,9 @@ def lines(
     return []
 
 
-def expected(source: str, servers: Sequence[str], leader: str, address: str) -> list[str]:
+def list_expected_sources(
+    source: str, servers: Sequence[str], leader: str, address: str
+) -> list[str]:
     """The addresses of which one must answer; names are only known as addresses to chronyc."""
     if source == "servers":
         known = [server for server in servers if is_address(server)]

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fullmesh.observed.wheel_locks import for_target, holds, logical_lines
+from fullmesh.observed.wheel_locks import filter_lock_lines, is_marker_met, parse_logical_lines
 from fullmesh.printed import print_error, print_text
 from fullmesh.roles import torch_runtime
 from fullmesh.settings import ROOT
@@ -33,11 +33,11 @@ GLIBC = "manylinux_2_28"
 Target = tuple[str, str]
 
 
-class LockError(Exception):
+class TorchLockError(Exception):
     """uv could not; in its words."""
 
 
-def uv(*words: str, cwd: Path | None = None) -> str:
+def run_uv(*words: str, cwd: Path | None = None) -> str:
     """Run uv, which must not fetch a Python of its own; its standard output."""
     # Beside our own interpreter: a virtual environment need not be activated.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -53,36 +53,36 @@ def uv(*words: str, cwd: Path | None = None) -> str:
             timeout=SECONDS,
         )
     except FileNotFoundError:
-        raise LockError("uv is not installed (pip install uv)") from None
+        raise TorchLockError("uv is not installed (pip install uv)") from None
     except subprocess.TimeoutExpired:
-        raise LockError(f"uv took longer than {SECONDS:.0f} s") from None
+        raise TorchLockError(f"uv took longer than {SECONDS:.0f} s") from None
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise LockError(" | ".join(lines[-6:]))
+        raise TorchLockError(" | ".join(lines[-6:]))
     return done.stdout
 
 
-def source_words(index: str) -> list[str]:
+def build_index_options(index: str) -> list[str]:
     """Options of uv for an index besides the one it is set up with."""
     return ["--extra-index-url", index, "--index-strategy", "unsafe-best-match"] if index else []
 
 
-def resolved(wanted: Sequence[str], index: str, python: str) -> str:
+def resolve_requirements(wanted: Sequence[str], index: str, python: str) -> str:
     """uv's universal resolution from *python* on, for Linux, with the hashes of every file."""
     with tempfile.TemporaryDirectory() as folder:
         lines = "\n".join(f"{one} ; sys_platform == 'linux'" for one in wanted)
         (Path(folder) / "torch.in").write_text(lines + "\n")
-        return uv(
+        return run_uv(
             *("pip", "compile", "torch.in", "--universal", "--generate-hashes", "--quiet"),
             *("--python-version", python, "--no-annotate", "--no-header"),
-            *source_words(index),
+            *build_index_options(index),
             cwd=Path(folder),
         )
 
 
-def subset(marker: str, served: Sequence[str]) -> tuple[list[str], list[str]] | None:
+def find_marker_targets(marker: str, served: Sequence[str]) -> tuple[list[str], list[str]] | None:
     """For which Pythons and which of the served machines a line is, where every such pair is meant; else None."""
-    meant = {one for one in itertools.product(PYTHONS, served) if holds(marker, *one)}
+    meant = {one for one in itertools.product(PYTHONS, served) if is_marker_met(marker, *one)}
     pythons = [p for p in PYTHONS if any(p == one[0] for one in meant)]
     machines = [m for m in served if any(m == one[1] for one in meant)]
     whole = set(itertools.product(pythons, machines)) == meant
@@ -91,9 +91,9 @@ def subset(marker: str, served: Sequence[str]) -> tuple[list[str], list[str]] | 
     return (pythons, machines) if whole and together else None
 
 
-def short(marker: str, served: Sequence[str]) -> str | None:
+def shorten_marker(marker: str, served: Sequence[str]) -> str | None:
     """The marker for our targets alone: uv's names every system that there is. None: the line is for none of them."""
-    found = subset(marker, served)
+    found = find_marker_targets(marker, served)
     if found is None:
         return marker
     pythons, machines = found
@@ -112,44 +112,44 @@ def short(marker: str, served: Sequence[str]) -> str | None:
     return " and ".join(words)
 
 
-def entries(text: str, served: Sequence[str] = MACHINES) -> str:
+def render_lock_entries(text: str, served: Sequence[str] = MACHINES) -> str:
     """The lock's entries with short markers; hashes below, as pip-compile writes them."""
     found = []
-    for line in logical_lines(text):
+    for line in parse_logical_lines(text):
         pin, *hashes = line.split(" --hash=")
         name, _, marker = (part.strip() for part in pin.partition(";"))
-        kept = short(marker, served)
+        kept = shorten_marker(marker, served)
         if kept is not None:
             head = f"{name} ; {kept}" if kept else name
             found.append(" \\\n    --hash=".join([head, *(one.strip() for one in hashes)]))
     return "\n".join(found)
 
 
-def installs(lock: Path, target: Target, index: str) -> bool:
+def can_install_lock(lock: Path, target: Target, index: str) -> bool:
     """Whether uv finds a wheel for every line, without downloading them."""
     python, machine = target
     try:
-        uv(
+        run_uv(
             *("pip", "install", "--dry-run", "--quiet", "--target", str(lock.parent / "nowhere")),
             *("--python-version", python, "--python-platform", f"{machine}-{GLIBC}"),
             *("--only-binary", ":all:", "--require-hashes", "-r", str(lock)),
-            *source_words(index),
+            *build_index_options(index),
         )
-    except LockError:
+    except TorchLockError:
         return False
     return True
 
 
-def made_for(text: str, target: Target) -> str:
+def find_target_accelerator(text: str, target: Target) -> str:
     """What torch is made for on a target, by the CUDA runtime beside it; ``cpu`` without one."""
-    for line in for_target(text, *target):
+    for line in filter_lock_lines(text, *target):
         name, _, version = line.split(" ")[0].partition("==")
         if name.startswith("nvidia-cuda-runtime"):
             return "cuda" + ".".join(version.split(".")[:2])
     return "cpu"
 
 
-def fitting(torch: str, more: Sequence[str]) -> list[str]:
+def limit_companions(torch: str, more: Sequence[str]) -> list[str]:
     """What is wanted beside torch; torchvision names its torch, torchaudio has torch's own number and names none.
 
     Its last release (2.11) is built against torch's stable interface, and serves later ones.
@@ -158,7 +158,9 @@ def fitting(torch: str, more: Sequence[str]) -> list[str]:
     return [f"torchaudio<={number}" if one == "torchaudio" else one for one in more]
 
 
-def lock(torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()) -> str:
+def build_torch_lock(
+    torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()
+) -> str:
     """A whole lock, with the line that says for what it serves.
 
     Args:
@@ -172,24 +174,26 @@ def lock(torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()
         LockError: nothing can be resolved, or no Python and machine has wheels for all of it.
     """
     try:
-        kind, number = torch_runtime.accelerator(accelerator)
+        kind, number = torch_runtime.parse_accelerator(accelerator)
     except ValueError:
-        raise LockError("that is no accelerator; write cpu, cuda13.0 or rocm6.4") from None
-    text = resolved([f"torch=={torch}", *BESIDE, *fitting(torch, more)], index, PYTHONS[0])
+        raise TorchLockError("that is no accelerator; write cpu, cuda13.0 or rocm6.4") from None
+    text = resolve_requirements(
+        [f"torch=={torch}", *BESIDE, *limit_companions(torch, more)], index, PYTHONS[0]
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "torch.txt"
-        path.write_text(entries(text) + "\n")
+        path.write_text(render_lock_entries(text) + "\n")
         served = [
             target
             for target in itertools.product(PYTHONS, MACHINES)
             # what ROCm's torch is for stands in no package beside it
-            if (kind == "rocm" or made_for(text, target).startswith(kind + number))
-            and installs(path, target, index)
+            if (kind == "rocm" or find_target_accelerator(text, target).startswith(kind + number))
+            and can_install_lock(path, target, index)
         ]
     machines = [m for m in MACHINES if any(m == one[1] for one in served)]
     pythons = [p for p in PYTHONS if machines and all((p, m) in served for m in machines)]
     if not pythons:
-        raise LockError(
+        raise TorchLockError(
             f"no Python of {', '.join(PYTHONS)} has wheels of all of it for {accelerator}"
         )
     head = [
@@ -197,24 +201,24 @@ def lock(torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()
         f"# serves: CPython {', '.join(pythons)} on {', '.join(machines)}",
         "# ./fullmesh torch-lock makes and renews it.",
     ]
-    return "\n".join([*head, entries(text, machines), ""])
+    return "\n".join([*head, render_lock_entries(text, machines), ""])
 
 
-def committed() -> Iterator[tuple[str, str, tuple[str, ...], Path]]:
+def list_committed_locks() -> Iterator[tuple[str, str, tuple[str, ...], Path]]:
     """Torch, accelerator, what is beside it, and the place of each lock of the role."""
     for (torch, accelerator), domain in itertools.product(COMMITTED, (False, True)):
-        folder = Path(torch_runtime.folder(str(FILES), domain=domain))
+        folder = Path(torch_runtime.choose_lock_folder(str(FILES), domain=domain))
         more = torch_runtime.BESIDE if domain else ()
         yield torch, accelerator, more, folder / f"torch-{torch}-{accelerator}.txt"
 
 
-def run(args: argparse.Namespace) -> int:
+def run_torch_lock(args: argparse.Namespace) -> int:
     """Write one lock, or renew those of the role."""
     own = ((args.torch, args.accelerator, tuple(args.with_packages), Path(args.output)),)
-    for torch, accelerator, more, path in committed() if args.committed else own:
+    for torch, accelerator, more, path in list_committed_locks() if args.committed else own:
         try:
-            text = lock(torch, accelerator, args.index, more)
-        except LockError as error:
+            text = build_torch_lock(torch, accelerator, args.index, more)
+        except TorchLockError as error:
             print_error(f"fullmesh: [CL-115] no lock of torch {torch} for {accelerator}: {error}")
             return 1
         path.write_text(text)
@@ -244,4 +248,4 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument("-o", "--output", default="torch.txt", help="default %(default)s")
     parser.add_argument("--committed", action="store_true", help="renew those that the role has")
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run_torch_lock)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypedDict
 
 from fullmesh.model.faults import Fault
-from fullmesh.model.types import Plan
-from fullmesh.observed.torch import VenvSeen, Wheels
-from fullmesh.observed.wheel_locks import logical_lines
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.torch import VenvSeen, WheelhouseResult
+from fullmesh.observed.wheel_locks import parse_logical_lines
 
 CODES: dict[str, str] = {
     "TR-101": "there is no lock file for the torch that was asked for",
@@ -59,7 +59,7 @@ PYTHON = re.compile(r"python(\d+\.\d+)$")
 
 
 @dataclass(frozen=True)
-class Serves:
+class LockTargets:
     """For which Pythons and machines a lock has wheels."""
 
     pythons: tuple[str, ...]
@@ -70,7 +70,7 @@ class Serves:
         return f"CPython {', '.join(self.pythons)} on {', '.join(self.machines)}"
 
 
-def serves(text: str) -> Serves | None:
+def parse_lock_targets(text: str) -> LockTargets | None:
     """What a lock says of itself; None for one that says nothing, as a user's own may."""
     found = SERVES.search(text)
     if not found:
@@ -78,23 +78,25 @@ def serves(text: str) -> Serves | None:
     pythons, machines = (
         re.split(r"[, ]+", found[name].strip()) for name in ("pythons", "machines")
     )
-    return Serves(tuple(pythons), tuple(machines))
+    return LockTargets(tuple(pythons), tuple(machines))
 
 
-def python_of(interpreter: str, seen: str) -> str:
+def find_python_version(interpreter: str, seen: str) -> str:
     """The version of a node's Python: by its name, for it may not be installed yet; else what was seen."""
     named = PYTHON.search(interpreter)
     return named[1] if named else seen
 
 
-def python_faults(node: str, interpreter: str, seen: str, machine: str, lock: str) -> list[Fault]:
+def find_python_faults(
+    node: str, interpreter: str, seen: str, machine: str, lock: str
+) -> list[Fault]:
     """Why no environment can be built on a node from a lock, known before anything is touched.
 
     *seen*: the version that the interpreter gave itself, where somebody could ask it; *lock*: its path.
     """
     path = Path(lock)
-    held = serves(path.read_text(encoding="utf-8")) if path.is_file() else None
-    version = python_of(interpreter, seen)
+    held = parse_lock_targets(path.read_text(encoding="utf-8")) if path.is_file() else None
+    version = find_python_version(interpreter, seen)
     if not held or ((not version or version in held.pythons) and machine in held.machines):
         return []
     shown = f"Python {version} ({interpreter})" if version else interpreter
@@ -108,28 +110,28 @@ def python_faults(node: str, interpreter: str, seen: str, machine: str, lock: st
     return [Fault("TR-114", text, step)]
 
 
-def lock_faults(path: str, text: str) -> list[Fault]:
+def find_lock_faults(path: str, text: str) -> list[Fault]:
     """Every line that is not ``name==version`` with at least one SHA-256."""
     faults = []
-    for line in logical_lines(text):
+    for line in parse_logical_lines(text):
         pin = line.split("--hash", 1)[0].strip()
         if not PIN.match(pin) or not HASH.search(line):
             step = "Write name==version --hash=sha256:…, as pip-compile --generate-hashes does"
             faults.append(
                 Fault("TR-102", f"{path}: {pin!r} is not pinned by version and hash", step)
             )
-    if not logical_lines(text):
+    if not parse_logical_lines(text):
         faults.append(Fault("TR-102", f"{path} is empty", "Name at least torch"))
     return faults
 
 
-def pinned(text: str) -> dict[str, str]:
+def parse_lock_pins(text: str) -> dict[str, str]:
     """Name -> version of everything in a lock."""
-    pins = (PIN.match(line.split("--hash", 1)[0].strip()) for line in logical_lines(text))
+    pins = (PIN.match(line.split("--hash", 1)[0].strip()) for line in parse_logical_lines(text))
     return {re.sub(r"[-_.]+", "-", pin["name"]).lower(): pin["version"] for pin in pins if pin}
 
 
-def accelerator(text: str) -> tuple[str, str]:
+def parse_accelerator(text: str) -> tuple[str, str]:
     """Kind and version of an accelerator: ``cuda13.0`` and ``cu130`` are ("cuda", "13.0"), ``rocm`` is ("rocm", "").
 
     Raises:
@@ -148,67 +150,67 @@ def accelerator(text: str) -> tuple[str, str]:
 DOMAIN = "domain"
 
 
-def folder(files: str, *, domain: bool) -> str:
+def choose_lock_folder(files: str, *, domain: bool) -> str:
     """Where the committed locks are that have the domain libraries in them, or none; under the same names."""
     return f"{files}/{DOMAIN}" if domain else files
 
 
-def there(files: str) -> list[str]:
+def list_lock_names(files: str) -> list[str]:
     """The committed locks as version and accelerator, like ``2.13.0-cuda13.0``."""
     return sorted(path.stem.removeprefix("torch-") for path in Path(files).glob("torch-*.txt"))
 
 
-def lock_file(files: str, version: str, wanted: str, own: str) -> str:
+def choose_lock_file(files: str, version: str, wanted: str, own: str) -> str:
     """The path of the lock that the settings ask for; ``cuda`` alone takes the newest CUDA that there is a lock for."""
     if own:
         return own
     try:
-        kind, number = accelerator(wanted)
+        kind, number = parse_accelerator(wanted)
     except ValueError:
         kind, number = wanted, ""
     if kind != "cpu" and not number:
         known = [
             name.rpartition(kind)[2]
-            for name in there(files)
+            for name in list_lock_names(files)
             if name.startswith(f"{version}-{kind}")
         ]
         number = max(known, key=lambda n: [int(part) for part in n.split(".")], default="")
     return f"{files}/torch-{version}-{kind}{number}.txt"
 
 
-def index(files: str, version: str, wanted: str, own: str) -> str:
+def choose_package_index(files: str, version: str, wanted: str, own: str) -> str:
     """PyTorch's package index for an accelerator (https://pytorch.org/get-started); *own* wins, ``none`` is none."""
     if own:
         return "" if own == "none" else own
-    kind, number = accelerator(wanted)
+    kind, number = parse_accelerator(wanted)
     if kind != "cpu" and not number:
-        number = Path(lock_file(files, version, wanted, "")).stem.rpartition(kind)[2]
+        number = Path(choose_lock_file(files, version, wanted, "")).stem.rpartition(kind)[2]
     if kind != "cpu" and not number:
         return ""
     folder = f"cu{number.replace('.', '')}" if kind == "cuda" else f"{kind}{number}"
     return f"{PYTORCH}/{folder}"
 
 
-def faults(files: str, version: str, wanted: str, own: str) -> list[Fault]:
+def find_torch_faults(files: str, version: str, wanted: str, own: str) -> list[Fault]:
     """What is wrong with the settings."""
     try:
-        accelerator(wanted)
+        parse_accelerator(wanted)
     except ValueError:
         step = "Write cpu, cuda, cuda13.0 (or cu130), rocm or rocm6.4"
         return [Fault("TR-112", f"torch_runtime_accelerator is {wanted!r}", step)]
-    path = Path(lock_file(files, version, wanted, own))
+    path = Path(choose_lock_file(files, version, wanted, own))
     if path.is_file():
-        return lock_faults(str(path), path.read_text(encoding="utf-8"))
+        return find_lock_faults(str(path), path.read_text(encoding="utf-8"))
     what = f"{own} does not exist" if own else f"there is no lock for torch {version} ({wanted})"
     beside = "".join(f" --with {one}" for one in BESIDE if Path(files).name == DOMAIN)
     step = (
-        f"Take one of {', '.join(there(files))}, or make your own with ./fullmesh torch-lock{beside} and "
+        f"Take one of {', '.join(list_lock_names(files))}, or make your own with ./fullmesh torch-lock{beside} and "
         "give it by torch_runtime_requirements"
     )
     return [Fault("TR-101", what, step)]
 
 
-def platforms(machine: str, glibc: Sequence[int]) -> list[str]:
+def list_platform_tags(machine: str, glibc: Sequence[int]) -> list[str]:
     """pip's platform names that run on a machine with this glibc, newest first."""
     tags = []
     newest = min([*glibc, 0, 0][1], NEWEST_GLIBC)
@@ -219,7 +221,7 @@ def platforms(machine: str, glibc: Sequence[int]) -> list[str]:
     return [*tags, f"linux_{machine}"]
 
 
-def target_key(lock: str, python: str, machine: str) -> str:
+def derive_target_key(lock: str, python: str, machine: str) -> str:
     """A short name for (lock, Python, machine): nodes with the same key take the same wheels."""
     text = "\0".join([lock, python, machine])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -232,7 +234,7 @@ class WheelSettings(TypedDict):
     index: str
 
 
-class Target(TypedDict):
+class WheelTarget(TypedDict):
     """A set of wheels to download; ``have``: SHA-256 of those that all of its nodes have kept."""
 
     key: str
@@ -245,25 +247,25 @@ class Target(TypedDict):
     platforms: list[str]
 
 
-class HandOver(TypedDict):
+class BundleHandover(TypedDict):
     """Whom a node asks for the bundle, nearest first; not ``shared``: the controller gives it."""
 
     sources: list[str]
     shared: bool
 
 
-def list_targets(nodes: Sequence[tuple[WheelSettings, VenvSeen]]) -> list[Target]:
+def list_wheel_targets(nodes: Sequence[tuple[WheelSettings, VenvSeen]]) -> list[WheelTarget]:
     """What must be downloaded, each once.
 
     *nodes*: settings and observation of each node. The oldest glibc of a group decides, so that one set of
     wheels runs on all of it; a wheel that every node of the group has kept need not travel.
     """
-    found: dict[str, Target] = {}
+    found: dict[str, WheelTarget] = {}
     for wanted, seen in nodes:
         if not seen["needed"] or not seen["python"]:
             continue
-        key = target_key(wanted["lock"], seen["python"], seen["machine"])
-        new: Target = {
+        key = derive_target_key(wanted["lock"], seen["python"], seen["machine"])
+        new: WheelTarget = {
             "key": key,
             "lock": wanted["lock"],
             "index": wanted["index"],
@@ -277,11 +279,11 @@ def list_targets(nodes: Sequence[tuple[WheelSettings, VenvSeen]]) -> list[Target
         old["glibc"] = min(old["glibc"], new["glibc"])
         old["have"] = sorted(set(old["have"]) & set(new["have"]))
     for target in found.values():
-        target["platforms"] = platforms(target["machine"], target["glibc"])
+        target["platforms"] = list_platform_tags(target["machine"], target["glibc"])
     return list(found.values())
 
 
-def space_faults(node: str, seen: VenvSeen, wheels: Wheels) -> list[Fault]:
+def find_space_faults(node: str, seen: VenvSeen, wheels: WheelhouseResult) -> list[Fault]:
     """Refuse a node whose disk cannot hold the bundle, its copy in transit and the environment."""
     need = 2 * wheels["bundle_bytes"] + wheels["installed_bytes"]
     free = seen["free_bytes"]
@@ -294,7 +296,7 @@ def space_faults(node: str, seen: VenvSeen, wheels: Wheels) -> list[Fault]:
 FAN_OUT = 2
 
 
-def sources(place: int, count: int) -> list[int]:
+def order_bundle_sources(place: int, count: int) -> list[int]:
     """Whom the node at *place* asks, nearest first: its way up the tree, then its neighbours.
 
     Place 0 has the file. Nobody serves more than FAN_OUT others unless some of them fail, and a node passes pieces
@@ -309,7 +311,9 @@ def sources(place: int, count: int) -> list[int]:
     return way + beside if place else []
 
 
-def handover(nodes: Mapping[str, tuple[VenvSeen, Wheels]], plan: Plan) -> dict[str, HandOver]:
+def plan_bundle_handover(
+    nodes: Mapping[str, tuple[VenvSeen, WheelhouseResult]], plan: ClusterPlan
+) -> dict[str, BundleHandover]:
     """Who gets the bundle from the controller, who from which nodes.
 
     *nodes*: name -> (observation, download that is meant for it). Without a plan, for a node that is not in it, and
@@ -317,7 +321,7 @@ def handover(nodes: Mapping[str, tuple[VenvSeen, Wheels]], plan: Plan) -> dict[s
     an interrupted run is the first, else the first in the plan's order.
     """
     groups: dict[str, list[str]] = {}
-    found: dict[str, HandOver] = {}
+    found: dict[str, BundleHandover] = {}
     for name, (_, wheels) in nodes.items():
         if not wheels["bundle"]:
             continue
@@ -333,6 +337,6 @@ def handover(nodes: Mapping[str, tuple[VenvSeen, Wheels]], plan: Plan) -> dict[s
             key=lambda node: nodes[node][0]["bundles"].get(name) != nodes[node][1]["bundle_bytes"]
         )
         for place, node in enumerate(members):
-            asked = [members[n] for n in sources(place, len(members))]
+            asked = [members[n] for n in order_bundle_sources(place, len(members))]
             found[node] = {"sources": asked, "shared": True}
     return found

@@ -23,10 +23,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     text = "print what lets a shell complete this command"
     parser = verbs.add_parser("completion", help=text, description=f"{text}. {HOW}")
     parser.add_argument("shell", choices=tuple(FILES), help="which shell")
-    parser.set_defaults(func=run, more=[])
+    parser.set_defaults(func=print_completion, more=[])
 
 
-def run(args: argparse.Namespace) -> int:
+def print_completion(args: argparse.Namespace) -> int:
     """Print the file, or the words that may come last."""
     if not args.more:
         text = resources.files(__package__).joinpath(FILES[args.shell]).read_text("utf-8")

@@ -30,7 +30,7 @@ FEW = 8  # nodes among whom every pair is worth a thought of its own
 
 
 @dataclass(frozen=True)
-class Tried:
+class GroupRun:
     """What became of one group.
 
     Attributes:
@@ -44,16 +44,16 @@ class Tried:
     gbit_s: float = 0.0
 
 
-Run = tuple[Tried, ...]
+Run = tuple[GroupRun, ...]
 Verdicts = list[tuple[Group, bool]]
 
 
-def bound(count: int) -> int:
+def count_max_runs(count: int) -> int:
     """How many runs there are at most: log2 N, rounded up, and one."""
     return (count - 1).bit_length() + 1 if count >= PAIR else 0
 
 
-def verdicts(runs: Sequence[Run]) -> Verdicts:
+def judge_groups(runs: Sequence[Run]) -> Verdicts:
     """Each group that something is known of, and whether it is bad.
 
     Bad is one thing at a time: wrong numbers, where there are any; else failures; else slowness.
@@ -68,10 +68,10 @@ def verdicts(runs: Sequence[Run]) -> Verdicts:
                 if one.state in (bad, "measured")
             ]
     best = max((one.gbit_s for run in runs for one in run), default=0.0)
-    return [found for run in runs for found in slow_ones(run, best)]
+    return [found for run in runs for found in judge_group_speeds(run, best)]
 
 
-def slow_ones(run: Run, best: float) -> Iterator[tuple[Group, bool]]:
+def judge_group_speeds(run: Run, best: float) -> Iterator[tuple[Group, bool]]:
     """The groups of a run and whether they are slow; of a group that ran alone little is known between the limits."""
     rates = [one.gbit_s for one in run if one.state == "measured"]
     beside = max(rates, default=0.0)
@@ -83,17 +83,17 @@ def slow_ones(run: Run, best: float) -> Iterator[tuple[Group, bool]]:
             yield one.nodes, bad
 
 
-def is_bad(nodes: Group, guess: Guess) -> bool:
+def is_bad_group(nodes: Group, guess: Guess) -> bool:
     """Whether a group would be bad, if the guess were true."""
     return any(part <= nodes for part in guess)
 
 
-def fits(guess: Guess, known: Verdicts) -> bool:
+def is_consistent_guess(guess: Guess, known: Verdicts) -> bool:
     """Whether a guess says of every group what became of it."""
-    return all(is_bad(nodes, guess) == bad for nodes, bad in known)
+    return all(is_bad_group(nodes, guess) == bad for nodes, bad in known)
 
 
-def explanations(names: Sequence[str], known: Verdicts) -> list[Guess]:
+def list_explanations(names: Sequence[str], known: Verdicts) -> list[Guess]:
     """What explains all verdicts, the simplest kind only: one node or two only together, else two nodes, else more.
 
     None where nothing is bad, or where no set of nodes explains it.
@@ -102,38 +102,38 @@ def explanations(names: Sequence[str], known: Verdicts) -> list[Guess]:
         return []
     alone: list[Guess] = [(Group({name}),) for name in names]
     together: list[Guess] = [(Group(pair),) for pair in combinations(names, PAIR)]
-    found = [guess for guess in [*alone, *together] if fits(guess, known)]
+    found = [guess for guess in [*alone, *together] if is_consistent_guess(guess, known)]
     if found:
         return found
     two: list[Guess] = [tuple(Group({one}) for one in pair) for pair in combinations(names, PAIR)]
-    found = [guess for guess in two if fits(guess, known)]
+    found = [guess for guess in two if is_consistent_guess(guess, known)]
     if found:
         return found
-    many: Guess = tuple(Group({name}) for name in sorted(suspects(names, known)))
-    return [many] if many and fits(many, known) else []
+    many: Guess = tuple(Group({name}) for name in sorted(list_suspects(names, known)))
+    return [many] if many and is_consistent_guess(many, known) else []
 
 
-def suspects(names: Sequence[str], known: Verdicts) -> set[str]:
+def list_suspects(names: Sequence[str], known: Verdicts) -> set[str]:
     """The nodes that were in no good group."""
     return set(names) - {name for nodes, bad in known if not bad for name in nodes}
 
 
-def next_run(names: Sequence[str], runs: Sequence[Run]) -> list[list[str]]:
+def choose_next_run(names: Sequence[str], runs: Sequence[Run]) -> list[list[str]]:
     """The groups that run next; none when there is nothing left to learn, or no run left."""
-    if len(runs) >= bound(len(names)):
+    if len(runs) >= count_max_runs(len(names)):
         return []
     if len(names) == THREE:
         return [list(list(combinations(names, PAIR))[len(runs)])]
     if len(runs) <= 1:
-        return rows(names) if runs else [list(names)]
-    known = verdicts(runs)
-    guesses = explanations(names, known)
+        return split_into_rows(names) if runs else [list(names)]
+    known = judge_groups(runs)
+    guesses = list_explanations(names, known)
     if len(guesses) == 1 or not any(bad for _, bad in known):
         return []
-    return best(names, known, guesses)
+    return choose_best_run(names, known, guesses)
 
 
-def rows(names: Sequence[str]) -> list[list[str]]:
+def split_into_rows(names: Sequence[str]) -> list[list[str]]:
     """Groups of about the root of the number of nodes; none of two nodes."""
     if len(names) == PAIR:
         return []
@@ -145,11 +145,13 @@ def rows(names: Sequence[str]) -> list[list[str]]:
     return made
 
 
-def best(names: Sequence[str], known: Verdicts, guesses: Sequence[Guess]) -> list[list[str]]:
+def choose_best_run(
+    names: Sequence[str], known: Verdicts, guesses: Sequence[Guess]
+) -> list[list[str]]:
     """The groups after which the fewest guesses are left at worst, single nodes first; none where none helps."""
     found: tuple[tuple[int, int], list[list[str]]] | None = None
-    for groups in candidates(names, known, guesses):
-        worst = left(guesses, [Group(group) for group in groups])
+    for groups in list_candidate_runs(names, known, guesses):
+        worst = count_left_guesses(guesses, [Group(group) for group in groups])
         if found is None or worst < found[0]:
             found = (worst, groups)
     if found is None or (guesses and found[0][1] == len(guesses)):
@@ -157,48 +159,50 @@ def best(names: Sequence[str], known: Verdicts, guesses: Sequence[Guess]) -> lis
     return found[1]
 
 
-def left(guesses: Sequence[Guess], groups: Sequence[Group]) -> tuple[int, int]:
+def count_left_guesses(guesses: Sequence[Guess], groups: Sequence[Group]) -> tuple[int, int]:
     """How many guesses say the same of all groups at most: with one that blames no pair among them, and at all."""
     seen: dict[tuple[bool, ...], list[bool]] = {}
     for guess in guesses:
-        said = tuple(is_bad(group, guess) for group in groups)
+        said = tuple(is_bad_group(group, guess) for group in groups)
         seen.setdefault(said, []).append(all(len(part) == 1 for part in guess))
     alone = max((len(held) for held in seen.values() if any(held)), default=0)
     return alone, max(map(len, seen.values()), default=0)
 
 
-def candidates(
+def list_candidate_runs(
     names: Sequence[str], known: Verdicts, guesses: Sequence[Guess]
 ) -> Iterator[list[list[str]]]:
     """Runs that may tell the guesses apart; whom no guess is about is spread over the groups."""
     blamed = {name for guess in guesses for part in guess for name in part}
     alone = {name for guess in guesses for part in guess if len(part) == 1 for name in part}
-    doubted = [name for name in names if name in (alone or suspects(names, known))]
-    yield from runs_of(among(doubted, [name for name in names if name not in doubted]))
+    doubted = [name for name in names if name in (alone or list_suspects(names, known))]
+    yield from make_group_run(
+        mix_suspects(doubted, [name for name in names if name not in doubted])
+    )
     asked = [name for name in names if name in blamed]
     others = [name for name in names if name not in blamed]
     for bit in range((len(asked) - 1).bit_length() if asked else 0):
         ones = [name for place, name in enumerate(asked) if place >> bit & 1]
         zeros = [name for name in asked if name not in ones]
-        yield from runs_of([zeros + others[::2], ones + others[1::2]])
+        yield from make_group_run([zeros + others[::2], ones + others[1::2]])
     used: set[str] = set()
     pairs = []
     for guess in guesses:
         if len(guess) == 1 and len(guess[0]) == PAIR and not guess[0] & used:
             used |= guess[0]
             pairs.append(sorted(guess[0]))
-    yield from runs_of(pairs)
+    yield from make_group_run(pairs)
     if len(names) <= FEW:
         yield from ([list(pair)] for pair in combinations(names, PAIR))
 
 
-def among(doubted: Sequence[str], others: Sequence[str]) -> list[list[str]]:
+def mix_suspects(doubted: Sequence[str], others: Sequence[str]) -> list[list[str]]:
     """Each doubted node with some of the others, all of whom take part; without one, where they do not suffice."""
     count = min(len(doubted), len(others))
     return [[doubted[place], *others[place::count]] for place in range(count)]
 
 
-def runs_of(groups: Sequence[list[str]]) -> Iterator[list[list[str]]]:
+def make_group_run(groups: Sequence[list[str]]) -> Iterator[list[list[str]]]:
     """The groups that are some, as one run; nothing where none is."""
     some = [group for group in groups if len(group) >= PAIR]
     if some:

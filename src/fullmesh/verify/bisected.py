@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypedDict
 
-from fullmesh.contract import steps_of
-from fullmesh.model.types import Plan
-from fullmesh.observed.ranks import Collected, RankSaid
+from fullmesh.contract import convert_rank_steps
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.ranks import CollectedRanks, RankReport
 from fullmesh.result.types import BisectGroup, BisectRun, RungId
 from fullmesh.verify import bisect, ranks
-from fullmesh.verify.bisect import Group, Guess, Tried
-from fullmesh.verify.model import Finding, NodeSaid, Seen, in_words
-from fullmesh.verify.rank_ends import STEPS, WORTH, RankEnd, end_of
+from fullmesh.verify.bisect import Group, GroupRun, Guess
+from fullmesh.verify.model import ClusterObservations, Finding, NodeAnswers, join_names
+from fullmesh.verify.rank_ends import STEPS, WORTH, RankEnd, find_rank_end
 
 CODES: dict[str, str] = {
     "VC-880": "one node makes collectives slow, whoever its peers are (--bisect)",
@@ -33,7 +33,7 @@ WORDS: dict[Kind, str] = {"slow": "slow", "wrong": "wrong", "failed": "fail"}
 SHOWN = 6  # explanations that a sentence names
 
 
-class Next(TypedDict):
+class NextBisectRun(TypedDict):
     """The next run: its groups, none when there is none; a line that says so, and the steps that its ranks take."""
 
     groups: list[list[str]]
@@ -41,7 +41,7 @@ class Next(TypedDict):
     steps: list[str]
 
 
-class Part(TypedDict):
+class BisectNodePart(TypedDict):
     """What one node does in a run: its ranks, none for nothing; how many its group has, and the group's master."""
 
     ranks: list[int]
@@ -49,7 +49,7 @@ class Part(TypedDict):
     master: str
 
 
-def numbered(plan: Plan, group: Sequence[str]) -> dict[str, list[int]]:
+def number_group_ranks(plan: ClusterPlan, group: Sequence[str]) -> dict[str, list[int]]:
     """The ranks of each node of a group, which count from nought in every group."""
     found: dict[str, list[int]] = {}
     first = 0
@@ -60,66 +60,80 @@ def numbered(plan: Plan, group: Sequence[str]) -> dict[str, list[int]]:
     return found
 
 
-def part_of(plan: Plan, groups: Sequence[Sequence[str]], host: str) -> Part:
+def get_node_part(plan: ClusterPlan, groups: Sequence[Sequence[str]], host: str) -> BisectNodePart:
     """What *host* does in a run."""
     for group in groups:
         if host in group:
-            own = numbered(plan, group)
+            own = number_group_ranks(plan, group)
             master = plan["nodes"][group[0]]["address"]
             return {"ranks": own[host], "world": sum(map(len, own.values())), "master": master}
     return {"ranks": [], "world": 0, "master": ""}
 
 
-def tried(runs: Sequence[BisectRun]) -> list[bisect.Run]:
+def convert_bisect_runs(runs: Sequence[BisectRun]) -> list[bisect.Run]:
     """The runs as the search wants them."""
     return [
-        tuple(Tried(Group(one["nodes"]), one["state"], one["bus_gbit_s"]) for one in run["groups"])
+        tuple(
+            GroupRun(Group(one["nodes"]), one["state"], one["bus_gbit_s"]) for one in run["groups"]
+        )
         for run in runs
     ]
 
 
-def following(seen: Seen, runs: Sequence[BisectRun]) -> Next:
+def plan_next_run(seen: ClusterObservations, runs: Sequence[BisectRun]) -> NextBisectRun:
     """The next run of the search."""
     names = list(seen.plan["nodes"])
-    groups = bisect.next_run(names, tried(runs))
+    groups = bisect.choose_next_run(names, convert_bisect_runs(runs))
     if not groups:
         return {"groups": [], "said": "", "steps": []}
     shown = " | ".join(" ".join(group) for group in groups)
     return {
         "groups": groups,
-        "said": f"bisect, run {len(runs) + 1} of at most {bisect.bound(len(names))}: {shown}",
+        "said": f"bisect, run {len(runs) + 1} of at most {bisect.count_max_runs(len(names))}: {shown}",
         "steps": list(RUN_STEPS),
     }
 
 
-def first_run(seen: Seen) -> list[BisectRun]:
+def build_first_run(seen: ClusterObservations) -> list[BisectRun]:
     """The ladder's own job, which is the search's first run; of three nodes it tells nothing that the pairs do not."""
     names = list(seen.plan["nodes"])
     if len(names) == bisect.THREE:
         return []
     said = {name: seen.nodes.get(name, {}).get("gloo") for name in names}
     own = {name: seen.plan["nodes"][name]["ranks"] for name in names}
-    return [{"groups": settled([came_to(seen, own, said)])}]
+    return [{"groups": settle_group_states([judge_group_run(seen, own, said)])}]
 
 
-def after(
-    seen: Seen, groups: Sequence[Sequence[str]], said: Mapping[str, Collected | None]
+def build_bisect_run(
+    seen: ClusterObservations,
+    groups: Sequence[Sequence[str]],
+    said: Mapping[str, CollectedRanks | None],
 ) -> BisectRun:
     """What a run came to."""
-    return {"groups": settled([came_to(seen, numbered(seen.plan, one), said) for one in groups])}
+    return {
+        "groups": settle_group_states(
+            [judge_group_run(seen, number_group_ranks(seen.plan, one), said) for one in groups]
+        )
+    }
 
 
-def settled(groups: Sequence[tuple[BisectGroup, bool]]) -> list[BisectGroup]:
+def settle_group_states(groups: Sequence[tuple[BisectGroup, bool]]) -> list[BisectGroup]:
     """The groups of a run; who ran out of time on a busy machine is bad only if others came to their end beside it."""
     measured = any(one["state"] == "measured" for one, _ in groups)
     return [{**one, "state": "unknown"} if busy and not measured else one for one, busy in groups]
 
 
-def came_to(
-    seen: Seen, own: Mapping[str, Sequence[int]], said: Mapping[str, Collected | None]
+def judge_group_run(
+    seen: ClusterObservations,
+    own: Mapping[str, Sequence[int]],
+    said: Mapping[str, CollectedRanks | None],
 ) -> tuple[BisectGroup, bool]:
     """What one group came to, and whether the time ran out while its processors had too much to do."""
-    found = [end for name, numbers in own.items() for end in ends_of(name, numbers, said.get(name))]
+    found = [
+        end
+        for name, numbers in own.items()
+        for end in find_group_ends(name, numbers, said.get(name))
+    ]
     worst = min(
         (end for end in found if end.step),
         key=lambda end: (end.state != "wrong", ORDER.index(end.step), WORTH.index(end.state)),
@@ -127,18 +141,18 @@ def came_to(
     )
     group: BisectGroup = {"nodes": list(own), "state": "measured", "bus_gbit_s": 0.0, "text": ""}
     if worst is None:
-        group["bus_gbit_s"] = rate_of(own, said)
+        group["bus_gbit_s"] = find_group_rate(own, said)
         return group, False
     group["state"] = "wrong" if worst.state == "wrong" else "failed"
     group["text"] = f"rank {worst.rank} on {worst.node}, {worst.step}: {worst.text}"
-    held: dict[str, NodeSaid] = {n: {"gloo": one} for n in own if (one := said.get(n))}
-    busy = ranks.at_deadline(worst) and bool(ranks.overloaded(replace(seen, nodes=held)))
+    held: dict[str, NodeAnswers] = {n: {"gloo": one} for n in own if (one := said.get(n))}
+    busy = ranks.is_deadline_end(worst) and bool(ranks.describe_overload(replace(seen, nodes=held)))
     return group, busy
 
 
-def told_of(said: Collected | None, number: int) -> RankSaid:
+def select_rank_events(said: CollectedRanks | None, number: int) -> RankReport:
     """What a rank said up to the run's last step; the ladder's own job goes on after it."""
-    told: RankSaid = {"events": [], "log": ""}
+    told: RankReport = {"events": [], "log": ""}
     if said:
         told = said["ranks"].get(str(number), told)
     last = ORDER.index(RUN_STEPS[-1])
@@ -146,48 +160,57 @@ def told_of(said: Collected | None, number: int) -> RankSaid:
     return {**told, "events": kept}
 
 
-def ends_of(name: str, numbers: Sequence[int], said: Collected | None) -> Iterator[RankEnd]:
+def find_group_ends(
+    name: str, numbers: Sequence[int], said: CollectedRanks | None
+) -> Iterator[RankEnd]:
     """Where each rank of a node stopped."""
     for number in numbers:
-        yield end_of(name, number, told_of(said, number), said["ended"] if said else {}, RUN_STEPS)
+        yield find_rank_end(
+            name, number, select_rank_events(said, number), said["ended"] if said else {}, RUN_STEPS
+        )
 
 
-def rate_of(own: Mapping[str, Sequence[int]], said: Mapping[str, Collected | None]) -> float:
+def find_group_rate(
+    own: Mapping[str, Sequence[int]], said: Mapping[str, CollectedRanks | None]
+) -> float:
     """The bus bandwidth of a group: its slowest rank's."""
     rates = [
         steps["bandwidth"]["bus_gbit_s"]
         for name, numbers in own.items()
         for number in numbers
-        if "bandwidth" in (steps := steps_of(told_of(said.get(name), number)))
+        if "bandwidth" in (steps := convert_rank_steps(select_rank_events(said.get(name), number)))
     ]
     return min(rates, default=0.0)
 
 
-def line(number: int, run: BisectRun) -> str:
+def format_bisect_run(number: int, run: BisectRun) -> str:
     """A run in a line."""
-    return f"run {number}: " + " | ".join(told(one) for one in run["groups"])
+    return f"run {number}: " + " | ".join(format_bisect_group(one) for one in run["groups"])
 
 
-def told(one: BisectGroup) -> str:
+def format_bisect_group(one: BisectGroup) -> str:
     """A group and what it came to."""
     what = f"{one['bus_gbit_s']:g} Gbit/s" if one["state"] == "measured" else one["state"]
     return f"{' '.join(one['nodes'])}: {what}"
 
 
-def findings(seen: Seen) -> list[Finding]:
+def check_bisect_runs(seen: ClusterObservations) -> list[Finding]:
     """What the runs say; nothing where there were none."""
-    known = bisect.verdicts(tried(seen.bisect))
+    known = bisect.judge_groups(convert_bisect_runs(seen.bisect))
     bad = [nodes for nodes, is_bad in known if is_bad]
     if not bad:
         return []
-    guesses = bisect.explanations(list(seen.plan["nodes"]), known)
+    guesses = bisect.list_explanations(list(seen.plan["nodes"]), known)
     if len(guesses) != 1:
-        return [undecided(seen, guesses, kind_of(seen, bad))]
+        return [make_undecided_finding(seen, guesses, classify_bad_groups(seen, bad))]
     (guess,) = guesses
-    return [of_part(seen, part, kind_of(seen, [g for g in bad if part <= g])) for part in guess]
+    return [
+        make_bisect_finding(seen, part, classify_bad_groups(seen, [g for g in bad if part <= g]))
+        for part in guess
+    ]
 
 
-def kind_of(seen: Seen, bad: Sequence[Group]) -> Kind:
+def classify_bad_groups(seen: ClusterObservations, bad: Sequence[Group]) -> Kind:
     """What is bad about these groups; a wrong number says more than a failure, and that more than a rate."""
     states = {
         one["state"] for run in seen.bisect for one in run["groups"] if Group(one["nodes"]) in bad
@@ -195,12 +218,12 @@ def kind_of(seen: Seen, bad: Sequence[Group]) -> Kind:
     return "wrong" if "wrong" in states else "failed" if "failed" in states else "slow"
 
 
-def shown(seen: Seen) -> str:
+def describe_bisect_runs(seen: ClusterObservations) -> str:
     """All runs, for the evidence."""
-    return "; ".join(line(number, run) for number, run in enumerate(seen.bisect, 1))
+    return "; ".join(format_bisect_run(number, run) for number, run in enumerate(seen.bisect, 1))
 
 
-def of_part(seen: Seen, part: Group, kind: Kind) -> Finding:
+def make_bisect_finding(seen: ClusterObservations, part: Group, kind: Kind) -> Finding:
     """The finding about a node, or about two that are bad only together."""
     names = sorted(part, key=list(seen.plan["nodes"]).index)
     verb = "fail" if kind == "failed" else f"are {WORDS[kind]}"
@@ -213,14 +236,14 @@ def of_part(seen: Seen, part: Group, kind: Kind) -> Finding:
         RUNG[kind],
         f"{said} ({len(seen.bisect)} runs)",
         node=names[0],
-        peer=in_words(names[1:]),
-        seen=shown(seen),
+        peer=join_names(names[1:]),
+        seen=describe_bisect_runs(seen),
         expected="the same numbers and about the same rate in every group",
-        fix=fix_of(seen, names, kind),
+        fix=suggest_bisect_fix(seen, names, kind),
     )
 
 
-def fix_of(seen: Seen, names: Sequence[str], kind: Kind) -> str:
+def suggest_bisect_fix(seen: ClusterObservations, names: Sequence[str], kind: Kind) -> str:
     """The next step."""
     if kind == "slow":
         return (
@@ -235,12 +258,14 @@ def fix_of(seen: Seen, names: Sequence[str], kind: Kind) -> str:
     return f"./fullmesh diagnose -i {seen.inventory}; on {names[0]}: dmesg; see runs in the result"
 
 
-def undecided(seen: Seen, guesses: Sequence[Guess], kind: Kind) -> Finding:
+def make_undecided_finding(
+    seen: ClusterObservations, guesses: Sequence[Guess], kind: Kind
+) -> Finding:
     """More than one explanation is left, or none fits."""
     verb = "fails" if kind == "failed" else f"is {WORDS[kind]}"
     runs = f"{len(seen.bisect)} run{'s' * (len(seen.bisect) > 1)}"
     if guesses:
-        ways = [in_guess(guess) for guess in guesses]
+        ways = [describe_guess(guess) for guess in guesses]
         more = f", or {len(ways) - SHOWN} more" if len(ways) > SHOWN else ""
         said = f"more than one explanation is left after {runs}: {', or '.join(ways[:SHOWN])}{more}"
     else:
@@ -253,13 +278,13 @@ def undecided(seen: Seen, guesses: Sequence[Guess], kind: Kind) -> Finding:
         RUNG[kind],
         f"a collective {verb}: {said}",
         node=next(iter(sorted(common)), ""),
-        seen=shown(seen),
+        seen=describe_bisect_runs(seen),
         expected="the same numbers and about the same rate in every group",
         fix=f"./fullmesh diagnose -i {seen.inventory} --bandwidth; with more nodes the runs tell more apart",
     )
 
 
-def in_guess(guess: Guess) -> str:
+def describe_guess(guess: Guess) -> str:
     """An explanation in words."""
     return " and ".join(
         next(iter(part)) if len(part) == 1 else f"{' and '.join(sorted(part))} only together"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fullmesh.model.services import owner
-from fullmesh.observed.ladder import BY_CHANCE, Pair, Verdict
-from fullmesh.verify.model import Seen
+from fullmesh.model.services import find_port_service
+from fullmesh.observed.ladder import BY_CHANCE, LinkResult, Verdict
+from fullmesh.verify.model import ClusterObservations
 
 OPEN: Verdict = "open"
 # Worst first: the word of a pair is the worst of its ports.
@@ -69,7 +69,7 @@ UNTAPPED = " (how far the packets came could not be watched on {target})"
 
 
 @dataclass(frozen=True)
-class Blocked:
+class BlockedLink:
     """What is wrong between two nodes in one direction."""
 
     source: str
@@ -90,18 +90,22 @@ class Blocked:
         return self.source if at_home else self.target
 
 
-def records(seen: Seen, source: str) -> list[Pair]:
+def get_link_records(seen: ClusterObservations, source: str) -> list[LinkResult]:
     """What a node saw when it connected to its peers."""
     return seen.nodes.get(source, {}).get("links", {}).get("links", [])
 
 
-def worst(verdicts: Sequence[Verdict]) -> Verdict:
+def pick_worst_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     """The word for a pair."""
     return min(verdicts, key=VERDICTS.index)
 
 
-def on_wire(
-    seen: Seen, watcher: str, what: Literal["asked", "answered"], pair: str, ports: Sequence[int]
+def is_seen_on_wire(
+    seen: ClusterObservations,
+    watcher: str,
+    what: Literal["asked", "answered"],
+    pair: str,
+    ports: Sequence[int],
 ) -> bool | None:
     """Whether a node's tap saw one of the handshakes; None when it was not watching."""
     if not seen.nodes.get(watcher, {}).get("node", {}).get("tapped"):
@@ -112,42 +116,44 @@ def on_wire(
     return any(port in report[what].get(pair, []) for port in ports)
 
 
-def where_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) -> str:
+def trace_packets(seen: ClusterObservations, source: str, target: str, ports: Sequence[int]) -> str:
     """Follow the packets from tap to tap until they are gone."""
     pair = f"{seen.address(source)}>{seen.address(target)}"
-    came = on_wire(seen, target, "asked", pair, ports)
+    came = is_seen_on_wire(seen, target, "asked", pair, ports)
     if came is None:
         return ""
     if seen.facts(target).get("interface", {}).get("up") is False:
         return "no_carrier"
     if not came:
-        left = on_wire(seen, source, "asked", pair, ports)
+        left = is_seen_on_wire(seen, source, "asked", pair, ports)
         return "leaving" if left is False else "on_the_way"
-    if not on_wire(seen, target, "answered", pair, ports):
-        reverse = {r["verdict"] for r in records(seen, target) if r["node"] == source}
+    if not is_seen_on_wire(seen, target, "answered", pair, ports):
+        reverse = {r["verdict"] for r in get_link_records(seen, target) if r["node"] == source}
         return "no_way_back" if "no_route" in reverse else "target"
-    return where_answers_stopped(seen, source, target, ports)
+    return trace_answers(seen, source, target, ports)
 
 
-def where_answers_stopped(seen: Seen, source: str, target: str, ports: Sequence[int]) -> str:
+def trace_answers(seen: ClusterObservations, source: str, target: str, ports: Sequence[int]) -> str:
     """Follow answers that left the target."""
     pair = f"{seen.address(source)}>{seen.address(target)}"
-    back = on_wire(seen, source, "answered", pair, ports)
+    back = is_seen_on_wire(seen, source, "answered", pair, ports)
     if back is None:
         return ""
     if not back:
         return "on_the_way_back"
     # Whoever stops answers stops them all. Where few came back, the target let some packets of these ports pass: a rule
     # with a rate, or a chance.
-    asked = [port for port in ports if on_wire(seen, target, "asked", pair, [port])]
-    heard = [port for port in asked if on_wire(seen, source, "answered", pair, [port])]
+    asked = [port for port in ports if is_seen_on_wire(seen, target, "asked", pair, [port])]
+    heard = [port for port in asked if is_seen_on_wire(seen, source, "answered", pair, [port])]
     return "source" if 2 * len(heard) >= len(asked) else "target"
 
 
-def place_of(seen: Seen, source: str, target: str, verdict: str, found: Sequence[Pair]) -> str:
+def locate_drop(
+    seen: ClusterObservations, source: str, target: str, verdict: str, found: Sequence[LinkResult]
+) -> str:
     """Where the packets of a link end, a key of STOPPED."""
     if verdict in FIREWALLED:
-        place = where_stopped(seen, source, target, [r["port"] for r in found])
+        place = trace_packets(seen, source, target, [r["port"] for r in found])
         # An answer that came may be that of a try which it was too late for: seen with six of ten SYNs thrown away.
         chance = any(r["remark"].startswith(BY_CHANCE) for r in found)
         return "by_chance" if place == "source" and chance else place
@@ -155,7 +161,9 @@ def place_of(seen: Seen, source: str, target: str, verdict: str, found: Sequence
     return "no_way_out" if verdict == "no_route" and local else ""
 
 
-def ports_in_words(seen: Seen, found: Sequence[Pair], tried: int) -> str:
+def describe_blocked_ports(
+    seen: ClusterObservations, found: Sequence[LinkResult], tried: int
+) -> str:
     """Say which ports are shut."""
     words = []
     samples = [str(r["port"]) for r in found if r["kind"] in DATA_KINDS]
@@ -164,12 +172,12 @@ def ports_in_words(seen: Seen, found: Sequence[Pair], tried: int) -> str:
         words.append(f"{seen.plan['data_ports']['firewalld']}/tcp{of}")
     for record in found:
         if record["kind"] not in DATA_KINDS:
-            name = owner(seen.plan, record["node"], record["port"]) or record["kind"]
+            name = find_port_service(seen.plan, record["node"], record["port"]) or record["kind"]
             words.append(f"{record['port']}/tcp ({name})")
     return ", ".join(words)
 
 
-def shown_ports(found: Sequence[Pair]) -> str:
+def describe_port_errors(found: Sequence[LinkResult]) -> str:
     """What the kernel said for the first ports, and how far this end came on them."""
     words = []
     for record in found[:SHOWN_PORTS]:
@@ -180,9 +188,9 @@ def shown_ports(found: Sequence[Pair]) -> str:
     return ", ".join([*words, *([f"and {rest} more"] if rest > 0 else [])])
 
 
-def limited(
-    groups: Mapping[tuple[str, Verdict], list[Pair]],
-) -> dict[tuple[str, Verdict], list[Pair]]:
+def merge_limited_rejects(
+    groups: Mapping[tuple[str, Verdict], list[LinkResult]],
+) -> dict[tuple[str, Verdict], list[LinkResult]]:
     """Count silence as a rejection where the same peer rejects as well.
 
     Linux sends no more than a few ICMP answers a second to one address (icmp_ratelimit, icmp(7)): of many
@@ -195,28 +203,28 @@ def limited(
     return found
 
 
-def blocked_pairs(seen: Seen) -> list[Blocked]:
+def list_blocked_links(seen: ClusterObservations) -> list[BlockedLink]:
     """Everything that is not open, one entry per pair and verdict."""
     result = []
     for source in seen.plan["nodes"]:
-        groups: dict[tuple[str, Verdict], list[Pair]] = {}
+        groups: dict[tuple[str, Verdict], list[LinkResult]] = {}
         tried: dict[str, int] = {}
-        for record in records(seen, source):
+        for record in get_link_records(seen, source):
             if record["kind"] == "outside":
                 continue
             tried[record["node"]] = tried.get(record["node"], 0) + (record["kind"] in DATA_KINDS)
             if record["verdict"] != OPEN:
                 groups.setdefault((record["node"], record["verdict"]), []).append(record)
-        for (target, verdict), found in limited(groups).items():
-            shown = shown_ports(found)
+        for (target, verdict), found in merge_limited_rejects(groups).items():
+            shown = describe_port_errors(found)
             result.append(
-                Blocked(
+                BlockedLink(
                     source,
                     target,
                     verdict,
-                    ports_in_words(seen, found, tried[target]),
+                    describe_blocked_ports(seen, found, tried[target]),
                     found[0]["remark"],
-                    place_of(seen, source, target, verdict, found),
+                    locate_drop(seen, source, target, verdict, found),
                     shown,
                     tuple(sorted({str(r["kind"]) for r in found})),
                 )
@@ -224,14 +232,14 @@ def blocked_pairs(seen: Seen) -> list[Blocked]:
     return result
 
 
-def where(block: Blocked) -> str:
+def describe_drop_place(block: BlockedLink) -> str:
     """Say who stops the packets, as far as it is known."""
     if not block.place:
         return UNTAPPED.format(target=block.target) if block.verdict in FIREWALLED else ""
     return "; " + STOPPED[block.place].format(source=block.source, target=block.target)
 
 
-def fix_of(seen: Seen, block: Blocked) -> str:
+def suggest_link_fix(seen: ClusterObservations, block: BlockedLink) -> str:
     """The command that fixes a blocked link."""
     data = seen.plan["data_ports"]["firewalld"]
     here, peer = seen.address(block.source), seen.address(block.target)
@@ -254,13 +262,13 @@ def fix_of(seen: Seen, block: Blocked) -> str:
     return f"on {block.source}: ip route get {peer}; {seen.apply('network')}"
 
 
-def merged(blocks: Sequence[Blocked]) -> Iterator[list[Blocked]]:
+def group_blocked_links(blocks: Sequence[BlockedLink]) -> Iterator[list[BlockedLink]]:
     """Put together what has one cause: many sources and one target, or one source and many targets."""
-    by_target: dict[tuple[Any, ...], list[Blocked]] = {}
+    by_target: dict[tuple[Any, ...], list[BlockedLink]] = {}
     for block in blocks:
         key = (block.target, block.verdict, block.ports, block.place)
         by_target.setdefault(key, []).append(block)
-    single: dict[tuple[Any, ...], list[Blocked]] = {}
+    single: dict[tuple[Any, ...], list[BlockedLink]] = {}
     for group in by_target.values():
         if len(group) > 1:
             yield group

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fullmesh.observed.gpu import Card
-from fullmesh.observed.survey import Gpus
+from fullmesh.observed.gpu import GpuCard
+from fullmesh.observed.survey import GpuSurvey
 from fullmesh.result.types import Severity
-from fullmesh.verify.model import ERROR, WARNING, in_words
+from fullmesh.verify.model import ERROR, WARNING, join_names
 
 # What a driver keeps for itself on an idle card is below this.
 IDLE_MIB = 512
@@ -38,7 +38,7 @@ LATE = (
 
 
 @dataclass(frozen=True)
-class CardFault:
+class GpuFault:
     """A fault of a node's GPUs.
 
     Attributes:
@@ -61,7 +61,7 @@ class CardFault:
 
 
 @dataclass(frozen=True)
-class Box:
+class GpuNodeFacts:
     """What is known of a node with GPUs.
 
     Attributes:
@@ -70,23 +70,23 @@ class Box:
         rdma: a port of an RDMA card is up.
     """
 
-    gpus: Gpus
+    gpus: GpuSurvey
     busy: bool = False
     rdma: bool = False
 
 
-def mib(text: str) -> int:
+def parse_mib(text: str) -> int:
     """MiB of ``28610 MiB``; 0 where nothing is said."""
     found = re.match(r"(\d+) MiB$", text)
     return int(found[1]) if found else 0
 
 
-def places(cards: list[Card]) -> str:
+def describe_gpu_addresses(cards: list[GpuCard]) -> str:
     """The PCI addresses of cards, in words."""
-    return in_words([card.get("bus", "") or card["uuid"] for card in cards])
+    return join_names([card.get("bus", "") or card["uuid"] for card in cards])
 
 
-def silent_driver(node: str, held: Gpus) -> Iterator[CardFault]:
+def find_silent_driver(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     """nvidia-smi is there and does not work."""
     said, loaded = held.get("said", ""), held.get("loaded", "") or "unknown"
     if "said" not in held:
@@ -108,49 +108,52 @@ def silent_driver(node: str, held: Gpus) -> Iterator[CardFault]:
     else:
         why = f"nvidia-smi does not work on {node}: {said or 'it says nothing'}"
         fix = "nvidia-smi; dmesg | grep -i nvrm"
-    yield CardFault(
+    yield GpuFault(
         "VC-131", node, why, said or "no answer", "nvidia-smi lists the GPUs", f"on {node}: {fix}"
     )
 
 
-def hides(held: Gpus) -> bool:
+def has_hidden_gpus(held: GpuSurvey) -> bool:
     """Whether a driver that works shows fewer GPUs than the bus has."""
     return 0 < len(held["cards"]) < len(held.get("pci", []))
 
 
-def hidden(node: str, held: Gpus) -> Iterator[CardFault]:
+def find_hidden_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     """The bus has more GPUs than the driver shows."""
     shown = {card.get("bus", "").lower()[-12:] for card in held["cards"]}
     dark = [one["bus"] for one in held.get("pci", []) if one["bus"].lower()[-12:] not in shown]
-    if dark and hides(held):
-        yield CardFault(
+    if dark and has_hidden_gpus(held):
+        yield GpuFault(
             "VC-132",
             node,
-            f"the driver of {node} shows {len(held['cards'])} of {len(held['pci'])} GPUs: {in_words(dark)} is missing",
+            f"the driver of {node} shows {len(held['cards'])} of {len(held['pci'])} GPUs: {join_names(dark)} is "
+            "missing",
             f"{len(held['cards'])} GPUs",
             f"{len(held['pci'])} GPUs",
             f"on {node}: dmesg | grep -i -E 'nvrm|xid'; lspci -vs {dark[0]} (rev ff: it fell off the bus)",
         )
 
 
-def memory(node: str, held: Gpus) -> Iterator[CardFault]:
+def find_memory_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     """Rows of memory that could not be remapped, or that wait for a reset to be."""
     bad = [card for card in held["cards"] if card.get("remap_failed") == "Yes"]
     if bad:
-        yield CardFault(
+        yield GpuFault(
             "VC-133",
             node,
-            f"broken memory of {places(bad)} on {node} could not be replaced by spare rows: the card is worn out",
+            f"broken memory of {describe_gpu_addresses(bad)} on {node} could not be replaced by spare rows: the card "
+            "is worn out",
             "remapped_row_failure: Yes",
             "No",
             f"on {node}: nvidia-smi -q -d ROW_REMAPPER; leave the GPU out (CUDA_VISIBLE_DEVICES), return the card",
         )
     due = [card for card in held["cards"] if card.get("remap_pending") == "Yes"]
     if due:
-        yield CardFault(
+        yield GpuFault(
             "VC-134",
             node,
-            f"broken memory of {places(due)} on {node} is replaced by spare rows at the next reset only",
+            f"broken memory of {describe_gpu_addresses(due)} on {node} is replaced by spare rows at the next reset "
+            "only",
             "remapped_row_pending: Yes",
             "No",
             f"on {node}, without any program on the GPUs: nvidia-smi --gpu-reset, or reboot",
@@ -158,7 +161,7 @@ def memory(node: str, held: Gpus) -> Iterator[CardFault]:
         )
 
 
-def manager_fault(held: Gpus) -> tuple[str, str]:
+def explain_fabric_manager(held: GpuSurvey) -> tuple[str, str]:
     """What is wrong with the fabric manager, and the cure; empty where it runs, of the driver's own version."""
     manager, driver = (
         held.get("fabric_manager", {"active": "", "version": ""}),
@@ -186,15 +189,15 @@ def manager_fault(held: Gpus) -> tuple[str, str]:
     return "", ""
 
 
-def fabric(node: str, held: Gpus) -> Iterator[CardFault]:
+def find_fabric_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     """GPUs behind NVSwitches work only once the fabric manager has set the switches up."""
     late = [card for card in held["cards"] if card.get("fabric") in ("In Progress", "Not Started")]
     # what is set up stays so until a reset; a card of before Hopper says nothing of it
     up = any(card.get("fabric") == "Completed" for card in held["cards"])
-    why, cure = manager_fault(held)
+    why, cure = explain_fabric_manager(held)
     states = f"fabric state: {late[0].get('fabric', '')} on {len(late)} GPU(s)" if late else ""
     if late or (why and held.get("switches") and not up):
-        yield CardFault(
+        yield GpuFault(
             "VC-136",
             node,
             f"the NVLink fabric of {node} is not set up{': ' * bool(why)}{why}. CUDA starts on none of its GPUs "
@@ -204,7 +207,7 @@ def fabric(node: str, held: Gpus) -> Iterator[CardFault]:
             f"on {node}: {cure or LATE}",
         )
     elif why:
-        yield CardFault(
+        yield GpuFault(
             "VC-147",
             node,
             f"on {node} {why}: after the next reset of a GPU, or the next boot, CUDA starts on none (error 802)",
@@ -215,40 +218,42 @@ def fabric(node: str, held: Gpus) -> Iterator[CardFault]:
         )
 
 
-def slowness(node: str, held: Gpus) -> Iterator[CardFault]:
+def find_throttled_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     """Clocks that something holds down."""
     slow = [card for card in held["cards"] if card.get("slowed")]
     if slow:
         why = sorted({SLOWED.get(one, one) for card in slow for one in card.get("slowed", [])})
-        yield CardFault(
+        yield GpuFault(
             "VC-137",
             node,
-            f"the clocks of {places(slow)} on {node} are held down by {in_words(why)}: every rank waits for it",
-            in_words(sorted({one for card in slow for one in card.get("slowed", [])})),
+            f"the clocks of {describe_gpu_addresses(slow)} on {node} are held down by {join_names(why)}: every rank "
+            "waits for it",
+            join_names(sorted({one for card in slow for one in card.get("slowed", [])})),
             "none",
             f"on {node}: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; fans, air, power cables and supplies",
             WARNING,
         )
 
 
-def modes(node: str, held: Gpus) -> Iterator[CardFault]:
+def find_mode_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     """Modes that keep jobs out, or apart."""
     shut = [card for card in held["cards"] if card.get("compute_mode") == "Prohibited"]
     if shut:
-        yield CardFault(
+        yield GpuFault(
             "VC-138",
             node,
-            f"no program may compute on {places(shut)} of {node}",
+            f"no program may compute on {describe_gpu_addresses(shut)} of {node}",
             "compute mode: Prohibited",
             "Default",
             f"on {node}: nvidia-smi --compute-mode=DEFAULT",
         )
     parted = [card for card in held["cards"] if card.get("mig") == "Enabled"]
     if parted:
-        yield CardFault(
+        yield GpuFault(
             "VC-139",
             node,
-            f"MIG is on for {places(parted)} of {node}: a process sees one slice of a GPU, and slices have no way to "
+            f"MIG is on for {describe_gpu_addresses(parted)} of {node}: a process sees one slice of a GPU, and slices "
+            "have no way to "
             "each other but through the host",
             "MIG mode: Enabled",
             "Disabled, for jobs over several GPUs",
@@ -257,15 +262,16 @@ def modes(node: str, held: Gpus) -> Iterator[CardFault]:
         )
 
 
-def occupied(node: str, held: Gpus) -> Iterator[CardFault]:
+def find_occupied_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     """Memory in use although no job of ours runs."""
-    full = [card for card in held["cards"] if mib(card.get("memory_used", "")) > IDLE_MIB]
+    full = [card for card in held["cards"] if parse_mib(card.get("memory_used", "")) > IDLE_MIB]
     if full:
-        used = max(mib(card.get("memory_used", "")) for card in full)
-        yield CardFault(
+        used = max(parse_mib(card.get("memory_used", "")) for card in full)
+        yield GpuFault(
             "VC-140",
             node,
-            f"programs hold memory of {places(full)} on {node} (up to {used} MiB) and no distributed job runs there",
+            f"programs hold memory of {describe_gpu_addresses(full)} on {node} (up to {used} MiB) and no distributed "
+            "job runs there",
             f"{used} MiB",
             f"less than {IDLE_MIB} MiB",
             f"on {node}: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; fuser -v /dev/nvidia*",
@@ -273,16 +279,16 @@ def occupied(node: str, held: Gpus) -> Iterator[CardFault]:
         )
 
 
-def ways(node: str, box: Box) -> Iterator[CardFault]:
+def find_pcie_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
     """GPUs and RDMA cards reach each other without a detour through the processor or the host's memory."""
     paths = box.gpus.get("paths", [])
     bridges = sorted({bridge for path in paths for bridge in path["redirecting"]})
     if len(paths) > 1 and bridges:
-        yield CardFault(
+        yield GpuFault(
             "VC-141",
             node,
             f"PCIe switches above GPUs and RDMA cards of {node} send what these say to each other up to the processor: "
-            f"ACS is on for {in_words(bridges)}",
+            f"ACS is on for {join_names(bridges)}",
             f"ACS redirects on {len(bridges)} port(s)",
             "none",
             f"on {node}: ACS off in the firmware, or after each boot for every port: setpci -s {bridges[0]} "
@@ -291,18 +297,18 @@ def ways(node: str, box: Box) -> Iterator[CardFault]:
         )
     translated = [path["bus"] for path in paths if path["iommu"].startswith("DMA")]
     if len(paths) > 1 and translated:
-        yield CardFault(
+        yield GpuFault(
             "VC-142",
             node,
-            f"the IOMMU of {node} translates every access of {in_words(translated)}: peer-to-peer is slow or hangs",
+            f"the IOMMU of {node} translates every access of {join_names(translated)}: peer-to-peer is slow or hangs",
             f"IOMMU group type {next(p['iommu'] for p in paths if p['iommu'].startswith('DMA'))}",
             "identity, or no IOMMU",
             f"on {node}: iommu.passthrough=1 on the kernel's command line (or the IOMMU off in the firmware); reboot",
             WARNING,
         )
-    yield from apart(node, box)
+    yield from find_numa_faults(node, box)
     if box.rdma and box.gpus.get("direct") == "" and box.gpus["cards"]:
-        yield CardFault(
+        yield GpuFault(
             "VC-143",
             node,
             f"RDMA cards of {node} reach the GPUs' memory through the host's only: neither dma_buf nor nvidia_peermem",
@@ -314,7 +320,7 @@ def ways(node: str, box: Box) -> Iterator[CardFault]:
         )
 
 
-def apart(node: str, box: Box) -> Iterator[CardFault]:
+def find_numa_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
     """At least one GPU has an RDMA card on its own processor; where the firmware does not say (-1) nobody can tell."""
     where = {
         kind: {path["numa"] for path in box.gpus.get("paths", []) if path["kind"] == kind}
@@ -322,8 +328,8 @@ def apart(node: str, box: Box) -> Iterator[CardFault]:
     }
     known = where["gpu"] and where["rdma"] and -1 not in where["gpu"] | where["rdma"]
     if box.rdma and known and not where["gpu"] & where["rdma"]:
-        gpus, cards = (in_words([str(one) for one in sorted(where[kind])]) for kind in where)
-        yield CardFault(
+        gpus, cards = (join_names([str(one) for one in sorted(where[kind])]) for kind in where)
+        yield GpuFault(
             "VC-146",
             node,
             f"all RDMA cards of {node} are on another processor than its GPUs: messages cross the way between the two",
@@ -335,7 +341,7 @@ def apart(node: str, box: Box) -> Iterator[CardFault]:
         )
 
 
-def bridged(table: Mapping[str, Gpus]) -> Iterator[CardFault]:
+def find_missing_nvlinks(table: Mapping[str, GpuSurvey]) -> Iterator[GpuFault]:
     """Nodes whose cards are as many of one model have as many NVLinks: a bridge that is missing is never said."""
     kinds: dict[tuple[str, ...], dict[str, list[int]]] = {}
     for node, held in table.items():
@@ -347,7 +353,7 @@ def bridged(table: Mapping[str, Gpus]) -> Iterator[CardFault]:
         most = max(held_by.values(), key=sum)
         for node, counts in held_by.items():
             if sum(counts) < sum(most):
-                yield CardFault(
+                yield GpuFault(
                     "VC-145",
                     node,
                     f"the GPUs of {node} have {sum(counts)} NVLinks, the same cards of other nodes {sum(most)}",
@@ -358,7 +364,7 @@ def bridged(table: Mapping[str, Gpus]) -> Iterator[CardFault]:
                 )
 
 
-def links(table: Mapping[str, Gpus]) -> Iterator[CardFault]:
+def find_inactive_nvlinks(table: Mapping[str, GpuSurvey]) -> Iterator[GpuFault]:
     """A card has fewer NVLinks up than the best of its model: all of them may be unused by design."""
     least: dict[str, int] = {}
     for held in table.values():
@@ -370,10 +376,11 @@ def links(table: Mapping[str, Gpus]) -> Iterator[CardFault]:
         bad = [c for c in held["cards"] if c.get("links_down", 0) > least.get(c["name"], 0)]
         if bad:
             down = max(card.get("links_down", 0) for card in bad)
-            yield CardFault(
+            yield GpuFault(
                 "VC-135",
                 node,
-                f"{down} of {bad[0].get('links', 0)} NVLinks of {places(bad)} on {node} are down: NCCL goes round them",
+                f"{down} of {bad[0].get('links', 0)} NVLinks of {describe_gpu_addresses(bad)} on {node} are down: "
+                "NCCL goes round them",
                 f"{down} inactive",
                 f"{least[bad[0]['name']]} inactive",
                 f"on {node}: nvidia-smi nvlink -s; nvidia-smi nvlink -e; dmesg | grep -i nvlink; reboot, then reseat",
@@ -381,17 +388,24 @@ def links(table: Mapping[str, Gpus]) -> Iterator[CardFault]:
             )
 
 
-ALONE = (silent_driver, hidden, memory, fabric, slowness, modes)
+ALONE = (
+    find_silent_driver,
+    find_hidden_gpus,
+    find_memory_faults,
+    find_fabric_faults,
+    find_throttled_gpus,
+    find_mode_faults,
+)
 
 
-def faults(boxes: Mapping[str, Box]) -> Iterator[CardFault]:
+def find_gpu_faults(boxes: Mapping[str, GpuNodeFacts]) -> Iterator[GpuFault]:
     """All faults of the GPUs of nodes, for those that could be looked at."""
     for node, box in boxes.items():
         for one in ALONE:
             yield from one(node, box.gpus)
         if not box.busy:
-            yield from occupied(node, box.gpus)
-        yield from ways(node, box)
+            yield from find_occupied_gpus(node, box.gpus)
+        yield from find_pcie_faults(node, box)
     table = {node: box.gpus for node, box in boxes.items()}
-    yield from links(table)
-    yield from bridged(table)
+    yield from find_inactive_nvlinks(table)
+    yield from find_missing_nvlinks(table)

@@ -7,87 +7,89 @@ from collections.abc import Iterator
 from typing import cast
 
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.auto import VISIBLE, named_devices
-from fullmesh.observed.gpu import Card
-from fullmesh.observed.survey import Gpus
+from fullmesh.model.auto import VISIBLE, list_visible_devices
+from fullmesh.observed.gpu import GpuCard
+from fullmesh.observed.survey import GpuSurvey
 from fullmesh.verify import card_faults, xids
-from fullmesh.verify.model import ERROR, WARNING, Finding, Seen, in_words
+from fullmesh.verify.model import ERROR, WARNING, ClusterObservations, Finding, join_names
 
 
-def gpus_of(seen: Seen, name: str) -> Gpus:
+def get_gpu_survey(seen: ClusterObservations, name: str) -> GpuSurvey:
     """What is known of a node's GPUs; {} where nobody could look."""
-    return cast("Gpus", seen.survey(name).get("gpus", {}))
+    return cast("GpuSurvey", seen.survey(name).get("gpus", {}))
 
 
-def cards_of(seen: Seen, name: str) -> list[Card]:
+def list_gpus(seen: ClusterObservations, name: str) -> list[GpuCard]:
     """A node's GPUs, as nvidia-smi shows them."""
-    return gpus_of(seen, name).get("cards", [])
+    return get_gpu_survey(seen, name).get("cards", [])
 
 
-def has_gpus(seen: Seen, name: str) -> bool:
+def has_gpus(seen: ClusterObservations, name: str) -> bool:
     """Whether the driver or the bus shows a GPU: one without a driver is one that is not used."""
-    held = gpus_of(seen, name)
+    held = get_gpu_survey(seen, name)
     return bool(held.get("present") or held.get("pci"))
 
 
-def gpu_words(seen: Seen, name: str) -> str:
+def describe_gpus(seen: ClusterObservations, name: str) -> str:
     """``8 x NVIDIA H100``, or what the bus shows where no driver works."""
-    models = Counter(card["name"] for card in cards_of(seen, name))
-    on_bus = len(gpus_of(seen, name).get("pci", []))
+    models = Counter(card["name"] for card in list_gpus(seen, name))
+    on_bus = len(get_gpu_survey(seen, name).get("pci", []))
     without = f"{on_bus} GPU(s) on the PCI bus" if on_bus else "GPUs that nvidia-smi does not show"
-    return in_words([f"{times} x {model}" for model, times in sorted(models.items())]) or without
+    return join_names([f"{times} x {model}" for model, times in sorted(models.items())]) or without
 
 
-def torch_build(seen: Seen, name: str) -> str:
+def get_torch_build(seen: ClusterObservations, name: str) -> str:
     """What a node's torch is made for: cpu, cuda, hip, or "" where it does not say."""
     return str(seen.facts(name).get("software", {}).get("torch_build", ""))
 
 
-def rule_torch_for_cpus(seen: Seen) -> Iterator[Finding]:
+def rule_torch_build(seen: ClusterObservations) -> Iterator[Finding]:
     """Where there are GPUs torch is made for them."""
-    idle = [n for n in seen.plan["nodes"] if has_gpus(seen, n) and torch_build(seen, n) == "cpu"]
+    idle = [
+        n for n in seen.plan["nodes"] if has_gpus(seen, n) and get_torch_build(seen, n) == "cpu"
+    ]
     if idle:
         yield Finding(
             "VC-717",
             "L7",
-            f"there are GPUs on {in_words(idle)} ({gpu_words(seen, idle[0])}) and torch there is built for CPUs: "
+            f"there are GPUs on {join_names(idle)} ({describe_gpus(seen, idle[0])}) and torch there is built for CPUs: "
             "no job can use them",
             node=idle[0],
-            peer=in_words(idle[1:]),
+            peer=join_names(idle[1:]),
             seen=f"torch {seen.facts(idle[0]).get('versions', {}).get('torch', '')}",
             expected="torch built for CUDA",
-            fix=f"torch_runtime_accelerator: cuda for {in_words(idle)}, in the inventory; {seen.apply('packages')}",
+            fix=f"torch_runtime_accelerator: cuda for {join_names(idle)}, in the inventory; {seen.apply('packages')}",
         )
 
 
-def usable(seen: Seen, name: str) -> tuple[int, str]:
+def count_usable_gpus(seen: ClusterObservations, name: str) -> tuple[int, str]:
     """How many GPUs a job on a node may use, 0 where that is not known, and what says so.
 
     Under MIG a GPU is several devices that nobody counts here.
     """
-    cards = cards_of(seen, name)
+    cards = list_gpus(seen, name)
     if any(card.get("mig") == "Enabled" for card in cards):
         return 0, ""
     given = seen.survey(name).get("environment", {}).get("values", {}).get(VISIBLE)
     if given and has_gpus(seen, name):
-        return len(named_devices(given["value"])), VISIBLE
-    return len(cards) or len(gpus_of(seen, name).get("pci", [])), "GPUs"
+        return len(list_visible_devices(given["value"])), VISIBLE
+    return len(cards) or len(get_gpu_survey(seen, name).get("pci", [])), "GPUs"
 
 
-def set_by_hand(seen: Seen, name: str) -> bool:
+def has_explicit_ranks(seen: ClusterObservations, name: str) -> bool:
     """Whether the inventory itself says how many ranks a node starts; a plan of before it could be left to auto did."""
     asked = seen.plan.get("auto")
     return asked is not None and not (name in asked and asked[name]["ranks"])
 
 
-def rule_ranks(seen: Seen) -> Iterator[Finding]:
+def rule_ranks_per_gpu(seen: ClusterObservations) -> Iterator[Finding]:
     """A node starts as many ranks as it has GPUs; where somebody wants fewer it is only said."""
     groups: dict[tuple[int, int, str, bool], list[str]] = {}
     for name, node in seen.plan["nodes"].items():
-        count, source = usable(seen, name)
+        count, source = count_usable_gpus(seen, name)
         ranks = int(node["local_ranks"])
         if count and count != ranks:
-            key = (ranks, count, source, set_by_hand(seen, name))
+            key = (ranks, count, source, has_explicit_ranks(seen, name))
             groups.setdefault(key, []).append(name)
     for (ranks, count, source, by_hand), names in groups.items():
         said = f"{VISIBLE} names {count} GPUs" if source == VISIBLE else f"{count} GPUs are there"
@@ -95,25 +97,28 @@ def rule_ranks(seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "VC-718",
             "L7",
-            f"a job starts {ranks} rank(s) on {in_words(names)} and {said}: {idle}",
+            f"a job starts {ranks} rank(s) on {join_names(names)} and {said}: {idle}",
             node=names[0],
-            peer=in_words(names[1:]),
+            peer=join_names(names[1:]),
             seen=f"fullmesh_local_ranks: {ranks}" + (", set by hand" if by_hand else ""),
             expected=f"fullmesh_local_ranks: {count}",
-            fix=f"fullmesh_local_ranks: {count} for {in_words(names)}, or auto, in the inventory (or, where jobs leave "
-            f"some alone, cluster_env_extra: {{{VISIBLE}: ...}}); {seen.apply('launch')}",
+            fix=(
+                f"fullmesh_local_ranks: {count} for {join_names(names)}, or auto, in the inventory (or, where jobs "
+                "leave "
+                f"some alone, cluster_env_extra: {{{VISIBLE}: ...}}); {seen.apply('launch')}"
+            ),
             severity=WARNING if by_hand and ranks < count else ERROR,
         )
 
 
-def rule_same_cards(seen: Seen) -> Iterator[Finding]:
+def rule_same_gpus(seen: ClusterObservations) -> Iterator[Finding]:
     """All nodes have as many GPUs of one model, with one driver."""
     table = {}
     for name in seen.plan["nodes"]:
-        held = gpus_of(seen, name)
-        shown = gpu_words(seen, name) if has_gpus(seen, name) else "none"
-        if "present" in held and not held.get("failed") and not card_faults.hides(held):
-            driver = f", driver {held.get('driver') or 'none'}" if cards_of(seen, name) else ""
+        held = get_gpu_survey(seen, name)
+        shown = describe_gpus(seen, name) if has_gpus(seen, name) else "none"
+        if "present" in held and not held.get("failed") and not card_faults.has_hidden_gpus(held):
+            driver = f", driver {held.get('driver') or 'none'}" if list_gpus(seen, name) else ""
             table[name] = shown + driver
     if len(set(table.values())) < 2:  # noqa: PLR2004 (two that differ)
         return
@@ -123,9 +128,9 @@ def rule_same_cards(seen: Seen) -> Iterator[Finding]:
     yield Finding(
         "VC-111",
         "L1",
-        f"the GPUs of {in_words(odd)} are {table[odd[0]]}; those of the others {usual}",
+        f"the GPUs of {join_names(odd)} are {table[odd[0]]}; those of the others {usual}",
         node=odd[0],
-        peer=in_words([name for name in table if name not in odd]),
+        peer=join_names([name for name in table if name not in odd]),
         seen=table[odd[0]],
         expected=usual,
         fix=f"on {odd[0]}: nvidia-smi -L; lspci -d 10de:; dmesg | grep NVRM; role nvidia_driver keeps one branch",
@@ -133,15 +138,15 @@ def rule_same_cards(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def rule_ecc(seen: Seen) -> Iterator[Finding]:
+def rule_ecc_errors(seen: ClusterObservations) -> Iterator[Finding]:
     """No GPU has had a memory error since the driver was loaded that ECC could not fix."""
     for name in seen.plan["nodes"]:
-        bad = [card for card in cards_of(seen, name) if card.get("ecc_volatile")]
+        bad = [card for card in list_gpus(seen, name) if card.get("ecc_volatile")]
         if bad:
             yield Finding(
                 "VC-112",
                 "L1",
-                f"{in_words([str(card['bus']) for card in bad])} of {name} had memory errors that ECC could not fix",
+                f"{join_names([str(card['bus']) for card in bad])} of {name} had memory errors that ECC could not fix",
                 node=name,
                 seen=f"{sum(card['ecc_volatile'] for card in bad)} uncorrectable errors",
                 expected="0",
@@ -150,15 +155,17 @@ def rule_ecc(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_xids(seen: Seen) -> Iterator[Finding]:
+def rule_xid_errors(seen: ClusterObservations) -> Iterator[Finding]:
     """The driver reported no error of a GPU or an NVSwitch in the last minutes."""
     for name in seen.plan["nodes"]:
         events = [e for e in seen.survey(name).get("kernel_log", []) if e["kind"] == "gpu"]
-        said = {report: e["text"] for e in events if (report := xids.read(e["text"]))}
+        said = {report: e["text"] for e in events if (report := xids.parse_xid(e["text"]))}
         if not said:
             continue
-        worst, *others = xids.worst_first(list(said))
-        beside = in_words(list(dict.fromkeys(one.name for one in others if one.name != worst.name)))
+        worst, *others = xids.sort_xids(list(said))
+        beside = join_names(
+            list(dict.fromkeys(one.name for one in others if one.name != worst.name))
+        )
         yield Finding(
             "VC-113",
             "L1",
@@ -172,25 +179,27 @@ def rule_xids(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def lanes_of(text: str) -> int:
+def parse_pcie_lanes(text: str) -> int:
     """Lanes of a PCIe link, from ``16x``."""
     text = text.removesuffix("x")
     return parse_decimal(text) or 0
 
 
-def rule_width(seen: Seen) -> Iterator[Finding]:
+def rule_pcie_width(seen: ClusterObservations) -> Iterator[Finding]:
     """A GPU has as many PCIe lanes as others of its model, and at least a quarter of what it can have.
 
     Fewer than it can have is no fault: a T4 and an A10G on EC2 have 8 of 16 by design.
     """
     lanes: dict[str, int] = {}
     for name in seen.plan["nodes"]:
-        for card in cards_of(seen, name):
-            lanes[card["name"]] = max(lanes.get(card["name"], 0), lanes_of(card.get("width", "")))
+        for card in list_gpus(seen, name):
+            lanes[card["name"]] = max(
+                lanes.get(card["name"], 0), parse_pcie_lanes(card.get("width", ""))
+            )
     for name in seen.plan["nodes"]:
-        for card in cards_of(seen, name):
-            have, usual = lanes_of(card.get("width", "")), lanes[card["name"]]
-            least = max(usual, lanes_of(card.get("width_most", "")) // 4)
+        for card in list_gpus(seen, name):
+            have, usual = parse_pcie_lanes(card.get("width", "")), lanes[card["name"]]
+            least = max(usual, parse_pcie_lanes(card.get("width_most", "")) // 4)
             if 0 < have < least:
                 yield Finding(
                     "VC-114",
@@ -204,20 +213,20 @@ def rule_width(seen: Seen) -> Iterator[Finding]:
                 )
 
 
-def rule_persistence(seen: Seen) -> Iterator[Finding]:
+def rule_persistence_mode(seen: ClusterObservations) -> Iterator[Finding]:
     """The driver stays loaded between jobs; a driver that has no such mode (WSL) says nothing."""
     off = [
         name
         for name in seen.plan["nodes"]
-        if any(card.get("persistence") == "Disabled" for card in cards_of(seen, name))
+        if any(card.get("persistence") == "Disabled" for card in list_gpus(seen, name))
     ]
     if off:
         yield Finding(
             "VC-115",
             "L1",
-            f"persistence mode is off on {in_words(off)}: every job waits for the driver, its counters are lost",
+            f"persistence mode is off on {join_names(off)}: every job waits for the driver, its counters are lost",
             node=off[0],
-            peer=in_words(off[1:]),
+            peer=join_names(off[1:]),
             seen="Disabled",
             expected="Enabled",
             fix=f"on {off[0]}: systemctl enable --now nvidia-persistenced (role nvidia_driver does it)",
@@ -225,18 +234,18 @@ def rule_persistence(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def rule_card_faults(seen: Seen) -> Iterator[Finding]:
+def rule_gpu_faults(seen: ClusterObservations) -> Iterator[Finding]:
     """No GPU says of itself that something is wrong."""
     boxes = {
-        name: card_faults.Box(
+        name: card_faults.GpuNodeFacts(
             held,
             busy=bool(seen.survey(name).get("jobs")),
             rdma=any(port["state"] == "ACTIVE" for port in seen.survey(name).get("rdma", [])),
         )
         for name in seen.plan["nodes"]
-        if "present" in (held := gpus_of(seen, name))
+        if "present" in (held := get_gpu_survey(seen, name))
     }
-    for one in card_faults.faults(boxes):
+    for one in card_faults.find_gpu_faults(boxes):
         yield Finding(
             one.code,
             "L1",
@@ -260,7 +269,7 @@ TUNED = (
 OURS = "/etc/fullmesh/env"
 
 
-def rule_nccl_tuning(seen: Seen) -> Iterator[Finding]:
+def rule_nccl_tuning(seen: ClusterObservations) -> Iterator[Finding]:
     """Nobody took NCCL's choices away from it."""
     for name in seen.plan["nodes"]:
         values = seen.survey(name).get("environment", {}).get("values", {})
@@ -276,11 +285,11 @@ def rule_nccl_tuning(seen: Seen) -> Iterator[Finding]:
             yield Finding(
                 "VC-144",
                 "L1",
-                f"every job on {name} gets {in_words(words)}: NCCL does not choose for itself there",
+                f"every job on {name} gets {join_names(words)}: NCCL does not choose for itself there",
                 node=name,
-                seen=in_words(list(held)),
+                seen=join_names(list(held)),
                 expected="not set",
-                fix=f"take them out of {in_words(sorted(places))}, measure with and without: "
+                fix=f"take them out of {join_names(sorted(places))}, measure with and without: "
                 f"./fullmesh verify -i {seen.inventory}",
                 severity=WARNING,
             )
@@ -288,25 +297,25 @@ def rule_nccl_tuning(seen: Seen) -> Iterator[Finding]:
 
 # What a diagnosis asks too: it compares the nodes' cards by rules of its own.
 HEALTH_RULES = (
-    rule_xids,
-    rule_ecc,
-    rule_width,
-    rule_persistence,
-    rule_card_faults,
+    rule_xid_errors,
+    rule_ecc_errors,
+    rule_pcie_width,
+    rule_persistence_mode,
+    rule_gpu_faults,
     rule_nccl_tuning,
 )
 CARD_RULES = (
-    rule_same_cards,
+    rule_same_gpus,
     *HEALTH_RULES,
-    *(rule_torch_for_cpus, rule_ranks),
+    *(rule_torch_build, rule_ranks_per_gpu),
 )
 
 
-def health_findings(seen: Seen) -> list[Finding]:
+def check_gpu_health(seen: ClusterObservations) -> list[Finding]:
     """What the GPUs of each node say of themselves."""
     return [finding for rule in HEALTH_RULES for finding in rule(seen)]
 
 
-def card_findings(seen: Seen) -> list[Finding]:
+def check_gpus(seen: ClusterObservations) -> list[Finding]:
     """What the GPUs say of themselves and beside each other: known before a job is started."""
     return [finding for rule in CARD_RULES for finding in rule(seen)]

@@ -6,10 +6,10 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from fullmesh.observed.survey import RdmaPort, Variable
+from fullmesh.observed.survey import JobVariable, RdmaPort
 from fullmesh.verify.cards import OURS, has_gpus
-from fullmesh.verify.model import ERROR, WARNING, Finding, Seen
-from fullmesh.verify.nccl_ways import active_ports, port_name, taken
+from fullmesh.verify.model import ERROR, WARNING, ClusterObservations, Finding
+from fullmesh.verify.nccl_ways import format_hca_port, is_port_selected, list_active_rdma_ports
 
 PIN, CARDS, VERSION = "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_IB_ROCE_VERSION_NUM"
 ROCE = "Ethernet"  # NCCL reads the variable for this link layer only (net_ib/connect.cc)
@@ -45,7 +45,7 @@ def describe_bad_entry(port: RdmaPort, index: int, version: str) -> str:
     return ""
 
 
-def find_pins(seen: Seen, name: str) -> list[Variable]:
+def find_gid_pins(seen: ClusterObservations, name: str) -> list[JobVariable]:
     """The different values that jobs on a node get, each with its first source."""
     survey = seen.survey(name)
     found = []
@@ -62,32 +62,34 @@ def find_pins(seen: Seen, name: str) -> list[Variable]:
     return list(first.values())
 
 
-def describe_fix(seen: Seen, name: str, source: str) -> str:
+def suggest_pin_fix(seen: ClusterObservations, name: str, source: str) -> str:
     """Name the place from which the variable has to go."""
     if source == OURS:
         return f"remove {PIN} from cluster_env_extra in the inventory, then {seen.apply('launch')}"
     return f"on {name}: remove {PIN} from {source}"
 
 
-def find_bad_pins(seen: Seen) -> Iterator[Finding]:
+def find_bad_gid_pins(seen: ClusterObservations) -> Iterator[Finding]:
     """A pinned entry exists and suits RoCE v2 on every port that NCCL may use: the table changes with the addresses."""
     for name in seen.plan["nodes"]:
         values = seen.survey(name).get("environment", {}).get("values", {})
         hca, version = (values.get(one, {"value": ""})["value"] for one in (CARDS, VERSION))
         ports = [
             port
-            for port in active_ports(seen, name)
-            if port["layer"] == ROCE and (not hca or taken(hca, port))
+            for port in list_active_rdma_ports(seen, name)
+            if port["layer"] == ROCE and (not hca or is_port_selected(hca, port))
         ]
-        for pin in find_pins(seen, name):
+        for pin in find_gid_pins(seen, name):
             index = parse_gid_index(pin["value"])
             for port in ports if index is not None else []:
                 wrong = describe_bad_entry(port, index or 0, version)
                 if wrong:
-                    yield pin_finding(seen, name, pin, port, wrong)
+                    yield make_pin_finding(seen, name, pin, port, wrong)
 
 
-def pin_finding(seen: Seen, name: str, pin: Variable, port: RdmaPort, wrong: str) -> Finding:
+def make_pin_finding(
+    seen: ClusterObservations, name: str, pin: JobVariable, port: RdmaPort, wrong: str
+) -> Finding:
     """A pin that points to an entry of which NCCL can make nothing, or nothing that the peers understand."""
     index = parse_gid_index(pin["value"])
     suited = [
@@ -96,10 +98,10 @@ def pin_finding(seen: Seen, name: str, pin: Variable, port: RdmaPort, wrong: str
     return Finding(
         "VC-148",
         "L1",
-        f"{PIN}={pin['value']} on {name} makes NCCL use entry {index} of {port_name(port)}, which {wrong}",
+        f"{PIN}={pin['value']} on {name} makes NCCL use entry {index} of {format_hca_port(port)}, which {wrong}",
         node=name,
-        seen=f"{PIN}={pin['value']} from {pin['source']}; {port_name(port)} entry {index} {wrong}",
+        seen=f"{PIN}={pin['value']} from {pin['source']}; {format_hca_port(port)} entry {index} {wrong}",
         expected=f"not set: NCCL 2.21 and newer choose the entry (here {' or '.join(suited) or 'none fits'})",
-        fix=describe_fix(seen, name, pin["source"]),
+        fix=suggest_pin_fix(seen, name, pin["source"]),
         severity=ERROR if has_gpus(seen, name) and wrong == "is empty" else WARNING,
     )

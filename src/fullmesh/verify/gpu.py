@@ -7,14 +7,24 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import TypedDict
 
-from fullmesh.contract import steps_of
+from fullmesh.contract import convert_rank_steps
 from fullmesh.model.auto import VISIBLE
-from fullmesh.observed.ranks import GpusSaid, NcclSize
+from fullmesh.observed.ranks import GpusStepResult, NcclSizeResult
 from fullmesh.verify import nccl_ways
-from fullmesh.verify.cards import cards_of, gpu_words, gpus_of, has_gpus, torch_build
-from fullmesh.verify.model import WARNING, Finding, Seen, in_words
-from fullmesh.verify.nccl_ways import active_ports, networks, transports
-from fullmesh.verify.rank_ends import ranks_of
+from fullmesh.verify.cards import (
+    describe_gpus,
+    get_gpu_survey,
+    get_torch_build,
+    has_gpus,
+    list_gpus,
+)
+from fullmesh.verify.model import WARNING, ClusterObservations, Finding, join_names
+from fullmesh.verify.nccl_ways import (
+    find_nccl_networks,
+    find_nccl_transports,
+    list_active_rdma_ports,
+)
+from fullmesh.verify.rank_ends import iterate_ranks
 
 # What NCCL reaches of a link on a healthy cluster: over RDMA nearly all of it, over TCP a third of a 100 Gbit/s link
 # with default settings and most of a slow one. Below this something is wrong, not merely untuned.
@@ -35,14 +45,14 @@ AVERAGE = re.compile(r"# Avg bus bandwidth\s*: ([0-9.]+)")
 GIB = 8.0  # Gbit/s of a GB/s
 
 
-class TestSize(TypedDict):
+class NcclTestRow(TypedDict):
     """A size of nccl-tests with its bus bandwidth out of place, GB/s."""
 
     bytes: int
     bus_gb_s: float
 
 
-class NcclTests(TypedDict):
+class NcclTestsOutput(TypedDict):
     """What nccl-tests printed.
 
     Attributes:
@@ -50,24 +60,24 @@ class NcclTests(TypedDict):
         average: GB/s, None as well.
     """
 
-    rows: list[TestSize]
+    rows: list[NcclTestRow]
     wrong: int | None
     average: float | None
 
 
-class NcclTestsEnd(NcclTests):
+class NcclTestsRun(NcclTestsOutput):
     """The same, with its exit code and last words."""
 
     code: int
     last: str
 
 
-def parse_nccl_tests(text: str) -> NcclTests:
+def parse_nccl_tests(text: str) -> NcclTestsOutput:
     """Read what ``all_reduce_perf`` of nccl-tests prints.
 
     Before 2.13 the table has no ``root`` and the last column of each half is the largest error instead of a count.
     """
-    rows: list[TestSize] = []
+    rows: list[NcclTestRow] = []
     for line in text.splitlines():
         match = TABLE_ROW.match(line)
         if not match:
@@ -86,42 +96,42 @@ def parse_nccl_tests(text: str) -> NcclTests:
     }
 
 
-def gpu_rows(seen: Seen) -> dict[int, tuple[str, GpusSaid]]:
+def collect_rank_gpus(seen: ClusterObservations) -> dict[int, tuple[str, GpusStepResult]]:
     """Rank -> node and what its step ``gpus`` said."""
     return {
         rank: (name, data)
-        for name, rank, told, _ in ranks_of(seen)
-        if (data := steps_of(told).get("gpus"))
+        for name, rank, told, _ in iterate_ranks(seen)
+        if (data := convert_rank_steps(told).get("gpus"))
     }
 
 
-def no_rank_has_one(seen: Seen) -> str:
+def explain_no_rank_gpus(seen: ClusterObservations) -> str:
     """Why every rank that got that far said that it has no GPU; empty when one has."""
-    rows = gpu_rows(seen)
+    rows = collect_rank_gpus(seen)
     if not rows or any(data["applicable"] for _, data in rows.values()):
         return ""
-    return in_words(sorted({str(data.get("why", "")) for _, data in rows.values()}))
+    return join_names(sorted({str(data.get("why", "")) for _, data in rows.values()}))
 
 
-def why_no_gpus(seen: Seen) -> str:
+def explain_no_gpus(seen: ClusterObservations) -> str:
     """Why rung L7 does not apply; empty when it does, or when GPUs are there and a rule says why nobody uses them."""
-    whys = no_rank_has_one(seen)
+    whys = explain_no_rank_gpus(seen)
     names = list(seen.plan["nodes"])
     if not whys or any(has_gpus(seen, name) for name in names):
         return ""
-    dark = [name for name in names if "present" not in gpus_of(seen, name)]
+    dark = [name for name in names if "present" not in get_gpu_survey(seen, name)]
     if dark:
         return (
-            f"no rank has a GPU ({whys}); whether {in_words(dark)} has one could not be looked at"
+            f"no rank has a GPU ({whys}); whether {join_names(dark)} has one could not be looked at"
         )
     return f"not applicable: no GPU on any node ({whys})"
 
 
-def measured(seen: Seen) -> list[NcclSize]:
+def collect_nccl_rates(seen: ClusterObservations) -> list[NcclSizeResult]:
     """all_reduce by message size, the slowest rank's figures."""
-    table: dict[int, NcclSize] = {}
-    for _, _, told, _ in ranks_of(seen):
-        said = steps_of(told).get("nccl_sizes")
+    table: dict[int, NcclSizeResult] = {}
+    for _, _, told, _ in iterate_ranks(seen):
+        said = convert_rank_steps(told).get("nccl_sizes")
         for row in said.get("sizes", []) if said else []:
             held = table.get(row["bytes"])
             if held is None or row["bus_gbit_s"] < held["bus_gbit_s"]:
@@ -129,46 +139,49 @@ def measured(seen: Seen) -> list[NcclSize]:
     return [table[size] for size in sorted(table)]
 
 
-def rdma_speed(seen: Seen, name: str) -> float:
+def get_rdma_speed(seen: ClusterObservations, name: str) -> float:
     """Gbit/s of a node's active RDMA ports together, 0 without."""
-    rates = [RATE.search(port["rate"]) for port in active_ports(seen, name)]
+    rates = [RATE.search(port["rate"]) for port in list_active_rdma_ports(seen, name)]
     return sum(float(rate[1]) for rate in rates if rate)
 
 
-def link_speed(seen: Seen, name: str) -> float:
+def get_interface_speed(seen: ClusterObservations, name: str) -> float:
     """Gbit/s of a node's cluster interface, 0 when the kernel does not say (virtual cards)."""
     return max(0, int(seen.facts(name).get("interface", {}).get("speed", 0) or 0)) / 1000
 
 
-def expected_speed(seen: Seen) -> tuple[str, float, str]:
+def find_expected_speed(seen: ClusterObservations) -> tuple[str, float, str]:
     """The slowest node, its Gbit/s and the kind of link; RDMA counts where every node has it up."""
     names = list(seen.plan["nodes"])
-    rdma = {name: rdma_speed(seen, name) for name in names}
+    rdma = {name: get_rdma_speed(seen, name) for name in names}
     kind, speeds = "RDMA ports", rdma
     if not all(rdma.values()):
-        kind, speeds = "cluster interface", {name: link_speed(seen, name) for name in names}
+        kind, speeds = (
+            "cluster interface",
+            {name: get_interface_speed(seen, name) for name in names},
+        )
     slowest = min(names, key=lambda name: speeds[name])
     return slowest, speeds[slowest], kind
 
 
-def rule_bandwidth(seen: Seen) -> Iterator[Finding]:
+def rule_nccl_bandwidth(seen: ClusterObservations) -> Iterator[Finding]:
     """The bus bandwidth of large messages is in keeping with the slowest link between the nodes."""
-    rates = [row["bus_gbit_s"] for row in measured(seen) if row["bytes"] >= LARGE]
-    name, speed, kind = expected_speed(seen)
+    rates = [row["bus_gbit_s"] for row in collect_nccl_rates(seen) if row["bytes"] >= LARGE]
+    name, speed, kind = find_expected_speed(seen)
     if not rates or not speed or len(seen.plan["nodes"]) < 2:  # noqa: PLR2004 (one node has no link)
         return
     rdma = kind == "RDMA ports"
     least = speed * (SHARE_RDMA if rdma else SHARE_SOCKET)
     if max(rates) >= least:
         return
-    over = sorted(set(networks(seen).values()))
-    way = f" over {in_words(over)}" if over else ""
+    over = sorted(set(find_nccl_networks(seen).values()))
+    way = f" over {join_names(over)}" if over else ""
     yield Finding(
         "VC-714",
         "L7",
         f"NCCL reaches {max(rates):.1f} Gbit/s{way} where the {kind} of {name} do {speed:g}",
         node=name,
-        peer=in_words([other for other in seen.plan["nodes"] if other != name]),
+        peer=join_names([other for other in seen.plan["nodes"] if other != name]),
         seen=f"{max(rates):.1f} Gbit/s",
         expected=f"at least {least:.1f} Gbit/s",
         fix=f"on {name}: {'ibstat; ib_write_bw between two nodes' if rdma else 'iperf3'}; "
@@ -177,11 +190,11 @@ def rule_bandwidth(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def tests_of(seen: Seen) -> dict[str, NcclTestsEnd]:
+def read_nccl_tests(seen: ClusterObservations) -> dict[str, NcclTestsRun]:
     """Node -> what nccl-tests printed there, read, with its exit code and last words."""
-    found: dict[str, NcclTestsEnd] = {}
-    for name, _, told, _ in ranks_of(seen):
-        data = steps_of(told).get("nccl_tests")
+    found: dict[str, NcclTestsRun] = {}
+    for name, _, told, _ in iterate_ranks(seen):
+        data = convert_rank_steps(told).get("nccl_tests")
         if data and data["applicable"]:
             text = data["text"]
             lines = [line for line in text.splitlines() if line.strip()]
@@ -190,9 +203,9 @@ def tests_of(seen: Seen) -> dict[str, NcclTestsEnd]:
     return found
 
 
-def rule_nccl_tests(seen: Seen) -> Iterator[Finding]:
+def rule_nccl_tests(seen: ClusterObservations) -> Iterator[Finding]:
     """nccl-tests, where it is installed, gets through without a wrong value."""
-    for name, told in tests_of(seen).items():
+    for name, told in read_nccl_tests(seen).items():
         if told["code"] == 0 and told["wrong"] == 0:
             continue
         wrong = told["wrong"]
@@ -213,31 +226,35 @@ def rule_nccl_tests(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def within_nodes(seen: Seen) -> dict[str, float]:
+def collect_intra_node_rates(seen: ClusterObservations) -> dict[str, float]:
     """Node -> GB/s of large messages among its own GPUs: nccl-tests', and our own where there is one node only."""
     found = {
         name: max(
             (row["bus_gb_s"] for row in told["rows"] if row["bytes"] >= LARGE_NVLINK), default=0.0
         )
-        for name, told in tests_of(seen).items()
+        for name, told in read_nccl_tests(seen).items()
     }
     if len(seen.plan["nodes"]) == 1:
         (name,) = seen.plan["nodes"]
-        own = [row["bus_gbit_s"] / GIB for row in measured(seen) if row["bytes"] >= LARGE_NVLINK]
+        own = [
+            row["bus_gbit_s"] / GIB
+            for row in collect_nccl_rates(seen)
+            if row["bytes"] >= LARGE_NVLINK
+        ]
         found[name] = max([found.get(name, 0.0), *own])
     return {name: rate for name, rate in found.items() if rate}
 
 
-def nvlink_speed(seen: Seen, name: str) -> float:
+def get_nvlink_speed(seen: ClusterObservations, name: str) -> float:
     """GB/s that the NVLinks of a node's slowest GPU carry in one direction; 0 unless they lead to every other GPU."""
-    speeds = [card.get("link_gb_s", 0.0) for card in cards_of(seen, name)]
-    return min(speeds) if speeds and gpus_of(seen, name).get("linked") else 0.0
+    speeds = [card.get("link_gb_s", 0.0) for card in list_gpus(seen, name)]
+    return min(speeds) if speeds and get_gpu_survey(seen, name).get("linked") else 0.0
 
 
-def rule_nvlink(seen: Seen) -> Iterator[Finding]:
+def rule_nvlink_rate(seen: ClusterObservations) -> Iterator[Finding]:
     """GPUs with NVLinks exchange large messages over them."""
-    for name, rate in within_nodes(seen).items():
-        speed = nvlink_speed(seen, name)
+    for name, rate in collect_intra_node_rates(seen).items():
+        speed = get_nvlink_speed(seen, name)
         if rate < speed * SHARE_NVLINK:
             yield Finding(
                 "VC-722",
@@ -252,11 +269,11 @@ def rule_nvlink(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_slow_node(seen: Seen) -> Iterator[Finding]:
+def rule_slow_node(seen: ClusterObservations) -> Iterator[Finding]:
     """Within the nodes, nccl-tests measures about the same everywhere."""
     best = {
         name: max(row["bus_gb_s"] for row in told["rows"])
-        for name, told in tests_of(seen).items()
+        for name, told in read_nccl_tests(seen).items()
         if told["rows"]
     }
     if len(best) < 2:  # noqa: PLR2004 (nothing to compare with)
@@ -269,7 +286,7 @@ def rule_slow_node(seen: Seen) -> Iterator[Finding]:
             "L7",
             f"the GPUs of {name} exchange {best[name]:.1f} GB/s among themselves, those of the others {usual:.1f}",
             node=name,
-            peer=in_words([other for other in best if other not in slow]),
+            peer=join_names([other for other in best if other not in slow]),
             seen=f"{best[name]:.1f} GB/s",
             expected=f"about {usual:.1f} GB/s",
             fix=f"on {name}: nvidia-smi nvlink -s; nvidia-smi topo -m; systemctl status nvidia-fabricmanager",
@@ -277,35 +294,35 @@ def rule_slow_node(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def library(seen: Seen) -> str:
+def describe_nccl_library(seen: ClusterObservations) -> str:
     """Whose library took NCCL's place; empty where it was NCCL. torch for ROCm calls RCCL by the name ``nccl``."""
-    hip = [name for name in seen.plan["nodes"] if torch_build(seen, name) == "hip"]
+    hip = [name for name in seen.plan["nodes"] if get_torch_build(seen, name) == "hip"]
     return (
-        f"by RCCL, which torch for ROCm has in the place of NCCL ({in_words(hip)})" if hip else ""
+        f"by RCCL, which torch for ROCm has in the place of NCCL ({join_names(hip)})" if hip else ""
     )
 
 
-def details(seen: Seen) -> Mapping[str, object]:
+def build_nccl_details(seen: ClusterObservations) -> Mapping[str, object]:
     """What rung L7 keeps."""
-    name, speed, kind = expected_speed(seen)
+    name, speed, kind = find_expected_speed(seen)
     return {
         "gpus": {
             str(rank): data.get("name", data.get("device", ""))
-            for rank, (_, data) in gpu_rows(seen).items()
+            for rank, (_, data) in collect_rank_gpus(seen).items()
         },
-        "sizes": measured(seen),
-        "transport": transports(seen),
+        "sizes": collect_nccl_rates(seen),
+        "transport": find_nccl_transports(seen),
         "link": {"node": name, "gbit_s": speed, "kind": kind},
         "nccl_tests": {
-            n: {k: v for k, v in t.items() if k != "rows"} for n, t in tests_of(seen).items()
+            n: {k: v for k, v in t.items() if k != "rows"} for n, t in read_nccl_tests(seen).items()
         },
     }
 
 
-def training(seen: Seen) -> Mapping[str, object]:
+def build_training_details(seen: ClusterObservations) -> Mapping[str, object]:
     """What rung L8 keeps: each job's end, as the first rank saw it."""
-    for _, _, told, _ in ranks_of(seen):
-        said = steps_of(told)
+    for _, _, told, _ in iterate_ranks(seen):
+        said = convert_rank_steps(told)
         jobs = {
             "ddp": said.get("ddp"),
             "amp": said.get("amp"),
@@ -326,17 +343,19 @@ def training(seen: Seen) -> Mapping[str, object]:
     return {}
 
 
-def rule_unused(seen: Seen) -> Iterator[Finding]:
+def rule_unused_gpus(seen: ClusterObservations) -> Iterator[Finding]:
     """GPUs that are there are seen by torch."""
-    why = no_rank_has_one(seen)
-    blind = [n for n in seen.plan["nodes"] if has_gpus(seen, n) and torch_build(seen, n) != "cpu"]
+    why = explain_no_rank_gpus(seen)
+    blind = [
+        n for n in seen.plan["nodes"] if has_gpus(seen, n) and get_torch_build(seen, n) != "cpu"
+    ]
     if why and blind:
         yield Finding(
             "VC-719",
             "L7",
-            f"there are GPUs on {in_words(blind)} ({gpu_words(seen, blind[0])}) and no rank sees one: {why}",
+            f"there are GPUs on {join_names(blind)} ({describe_gpus(seen, blind[0])}) and no rank sees one: {why}",
             node=blind[0],
-            peer=in_words(blind[1:]),
+            peer=join_names(blind[1:]),
             seen=why,
             expected="a GPU for every rank",
             fix=f"on {blind[0]}: nvidia-smi; ls -l /dev/nvidia*; echo ${VISIBLE}; role nvidia_driver brings a driver",
@@ -344,11 +363,11 @@ def rule_unused(seen: Seen) -> Iterator[Finding]:
 
 
 JOB_RULES = (
-    *(rule_unused, *nccl_ways.RULES),
-    *(rule_bandwidth, rule_nccl_tests, rule_nvlink, rule_slow_node),
+    *(rule_unused_gpus, *nccl_ways.RULES),
+    *(rule_nccl_bandwidth, rule_nccl_tests, rule_nvlink_rate, rule_slow_node),
 )
 
 
-def findings(seen: Seen) -> list[Finding]:
+def check_gpu_jobs(seen: ClusterObservations) -> list[Finding]:
     """All findings of rung L7 that need more than one rank to see."""
     return [finding for rule in JOB_RULES for finding in rule(seen)]

@@ -8,11 +8,10 @@ from typing import Any, TypedDict, cast
 
 from fullmesh.model.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
-from fullmesh.verify import bisected, gid_pins, mesh, probe_wants, rank_ends, schedule
+from fullmesh.verify import bisected, gid_pins, mesh, pairs, probe_wants, rank_ends, schedule
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
-from fullmesh.verify import pairs as verify_links
 from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify.model import (
     ERROR,
@@ -22,10 +21,10 @@ from fullmesh.verify.model import (
     RUNGS,
     SKIPPED,
     WARNING,
+    CheckOutcome,
+    ClusterObservations,
     Finding,
-    Rung,
-    Seen,
-    in_words,
+    join_names,
 )
 
 CODES: dict[str, str] = {
@@ -142,7 +141,7 @@ LIMITS = {
 }
 
 
-def number(value: Any) -> float | None:
+def parse_setting_number(value: Any) -> float | None:
     """Read a number, also as the text that ``-e name=8`` gives; None when it is none."""
     if isinstance(value, bool):
         return None
@@ -152,7 +151,7 @@ def number(value: Any) -> float | None:
         return None
 
 
-def faults(options: Mapping[str, Any]) -> list[Fault]:
+def find_verify_faults(options: Mapping[str, Any]) -> list[Fault]:
     """What is wrong with the role's settings."""
     found = []
     unknown = [str(rung) for rung in options["verify_cluster_rungs"] if rung not in RUNGS]
@@ -173,7 +172,7 @@ def faults(options: Mapping[str, Any]) -> list[Fault]:
                 f"Choose from {', '.join(schedule.HOW)}",
             )
         )
-    numbers = {name: number(options[name]) for name in LIMITS}
+    numbers = {name: parse_setting_number(options[name]) for name in LIMITS}
     for name, (low, high) in LIMITS.items():
         value = numbers[name]
         if value is None or not low <= value <= high:
@@ -192,61 +191,61 @@ def faults(options: Mapping[str, Any]) -> list[Fault]:
     return found
 
 
-def asked(seen: Seen, found: Sequence[Finding]) -> list[Finding]:
+def filter_asked_findings(seen: ClusterObservations, found: Sequence[Finding]) -> list[Finding]:
     """The findings of the rungs that were asked for."""
     return [finding for finding in found if finding.rung in seen.rungs]
 
 
-def complete(seen: Seen) -> Seen:
+def add_lower_checks(seen: ClusterObservations) -> ClusterObservations:
     """A rung of the job brings those below it: without them it would pass where the job broke off."""
     last = max((JOB_RUNGS.index(rung) for rung in seen.rungs if rung in JOB_RUNGS), default=-1)
     brought = [rung for rung in JOB_RUNGS[: last + 1] if rung not in seen.rungs]
     return replace(seen, rungs=(*seen.rungs, *brought)) if brought else seen
 
 
-def errors(found: Sequence[Finding], rungs: Sequence[str]) -> list[Finding]:
+def list_check_errors(found: Sequence[Finding], rungs: Sequence[str]) -> list[Finding]:
     """The findings that fail one of *rungs*."""
     return [f for f in found if f.rung in rungs and f.severity == ERROR]
 
 
-def without_torch(seen: Seen) -> list[str]:
+def list_nodes_without_torch(seen: ClusterObservations) -> list[str]:
     """The nodes whose interpreter of the jobs has no torch."""
     return [n for n in seen.plan["nodes"] if not seen.facts(n).get("versions", {}).get("torch")]
 
 
-def why_not_start(seen: Seen, below: Sequence[Finding]) -> str:
+def explain_no_start(seen: ClusterObservations, below: Sequence[Finding]) -> str:
     """Why no Gloo job should be started now; empty when it should.
 
     A job on a broken mesh only hangs: Gloo waits five times its timeout and names the wrong node.
     """
     if not any(rung in seen.rungs for rung in JOB_RUNGS):
         return NOT_ASKED
-    broken = sorted({f.rung for f in errors(below, ("L0", "L2"))})
+    broken = sorted({f.rung for f in list_check_errors(below, ("L0", "L2"))})
     if broken:
         return f"{' and '.join(broken)} failed, so Gloo would only hang"
     if seen.left_out():
-        return left_out(seen.left_out())
+        return describe_limited_nodes(seen.left_out())
     taken = [f for f in below if f.code == "VC-109"]
     if taken:
         return f"L1 failed: {taken[0].cause}"
-    lacking = without_torch(seen)
+    lacking = list_nodes_without_torch(seen)
     if lacking and seen.check_mode:
-        return f"check mode: torch is not installed on {in_words(lacking)}"
+        return f"check mode: torch is not installed on {join_names(lacking)}"
     return ""
 
 
-def below_job(seen: Seen) -> list[Finding]:
+def check_before_job(seen: ClusterObservations) -> list[Finding]:
     """The findings that are known before a job is started."""
     rules = (
-        verify_node.findings,
-        verify_cards.card_findings,
-        gid_pins.find_bad_pins,
-        verify_links.findings,
+        verify_node.check_nodes,
+        verify_cards.check_gpus,
+        gid_pins.find_bad_gid_pins,
+        pairs.check_links,
     )
-    return asked(seen, [finding for rule in rules for finding in rule(seen)])
+    return filter_asked_findings(seen, [finding for rule in rules for finding in rule(seen)])
 
 
-class Start(TypedDict):
+class JobStart(TypedDict):
     """Whether the ranks are started; *deadline* and *init_timeout* in seconds."""
 
     go: bool
@@ -256,21 +255,21 @@ class Start(TypedDict):
     init_timeout: int
 
 
-def may_start(seen: Seen) -> Start:
+def decide_job_start(seen: ClusterObservations) -> JobStart:
     """Say whether the ranks shall be started, which steps they take, and why not."""
-    seen = complete(seen)
-    reason = why_not_start(seen, below_job(seen))
-    factor = verify_ranks.patience(seen)
+    seen = add_lower_checks(seen)
+    reason = explain_no_start(seen, check_before_job(seen))
+    factor = verify_ranks.compute_time_factor(seen)
     return {
         "go": not reason,
         "reason": reason,
-        "steps": rank_ends.steps_for(seen.rungs),
+        "steps": rank_ends.list_steps(seen.rungs),
         "deadline": round(seen.deadline * factor),
         "init_timeout": round(seen.init_timeout * factor),
     }
 
 
-def slowest(seen: Seen, part: str, inner: str = "") -> float:
+def find_longest_call(seen: ClusterObservations, part: str, inner: str = "") -> float:
     """The longest time that a call took on a node."""
     found = 0.0
     for said in seen.nodes.values():
@@ -281,114 +280,126 @@ def slowest(seen: Seen, part: str, inner: str = "") -> float:
     return found
 
 
-def left_out(nodes: Sequence[str]) -> str:
+def describe_limited_nodes(nodes: Sequence[str]) -> str:
     """That nodes are left out of the run, in words."""
-    return f"{in_words(nodes)} left out of this run (--limit)"
+    return f"{join_names(nodes)} left out of this run (--limit)"
 
 
-def of_all_nodes(seen: Seen, rung: Rung) -> Rung:
+def limit_to_run_nodes(seen: ClusterObservations, rung: CheckOutcome) -> CheckOutcome:
     """A rung that holds on the nodes of the run says nothing about those that were left out."""
     if rung.status != PASSED or not seen.left_out():
         return rung
-    return Rung(rung.id, NOT_RUN, left_out(seen.left_out()), rung.seconds, rung.details)
+    return CheckOutcome(
+        rung.id, NOT_RUN, describe_limited_nodes(seen.left_out()), rung.seconds, rung.details
+    )
 
 
-def simple_rung(
-    seen: Seen,
+def judge_check(
+    seen: ClusterObservations,
     rung: RungId,
     found: Sequence[Finding],
     seconds: float,
     details: Mapping[str, object],
-) -> Rung:
+) -> CheckOutcome:
     """A rung that was measured on all nodes."""
     if rung not in seen.rungs:
-        return Rung(rung, SKIPPED, NOT_ASKED)
-    bad = errors(found, (rung,))
+        return CheckOutcome(rung, SKIPPED, NOT_ASKED)
+    bad = list_check_errors(found, (rung,))
     reason = bad[0].cause if bad else ""
-    return Rung(rung, FAILED if bad else PASSED, reason, seconds, details)
+    return CheckOutcome(rung, FAILED if bad else PASSED, reason, seconds, details)
 
 
-def link_rung(seen: Seen, found: Sequence[Finding], why_not_outside: str) -> Rung:
+def judge_link_check(
+    seen: ClusterObservations, found: Sequence[Finding], why_not_outside: str
+) -> CheckOutcome:
     """L2."""
-    wanted, tried = mesh.wanted(seen), mesh.tried(seen)
+    wanted, tried = mesh.count_wanted_pairs(seen), mesh.count_tried_pairs(seen)
     details = {
         "pairs": tried,
-        "open": tried - mesh.shut(seen),
-        "connections": sum(mesh.connections(seen, n) for n in seen.plan["nodes"]),
+        "open": tried - mesh.count_blocked_pairs(seen),
+        "connections": sum(mesh.count_connections(seen, n) for n in seen.plan["nodes"]),
         "notes": [
-            *verify_links.guard_notes(seen, why_not_outside),
-            *mesh.coverage(seen),
-            *probe_wants.untried(seen.plan),
+            *pairs.describe_untested_guards(seen, why_not_outside),
+            *mesh.describe_coverage(seen),
+            *probe_wants.describe_untried_ports(seen.plan),
         ],
         "outsider": [
             {"node": r["node"], "port": r["port"], "verdict": r["verdict"]}
             for r in seen.outside.get("links", [])
         ],
     }
-    rung = simple_rung(seen, "L2", found, slowest(seen, "links"), details)
+    rung = judge_check(seen, "L2", found, find_longest_call(seen, "links"), details)
     if rung.status == PASSED and not wanted:
-        return Rung("L2", SKIPPED, "one node has no links")
+        return CheckOutcome("L2", SKIPPED, "one node has no links")
     if rung.status == PASSED and tried < wanted:
-        return Rung("L2", NOT_RUN, f"only {tried} of {wanted} links were tried", 0.0, details)
+        return CheckOutcome(
+            "L2", NOT_RUN, f"only {tried} of {wanted} links were tried", 0.0, details
+        )
     return rung
 
 
-def details_of(seen: Seen, rung: str, table: Sequence[RankRow]) -> Mapping[str, object]:
+def get_job_details(
+    seen: ClusterObservations, rung: str, table: Sequence[RankRow]
+) -> Mapping[str, object]:
     """What is kept of a rung of the job."""
     if rung == "L7":
-        return verify_gpu.details(seen)
+        return verify_gpu.build_nccl_details(seen)
     if rung == "L8":
-        return verify_gpu.training(seen)
+        return verify_gpu.build_training_details(seen)
     return {"ranks": list(table)} if rung == "L3" else {}
 
 
-def job_rungs(seen: Seen, found: Sequence[Finding], why_not: str) -> list[Rung]:
+def judge_job_checks(
+    seen: ClusterObservations, found: Sequence[Finding], why_not: str
+) -> list[CheckOutcome]:
     """L3 to L5, L7 and L8: in order, nothing above a broken one."""
-    rungs: list[Rung] = []
-    table = [] if why_not else verify_ranks.rank_table(seen)
-    spent = verify_ranks.collectives(seen)
+    rungs: list[CheckOutcome] = []
+    table = [] if why_not else verify_ranks.build_rank_rows(seen)
+    spent = verify_ranks.summarize_collectives(seen)
     for rung in JOB_RUNGS:
         if rung not in seen.rungs:
-            rungs.append(Rung(rung, SKIPPED, NOT_ASKED))
+            rungs.append(CheckOutcome(rung, SKIPPED, NOT_ASKED))
             continue
         if why_not:
             word: Status = SKIPPED if seen.check_mode else NOT_RUN
-            rungs.append(Rung(rung, word, why_not))
+            rungs.append(CheckOutcome(rung, word, why_not))
             continue
         broken = next((r for r in rungs if r.status == FAILED), None)
         if broken:
-            rungs.append(Rung(rung, NOT_RUN, f"{broken.id} failed"))
+            rungs.append(CheckOutcome(rung, NOT_RUN, f"{broken.id} failed"))
             continue
-        absent = verify_gpu.why_no_gpus(seen) if rung == "L7" else ""
+        absent = verify_gpu.explain_no_gpus(seen) if rung == "L7" else ""
         if absent:
-            rungs.append(Rung(rung, SKIPPED, absent))
+            rungs.append(CheckOutcome(rung, SKIPPED, absent))
             continue
-        details = details_of(seen, rung, table)
-        seconds = verify_ranks.seconds_of(spent, rung)
-        judged = simple_rung(seen, rung, found, seconds, details)
+        details = get_job_details(seen, rung, table)
+        seconds = verify_ranks.sum_check_seconds(spent, rung)
+        judged = judge_check(seen, rung, found, seconds, details)
         if rung == "L7" and judged.status == PASSED:
-            judged = replace(judged, reason=verify_gpu.library(seen))
+            judged = replace(judged, reason=verify_gpu.describe_nccl_library(seen))
         rungs.append(judged)
     return rungs
 
 
-def nccl_rung(seen: Seen, found: Sequence[Finding]) -> Rung:
+def judge_nccl_check(seen: ClusterObservations, found: Sequence[Finding]) -> CheckOutcome:
     """L6."""
-    reason = verify_node.nccl_reason(seen)
+    reason = verify_node.explain_no_nccl(seen)
     if "L6" in seen.rungs and reason:
-        return Rung("L6", SKIPPED, reason)
+        return CheckOutcome("L6", SKIPPED, reason)
     details = {
         name: {k: v for k, v in node.get("node", {}).get("nccl", {}).items() if v}
         for name, node in seen.nodes.items()
     }
-    return simple_rung(seen, "L6", found, slowest(seen, "node", "nccl"), details)
+    return judge_check(seen, "L6", found, find_longest_call(seen, "node", "nccl"), details)
 
 
-def forgiving(rungs: Sequence[Rung], found: Sequence[Finding]) -> tuple[list[Rung], list[Finding]]:
+def soften_in_check_mode(
+    rungs: Sequence[CheckOutcome], found: Sequence[Finding]
+) -> tuple[list[CheckOutcome], list[Finding]]:
     """In check mode nothing was configured, so nothing is demanded; the findings stay, as warnings."""
     mild = [replace(f, severity=WARNING) if f.severity == ERROR else f for f in found]
     softened = [
-        Rung(r.id, SKIPPED, f"check mode: {r.reason}", r.seconds, r.details)
+        CheckOutcome(r.id, SKIPPED, f"check mode: {r.reason}", r.seconds, r.details)
         if r.status in (FAILED, NOT_RUN)
         else r
         for r in rungs
@@ -396,26 +407,28 @@ def forgiving(rungs: Sequence[Rung], found: Sequence[Finding]) -> tuple[list[Run
     return softened, mild
 
 
-def climb(seen: Seen, why_not_outside: str = "") -> tuple[list[Rung], list[Finding]]:
+def judge_all_checks(
+    seen: ClusterObservations, why_not_outside: str = ""
+) -> tuple[list[CheckOutcome], list[Finding]]:
     """Judge everything."""
-    seen = complete(seen)
-    below = below_job(seen)
-    why_not = why_not_start(seen, below)
-    job = [] if why_not else [*verify_ranks.findings(seen), *verify_gpu.findings(seen)]
-    job += bisected.findings(seen)
-    found = [*below, *asked(seen, job)]
-    facts_seconds = slowest(seen, "node", "facts")
-    clocks = {n: round(v, 3) for n, v in verify_node.clock_offsets(seen).items()}
+    seen = add_lower_checks(seen)
+    below = check_before_job(seen)
+    why_not = explain_no_start(seen, below)
+    job = [] if why_not else [*verify_ranks.check_ranks(seen), *verify_gpu.check_gpu_jobs(seen)]
+    job += bisected.check_bisect_runs(seen)
+    found = [*below, *filter_asked_findings(seen, job)]
+    facts_seconds = find_longest_call(seen, "node", "facts")
+    clocks = {n: round(v, 3) for n, v in verify_node.compute_clock_offsets(seen).items()}
     rungs = [
-        of_all_nodes(seen, simple_rung(seen, "L0", found, facts_seconds, {})),
-        of_all_nodes(
-            seen, simple_rung(seen, "L1", found, facts_seconds, {"clock_offsets": clocks})
+        limit_to_run_nodes(seen, judge_check(seen, "L0", found, facts_seconds, {})),
+        limit_to_run_nodes(
+            seen, judge_check(seen, "L1", found, facts_seconds, {"clock_offsets": clocks})
         ),
-        link_rung(seen, found, why_not_outside),
-        *job_rungs(seen, found, why_not),
-        of_all_nodes(seen, nccl_rung(seen, found)),
+        judge_link_check(seen, found, why_not_outside),
+        *judge_job_checks(seen, found, why_not),
+        limit_to_run_nodes(seen, judge_nccl_check(seen, found)),
     ]
     order = list(RUNGS)
     rungs.sort(key=lambda rung: order.index(rung.id))
     found = sorted(found, key=lambda f: (f.severity != ERROR, order.index(f.rung)))
-    return forgiving(rungs, found) if seen.check_mode else (rungs, found)
+    return soften_in_check_mode(rungs, found) if seen.check_mode else (rungs, found)

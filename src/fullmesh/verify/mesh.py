@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fullmesh.result.types import LinkRow, Mesh, MeshNode
+from fullmesh.result.types import LinkRow, MeshNode, MeshSummary
 from fullmesh.verify import schedule
-from fullmesh.verify.blocked import OPEN, records
-from fullmesh.verify.model import Seen, in_words
+from fullmesh.verify.blocked import OPEN, get_link_records
+from fullmesh.verify.model import ClusterObservations, join_names
 
 # Of many nodes as many rows of links are kept as a reader can have; the counts are of all.
 ROWS_MOST = 20_000
@@ -13,7 +13,7 @@ ROWS_MOST = 20_000
 LOOKED_AT = 400
 
 
-def wanted(seen: Seen) -> int:
+def count_wanted_pairs(seen: ClusterObservations) -> int:
     """How many ordered pairs the run set out to try."""
     count = len(seen.plan["nodes"])
     if not seen.scope or not seen.scope["few"]:
@@ -23,33 +23,35 @@ def wanted(seen: Seen) -> int:
     return new * (count - 1) + old * new + (old if old > 1 else 0)
 
 
-def peers(seen: Seen, source: str) -> int:
+def count_tried_peers(seen: ClusterObservations, source: str) -> int:
     """How many peers a node tried."""
     swept = seen.nodes.get(source, {}).get("links", {}).get("swept")
     if swept:
         return swept["peers"]
-    return len({record["node"] for record in records(seen, source) if record["kind"] != "outside"})
+    return len(
+        {record["node"] for record in get_link_records(seen, source) if record["kind"] != "outside"}
+    )
 
 
-def connections(seen: Seen, source: str) -> int:
+def count_connections(seen: ClusterObservations, source: str) -> int:
     """How many connections of a node became something."""
     links = seen.nodes.get(source, {}).get("links", {})
     swept = links.get("swept")
-    return swept["tried"] if swept else len(records(seen, source))
+    return swept["tried"] if swept else len(get_link_records(seen, source))
 
 
-def tried(seen: Seen) -> int:
+def count_tried_pairs(seen: ClusterObservations) -> int:
     """How many ordered pairs were tried."""
-    return sum(peers(seen, source) for source in seen.plan["nodes"])
+    return sum(count_tried_peers(seen, source) for source in seen.plan["nodes"])
 
 
-def shut_by(seen: Seen) -> dict[str, int]:
+def count_blocked_by_node(seen: ClusterObservations) -> dict[str, int]:
     """How many peers are not open to each node; only nodes that have some."""
     found: dict[str, int] = {}
     for source in seen.plan["nodes"]:
         bad = {
             r["node"]
-            for r in records(seen, source)
+            for r in get_link_records(seen, source)
             if r["verdict"] != OPEN and r["kind"] != "outside"
         }
         if bad:
@@ -57,29 +59,29 @@ def shut_by(seen: Seen) -> dict[str, int]:
     return found
 
 
-def shut(seen: Seen) -> int:
+def count_blocked_pairs(seen: ClusterObservations) -> int:
     """How many ordered pairs are not open."""
-    return sum(shut_by(seen).values())
+    return sum(count_blocked_by_node(seen).values())
 
 
-def worth_a_row(seen: Seen, row: LinkRow) -> bool:
+def needs_link_row(seen: ClusterObservations, row: LinkRow) -> bool:
     """Of many nodes only what deviates stands in the result: a million rows that say open are nobody's."""
     few = len(seen.plan["nodes"]) <= schedule.MANY
     return few or row["verdict"] != OPEN or bool(row.get("loss")) or "mbit_s" in row
 
 
-def by_node(seen: Seen) -> dict[str, MeshNode]:
+def summarize_mesh_nodes(seen: ClusterObservations) -> dict[str, MeshNode]:
     """For each node: the peers that it tried, those that are open, the longest round trip in microseconds."""
-    bad = shut_by(seen)
+    bad = count_blocked_by_node(seen)
     found: dict[str, MeshNode] = {}
     for name in seen.plan["nodes"]:
-        count = peers(seen, name)
-        longest = max(round_trips(seen, name), default=0)
+        count = count_tried_peers(seen, name)
+        longest = max(list_longest_rtts(seen, name), default=0)
         found[name] = {"peers": count, "open": count - bad.get(name, 0), "rtt_us": longest}
     return found
 
 
-def round_trips(seen: Seen, source: str) -> list[int]:
+def list_longest_rtts(seen: ClusterObservations, source: str) -> list[int]:
     """By block of peers, the longest round trip of a node in microseconds; 0 where there is none."""
     swept = seen.nodes.get(source, {}).get("links", {}).get("swept")
     if swept:
@@ -87,48 +89,48 @@ def round_trips(seen: Seen, source: str) -> list[int]:
     names = list(seen.plan["nodes"])
     place = {name: number for number, name in enumerate(names)}
     found = [0] * min(schedule.BLOCKS, len(names))
-    for record in records(seen, source):
+    for record in get_link_records(seen, source):
         if record["verdict"] == OPEN and record["node"] in place:
-            block = schedule.block_of(place[record["node"]], len(names))
+            block = schedule.find_block(place[record["node"]], len(names))
             found[block] = max(found[block], round(record["rtt_ms"] * 1000))
     return found
 
 
-def blocks(seen: Seen) -> list[list[int]]:
+def build_rtt_blocks(seen: ClusterObservations) -> list[list[int]]:
     """The longest round trip from each block of nodes to each."""
     names = list(seen.plan["nodes"])
     side = min(schedule.BLOCKS, len(names))
     found = [[0] * side for _ in range(side)]
     for number, name in enumerate(names):
-        row = found[schedule.block_of(number, len(names))]
-        for block, value in enumerate(round_trips(seen, name)[:side]):
+        row = found[schedule.find_block(number, len(names))]
+        for block, value in enumerate(list_longest_rtts(seen, name)[:side]):
             row[block] = max(row[block], value)
     return found
 
 
-def summary(seen: Seen) -> Mesh | None:
+def summarize_mesh(seen: ClusterObservations) -> MeshSummary | None:
     """What stands in the result beside the rows of links; None where the rows say it all."""
     count = len(seen.plan["nodes"])
     many = count > schedule.MANY
     few = bool(seen.scope and seen.scope["few"])
     if not (many or few) or not any(node.get("links") for node in seen.nodes.values()):
         return None
-    done = tried(seen)
-    made: Mesh = {
+    done = count_tried_pairs(seen)
+    made: MeshSummary = {
         "pairs": count * (count - 1),
-        "wanted": wanted(seen),
+        "wanted": count_wanted_pairs(seen),
         "tried": done,
-        "open": done - shut(seen),
+        "open": done - count_blocked_pairs(seen),
         "listeners": "one" if seen.scope and seen.scope["sweep"] else "all",
         "new": list(seen.scope["new"]) if seen.scope else [],
     }
     if many:
-        made["by_node"] = by_node(seen)
-        made["rtt_us"] = blocks(seen)
+        made["by_node"] = summarize_mesh_nodes(seen)
+        made["rtt_us"] = build_rtt_blocks(seen)
     return made
 
 
-def coverage(seen: Seen) -> list[str]:
+def describe_coverage(seen: ClusterObservations) -> list[str]:
     """What of the mesh was left out, in sentences."""
     scope = seen.scope
     said = []
@@ -136,11 +138,9 @@ def coverage(seen: Seen) -> list[str]:
         every = len(seen.plan["nodes"]) * (len(seen.plan["nodes"]) - 1)
         what = "one link of each node was tried"
         if scope["new"]:
-            what = (
-                f"the links of {in_words(scope['new'])} and one link of each other node were tried"
-            )
+            what = f"the links of {join_names(scope['new'])} and one link of each other node were tried"
         said.append(
-            f"since the list of nodes changed, {what} ({wanted(seen)} of {every}); "
+            f"since the list of nodes changed, {what} ({count_wanted_pairs(seen)} of {every}); "
             "all: -e verify_cluster_links=all"
         )
     if scope and scope["sweep"]:
@@ -148,7 +148,7 @@ def coverage(seen: Seen) -> list[str]:
             "of each pair one listener was tried, in turn, and all where that deviated; "
             "all of every pair: -e verify_cluster_links=ports"
         )
-    bad = shut(seen)
+    bad = count_blocked_pairs(seen)
     if bad > LOOKED_AT:
         said.append(
             f"of {bad} links that are not open {LOOKED_AT} at most were looked at for the cause"

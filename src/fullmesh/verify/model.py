@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict, cast
 
-from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Facts, Look, Probe, Traced
-from fullmesh.observed.ranks import Collected, Started
-from fullmesh.observed.survey import Survey
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.ladder import LadderFacts, LadderLinksResult, LadderNodeResult, TracedPacket
+from fullmesh.observed.ranks import CollectedRanks, StartedRanks
+from fullmesh.observed.survey import NodeSurvey
 from fullmesh.result.types import (
     BisectRun,
+    CheckRow,
     FindingRow,
     FoldedRow,
     RungId,
-    RungRow,
     Severity,
     Status,
 )
-from fullmesh.verify.schedule import Scope
-from fullmesh.verify.survey import survey_of
+from fullmesh.verify.schedule import ProbeScope
+from fullmesh.verify.survey import get_survey
 
 ERROR: Final = "error"
 WARNING: Final = "warning"
@@ -93,7 +93,7 @@ class Finding:
             "severity": self.severity,
             "pairs": [list(pair) for pair in self.pairs],
             "kinds": list(self.kinds),
-            "page": page_of(self.code),
+            "page": get_code_page(self.code),
         }
 
     def as_dict(self) -> FindingRow:
@@ -102,7 +102,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Rung:
+class CheckOutcome:
     """How far the ladder was run."""
 
     id: RungId
@@ -111,7 +111,7 @@ class Rung:
     seconds: float = 0.0
     details: Mapping[str, object] = field(default_factory=dict)
 
-    def as_dict(self) -> RungRow:
+    def as_dict(self) -> CheckRow:
         """Plain data for the result."""
         return {
             "id": self.id,
@@ -123,24 +123,24 @@ class Rung:
         }
 
 
-class Tried(Probe, total=False):
+class LinkProbe(LadderLinksResult, total=False):
     """What a node said of its peers; ``failed``: why it could not try them."""
 
     failed: str
 
 
-class NodeSaid(TypedDict, total=False):
+class NodeAnswers(TypedDict, total=False):
     """What was kept of a node: the answers of ladder_node, ladder_links and, twice, ladder_gloo."""
 
-    node: Look
-    links: Tried
-    started: Started
-    gloo: Collected
-    traced: list[Traced]
+    node: LadderNodeResult
+    links: LinkProbe
+    started: StartedRanks
+    gloo: CollectedRanks
+    traced: list[TracedPacket]
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClusterObservations:
     """All that was observed.
 
     Attributes:
@@ -160,8 +160,8 @@ class Seen:
         bisect: the runs of --bisect.
     """
 
-    plan: Plan
-    nodes: Mapping[str, NodeSaid]
+    plan: ClusterPlan
+    nodes: Mapping[str, NodeAnswers]
     outside: Mapping[str, Any] = field(default_factory=dict)
     rungs: Sequence[str] = tuple(RUNGS)
     mode: str = "peers_range"
@@ -172,20 +172,20 @@ class Seen:
     inventory: str = "INVENTORY"
     planned: bool = True
     odd: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    scope: Scope | None = None
+    scope: ProbeScope | None = None
     bisect: Sequence[BisectRun] = ()
 
-    def facts(self, name: str) -> Facts:
+    def facts(self, name: str) -> LadderFacts:
         """What ladder_node saw on a node; {} where it did not answer."""
-        return cast("Facts", self.nodes.get(name, {}).get("node", {}).get("facts", {}))
+        return cast("LadderFacts", self.nodes.get(name, {}).get("node", {}).get("facts", {}))
 
     def left_out(self) -> list[str]:
         """The nodes that the run does not look at (--limit); one that could not be looked at ends the run."""
         return [name for name in self.plan["nodes"] if "node" not in self.nodes.get(name, {})]
 
-    def survey(self, name: str) -> Survey:
+    def survey(self, name: str) -> NodeSurvey:
         """What the survey of a node found; {} where there was none."""
-        return survey_of(self.nodes.get(name))
+        return get_survey(self.nodes.get(name))
 
     def address(self, name: str) -> str:
         """The cluster address of a node."""
@@ -199,12 +199,12 @@ class Seen:
         return f"ansible-playbook site.yml -i {self.inventory}{tags} -e fullmesh_converge=always"
 
 
-def page_of(code: str) -> str:
+def get_code_page(code: str) -> str:
     """Where the page of a code stands: the causes of diagnosis have one each, the others a line in the list."""
     return f"docs/causes/diagnose.md#{code.lower()}"
 
 
-def in_words(names: Sequence[str], most: int = 5) -> str:
+def join_names(names: Sequence[str], most: int = 5) -> str:
     """Join names, the rest as a number."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

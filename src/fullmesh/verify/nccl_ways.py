@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from fullmesh.contract import steps_of
+from fullmesh.contract import convert_rank_steps
 from fullmesh.ec2 import efa
-from fullmesh.observed.survey import RdmaPort, Variable
+from fullmesh.observed.survey import JobVariable, RdmaPort
 from fullmesh.verify import card_faults
-from fullmesh.verify.cards import OURS, cards_of, gpus_of
-from fullmesh.verify.model import ERROR, WARNING, Finding, Seen, in_words
-from fullmesh.verify.rank_ends import ranks_of
+from fullmesh.verify.cards import OURS, get_gpu_survey, list_gpus
+from fullmesh.verify.model import ERROR, WARNING, ClusterObservations, Finding, join_names
+from fullmesh.verify.rank_ends import iterate_ranks
 
 UP = "ACTIVE"
 SOCKET = "Socket"
@@ -36,7 +36,7 @@ NEVER_DIRECT = "GeForce"
 
 
 @dataclass
-class Took:
+class NcclReport:
     """What NCCL said on a node.
 
     Attributes:
@@ -48,14 +48,14 @@ class Took:
     """
 
     said: list[str] = field(default_factory=list)
-    settings: dict[str, Variable] = field(default_factory=dict)
+    settings: dict[str, JobVariable] = field(default_factory=dict)
     verbs: int | None = None
     shut: Sequence[str] = ()
     connected: bool = True
 
 
 @dataclass(frozen=True)
-class Why:
+class RdmaObstacle:
     """Why NCCL does not use RDMA on a node: the cause, the value seen, what to do."""
 
     cause: str
@@ -63,7 +63,7 @@ class Why:
     fix: str
 
 
-def transport_of(said: Sequence[str]) -> dict[str, str]:
+def parse_nccl_network(said: Sequence[str]) -> dict[str, str]:
     """Which network NCCL took, from its own lines (NCCL_DEBUG=INFO): name and devices."""
     found = {"network": "", "devices": ""}
     for line in said:
@@ -74,14 +74,14 @@ def transport_of(said: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def told_by_nccl(seen: Seen) -> dict[str, Took]:
+def collect_nccl_reports(seen: ClusterObservations) -> dict[str, NcclReport]:
     """Node -> what NCCL said there, for those where it said anything."""
-    found: dict[str, Took] = {}
-    for name, _, told, _ in ranks_of(seen):
-        step = steps_of(told).get("nccl")
+    found: dict[str, NcclReport] = {}
+    for name, _, told, _ in iterate_ranks(seen):
+        step = convert_rank_steps(told).get("nccl")
         if not step or not step.get("said"):
             continue
-        held = found.setdefault(name, Took())
+        held = found.setdefault(name, NcclReport())
         held.said += [line for line in step["said"] if line not in held.said]
         held.settings |= step.get("settings", {})
         held.verbs = step.get("verbs", held.verbs)
@@ -90,41 +90,45 @@ def told_by_nccl(seen: Seen) -> dict[str, Took]:
     return found
 
 
-def transports(seen: Seen) -> dict[str, dict[str, str]]:
+def find_nccl_transports(seen: ClusterObservations) -> dict[str, dict[str, str]]:
     """Node -> which network NCCL took there."""
-    return {name: transport_of(took.said) for name, took in told_by_nccl(seen).items()}
+    return {
+        name: parse_nccl_network(took.said) for name, took in collect_nccl_reports(seen).items()
+    }
 
 
-def networks(seen: Seen) -> dict[str, str]:
+def find_nccl_networks(seen: ClusterObservations) -> dict[str, str]:
     """Node -> the network's name, for those where NCCL named one."""
-    return {name: one["network"] for name, one in transports(seen).items() if one["network"]}
+    return {
+        name: one["network"] for name, one in find_nccl_transports(seen).items() if one["network"]
+    }
 
 
-def active_ports(seen: Seen, name: str) -> list[RdmaPort]:
+def list_active_rdma_ports(seen: ClusterObservations, name: str) -> list[RdmaPort]:
     """The RDMA ports of a node that are up."""
     return [port for port in seen.survey(name).get("rdma", []) if port["state"] == UP]
 
 
-def port_name(port: RdmaPort) -> str:
+def format_hca_port(port: RdmaPort) -> str:
     """As NCCL_IB_HCA has it: ``mlx5_0:1``."""
     return f"{port['device']}:{port['port']}"
 
 
-def has_efa(seen: Seen, name: str) -> bool:
+def is_efa_node(seen: ClusterObservations, name: str) -> bool:
     """Whether a node has an EFA, which NCCL reaches by its plugin only."""
     own = seen.survey(name).get("efa")
-    return own is not None and efa.has_efa(own)
+    return own is not None and efa.has_efa_device(own)
 
 
-def fabric(seen: Seen, name: str) -> str:
+def describe_fast_network(seen: ClusterObservations, name: str) -> str:
     """What a node has that is faster than TCP, in words; empty without."""
-    if has_efa(seen, name):
+    if is_efa_node(seen, name):
         return "EFA"
-    ports = [port_name(port) for port in active_ports(seen, name)]
-    return f"the RDMA port{'s' * (len(ports) > 1)} {in_words(ports)}" if ports else ""
+    ports = [format_hca_port(port) for port in list_active_rdma_ports(seen, name)]
+    return f"the RDMA port{'s' * (len(ports) > 1)} {join_names(ports)}" if ports else ""
 
 
-def taken(hca: str, port: RdmaPort) -> bool:
+def is_port_selected(hca: str, port: RdmaPort) -> bool:
     """Whether NCCL_IB_HCA lets NCCL take a port: names begin with one of the list, ``=`` exactly, ``^`` all others."""
     but, exact = hca.startswith("^"), hca.removeprefix("^").startswith("=")
     for one in hca.removeprefix("^").removeprefix("=").split(","):
@@ -135,7 +139,9 @@ def taken(hca: str, port: RdmaPort) -> bool:
     return but
 
 
-def undo(variable: Variable, name: str, node: str, seen: Seen) -> str:
+def suggest_setting_removal(
+    variable: JobVariable, name: str, node: str, seen: ClusterObservations
+) -> str:
     """How to take a setting out of the place that it comes from."""
     if variable["source"] == OURS:
         return (
@@ -145,98 +151,108 @@ def undo(variable: Variable, name: str, node: str, seen: Seen) -> str:
     return f"on {node}: take {name} out of {variable['source']}"
 
 
-def by_setting(seen: Seen, name: str, took: Took) -> Iterator[Why]:
+def find_setting_obstacles(
+    seen: ClusterObservations, name: str, took: NcclReport
+) -> Iterator[RdmaObstacle]:
     """Variables that keep NCCL off RDMA."""
 
-    def why(variable: str, what: str) -> Why:
+    def why(variable: str, what: str) -> RdmaObstacle:
         held = took.settings[variable]
         text = f"{variable}={held['value']}"
-        return Why(f"{text} ({held['source']}) {what}", text, undo(held, variable, name, seen))
+        return RdmaObstacle(
+            f"{text} ({held['source']}) {what}",
+            text,
+            suggest_setting_removal(held, variable, name, seen),
+        )
 
     held = {variable: row["value"] for variable, row in took.settings.items()}
     if held.get("NCCL_NET", "").lower() == SOCKET.lower():
         yield why("NCCL_NET", "asks for TCP")
     if held.get("NCCL_IB_DISABLE", "0").strip() not in ("", "0"):
         yield why("NCCL_IB_DISABLE", "switches RDMA off")
-    hca, ports = held.get("NCCL_IB_HCA", ""), active_ports(seen, name)
-    if hca and not any(taken(hca, port) for port in ports):
-        names = in_words([port_name(port) for port in ports])
+    hca, ports = held.get("NCCL_IB_HCA", ""), list_active_rdma_ports(seen, name)
+    if hca and not any(is_port_selected(hca, port) for port in ports):
+        names = join_names([format_hca_port(port) for port in ports])
         yield why("NCCL_IB_HCA", f"fits none of the ports that are up: {names}")
 
 
-def by_node(name: str, took: Took) -> Iterator[Why]:
+def find_node_obstacles(name: str, took: NcclReport) -> Iterator[RdmaObstacle]:
     """Files and libraries that NCCL needs for RDMA and has not."""
     library = next((match for line in took.said if (match := NO_LIBRARY.search(line))), None)
     if library:
-        yield Why(
+        yield RdmaObstacle(
             f"NCCL cannot open {library[1]}",
             library[0],
             f"on {name}: install libibverbs (EL) or libibverbs1 and ibverbs-providers (Ubuntu)",
         )
     if took.shut:
-        yield Why(
-            f"only root may open {in_words(took.shut)}, and neither the check's ranks nor jobs of others are root",
-            in_words(took.shut),
+        yield RdmaObstacle(
+            f"only root may open {join_names(took.shut)}, and neither the check's ranks nor jobs of others are root",
+            join_names(took.shut),
             f"on {name}: chmod 0666 {' '.join(took.shut)}; a udev rule of rdma-core's package keeps it so",
         )
     if took.verbs == 0:
-        yield Why(
+        yield RdmaObstacle(
             "there is no /dev/infiniband/uverbs*",
             "no uverbs device",
             f"on {name}: modprobe ib_uverbs (mlx5_ib as well); a container needs --device=/dev/infiniband",
         )
 
 
-def why_not(seen: Seen, name: str, took: Took) -> Why:
+def explain_no_rdma(seen: ClusterObservations, name: str, took: NcclReport) -> RdmaObstacle:
     """The likeliest reason why NCCL does not use the RDMA of a node."""
     own = seen.survey(name).get("efa")
-    if own is not None and efa.has_efa(own):
-        found = efa.findings({name: own})
+    if own is not None and efa.has_efa_device(own):
+        found = efa.check_efa({name: own})
         if found:
-            return Why(found[0].cause.removeprefix(f"{name}: "), found[0].seen, found[0].fix)
-    found_here = next(chain(by_setting(seen, name, took), by_node(name, took)), None)
+            return RdmaObstacle(
+                found[0].cause.removeprefix(f"{name}: "), found[0].seen, found[0].fix
+            )
+    found_here = next(
+        chain(find_setting_obstacles(seen, name, took), find_node_obstacles(name, took)), None
+    )
     if found_here:
         return found_here
     own_words = NO_DEVICE if any(NO_DEVICE in line for line in took.said) else ""
     cause = f"NCCL says: {own_words}" if own_words else "NCCL does not say why"
     fix = f"on {name}: ibv_devinfo -v (its library needs the card's provider: rdma-core, ibverbs-providers); "
-    return Why(
+    return RdmaObstacle(
         cause, own_words, fix + "run again with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV"
     )
 
 
-def rule_fallback(seen: Seen) -> Iterator[Finding]:
+def rule_tcp_fallback(seen: ClusterObservations) -> Iterator[Finding]:
     """Where every node has RDMA, NCCL uses it; how fast TCP is does not matter here."""
     names = list(seen.plan["nodes"])
-    took = networks(seen)
+    took = find_nccl_networks(seen)
     if len(names) < 2 or set(took.values()) != {SOCKET}:  # noqa: PLR2004 (one node has no network to take)
         return
-    if not all(fabric(seen, name) for name in names):
+    if not all(describe_fast_network(seen, name) for name in names):
         return
-    told = told_by_nccl(seen)
+    told = collect_nccl_reports(seen)
     groups: dict[tuple[str, str], list[str]] = {}
     for name in took:
-        why = why_not(seen, name, told[name])
+        why = explain_no_rdma(seen, name, told[name])
         groups.setdefault((why.cause, why.seen), []).append(name)
     for (cause, value), nodes in groups.items():
         first = nodes[0]
         yield Finding(
             "VC-720",
             "L7",
-            f"NCCL on {in_words(nodes)} talks TCP although {fabric(seen, first)} of {first} "
-            f"{'are' if ', ' in fabric(seen, first) else 'is'} up: {cause}",
+            f"NCCL on {join_names(nodes)} talks TCP although {describe_fast_network(seen, first)} of {first} "
+            f"{'are' if ', ' in describe_fast_network(seen, first) else 'is'} up: {cause}",
             node=first,
-            peer=in_words([name for name in names if name != first]),
-            seen=in_words([one for one in (f"Using network {SOCKET}", value) if one]),
+            peer=join_names([name for name in names if name != first]),
+            seen=join_names([one for one in (f"Using network {SOCKET}", value) if one]),
             expected="RDMA",
-            fix=why_not(seen, first, told[first]).fix,
+            fix=explain_no_rdma(seen, first, told[first]).fix,
             severity=WARNING,
         )
 
 
-def rule_mixed(seen: Seen) -> Iterator[Finding]:
+def rule_mixed_networks(seen: ClusterObservations) -> Iterator[Finding]:
     """All nodes take one network: NCCL speaks one only in a job, and does not ask what the others took."""
-    took = networks(seen)
+    took = find_nccl_networks(seen)
     kinds: dict[str, list[str]] = {}
     for name, network in took.items():
         kinds.setdefault(network, []).append(name)
@@ -246,70 +262,79 @@ def rule_mixed(seen: Seen) -> Iterator[Finding]:
     least = SOCKET if SOCKET in kinds else min(kinds, key=lambda one: len(kinds[one]))
     odd = kinds[least]
     others = [name for name in took if name not in odd]
-    usual = in_words(sorted({took[name] for name in others}))
-    told = told_by_nccl(seen)
-    why = Why(
+    usual = join_names(sorted({took[name] for name in others}))
+    told = collect_nccl_reports(seen)
+    why = RdmaObstacle(
         "no RDMA port of it is up", "", f"on {odd[0]}: ibstat; cable, switch port, subnet manager"
     )
     if least != SOCKET:
-        why = Why("its plugin differs", "", f"on {odd[0]}: the same NCCL plugin as on {others[0]}")
-    elif fabric(seen, odd[0]):
-        why = why_not(seen, odd[0], told[odd[0]])
+        why = RdmaObstacle(
+            "its plugin differs", "", f"on {odd[0]}: the same NCCL plugin as on {others[0]}"
+        )
+    elif describe_fast_network(seen, odd[0]):
+        why = explain_no_rdma(seen, odd[0], told[odd[0]])
     yield Finding(
         "VC-721",
         "L7",
-        f"NCCL takes {least} on {in_words(odd)} ({why.cause}) and {usual} on {in_words(others)}: nodes of one job need "
+        f"NCCL takes {least} on {join_names(odd)} ({why.cause}) and {usual} on {join_names(others)}: nodes of one job "
+        "need "
         "one kind of network",
         node=odd[0],
-        peer=in_words(others),
-        seen=in_words([one for one in (f"Using network {least}", why.seen) if one]),
+        peer=join_names(others),
+        seen=join_names([one for one in (f"Using network {least}", why.seen) if one]),
         expected=f"Using network {usual}",
         fix=why.fix,
         severity=WARNING if all(one.connected for one in told.values()) else ERROR,
     )
 
 
-def not_direct(name: str, took: Took, seen: Seen) -> Why:
+def explain_no_gpudirect(name: str, took: NcclReport, seen: ClusterObservations) -> RdmaObstacle:
     """Why NCCL does not let a card reach the GPUs' memory."""
     for variable in ("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ"):
         if variable in took.settings:
             held = took.settings[variable]
             cause = f"{variable}={held['value']} ({held['source']})"
-            return Why(cause, cause, undo(held, variable, name, seen))
+            return RdmaObstacle(cause, cause, suggest_setting_removal(held, variable, name, seen))
     off = [match[1] for line in took.said if (match := DIRECT_OFF.search(line))]
     if off:
-        cause = f"NCCL says: GPU Direct RDMA Disabled for {in_words(sorted(set(off)))}"
+        cause = f"NCCL says: GPU Direct RDMA Disabled for {join_names(sorted(set(off)))}"
         fix = f"on {name}: dmesg | grep -i -E 'peermem|dmabuf'; nvidia_peermem is built against one RDMA driver only"
-        return Why(cause, cause, fix)
-    return Why(
+        return RdmaObstacle(cause, cause, fix)
+    return RdmaObstacle(
         "NCCL finds the cards too far from the GPUs (it wants a PCIe switch in common)",
         "",
         f"on {name}: nvidia-smi topo -m (PIX or PXB between GPU and card); NCCL_NET_GDR_LEVEL=SYS forces it, measure",
     )
 
 
-def rule_direct(seen: Seen) -> Iterator[Finding]:
+def rule_gpudirect(seen: ClusterObservations) -> Iterator[Finding]:
     """Where the kernel lets RDMA cards reach the GPUs' memory (else VC-143), NCCL does so."""
-    for name, took in told_by_nccl(seen).items():
+    for name, took in collect_nccl_reports(seen).items():
         ways = sorted({match[1] for line in took.said if (match := OVER_IB.search(line))})
-        if not ways or any(DIRECT in way for way in ways) or not gpus_of(seen, name).get("direct"):
+        if (
+            not ways
+            or any(DIRECT in way for way in ways)
+            or not get_gpu_survey(seen, name).get("direct")
+        ):
             continue
-        never = any(NEVER_DIRECT in card["name"] for card in cards_of(seen, name))
+        never = any(NEVER_DIRECT in card["name"] for card in list_gpus(seen, name))
         # said already, of the node's slots
-        apart = card_faults.apart(name, card_faults.Box(gpus_of(seen, name), rdma=True))
+        apart = card_faults.find_numa_faults(
+            name, card_faults.GpuNodeFacts(get_gpu_survey(seen, name), rdma=True)
+        )
         if never or any(apart):
             continue
-        why = not_direct(name, took, seen)
+        why = explain_no_gpudirect(name, took, seen)
         yield Finding(
             "VC-723",
             "L7",
             f"NCCL on {name} sends the GPUs' data through the host's memory, without GPUDirect RDMA: {why.cause}",
             node=name,
-            seen=f"via {in_words(ways)}",
+            seen=f"via {join_names(ways)}",
             expected=f"via {ways[0]}{DIRECT}",
             fix=why.fix,
             severity=WARNING,
         )
 
 
-RULES = (rule_fallback, rule_mixed, rule_direct)
+RULES = (rule_tcp_fallback, rule_mixed_networks, rule_gpudirect)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
-from fullmesh.observed.ports import PortRange, parse_spans
+from fullmesh.observed.ports import PortRange, parse_port_ranges
 from fullmesh.verify import schedule
 from fullmesh.verify import software as verify_software
-from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+from fullmesh.verify.model import WARNING, ClusterObservations, Finding, join_names
 
 FILES_PER_RANK = 4  # descriptors per peer and rank (faults.md 47)
 PAIR = 2
@@ -19,7 +19,7 @@ RUN_RANGE = "net.ipv4.ip_local_port_range"
 RUN_RESERVED = "net.ipv4.ip_local_reserved_ports"
 
 
-def its_links(seen: Seen, name: str) -> tuple[tuple[str, str], ...]:
+def list_node_links(seen: ClusterObservations, name: str) -> tuple[tuple[str, str], ...]:
     """All links of a node, both ways; of many nodes none, since the node says enough."""
     if len(seen.plan["nodes"]) > schedule.MANY:
         return ()
@@ -27,7 +27,7 @@ def its_links(seen: Seen, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(pair for peer in peers for pair in ((name, peer), (peer, name)))
 
 
-def rule_address(seen: Seen) -> Iterator[Finding]:
+def rule_cluster_address(seen: ClusterObservations) -> Iterator[Finding]:
     """The cluster address sits on the interface of the plan."""
     for name, node in seen.plan["nodes"].items():
         if name in seen.left_out():
@@ -41,10 +41,10 @@ def rule_address(seen: Seen) -> Iterator[Finding]:
                 "L0",
                 f"{name} does not have its cluster address",
                 node=name,
-                seen=in_words(sorted(a for a in held if a not in ("127.0.0.1", "::1"))),
+                seen=join_names(sorted(a for a in held if a not in ("127.0.0.1", "::1"))),
                 expected=node["address"],
                 fix=seen.apply("network"),
-                pairs=its_links(seen, name),
+                pairs=list_node_links(seen, name),
             )
         elif wanted and where != wanted:
             yield Finding(
@@ -58,7 +58,7 @@ def rule_address(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_form(seen: Seen) -> Iterator[Finding]:
+def rule_answer_format(seen: ClusterObservations) -> Iterator[Finding]:
     """Modules and rules agree on every field: what a rule reads elsewhere it never sees."""
     for name, faults in seen.odd.items():
         yield Finding(
@@ -66,7 +66,7 @@ def rule_form(seen: Seen) -> Iterator[Finding]:
             "L0",
             f"what {name} answered has another form than this version reads, so a rule may have missed something",
             node=name,
-            seen=in_words(faults, 2),
+            seen=join_names(faults, 2),
             expected="the types in module_utils/fullmesh/schema",
             fix="ansible-config dump | grep -E 'MODULE_(PATH|UTILS_PATH)': is a module of another version there? Else "
             "report it with result.json",
@@ -74,7 +74,7 @@ def rule_form(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def rule_hostname(seen: Seen) -> Iterator[Finding]:
+def rule_planned_hostname(seen: ClusterObservations) -> Iterator[Finding]:
     """The host name is the plan's, where the plan has one."""
     for name, node in seen.plan["nodes"].items():
         wanted = node.get("hostname", "")
@@ -91,7 +91,7 @@ def rule_hostname(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_names(seen: Seen) -> Iterator[Finding]:
+def rule_name_resolution(seen: ClusterObservations) -> Iterator[Finding]:
     """Every name of the plan leads to the cluster address, on every node."""
     wanted = {n: h["address"] for h in seen.plan["hosts"] for n in h["names"]}
     for name in seen.plan["nodes"]:
@@ -99,20 +99,20 @@ def rule_names(seen: Seen) -> Iterator[Finding]:
         wrong = [n for n, a in wanted.items() if n in answers and (answers[n] or [""])[0] != a]
         if wrong:
             first = answers[wrong[0]]
-            said = "no answer in time" if first is None else in_words(first) or "unknown name"
+            said = "no answer in time" if first is None else join_names(first) or "unknown name"
             yield Finding(
                 "VC-101",
                 "L1",
-                f"{name} resolves {in_words(wrong)} to something else than the cluster address",
+                f"{name} resolves {join_names(wrong)} to something else than the cluster address",
                 node=name,
-                peer=in_words(wrong),
+                peer=join_names(wrong),
                 seen=f"{wrong[0]}: {said}",
                 expected=f"{wrong[0]}: {wanted[wrong[0]]}",
                 fix=f"{seen.apply('network')}; on {name}: getent ahosts {wrong[0]}",
             )
 
 
-def is_loopback(address: str) -> bool:
+def is_loopback_ip(address: str) -> bool:
     """Whether peers could never reach it."""
     try:
         return ipaddress.ip_address(address.split("%", maxsplit=1)[0]).is_loopback
@@ -120,27 +120,27 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def rule_own_name(seen: Seen) -> Iterator[Finding]:
+def rule_own_name_loopback(seen: ClusterObservations) -> Iterator[Finding]:
     """The node's own name is not loopback: that is what Gloo announces when no interface is set."""
     for name in seen.plan["nodes"]:
         names = seen.facts(name).get("names")
         if names is None:
             continue
         own = names["own"]
-        if own and not is_loopback(own[0]):
+        if own and not is_loopback_ip(own[0]):
             continue
         yield Finding(
             "VC-102",
             "L1",
             f"{name}'s own host name {names['hostname']} does not lead to an address that peers can reach",
             node=name,
-            seen=in_words(own) if own else "no answer",
+            seen=join_names(own) if own else "no answer",
             expected=seen.address(name),
             fix=f"{seen.apply('network')}; on {name}: getent ahosts {names['hostname']}",
         )
 
 
-def clock_offsets(seen: Seen) -> dict[str, float]:
+def compute_clock_offsets(seen: ClusterObservations) -> dict[str, float]:
     """Each node's clock relative to the master's, as the handshakes measured it."""
     reference = str(seen.plan["master"]["node"])
     best: dict[str, tuple[float, float]] = {reference: (0.0, 0.0)}
@@ -164,9 +164,9 @@ def clock_offsets(seen: Seen) -> dict[str, float]:
     return {name: value for name, (_, value) in best.items()}
 
 
-def rule_clocks(seen: Seen) -> Iterator[Finding]:
+def rule_clock_offsets(seen: ClusterObservations) -> Iterator[Finding]:
     """Clocks agree: c10d compares wall clocks and drops a node that is 15 s behind, in silence."""
-    offsets = clock_offsets(seen)
+    offsets = compute_clock_offsets(seen)
     reference = str(seen.plan["master"]["node"])
     # With three nodes or more the majority is right; with two nobody knows, so the master is.
     base = median(offsets.values()) if len(offsets) > PAIR else 0.0
@@ -185,7 +185,7 @@ def rule_clocks(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def versions_of(seen: Seen, name: str) -> dict[str, str]:
+def get_versions(seen: ClusterObservations, name: str) -> dict[str, str]:
     """The versions that must agree."""
     found = seen.facts(name).get("versions", {})
     python = ".".join(str(found.get("python", "")).split(".")[:2])
@@ -198,9 +198,9 @@ def versions_of(seen: Seen, name: str) -> dict[str, str]:
     }
 
 
-def rule_versions(seen: Seen) -> Iterator[Finding]:
+def rule_equal_versions(seen: ClusterObservations) -> Iterator[Finding]:
     """One version of torch, Python and NCCL; a mixture fails with 'message truncated' or not at all."""
-    table = {name: versions_of(seen, name) for name in seen.plan["nodes"]}
+    table = {name: get_versions(seen, name) for name in seen.plan["nodes"]}
     for what in ("torch", "python", "nccl (system)", "nccl (torch's own)"):
         held = {name: row[what] for name, row in table.items() if row[what]}
         if len(set(held.values())) < PAIR:
@@ -211,16 +211,16 @@ def rule_versions(seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "VC-104",
             "L1",
-            f"{what} is {held[odd[0]]} on {in_words(odd)} and {usual} on {in_words(rest)}",
+            f"{what} is {held[odd[0]]} on {join_names(odd)} and {usual} on {join_names(rest)}",
             node=odd[0],
-            peer=in_words(rest),
+            peer=join_names(rest),
             seen=held[odd[0]],
             expected=usual,
             fix=seen.apply("packages"),
         )
 
 
-def rule_files(seen: Seen) -> Iterator[Finding]:
+def rule_open_files(seen: ClusterObservations) -> Iterator[Finding]:
     """Enough file descriptors: the symptom of too few never says so."""
     need = FILES_PER_RANK * int(seen.plan["world_size"])
     for name in seen.plan["nodes"]:
@@ -237,7 +237,7 @@ def rule_files(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_interface(seen: Seen) -> Iterator[Finding]:
+def rule_interface_state(seen: ClusterObservations) -> Iterator[Finding]:
     """The cluster interface is up, and as wide as the others."""
     sizes: dict[str, int] = {}
     for name in seen.plan["nodes"]:
@@ -251,7 +251,7 @@ def rule_interface(seen: Seen) -> Iterator[Finding]:
                 seen=f"{card['name']} down",
                 expected=f"{card['name']} up",
                 fix=f"on {name}: ip link set {card['name']} up; check cable and switch port",
-                pairs=its_links(seen, name),
+                pairs=list_node_links(seen, name),
             )
         if card.get("mtu"):
             sizes[name] = int(card["mtu"])
@@ -261,7 +261,7 @@ def rule_interface(seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "VC-110",
             "L1",
-            f"the MTU of {in_words(odd)} differs from the others'",
+            f"the MTU of {join_names(odd)} differs from the others'",
             node=odd[0],
             seen=str(sizes[odd[0]]),
             expected=str(usual),
@@ -270,7 +270,7 @@ def rule_interface(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def rule_pinned_range(seen: Seen) -> Iterator[Finding]:
+def rule_pinned_range(seen: ClusterObservations) -> Iterator[Finding]:
     """The kernel takes data ports from the planned range only: Gloo and NCCL have no say in it."""
     wanted = str(seen.plan["data_ports"]["sysctl"])
     for name in seen.plan["nodes"]:
@@ -291,14 +291,14 @@ def rule_pinned_range(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_reserved(seen: Seen) -> Iterator[Finding]:
+def rule_reserved_ports(seen: ClusterObservations) -> Iterator[Finding]:
     """Named ports are reserved, the data range is not."""
     data = seen.plan["data_ports"]
     for name in seen.plan["nodes"]:
         sysctls = seen.facts(name).get("sysctls")
         if sysctls is None:
             continue
-        held = parse_spans(sysctls.get("reserved_ports", ""))
+        held = parse_port_ranges(sysctls.get("reserved_ports", ""))
         taken = sum(span.shared(PortRange(data["first"], data["last"])) for span in held)
         if taken * 2 > data["size"]:
             yield Finding(
@@ -313,7 +313,7 @@ def rule_reserved(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_sample_ports_given(seen: Seen) -> Iterator[Finding]:
+def rule_sample_ports_given(seen: ClusterObservations) -> Iterator[Finding]:
     """The kernel gave a port to every listener that asked for any."""
     for name in seen.plan["nodes"]:
         ports = seen.nodes.get(name, {}).get("node", {}).get("ports", [])
@@ -329,11 +329,11 @@ def rule_sample_ports_given(seen: Seen) -> Iterator[Finding]:
                 expected=f"a port in {seen.plan['data_ports']['firewalld']}",
                 fix=f"on {name}: ss -tan | wc -l; sysctl {RUN_RANGE} {RUN_RESERVED}",
                 # what nobody could try
-                pairs=tuple(pair for pair in its_links(seen, name) if pair[1] == name),
+                pairs=tuple(pair for pair in list_node_links(seen, name) if pair[1] == name),
             )
 
 
-def rule_free_ports(seen: Seen) -> Iterator[Finding]:
+def rule_free_ports(seen: ClusterObservations) -> Iterator[Finding]:
     """Nobody else sits on the master and rendezvous ports."""
     for name in seen.plan["nodes"]:
         for port in seen.nodes.get(name, {}).get("node", {}).get("ports", []):
@@ -353,7 +353,7 @@ def rule_free_ports(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_nccl(seen: Seen) -> Iterator[Finding]:
+def rule_nccl_address(seen: ClusterObservations) -> Iterator[Finding]:
     """NCCL, asked without a GPU, takes the cluster address and a port of the range."""
     data = seen.plan["data_ports"]
     for name in seen.plan["nodes"]:
@@ -393,7 +393,7 @@ def rule_nccl(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def nccl_reason(seen: Seen) -> str:
+def explain_no_nccl(seen: ClusterObservations) -> str:
     """Why L6 is skipped, empty when it is not."""
     told: list[Mapping[str, Any]] = [
         seen.nodes.get(name, {}).get("node", {}).get("nccl", {}) for name in seen.plan["nodes"]
@@ -405,18 +405,18 @@ def nccl_reason(seen: Seen) -> str:
     return ""
 
 
-def rule_nccl_everywhere(seen: Seen) -> Iterator[Finding]:
+def rule_nccl_everywhere(seen: ClusterObservations) -> Iterator[Finding]:
     """The library is on all nodes or on none."""
     lacking = [
         name
         for name in seen.plan["nodes"]
         if seen.nodes.get(name, {}).get("node", {}).get("nccl", {}).get("reason") == "missing"
     ]
-    if lacking and not nccl_reason(seen):
+    if lacking and not explain_no_nccl(seen):
         yield Finding(
             "VC-604",
             "L6",
-            f"{in_words(lacking)} lack(s) the NCCL library that the others have",
+            f"{join_names(lacking)} lack(s) the NCCL library that the others have",
             node=lacking[0],
             seen="no libnccl.so.2",
             expected="the same library on every node",
@@ -425,25 +425,25 @@ def rule_nccl_everywhere(seen: Seen) -> Iterator[Finding]:
 
 
 RULES = (
-    rule_form,
-    rule_address,
-    rule_hostname,
-    rule_names,
-    rule_own_name,
-    rule_clocks,
-    rule_versions,
+    rule_answer_format,
+    rule_cluster_address,
+    rule_planned_hostname,
+    rule_name_resolution,
+    rule_own_name_loopback,
+    rule_clock_offsets,
+    rule_equal_versions,
     *verify_software.RULES,
-    rule_files,
-    rule_interface,
+    rule_open_files,
+    rule_interface_state,
     rule_pinned_range,
-    rule_reserved,
+    rule_reserved_ports,
     rule_sample_ports_given,
     rule_free_ports,
-    rule_nccl,
+    rule_nccl_address,
     rule_nccl_everywhere,
 )
 
 
-def findings(seen: Seen) -> list[Finding]:
+def check_nodes(seen: ClusterObservations) -> list[Finding]:
     """All findings of these rungs."""
     return [finding for rule in RULES for finding in rule(seen)]

@@ -6,34 +6,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, cast
 
-from fullmesh.observed.ladder import Pair, PeerKind
+from fullmesh.observed.ladder import LinkResult, PeerKind
 from fullmesh.result.types import LinkRow, PortRow
 from fullmesh.verify import mesh, schedule
 from fullmesh.verify.blocked import (
     CODES_OF,
     OPEN,
     SAID,
-    blocked_pairs,
-    fix_of,
-    merged,
-    records,
-    where,
-    worst,
+    describe_drop_place,
+    get_link_records,
+    group_blocked_links,
+    list_blocked_links,
+    pick_worst_verdict,
+    suggest_link_fix,
 )
-from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+from fullmesh.verify.model import WARNING, ClusterObservations, Finding, join_names
 from fullmesh.verify.probe_wants import ONLY_MODE
 
 
-def matrix(seen: Seen) -> list[LinkRow]:
+def build_link_rows(seen: ClusterObservations) -> list[LinkRow]:
     """One row for each ordered pair that was tried; of many nodes, for each that deviates."""
     rows = []
     for source in seen.plan["nodes"]:
-        by_peer: dict[str, list[Pair]] = {}
-        for record in records(seen, source):
+        by_peer: dict[str, list[LinkResult]] = {}
+        for record in get_link_records(seen, source):
             if record["kind"] != "outside":
                 by_peer.setdefault(record["node"], []).append(record)
         for target, found in by_peer.items():
-            verdict = worst([record["verdict"] for record in found])
+            verdict = pick_worst_verdict([record["verdict"] for record in found])
             good = [record for record in found if record["verdict"] == OPEN]
             row: LinkRow = {
                 "from": source,
@@ -41,17 +41,17 @@ def matrix(seen: Seen) -> list[LinkRow]:
                 "verdict": verdict,
                 "ms": round(median(r["ms"] for r in good), 3) if good else None,
                 "rtt_ms": round(min(r["rtt_ms"] for r in good), 3) if good else None,
-                "ports": [port_row(r) for r in found if r["verdict"] != OPEN],
+                "ports": [build_port_row(r) for r in found if r["verdict"] != OPEN],
             }
-            add_rates(row, seen, found)
-            if mesh.worth_a_row(seen, row):
+            add_link_rates(row, seen, found)
+            if mesh.needs_link_row(seen, row):
                 rows.append(row)
         if len(seen.plan["nodes"]) > schedule.MANY and len(rows) >= mesh.ROWS_MOST:
             return rows[: mesh.ROWS_MOST]
     return rows
 
 
-def port_row(record: Pair) -> PortRow:
+def build_port_row(record: LinkResult) -> PortRow:
     """A port of the plan that is not open."""
     kind = cast("PeerKind", record["kind"])
     row: PortRow = {"port": record["port"], "kind": kind, "verdict": record["verdict"]}
@@ -62,7 +62,7 @@ def port_row(record: Pair) -> PortRow:
     return row
 
 
-def add_rates(row: LinkRow, seen: Seen, found: Sequence[Pair]) -> None:
+def add_link_rates(row: LinkRow, seen: ClusterObservations, found: Sequence[LinkResult]) -> None:
     """Add the share of segments that were lost on the way there, and the rate, where they were measured."""
     sent = sum(record.get("segments", 0) for record in found)
     if sent:
@@ -72,46 +72,50 @@ def add_rates(row: LinkRow, seen: Seen, found: Sequence[Pair]) -> None:
             row["mbit_s"] = rate["mbit_s"]
 
 
-def rule_links(seen: Seen) -> Iterator[Finding]:
+def rule_open_links(seen: ClusterObservations) -> Iterator[Finding]:
     """Every peer reaches every peer, on the named ports and on ports that the kernel chose."""
-    for group in merged(blocked_pairs(seen)):
+    for group in group_blocked_links(list_blocked_links(seen)):
         block = group[0]
         sources = sorted({b.source for b in group})
         targets = sorted({b.target for b in group})
-        direction = f"{in_words(sources)} -> {in_words(targets)}"
+        direction = f"{join_names(sources)} -> {join_names(targets)}"
         remark = f" [{block.remark}]" if block.remark else ""
         act = block.culprit
         others = sorted({*sources, *targets} - {act})
         yield Finding(
             CODES_OF[block.verdict],
             "L2",
-            f"{direction} {SAID[block.verdict]}{where(block)}{remark}",
+            f"{direction} {SAID[block.verdict]}{describe_drop_place(block)}{remark}",
             node=act,
-            peer=in_words(others),
+            peer=join_names(others),
             port=block.ports,
             direction=direction,
             seen=block.shown,
             expected=OPEN,
-            fix=fix_of(seen, block),
+            fix=suggest_link_fix(seen, block),
             pairs=tuple((b.source, b.target) for b in group),
             kinds=tuple(sorted({kind for b in group for kind in b.kinds})),
         )
 
 
-def rule_late(seen: Seen) -> Iterator[Finding]:
+def rule_late_answers(seen: ClusterObservations) -> Iterator[Finding]:
     """A link that is open and whose listener answered too late: a busy machine, no fault of the link."""
     for source in seen.plan["nodes"]:
         slow = sorted(
-            {r["node"] for r in records(seen, source) if r["verdict"] == OPEN and r["remark"]}
+            {
+                r["node"]
+                for r in get_link_records(seen, source)
+                if r["verdict"] == OPEN and r["remark"]
+            }
         )
         if slow:
             yield Finding(
                 "VC-209",
                 "L2",
-                f"{in_words(slow)} accepted the connections of {source} and answered late; the links are open",
+                f"{join_names(slow)} accepted the connections of {source} and answered late; the links are open",
                 node=slow[0],
                 peer=source,
-                direction=f"{source} -> {in_words(slow)}",
+                direction=f"{source} -> {join_names(slow)}",
                 seen="no complete answer in time",
                 expected="an answer",
                 fix=f"on {slow[0]}: uptime; run the verification again when the node is less busy",
@@ -120,7 +124,7 @@ def rule_late(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_sample_ports(seen: Seen) -> Iterator[Finding]:
+def rule_sample_ports(seen: ClusterObservations) -> Iterator[Finding]:
     """What the kernel gave to a listener that did not ask for a port lies in the range: the pin works."""
     data = seen.plan["data_ports"]
     for name in seen.plan["nodes"]:
@@ -140,12 +144,12 @@ def rule_sample_ports(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def rule_outside_port(seen: Seen) -> Iterator[Finding]:
+def rule_outside_port(seen: ClusterObservations) -> Iterator[Finding]:
     """Peers reach nothing but what the plan opens."""
     if seen.mode != ONLY_MODE:
         return
     for source in seen.plan["nodes"]:
-        for record in records(seen, source):
+        for record in get_link_records(seen, source):
             if record["kind"] == "outside" and record["verdict"] == OPEN:
                 yield Finding(
                     "VC-210",
@@ -161,7 +165,7 @@ def rule_outside_port(seen: Seen) -> Iterator[Finding]:
                 )
 
 
-def reached_from_outside(record: Mapping[str, Any]) -> bool:
+def is_reached_from_outside(record: Mapping[str, Any]) -> bool:
     """Whether the node itself answered: its listener's greeting, which brings the clock offset, was read.
 
     A connection alone proves nothing. The controller may have no way into the cluster's network, and a transparent
@@ -170,13 +174,13 @@ def reached_from_outside(record: Mapping[str, Any]) -> bool:
     return record["verdict"] == OPEN and record["offset"] is not None
 
 
-def rule_outsider(seen: Seen) -> Iterator[Finding]:
+def rule_outsider_access(seen: ClusterObservations) -> Iterator[Finding]:
     """Who is not a peer does not reach the named ports."""
     if seen.mode == "off":
         return
     reached: dict[str, list[Mapping[str, Any]]] = {}
     for record in seen.outside.get("links", []):
-        if reached_from_outside(record):
+        if is_reached_from_outside(record):
             reached.setdefault(record["node"], []).append(record)
     for name, found in reached.items():
         ports = ", ".join(f"{port}/tcp" for port in sorted({r["port"] for r in found}))
@@ -194,7 +198,7 @@ def rule_outsider(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def guard_notes(seen: Seen, why_not_outside: str) -> list[str]:
+def describe_untested_guards(seen: ClusterObservations, why_not_outside: str) -> list[str]:
     """What about the firewall was not tested, and why."""
     notes = []
     if seen.mode != ONLY_MODE:
@@ -206,7 +210,7 @@ def guard_notes(seen: Seen, why_not_outside: str) -> list[str]:
     elif why_not_outside:
         notes.append(f"not tested that outsiders are kept out: {why_not_outside}")
     for record in seen.outside.get("links", []):
-        if record["verdict"] in (OPEN, "someone_else") and not reached_from_outside(record):
+        if record["verdict"] in (OPEN, "someone_else") and not is_reached_from_outside(record):
             notes.append(
                 f"something else answered the controller at {record['address']}:{record['port']}"
                 " (a proxy on the way?), so this says nothing about the node"
@@ -214,9 +218,15 @@ def guard_notes(seen: Seen, why_not_outside: str) -> list[str]:
     return notes
 
 
-RULES = (rule_links, rule_late, rule_sample_ports, rule_outside_port, rule_outsider)
+RULES = (
+    rule_open_links,
+    rule_late_answers,
+    rule_sample_ports,
+    rule_outside_port,
+    rule_outsider_access,
+)
 
 
-def findings(seen: Seen) -> list[Finding]:
+def check_links(seen: ClusterObservations) -> list[Finding]:
     """All findings of this rung."""
     return [finding for rule in RULES for finding in rule(seen)]

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from fullmesh.model import services
-from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import NamedPort, PeerKind, Port, Target
-from fullmesh.observed.ports import parse_spans
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.ladder import NamedPort, PeerKind, ProbePort, ProbeTarget
+from fullmesh.observed.ports import parse_port_ranges
 
 ONLY_MODE = "peers_only"  # the one mode that promises what peers do not reach
 HELD: PeerKind = "held"  # the service itself listens, which says no word of the probe's
 
 
-class Wants(TypedDict):
+class ListenerRequest(TypedDict):
     """Listeners of a node: the plan's own ports, and one ``outside`` of the ``allowed`` ranges (both ends included)."""
 
     named: list[NamedPort]
@@ -22,7 +22,7 @@ class Wants(TypedDict):
     allowed: list[list[int]]
 
 
-def wants(plan: Plan, name: str, mode: str) -> Wants:
+def build_listener_request(plan: ClusterPlan, name: str, mode: str) -> ListenerRequest:
     """Which listeners a node opens."""
     named: list[NamedPort] = []
     if name == plan["master"]["node"]:
@@ -30,29 +30,31 @@ def wants(plan: Plan, name: str, mode: str) -> Wants:
             {"kind": "master", "port": plan["master"]["port"]},
             {"kind": "rendezvous", "port": plan["rendezvous"]["port"]},
         ]
-    named += of_services(plan, name)
+    named += list_service_ports(plan, name)
     data = plan["data_ports"]
-    reserved = parse_spans(",".join(map(str, plan["reserved_ports"])))
+    reserved = parse_port_ranges(",".join(map(str, plan["reserved_ports"])))
     allowed = [[data["first"], data["last"]], *([one.first, one.last] for one in reserved)]
     return {"named": named, "outside": mode == ONLY_MODE, "allowed": allowed}
 
 
-def of_services(plan: Plan, name: str) -> list[NamedPort]:
+def list_service_ports(plan: ClusterPlan, name: str) -> list[NamedPort]:
     """The ports of a node's services on which the probe listens."""
-    return [{"kind": "service", "port": port} for port in services.probed(plan, name)]
+    return [{"kind": "service", "port": port} for port in services.list_probe_ports(plan, name)]
 
 
-def untried(plan: Plan) -> list[str]:
+def describe_untried_ports(plan: ClusterPlan) -> list[str]:
     """What is opened for services and nobody can try from outside: UDP has no handshake, silence may be an answer."""
     named = [
-        f"{port['service']} {services.span_of(port)}/udp"
+        f"{port['service']} {services.service_port_to_range(port)}/udp"
         for port in plan.get("services", [])
         if port["protocol"] == "udp"
     ]
     return [f"opened and not tried: {', '.join(named)}"] if named else []
 
 
-def targets(plan: Plan, opened: Mapping[str, Sequence[Port]], name: str) -> list[Target]:
+def list_probe_targets(
+    plan: ClusterPlan, opened: Mapping[str, Sequence[ProbePort]], name: str
+) -> list[ProbeTarget]:
     """Every listener of every other node, and what listens on a service's port there already."""
     return [
         {
@@ -68,25 +70,25 @@ def targets(plan: Plan, opened: Mapping[str, Sequence[Port]], name: str) -> list
     ]
 
 
-def closed(plan: Plan, name: str, port: Port) -> bool:
+def is_closed_to_outsiders(plan: ClusterPlan, name: str, port: ProbePort) -> bool:
     """Whether nobody but peers may reach a listener."""
     if port["kind"] == "service":
-        return services.closed_outside(plan, name, port["port"])
+        return services.is_peers_only_port(plan, name, port["port"])
     return port["kind"] in ("master", "rendezvous")
 
 
-def outsider_targets(
-    plan: Plan,
-    opened: Mapping[str, Sequence[Port]],
+def list_outsider_targets(
+    plan: ClusterPlan,
+    opened: Mapping[str, Sequence[ProbePort]],
     reachable: Mapping[str, str],
-) -> list[Target]:
+) -> list[ProbeTarget]:
     """The named ports, by the address that the controller uses and by the cluster's."""
-    found: list[Target] = []
+    found: list[ProbeTarget] = []
     for name, ports in opened.items():
         for address in dict.fromkeys((reachable[name], plan["nodes"][name]["address"])):
             found += [
                 {"node": name, "address": address, "port": port["port"], "kind": "outside"}
                 for port in ports
-                if closed(plan, name, port) and not port["error"]
+                if is_closed_to_outsiders(plan, name, port) and not port["error"]
             ]
     return found

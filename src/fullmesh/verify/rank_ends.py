@@ -7,9 +7,9 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fullmesh.observed.ranks import Collected, Ended, RankSaid
+from fullmesh.observed.ranks import CollectedRanks, RankReport, RanksEnd
 from fullmesh.result.types import RungId
-from fullmesh.verify.model import Seen
+from fullmesh.verify.model import ClusterObservations
 
 STEPS: dict[str, RungId] = {
     "import": "L3",
@@ -81,7 +81,7 @@ class RankEnd:
 
 
 @dataclass(frozen=True)
-class Cause:
+class JobStopCause:
     """What stopped a job.
 
     Attributes:
@@ -93,15 +93,15 @@ class Cause:
     followed: list[RankEnd]
 
 
-def steps_for(rungs: Sequence[str]) -> list[str]:
+def list_steps(rungs: Sequence[str]) -> list[str]:
     """The steps that the asked rungs need; a rung needs the ones below it."""
     highest = max((rung for rung in rungs if rung in STEPS.values()), default="")
     return [step for step, rung in STEPS.items() if rung <= highest]
 
 
-def ranks_of(seen: Seen) -> Iterator[tuple[str, int, RankSaid, Ended]]:
+def iterate_ranks(seen: ClusterObservations) -> Iterator[tuple[str, int, RankReport, RanksEnd]]:
     """Every rank of the plan with what is known of it."""
-    silent: RankSaid = {"events": [], "log": ""}
+    silent: RankReport = {"events": [], "log": ""}
     for name, node in seen.plan["nodes"].items():
         gloo = seen.nodes.get(name, {}).get("gloo")
         for rank in node["ranks"]:
@@ -109,13 +109,13 @@ def ranks_of(seen: Seen) -> Iterator[tuple[str, int, RankSaid, Ended]]:
             yield name, rank, told, gloo["ended"] if gloo else {}
 
 
-def read_missing_answer(said: Mapping[str, object], ranks: Sequence[int]) -> Collected | None:
+def read_missing_answer(said: Mapping[str, object], ranks: Sequence[int]) -> CollectedRanks | None:
     """Read what Ansible has instead of a node's answer about its ranks: they are lost, or were stopped with others."""
     if not said.get("failed") and not said.get("unreachable"):
         return None
     text = str(said.get("msg", ""))
     found = CODED.match(text)
-    ended: Ended = {"error": found["text"] if found else text}
+    ended: RanksEnd = {"error": found["text"] if found else text}
     if said.get("after_stop"):
         ended["stopped"] = list(ranks)
     elif said.get("unreachable") or not found or found["code"].startswith("AK"):
@@ -125,26 +125,28 @@ def read_missing_answer(said: Mapping[str, object], ranks: Sequence[int]) -> Col
     return {"done": False, "started": True, "ended": ended, "ranks": {}, "doing": {}}
 
 
-def last_words(rank: RankSaid) -> str:
+def get_last_rank_line(rank: RankReport) -> str:
     """The last line that a rank printed."""
-    return last_line_of(rank["log"])
+    return find_last_line(rank["log"])
 
 
-def last_line_of(log: str) -> str:
+def find_last_line(log: str) -> str:
     """The last line of a log that is not empty."""
     lines = [line for line in log.splitlines() if line.strip()]
     return lines[-1][:LAST_LINE] if lines else ""
 
 
-def end_without_events(name: str, rank: int, told: RankSaid, ended: Ended, step: str) -> RankEnd:
+def find_silent_rank_end(
+    name: str, rank: int, told: RankReport, ended: RanksEnd, step: str
+) -> RankEnd:
     """Find out why a rank never wrote a line."""
     error = str(ended.get("error", ""))
     if rank in ended.get("stopped", []):
         return RankEnd(rank, name, step, "stopped", error or "it had not begun")
     code: int | str = ended.get("codes", {}).get(str(rank), "unknown")
-    silent = f"it never wrote a line (exit code {code}{signal_of(code)})"
+    silent = f"it never wrote a line (exit code {code}{describe_signal(code)})"
     state = "lost" if ended.get("code") == LOST_NODE else "absent"
-    why = error or locate_exception(told["log"]) or last_words(told) or silent
+    why = error or locate_exception(told["log"]) or get_last_rank_line(told) or silent
     own, fix = ended.get("code", ""), ended.get("fix", "")
     return RankEnd(rank, name, step, state, why, code=own, fix=fix)
 
@@ -152,15 +154,17 @@ def end_without_events(name: str, rank: int, told: RankSaid, ended: Ended, step:
 def locate_exception(log: str) -> str:
     """The exception of a Python traceback with the file and line that raised it; "" if the log has none."""
     places = TRACED.findall(log)
-    return f"{last_line_of(log)}, at {places[-1][0]}:{places[-1][1]}" if places else ""
+    return f"{find_last_line(log)}, at {places[-1][0]}:{places[-1][1]}" if places else ""
 
 
-def end_of(name: str, rank: int, told: RankSaid, ended: Ended, wanted: Sequence[str]) -> RankEnd:
+def find_rank_end(
+    name: str, rank: int, told: RankReport, ended: RanksEnd, wanted: Sequence[str]
+) -> RankEnd:
     """Find out where one rank stopped."""
     # A rank has no rights and writes its own lines: a step that nobody asked for is none.
     events = [event for event in told["events"] if event["step"] in (*STEPS, "done")]
     if not events:
-        return end_without_events(name, rank, told, ended, wanted[0])
+        return find_silent_rank_end(name, rank, told, ended, wanted[0])
     last = events[-1]
     if last["step"] == "done" or (last["step"] == wanted[-1] and last["state"] in GOOD):
         return RankEnd(rank, name, "", "ok", "")
@@ -182,11 +186,13 @@ def end_of(name: str, rank: int, told: RankSaid, ended: Ended, wanted: Sequence[
     if rank in ended.get("stopped", []):
         return RankEnd(rank, name, last["step"], "stopped", f"it was ended in step {last['step']}")
     code = ended.get("codes", {}).get(str(rank), "unknown")
-    text = "; ".join(filter(None, (f"exit code {code}{signal_of(code)}", last_words(told))))
+    text = "; ".join(
+        filter(None, (f"exit code {code}{describe_signal(code)}", get_last_rank_line(told)))
+    )
     return RankEnd(rank, name, last["step"], "died", text)
 
 
-def signal_of(code: int | str) -> str:
+def describe_signal(code: int | str) -> str:
     """Which signal ended a process, in brackets."""
     try:
         return f" ({signal.Signals(-int(code)).name})"
@@ -194,7 +200,7 @@ def signal_of(code: int | str) -> str:
         return ""
 
 
-def ended_at(told: RankSaid) -> dict[str, float]:
+def compute_step_ends(told: RankReport) -> dict[str, float]:
     """When a rank came to the end of each step, well or not, in seconds since it began."""
     begun: dict[str, float] = {}
     found: dict[str, float] = {}
@@ -206,20 +212,20 @@ def ended_at(told: RankSaid) -> dict[str, float]:
     return found
 
 
-def shared_step(seen: Seen) -> str:
+def find_shared_step(seen: ClusterObservations) -> str:
     """The last step that all ranks ended well and together, which gives their clocks a common moment; "" for none."""
     done = [
         {event["step"] for event in told["events"] if event["state"] in GOOD}
-        for _, _, told, _ in ranks_of(seen)
+        for _, _, told, _ in iterate_ranks(seen)
         if told["events"]
     ]
     common = set.intersection(*done) if done else set()
     return next((step for step in reversed(STEPS) if step in common and step not in APART), "")
 
 
-def timed(end: RankEnd, told: RankSaid, ended: Ended, shared: str) -> RankEnd:
+def add_end_time(end: RankEnd, told: RankReport, ended: RanksEnd, shared: str) -> RankEnd:
     """The same end with its moment, where that is known: who was killed by a supervisor has none of its own."""
-    times = ended_at(told)
+    times = compute_step_ends(told)
     if end.state in ENDED and not any(ended.get("codes", {}).values()):
         begun = next((e.get("at", 0.0) for e in told["events"] if e["step"] == end.step), 0.0)
         return replace(end, spent=max(0.0, ended.get("seconds", 0.0) - begun))
@@ -231,14 +237,17 @@ def timed(end: RankEnd, told: RankSaid, ended: Ended, shared: str) -> RankEnd:
     return replace(end, at=round(last - times[shared], 3))
 
 
-def ends(seen: Seen) -> list[RankEnd]:
+def find_rank_ends(seen: ClusterObservations) -> list[RankEnd]:
     """Where every rank stopped."""
-    wanted = steps_for(seen.rungs)
-    shared = shared_step(seen)
-    return [timed(end_of(*found, wanted), found[2], found[3], shared) for found in ranks_of(seen)]
+    wanted = list_steps(seen.rungs)
+    shared = find_shared_step(seen)
+    return [
+        add_end_time(find_rank_end(*found, wanted), found[2], found[3], shared)
+        for found in iterate_ranks(seen)
+    ]
 
 
-def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
+def find_first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
     """The ranks that stopped first on the ladder; whoever stopped later was waiting for them.
 
     At one step a wrong value says more than a death, and that more than a failure: whoever lost its partner fails
@@ -256,40 +265,51 @@ def first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
     return [end for end in at_step if WORTH.index(end.state) == most]
 
 
-def kind_of(end: RankEnd) -> str:
+def classify_rank_end(end: RankEnd) -> str:
     """What ranks that stopped alike have in common, whichever peer and port their words name."""
     if end.state == "failed" and TIMED_OUT.search(end.text):
         return "timeout"
     return "lost" if end.state == "failed" and LOST.search(end.text) else end.text
 
 
-def says_why(end: RankEnd) -> bool:
+def has_own_error(end: RankEnd) -> bool:
     """The rank's own error, not only that it waited for another one or lost it."""
-    return kind_of(end) not in ("timeout", "lost")
+    return classify_rank_end(end) not in ("timeout", "lost")
 
 
-def alike(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
+def group_first_broken(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
     """The ranks that stopped first on the ladder, put together by what stopped them."""
     groups: dict[tuple[str, str, str], list[RankEnd]] = {}
-    for end in first_broken(found):
-        groups.setdefault((end.step, end.state, kind_of(end)), []).append(end)
+    for end in find_first_broken(found):
+        groups.setdefault((end.step, end.state, classify_rank_end(end)), []).append(end)
     return list(groups.values())
 
 
-def telling(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
+def select_telling_groups(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
     """The groups that say most.
 
     Whoever only lost its partner follows from what stopped that one, be it a step further on; whoever only waited, from
     another rank's own error.
     """
-    groups = alike(found)
-    if groups and all(kind_of(group[0]) == "lost" for group in groups):
-        groups = alike([end for end in found if end.state not in ENDED and says_why(end)]) or groups
-    waited = [group for group in groups if kind_of(group[0]) != "lost"] or groups
-    return [group for group in waited if says_why(group[0])] or outlasted(found, waited) or waited
+    groups = group_first_broken(found)
+    if groups and all(classify_rank_end(group[0]) == "lost" for group in groups):
+        groups = (
+            group_first_broken(
+                [end for end in found if end.state not in ENDED and has_own_error(end)]
+            )
+            or groups
+        )
+    waited = [group for group in groups if classify_rank_end(group[0]) != "lost"] or groups
+    return (
+        [group for group in waited if has_own_error(group[0])]
+        or find_hung_ranks(found, waited)
+        or waited
+    )
 
 
-def outlasted(found: Sequence[RankEnd], waited: Sequence[Sequence[RankEnd]]) -> list[list[RankEnd]]:
+def find_hung_ranks(
+    found: Sequence[RankEnd], waited: Sequence[Sequence[RankEnd]]
+) -> list[list[RankEnd]]:
     """Whoever stood in the step for longer than the others waited in it: it is who they waited for.
 
     Gloo's waits end by themselves, all after the same time. For ``init`` that is another one (a connection's).
@@ -306,29 +326,31 @@ def outlasted(found: Sequence[RankEnd], waited: Sequence[Sequence[RankEnd]]) -> 
     return [stood] if stood else []
 
 
-def in_order(found: Sequence[RankEnd]) -> list[RankEnd]:
+def sort_by_end_time(found: Sequence[RankEnd]) -> list[RankEnd]:
     """By the moment of their ends; who has none comes last."""
     return sorted(found, key=lambda end: float("inf") if end.at is None else end.at)
 
 
-def causes(found: Sequence[RankEnd]) -> list[Cause]:
+def find_job_causes(found: Sequence[RankEnd]) -> list[JobStopCause]:
     """What stopped the job: one cause, where the ranks' errors and their moments allow to say so.
 
     Ranks that died or raised at one step with words of their own are one cause, that of the first: a rank that is gone
     makes the others fail in many ways. Wrong values and ranks that never started have nothing to do with each other.
     """
-    groups = [in_order(group) for group in telling(found)]
+    groups = [sort_by_end_time(group) for group in select_telling_groups(found)]
     if len(groups) > 1 and all(
         g[0].state in ("died", "failed") and g[0].at is not None for g in groups
     ):
         groups = [min(groups, key=lambda group: group[0].at or 0.0)]
     if len(groups) != 1:
-        return [Cause(group, []) for group in groups]
+        return [JobStopCause(group, []) for group in groups]
     (only,) = groups
-    return [Cause(only, in_order([end for end in found if end.step and end not in only]))]
+    return [
+        JobStopCause(only, sort_by_end_time([end for end in found if end.step and end not in only]))
+    ]
 
 
-def first_by(ends_: Sequence[RankEnd]) -> float:
+def compute_lead_time(ends_: Sequence[RankEnd]) -> float:
     """By how much the first of ranks in order ended before the next; 0 where that says nothing."""
     moments = [end.at for end in ends_ if end.at is not None]
     if len(moments) < 2 or ends_[0].at is None:  # noqa: PLR2004 (a pair)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from fullmesh.contract import steps_of
-from fullmesh.observed.ranks import Ended, RankSaid
+from fullmesh.contract import convert_rank_steps
+from fullmesh.observed.ranks import RankReport, RanksEnd
 from fullmesh.result.types import Collectives, RankRow
-from fullmesh.verify.model import Finding, Seen, in_words
+from fullmesh.verify.model import ClusterObservations, Finding, join_names
 from fullmesh.verify.rank_ends import (
     STEPS,
-    Cause,
+    JobStopCause,
     RankEnd,
-    causes,
-    ends,
-    first_by,
-    kind_of,
-    ranks_of,
-    says_why,
+    classify_rank_end,
+    compute_lead_time,
+    find_job_causes,
+    find_rank_ends,
+    has_own_error,
+    iterate_ranks,
 )
 
 # A wrong value in a step of rung L8: what the step, or the check within it, stands for.
@@ -53,7 +53,7 @@ KEPT_OFF = 0.2
 REMOTE = re.compile(r"remote=\[([0-9A-Fa-f.:]+)\]:(\d{1,5})")
 
 
-def patience(seen: Seen) -> float:
+def compute_time_factor(seen: ClusterObservations) -> float:
     """How many times longer than alone a rank may need: tasks that want to run, for each processor, at least 1.
 
     Counted on the machine that is worst off: what ran when it was looked at, and the ranks that will. Nodes of one boot
@@ -71,7 +71,7 @@ def patience(seen: Seen) -> float:
     return round(most, 2)
 
 
-def figures(name: str, ended: Ended) -> str:
+def describe_node_load(name: str, ended: RanksEnd) -> str:
     """How busy a node was while its ranks ran."""
     cpus = int(ended.get("cpus") or 1)
     words = [f"load {float(ended.get('load') or 0.0):.1f} on {cpus} processor{'s' * (cpus > 1)}"]
@@ -89,7 +89,7 @@ def figures(name: str, ended: Ended) -> str:
     return f"{name}: {', '.join(words)}"
 
 
-def overloaded(seen: Seen) -> str:
+def describe_overload(seen: ClusterObservations) -> str:
     """The nodes whose processors were kept from their ranks, in words; empty where none was."""
     found = []
     for name, node in seen.nodes.items():
@@ -97,15 +97,15 @@ def overloaded(seen: Seen) -> str:
         kept_off = max(ended.get("steal", 0.0), ended.get("throttled", 0.0)) >= KEPT_OFF
         load, cpus = float(ended.get("load") or 0.0), int(ended.get("cpus") or 1)
         if kept_off or load > OVERLOADED * cpus:
-            found.append(figures(name, ended))
-    return in_words(found)
+            found.append(describe_node_load(name, ended))
+    return join_names(found)
 
 
-def code_of(end: RankEnd) -> str:
+def find_end_code(end: RankEnd) -> str:
     """The code for an end."""
     if end.state == "wrong":
-        return code_of_wrong_value(end)
-    early = end.code or code_of_early_end(end)
+        return find_wrong_value_code(end)
+    early = end.code or find_early_end_code(end)
     if early:
         return early
     # NCCL's watchdog ends the process when a collective times out: that is how a hang looks there.
@@ -116,64 +116,66 @@ def code_of(end: RankEnd) -> str:
     return UNFINISHED.get(end.step) or ("VC-808" if STEPS[end.step] == "L8" else "VC-403")
 
 
-def code_of_wrong_value(end: RankEnd) -> str:
+def find_wrong_value_code(end: RankEnd) -> str:
     """The code for a value that is not the exact result."""
     step = end.step.removeprefix("gpu_")
     return "VC-308" if end.step in STORES else TRAINING.get(step) or CHECKS.get(end.check, "VC-402")
 
 
-def code_of_early_end(end: RankEnd) -> str:
+def find_early_end_code(end: RankEnd) -> str:
     """The code for a rank that failed by itself before it met the others; "" for another one."""
     if end.state == "absent":
-        return code_of_import(end.text, "VC-304")
-    if end.state != "failed" or not says_why(end):
+        return find_import_code(end.text, "VC-304")
+    if end.state != "failed" or not has_own_error(end):
         return ""
-    return {"import": code_of_import(end.text, "VC-302"), "gpus": "VC-724"}.get(end.step, "")
+    return {"import": find_import_code(end.text, "VC-302"), "gpus": "VC-724"}.get(end.step, "")
 
 
-def code_of_import(text: str, otherwise: str) -> str:
+def find_import_code(text: str, otherwise: str) -> str:
     """The code for an error that ended a rank before it had torch."""
     return next((code for code, pattern in IMPORT_ERRORS if pattern.search(text)), otherwise)
 
 
-def sentence(seen: Seen, end: RankEnd, ranks: str) -> str:
+def describe_rank_cause(seen: ClusterObservations, end: RankEnd, ranks: str) -> str:
     """The cause in words."""
     master = seen.plan["master"]
     if end.step in STORES:
-        port = port_of(seen, end)
+        port = get_store_port(seen, end)
         return f"{ranks} could not use the store on {master['node']} ({master['address']}:{port}): {end.text}"
     return {
-        "wrong": f"{found_by(end, ranks)}: {end.text}",
-        "hung": f"{ranks} hung in {end.step} {how_long(end)}",
+        "wrong": f"{describe_wrong_value(end, ranks)}: {end.text}",
+        "hung": f"{ranks} hung in {end.step} {describe_hang_time(end)}",
         "died": f"{ranks} ended in the middle of {end.step}: {end.text}",
         "absent": f"{ranks} did not start: {end.text}",
         "lost": f"the connection to {end.node} was lost while {ranks} ran: {end.text}",
         "stopped": f"{ranks} were ended in {end.step}, and no rank says why",
-    }.get(end.state, f"{ranks} failed in {end.step}: {end.text}{remote_of(seen, end.text)}")
+    }.get(
+        end.state, f"{ranks} failed in {end.step}: {end.text}{describe_gloo_remote(seen, end.text)}"
+    )
 
 
-def how_long(end: RankEnd) -> str:
+def describe_hang_time(end: RankEnd) -> str:
     """How long a rank hung, in words."""
     if end.text.startswith("no end"):
         return "until the deadline"
     return f"for {end.spent:.0f} s, longer than the others waited for it"
 
 
-def found_by(end: RankEnd, ranks: str) -> str:
+def describe_wrong_value(end: RankEnd, ranks: str) -> str:
     """Whom a wrong value is laid to: who found it, unless it is known whose it is."""
     if not end.check:
         return f"{ranks} got a wrong value"
     return f"training on {ranks} ({end.step})" if STEPS[end.step] == "L8" else f"{ranks}"
 
 
-def blamed(seen: Seen, group: Sequence[RankEnd]) -> list[tuple[int, str]]:
+def list_blamed_ranks(seen: ClusterObservations, group: Sequence[RankEnd]) -> list[tuple[int, str]]:
     """The ranks at fault with their nodes: those that were named, else those that found it."""
     named = {rank for end in group for rank in end.ranks}
     where = {rank: name for name, node in seen.plan["nodes"].items() for rank in node["ranks"]}
     return [(r, where[r]) for r in sorted(named) if r in where] or [(e.rank, e.node) for e in group]
 
 
-def remote_of(seen: Seen, text: str) -> str:
+def describe_gloo_remote(seen: ClusterObservations, text: str) -> str:
     """Say which address and port Gloo means: it prints the port in network byte order (faults.md 0.7)."""
     found = REMOTE.search(text)
     if not found:
@@ -184,12 +186,12 @@ def remote_of(seen: Seen, text: str) -> str:
     return f" (that is {address} port {port}{odd})"
 
 
-def port_of(seen: Seen, end: RankEnd) -> int:
+def get_store_port(seen: ClusterObservations, end: RankEnd) -> int:
     """Where the store of a step is served."""
     return seen.plan["master"]["port"] if end.step == "store" else seen.plan["rendezvous"]["port"]
 
 
-def fix_of_early_end(seen: Seen, end: RankEnd, node: str) -> str:
+def suggest_early_end_fix(seen: ClusterObservations, end: RankEnd, node: str) -> str:
     """The next step for a rank that did not meet the others; "" for another one."""
     own = {
         "VC-309": f"on {node}: journalctl -u ssh -u sshd; then verify again",
@@ -199,19 +201,20 @@ def fix_of_early_end(seen: Seen, end: RankEnd, node: str) -> str:
     early = end.step == "import" or end.state == "absent"
     return (
         (f"on {node}: {end.fix}" if end.fix else "")
-        or own.get(code_of(end), "")
+        or own.get(find_end_code(end), "")
         or (seen.apply("packages") if early else "")
     )
 
 
-def fix_of(seen: Seen, end: RankEnd, node: str) -> str:
+def suggest_rank_fix(seen: ClusterObservations, end: RankEnd, node: str) -> str:
     """The next step for where a rank stopped."""
-    early = fix_of_early_end(seen, end, node)
+    early = suggest_early_end_fix(seen, end, node)
     if early:
         return early
     if end.state == "wrong" and end.step in STORES:
         return (
-            f"on every node, while it runs: ss -tnp 'dport = :{port_of(seen, end)}' names who writes there beside the "
+            f"on every node, while it runs: ss -tnp 'dport = :{get_store_port(seen, end)}' names who writes there "
+            "beside the "
             "ranks; torch's store asks nobody for a password, so end that program"
         )
     if end.check == "gpus":
@@ -228,54 +231,60 @@ def fix_of(seen: Seen, end: RankEnd, node: str) -> str:
     return f"on {node}: see ranks in the result; run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
 
 
-def at_deadline(end: RankEnd) -> bool:
+def is_deadline_end(end: RankEnd) -> bool:
     """A deadline of the check's own ended this rank. For ``init`` it is Gloo's word about a connection."""
-    return end.step != "init" and (end.state == "hung" or kind_of(end) == "timeout")
+    return end.step != "init" and (end.state == "hung" or classify_rank_end(end) == "timeout")
 
 
-def rule_climb(seen: Seen) -> Iterator[Finding]:
+def rule_ranks_finish(seen: ClusterObservations) -> Iterator[Finding]:
     """Every rank gets to the top."""
-    for cause in causes(ends(seen)):
+    for cause in find_job_causes(find_rank_ends(seen)):
         end = cause.ranks[0]
-        guilty = blamed(seen, sorted(cause.ranks, key=lambda one: one.rank))
+        guilty = list_blamed_ranks(seen, sorted(cause.ranks, key=lambda one: one.rank))
         nodes = list(dict.fromkeys(name for _, name in guilty))
-        who = f"{'rank' if len(guilty) == 1 else 'ranks'} {in_words([str(r) for r, _ in guilty])}"
-        where = f"{who} on {in_words(nodes)}"
+        who = f"{'rank' if len(guilty) == 1 else 'ranks'} {join_names([str(r) for r, _ in guilty])}"
+        where = f"{who} on {join_names(nodes)}"
         if end.node in nodes:  # where to look first
             nodes = [end.node, *(name for name in nodes if name != end.node)]
-        busy = overloaded(seen) if at_deadline(end) else ""
-        said = out_of_time(seen, end, where, busy) if busy else sentence(seen, end, where)
+        busy = describe_overload(seen) if is_deadline_end(end) else ""
+        said = (
+            describe_busy_timeout(seen, end, where, busy)
+            if busy
+            else describe_rank_cause(seen, end, where)
+        )
         yield Finding(
-            "VC-306" if busy else code_of(end),
+            "VC-306" if busy else find_end_code(end),
             STEPS[end.step],
-            said + order_of(cause),
+            said + describe_end_order(cause),
             node=nodes[0],
-            peer=seen.plan["master"]["node"] if STEPS[end.step] == "L3" else in_words(nodes[1:]),
+            peer=seen.plan["master"]["node"] if STEPS[end.step] == "L3" else join_names(nodes[1:]),
             seen=busy or end.seen or end.state,
             expected=end.expected or "ok",
-            fix=more_time(seen) if busy else fix_of(seen, end, nodes[0]),
+            fix=suggest_more_time(seen) if busy else suggest_rank_fix(seen, end, nodes[0]),
         )
 
 
-def order_of(cause: Cause) -> str:
+def describe_end_order(cause: JobStopCause) -> str:
     """Who ended first and who followed, in words; empty where nobody did."""
     first = cause.ranks[0]
-    gap = first_by([first, *cause.ranks[1:]])
+    gap = compute_lead_time([first, *cause.ranks[1:]])
     said = ""
     if gap:
         said = f"; rank {first.rank} on {first.node} was the first of them, {gap:.2f} s before the next"
     if not cause.followed:
         return said
-    gap = first_by([first, *cause.followed])
+    gap = compute_lead_time([first, *cause.followed])
     count = len(cause.followed)
     said += f"; {count} other rank{'s' * (count > 1)} ended after that" + (
         f",{' the first of them' * (count > 1)} {gap:.2f} s later" if gap else ""
     )
-    own = next((one for one in cause.followed if one.state == "failed" and says_why(one)), None)
+    own = next(
+        (one for one in cause.followed if one.state == "failed" and has_own_error(one)), None
+    )
     return said + (f"; rank {own.rank} on {own.node} with {own.text}" if own else "")
 
 
-def out_of_time(seen: Seen, end: RankEnd, where: str, busy: str) -> str:
+def describe_busy_timeout(seen: ClusterObservations, end: RankEnd, where: str, busy: str) -> str:
     """The cause in words, where the processors had more to do than the deadline allowed for."""
     before = "every link was open just before" if "L2" in seen.rungs else "the links were not tried"
     return (
@@ -285,7 +294,7 @@ def out_of_time(seen: Seen, end: RankEnd, where: str, busy: str) -> str:
     )
 
 
-def more_time(seen: Seen) -> str:
+def suggest_more_time(seen: ClusterObservations) -> str:
     """The command that gives the ranks twice the time."""
     deadline, init = round(2 * seen.deadline), round(2 * seen.init_timeout)
     return (
@@ -294,19 +303,19 @@ def more_time(seen: Seen) -> str:
     )
 
 
-def listeners_of(told: RankSaid) -> list[tuple[str, int]]:
+def list_rank_listeners(told: RankReport) -> list[tuple[str, int]]:
     """Where a rank really listened: (address, port)."""
-    said = steps_of(told).get("sockets")
+    said = convert_rank_steps(told).get("sockets")
     return [(address, port) for address, port in said["listeners"]] if said else []
 
 
-def rule_listeners(seen: Seen) -> Iterator[Finding]:
+def rule_rank_listeners(seen: ClusterObservations) -> Iterator[Finding]:
     """Every port on which a rank really listened lies in the range and on the cluster address."""
     data = seen.plan["data_ports"]
     named = (seen.plan["master"]["port"], seen.plan["rendezvous"]["port"])
-    for name, rank, told, _ in ranks_of(seen):
+    for name, rank, told, _ in iterate_ranks(seen):
         own = seen.address(name)
-        free = [(a, p) for a, p in listeners_of(told) if p not in named]
+        free = [(a, p) for a, p in list_rank_listeners(told) if p not in named]
         out = [f"{a}:{p}" for a, p in free if not data["first"] <= p <= data["last"]]
         if out:
             yield Finding(
@@ -314,8 +323,8 @@ def rule_listeners(seen: Seen) -> Iterator[Finding]:
                 "L5",
                 f"rank {rank} on {name} listened outside the data range",
                 node=name,
-                port=in_words(out),
-                seen=in_words(out),
+                port=join_names(out),
+                seen=join_names(out),
                 expected=str(data["firewalld"]),
                 fix=seen.apply("tuning"),
             )
@@ -326,18 +335,18 @@ def rule_listeners(seen: Seen) -> Iterator[Finding]:
                 "L5",
                 f"Gloo of rank {rank} on {name} listened on an address that is not the cluster's",
                 node=name,
-                seen=in_words(wrong),
+                seen=join_names(wrong),
                 expected=own,
                 fix=f"on {name}: ip -o addr show; one address per cluster interface, or GLOO_SOCKET_IFNAME set",
             )
 
 
-def collectives(seen: Seen) -> Collectives:
+def summarize_collectives(seen: ClusterObservations) -> Collectives:
     """Times and rates over all ranks: the slowest counts."""
     slowest: dict[str, float] = {}
     unsupported: set[str] = set()
     latency, bandwidth, mib = 0.0, 0.0, 0
-    for _, _, told, _ in ranks_of(seen):
+    for _, _, told, _ in iterate_ranks(seen):
         for event in told["events"]:
             if event["state"] == "unsupported":
                 unsupported.add(event["step"])
@@ -345,7 +354,7 @@ def collectives(seen: Seen) -> Collectives:
                 slowest[event["step"]] = max(
                     slowest.get(event["step"], 0.0), event.get("seconds", 0.0)
                 )
-        said = steps_of(told)
+        said = convert_rank_steps(told)
         if smallest := said.get("latency"):
             latency = max(latency, smallest["latency_us"])
         if rate := said.get("bandwidth"):
@@ -363,13 +372,13 @@ def collectives(seen: Seen) -> Collectives:
     }
 
 
-def seconds_of(found: Collectives, rung: str) -> float:
+def sum_check_seconds(found: Collectives, rung: str) -> float:
     """How long the slowest rank took for the steps of a rung."""
     spent = found.get("seconds", {})
     return float(sum(value for step, value in spent.items() if STEPS[step] == rung))
 
 
-def rank_table(seen: Seen) -> list[RankRow]:
+def build_rank_rows(seen: ClusterObservations) -> list[RankRow]:
     """Every rank in one line, with its last words when it did not get through."""
     return [
         {
@@ -378,16 +387,18 @@ def rank_table(seen: Seen) -> list[RankRow]:
             "step": end.step or "done",
             "state": end.state,
             "text": end.text,
-            "listeners": [f"{a}:{p}" for a, p in listeners_of(told)],
+            "listeners": [f"{a}:{p}" for a, p in list_rank_listeners(told)],
             "log": "" if end.state == "ok" else told["log"],
         }
-        for (name, rank, told, _), end in zip(ranks_of(seen), ends(seen), strict=True)
+        for (name, rank, told, _), end in zip(
+            iterate_ranks(seen), find_rank_ends(seen), strict=True
+        )
     ]
 
 
-RULES = (rule_climb, rule_listeners)
+RULES = (rule_ranks_finish, rule_rank_listeners)
 
 
-def findings(seen: Seen) -> list[Finding]:
+def check_ranks(seen: ClusterObservations) -> list[Finding]:
     """All findings of these rungs."""
     return [finding for rule in RULES for finding in rule(seen)]

@@ -12,8 +12,15 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypedDict
 
-from fullmesh.model.types import Plan
-from fullmesh.observed.ladder import Look, Pair, Port, Probe, SweepTarget, Target
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.ladder import (
+    LadderLinksResult,
+    LadderNodeResult,
+    LinkResult,
+    ProbePort,
+    ProbeTarget,
+    SweepTarget,
+)
 from fullmesh.verify import probe_wants
 
 # One listener of a pair costs nodes a seventh of what all cost (benchmarks/probe_mesh.py), and judging all of more than
@@ -26,7 +33,7 @@ SHUT_EVERY = 8
 # Peers of one node that are followed up; who has more of them has a fault of his own, which these show.
 FOLLOWED = 16
 # How the records of the rest are told apart from those of the kernel: nothing more is known of them.
-UNTOLD: Pair = {
+UNTOLD: LinkResult = {
     "node": "",
     "address": "",
     "port": 0,
@@ -40,12 +47,12 @@ UNTOLD: Pair = {
     "offset_error": 0.0,
 }
 
-Opened = Mapping[str, Sequence[Port]]
+Opened = Mapping[str, Sequence[ProbePort]]
 How = Literal["auto", "all", "ports"]
 HOW: tuple[How, ...] = ("auto", "all", "ports")
 
 
-class Scope(TypedDict):
+class ProbeScope(TypedDict):
     """What of the mesh a run tries.
 
     Attributes:
@@ -61,7 +68,9 @@ class Scope(TypedDict):
     run: str
 
 
-def scope_of(plan: Plan, how: str, new: Sequence[str], changed: bool, run: str) -> Scope:
+def build_probe_scope(
+    plan: ClusterPlan, how: str, new: Sequence[str], changed: bool, run: str
+) -> ProbeScope:
     """What a run tries.
 
     Args:
@@ -77,7 +86,7 @@ def scope_of(plan: Plan, how: str, new: Sequence[str], changed: bool, run: str) 
     return {"sweep": many, "new": joined, "few": few, "run": run}
 
 
-def partners(count: int, place: int) -> list[int]:
+def list_partners(count: int, place: int) -> list[int]:
     """The partners of one of *count* nodes, round after round: everybody once (circle method)."""
     even = count + count % 2
     turn = even - 1
@@ -93,29 +102,37 @@ def partners(count: int, place: int) -> list[int]:
     return [other for other in found if other < count]
 
 
-def order(plan: Plan, name: str, run: str) -> list[str]:
+def order_peers(plan: ClusterPlan, name: str, run: str) -> list[str]:
     """The peers of a node in the order of the schedule, which begins elsewhere in each run."""
     names = list(plan["nodes"])
-    found = [names[place] for place in partners(len(names), names.index(name))]
+    found = [names[place] for place in list_partners(len(names), names.index(name))]
     begin = int(hashlib.sha256(run.encode()).hexdigest(), 16) % max(1, len(found))
     return found[begin:] + found[:begin]
 
 
-def block_of(place: int, count: int) -> int:
+def find_block(place: int, count: int) -> int:
     """The block of the picture that a node belongs to."""
     return place * min(BLOCKS, count) // count
 
 
-def usable(port: Port) -> bool:
+def is_usable_listener(port: ProbePort) -> bool:
     """Whether peers can try a listener: it is open, or the service itself has its port."""
     return not port["error"] or (port["kind"] == "service" and port["error"] == "EADDRINUSE")
 
 
-def tried_of(plan: Plan, ports: Sequence[Port], source: int, target: int) -> list[Port]:
+def select_listeners(
+    plan: ClusterPlan, ports: Sequence[ProbePort], source: int, target: int
+) -> list[ProbePort]:
     """The listeners of one peer that a node tries in a sweep: one in turn, and those that every rank will need."""
     names = list(plan["nodes"])
-    turn = [port for port in ports if usable(port) and port["kind"] in ("sample", "range")]
-    named = [port for port in ports if usable(port) and port["kind"] not in ("sample", "range")]
+    turn = [
+        port for port in ports if is_usable_listener(port) and port["kind"] in ("sample", "range")
+    ]
+    named = [
+        port
+        for port in ports
+        if is_usable_listener(port) and port["kind"] not in ("sample", "range")
+    ]
     found = [turn[(source + target) % len(turn)]] if turn else []
     if names[target] == plan["master"]["node"]:
         found += [port for port in named if port["kind"] != "outside"]
@@ -127,30 +144,32 @@ def tried_of(plan: Plan, ports: Sequence[Port], source: int, target: int) -> lis
     return found
 
 
-def swept(plan: Plan, opened: Opened, name: str, scope: Scope) -> list[SweepTarget]:
+def build_sweep(
+    plan: ClusterPlan, opened: Opened, name: str, scope: ProbeScope
+) -> list[SweepTarget]:
     """What a node tries in a sweep, in its order; [] where it tries all listeners."""
     if not scope["sweep"]:
         return []
     names = list(plan["nodes"])
     place = {one: number for number, one in enumerate(names)}
     rows: list[SweepTarget] = []
-    for peer in peers_of(plan, name, scope):
-        for port in tried_of(plan, opened.get(peer, []), place[name], place[peer]):
+    for peer in select_peers(plan, name, scope):
+        for port in select_listeners(plan, opened.get(peer, []), place[name], place[peer]):
             rows.append(
                 {
                     "node": peer,
                     "address": plan["nodes"][peer]["address"],
                     "port": port["port"],
                     "kind": probe_wants.HELD if port["error"] else port["kind"],
-                    "block": block_of(place[peer], len(names)),
+                    "block": find_block(place[peer], len(names)),
                 }
             )
     return rows
 
 
-def peers_of(plan: Plan, name: str, scope: Scope) -> list[str]:
+def select_peers(plan: ClusterPlan, name: str, scope: ProbeScope) -> list[str]:
     """The peers that a node tries: all, or who is new and one of the others."""
-    found = order(plan, name, scope["run"])
+    found = order_peers(plan, name, scope["run"])
     if not scope["few"] or name in scope["new"]:
         return found
     new = set(scope["new"])
@@ -158,27 +177,31 @@ def peers_of(plan: Plan, name: str, scope: Scope) -> list[str]:
     return [peer for peer in found if peer in new or peer == next(iter(others), "")]
 
 
-def in_full(plan: Plan, opened: Opened, name: str, scope: Scope) -> list[Target]:
+def list_full_targets(
+    plan: ClusterPlan, opened: Opened, name: str, scope: ProbeScope
+) -> list[ProbeTarget]:
     """The listeners that a node tries where it tries all of each peer; [] in a sweep."""
     if scope["sweep"]:
         return []
-    wanted = set(peers_of(plan, name, scope))
+    wanted = set(select_peers(plan, name, scope))
     some = {peer: ports for peer, ports in opened.items() if peer in wanted}
-    return probe_wants.targets(plan, some, name)
+    return probe_wants.list_probe_targets(plan, some, name)
 
 
-def deviating(probe: Probe) -> list[str]:
+def list_deviating_peers(probe: LadderLinksResult) -> list[str]:
     """The peers that a node's sweep told in full, each once."""
     if "swept" not in probe:
         return []
     return list(dict.fromkeys(record["node"] for record in probe["links"]))
 
 
-def follow_up(plan: Plan, probes: Mapping[str, Probe]) -> dict[str, list[str]]:
+def plan_follow_up(
+    plan: ClusterPlan, probes: Mapping[str, LadderLinksResult]
+) -> dict[str, list[str]]:
     """Node -> the peers whose every listener it tries: of the pairs that deviated, whoever of the two saw it."""
     found: dict[str, dict[str, None]] = {}
     for name, probe in probes.items():
-        for peer in deviating(probe)[:FOLLOWED]:
+        for peer in list_deviating_peers(probe)[:FOLLOWED]:
             found.setdefault(name, {})[peer] = None
             others = found.setdefault(peer, {})
             if len(others) < FOLLOWED:
@@ -186,7 +209,9 @@ def follow_up(plan: Plan, probes: Mapping[str, Probe]) -> dict[str, list[str]]:
     return {name: [p for p in held if p in plan["nodes"]] for name, held in found.items()}
 
 
-def unfolded(rows: Sequence[SweepTarget], probe: Probe) -> Iterator[Pair]:
+def expand_deviations(
+    rows: Sequence[SweepTarget], probe: LadderLinksResult
+) -> Iterator[LinkResult]:
     """Records of what deviated beyond those that were told in full."""
     for verdict, places in probe["swept"]["more"].items() if "swept" in probe else ():
         for number in places:
@@ -202,36 +227,40 @@ def unfolded(rows: Sequence[SweepTarget], probe: Probe) -> Iterator[Pair]:
                 }
 
 
-def together(rows: Sequence[SweepTarget], first: Probe, closer: Probe | None) -> Probe:
+def merge_sweep(
+    rows: Sequence[SweepTarget], first: LadderLinksResult, closer: LadderLinksResult | None
+) -> LadderLinksResult:
     """A sweep and what was asked after it, as one answer: where both tried a listener, the later one counts."""
     if "swept" not in first:
         return first
     later = closer["links"] if closer else []
     again = {(record["node"], record["port"]) for record in later}
-    swept_only = [*first["links"], *unfolded(rows, first)]
+    swept_only = [*first["links"], *expand_deviations(rows, first)]
     links = [r for r in swept_only if (r["node"], r["port"]) not in again]
-    made: Probe = {**first, "links": [*links, *later]}
+    made: LadderLinksResult = {**first, "links": [*links, *later]}
     if closer:
         made["neighbours"] = closer["neighbours"]
         made["ways"] = closer.get("ways", [])
     return made
 
 
-class Asked(TypedDict, total=False):
+class ProbeAnswers(TypedDict, total=False):
     """What was kept of a node: ladder_node's answer, and ladder_links' of a first and a second call."""
 
-    node: Look
-    links: Probe
-    closer: Probe
+    node: LadderNodeResult
+    links: LadderLinksResult
+    closer: LadderLinksResult
 
 
-def whole(plan: Plan, nodes: dict[str, Asked], scope: Scope | None) -> dict[str, Asked]:
+def merge_probe_calls(
+    plan: ClusterPlan, nodes: dict[str, ProbeAnswers], scope: ProbeScope | None
+) -> dict[str, ProbeAnswers]:
     """The same with one answer about the links, whichever calls it came from."""
     opened = {n: said["node"].get("ports", []) for n, said in nodes.items() if "node" in said}
     for name, said in nodes.items():
         closer = said.pop("closer", None)
         if scope and "swept" in said.get("links", {}):
             first = said["links"]
-            rows = swept(plan, opened, name, scope) if first["swept"]["more"] else []
-            said["links"] = together(rows, first, closer)
+            rows = build_sweep(plan, opened, name, scope) if first["swept"]["more"] else []
+            said["links"] = merge_sweep(rows, first, closer)
     return nodes

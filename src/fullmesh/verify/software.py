@@ -1,7 +1,7 @@
-"""Rung L1, the software of the nodes: what differs from the majority, and what does not fit together within a node.
+"""Check L1, the software of the nodes: what differs from the majority, and what does not fit together within a node.
 
-torch, Python and NCCL have to be equal (``verify_node.rule_versions``, an error). Here is what may differ and then
-explains odd results: kernel, glibc, NIC driver, locale, time zone, CUDA. Warnings, but for a torch that the driver
+torch, Python and NCCL have to be equal (``verify_node.rule_equal_versions``, an error). Here are differences that may
+explain odd results: kernel, glibc, NIC driver, locale, time zone, CUDA. Warnings, but for a torch that the driver
 cannot run.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.roles import accelerators, torch_runtime
-from fullmesh.verify.model import WARNING, Finding, Seen, in_words
+from fullmesh.verify.model import WARNING, ClusterObservations, Finding, join_names
 
 PAIR = 2
 # key of what a node says -> how it is called
@@ -36,7 +36,7 @@ STEPS = {
 }
 
 
-def software(seen: Seen, name: str) -> dict[str, str]:
+def get_software(seen: ClusterObservations, name: str) -> dict[str, str]:
     """What a node says of its software, "" where it does not say."""
     facts = seen.facts(name)
     said: Mapping[str, Any] = facts.get("software", {})
@@ -45,9 +45,9 @@ def software(seen: Seen, name: str) -> dict[str, str]:
     return {key: str({**said, **more}.get(key) or "") for key in LOOKED_AT}
 
 
-def rule_drift(seen: Seen) -> Iterator[Finding]:
+def rule_software_drift(seen: ClusterObservations) -> Iterator[Finding]:
     """Whatever is not as on most nodes, with the names of the odd ones; with two nodes the first one's value counts."""
-    table = {name: software(seen, name) for name in seen.plan["nodes"]}
+    table = {name: get_software(seen, name) for name in seen.plan["nodes"]}
     for key, words in LOOKED_AT.items():
         held = {name: row[key] for name, row in table.items() if row[key]}
         if len(set(held.values())) < PAIR:
@@ -61,25 +61,29 @@ def rule_drift(seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "VC-116",
             "L1",
-            f"{words} is {values} on {in_words(odd)} and {usual} on {in_words(rest)}",
+            f"{words} is {values} on {join_names(odd)} and {usual} on {join_names(rest)}",
             node=odd[0],
-            peer=in_words(rest),
+            peer=join_names(rest),
             seen=values,
             expected=usual,
-            fix=f"on {in_words(odd)}: {step}" if step else seen.apply("packages"),
+            fix=f"on {join_names(odd)}: {step}" if step else seen.apply("packages"),
             severity=WARNING,
         )
 
 
-def numbers(text: str) -> tuple[int, ...]:
+def parse_version_numbers(text: str) -> tuple[int, ...]:
     """``13.0`` as numbers that can be compared."""
     return tuple(number for part in text.split(".") if (number := parse_decimal(part)) is not None)
 
 
-def older_torch(seen: Seen, major: int) -> str:
+def suggest_older_torch(seen: ClusterObservations, major: int) -> str:
     """How to get a torch for a driver's CUDA: the newest that the role has a lock of, else one's own."""
-    held = [one.partition("-cuda") for one in torch_runtime.there(accelerators.LOCKS)]
-    fits = [(numbers(cuda), torch) for torch, _, cuda in held if numbers(cuda)[:1] == (major,)]
+    held = [one.partition("-cuda") for one in torch_runtime.list_lock_names(accelerators.LOCKS)]
+    fits = [
+        (parse_version_numbers(cuda), torch)
+        for torch, _, cuda in held
+        if parse_version_numbers(cuda)[:1] == (major,)
+    ]
     if not fits:
         by = "by a lock of your own (./fullmesh torch-lock makes one; torch_runtime_requirements)"
         return f"torch for CUDA {major} {by}"
@@ -91,11 +95,14 @@ def older_torch(seen: Seen, major: int) -> str:
     )
 
 
-def rule_cuda(seen: Seen) -> Iterator[Finding]:
+def rule_cuda_version(seen: ClusterObservations) -> Iterator[Finding]:
     """A driver runs programs of its own CUDA's major version and older ones (CUDA's minor version compatibility)."""
     for name in seen.plan["nodes"]:
-        row = software(seen, name)
-        built, runs = numbers(row["torch_cuda"]), numbers(row["driver_cuda"])
+        row = get_software(seen, name)
+        built, runs = (
+            parse_version_numbers(row["torch_cuda"]),
+            parse_version_numbers(row["driver_cuda"]),
+        )
         if built and runs and built[0] > runs[0]:
             yield Finding(
                 "VC-117",
@@ -104,11 +111,11 @@ def rule_cuda(seen: Seen) -> Iterator[Finding]:
                 node=name,
                 seen=row["driver_cuda"],
                 expected=f"{built[0]}.0 or newer",
-                fix=f"a newer driver on {name}, or {older_torch(seen, runs[0])}",
+                fix=f"a newer driver on {name}, or {suggest_older_torch(seen, runs[0])}",
             )
 
 
-def rule_two_nccls(seen: Seen) -> Iterator[Finding]:
+def rule_two_nccls(seen: ClusterObservations) -> Iterator[Finding]:
     """torch's wheels bring an NCCL of their own (pytorch#122571); nccl-tests and MPI programs use the other one."""
     both = {}
     for name in seen.plan["nodes"]:
@@ -122,7 +129,7 @@ def rule_two_nccls(seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "VC-118",
             "L1",
-            f"torch brings NCCL {own} and the system has {system} ({in_words(list(both))}): jobs of torch use the "
+            f"torch brings NCCL {own} and the system has {system} ({join_names(list(both))}): jobs of torch use the "
             "first, nccl-tests and MPI programs the second",
             node=first,
             seen=system,
@@ -132,4 +139,4 @@ def rule_two_nccls(seen: Seen) -> Iterator[Finding]:
         )
 
 
-RULES = (rule_drift, rule_cuda, rule_two_nccls)
+RULES = (rule_software_drift, rule_cuda_version, rule_two_nccls)

@@ -32,7 +32,7 @@ GSP = "reboot; when it comes back, switch it off and on, then another driver of 
 
 
 @dataclass(frozen=True)
-class Meaning:
+class XidMeaning:
     """What a number means.
 
     Attributes:
@@ -46,93 +46,99 @@ class Meaning:
     stops: bool = False
 
 
-UNKNOWN = Meaning("an error that Fullmesh has no words for", "NVIDIA's Xid catalog has its number")
-COPY = Meaning("a copy engine of the GPU failed", AGAIN)
-NVLINK5 = Meaning("an NVLink failed (fifth generation)", LINKS, stops=True)
-MEANINGS: Mapping[int, Meaning] = {
-    8: Meaning("the GPU stopped working on a program", AGAIN),
-    13: Meaning(
+UNKNOWN = XidMeaning(
+    "an error that Fullmesh has no words for", "NVIDIA's Xid catalog has its number"
+)
+COPY = XidMeaning("a copy engine of the GPU failed", AGAIN)
+NVLINK5 = XidMeaning("an NVLink failed (fifth generation)", LINKS, stops=True)
+MEANINGS: Mapping[int, XidMeaning] = {
+    8: XidMeaning("the GPU stopped working on a program", AGAIN),
+    13: XidMeaning(
         "a program made the GPU do what it cannot, an access out of bounds mostly", PROGRAM
     ),
-    31: Meaning("a program touched memory of the GPU that is not there (page fault)", PROGRAM),
-    32: Meaning("commands arrived at the GPU damaged, on the PCIe bus mostly", AGAIN),
+    31: XidMeaning("a program touched memory of the GPU that is not there (page fault)", PROGRAM),
+    32: XidMeaning("commands arrived at the GPU damaged, on the PCIe bus mostly", AGAIN),
     **dict.fromkeys((39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136)), COPY),
-    43: Meaning("a program was ended after a fault of its own", PROGRAM),
-    45: Meaning(
+    43: XidMeaning("a program was ended after a fault of its own", PROGRAM),
+    45: XidMeaning(
         "a program was ended, killed or by an error that was reported before",
         "the Xid before it, if any",
     ),
-    46: Meaning("the GPU stopped working", RESET, stops=True),
-    48: Meaning("memory of the GPU failed and ECC could not correct it", RESET, stops=True),
-    54: Meaning(
+    46: XidMeaning("the GPU stopped working", RESET, stops=True),
+    48: XidMeaning("memory of the GPU failed and ECC could not correct it", RESET, stops=True),
+    54: XidMeaning(
         "the card has no auxiliary power", "its power cables, with the machine off", stops=True
     ),
-    62: Meaning("a controller inside the GPU halted", RESET, stops=True),
-    63: Meaning(
+    62: XidMeaning("a controller inside the GPU halted", RESET, stops=True),
+    63: XidMeaning(
         "broken memory of the GPU was set aside",
         "nvidia-smi --gpu-reset, or a reboot, when no job runs",
     ),
-    64: Meaning("broken memory of the GPU could not be set aside", RESET, stops=True),
-    69: Meaning("a program gave the GPU a command that it does not know", PROGRAM),
-    74: Meaning("an NVLink failed, at this GPU or at the other end", LINKS, stops=True),
-    79: Meaning(
+    64: XidMeaning("broken memory of the GPU could not be set aside", RESET, stops=True),
+    69: XidMeaning("a program gave the GPU a command that it does not know", PROGRAM),
+    74: XidMeaning("an NVLink failed, at this GPU or at the other end", LINKS, stops=True),
+    79: XidMeaning(
         "the GPU has fallen off the bus",
         "switch it off and on; lspci -vv and the log before it (PCIe errors); reseat or replace the card, its riser "
         "or its power cables",
         stops=True,
     ),
-    92: Meaning(
+    92: XidMeaning(
         "many errors of memory that ECC corrected",
         "nvidia-smi -q -d ECC; the card's maker, when it goes on",
     ),
-    94: Meaning("memory failed, and only the program that used it was ended", AGAIN),
-    95: Meaning("memory failed, and any program there may have wrong values", RESET, stops=True),
-    109: Meaning("the GPU did not switch from one program to another in time", RESET, stops=True),
-    110: Meaning(
+    94: XidMeaning("memory failed, and only the program that used it was ended", AGAIN),
+    95: XidMeaning("memory failed, and any program there may have wrong values", RESET, stops=True),
+    109: XidMeaning(
+        "the GPU did not switch from one program to another in time", RESET, stops=True
+    ),
+    110: XidMeaning(
         "a security fault of the GPU, of its hardware mostly",
         "take back what was changed in the machine, switch it off and on; then the card's maker",
         stops=True,
     ),
-    119: Meaning("the processor on the GPU (GSP) did not answer the driver", GSP, stops=True),
-    120: Meaning("the processor on the GPU (GSP) had an error", GSP, stops=True),
-    121: Meaning(
+    119: XidMeaning("the processor on the GPU (GSP) did not answer the driver", GSP, stops=True),
+    120: XidMeaning("the processor on the GPU (GSP) had an error", GSP, stops=True),
+    121: XidMeaning(
         "errors between Grace and the GPU were corrected (C2C)",
         "nvidia-smi --gpu-reset when no job runs",
     ),
-    136: Meaning("NVLinks did not come up", LINKS, stops=True),
-    137: Meaning("a program touched memory of another GPU that is not there (NVLink)", PROGRAM),
-    140: Meaning("memory failed before the driver could set it aside", RESET, stops=True),
-    143: Meaning("the driver could not start the GPU", RESET, stops=True),
+    136: XidMeaning("NVLinks did not come up", LINKS, stops=True),
+    137: XidMeaning("a program touched memory of another GPU that is not there (NVLink)", PROGRAM),
+    140: XidMeaning("memory failed before the driver could set it aside", RESET, stops=True),
+    143: XidMeaning("the driver could not start the GPU", RESET, stops=True),
     **dict.fromkeys(range(144, 151), NVLINK5),
-    154: Meaning(
+    154: XidMeaning(
         "the driver asks for what other Xids need",
         "do that, without any program on the GPUs",
         stops=True,
     ),
-    156: Meaning("broken parts of the GPU are set aside at its next reset", RESET, stops=True),
-    157: Meaning("broken parts of the GPU could not be set aside, it goes on", "the card's maker"),
-    158: Meaning("the GPU did not answer in time", RESET, stops=True),
-    171: Meaning("memory of the GPU (DRAM) failed, beside Xid 48", RESET, stops=True),
-    172: Meaning("memory inside the GPU (SRAM) failed, beside Xid 48", RESET, stops=True),
+    156: XidMeaning("broken parts of the GPU are set aside at its next reset", RESET, stops=True),
+    157: XidMeaning(
+        "broken parts of the GPU could not be set aside, it goes on", "the card's maker"
+    ),
+    158: XidMeaning("the GPU did not answer in time", RESET, stops=True),
+    171: XidMeaning("memory of the GPU (DRAM) failed, beside Xid 48", RESET, stops=True),
+    172: XidMeaning("memory inside the GPU (SRAM) failed, beside Xid 48", RESET, stops=True),
 }
-SWITCH_FATAL = Meaning(
+SWITCH_FATAL = XidMeaning(
     "an NVSwitch has a fatal error",
     "end all jobs, reset all GPUs and switches together (nvidia-smi --gpu-reset) or reboot; then the baseboard",
     stops=True,
 )
-SWITCH = Meaning(
+SWITCH = XidMeaning(
     "an NVSwitch reported an error that it can live with",
     "the fabric manager's log, when it goes on",
 )
 
 
 @dataclass(frozen=True)
-class Report:
+class XidEvent:
     """A line of the kernel's log: ``bus`` is empty where it names no card, ``switch`` for an SXid."""
 
     number: int
     bus: str
-    meaning: Meaning
+    meaning: XidMeaning
     switch: bool = False
 
     @property
@@ -141,40 +147,40 @@ class Report:
         return f"{'SXid' if self.switch else 'Xid'} {self.number}"
 
 
-def asked(text: str) -> Meaning:
+def parse_recovery_action(text: str) -> XidMeaning:
     """Xid 154, with the action that it names."""
     found, plain = RECOVERY.search(text), MEANINGS[ASKS]
     if not found:
         return plain
     action = found["action"]
-    return Meaning(f"the driver asks for: {action}", plain.cure, stops=action != "None")
+    return XidMeaning(f"the driver asks for: {action}", plain.cure, stops=action != "None")
 
 
-def read(text: str) -> Report | None:
+def parse_xid(text: str) -> XidEvent | None:
     """What a line of the kernel's log reports; None for another line."""
     if found := XID.search(text):
         number = int(found["number"])
-        meaning = asked(text) if number == ASKS else MEANINGS.get(number, UNKNOWN)
-        return Report(number, found["bus"], meaning)
+        meaning = parse_recovery_action(text) if number == ASKS else MEANINGS.get(number, UNKNOWN)
+        return XidEvent(number, found["bus"], meaning)
     if found := SXID.search(text):
         fatal = found["kind"].lower() == "fatal"
-        return Report(int(found["number"]), found["bus"], SWITCH_FATAL if fatal else SWITCH, True)
+        return XidEvent(int(found["number"]), found["bus"], SWITCH_FATAL if fatal else SWITCH, True)
     if FALLEN.search(text):
         named = ADDRESS.search(text)
-        return Report(OFF_THE_BUS, named[0] if named else "", MEANINGS[OFF_THE_BUS])
+        return XidEvent(OFF_THE_BUS, named[0] if named else "", MEANINGS[OFF_THE_BUS])
     return None
 
 
-def worst_first(reports: Sequence[Report]) -> list[Report]:
+def sort_xids(reports: Sequence[XidEvent]) -> list[XidEvent]:
     """Each number of each card once; what stops jobs before what does not, what another one caused last."""
     after = (45, ASKS)
     once = list(dict.fromkeys(reports))
     return sorted(once, key=lambda one: (not one.meaning.stops, one.number in after))
 
 
-def table() -> str:
+def describe_all_xids() -> str:
     """All numbers in words, for the page of the code."""
-    groups: dict[Meaning, list[int]] = {}
+    groups: dict[XidMeaning, list[int]] = {}
     for number, meaning in MEANINGS.items():
         groups.setdefault(meaning, []).append(number)
     return "; ".join(

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from fullmesh.model.faults import RefusedError
-from fullmesh.observed.watch import Event, Problem
+from fullmesh.model.faults import InvalidInputError
+from fullmesh.observed.watch import JobProblem, WatchEvent
 from fullmesh.play.options import find_inventory
-from fullmesh.printed import STYLE, clean, print_error, print_text
+from fullmesh.printed import STYLE, clean_and_shorten, print_error, print_text
 from fullmesh.settings import ROOT, STARTED_IN
 from fullmesh.watch import remote as watch_remote
-from fullmesh.watch.remote import Node, Said, TakesPart
-from fullmesh.watch.stalled import Stalled
+from fullmesh.watch.remote import JobHosts, NodeMessage, WatchedNode
+from fullmesh.watch.stalled import StallReporter
 
 OK, PROBLEM, USAGE = 0, 1, 2
 CODES = {
@@ -85,48 +85,52 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="start COMMAND on all nodes of an inventory and diagnose the links of who is missing",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: the job")
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run_watch)
 
 
-def fail(code: str, text: str) -> int:
+def print_watch_error(code: str, text: str) -> int:
     """Say a fault of usage."""
-    print_error(f"fullmesh: [{code}] {clean(text, 1000)}")
+    print_error(f"fullmesh: [{code}] {clean_and_shorten(text, 1000)}")
     return USAGE
 
 
-def options(args: argparse.Namespace) -> list[str]:
+def format_watch_options(args: argparse.Namespace) -> list[str]:
     """The waiting times for the watch on a node."""
     times = {"within": args.within, "kill-after": args.kill_after, "stalled": args.stalled}
     return [word for name, value in times.items() for word in (f"--{name}", f"{value:g}")]
 
 
-def run(args: argparse.Namespace) -> int:
+def run_watch(args: argparse.Namespace) -> int:
     """``fullmesh watch``."""
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
-        return fail("WA-105", "no command was given. Usage: ./fullmesh watch -- COMMAND")
+        return print_watch_error(
+            "WA-105", "no command was given. Usage: ./fullmesh watch -- COMMAND"
+        )
     if args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
-        return fail("WA-105", f"{' '.join(options(args))} are no waiting times.")
+        return print_watch_error(
+            "WA-105", f"{' '.join(format_watch_options(args))} are no waiting times."
+        )
     if not args.probe:
-        return here(args, command)
+        return exec_local_watch(args, command)
     try:
         inventory = find_inventory(args.probe)
-    except RefusedError as error:
+    except InvalidInputError as error:
         print_error(f"fullmesh: {error}")
         return USAGE
-    return everywhere(args, command, inventory)
+    return run_on_all_nodes(args, command, inventory)
 
 
-def here(args: argparse.Namespace, command: Sequence[str]) -> int:
+def exec_local_watch(args: argparse.Namespace, command: Sequence[str]) -> int:
     """Become the watch of this machine."""
     script = str(ROOT / "node_programs/fullmesh_watch.py")
     os.chdir(STARTED_IN)
     sys.stdout.flush()
-    argv = [sys.executable, script, *options(args), "--", *command]
+    argv = [sys.executable, script, *format_watch_options(args), "--", *command]
     os.execv(sys.executable, argv)  # noqa: S606 (the whole point: signals and the exit code are the job's)
 
 
-def who_takes_part(inventory: Path, more: Sequence[str] = ()) -> TakesPart:
+def resolve_job_hosts(inventory: Path, more: Sequence[str] = ()) -> JobHosts:
     """The plan and how each node is reached.
 
     Args:
@@ -151,7 +155,7 @@ def who_takes_part(inventory: Path, more: Sequence[str] = ()) -> TakesPart:
         )
         if not path.is_file():
             raise ValueError((done.stdout + done.stderr)[-2000:])
-        found: TakesPart = json.loads(path.read_text(encoding="utf-8"))
+        found: JobHosts = json.loads(path.read_text(encoding="utf-8"))
     if limits and not found["hosts"]:
         raise ValueError(f"no node matches --limit {limits[-1]}")
     for reach in found["hosts"].values() if users else ():
@@ -162,17 +166,17 @@ def who_takes_part(inventory: Path, more: Sequence[str] = ()) -> TakesPart:
 
 
 @dataclass
-class Job:
+class WatchedJob:
     """A job on several nodes."""
 
     inventory: Path
-    nodes: dict[str, Node]
-    said: queue.Queue[Said]
+    nodes: dict[str, WatchedNode]
+    said: queue.Queue[NodeMessage]
     names: list[str]
     diagnoses: bool = True
-    stalled: Stalled | None = None
-    problems: list[Problem] = field(default_factory=list)
-    known: list[Problem] = field(default_factory=list)  # all of them, said or not
+    stalled: StallReporter | None = None
+    problems: list[JobProblem] = field(default_factory=list)
+    known: list[JobProblem] = field(default_factory=list)  # all of them, said or not
     due: float = 0.0
     together: bool = False
     tried_beside: bool = False  # the diagnosis ran while the job held its ports
@@ -183,13 +187,15 @@ class Job:
         """Print a line of ours."""
         print_error(f"fullmesh watch: {text}")
 
-    def take(self, what: Said) -> None:
+    def take(self, what: NodeMessage) -> None:
         """Handle one thing that a node said."""
         node = self.nodes[what.node]
         if what.kind == "end":
             node.code = what.code
             if node.code == watch_remote.SSH_FAILED and not node.started:
-                self.tell(f"{node.name} cannot be reached by ssh: {clean(node.last, 300)}")
+                self.tell(
+                    f"{node.name} cannot be reached by ssh: {clean_and_shorten(node.last, 300)}"
+                )
         elif what.event is not None:
             self.event(node, what.event)
         else:
@@ -197,13 +203,13 @@ class Job:
             stream = sys.stdout if what.kind == "stdout" else sys.stderr
             print_text(f"[{node.name}] {STYLE.sub('', what.text)}", stream)
 
-    def event(self, node: Node, event: Event) -> None:
+    def event(self, node: WatchedNode, event: WatchEvent) -> None:
         """Handle what a node's watch found."""
         node.started = True
         kind = event["event"]
         if "problem" in event:
             # a node may call itself otherwise than the inventory does
-            problem: Problem = {**event["problem"], "at": node.name}
+            problem: JobProblem = {**event["problem"], "at": node.name}
             self.problems.append(problem)
             self.known.append(problem)
             self.together = False
@@ -212,11 +218,11 @@ class Job:
             self.together = True
             self.tell(f"{node.name}: it came together after all")
         elif kind == "stalled":
-            self.tell(f"{node.name}: {clean(event.get('text', ''), 2000)}")
+            self.tell(f"{node.name}: {clean_and_shorten(event.get('text', ''), 2000)}")
             if self.stalled is not None:
                 self.stalled.begin(event.get("job", ""), event.get("account", ""))
         elif kind == "unseen":
-            self.tell(f"{node.name}: {clean(event.get('text', ''), 2000)}")
+            self.tell(f"{node.name}: {clean_and_shorten(event.get('text', ''), 2000)}")
         elif kind == "moving":
             self.tell(f"{node.name}: it goes on again")
             if self.stalled is not None:
@@ -231,12 +237,12 @@ class Job:
         if not self.due or time.monotonic() < self.due:
             return
         self.due = 0.0
-        for line in watch_remote.merged(self.problems, self.known, self.nodes):
+        for line in watch_remote.merge_problems(self.problems, self.known, self.nodes):
             self.tell(line)
         self.problems.clear()
         if self.diagnoses and self.diagnosed is None:
             self.tried_beside = self.running()
-            self.diagnosed = diagnose(self.inventory)
+            self.diagnosed = start_diagnosis(self.inventory)
 
     def show_diagnosis(self) -> None:
         """Print what the diagnosis found, when it is done."""
@@ -244,7 +250,7 @@ class Job:
             return
         self.diagnoses = False
         self.diagnosed[1].seek(0)
-        found = findings(self.diagnosed[1].read().decode("utf-8", "replace"))
+        found = list_diagnosis_causes(self.diagnosed[1].read().decode("utf-8", "replace"))
         self.wants_another = not found and self.tried_beside and not self.together
         self.tried_beside = False
         for line in found or ["nothing is wrong that could be looked at"]:
@@ -275,7 +281,7 @@ class Job:
                 node.process.stdin.close()
 
 
-def diagnose(inventory: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+def start_diagnosis(inventory: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
     """Start the diagnosis beside the job; its result goes to a file, a pipe would fill."""
     out = tempfile.TemporaryFile()  # noqa: SIM115 (read when it has ended)
     command = [sys.executable, "-m", "fullmesh", "diagnose", "-i", str(inventory.resolve())]
@@ -289,7 +295,7 @@ def diagnose(inventory: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
     return process, out
 
 
-def findings(text: str) -> list[str]:
+def list_diagnosis_causes(text: str) -> list[str]:
     """The causes of a diagnosis in a line each, without what the job itself does."""
     try:
         result = json.loads(text)
@@ -297,18 +303,18 @@ def findings(text: str) -> list[str]:
         return ["it ended without a result; ./fullmesh diagnose says why"]
     kept = [f for f in result.get("findings", []) if f.get("code") not in OWN_DOING]
     lines = [
-        clean(f"[{f['code']}] {str(f['cause']).rstrip('.')}. {f.get('fix', '')}", 2000)
+        clean_and_shorten(f"[{f['code']}] {str(f['cause']).rstrip('.')}. {f.get('fix', '')}", 2000)
         for f in kept
     ]
     return lines
 
 
-def everywhere(args: argparse.Namespace, command: Sequence[str], inventory: Path) -> int:
+def run_on_all_nodes(args: argparse.Namespace, command: Sequence[str], inventory: Path) -> int:
     """Run the job on all nodes."""
     try:
-        found = who_takes_part(inventory)
+        found = resolve_job_hosts(inventory)
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
-        return fail(
+        return print_watch_error(
             "WA-107",
             f"{inventory} gives no nodes: {error}. ./fullmesh plan --offline -i shows more.",
         )
@@ -318,21 +324,23 @@ def everywhere(args: argparse.Namespace, command: Sequence[str], inventory: Path
         if reach.get("connection", "") not in watch_remote.KNOWN_CONNECTIONS
     }
     if strange:
-        return fail(
+        return print_watch_error(
             "WA-107",
             f"connection {strange} is not ssh. Start the job with fullmesh-watch on the nodes themselves.",
         )
-    said: queue.Queue[Said] = queue.Queue()
+    said: queue.Queue[NodeMessage] = queue.Queue()
     nodes = {}
     for name, reach in found["hosts"].items():
-        text = watch_remote.script(
-            found["plan"], name, reach.get("python", ""), options(args), command
+        text = watch_remote.build_watch_script(
+            found["plan"], name, reach.get("python", ""), format_watch_options(args), command
         )
-        nodes[name] = watch_remote.start(name, watch_remote.ssh(reach, name, text), said)
-    return follow(Job(inventory, nodes, said, list(nodes), stalled=Stalled(found)))
+        nodes[name] = watch_remote.start_node_job(
+            name, watch_remote.build_ssh_command(reach, name, text), said
+        )
+    return follow_job(WatchedJob(inventory, nodes, said, list(nodes), stalled=StallReporter(found)))
 
 
-def follow(job: Job) -> int:
+def follow_job(job: WatchedJob) -> int:
     """Follow a job to its end; a signal ends it on all nodes."""
     caught: list[int] = []
 
@@ -358,13 +366,13 @@ def follow(job: Job) -> int:
         job.let_go()
         for number, handler in before.items():
             signal.signal(number, handler)
-    last_words(job)
+    report_late_findings(job)
     if caught:
         return 128 + caught[0]
-    return worst([node.code or 0 for node in job.nodes.values()])
+    return find_worst_exit_code([node.code or 0 for node in job.nodes.values()])
 
 
-def last_words(job: Job) -> None:
+def report_late_findings(job: WatchedJob) -> None:
     """Say what was found although the job ended meanwhile."""
     if job.stalled is not None:
         job.stalled.wait(ASKED)
@@ -376,10 +384,10 @@ def last_words(job: Job) -> None:
     if job.diagnosed is not None and job.wants_another:
         # its ports are free now, so that they can be tried as well
         job.tell("the job has ended, so its own ports are tried, too")
-        job.diagnosed, job.diagnoses = diagnose(job.inventory), True
+        job.diagnosed, job.diagnoses = start_diagnosis(job.inventory), True
         job.finish_diagnosis()
 
 
-def worst(codes: Sequence[int]) -> int:
+def find_worst_exit_code(codes: Sequence[int]) -> int:
     """The exit code of several: a signal's as a shell has it, else the largest."""
     return max((128 - code if code < 0 else code for code in codes), default=0)

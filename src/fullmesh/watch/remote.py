@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, TypedDict
 
-from fullmesh.contract import read
+from fullmesh.contract import convert_value
 from fullmesh.foreign_text import parse_foreign_json
-from fullmesh.model.types import Plan
-from fullmesh.observed.watch import Event, Problem
-from fullmesh.printed import clean
+from fullmesh.model.types import ClusterPlan
+from fullmesh.observed.watch import JobProblem, WatchEvent
+from fullmesh.printed import clean_and_shorten
 from fullmesh.roles import launchers
 from fullmesh.settings import ROOT
 
@@ -70,17 +70,17 @@ LONGEST = 2000  # characters of a sentence from a node
 MOST_LINE = 1 << 20  # characters of a line that a node prints; the rest is the next line
 
 
-def reached_by(variables: Mapping[str, Any]) -> dict[str, str]:
+def extract_ssh_settings(variables: Mapping[str, Any]) -> dict[str, str]:
     """How a host is reached, of its variables as ``fullmesh.ssh`` resolves them."""
     return {key: str(variables[name]) for name, key in REACHED_BY.items() if variables.get(name)}
 
 
-def boot(program: str) -> str:
+def build_boot_code(program: str) -> str:
     """What Python on a node runs: the modules, then *program*'s main."""
     return BOOT + f'sys.exit(sys.modules["{program}"].main(sys.argv[1:]))\n'
 
 
-def bundle(modules: Sequence[str] = MODULES) -> str:
+def bundle_programs(modules: Sequence[str] = MODULES) -> str:
     """Programs of nodes, packed for a command line."""
     held = [
         (name, (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8"))
@@ -89,7 +89,7 @@ def bundle(modules: Sequence[str] = MODULES) -> str:
     return base64.b64encode(zlib.compress(json.dumps(held).encode(), 9)).decode()
 
 
-def environment(plan: Plan, name: str) -> dict[str, str]:
+def build_job_environment(plan: ClusterPlan, name: str) -> dict[str, str]:
     """What a job on a node has to know where Fullmesh has written no environment file."""
     node, master = plan["nodes"][name], plan["master"]
     made = {
@@ -105,7 +105,7 @@ def environment(plan: Plan, name: str) -> dict[str, str]:
     return {key: str(value) for key, value in made.items()}
 
 
-def rank_of_one(plan: Plan, name: str, command: Sequence[str]) -> dict[str, str]:
+def build_rank_environment(plan: ClusterPlan, name: str, command: Sequence[str]) -> dict[str, str]:
     """The rank of a node that has one process and no launcher to number it."""
     node = plan["nodes"][name]
     if int(node["local_ranks"]) != 1 or any("torch" in word and "run" in word for word in command):
@@ -113,23 +113,33 @@ def rank_of_one(plan: Plan, name: str, command: Sequence[str]) -> dict[str, str]
     return {"RANK": str(node["first_rank"]), "LOCAL_RANK": "0"}
 
 
-def script(
-    plan: Plan,
+def build_watch_script(
+    plan: ClusterPlan,
     name: str,
     python: str,
     options: Sequence[str],
     command: Sequence[str],
 ) -> str:
     """What the shell on a node runs."""
-    given = environment(plan, name)
+    given = build_job_environment(plan, name)
     sets = " ".join(shlex.quote(f"{key}={value}") for key, value in given.items())
     # the launcher would start a second watch of its own
-    always = {"FULLMESH_WATCH": "0", **rank_of_one(plan, name, command)}
+    always = {"FULLMESH_WATCH": "0", **build_rank_environment(plan, name, command)}
     ours = " ".join(shlex.quote(f"{key}={value}") for key, value in always.items())
-    told = {**launchers.who(plan), "services": plan.get("services", [])}
+    told = {**launchers.build_job_members(plan), "services": plan.get("services", [])}
     who = json.dumps(told, separators=(",", ":"))
-    arguments = [bundle(), "--json", "--leash", "--name", name, "--plan", who, *options, "--"]
-    call = shlex.join(["-c", boot("fullmesh_watch"), *arguments, *command])
+    arguments = [
+        bundle_programs(),
+        "--json",
+        "--leash",
+        "--name",
+        name,
+        "--plan",
+        who,
+        *options,
+        "--",
+    ]
+    call = shlex.join(["-c", build_boot_code("fullmesh_watch"), *arguments, *command])
     pythons = " ".join(map(shlex.quote, [python, *PYTHONS] if python else PYTHONS))
     return (
         f"if [ -r {ENV_FILE} ]; then set -a; . {ENV_FILE}; set +a; else export {sets}; fi; export {ours}; "
@@ -138,7 +148,7 @@ def script(
     )
 
 
-def ssh(reach: Mapping[str, str], name: str, text: str) -> list[str]:
+def build_ssh_command(reach: Mapping[str, str], name: str, text: str) -> list[str]:
     """The command that runs a shell script on a node."""
     if reach.get("connection") == "local":
         return ["sh", "-c", text]
@@ -152,7 +162,7 @@ def ssh(reach: Mapping[str, str], name: str, text: str) -> list[str]:
 
 
 @dataclass
-class Node:
+class WatchedNode:
     """A node with its share of the job.
 
     Attributes:
@@ -170,45 +180,47 @@ class Node:
     last: str = ""
 
 
-class TakesPart(TypedDict):
+class JobHosts(TypedDict):
     """The plan and how each of its nodes is reached: by the inventory's own settings for ssh."""
 
-    plan: Plan
+    plan: ClusterPlan
     hosts: dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True)
-class Said:
+class NodeMessage:
     """One thing that came from a node: a line of the job, an event, or its end with the exit code of ssh."""
 
     node: str
     kind: str
     text: str = ""
-    event: Event | None = None
+    event: WatchEvent | None = None
     code: int = 0
 
 
-def event_of(line: str) -> Event | None:
+def parse_watch_event(line: str) -> WatchEvent | None:
     """An event, when a line is one; what has another form is a line like any other."""
     if not line.startswith(MARK):
         return None
     try:
-        return read(Event, parse_foreign_json(line[len(MARK) :]))
+        return convert_value(WatchEvent, parse_foreign_json(line[len(MARK) :]))
     except ValueError:
         return None
 
 
-def listen(name: str, stream: IO[str], kind: str, said: queue.Queue[Said]) -> None:
+def forward_node_output(
+    name: str, stream: IO[str], kind: str, said: queue.Queue[NodeMessage]
+) -> None:
     """Hand on what a node says, line by line."""
     for line in iter(lambda: stream.readline(MOST_LINE), ""):
-        event = event_of(line) if kind == "stderr" else None
+        event = parse_watch_event(line) if kind == "stderr" else None
         if event is None:
-            said.put(Said(name, kind, line.rstrip("\n")))
+            said.put(NodeMessage(name, kind, line.rstrip("\n")))
         else:
-            said.put(Said(name, "event", event=event))
+            said.put(NodeMessage(name, "event", event=event))
 
 
-def start(name: str, argv: Sequence[str], said: queue.Queue[Said]) -> Node:
+def start_node_job(name: str, argv: Sequence[str], said: queue.Queue[NodeMessage]) -> WatchedNode:
     """Start a node's share."""
     # a leash: what runs at the other end is ended when this pipe closes, however we end
     process = subprocess.Popen(  # noqa: S603 (the inventory's own ssh, no shell here)
@@ -224,7 +236,9 @@ def start(name: str, argv: Sequence[str], said: queue.Queue[Said]) -> Node:
     def follow() -> None:
         streams = ((process.stdout, "stdout"), (process.stderr, "stderr"))
         threads = [
-            threading.Thread(target=listen, args=(name, stream, kind, said), daemon=True)
+            threading.Thread(
+                target=forward_node_output, args=(name, stream, kind, said), daemon=True
+            )
             for stream, kind in streams
             if stream is not None
         ]
@@ -232,44 +246,47 @@ def start(name: str, argv: Sequence[str], said: queue.Queue[Said]) -> Node:
             thread.start()
         for thread in threads:
             thread.join()
-        said.put(Said(name, "end", code=process.wait()))
+        said.put(NodeMessage(name, "end", code=process.wait()))
 
     threading.Thread(target=follow, daemon=True).start()
-    return Node(name, process)
+    return WatchedNode(name, process)
 
 
-def harmless(text: str) -> str:
+def clean_node_text(text: str) -> str:
     """A text from a node, harmless on a terminal."""
-    return clean(text, LONGEST)
+    return clean_and_shorten(text, LONGEST)
 
 
-def target(problem: Problem) -> str:
+def format_problem_endpoint(problem: JobProblem) -> str:
     """The endpoint of a problem."""
-    host, port = harmless(problem["host"]), problem["port"]
+    host, port = clean_node_text(problem["host"]), problem["port"]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def reasons(missing: Problem, found: Sequence[Problem], nodes: Mapping[str, Node]) -> str:
+def explain_missing_node(
+    missing: JobProblem, found: Sequence[JobProblem], nodes: Mapping[str, WatchedNode]
+) -> str:
     """Why a node has not come: what itself says, what the store's node says, whether it runs at all."""
     name = missing["node"]
     told = [
-        harmless(p["why"]) + (f" (it tries {target(p)})" if p["host"] != missing["host"] else "")
+        clean_node_text(p["why"])
+        + (f" (it tries {format_problem_endpoint(p)})" if p["host"] != missing["host"] else "")
         for p in found
         if p["code"] == "WA-102" and p["at"] == name
     ]
     if missing["zone"]:
-        told.append(harmless(missing["why"]))
+        told.append(clean_node_text(missing["why"]))
     node = nodes.get(name)
     if not told and node is not None and node.code is not None:
         end = "ssh failed" if node.code == SSH_FAILED and not node.started else f"exit {node.code}"
-        told.append(f"the job does not run there ({end}: {clean(node.last, 300)})")
-    return "; ".join(told) or harmless(missing["why"])
+        told.append(f"the job does not run there ({end}: {clean_and_shorten(node.last, 300)})")
+    return "; ".join(told) or clean_node_text(missing["why"])
 
 
-def merged(
-    found: Sequence[Problem],
-    known: Sequence[Problem],
-    nodes: Mapping[str, Node],
+def merge_problems(
+    found: Sequence[JobProblem],
+    known: Sequence[JobProblem],
+    nodes: Mapping[str, WatchedNode],
 ) -> list[str]:
     """One sentence for each node that is missing, from what both ends say or have said before."""
     lines, covered = [], set()
@@ -277,14 +294,14 @@ def merged(
         if problem["code"] != "WA-101":
             continue
         covered.add(problem["node"])
-        named = [harmless(one) for one in (problem["at"], problem["service"]) if one]
-        place = f"{target(problem)} ({', '.join(named)})"
-        why = reasons(problem, known, nodes)
-        lines.append(f"[WA-101] {harmless(problem['who'])} has not reached {place}: {why}.")
+        named = [clean_node_text(one) for one in (problem["at"], problem["service"]) if one]
+        place = f"{format_problem_endpoint(problem)} ({', '.join(named)})"
+        why = explain_missing_node(problem, known, nodes)
+        lines.append(f"[WA-101] {clean_node_text(problem['who'])} has not reached {place}: {why}.")
     for problem in found:
         if problem["code"] == "WA-101" or (
             problem["code"] == "WA-102" and problem["at"] in covered
         ):
             continue
-        lines.append(harmless(problem["sentence"]))
+        lines.append(clean_node_text(problem["sentence"]))
     return lines

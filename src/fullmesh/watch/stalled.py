@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass, field
 
 from fullmesh.hang import ask
-from fullmesh.hang.jobs import sort_jobs
-from fullmesh.hang.types import CAUSE, Finding
-from fullmesh.printed import clean
-from fullmesh.watch.remote import TakesPart
+from fullmesh.hang.jobs import group_answers_by_job
+from fullmesh.hang.types import CAUSE, HangFinding
+from fullmesh.printed import clean_and_shorten
+from fullmesh.watch.remote import JobHosts
 
 AGAIN = 3.0  # seconds between the two looks that tell what stands from what is slow
 CERTAIN = 5.0  # seconds in a collective; its node has seen it stand for far longer
@@ -22,13 +22,13 @@ FINDINGS = 4
 
 
 @dataclass
-class Stalled:
+class StallReporter:
     """Asks aside, so that the job's output goes on, and says each cause once."""
 
-    part: TakesPart
+    part: JobHosts
     told: set[tuple[str, tuple[int, ...], str]] = field(default_factory=set)
     asking: threading.Thread | None = None
-    answer: list[Finding] | None = None
+    answer: list[HangFinding] | None = None
     failed: str = ""
 
     def begin(self, job: str, account: str = "") -> None:
@@ -39,11 +39,11 @@ class Stalled:
 
     def ask(self, job: str, account: str) -> None:
         """Ask all nodes, and judge the watched job; an error is told, and the watch goes on."""
-        found: list[Finding] = []
+        found: list[HangFinding] = []
         try:
             time.sleep(GATHER)
-            answers = ask.nodes(self.part["hosts"], job, [AGAIN])
-            jobs, _ = sort_jobs(self.part["plan"], answers)
+            answers = ask.query_hang_nodes(self.part["hosts"], job, [AGAIN])
+            jobs, _ = group_answers_by_job(self.part["plan"], answers)
             # in a container an account can have another name
             for one in [job for job in jobs if job.account == account] or jobs:
                 found += one.findings(CERTAIN)
@@ -67,15 +67,19 @@ class Stalled:
         found, self.answer, self.asking = self.answer, None, None
         why, self.failed = self.failed, ""
         if why:
-            return [clean(f"[WA-111] {UNASKED}: {why}. {AGAIN_BY_HAND}", LONGEST)]
-        new = [one for one in found if key(one) not in self.told and one.severity == CAUSE]
-        self.told.update(map(key, new))
+            return [clean_and_shorten(f"[WA-111] {UNASKED}: {why}. {AGAIN_BY_HAND}", LONGEST)]
+        new = [
+            one for one in found if make_stall_key(one) not in self.told and one.severity == CAUSE
+        ]
+        self.told.update(map(make_stall_key, new))
         return [
-            clean(f"[{one.code}] {one.cause}. Seen: {one.seen}. Fix: {one.fix}", LONGEST)
+            clean_and_shorten(
+                f"[{one.code}] {one.cause}. Seen: {one.seen}. Fix: {one.fix}", LONGEST
+            )
             for one in new[:FINDINGS]
         ]
 
 
-def key(one: Finding) -> tuple[str, tuple[int, ...], str]:
+def make_stall_key(one: HangFinding) -> tuple[str, tuple[int, ...], str]:
     """What makes a finding the same one."""
     return one.code, one.ranks, one.place

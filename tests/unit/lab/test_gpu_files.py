@@ -40,7 +40,7 @@ def test_the_whole_is_a_script() -> None:
 
 
 def test_the_bus_has_gpus_and_switches(tmp_path: Path) -> None:
-    found = gpu.pci_devices(str(made(tmp_path, "h100x8") / "pci"))
+    found = gpu.list_nvidia_devices(str(made(tmp_path, "h100x8") / "pci"))
     assert [one["bus"] for one in found["gpus"]] == [f"0000:{bus}:00.0" for bus in gpus.BUSES]
     assert {one["driver"] for one in found["gpus"]} == {"nvidia"}
     assert found["switches"] == 4
@@ -49,7 +49,7 @@ def test_the_bus_has_gpus_and_switches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("control", "redirecting"), [("0", 0), ("0x11", 0), ("0x1d", 1)])
 def test_acs_is_on_where_the_play_says_so(tmp_path: Path, control: str, redirecting: int) -> None:
     place = made(tmp_path, "h100x2", "rdma=2", f"acs={control}", "iommu=DMA-FQ", "1.numa=3")
-    paths = pci_paths.paths(str(place / "pci"), str(place / "class/infiniband"))
+    paths = pci_paths.survey_pci_paths(str(place / "pci"), str(place / "class/infiniband"))
     assert [one["kind"] for one in paths] == ["gpu", "gpu", "rdma", "rdma"]
     assert {len(one["redirecting"]) for one in paths} == {redirecting}
     assert {one["iommu"] for one in paths} == {"DMA-FQ"}
@@ -58,7 +58,7 @@ def test_acs_is_on_where_the_play_says_so(tmp_path: Path, control: str, redirect
 
 def test_rdma_cards_have_a_port_that_is_up(tmp_path: Path) -> None:
     place = made(tmp_path, "h100x2", "rdma=2")
-    found = job.rdma(str(place / "class/infiniband"))
+    found = job.survey_rdma(str(place / "class/infiniband"))
     assert [(one["device"], one["state"], one["vendor"]) for one in found] == [
         ("mlx5_0", "ACTIVE", "0x15b3"),
         ("mlx5_1", "ACTIVE", "0x15b3"),
@@ -68,7 +68,7 @@ def test_rdma_cards_have_a_port_that_is_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("line", "how"), [("open=1", "dma_buf"), ("open=0", "")])
 def test_the_driver_says_whether_it_is_the_open_one(tmp_path: Path, line: str, how: str) -> None:
     version = made(tmp_path, "h100x2", line) / "driver/nvidia/version"
-    assert pci_paths.direct(str(version), str(tmp_path / "modules"), "6.8.0") == how
+    assert pci_paths.find_gpu_direct_mode(str(version), str(tmp_path / "modules"), "6.8.0") == how
 
 
 def test_the_kernels_log_has_what_the_play_says(tmp_path: Path) -> None:

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from devtools.lab import console, nodes, podman
+from devtools.lab import console, nodes, plan, podman
 from devtools.lab.errors import StepError
 from devtools.lab.paths import Paths
-from devtools.lab.plan import nodes as planned
 from devtools.lab.state import Lab
 
 
 def lab(kind: str = "lookalike") -> Lab:
-    return Lab("demo", 1, False, kind, "", ["el"], planned("demo", 1, ("el",), 1, False))
+    return Lab("demo", 1, False, kind, "", ["el"], plan.nodes("demo", 1, ("el",), 1, False))
 
 
 def test_management_network_has_our_address() -> None:

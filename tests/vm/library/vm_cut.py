@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.transaction import engine as rollback
+from ansible.module_utils.fullmesh.transaction import engine
 
 DOCUMENTATION = r"""
 ---
@@ -61,8 +61,8 @@ def main() -> None:
     paths = sorted({*listed(), FOLDER + "/zones/public.xml"})
     reload_it = ["firewall-cmd", "--reload"]
     try:
-        rollback.arm(run, "vm_cut", module.params["seconds"], paths, [reload_it], boot=[])
-    except rollback.RollbackError as exc:
+        engine.arm(run, "vm_cut", module.params["seconds"], paths, [reload_it], boot=[])
+    except engine.RollbackError as exc:
         module.fail_json(msg=str(exc))
     gone = cut()
     rc, out = run(reload_it)

@@ -18,8 +18,8 @@ from ...files import SPACE, split_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ...schema.links import Bond, RouteWanted, Vlan
-    from ..types import Changes, Link
+    from ...schema.links import BondLink, PlannedRoute, VlanLink
+    from ..types import Changes, LinkSettings
 
     Commands = list[list[str]]
     Reader = Callable[[str], str]
@@ -31,21 +31,21 @@ HEAD = "# Ansible managed: role static_ip of Fullmesh; changes made here are los
 MARK = "# fullmesh: "
 
 
-def version(text: str) -> int:
+def ip_version_of(text: str) -> int:
     """4 or 6, of an address with or without prefix."""
     return ipaddress.ip_interface(text).version
 
 
 def of_family(values: Iterable[str], family: int) -> list[str]:
     """Those of *values* that are IPv4 or IPv6."""
-    return [value for value in values if version(value) == family]
+    return [value for value in values if ip_version_of(value) == family]
 
 
-def wanted_routes(link: Link) -> list[RouteWanted]:
+def wanted_routes(link: LinkSettings) -> list[PlannedRoute]:
     """The gateway as a route, and the routes; 0.0.0.0/0 is what every netplan knows (22.04: 0.104)."""
     routes = list(link.get("routes", []))
     if link.get("gateway"):
-        to = DEFAULTS[version(link["gateway"])]
+        to = DEFAULTS[ip_version_of(link["gateway"])]
         routes.insert(0, {"to": to, "via": link["gateway"]})
     return routes
 
@@ -54,71 +54,71 @@ def wanted_routes(link: Link) -> list[RouteWanted]:
 DEFAULTS = {4: "0.0.0.0/0", 6: "::/0"}
 
 
-def gateway_of(link: Link, family: int) -> str:
+def get_gateway(link: LinkSettings, family: int) -> str:
     """The next hop of the link's default route of a family; a link has one gateway, the other family's is a route."""
     wide = (one["via"] for one in wanted_routes(link) if one["to"] == DEFAULTS[family])
     return next(wide, "")
 
 
-def narrow_routes(link: Link, family: int) -> list[RouteWanted]:
+def list_specific_routes(link: LinkSettings, family: int) -> list[PlannedRoute]:
     """The routes of a family without the default one."""
-    routes = [one for one in link.get("routes", []) if version(one["to"]) == family]
+    routes = [one for one in link.get("routes", []) if ip_version_of(one["to"]) == family]
     return [one for one in routes if one["to"] != DEFAULTS[family]]
 
 
-def bond_of(link: Link) -> Bond:
+def get_bond(link: LinkSettings) -> BondLink:
     """What the link says of its bond; {} where it is none."""
     return link.get("bond") or {}
 
 
-def vlan_of(link: Link) -> Vlan:
+def get_vlan(link: LinkSettings) -> VlanLink:
     """What the link says of its VLAN; {} where it is none."""
     return link.get("vlan") or {}
 
 
-def members(links: Iterable[Link]) -> dict[str, Link]:
+def map_bond_members(links: Iterable[LinkSettings]) -> dict[str, LinkSettings]:
     """Member interface -> the bond that takes it."""
-    return {name: link for link in links for name in bond_of(link).get("members", [])}
+    return {name: link for link in links for name in get_bond(link).get("members", [])}
 
 
-def stacked(links: Iterable[Link], parent: str) -> list[str]:
+def list_vlans_on(links: Iterable[LinkSettings], parent: str) -> list[str]:
     """The VLANs that sit on *parent*."""
-    return [link["interface"] for link in links if vlan_of(link).get("parent") == parent]
+    return [link["interface"] for link in links if get_vlan(link).get("parent") == parent]
 
 
-def stacked_on(links: Iterable[Link]) -> list[str]:
+def list_vlans(links: Iterable[LinkSettings]) -> list[str]:
     """The VLANs of *links*."""
-    return [link["interface"] for link in links if vlan_of(link)]
+    return [link["interface"] for link in links if get_vlan(link)]
 
 
-def bare_parents(links: Iterable[Link]) -> list[str]:
+def list_bare_parents(links: Iterable[LinkSettings]) -> list[str]:
     """Interfaces that only carry our VLANs: their own addresses are somebody else's."""
     every = list(links)
     own = {link["interface"] for link in every}
-    found = [vlan_of(link)["parent"] for link in every if vlan_of(link)]
+    found = [get_vlan(link)["parent"] for link in every if get_vlan(link)]
     return [name for name in dict.fromkeys(found) if name not in own]
 
 
-def ordered(links: Iterable[Link]) -> list[Link]:
+def sort_links(links: Iterable[LinkSettings]) -> list[LinkSettings]:
     """What others stand on comes first: cards and bonds, then VLANs."""
-    return sorted(links, key=lambda link: bool(vlan_of(link)))
+    return sorted(links, key=lambda link: bool(get_vlan(link)))
 
 
-def touched(links: Iterable[Link]) -> list[str]:
+def list_affected_interfaces(links: Iterable[LinkSettings]) -> list[str]:
     """Every interface whose state changes with *links*: members of bonds, cards and bonds, VLANs."""
     every = list(links)
-    names = [*members(every), *(link["interface"] for link in ordered(every))]
+    names = [*map_bond_members(every), *(link["interface"] for link in sort_links(every))]
     return list(dict.fromkeys(names))
 
 
-def cards(links: Iterable[Link]) -> list[str]:
+def list_physical_interfaces(links: Iterable[LinkSettings]) -> list[str]:
     """Interfaces of *links* with hardware of their own; a VLAN or bond has the address of another one."""
     every = list(links)
-    plain = [one["interface"] for one in every if not vlan_of(one) and not bond_of(one)]
-    return list(dict.fromkeys([*members(every), *plain]))
+    plain = [one["interface"] for one in every if not get_vlan(one) and not get_bond(one)]
+    return list(dict.fromkeys([*map_bond_members(every), *plain]))
 
 
-def hardware(read: Reader, names: Iterable[str]) -> set[str]:
+def read_permanent_macs(read: Reader, names: Iterable[str]) -> set[str]:
     """The permanent hardware addresses of *names*; a bond's member shows the bond's in its place."""
     found = set()
     for name in names:
@@ -140,9 +140,9 @@ BOND_OPTIONS = (
 )
 
 
-def bond_options(link: Link) -> list[tuple[str, str]]:
+def list_bond_options(link: LinkSettings) -> list[tuple[str, str]]:
     """The kernel's options of a bond, in the order in which the kernel takes them (mode first)."""
-    bond: Mapping[str, object] = bond_of(link)
+    bond: Mapping[str, object] = get_bond(link)
     return [(key, str(bond[key])) for key in BOND_OPTIONS if bond.get(key) not in (None, "")]
 
 
@@ -211,7 +211,7 @@ def find_lost_settings(
     return lost
 
 
-def refuse_lost(path: str, lost: list[tuple[str, str]]) -> None:
+def refuse_lost_settings(path: str, lost: list[tuple[str, str]]) -> None:
     """Refuse to replace a file or profile that sets more than a link of the plan covers.
 
     Fullmesh's own configuration would not have these settings: they would be gone at the next boot, if not at once.
@@ -241,7 +241,7 @@ def refuse_lost(path: str, lost: list[tuple[str, str]]) -> None:
     )
 
 
-def commented(line: str) -> str:
+def comment_out(line: str) -> str:
     """A line of somebody else, out of force, still there to be read; works in every format that we edit."""
     if not line.strip(SPACE):
         return line  # its end is blank as well, and what comes next must not end up behind our mark
@@ -255,17 +255,17 @@ CLOUD_INIT = "/etc/cloud/cloud.cfg.d/99-fullmesh-network.cfg"
 CLOUD_INIT_WORDS = ("cloud-init", "provided by the datasource")
 
 
-def from_cloud_init(path: str, text: str) -> bool:
+def is_from_cloud_init(path: str, text: str) -> bool:
     """Say whether cloud-init wrote a file."""
     return "cloud-init" in path or any(word in text[:600] for word in CLOUD_INIT_WORDS)
 
 
-def cloud_init(read: Reader, changes: Changes) -> Changes:
+def disable_cloud_init(read: Reader, changes: Changes) -> Changes:
     """Keep cloud-init from writing its network files again, where it wrote one that changes.
 
     The drop-in is the one that cloud-init's own files name (network: {config: disabled}).
     """
     for path in changes:
-        if from_cloud_init(path, read(path)):
+        if is_from_cloud_init(path, read(path)):
             return {CLOUD_INIT: HEAD + "network: {config: disabled}\n"}
     return {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...files import SPACE, lines_of, whole_lines
+from ...files import SPACE, split_lines, split_whole_lines
 from . import common
 
 if TYPE_CHECKING:
@@ -47,59 +47,63 @@ COVERED = {
 }
 
 
-def values_of(text: str) -> dict[str, str]:
+def parse_ifcfg(text: str) -> dict[str, str]:
     """Read an ifcfg file as far as is needed."""
     result = {}
-    for line in lines_of(text):
+    for line in split_lines(text):
         key, found, value = line.strip(SPACE).partition("=")
         if found and not key.startswith("#"):
             result[key] = value.strip(SPACE).strip("\"'")
     return result
 
 
-def means(text: str, names: list[str], macs: set[str]) -> bool:
+def is_ifcfg_of(text: str, names: list[str], macs: set[str]) -> bool:
     """Say whether a file describes one of *names*, by name or by hardware address."""
-    values = values_of(text)
+    values = parse_ifcfg(text)
     if values.get("DEVICE"):
         return values["DEVICE"] in names
     return values.get("HWADDR", "").lower() in macs
 
 
-def ignored(path: str) -> bool:
+def is_ignored_ifcfg(path: str) -> bool:
     """What the plugin takes for a backup, and does not read."""
     return path.endswith(("~", ".bak", ".orig", ".rpmnew", ".rpmorig", ".rpmsave"))
 
 
-def quieted_files(read: Reader, listed: Lister, names: list[str], macs: set[str]) -> Changes:
+def disable_ifcfg_files(read: Reader, listed: Lister, names: list[str], macs: set[str]) -> Changes:
     """Files of others that mean our interfaces stay, but are no longer brought up."""
     changes: Changes = {}
-    ours = {*names, *uuids_of((read(path) for path in listed(SCRIPTS + "/ifcfg-*")), names)}
+    ours = {*names, *list_ifcfg_uuids((read(path) for path in listed(SCRIPTS + "/ifcfg-*")), names)}
     for path in listed(SCRIPTS + "/ifcfg-*"):
         text = read(path)
-        if ignored(path) or text.startswith(common.HEAD) or not means(text, names, macs):
+        if (
+            is_ignored_ifcfg(path)
+            or text.startswith(common.HEAD)
+            or not is_ifcfg_of(text, names, macs)
+        ):
             continue
-        if values_of(text).get("ONBOOT", "yes").lower() not in ("no", "false", "0"):
-            common.refuse_lost(path, read_lost_settings(text, ours))
-            for kind, one in beside(path):
-                common.refuse_lost(one, lost_routes(kind, read(one)))
-            changes[path] = quieted(text)
+        if parse_ifcfg(text).get("ONBOOT", "yes").lower() not in ("no", "false", "0"):
+            common.refuse_lost_settings(path, find_lost_ifcfg_settings(text, ours))
+            for kind, one in list_route_files(path):
+                common.refuse_lost_settings(one, find_lost_ifcfg_routes(kind, read(one)))
+            changes[path] = disable_ifcfg(text)
     return changes
 
 
-def uuids_of(texts: Iterable[str], names: list[str]) -> list[str]:
+def list_ifcfg_uuids(texts: Iterable[str], names: list[str]) -> list[str]:
     """Return the uuids of the files that are for *names*."""
-    every = [values_of(text) for text in texts]
+    every = [parse_ifcfg(text) for text in texts]
     return [one.get("UUID", "") for one in every if one.get("DEVICE") in names]
 
 
-def beside(path: str) -> list[tuple[str, str]]:
+def list_route_files(path: str) -> list[tuple[str, str]]:
     """Return the files of routes and rules that count with an ifcfg file: (route or rule, path)."""
     name = path[len(SCRIPTS + "/ifcfg-") :]
     kinds = (("route", "route-"), ("route", "route6-"), ("rule", "rule-"), ("rule", "rule6-"))
     return [(kind, f"{SCRIPTS}/{start}{name}") for kind, start in kinds]
 
 
-def read_lost_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
+def find_lost_ifcfg_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
     """List what a file sets that a link of the plan does not cover.
 
     Args:
@@ -108,16 +112,16 @@ def read_lost_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, s
     """
     settings = [
         ("", key, value)
-        for key, value in values_of(text).items()
+        for key, value in parse_ifcfg(text).items()
         if value and not (key in ("MASTER", "MASTER_UUID") and value in ours)
     ]
     return common.find_lost_settings(settings, COVERED)
 
 
-def lost_routes(kind: str, text: str) -> list[tuple[str, str]]:
+def find_lost_ifcfg_routes(kind: str, text: str) -> list[tuple[str, str]]:
     """List what a file of routes or rules sets that a link of the plan does not cover: every rule, and some routes."""
     settings = []
-    for line in (one.strip(SPACE) for one in lines_of(text)):
+    for line in (one.strip(SPACE) for one in split_lines(text)):
         key, found, value = line.partition("=")
         plain = kind == "route" and common.ROUTE_WORDS.fullmatch(line)
         if line and not line.startswith("#") and not plain:
@@ -125,12 +129,12 @@ def lost_routes(kind: str, text: str) -> list[tuple[str, str]]:
     return common.find_lost_settings(settings, COVERED)
 
 
-def quieted(text: str) -> str:
+def disable_ifcfg(text: str) -> str:
     """The file with ONBOOT=no and every other byte as it was."""
-    lines = whole_lines(text)
+    lines = split_whole_lines(text)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     for number, line in enumerate(lines):
         if line.strip(SPACE).startswith("ONBOOT="):
-            lines[number] = common.commented(line)
+            lines[number] = common.comment_out(line)
     return "".join(lines) + "ONBOOT=no\n"

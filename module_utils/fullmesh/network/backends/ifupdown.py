@@ -14,14 +14,14 @@ import re
 import tempfile
 from typing import TYPE_CHECKING
 
-from ...files import SPACE, lines_of, split_words, whole_lines
+from ...files import SPACE, split_lines, split_whole_lines, split_words
 from . import common, kernel_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...commands import SplitRunner
-    from ..types import Changes, Files, Link, State
+    from ..types import Changes, Files, LinkSettings, OwnerState
     from .common import Commands, Lister, Reader
 
 NAME = "ifupdown"
@@ -70,12 +70,12 @@ DEPTH = 5
 CONF = "/proc/sys/net/ipv6/conf/%s/%s"
 
 
-def files(links: list[Link]) -> Files:
+def files(links: list[LinkSettings]) -> Files:
     """Our files, whole: one for all links; VLANs after what they stand on."""
     if not links:
         return {}
-    blocks = [f"iface {name} inet manual\n" for name in common.members(links)]
-    blocks += [stanzas(link) for link in common.ordered(links)]
+    blocks = [f"iface {name} inet manual\n" for name in common.map_bond_members(links)]
+    blocks += [render_stanzas(link) for link in common.sort_links(links)]
     return {PATH: common.HEAD + "\n" + "\n".join(blocks)}
 
 
@@ -84,17 +84,17 @@ def mode(path: str) -> int:
     return 0o644
 
 
-def stanzas(link: Link) -> str:
+def render_stanzas(link: LinkSettings) -> str:
     """One interface: a stanza an address; options of the whole interface stand in the first one."""
     name = link["interface"]
-    first = made(link)
+    first = render_device_options(link)
     if link.get("mtu"):
         first.append("pre-up ip link set {} mtu {}".format(name, link["mtu"]))
-    first += resolver(link)
+    first += render_dns_options(link)
     lines = ["auto " + name]
     wanted = link["addresses"] or [""]
     for value in wanted:
-        lines += stanza(link, value)
+        lines += render_address_stanza(link, value)
         lines += ["    " + line for line in first]
         first = []
     # after the last address, so that every gateway is a neighbour by then
@@ -105,12 +105,12 @@ def stanzas(link: Link) -> str:
     return "\n".join(lines) + "\n"
 
 
-def stanza(link: Link, value: str) -> list[str]:
+def render_address_stanza(link: LinkSettings, value: str) -> list[str]:
     """The stanza of one address; the gateway stands with the first one of its family."""
     name = link["interface"]
     if not value:
         return [f"iface {name} inet manual", f"    up ip link set {name} up"]
-    family = common.version(value)
+    family = common.ip_version_of(value)
     kind = "inet" if family == 4 else "inet6"  # noqa: PLR2004 (IP version)
     lines = [f"iface {name} {kind} static", "    address " + value]
     if kind == "inet6":
@@ -118,36 +118,38 @@ def stanza(link: Link, value: str) -> list[str]:
         lines += ["    autoconf 0", "    accept_ra 0"]
     gateway = link.get("gateway") or ""
     first = value == common.of_family(link["addresses"], family)[0]
-    if first and gateway and common.version(gateway) == family:
+    if first and gateway and common.ip_version_of(gateway) == family:
         lines.append("    gateway " + gateway)
     return lines
 
 
-def resolver(link: Link) -> list[str]:
+def render_dns_options(link: LinkSettings) -> list[str]:
     """For the package resolvconf or openresolv; without one of them /etc/resolv.conf is the administrator's."""
     lines = ["dns-nameservers " + " ".join(link["dns"])] if link.get("dns") else []
     return lines + (["dns-search " + " ".join(link["search"])] if link.get("search") else [])
 
 
-def made(link: Link) -> list[str]:
+def render_device_options(link: LinkSettings) -> list[str]:
     """How the device comes to be. ifupdown knows interfaces by name alone, so a hardware address is checked."""
     name = link["interface"]
     there = f"test -d /sys/class/net/{name} || "
-    vlan = common.vlan_of(link)
+    vlan = common.get_vlan(link)
     if vlan:
         add = "ip link add link {} name {} type vlan id {}".format(vlan["parent"], name, vlan["id"])
         up = "pre-up ip link set {} up".format(vlan["parent"])
         return [up, "pre-up " + there + add, "post-down ip link delete " + name]
-    if common.bond_of(link):
-        options = [(key, value) for key, value in common.bond_options(link) if key != "primary"]
+    if common.get_bond(link):
+        options = [
+            (key, value) for key, value in common.list_bond_options(link) if key != "primary"
+        ]
         words = " ".join(key + " " + value for key, value in options)
         lines = [f"pre-up {there}ip link add {name} type bond {words}"]
-        for one in common.bond_of(link)["members"]:
+        for one in common.get_bond(link)["members"]:
             # only a card that is down can be enslaved
             enslave = f"{{ ip link set {one} down; ip link set {one} master {name}; }}"
             lines.append(f"pre-up test -e /sys/class/net/{name}/lower_{one} || {enslave}")
-        if common.bond_of(link).get("primary"):
-            primary = common.bond_of(link)["primary"]
+        if common.get_bond(link).get("primary"):
+            primary = common.get_bond(link)["primary"]
             lines.append(f"pre-up ip link set {name} type bond primary {primary}")
         return [*lines, "post-down ip link delete " + name]
     if link.get("mac"):
@@ -159,21 +161,21 @@ def made(link: Link) -> list[str]:
 # --- files of others --------------------------------------------------------------------------
 
 
-def configured(read: Reader, listed: Lister) -> dict[str, list[str]]:
+def map_stanza_files(read: Reader, listed: Lister) -> dict[str, list[str]]:
     """Interface -> the files that have a stanza for it, following source and source-directory."""
     found: dict[str, list[str]] = {}
-    for path in sources(read, listed, MAIN, 0):
-        for line in lines_of(read(path)):
+    for path in list_sourced_files(read, listed, MAIN, 0):
+        for line in split_lines(read(path)):
             words = split_words(line)
             if words[:1] == ["iface"] and words[1:]:
                 found.setdefault(words[1], []).append(path)
     return found
 
 
-def sources(read: Reader, listed: Lister, path: str, depth: int) -> list[str]:
+def list_sourced_files(read: Reader, listed: Lister, path: str, depth: int) -> list[str]:
     """*path* and the files that it reads, in that order; ifupdown gives up on loops after a while, too."""
     result = [path]
-    for line in lines_of(read(path)) if depth < DEPTH else []:
+    for line in split_lines(read(path)) if depth < DEPTH else []:
         words = split_words(line)
         if len(words) < 2 or words[0] not in ("source", "source-directory"):  # noqa: PLR2004 (word and value)
             continue
@@ -183,31 +185,34 @@ def sources(read: Reader, listed: Lister, path: str, depth: int) -> list[str]:
             inner = [one for one in inner if PLAIN_NAME.match(os.path.basename(one))]
         for one in inner:
             if one not in result:
-                result += sources(read, listed, one, depth + 1)
+                result += list_sourced_files(read, listed, one, depth + 1)
     return result
 
 
-def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
+def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
     """Stanzas of our interfaces in other files are put out of force; the main file reads ours."""
-    names = common.touched(links)
+    names = common.list_affected_interfaces(links)
     changes: Changes = {}
-    paths = sources(read, listed, MAIN, 0)
+    paths = list_sourced_files(read, listed, MAIN, 0)
     for path in paths:
         text = read(path)
-        without = freed(text, names)
+        without = comment_out_stanzas(text, names)
         if path != PATH and without != text:
-            cards = {name: own_addresses(read, name, path) for name in common.cards(links)}
-            common.refuse_lost(path, read_lost_settings(text, names, cards))
+            cards = {
+                name: read_own_macs(read, name, path)
+                for name in common.list_physical_interfaces(links)
+            }
+            common.refuse_lost_settings(path, find_lost_stanza_settings(text, names, cards))
             changes[path] = without
-    if PATH not in sources(read, with_ours(listed), MAIN, 0):
+    if PATH not in list_sourced_files(read, add_own_file(listed), MAIN, 0):
         text = changes.get(MAIN) or read(MAIN)
         end = "" if not text or text.endswith("\n") else "\n"
         changes[MAIN] = text + end + "source " + PATH + "\n"
-    changes.update(common.cloud_init(read, changes))
+    changes.update(common.disable_cloud_init(read, changes))
     return changes
 
 
-def with_ours(listed: Lister) -> Lister:
+def add_own_file(listed: Lister) -> Lister:
     """As *listed*, once our file is there: does the main file read it by a pattern of its own?"""
 
     def patched(pattern: str) -> list[str]:
@@ -219,11 +224,11 @@ def with_ours(listed: Lister) -> Lister:
     return patched
 
 
-def freed(text: str, names: list[str]) -> str:
+def comment_out_stanzas(text: str, names: list[str]) -> str:
     """The file without our interfaces: their stanzas become comments, every other byte stays."""
     result: list[str] = []
     inside = False
-    for group in joined(whole_lines(text)):
+    for group in group_continued_lines(split_whole_lines(text)):
         head = "".join(group).replace(
             "\\\n", ""
         )  # a line may begin with one that has nothing but its backslash
@@ -231,26 +236,26 @@ def freed(text: str, names: list[str]) -> str:
         if STANZA.match(head):
             inside = words[0] == "iface" and words[1:2] != [] and words[1].split(":")[0] in names
         if inside and words and not words[0].startswith("#"):
-            result += [common.commented(line) for line in group]
+            result += [common.comment_out(line) for line in group]
         elif LISTS.match(head):
-            result += unlisted(group, names)
+            result += drop_from_auto_line(group, names)
         else:
             result += group
     return "".join(result)
 
 
-def own_addresses(read: Reader, name: str, path: str) -> set[str]:
+def read_own_macs(read: Reader, name: str, path: str) -> set[str]:
     """The hardware address that a file may name because the interface has it anyway; none where somebody set another.
 
     cloud-init names a card by its own address. In other files the same word may be what has set it.
     """
     # 3: it was set from user space (sysfs-class-net of the kernel)
     was_set = read(f"/sys/class/net/{name}/addr_assign_type").strip(SPACE) == "3"
-    stays = not was_set or common.from_cloud_init(path, read(path))
-    return common.hardware(read, [name]) if stays else set()
+    stays = not was_set or common.is_from_cloud_init(path, read(path))
+    return common.read_permanent_macs(read, [name]) if stays else set()
 
 
-def read_lost_settings(
+def find_lost_stanza_settings(
     text: str, names: list[str], cards: Mapping[str, set[str]]
 ) -> list[tuple[str, str]]:
     """List what stanzas of *names* set that a link of the plan does not cover.
@@ -262,7 +267,7 @@ def read_lost_settings(
     """
     settings: list[common.Setting] = []
     name = ""
-    for group in joined(whole_lines(text)):
+    for group in group_continued_lines(split_whole_lines(text)):
         words = split_words("".join(group).replace("\\\n", " "), 1)
         if not words or words[0].startswith("#"):
             continue
@@ -281,7 +286,7 @@ def read_lost_settings(
     return common.find_lost_settings(settings, COVERED)
 
 
-def joined(lines: list[str]) -> list[list[str]]:
+def group_continued_lines(lines: list[str]) -> list[list[str]]:
     """Lines that a backslash at the end ties together."""
     groups: list[list[str]] = []
     tied = False
@@ -294,7 +299,7 @@ def joined(lines: list[str]) -> list[list[str]]:
     return groups
 
 
-def unlisted(group: list[str], names: list[str]) -> list[str]:
+def drop_from_auto_line(group: list[str], names: list[str]) -> list[str]:
     """An auto or allow-* line without our interfaces."""
     words = split_words("".join(group).replace("\\\n", " "))
     # a backslash that came to the end of what is left would tie the next line to it
@@ -302,7 +307,7 @@ def unlisted(group: list[str], names: list[str]) -> list[str]:
     keep = [word for word in words[1:] if word.split(":")[0] not in names]
     if len(keep) == len(words) - 1:
         return group
-    out = [common.commented(line) for line in group]
+    out = [common.comment_out(line) for line in group]
     if not out[-1].endswith("\n"):
         out[-1] += "\n"
     return out + ([" ".join([words[0], *keep]) + "\n"] if keep else [])
@@ -323,59 +328,61 @@ def validate(run: SplitRunner, scratch: Files) -> str:
         return "" if rc == 0 else (err or out).strip(SPACE).replace(stream.name, PATH) or f"rc {rc}"
 
 
-def snapshot(run: SplitRunner, names: list[str]) -> State:
+def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     """The kernel's state, what ifupdown thinks is up, and which DHCP clients run."""
-    state = kernel_state.of(run, names)
+    state = kernel_state.read_kernel_state(run, names)
     # "eth1=eth1", one a line; ifquery fails where an interface is not up
-    lines = lines_of(run(["ifquery", "--state"])[1])
+    lines = split_lines(run(["ifquery", "--state"])[1])
     state["ifstate"] = sorted({line.partition("=")[0] for line in lines} & set(names))
     pids = {name: f"/run/dhclient.{name}.pid" for name in names}
     state["dhclient"] = {name: pid for name, pid in pids.items() if run(["cat", pid])[0] == 0}
-    state["ipv6"] = {name: advertised(run, name) for name in names}
+    state["ipv6"] = {name: read_autoconf_values(run, name) for name in names}
     return state
 
 
-def advertised(run: SplitRunner, name: str) -> dict[str, str]:
+def read_autoconf_values(run: SplitRunner, name: str) -> dict[str, str]:
     """What the kernel makes of a router's words; our stanzas turn it off, and no ifdown turns it on again."""
     answers = {key: run(["cat", CONF % (name, key)]) for key in ("autoconf", "accept_ra")}
     return {key: out.strip(SPACE) for key, (rc, out, _) in answers.items() if rc == 0}
 
 
 def apply(
-    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+    links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Stop the DHCP client, take old addresses off, bring up by force: ifdown would read the new file."""
-    steps = kernel_state.remade(links, before)
-    chosen = [link for link in common.ordered(links) if named(link, names)]
-    for name in common.touched(chosen):
+    steps = kernel_state.build_remake_commands(links, before)
+    chosen = [link for link in common.sort_links(links) if is_stanza_named(link, names)]
+    for name in common.list_affected_interfaces(chosen):
         if name in before.get("dhclient", {}):
             # -x: stop without giving the lease back, the rollback may need it
             steps.append(["dhclient", "-x", "-pf", before["dhclient"][name], name])
-    steps += kernel_state.emptied(common.touched(chosen), before)
+    steps += kernel_state.build_flush_commands(common.list_affected_interfaces(chosen), before)
     # IPv4's go with the last address; one that the new stanza drops would stay until the next boot
     old = [one["dev"] for one in before.get("routes", []) if one["family"] == "-6"]
     flush = ["ip", "-6", "route", "flush", "proto", "boot", "dev"]
-    steps += [[*flush, name] for name in common.touched(chosen) if name in old]
+    steps += [[*flush, name] for name in common.list_affected_interfaces(chosen) if name in old]
     return steps + [["ifup", "--force", link["interface"]] for link in chosen]
 
 
-def named(link: Link, names: list[str] | None) -> bool:
+def is_stanza_named(link: LinkSettings, names: list[str] | None) -> bool:
     """Say whether the link, or a member of its bond, is among *names*."""
-    return names is None or bool({*common.touched([link])} & {*names})
+    return names is None or bool({*common.list_affected_interfaces([link])} & {*names})
 
 
-def restore(names: list[str], before: State) -> Commands:
+def restore(names: list[str], before: OwnerState) -> Commands:
     """Bring up what was up as the old files say, then what only the kernel knew."""
-    steps = kernel_state.gone(names, before) + kernel_state.emptied(names, before)
-    for name in kernel_state.staying(names, before):
+    steps = kernel_state.build_removal_commands(names, before) + kernel_state.build_flush_commands(
+        names, before
+    )
+    for name in kernel_state.list_kept_interfaces(names, before):
         # before ifup: a stanza of old that says something else has the last word
         for key, value in sorted(before.get("ipv6", {}).get(name, {}).items()):
             write = 'echo "$1" > "$0"'
             steps.append(["/bin/sh", "-c", write, CONF % (name, key), value])
     for name in names:
         if name in before.get("ifstate", []):
-            steps.append(kernel_state.outliving(["ifup", "--force", name]))
+            steps.append(kernel_state.wrap_in_scope(["ifup", "--force", name]))
         else:
             # ifupdown's note that it is up: nobody but we brought it up
             steps.append(["rm", "-f", "/run/network/ifstate." + name])
-    return steps + kernel_state.runtime(names, before)
+    return steps + kernel_state.build_runtime_commands(names, before)

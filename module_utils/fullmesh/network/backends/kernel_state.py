@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...commands import SplitRunner
-    from ..types import KernelLink, KernelRoute, Link, State
+    from ..types import KernelLink, KernelRoute, LinkSettings, OwnerState
     from .common import Commands
 
 
-def of(run: SplitRunner, names: Iterable[str]) -> State:
+def read_kernel_state(run: SplitRunner, names: Iterable[str]) -> OwnerState:
     """What the kernel says of the interfaces *names*, in the form that `runtime` puts back.
 
     An interface that is not there is not among the links.
@@ -30,19 +30,19 @@ def of(run: SplitRunner, names: Iterable[str]) -> State:
     links: dict[str, KernelLink] = {}
     for one in parse_tool_json(run(["ip", "-d", "-j", "addr", "show"])[1] or "[]"):
         if one.get("ifname") in wanted:
-            links[one["ifname"]] = link_state(one)
+            links[one["ifname"]] = parse_link_state(one)
     routes: list[KernelRoute] = []
     for family in ("-4", "-6"):
         found = parse_tool_json(
             run(["ip", "-j", family, "route", "show", "table", "main"])[1] or "[]"
         )
-        routes += [route_state(one, family) for one in found if one.get("dev") in wanted]
+        routes += [parse_route_state(one, family) for one in found if one.get("dev") in wanted]
     # what the kernel and a DHCP client or router made of addresses comes back with those
     routes = [one for one in routes if one["protocol"] not in ("kernel", "ra", "dhcp", "redirect")]
     return {"links": links, "routes": routes}
 
 
-def link_state(one: dict[str, Any]) -> KernelLink:
+def parse_link_state(one: dict[str, Any]) -> KernelLink:
     """One entry of ``ip -j addr``; an address with an end is a lease, which its client asks for again."""
     state: KernelLink = {
         "up": "UP" in one.get("flags", []),
@@ -62,7 +62,7 @@ def link_state(one: dict[str, Any]) -> KernelLink:
     return state
 
 
-def route_state(one: dict[str, Any], family: str) -> KernelRoute:
+def parse_route_state(one: dict[str, Any], family: str) -> KernelRoute:
     """One entry of ``ip -j route``."""
     return {
         "family": family,
@@ -74,33 +74,37 @@ def route_state(one: dict[str, Any], family: str) -> KernelRoute:
     }
 
 
-def named(link: Link, names: list[str] | None) -> bool:
+def is_link_named(link: LinkSettings, names: list[str] | None) -> bool:
     """Say whether the link, or a member of its bond, is among *names*; None names every link."""
-    return names is None or bool({*common.touched([link])} & {*names})
+    return names is None or bool({*common.list_affected_interfaces([link])} & {*names})
 
 
-def remade(links: Iterable[Link], before: State) -> Commands:
+def build_remake_commands(links: Iterable[LinkSettings], before: OwnerState) -> Commands:
     """Remove a bond or VLAN that is there with other parameters: no owner changes those of a living device."""
     steps: Commands = []
-    for link in reversed(common.ordered(links)):
+    for link in reversed(common.sort_links(links)):
         there = before["links"].get(link["interface"])
-        if there is not None and differs(link, there):
+        if there is not None and is_other_device(link, there):
             steps.append(["ip", "link", "delete", link["interface"]])
     return steps
 
 
-def with_remade(links: Iterable[Link], before: State) -> State:
+def with_remade(links: Iterable[LinkSettings], before: OwnerState) -> OwnerState:
     """A snapshot that knows which devices the change makes anew, so that the rollback makes them anew as well."""
-    return {**before, "remade": [step[-1] for step in remade(links, before)]}
+    return {**before, "remade": [step[-1] for step in build_remake_commands(links, before)]}
 
 
-def unlike(then: State, now: State) -> list[str]:
+def find_changed_devices(then: OwnerState, now: OwnerState) -> list[str]:
     """The bonds and VLANs that two snapshots have both, as other devices: kind, tag, parent, options of a bond."""
     both = [name for name in then["links"] if name in now["links"]]
-    return [name for name in both if made_as(then["links"][name]) != made_as(now["links"][name])]
+    return [
+        name
+        for name in both
+        if build_device_arguments(then["links"][name]) != build_device_arguments(now["links"][name])
+    ]
 
 
-def made_as(there: KernelLink | None) -> list[str]:
+def build_device_arguments(there: KernelLink | None) -> list[str]:
     """The arguments of ``ip link add NAME`` that make a bond or VLAN as it is there; [] for a card."""
     if there is None or there.get("kind") not in ("vlan", "bond"):
         return []
@@ -119,34 +123,34 @@ def made_as(there: KernelLink | None) -> list[str]:
     return words
 
 
-def removed(names: Iterable[str], before: State) -> list[str]:
+def list_remade_interfaces(names: Iterable[str], before: OwnerState) -> list[str]:
     """What the rollback removes first, though it was there: it has another shape now, or stands on such a one.
 
     Nobody changes a living device back: networkd leaves one that is there as it is (systemd#9627), and ifupdown's
     stanza makes none where one stands.
     """
     anew = before.get("remade", [])
-    return [one for one in names if {one, parent_of(one, before)} & {*anew}]
+    return [one for one in names if {one, get_saved_parent(one, before)} & {*anew}]
 
 
-def parent_of(name: str, before: State) -> str:
+def get_saved_parent(name: str, before: OwnerState) -> str:
     """What an interface stood on; "" for nothing, or where it was not there."""
     there = before["links"].get(name)
     return there.get("parent", "") if there else ""
 
 
-def staying(names: Iterable[str], before: State) -> list[str]:
+def list_kept_interfaces(names: Iterable[str], before: OwnerState) -> list[str]:
     """Those of *names* that were there and are not removed on the way."""
     every = list(names)
-    out = removed(every, before)
+    out = list_remade_interfaces(every, before)
     return [name for name in every if name in before["links"] and name not in out]
 
 
-def made_again(names: list[str], before: State) -> Commands:
+def build_recreate_commands(names: list[str], before: OwnerState) -> Commands:
     """Make what was removed and what no owner has made by now: somebody had made it by hand."""
     steps: Commands = []
-    for name in removed(names, before):
-        words = made_as(before["links"].get(name))
+    for name in list_remade_interfaces(names, before):
+        words = build_device_arguments(before["links"].get(name))
         if not words:
             continue
         test = 'test -d "/sys/class/net/$0"'
@@ -163,21 +167,21 @@ def made_again(names: list[str], before: State) -> Commands:
     return steps
 
 
-def differs(link: Link, there: KernelLink) -> bool:
+def is_other_device(link: LinkSettings, there: KernelLink) -> bool:
     """Say whether the device that is there is another one than the link wants."""
-    vlan, bond, data = common.vlan_of(link), common.bond_of(link), there["data"]
+    vlan, bond, data = common.get_vlan(link), common.get_bond(link), there["data"]
     if vlan:
         return bool(there["kind"] == "vlan") and (
             str(data.get("id")) != str(vlan["id"]) or there["parent"] != vlan["parent"]
         )
-    return bool(bond) and there["kind"] == "bond" and bool(bond_differs(link, data))
+    return bool(bond) and there["kind"] == "bond" and bool(find_bond_differences(link, data))
 
 
-def bond_differs(link: Link, data: Mapping[str, Any]) -> list[tuple[str, str]]:
+def find_bond_differences(link: LinkSettings, data: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The options that the bond lacks, of what ``ip -d -j`` says of it (info_data)."""
     names = {"lacp_rate": "ad_lacp_rate"}
     wrong = []
-    for key, value in common.bond_options(link):
+    for key, value in common.list_bond_options(link):
         have = data.get(names.get(key, key))
         # a primary that is not enslaved yet, or an option that this iproute2 does not print, says nothing
         if have is not None and str(have) != value:
@@ -185,10 +189,10 @@ def bond_differs(link: Link, data: Mapping[str, Any]) -> list[tuple[str, str]]:
     return wrong
 
 
-def runtime(names: Iterable[str], before: State) -> Commands:
+def build_runtime_commands(names: Iterable[str], before: OwnerState) -> Commands:
     """Commands that give the kernel back what nobody but the kernel knew: run after the owner had its turn."""
     every = list(names)
-    steps = made_again(every, before)
+    steps = build_recreate_commands(every, before)
     for name in every:
         then = before["links"].get(name)
         if then is None:
@@ -198,11 +202,11 @@ def runtime(names: Iterable[str], before: State) -> Commands:
         steps.append(["ip", "link", "set", name, "mtu", str(then["mtu"])])
         steps.append(["ip", "link", "set", name, "up" if then["up"] else "down"])
         steps += [["ip", "addr", "replace", one, "dev", name] for one in then["addresses"]]
-    steps += [route_step(one) for one in before["routes"] if one["dev"] in before["links"]]
+    steps += [build_route_command(one) for one in before["routes"] if one["dev"] in before["links"]]
     return steps
 
 
-def outliving(command: list[str]) -> list[str]:
+def wrap_in_scope(command: list[str]) -> list[str]:
     """A command whose daemon (a DHCP client) lives on when the unit ends in which the rollback runs.
 
     systemd ends what is left in a unit's group (KillMode=control-group), and the address goes with its lease later on.
@@ -212,23 +216,23 @@ def outliving(command: list[str]) -> list[str]:
     return ["systemd-run", "--scope", "--quiet", *command]
 
 
-def gone(names: Iterable[str], before: State) -> Commands:
+def build_removal_commands(names: Iterable[str], before: OwnerState) -> Commands:
     """Remove what was not there before, or not so: a bond or a VLAN; VLANs stand last in *names* and go first."""
     every = list(names)
-    stay = staying(every, before)
+    stay = list_kept_interfaces(every, before)
     made = [name for name in every if name not in stay]
     # one that could not be made, or that went with its parent, is no fault to be told
     script = 'test ! -d "/sys/class/net/$0" || ip link delete "$0"'
     return [["/bin/sh", "-c", script, name] for name in reversed(made)]
 
 
-def emptied(names: Iterable[str], before: State) -> Commands:
+def build_flush_commands(names: Iterable[str], before: OwnerState) -> Commands:
     """Take our addresses off what stays; its owner and `runtime` give it its own ones back."""
-    there = staying(names, before)
+    there = list_kept_interfaces(names, before)
     return [["ip", "addr", "flush", "dev", name, "scope", "global"] for name in there]
 
 
-def route_step(one: KernelRoute) -> list[str]:
+def build_route_command(one: KernelRoute) -> list[str]:
     """The command that puts a route back."""
     step = ["ip", one["family"], "route", "replace", one["to"]]
     step += ["via", one["via"]] if one["via"] else []
@@ -236,8 +240,8 @@ def route_step(one: KernelRoute) -> list[str]:
     return step + (["metric", str(one["metric"])] if one["metric"] else [])
 
 
-def reconfigured(
-    links: list[Link], before: State, steps: Commands, names: list[str] | None
+def build_reconfigure_commands(
+    links: list[LinkSettings], before: OwnerState, steps: Commands, names: list[str] | None
 ) -> Commands:
     """Have networkd configure our interfaces again by name.
 
@@ -246,16 +250,18 @@ def reconfigured(
     anew = [step[-1] for step in steps if step[:3] == ["ip", "link", "delete"]]
     there = [
         name
-        for name in staying(common.touched(links), {**before, "remade": anew})
+        for name in list_kept_interfaces(
+            common.list_affected_interfaces(links), {**before, "remade": anew}
+        )
         if names is None or name in names
     ]
     return [["networkctl", "reconfigure", *there]] if there else []
 
 
-def reloaded(names: list[str], before: State) -> Commands:
+def build_reload_commands(names: list[str], before: OwnerState) -> Commands:
     """Let networkd read the files that stand there now and configure those interfaces that were there before."""
-    there = staying(names, before)
-    steps = [["networkctl", "reload"], *emptied(names, before)]
+    there = list_kept_interfaces(names, before)
+    steps = [["networkctl", "reload"], *build_flush_commands(names, before)]
     return [*steps, ["networkctl", "reconfigure", *there]] if there else steps
 
 
@@ -271,12 +277,14 @@ LEASED = """for name in "$0" "$@"; do
 done"""
 
 
-def leased(names: list[str], before: State) -> Commands:
+def build_lease_commands(names: list[str], before: OwnerState) -> Commands:
     """Have networkd use a lease that it has got.
 
     Where a lease comes between a reload and a reconfiguration, networkd 252 never sets the address of the next one, and
     no further reconfiguration helps, only a restart (1 of 275 tries on a busy machine). The address that the engine
     gives back would go when its time runs out. A server that is silent is not waited for.
     """
-    there = [name for name in staying(names, before) if before["links"][name].get("leases")]
+    there = [
+        name for name in list_kept_interfaces(names, before) if before["links"][name].get("leases")
+    ]
     return [["/bin/sh", "-c", LEASED, *there]] if there else []

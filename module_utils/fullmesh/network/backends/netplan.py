@@ -11,14 +11,14 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
-from ...files import SPACE, split_words, whole_lines
+from ...files import SPACE, split_whole_lines, split_words
 from . import common, kernel_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...commands import SplitRunner
-    from ..types import Changes, Files, Link, State
+    from ..types import Changes, Files, LinkSettings, OwnerState
     from .common import Commands, Lister, Reader
 
 NAME = "netplan"
@@ -78,9 +78,9 @@ ALIAS = re.compile(r"(?:^|[\s{,\[])([*][^\s,\]}]+)", re.ASCII)
 OTHER_BREAKS = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
 
-def files(links: list[Link]) -> Files:
+def files(links: list[LinkSettings]) -> Files:
     """Our files, whole: one for all links."""
-    return {PATH: netplan(links)} if links else {}
+    return {PATH: render_netplan(links)} if links else {}
 
 
 def mode(path: str) -> int:
@@ -88,85 +88,88 @@ def mode(path: str) -> int:
     return 0o600
 
 
-def netplan(links: list[Link]) -> str:
+def render_netplan(links: list[LinkSettings]) -> str:
     """Write all links; netplan merges them with other files by the interface's name."""
     sections: dict[str, list[str]] = {"ethernets": [], "bonds": [], "vlans": []}
     for link in links:
-        kind = "bonds" if common.bond_of(link) else "vlans" if common.vlan_of(link) else "ethernets"
-        lines = device(link) + netplan_link(link)
-        sections[kind] += [quoted(link["interface"]) + ":"] + ["  " + line for line in lines]
-    for name in common.members(links):
-        lines = [*quiet(), "link-local: []"]
-        sections["ethernets"] += [quoted(name) + ":"] + ["  " + line for line in lines]
-    for name in common.bare_parents(links):
+        kind = (
+            "bonds" if common.get_bond(link) else "vlans" if common.get_vlan(link) else "ethernets"
+        )
+        lines = render_netplan_device(link) + render_netplan_link(link)
+        sections[kind] += [quote_yaml(link["interface"]) + ":"] + ["  " + line for line in lines]
+    for name in common.map_bond_members(links):
+        lines = [*render_no_autoconf(), "link-local: []"]
+        sections["ethernets"] += [quote_yaml(name) + ":"] + ["  " + line for line in lines]
+    for name in common.list_bare_parents(links):
         # a VLAN's parent has to be known; what another file says of it stays. Where none does, what somebody gave it
         # by hand stays (critical is networkd's KeepConfiguration): networkd would take it off with the card
-        alone = [one for one in links if common.vlan_of(one).get("parent") == name]
+        alone = [one for one in links if common.get_vlan(one).get("parent") == name]
         body = "{critical: true}" if any(one.get("alone") for one in alone) else "{}"
-        sections["ethernets"].append(quoted(name) + ": " + body)
+        sections["ethernets"].append(quote_yaml(name) + ": " + body)
     text = ["network:", "  version: 2"]
     for kind, lines in sections.items():
         text += ["  " + kind + ":"] + ["    " + line for line in lines] if lines else []
     return common.HEAD + "\n".join(text) + "\n"
 
 
-def quiet() -> list[str]:
+def render_no_autoconf() -> list[str]:
     """optional: a boot must not wait two minutes for a cluster cable that is out."""
     return ["optional: true", "dhcp4: false", "dhcp6: false", "accept-ra: false"]
 
 
-def device(link: Link) -> list[str]:
+def render_netplan_device(link: LinkSettings) -> list[str]:
     """What makes it a bond or a VLAN."""
-    vlan, bond = common.vlan_of(link), common.bond_of(link)
+    vlan, bond = common.get_vlan(link), common.get_bond(link)
     if vlan:
-        return ["id: " + str(vlan["id"]), "link: " + quoted(vlan["parent"])]
+        return ["id: " + str(vlan["id"]), "link: " + quote_yaml(vlan["parent"])]
     if bond:
-        lines = ["interfaces: " + flow(bond["members"]), "parameters:"]
-        for key, value in common.bond_options(link):
-            lines.append("  " + BOND_KEYS[key] + ": " + quoted(value))
+        lines = ["interfaces: " + render_flow_list(bond["members"]), "parameters:"]
+        for key, value in common.list_bond_options(link):
+            lines.append("  " + BOND_KEYS[key] + ": " + quote_yaml(value))
         return lines
     return []
 
 
-def netplan_link(link: Link) -> list[str]:
+def render_netplan_link(link: LinkSettings) -> list[str]:
     """The lines that every kind of interface has."""
     lines = []
     if link.get("mac"):
-        lines.append("match: {macaddress: " + quoted(link["mac"]) + "}")
-    lines += [*quiet(), "link-local: [ipv6]"]
-    lines += ["addresses: " + flow(link["addresses"])] if link["addresses"] else []
+        lines.append("match: {macaddress: " + quote_yaml(link["mac"]) + "}")
+    lines += [*render_no_autoconf(), "link-local: [ipv6]"]
+    lines += ["addresses: " + render_flow_list(link["addresses"])] if link["addresses"] else []
     if link.get("mtu"):
         lines.append("mtu: " + str(link["mtu"]))
     if link.get("dns") or link.get("search"):
         lines.append("nameservers:")
         for key, values in (("addresses", link.get("dns")), ("search", link.get("search"))):
-            lines += ["  " + key + ": " + flow(values)] if values else []
+            lines += ["  " + key + ": " + render_flow_list(values)] if values else []
     routes = common.wanted_routes(link)
     if routes:
         lines.append("routes:")
         lines += [
-            "  - {to: " + quoted(r["to"]) + ", via: " + quoted(r["via"]) + "}" for r in routes
+            "  - {to: " + quote_yaml(r["to"]) + ", via: " + quote_yaml(r["via"]) + "}"
+            for r in routes
         ]
     return lines
 
 
-def quoted(text: str) -> str:
+def quote_yaml(text: str) -> str:
     """A YAML double-quoted text is a JSON one."""
     return json.dumps(str(text))
 
 
-def flow(values: Iterable[str]) -> str:
+def render_flow_list(values: Iterable[str]) -> str:
     """A YAML flow list."""
-    return "[" + ", ".join(quoted(value) for value in values) + "]"
+    return "[" + ", ".join(quote_yaml(value) for value in values) + "]"
 
 
 # --- files of others --------------------------------------------------------------------------
 
 
-def known(read: Reader, listed: Lister, interface: str) -> bool:
+def is_known_to_netplan(read: Reader, listed: Lister, interface: str) -> bool:
     """Say whether another netplan file has an entry that may mean *interface*."""
     texts = [read(path) for pattern in READS for path in listed(pattern) if path != PATH]
-    macs = common.hardware(read, [interface])
+    macs = common.read_permanent_macs(read, [interface])
     return any(
         re.search(rf"(?<![\w.-]){re.escape(interface)}(?![\w.-])", text, re.ASCII)
         or any(mac in text.lower() for mac in macs)
@@ -175,36 +178,39 @@ def known(read: Reader, listed: Lister, interface: str) -> bool:
     )
 
 
-def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
+def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
     """Entries of our interfaces in other files lose what is not their identity; netplan would add it to ours.
 
     Raises:
         ForeignError: a file names one of our interfaces in a way that no line can be told from (YAML in one line).
     """
-    cards = {name: common.hardware(read, [name]) for name in common.cards(links)}
+    cards = {
+        name: common.read_permanent_macs(read, [name])
+        for name in common.list_physical_interfaces(links)
+    }
     changes: Changes = {}
     for path in listed("/etc/netplan/*.yaml"):
         text = read(path)
         if path == PATH or text.startswith(common.HEAD):
             continue
-        without = freed(text, cards, common.touched(links), path)
+        without = strip_entries(text, cards, common.list_affected_interfaces(links), path)
         if without != text:
             changes[path] = without
-    changes.update(common.cloud_init(read, changes))
+    changes.update(common.disable_cloud_init(read, changes))
     return changes
 
 
-def indent_of(line: str) -> int:
+def measure_indent(line: str) -> int:
     """How far a line is indented; -1 for one that says nothing."""
     word = line.strip(SPACE)
     return -1 if not word or word.startswith("#") else len(line) - len(line.lstrip(" "))
 
 
-def block_end(lines: list[str], start: int) -> int:
+def find_block_end(lines: list[str], start: int) -> int:
     """The line after the block that *start* opens."""
-    depth, last = indent_of(lines[start]), start
+    depth, last = measure_indent(lines[start]), start
     for number in range(start + 1, len(lines)):
-        indent = indent_of(lines[number])
+        indent = measure_indent(lines[number])
         if indent < 0:
             continue
         # a list may stand as deep as the key that it belongs to
@@ -214,12 +220,12 @@ def block_end(lines: list[str], start: int) -> int:
     return last + 1
 
 
-def children(lines: list[str], start: int, end: int) -> list[tuple[int, str, str]]:
+def list_child_keys(lines: list[str], start: int, end: int) -> list[tuple[int, str, str]]:
     """The keys right under the block's head: (line, key, rest of the line)."""
     found: list[tuple[int, str, str]] = []
     depth = -1
     for number in range(start + 1, end):
-        indent = indent_of(lines[number])
+        indent = measure_indent(lines[number])
         if indent < 0:
             continue
         depth = indent if depth < 0 else depth
@@ -233,21 +239,21 @@ def children(lines: list[str], start: int, end: int) -> list[tuple[int, str, str
     return found
 
 
-def freed(text: str, cards: dict[str, set[str]], names: list[str], path: str) -> str:
+def strip_entries(text: str, cards: dict[str, set[str]], names: list[str], path: str) -> str:
     """The file without the addresses of our interfaces, every other byte as it was."""
-    edit = Edit(whole_lines(text), cards, names, path)
+    edit = NetplanEdit(split_whole_lines(text), cards, names, path)
     edit.mark_lines()
     if edit.out and OTHER_BREAKS.search(text):
         edit.refuse()
     return edit.text()
 
 
-def without_comments(text: str) -> str:
+def strip_yaml_comments(text: str) -> str:
     """A piece of YAML without its comments."""
     return COMMENT.sub(lambda found: found.group(1) or "", text)
 
 
-def settings_of(key: str, block: str) -> list[common.Setting]:
+def parse_entry_settings(key: str, block: str) -> list[common.Setting]:
     """Read one key of an entry: itself, and the keys below it where the plan does not cover every one of them.
 
     Args:
@@ -262,7 +268,7 @@ def settings_of(key: str, block: str) -> list[common.Setting]:
     return found
 
 
-def flow_pairs(text: str) -> list[tuple[str, str]]:
+def parse_flow_mapping(text: str) -> list[tuple[str, str]]:
     """Split a flow mapping into keys and values; what is inside of a value stays as it is written."""
     parts, depth, quote = [""], 0, ""
     for character in text.strip(SPACE)[1:]:
@@ -282,7 +288,7 @@ def flow_pairs(text: str) -> list[tuple[str, str]]:
     return [(key.strip(" \t\n\"'"), value) for key, _, value in pairs]
 
 
-class Edit:
+class NetplanEdit:
     """One file of somebody else, taken apart by indentation; PyYAML need not be on a node, and would lose comments."""
 
     def __init__(
@@ -298,19 +304,21 @@ class Edit:
     def text(self) -> str:
         """The file as it shall be."""
         return "".join(
-            common.commented(line) if number in self.out else self.renamed.get(number, line)
+            common.comment_out(line) if number in self.out else self.renamed.get(number, line)
             for number, line in enumerate(self.lines)
         )
 
     def mark_lines(self) -> None:
         """Mark what has to go, from every section that has entries of interfaces."""
-        for number, word, rest in children(["x:\n", *self.lines], 0, len(self.lines) + 1):
+        for number, word, rest in list_child_keys(["x:\n", *self.lines], 0, len(self.lines) + 1):
             if word != "network":
                 continue
             # children() counted the line before the file
             head = number - 1
             self.plain(rest)
-            for at, kind, after in children(self.lines, head, block_end(self.lines, head)):
+            for at, kind, after in list_child_keys(
+                self.lines, head, find_block_end(self.lines, head)
+            ):
                 if kind in ("ethernets", "bonds", "vlans", "bridges"):
                     self.plain(after)
                     self.strip_section(at, kind)
@@ -330,46 +338,48 @@ class Edit:
 
     def strip_section(self, start: int, kind: str) -> None:
         """Mark the lines that have to go from one of ethernets, bonds, vlans ..."""
-        for number, key, rest in children(self.lines, start, block_end(self.lines, start)):
-            end = block_end(self.lines, number)
+        for number, key, rest in list_child_keys(
+            self.lines, start, find_block_end(self.lines, start)
+        ):
+            end = find_block_end(self.lines, number)
             name = self.meant(number, end, key)
             if name:
                 carried = CARRIED if name in self.cards and kind == "ethernets" else NOTHING
                 self.refuse_lost(kind, name, self.pairs(number, end, rest, carried))
                 self.strip_entry(number, end, name, key, carried)
-        inside = range(start + 1, block_end(self.lines, start))
-        says = [at for at in inside if indent_of(self.lines[at]) >= 0]
+        inside = range(start + 1, find_block_end(self.lines, start))
+        says = [at for at in inside if measure_indent(self.lines[at]) >= 0]
         if says and all(at in self.out for at in says):
             # "ethernets:" with nothing in it is no mapping any more
             self.out.add(start)
 
     def refuse_lost(self, kind: str, name: str, pairs: list[tuple[str, str]]) -> None:
         """Refuse an entry with keys that a link of the plan does not cover."""
-        settings = [one for key, block in pairs for one in settings_of(key, block)]
+        settings = [one for key, block in pairs for one in parse_entry_settings(key, block)]
         if kind not in OF_KIND:
             settings.append(("network", kind, name))
         covered = {**COVERED, "": COVERED[""] + OF_KIND.get(kind, "")}
-        common.refuse_lost(self.path, common.find_lost_settings(settings, covered))
+        common.refuse_lost_settings(self.path, common.find_lost_settings(settings, covered))
 
     def pairs(
         self, start: int, end: int, rest: str, carried: frozenset[str]
     ) -> list[tuple[str, str]]:
         """Read the keys of an entry that do not stay, with what they say; refuse an entry that is not read for sure."""
-        head = re.sub(r"^(?:[&!]\S*\s+)+", "", without_comments(rest) + " ", flags=re.ASCII)
+        head = re.sub(r"^(?:[&!]\S*\s+)+", "", strip_yaml_comments(rest) + " ", flags=re.ASCII)
         if head.startswith("{"):
-            flowing = flow_pairs(head + "\n" + self.plainly(start + 1, end))
+            flowing = parse_flow_mapping(head + "\n" + self.plainly(start + 1, end))
             if any(key in carried for key, _ in flowing):
                 self.refuse()
             return flowing
         keys = [
             one
-            for one in children(self.lines, start, end)
+            for one in list_child_keys(self.lines, start, end)
             if not re.match(r"\s*-(\s|$)", self.lines[one[0]], re.ASCII)
         ]
         marks = [at for at, _, _ in keys] + [end]
-        depth = indent_of(self.lines[marks[0]]) if keys else 0
+        depth = measure_indent(self.lines[marks[0]]) if keys else 0
         unread = any(
-            0 <= indent_of(self.lines[at]) <= depth
+            0 <= measure_indent(self.lines[at]) <= depth
             and not re.match(r"\s*-(\s|$)", self.lines[at], re.ASCII)
             for at in {*range(start + 1, end)} - {*marks}
         )
@@ -380,24 +390,24 @@ class Edit:
         ):
             self.refuse()
         blocks = [
-            (key, without_comments(value) + "\n" + self.plainly(at + 1, until))
+            (key, strip_yaml_comments(value) + "\n" + self.plainly(at + 1, until))
             for (at, key, value), until in zip(keys, marks[1:])
         ]
         return [(key, block) for key, block in blocks if key not in carried]
 
     def plainly(self, start: int, end: int) -> str:
         """Some of the lines without their comments."""
-        return without_comments("".join(self.lines[start:end]))
+        return strip_yaml_comments("".join(self.lines[start:end]))
 
     def strip_entry(
         self, start: int, end: int, name: str, key: str, carried: frozenset[str]
     ) -> None:
         """Mark one entry but what stays of it."""
         keep: set[int] = set()
-        for at, word, _ in children(self.lines, start, end):
+        for at, word, _ in list_child_keys(self.lines, start, end):
             if word in carried:
-                keep |= set(range(at, block_end(self.lines, at)))
-        gone = {at for at in range(start + 1, end) if indent_of(self.lines[at]) >= 0} - keep
+                keep |= set(range(at, find_block_end(self.lines, at)))
+        gone = {at for at in range(start + 1, end) if measure_indent(self.lines[at]) >= 0} - keep
         if not keep:
             gone.add(start)
         elif key != name:
@@ -440,33 +450,35 @@ def validate(run: SplitRunner, scratch: Files) -> str:
     return "" if rc == 0 else (err or out).strip(SPACE).replace(root, "") or f"rc {rc}"
 
 
-def snapshot(run: SplitRunner, names: list[str]) -> State:
+def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     """The kernel's state, and whether systemd-networkd runs."""
-    state = kernel_state.of(run, names)
+    state = kernel_state.read_kernel_state(run, names)
     command = ["systemctl", "is-active", "--quiet", "systemd-networkd.service"]
     state["networkd"] = run(command)[0] == 0
     return state
 
 
 def apply(
-    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+    links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Like `netplan apply`, but for our interfaces only: that one reconfigures eth0 as well."""
-    steps = [*kernel_state.remade(links, before), ["netplan", "generate"]]
+    steps = [*kernel_state.build_remake_commands(links, before), ["netplan", "generate"]]
     if not before.get("networkd", True):
         return [*steps, ["netplan", "apply"]]
     steps.append(["networkctl", "reload"])
-    return steps + kernel_state.reconfigured(links, before, steps, names)
+    return steps + kernel_state.build_reconfigure_commands(links, before, steps, names)
 
 
-def restore(names: list[str], before: State) -> Commands:
+def restore(names: list[str], before: OwnerState) -> Commands:
     """Let networkd read what stands there now, then what only the kernel knew."""
-    steps = [*kernel_state.gone(names, before), ["netplan", "generate"]]
-    steps += kernel_state.reloaded(names, before) + kernel_state.runtime(names, before)
-    return steps + kernel_state.leased(names, before)
+    steps = [*kernel_state.build_removal_commands(names, before), ["netplan", "generate"]]
+    steps += kernel_state.build_reload_commands(
+        names, before
+    ) + kernel_state.build_runtime_commands(names, before)
+    return steps + kernel_state.build_lease_commands(names, before)
 
 
-def at_boot(names: list[str], before: State) -> Commands:
+def at_boot(names: list[str], before: OwnerState) -> Commands:
     """What is to do where a reboot came in between, once the old files stand again and before networkd starts.
 
     netplan's generator has run by then, and udev has given the cards that are there the MTU of its .link files; old

@@ -8,14 +8,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ...files import SPACE, lines_of, split_words
+from ...files import SPACE, split_lines, split_words
 from . import common, kernel_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...commands import SplitRunner
-    from ..types import Changes, Files, Link, State
+    from ..types import Changes, Files, LinkSettings, OwnerState
     from .common import Commands, Lister, Reader
 
     Pairs = list[tuple[str, str]]
@@ -74,22 +74,22 @@ COVERED = {
 }
 
 
-def files(links: list[Link]) -> Files:
+def files(links: list[LinkSettings]) -> Files:
     """Our files, whole."""
     result: Files = {}
     for link in links:
-        result[PREFIX + link["interface"] + ".network"] = network(link, links)
-        if common.vlan_of(link) or common.bond_of(link):
-            result[PREFIX + link["interface"] + ".netdev"] = netdev(link)
-    for name, bond in common.members(links).items():
+        result[PREFIX + link["interface"] + ".network"] = render_network_file(link, links)
+        if common.get_vlan(link) or common.get_bond(link):
+            result[PREFIX + link["interface"] + ".netdev"] = render_netdev_file(link)
+    for name, bond in common.map_bond_members(links).items():
         pairs = [("Bond", bond["interface"])]
-        if common.bond_of(bond).get("primary") == name:
+        if common.get_bond(bond).get("primary") == name:
             pairs.append(("PrimarySlave", "yes"))
         # no link-local address on a member: it has no life of its own
         pairs.append(("LinkLocalAddressing", "no"))
         match = ("Match", [("Name", name)])
         idle = ("Link", [("RequiredForOnline", "no")])
-        result[PREFIX + name + ".network"] = printed([match, idle, ("Network", pairs)])
+        result[PREFIX + name + ".network"] = render_unit_file([match, idle, ("Network", pairs)])
     return result
 
 
@@ -98,21 +98,21 @@ def mode(path: str) -> int:
     return 0o644
 
 
-def printed(sections: list[Section]) -> str:
+def render_unit_file(sections: list[Section]) -> str:
     """Print the sections that have something in them."""
     text = ["\n".join(["[" + n + "]"] + [k + "=" + v for k, v in p]) for n, p in sections if p]
     return common.HEAD + "\n\n".join(text) + "\n"
 
 
-def network(link: Link, links: list[Link]) -> str:
+def render_network_file(link: LinkSettings, links: list[LinkSettings]) -> str:
     """The .network file of one interface."""
-    sections: list[Section] = [("Match", matched(link)), ("Link", [])]
+    sections: list[Section] = [("Match", build_match_section(link)), ("Link", [])]
     if link.get("mtu"):
         sections[1][1].append(("MTUBytes", str(link["mtu"])))
     # a boot must not wait two minutes for a cluster cable that is out
     sections[1][1].append(("RequiredForOnline", "no"))
     pairs = [("DHCP", "no"), ("LinkLocalAddressing", "ipv6"), ("IPv6AcceptRA", "no")]
-    pairs += [("VLAN", name) for name in common.stacked(links, link["interface"])]
+    pairs += [("VLAN", name) for name in common.list_vlans_on(links, link["interface"])]
     pairs += [("Address", value) for value in link["addresses"]]
     pairs += [("Gateway", link["gateway"])] if link.get("gateway") else []
     pairs += [("DNS", value) for value in link.get("dns", [])]
@@ -121,70 +121,72 @@ def network(link: Link, links: list[Link]) -> str:
     sections.append(("Network", pairs))
     for route in link.get("routes", []):
         sections.append(("Route", [("Destination", route["to"]), ("Gateway", route["via"])]))
-    return printed(sections)
+    return render_unit_file(sections)
 
 
-def matched(link: Link) -> Pairs:
+def build_match_section(link: LinkSettings) -> Pairs:
     """Type: a VLAN has its parent's hardware address, and must not be taken for it."""
     if link.get("mac"):
         return [("MACAddress", str(link["mac"])), ("Type", "ether")]
     return [("Name", link["interface"])]
 
 
-def netdev(link: Link) -> str:
+def render_netdev_file(link: LinkSettings) -> str:
     """The .netdev file of a bond or VLAN."""
-    vlan = common.vlan_of(link)
+    vlan = common.get_vlan(link)
     head = [("Name", link["interface"]), ("Kind", "vlan" if vlan else "bond")]
     if vlan:
-        return printed([("NetDev", head), ("VLAN", [("Id", str(vlan["id"]))])])
+        return render_unit_file([("NetDev", head), ("VLAN", [("Id", str(vlan["id"]))])])
     pairs = [
         (BOND_KEYS[key], value + "ms" if key in SECONDS else value)
-        for key, value in common.bond_options(link)
+        for key, value in common.list_bond_options(link)
         if key in BOND_KEYS
     ]
-    return printed([("NetDev", head), ("Bond", pairs)])
+    return render_unit_file([("NetDev", head), ("Bond", pairs)])
 
 
 # --- files of others --------------------------------------------------------------------------
 
 
-def file_of(read: Reader, interface: str) -> str:
+def find_network_file(read: Reader, interface: str) -> str:
     """The .network file that systemd-networkd uses for an interface, empty for none."""
     index = read("/sys/class/net/" + interface + "/ifindex").strip(SPACE)
-    for line in lines_of(read("/run/systemd/netif/links/" + index)) if index else []:
+    for line in split_lines(read("/run/systemd/netif/links/" + index)) if index else []:
         if line.startswith("NETWORK_FILE="):
             return line.split("=", 1)[1]
     return ""
 
 
-def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
+def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
     """Ours come first, so nothing has to change, but: a bare parent has to be told of its VLANs.
 
     Its own file stays; a drop-in beside it adds to it. A parent that nobody configures gets a file of ours.
     """
     changes: Changes = {}
-    for name in common.bare_parents(links):
-        vlans = [("VLAN", vlan) for vlan in common.stacked(links, name)]
+    for name in common.list_bare_parents(links):
+        vlans = [("VLAN", vlan) for vlan in common.list_vlans_on(links, name)]
         own = PREFIX + name + ".network"
-        there = file_of(read, name)
+        there = find_network_file(read, name)
         if there and there != own:
             path = DIRECTORY + "/" + os.path.basename(there) + ".d/" + DROPIN
-            text = printed([("Network", vlans)])
+            text = render_unit_file([("Network", vlans)])
         else:
             path = own
             idle: Pairs = [("RequiredForOnline", "no")]
             # what somebody gave it by hand stays: networkd would take it off as it takes the card over
             pairs = [("KeepConfiguration", "yes"), *vlans]
-            text = printed([("Match", [("Name", name)]), ("Link", idle), ("Network", pairs)])
+            text = render_unit_file(
+                [("Match", [("Name", name)]), ("Link", idle), ("Network", pairs)]
+            )
         # told every time: what is ours and not told is no longer wanted
         changes[path] = text
-    refuse_lost(read, listed, links)
-    overruled = overruled_files(read, listed, links)
-    changes.update(common.cloud_init(read, dict.fromkeys(overruled)))
+    refuse_overruled_settings(read, listed, links)
+    overruled = list_overruled_files(read, listed, links)
+    changes.update(common.disable_cloud_init(read, dict.fromkeys(overruled)))
     return changes
 
 
-def refuse_lost(read: Reader, listed: Lister, links: list[Link]) -> None:
+def refuse_overruled_settings(read: Reader, listed: Lister, links: list[LinkSettings]) -> None:
     """Refuse to overrule files with settings that ours do not have.
 
     Only files that count now are read: what a file of ours has overruled before is not lost by this change.
@@ -192,26 +194,28 @@ def refuse_lost(read: Reader, listed: Lister, links: list[Link]) -> None:
     Raises:
         ForeignError: there is such a file.
     """
-    names = common.touched(links)
-    ours = {"Bond": names, "VLAN": common.stacked_on(links)}
+    names = common.list_affected_interfaces(links)
+    ours = {"Bond": names, "VLAN": common.list_vlans(links)}
     paths = [
-        path for name in names if (path := file_of(read, name)) and not path.startswith(PREFIX)
+        path
+        for name in names
+        if (path := find_network_file(read, name)) and not path.startswith(PREFIX)
     ]
     for path in dict.fromkeys(paths):
         dropins = [f"{place}/{os.path.basename(path)}.d/*.conf" for place in PLACES]
         every = [path, *(one for pattern in dropins for one in listed(pattern))]
         for one in dict.fromkeys(every):
-            common.refuse_lost(one, read_lost_settings(read(one), ours))
+            common.refuse_lost_settings(one, find_lost_networkd_settings(read(one), ours))
     made = [name for name in names if not read(PREFIX + name + ".netdev")]
     for path in (one for place in PLACES for one in listed(place + "/*.netdev")):
         text = read(path)
         if ("NetDev", "Name") in {
-            (at, key) for at, key, value in settings_of(text) if value in made
+            (at, key) for at, key, value in parse_unit_settings(text) if value in made
         }:
-            common.refuse_lost(path, read_lost_settings(text, ours))
+            common.refuse_lost_settings(path, find_lost_networkd_settings(text, ours))
 
 
-def read_lost_settings(text: str, ours: Mapping[str, list[str]]) -> list[tuple[str, str]]:
+def find_lost_networkd_settings(text: str, ours: Mapping[str, list[str]]) -> list[tuple[str, str]]:
     """List what a file sets that a link of the plan does not cover.
 
     Args:
@@ -222,17 +226,17 @@ def read_lost_settings(text: str, ours: Mapping[str, list[str]]) -> list[tuple[s
         return []
     settings = [
         (section, key, value)
-        for section, key, value in settings_of(text)
+        for section, key, value in parse_unit_settings(text)
         if value and not (section == "Network" and value in ours.get(key, []))
     ]
     return common.find_lost_settings(settings, COVERED)
 
 
-def settings_of(text: str) -> list[common.Setting]:
+def parse_unit_settings(text: str) -> list[common.Setting]:
     """Read a file of systemd's syntax (systemd.syntax(7)): section, key and value of each line, in order."""
     found: list[common.Setting] = []
     section = tied = ""
-    for line in lines_of(text):
+    for line in split_lines(text):
         word = line.strip(SPACE)
         if word[:1] in ("#", ";"):
             continue  # also between lines that a backslash ties together
@@ -247,9 +251,9 @@ def settings_of(text: str) -> list[common.Setting]:
     return found
 
 
-def overruled_files(read: Reader, listed: Lister, links: list[Link]) -> list[str]:
+def list_overruled_files(read: Reader, listed: Lister, links: list[LinkSettings]) -> list[str]:
     """cloud-init's files for our interfaces: ours win, but it must not write new ones at every boot."""
-    names = common.touched(links)
+    names = common.list_affected_interfaces(links)
     pattern = re.compile(r"^Name\s*=\s*(.*)$", re.MULTILINE | re.ASCII)
     found = []
     for path in listed(DIRECTORY + "/10-cloud-init-*.network"):
@@ -267,9 +271,9 @@ def validate(run: SplitRunner, scratch: Files) -> str:
     return ""
 
 
-def snapshot(run: SplitRunner, names: list[str]) -> State:
+def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     """The kernel's state, and the version of systemd."""
-    state = kernel_state.of(run, names)
+    state = kernel_state.read_kernel_state(run, names)
     # "systemd 252 (252.39-1~deb12u2)"
     found = re.match(r"systemd (\d+)", run(["networkctl", "--version"])[1], re.ASCII)
     state["systemd"] = int(found.group(1)) if found else 0
@@ -277,21 +281,25 @@ def snapshot(run: SplitRunner, names: list[str]) -> State:
 
 
 def apply(
-    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+    links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Reload, which makes new devices and reconfigures what has another file now, then our interfaces by name."""
-    steps = kernel_state.remade(links, before)
+    steps = kernel_state.build_remake_commands(links, before)
     if before.get("systemd", RELOADS) < RELOADS:
         return [*steps, ["systemctl", "restart", "systemd-networkd.service"]]
     steps.append(["networkctl", "reload"])
-    return steps + kernel_state.reconfigured(links, before, steps, names)
+    return steps + kernel_state.build_reconfigure_commands(links, before, steps, names)
 
 
-def restore(names: list[str], before: State) -> Commands:
+def restore(names: list[str], before: OwnerState) -> Commands:
     """Let networkd read what stands there now, then what only the kernel knew."""
-    steps = kernel_state.gone(names, before)
+    steps = kernel_state.build_removal_commands(names, before)
     if before.get("systemd", RELOADS) < RELOADS:
         steps.append(["systemctl", "restart", "systemd-networkd.service"])
     else:
-        steps += kernel_state.reloaded(names, before)
-    return steps + kernel_state.runtime(names, before) + kernel_state.leased(names, before)
+        steps += kernel_state.build_reload_commands(names, before)
+    return (
+        steps
+        + kernel_state.build_runtime_commands(names, before)
+        + kernel_state.build_lease_commands(names, before)
+    )

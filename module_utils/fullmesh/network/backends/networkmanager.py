@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from ...files import SPACE, lines_of, whole_lines
+from ...files import SPACE, split_lines, split_whole_lines
 from .. import nmcli
 from . import common, ifcfg, kernel_state
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...commands import SplitRunner
-    from ..types import Changes, Files, Link, State
+    from ..types import Changes, Files, LinkSettings, OwnerState
     from .common import Commands, Lister, Reader
 
     Pairs = list[tuple[str, str]]
@@ -70,21 +70,21 @@ CONTROLLER = ("master", "controller")
 PRIORITY = 200
 
 
-def profile_uuid(interface: str) -> str:
+def build_profile_uuid(interface: str) -> str:
     """The uuid of our profile for *interface*."""
     return str(uuid.uuid5(NAMESPACE, interface))
 
 
-def keyfile_path(interface: str) -> str:
+def build_keyfile_path(interface: str) -> str:
     """Where NetworkManager keeps our profile."""
     return KEYFILES + "/" + common.NAME + interface + ".nmconnection"
 
 
-def files(links: list[Link]) -> Files:
+def files(links: list[LinkSettings]) -> Files:
     """Our files, whole: one profile a link and one a member of a bond."""
-    result = {keyfile_path(link["interface"]): keyfile(link) for link in links}
-    for name, bond in common.members(links).items():
-        result[keyfile_path(name)] = member_keyfile(name, bond)
+    result = {build_keyfile_path(link["interface"]): render_keyfile(link) for link in links}
+    for name, bond in common.map_bond_members(links).items():
+        result[build_keyfile_path(name)] = render_member_keyfile(name, bond)
     return result
 
 
@@ -93,42 +93,42 @@ def mode(path: str) -> int:
     return 0o600
 
 
-def keyfile(link: Link) -> str:
+def render_keyfile(link: LinkSettings) -> str:
     """Write a link as a keyfile."""
     name = link["interface"]
-    vlan = common.vlan_of(link)
-    kind = "bond" if common.bond_of(link) else "vlan" if vlan else "ethernet"
-    head = profile_head(name, kind)
+    vlan = common.get_vlan(link)
+    kind = "bond" if common.get_bond(link) else "vlan" if vlan else "ethernet"
+    head = build_connection_section(name, kind)
     if kind == "bond":
         # so that one `connection up` brings the members with it
         head.append(("autoconnect-slaves", "1"))
     # flags 1: REORDER_HDR, what `ip link add type vlan` sets too
     tag = [("id", str(vlan["id"])), ("parent", str(vlan["parent"])), ("flags", "1")] if vlan else []
-    return printed(
+    return render_keyfile_sections(
         [
             ("connection", head),
-            ("bond", common.bond_options(link)),
+            ("bond", common.list_bond_options(link)),
             ("vlan", tag),
-            ("ethernet", keyfile_ethernet(link)),
-            ("ipv4", keyfile_family(link, 4, "disabled")),
+            ("ethernet", build_ethernet_section(link)),
+            ("ipv4", build_ip_section(link, 4, "disabled")),
             # link-local, not disabled: disable_ipv6 would take IPv6 away from whatever else uses the interface
-            ("ipv6", keyfile_family(link, 6, "link-local")),
+            ("ipv6", build_ip_section(link, 6, "link-local")),
         ]
     )
 
 
-def member_keyfile(name: str, bond: Link) -> str:
+def render_member_keyfile(name: str, bond: LinkSettings) -> str:
     """Write the profile of a bond's member; master and slave-type are what every supported version reads."""
-    head = profile_head(name, "ethernet")
+    head = build_connection_section(name, "ethernet")
     head += [("master", bond["interface"]), ("slave-type", "bond")]
-    return printed([("connection", head)])
+    return render_keyfile_sections([("connection", head)])
 
 
-def profile_head(name: str, kind: str) -> Pairs:
+def build_connection_section(name: str, kind: str) -> Pairs:
     """What every profile of ours says of itself."""
     return [
         ("id", common.NAME + name),
-        ("uuid", profile_uuid(name)),
+        ("uuid", build_profile_uuid(name)),
         ("type", kind),
         ("interface-name", name),
         ("autoconnect", "true"),
@@ -136,13 +136,13 @@ def profile_head(name: str, kind: str) -> Pairs:
     ]
 
 
-def printed(sections: list[tuple[str, Pairs]]) -> str:
+def render_keyfile_sections(sections: list[tuple[str, Pairs]]) -> str:
     """Print the sections that have something in them."""
     text = ["\n".join(["[" + n + "]"] + [k + "=" + v for k, v in p]) for n, p in sections if p]
     return common.HEAD + "\n\n".join(text) + "\n"
 
 
-def keyfile_ethernet(link: Link) -> Pairs:
+def build_ethernet_section(link: LinkSettings) -> Pairs:
     """MAC and MTU where they are given; bonds and VLANs take their MTU from this section as well."""
     pairs = []
     if link.get("mac"):
@@ -152,14 +152,14 @@ def keyfile_ethernet(link: Link) -> Pairs:
     return pairs
 
 
-def keyfile_family(link: Link, family: int, without: str) -> Pairs:
+def build_ip_section(link: LinkSettings, family: int, without: str) -> Pairs:
     """One of the sections ipv4 and ipv6; *without* is the method where the link has no such address."""
     addresses = common.of_family(link["addresses"], family)
     if not addresses:
         return [("method", without)]
     pairs = [("method", "manual"), ("may-fail", "false")]
     pairs += [(f"address{n}", value) for n, value in enumerate(addresses, 1)]
-    gateway = common.gateway_of(link, family)
+    gateway = common.get_gateway(link, family)
     # never-default would overrule a default route among the routes as well
     pairs.append(("gateway", gateway) if gateway else ("never-default", "true"))
     dns = common.of_family(link.get("dns", []), family)
@@ -167,7 +167,7 @@ def keyfile_family(link: Link, family: int, without: str) -> Pairs:
         pairs.append(("dns", "".join(value + ";" for value in dns)))
     if link.get("search"):
         pairs.append(("dns-search", "".join(value + ";" for value in link["search"])))
-    routes = common.narrow_routes(link, family)
+    routes = common.list_specific_routes(link, family)
     pairs += [(f"route{n}", one["to"] + "," + one["via"]) for n, one in enumerate(routes, 1)]
     return pairs
 
@@ -175,36 +175,36 @@ def keyfile_family(link: Link, family: int, without: str) -> Pairs:
 # --- files of others --------------------------------------------------------------------------
 
 
-def foreign(read: Reader, listed: Lister, links: list[Link]) -> Changes:
+def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
     """Profiles of others that are bound to our interfaces stay, but no longer start by themselves."""
-    names = common.touched(links)
-    macs = common.hardware(read, common.cards(links))
+    names = common.list_affected_interfaces(links)
+    macs = common.read_permanent_macs(read, common.list_physical_interfaces(links))
     texts = {path: read(path) for place in PLACES for path in listed(place + "/*")}
-    ours = {*names, *uuids_of(texts.values(), names)}
+    ours = {*names, *list_profile_uuids(texts.values(), names)}
     changes: Changes = {}
     for path, text in texts.items():
-        if text.startswith(common.HEAD) or not bound(text, names, macs):
+        if text.startswith(common.HEAD) or not is_profile_bound(text, names, macs):
             continue
-        common.refuse_lost(path, read_lost_settings(text, ours))
-        quiet = quieted(text)
+        common.refuse_lost_settings(path, find_lost_profile_settings(text, ours))
+        quiet = disable_autoconnect(text)
         if path.startswith(KEYFILES + "/") and quiet != text:
             changes[path] = quiet
-    changes.update(ifcfg.quieted_files(read, listed, names, macs))
-    changes.update(common.cloud_init(read, changes))
+    changes.update(ifcfg.disable_ifcfg_files(read, listed, names, macs))
+    changes.update(common.disable_cloud_init(read, changes))
     return changes
 
 
-def uuids_of(texts: Iterable[str], names: list[str]) -> list[str]:
+def list_profile_uuids(texts: Iterable[str], names: list[str]) -> list[str]:
     """Return the uuids of the profiles that are bound to *names*."""
-    heads = [sections_of(text).get("connection", {}) for text in texts]
+    heads = [parse_keyfile(text).get("connection", {}) for text in texts]
     return [head.get("uuid", "") for head in heads if head.get("interface-name") in names]
 
 
-def sections_of(text: str) -> dict[str, dict[str, str]]:
+def parse_keyfile(text: str) -> dict[str, dict[str, str]]:
     """Read a keyfile as far as is needed: section -> key -> value."""
     result: dict[str, dict[str, str]] = {}
     section = ""
-    for line in lines_of(text):
+    for line in split_lines(text):
         word = line.strip(SPACE)
         if word.startswith("[") and word.endswith("]"):
             section = word[1:-1]
@@ -214,9 +214,9 @@ def sections_of(text: str) -> dict[str, dict[str, str]]:
     return result
 
 
-def bound(text: str, names: list[str], macs: set[str]) -> bool:
+def is_profile_bound(text: str, names: list[str], macs: set[str]) -> bool:
     """Say whether a profile means one of our interfaces by name or by hardware address, and would start."""
-    sections = sections_of(text)
+    sections = parse_keyfile(text)
     head = sections.get("connection", {})
     if sections.get(".nmmeta", {}).get("nm-generated") == "true":
         return False  # NetworkManager's own note of what somebody else configured, or its default
@@ -228,7 +228,7 @@ def bound(text: str, names: list[str], macs: set[str]) -> bool:
     return wired.get("mac-address", "").lower() in macs
 
 
-def read_lost_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
+def find_lost_profile_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
     """List what a profile sets that a link of the plan does not cover.
 
     Args:
@@ -237,16 +237,16 @@ def read_lost_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, s
     """
     settings = [
         (section, key, value)
-        for section, pairs in sections_of(text).items()
+        for section, pairs in parse_keyfile(text).items()
         for key, value in pairs.items()
         if value and not (section == "connection" and key in CONTROLLER and value in ours)
     ]
     return common.find_lost_settings(settings, COVERED)
 
 
-def quieted(text: str) -> str:
+def disable_autoconnect(text: str) -> str:
     """The profile with autoconnect=false and every other byte as it was."""
-    lines = whole_lines(text)
+    lines = split_whole_lines(text)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     section, at = "", 0
@@ -256,7 +256,7 @@ def quieted(text: str) -> str:
             section = word[1:-1]
             at = number + 1 if section == "connection" else at
         elif section == "connection" and word.partition("=")[0].strip(SPACE) == "autoconnect":
-            lines[number] = common.commented(line)
+            lines[number] = common.comment_out(line)
     # a profile may do without that group; a key before the first one makes the file unreadable
     lines[at:at] = ["autoconnect=false\n"] if at else ["[connection]\n", "autoconnect=false\n"]
     return "".join(lines)
@@ -270,36 +270,40 @@ def validate(run: SplitRunner, scratch: Files) -> str:
     return ""
 
 
-def snapshot(run: SplitRunner, names: list[str]) -> State:
+def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     """The kernel's state, and the profile that is active on each device."""
-    state = kernel_state.of(run, names)
-    state["profiles"] = nmcli.profiles(run, names) or {}
+    state = kernel_state.read_kernel_state(run, names)
+    state["profiles"] = nmcli.read_active_profiles(run, names) or {}
     return state
 
 
 def apply(
-    links: list[Link], before: State, wait: int = 30, names: list[str] | None = None
+    links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Load all profiles, bring up those of *names* (all where None): cards and bonds, then VLANs."""
-    every = common.touched(links)
-    steps = kernel_state.remade([one for one in links if kernel_state.named(one, names)], before)
+    every = common.list_affected_interfaces(links)
+    steps = kernel_state.build_remake_commands(
+        [one for one in links if kernel_state.is_link_named(one, names)], before
+    )
     # what others no longer start by themselves; `load` would say nothing of it
     steps.append(["nmcli", "connection", "reload"])
-    steps.append(["nmcli", "connection", "load"] + [keyfile_path(name) for name in sorted(every)])
-    for link in common.ordered(links):
-        if kernel_state.named(link, names):
+    steps.append(
+        ["nmcli", "connection", "load"] + [build_keyfile_path(name) for name in sorted(every)]
+    )
+    for link in common.sort_links(links):
+        if kernel_state.is_link_named(link, names):
             # nmcli refuses the name of a device that only the profile makes
-            virtual = common.bond_of(link) or common.vlan_of(link)
+            virtual = common.get_bond(link) or common.get_vlan(link)
             device = "" if virtual else link["interface"]
-            step = nmcli.up(profile_uuid(link["interface"]), wait, device)
-            steps.append(nmcli.patient(step) if common.vlan_of(link) else step)
+            step = nmcli.build_activate_command(build_profile_uuid(link["interface"]), wait, device)
+            steps.append(nmcli.add_retry(step) if common.get_vlan(link) else step)
     return steps
 
 
-def restore(names: list[str], before: State) -> Commands:
+def restore(names: list[str], before: OwnerState) -> Commands:
     """Forget our profiles (their files are gone), bring up what was active, then what only the kernel knew."""
-    steps = [["nmcli", "connection", "reload"], *kernel_state.gone(names, before)]
+    steps = [["nmcli", "connection", "reload"], *kernel_state.build_removal_commands(names, before)]
     for name in sorted(before.get("profiles", {})):
         if name in names:
-            steps.append(nmcli.back(name, names, before))
-    return steps + kernel_state.runtime(names, before)
+            steps.append(nmcli.build_reactivate_command(name, names, before))
+    return steps + kernel_state.build_runtime_commands(names, before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fullmesh.diagnose.model import Look, Rule
+from fullmesh.diagnose.model import DiagnosisInput, Rule
 from fullmesh.diagnose.rules import (
     addresses,
     alike,
@@ -55,22 +55,24 @@ REPLACED = {*SHUT, CODES_OF[mtu.HOLE]}
 RULES: tuple[Rule, ...] = tuple(rule for rules in FAMILIES.values() for rule in rules)
 
 
-def findings(look: Look) -> list[Finding]:
+def run_diagnosis_rules(look: DiagnosisInput) -> list[Finding]:
     """What all rules say."""
     return [finding for rule in RULES for finding in rule(look)]
 
 
-def of_ladder(look: Look, ladder: Sequence[Finding], deeper: Sequence[Finding]) -> list[Finding]:
+def filter_ladder_findings(
+    look: DiagnosisInput, ladder: Sequence[Finding], deeper: Sequence[Finding]
+) -> list[Finding]:
     """The ladder's own findings, without those that a rule of ours says in the same words or knows to be none."""
     return [
         f
         for f in ladder
-        if not (f.code in REPLACED and any(said_by(one, f) for one in deeper))
-        and not (f.code == "VC-109" and taken_by_live_job(look, f))
+        if not (f.code in REPLACED and any(is_covered_by(one, f) for one in deeper))
+        and not (f.code == "VC-109" and is_held_by_live_job(look, f))
     ]
 
 
-def said_by(deeper: Finding, finding: Finding) -> bool:
+def is_covered_by(deeper: Finding, finding: Finding) -> bool:
     """One of ours is about one of its links and will not fold it: the links of one rule were put together."""
     shared = set(deeper.pairs) & set(finding.pairs)
     if not shared or not deeper.kinds or deeper.rung != "L2":
@@ -78,7 +80,7 @@ def said_by(deeper: Finding, finding: Finding) -> bool:
     return deeper.code in (finding.code, *SHUT) or shared != set(finding.pairs)
 
 
-def taken_by_live_job(look: Look, finding: Finding) -> bool:
+def is_held_by_live_job(look: DiagnosisInput, finding: Finding) -> bool:
     """A job that runs on several nodes holds its port rightly, whoever diagnoses it meanwhile."""
     port = parse_decimal(finding.port)
-    return port is not None and processes.live(look, port)
+    return port is not None and processes.is_live_job_port(look, port)

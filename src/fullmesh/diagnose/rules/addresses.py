@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from fullmesh.diagnose.model import Look, is_loopback
+from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
 from fullmesh.observed.survey import Neighbour
-from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.model import Finding, join_names
 
 SHARED_MACS = ("12:34:56:78:9a:bc",)  # Azure's fabric answers ARP for every machine with this one
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 
 
-def of_master(look: Look, address: str) -> bool:
+def is_master_address(look: DiagnosisInput, address: str) -> bool:
     """Whether the master has the address; of nodes that nobody planned any may be the master."""
     if look.assumed:
         return any(look.holds(name, address) for name in look.nodes)
@@ -22,25 +22,25 @@ def of_master(look: Look, address: str) -> bool:
     return address == look.address(look.master)
 
 
-def master_fault(look: Look, name: str, value: str) -> tuple[str, str, str]:
+def check_master_address(look: DiagnosisInput, name: str, value: str) -> tuple[str, str, str]:
     """Code, what is wrong and what was seen of a node's MASTER_ADDR; empty when it is fine."""
-    if value in LOCAL_NAMES or is_loopback(value):
+    if value in LOCAL_NAMES or has_loopback_prefix(value):
         return "DG-125", "is this node itself on every node", value
     found = look.survey(name).get("master_answers")
     if found is None:  # it was looked up, and the node did not come back to say what it heard
         return "", "", ""
     if not found:
         return "DG-127", "is a name that it cannot resolve", f"{value}: no answer"
-    if is_loopback(found[0]) and name != look.master:
+    if has_loopback_prefix(found[0]) and name != look.master:
         return "DG-124", "leads to loopback there", f"{value}: {found[0]}"
-    if not is_loopback(found[0]) and not of_master(look, found[0]):
+    if not has_loopback_prefix(found[0]) and not is_master_address(look, found[0]):
         owner = next((n for n in look.nodes if look.holds(n, found[0])), "")
         whose = f"belongs to {owner}, not to the master" if owner else "is no node's address"
         return "DG-126", whose, f"{value}: {found[0]}" if found[0] != value else value
     return "", "", ""
 
 
-def rule_master(look: Look) -> Iterator[Finding]:
+def rule_master_address(look: DiagnosisInput) -> Iterator[Finding]:
     """MASTER_ADDR, as a job on each node would see it, leads to the master."""
     if len(look.plan["nodes"]) == 1:
         return
@@ -49,24 +49,24 @@ def rule_master(look: Look) -> Iterator[Finding]:
         held = look.variable(name, "MASTER_ADDR")
         if not held or not held[0]:
             continue
-        fault = master_fault(look, name, held[0])
+        fault = check_master_address(look, name, held[0])
         if fault[0]:
             grouped.setdefault((*fault, held[1]), []).append(name)
     for (code, what, seen, source), names in grouped.items():
         yield Finding(
             code,
             "L1",
-            f"MASTER_ADDR on {in_words(names)} {what}",
+            f"MASTER_ADDR on {join_names(names)} {what}",
             node=names[0],
             peer=look.master if look.master not in names else "",
             seen=f"MASTER_ADDR={seen} from {source}",
             expected=look.address(look.master),
-            fix=f"set MASTER_ADDR={look.address(look.master)} in {source} on {in_words(names)}"
+            fix=f"set MASTER_ADDR={look.address(look.master)} in {source} on {join_names(names)}"
             + ("" if look.assumed else f", or {look.seen.apply('launch')}"),
         )
 
 
-def learnt(look: Look) -> dict[str, list[tuple[str, Neighbour]]]:
+def collect_neighbours(look: DiagnosisInput) -> dict[str, list[tuple[str, Neighbour]]]:
     """Address -> who has a hardware address for it that somebody answered, and which."""
     found: dict[str, list[tuple[str, Neighbour]]] = {}
     for name in look.plan["nodes"]:
@@ -77,8 +77,8 @@ def learnt(look: Look) -> dict[str, list[tuple[str, Neighbour]]]:
     return found
 
 
-def other_macs(
-    look: Look, name: str, seen: Mapping[str, Sequence[tuple[str, Neighbour]]]
+def find_foreign_macs(
+    look: DiagnosisInput, name: str, seen: Mapping[str, Sequence[tuple[str, Neighbour]]]
 ) -> dict[str, list[str]]:
     """MACs that answered for a node's address and are none of its own -> who saw them; *seen*: what all learnt."""
     own = {card["mac"] for card in look.cards(name)}
@@ -94,7 +94,7 @@ def other_macs(
     return {m: who for m, who in found.items() if m not in own and m not in SHARED_MACS}
 
 
-def by_a_node(look: Look, name: str, mac: str, holder: str) -> Finding:
+def make_duplicate_finding(look: DiagnosisInput, name: str, mac: str, holder: str) -> Finding:
     """A node of the plan answers for another one's address, as it does for every address of its own on any card."""
     address, card = look.address(name), look.cluster_card(holder)
     if look.holds(holder, address):
@@ -114,7 +114,9 @@ def by_a_node(look: Look, name: str, mac: str, holder: str) -> Finding:
     )
 
 
-def left_over(look: Look, name: str, mac: str, who: Sequence[str]) -> Finding | None:
+def find_stale_neighbour(
+    look: DiagnosisInput, name: str, mac: str, who: Sequence[str]
+) -> Finding | None:
     """One node alone has another card for a peer's address, and nobody answers for that address but the peer.
 
     The peer has asked the wire itself (RFC 5227): whoever had answered once would answer now.
@@ -132,7 +134,7 @@ def left_over(look: Look, name: str, mac: str, who: Sequence[str]) -> Finding | 
         port="all",
         direction=f"{holder} -> {name}",
         seen=f"{address} lladdr {mac} on {holder} alone",
-        expected=in_words(
+        expected=join_names(
             [c["mac"] for c in look.cards(name) if c["name"] == look.cluster_card(name)]
         ),
         fix=f"on {holder}: ip neigh del {address} dev {look.cluster_card(holder)}; if it comes back, find who sets it",
@@ -140,19 +142,19 @@ def left_over(look: Look, name: str, mac: str, who: Sequence[str]) -> Finding | 
     )
 
 
-def rule_duplicate(look: Look) -> Iterator[Finding]:
+def rule_duplicate_address(look: DiagnosisInput) -> Iterator[Finding]:
     """Another machine answers for a node's cluster address."""
-    seen = learnt(look)
+    seen = collect_neighbours(look)
     macs = {card["mac"]: name for name in look.nodes for card in look.cards(name)}
     for name in look.nodes:
-        found = other_macs(look, name, seen)
+        found = find_foreign_macs(look, name, seen)
         if not found:
             continue
         mac, who = next(iter(found.items()))
         if mac in macs:
-            yield by_a_node(look, name, mac, macs[mac])
+            yield make_duplicate_finding(look, name, mac, macs[mac])
             continue
-        stale = left_over(look, name, mac, who)
+        stale = find_stale_neighbour(look, name, mac, who)
         if stale:
             yield stale
             continue
@@ -161,9 +163,9 @@ def rule_duplicate(look: Look) -> Iterator[Finding]:
             "L2",
             f"another machine has the address {look.address(name)} of {name}, too: {mac} answers for it",
             node=name,
-            peer=in_words(look.peers(name)),
-            seen=f"{mac} answered {in_words(who)}",
-            expected=in_words(
+            peer=join_names(look.peers(name)),
+            seen=f"{mac} answered {join_names(who)}",
+            expected=join_names(
                 [c["mac"] for c in look.cards(name) if c["name"] == look.cluster_card(name)]
             ),
             fix=f"on {who[0]}: arping -D -I {look.cluster_card(who[0])} {look.address(name)}; find "
@@ -177,7 +179,7 @@ def is_link_local(address: str) -> bool:
     return address.lower().startswith("fe80:")
 
 
-def announced(look: Look, name: str) -> str:
+def find_gloo_address(look: DiagnosisInput, name: str) -> str:
     """The address that Gloo on a node would announce to its peers, "" when it is not known.
 
     Of the interface in GLOO_SOCKET_IFNAME, else the first of the node's own name that is on the node (gloo, device.cc).
@@ -192,11 +194,13 @@ def announced(look: Look, name: str) -> str:
     return next((a for a in answers if look.holds(name, a)), "")
 
 
-def rule_families(look: Look) -> Iterator[Finding]:
+def rule_address_families(look: DiagnosisInput) -> Iterator[Finding]:
     """All nodes announce the same family: Gloo stops at once with 'ss1.ss_family == ss2.ss_family'."""
-    spoken = {name: announced(look, name) for name in look.nodes}
+    spoken = {name: find_gloo_address(look, name) for name in look.nodes}
     families = {
-        n: "IPv6" if ":" in a else "IPv4" for n, a in spoken.items() if a and not is_loopback(a)
+        n: "IPv6" if ":" in a else "IPv4"
+        for n, a in spoken.items()
+        if a and not has_loopback_prefix(a)
     }
     counts = Counter(families.values())
     if len(counts) < 2:  # noqa: PLR2004 (two families)
@@ -208,9 +212,9 @@ def rule_families(look: Look) -> Iterator[Finding]:
     yield Finding(
         "DG-136",
         "L1",
-        f"{in_words(odd)} announces an {families[odd[0]]} address, the others {usual}",
+        f"{join_names(odd)} announces an {families[odd[0]]} address, the others {usual}",
         node=odd[0],
-        peer=in_words([n for n in families if n not in odd]),
+        peer=join_names([n for n in families if n not in odd]),
         seen=f"{odd[0]}: {spoken[odd[0]]}",
         expected=f"an {usual} address, such as {look.address(odd[0])}",
         fix=f"on {odd[0]}: set GLOO_SOCKET_IFNAME={look.cluster_card(odd[0]) or 'INTERFACE'}, or give its name"
@@ -218,4 +222,4 @@ def rule_families(look: Look) -> Iterator[Finding]:
     )
 
 
-RULES = (rule_master, rule_duplicate, rule_families)
+RULES = (rule_master_address, rule_duplicate_address, rule_address_families)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.rules.env import nccl_matches
-from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.diagnose.rules.env import is_matched_by_nccl
+from fullmesh.verify.model import ERROR, WARNING, Finding, join_names
 
 # What a launcher gives each process; a file gives it to all of them.
 OF_A_PROCESS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
@@ -21,7 +21,7 @@ ANEW = {
 }
 
 
-def groups(held: Mapping[str, str]) -> dict[str, list[str]]:
+def group_equal_values(held: Mapping[str, str]) -> dict[str, list[str]]:
     """Value -> the nodes that have it, where there is more than one."""
     found: dict[str, list[str]] = {}
     for name, value in held.items():
@@ -30,7 +30,7 @@ def groups(held: Mapping[str, str]) -> dict[str, list[str]]:
     return {value: names for value, names in found.items() if len(names) > 1}
 
 
-def rule_names(look: Look) -> Iterator[Finding]:
+def rule_unique_host_names(look: DiagnosisInput) -> Iterator[Finding]:
     """Every node has a host name of its own.
 
     NCCL takes two ranks for ranks of one machine when host name and boot id agree (misc/utils.cc, getHostHash), and
@@ -38,7 +38,7 @@ def rule_names(look: Look) -> Iterator[Finding]:
     """
     facts = {name: look.seen.facts(name) for name in look.nodes}
     held = {n: one.get("names", {}).get("hostname", "").lower() for n, one in facts.items()}
-    for value, names in groups(held).items():
+    for value, names in group_equal_values(held).items():
         one_boot = len({facts[name].get("boot", "") for name in names}) < len(names)
         takes = "tools that count machines by name take them for one"
         if one_boot:
@@ -46,9 +46,9 @@ def rule_names(look: Look) -> Iterator[Finding]:
         yield Finding(
             "DG-159",
             "L1",
-            f"{in_words(names)} have one host name, {value}: {takes}",
+            f"{join_names(names)} have one host name, {value}: {takes}",
             node=names[1],
-            peer=in_words([name for name in names if name != names[1]]),
+            peer=join_names([name for name in names if name != names[1]]),
             seen=value,
             expected="a host name for each node",
             fix=f"on {names[1]}: hostnamectl hostname NAME; or give its jobs NCCL_HOSTID={names[1]}",
@@ -56,20 +56,20 @@ def rule_names(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_hardware(look: Look) -> Iterator[Finding]:
+def rule_unique_macs(look: DiagnosisInput) -> Iterator[Finding]:
     """Every node's cluster card has a hardware address of its own."""
     cards = {name: look.card(name, look.cluster_card(name)) for name in look.nodes}
     held = {name: card["mac"] for name, card in cards.items() if card}
-    for value, names in groups(held).items():
+    for value, names in group_equal_values(held).items():
         if not value.strip("0:"):
             continue  # cards without one: loopback, tunnels
         yield Finding(
             "DG-259",
             "L2",
-            f"the cluster cards of {in_words(names)} have one hardware address, {value}: a switch sends to whichever"
+            f"the cluster cards of {join_names(names)} have one hardware address, {value}: a switch sends to whichever"
             " spoke last",
             node=names[1],
-            peer=in_words([name for name in names if name != names[1]]),
+            peer=join_names([name for name in names if name != names[1]]),
             port="all",
             seen=value,
             expected="a hardware address for each card",
@@ -79,7 +79,7 @@ def rule_hardware(look: Look) -> Iterator[Finding]:
         )
 
 
-def shared_by(look: Look) -> dict[tuple[str, ...], dict[str, list[str]]]:
+def group_shared_identity(look: DiagnosisInput) -> dict[tuple[str, ...], dict[str, list[str]]]:
     """Nodes -> what they have in common of what each must have of its own -> its digests."""
     held: dict[tuple[str, str], list[str]] = {}
     for name in look.nodes:
@@ -95,36 +95,36 @@ def shared_by(look: Look) -> dict[tuple[str, ...], dict[str, list[str]]]:
     return found
 
 
-def rule_clones(look: Look) -> Iterator[Finding]:
+def rule_cloned_nodes(look: DiagnosisInput) -> Iterator[Finding]:
     """Every node has a machine-id and ssh host keys of its own; one image that all were copied from is one finding."""
-    for names, shared in shared_by(look).items():
-        digests = in_words([digest for held in shared.values() for digest in held])
+    for names, shared in group_shared_identity(look).items():
+        digests = join_names([digest for held in shared.values() for digest in held])
         steps = [command for what, command in ANEW.items() if what in shared]
         yield Finding(
             "DG-162",
             "L1",
-            f"{in_words(names)} have one {in_words(list(shared))}: they were copied from one image",
+            f"{join_names(names)} have one {join_names(list(shared))}: they were copied from one image",
             node=names[1],
-            peer=in_words([name for name in names if name != names[1]]),
+            peer=join_names([name for name in names if name != names[1]]),
             seen=digests,
-            expected=f"{in_words(list(shared))} of its own on each node",
-            fix=f"on {in_words(names[1:])}: {'; '.join(steps)}",
+            expected=f"{join_names(list(shared))} of its own on each node",
+            fix=f"on {join_names(names[1:])}: {'; '.join(steps)}",
             severity=WARNING,
         )
 
 
-def stays(source: str) -> bool:
+def is_persistent_source(source: str) -> bool:
     """Whether a file gives a variable to whatever is started, and is not of role cluster_env, which keeps it right."""
     return source.startswith(FOR_ALL) and "fullmesh" not in source
 
 
-def rule_left_behind(look: Look) -> Iterator[Finding]:
+def rule_leftover_rank_env(look: DiagnosisInput) -> Iterator[Finding]:
     """No file gives every process the rank or the size of one job."""
     for name in look.nodes:
         found = {
             variable: held
             for variable in OF_A_PROCESS
-            if (held := look.variable(name, variable)) and held[0] and stays(held[1])
+            if (held := look.variable(name, variable)) and held[0] and is_persistent_source(held[1])
         }
         if not found:
             continue
@@ -133,21 +133,21 @@ def rule_left_behind(look: Look) -> Iterator[Finding]:
         yield Finding(
             "DG-160",
             "L1",
-            f"{in_words(sources)} on {name} gives {in_words(list(found))} to every process: a job that no launcher"
+            f"{join_names(sources)} on {name} gives {join_names(list(found))} to every process: a job that no launcher"
             " numbers takes them for its own",
             node=name,
-            seen=f"{shown} from {in_words(sources)}",
+            seen=f"{shown} from {join_names(sources)}",
             expected="none of them in a file",
-            fix=f"on {name}: take {in_words(list(found))} out of {in_words(sources)}",
+            fix=f"on {name}: take {join_names(list(found))} out of {join_names(sources)}",
             severity=WARNING,
         )
 
 
-def rule_left_out(look: Look) -> Iterator[Finding]:
+def rule_excluded_interface(look: DiagnosisInput) -> Iterator[Finding]:
     """NCCL_SOCKET_IFNAME does not leave the cluster's card out: jobs would run over another network, if at all."""
     for name in look.nodes:
         held, own = look.variable(name, NCCL_INTERFACE), look.cluster_card(name)
-        if not held or not held[0].startswith("^") or not own or nccl_matches(held[0], own):
+        if not held or not held[0].startswith("^") or not own or is_matched_by_nccl(held[0], own):
             continue
         yield Finding(
             "DG-161",
@@ -162,4 +162,10 @@ def rule_left_out(look: Look) -> Iterator[Finding]:
         )
 
 
-RULES = (rule_names, rule_hardware, rule_clones, rule_left_behind, rule_left_out)
+RULES = (
+    rule_unique_host_names,
+    rule_unique_macs,
+    rule_cloned_nodes,
+    rule_leftover_rank_env,
+    rule_excluded_interface,
+)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.ec2 import efa
 from fullmesh.ec2 import findings as ec2_findings
-from fullmesh.ec2.settings import Settings
-from fullmesh.model.types import Plan
+from fullmesh.ec2.settings import SecurityGroupSettings
+from fullmesh.model.types import ClusterPlan
 from fullmesh.verify.model import Finding
 
 
-def plan_for_groups(look: Look) -> Plan:
+def build_group_plan(look: DiagnosisInput) -> ClusterPlan:
     """The plan with the ports that peers really use; where nobody planned any, those that the kernel gives out."""
     plan, data = look.plan, look.plan["data_ports"]
     named = [f"{plan['master']['port']}/tcp", f"{plan['rendezvous']['port']}/tcp"]
@@ -20,20 +20,20 @@ def plan_for_groups(look: Look) -> Plan:
     return {**plan, "open_ports": [*named, f"{data['first']}-{data['last']}/tcp", *more]}
 
 
-def security_groups(look: Look) -> Iterator[Finding]:
+def rule_security_groups(look: DiagnosisInput) -> Iterator[Finding]:
     """What the account says, when it was asked."""
     raw = look.cloud.get("raw")
     if not isinstance(raw, Mapping) or not {"interfaces", "groups", "acls"} <= raw.keys():
         return
-    plan = plan_for_groups(look)
-    settings = Settings.of(look.cloud.get("settings") or {}, plan)
-    yield from ec2_findings.findings(raw, plan, settings)
+    plan = build_group_plan(look)
+    settings = SecurityGroupSettings.of(look.cloud.get("settings") or {}, plan)
+    yield from ec2_findings.check_ec2(raw, plan, settings)
 
 
-def efa_software(look: Look) -> Iterator[Finding]:
+def rule_efa_software(look: DiagnosisInput) -> Iterator[Finding]:
     """Device, driver, libfabric and NCCL's plugin, of those nodes that said anything."""
     surveys = {name: look.survey(name) for name in look.nodes}
-    yield from efa.findings({name: own["efa"] for name, own in surveys.items() if "efa" in own})
+    yield from efa.check_efa({name: own["efa"] for name, own in surveys.items() if "efa" in own})
 
 
-RULES = (security_groups, efa_software)
+RULES = (rule_security_groups, rule_efa_software)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.rules.decisions import ALL_KINDS, broken_between
-from fullmesh.verify.model import Finding, in_words
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.diagnose.rules.decisions import ALL_KINDS, find_broken_links
+from fullmesh.verify.model import Finding, join_names
 
 # Counter -> what throws packets away, and what shows it (xfrm_proc.rst, snmp_counter.rst of the kernel).
 XFRM = "ip xfrm policy; ip xfrm state; ip xfrm monitor"
@@ -40,7 +40,7 @@ QUEUE = "Queue."
 ABOVE = {QUEUE: "the queue of {0} is too short or too slow"}
 
 
-def meaning(name: str) -> tuple[str, str]:
+def explain_counter(name: str) -> tuple[str, str]:
     """What a counter says, and what shows more; empty for one that says nothing."""
     if name.startswith(QUEUE):
         card = name[len(QUEUE) :].split(" ", maxsplit=1)[0]
@@ -48,19 +48,21 @@ def meaning(name: str) -> tuple[str, str]:
     return MEANS.get(name, ("", ""))
 
 
-def told(look: Look, name: str) -> list[tuple[str, int, str, str]]:
+def list_grown_counters(look: DiagnosisInput, name: str) -> list[tuple[str, int, str, str]]:
     """The counters of a node that grew and mean something: name, by how much, what, command."""
     held = look.seen.nodes.get(name, {}).get("started", {}).get("listeners", {})
     found = []
     for counter, grown in held.get("counters", {}).items():
-        what, command = meaning(counter)
+        what, command = explain_counter(counter)
         other = counter.startswith(QUEUE) and look.cluster_card(name) not in counter.split(" ")[0]
         if grown > 0 and what and not other:
             found.append((counter, grown, what, command))
     return found
 
 
-def late_between(look: Look, one: str, other: str) -> dict[tuple[str, str], int]:
+def count_late_connections(
+    look: DiagnosisInput, one: str, other: str
+) -> dict[tuple[str, str], int]:
     """How many connections between two nodes were made and then got stuck, by direction."""
     found = {}
     for source, target in ((one, other), (other, one)):
@@ -70,20 +72,22 @@ def late_between(look: Look, one: str, other: str) -> dict[tuple[str, str], int]
     return {pair: count for pair, count in found.items() if count}
 
 
-def stuck(look: Look, name: str, peer: str, grown: int) -> tuple[tuple[str, str], ...]:
+def find_dropping_links(
+    look: DiagnosisInput, name: str, peer: str, grown: int
+) -> tuple[tuple[str, str], ...]:
     """The links of a node that are broken, or late with more packets thrown away than connections are late.
 
     A busy machine is late as well, and a queue may drop a packet now and then without any harm.
     """
-    broken = broken_between(look, name, peer).pairs
-    late = late_between(look, name, peer)
+    broken = find_broken_links(look, name, peer).pairs
+    late = count_late_connections(look, name, peer)
     return broken or (tuple(late) if late and grown >= sum(late.values()) else ())
 
 
-def rule_counted(look: Look) -> Iterator[Finding]:
+def rule_drop_counters(look: DiagnosisInput) -> Iterator[Finding]:
     """A node with broken links counted packets that it threw away."""
     for name in look.nodes:
-        counted = told(look, name)
+        counted = list_grown_counters(look, name)
         if not counted:
             continue
         _, grown, what, command = max(counted, key=lambda one: one[1])
@@ -91,7 +95,7 @@ def rule_counted(look: Look) -> Iterator[Finding]:
             pair
             for peer in look.peers(name)
             if peer in look.nodes
-            for pair in stuck(look, name, peer, grown)
+            for pair in find_dropping_links(look, name, peer, grown)
         )
         if not pairs:
             continue
@@ -101,9 +105,9 @@ def rule_counted(look: Look) -> Iterator[Finding]:
             "L2",
             f"the kernel of {name} threw {grown} packets away: {what}",
             node=name,
-            peer=in_words(peers),
+            peer=join_names(peers),
             port="all",
-            direction=f"{in_words(peers)} <-> {name}",
+            direction=f"{join_names(peers)} <-> {name}",
             seen=", ".join(f"{one[0]} +{one[1]}" for one in counted),
             expected="none",
             fix=f"on {name}: {command}",
@@ -112,4 +116,4 @@ def rule_counted(look: Look) -> Iterator[Finding]:
         )
 
 
-RULES = (rule_counted,)
+RULES = (rule_drop_counters,)

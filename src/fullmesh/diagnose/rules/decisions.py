@@ -9,11 +9,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.packet_filter import Stop, suspects, tcp
-from fullmesh.observed.ladder import Way
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.diagnose.packet_filter import PacketVerdict, find_possible_stops, make_tcp_packet
+from fullmesh.observed.ladder import PacketRoute
 from fullmesh.observed.survey import Neighbour
-from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
+from fullmesh.verify.model import ERROR, WARNING, Finding, join_names
 
 # What connect() and `ip route get` answer for a route of that kind: ip-route(8).
 KINDS = {
@@ -28,7 +28,7 @@ ALL_KINDS = ("sample", "range", "master", "rendezvous")
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenLinks:
     """Links between two nodes that are not whole.
 
     Attributes:
@@ -40,7 +40,7 @@ class Broken:
     ports: dict[tuple[str, str], frozenset[int]]
 
 
-def broken_between(look: Look, one: str, other: str) -> Broken:
+def find_broken_links(look: DiagnosisInput, one: str, other: str) -> BrokenLinks:
     """The directions between two nodes in which something did not get through."""
     ports = {}
     for source, target in ((one, other), (other, one)):
@@ -51,25 +51,27 @@ def broken_between(look: Look, one: str, other: str) -> Broken:
         )
         if shut:
             ports[(source, target)] = shut
-    return Broken(tuple(ports), ports)
+    return BrokenLinks(tuple(ports), ports)
 
 
-def ways(look: Look, name: str) -> list[Way]:
+def list_odd_decisions(look: DiagnosisInput, name: str) -> list[PacketRoute]:
     """The odd decisions of a node's kernel."""
     return look.seen.nodes.get(name, {}).get("links", {}).get("ways", [])
 
 
-def owner(look: Look, address: str) -> str:
+def find_address_owner(look: DiagnosisInput, address: str) -> str:
     """The node that has an address of the plan, "" when none has."""
     return next((n for n in look.nodes if look.address(n) == address), "")
 
 
-def hit(look: Look, name: str, way: Way) -> tuple[tuple[str, str], ...]:
+def list_affected_links(
+    look: DiagnosisInput, name: str, way: PacketRoute
+) -> tuple[tuple[str, str], ...]:
     """The directions that a decision breaks: what the node asks, or what it would have to answer."""
-    peer = owner(look, way["peer"])
+    peer = find_address_owner(look, way["peer"])
     if not peer:
         return ()
-    found = broken_between(look, name, peer)
+    found = find_broken_links(look, name, peer)
     if way["direction"] == "out":
         return tuple(pair for pair in found.pairs if pair == (name, peer))
     if way["direction"] == "answer":
@@ -77,7 +79,7 @@ def hit(look: Look, name: str, way: Way) -> tuple[tuple[str, str], ...]:
     return found.pairs
 
 
-def marks(look: Look, name: str) -> set[int]:
+def list_packet_marks(look: DiagnosisInput, name: str) -> set[int]:
     """The marks that a node's packet filter gives to packets."""
     found = set()
     for chain in look.ruleset(name)["chains"].values():
@@ -89,13 +91,13 @@ def marks(look: Look, name: str) -> set[int]:
     return found
 
 
-def by_decision(
-    look: Look, name: str, wanted: bool
-) -> dict[tuple[str, str], list[tuple[Way, tuple[tuple[str, str], ...]]]]:
+def group_route_decisions(
+    look: DiagnosisInput, name: str, wanted: bool
+) -> dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]]:
     """The decisions that break something, those of one refusal or one card together; *wanted*: that refuse."""
-    found: dict[tuple[str, str], list[tuple[Way, tuple[tuple[str, str], ...]]]] = {}
-    odd = ways(look, name)
-    marked = marks(look, name) if odd else set()
+    found: dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]] = {}
+    odd = list_odd_decisions(look, name)
+    marked = list_packet_marks(look, name) if odd else set()
     for way in odd:
         if way["mark"] and way["mark"] not in marked:
             continue  # nobody is seen to mark packets so
@@ -103,47 +105,47 @@ def by_decision(
             continue
         if way["direction"] == "in" and not (wanted and way["rule"]):
             continue  # rp_filter's doing: DG-141
-        pairs = hit(look, name, way)
+        pairs = list_affected_links(look, name, way)
         if pairs:
             key = (way["error"], way["rule"]) if wanted else (way["dev"], way["via"])
             found.setdefault(key, []).append((way, pairs))
     return found
 
 
-def rule_refused(look: Look) -> Iterator[Finding]:
+def rule_refused_routes(look: DiagnosisInput) -> Iterator[Finding]:
     """A node's kernel refuses to send to a peer: blackhole, prohibit, unreachable, as a route or as a rule."""
     for name in look.nodes:
-        for (error, rule), held in by_decision(look, name, True).items():
-            peers = sorted({owner(look, way["peer"]) for way, _ in held})
+        for (error, rule), held in group_route_decisions(look, name, True).items():
+            peers = sorted({find_address_owner(look, way["peer"]) for way, _ in held})
             kind = KINDS.get(error, error)
             first = held[0][0]
             ports = (
                 "all"
                 if "port" not in rule
-                else in_words(sorted({str(p) for w, _ in held for p in w["ports"]}))
+                else join_names(sorted({str(p) for w, _ in held for p in w["ports"]}))
             )
             yield Finding(
                 "DG-155",
                 "L2",
-                f"the kernel of {name} refuses to send to {in_words(peers)}: {rule or kind}",
+                f"the kernel of {name} refuses to send to {join_names(peers)}: {rule or kind}",
                 node=name,
-                peer=in_words(peers),
+                peer=join_names(peers),
                 port=ports,
-                direction=f"{name} -> {in_words(peers)}",
-                seen=f"ip route get {first['peer']}{with_mark(first)}: {error} ({kind})",
+                direction=f"{name} -> {join_names(peers)}",
+                seen=f"ip route get {first['peer']}{describe_mark(first)}: {error} ({kind})",
                 expected=f"a way over {look.cluster_card(name)}",
-                fix=f"on {name}: {remedy(rule, first['peer'])}",
+                fix=f"on {name}: {suggest_route_fix(rule, first['peer'])}",
                 pairs=tuple(sorted({pair for _, pairs in held for pair in pairs})),
                 kinds=ALL_KINDS,
             )
 
 
-def with_mark(way: Way) -> str:
+def describe_mark(way: PacketRoute) -> str:
     """The words that ask for a mark."""
     return f" mark {way['mark']:#x}, which nftables gives" if way["mark"] else ""
 
 
-def remedy(rule: str, peer: str) -> str:
+def suggest_route_fix(rule: str, peer: str) -> str:
     """The command that takes a refusal away, or shows it."""
     if rule.startswith("rule "):
         return f"ip rule del pref {rule.split()[1].rstrip(':')}"
@@ -152,7 +154,7 @@ def remedy(rule: str, peer: str) -> str:
     return f"ip route show table all; ip rule; ip route get {peer}"
 
 
-def works(look: Look, pairs: Iterable[tuple[str, str]]) -> bool:
+def has_working_links(look: DiagnosisInput, pairs: Iterable[tuple[str, str]]) -> bool:
     """Whether all connections of these links come through, only from another address than the cluster's."""
     return all(
         r["verdict"] == "open"
@@ -163,14 +165,14 @@ def works(look: Look, pairs: Iterable[tuple[str, str]]) -> bool:
     )
 
 
-def rule_astray(look: Look) -> Iterator[Finding]:
+def rule_wrong_interface(look: DiagnosisInput) -> Iterator[Finding]:
     """A node sends to a peer over another card than the one of the cluster."""
     for name in look.nodes:
-        for (card, via), held in by_decision(look, name, False).items():
+        for (card, via), held in group_route_decisions(look, name, False).items():
             own = look.cluster_card(name)
             if not card or (card == own and not via):
                 continue  # another source address over the same card: VC-206
-            peers = sorted({owner(look, way["peer"]) for way, _ in held})
+            peers = sorted({find_address_owner(look, way["peer"]) for way, _ in held})
             asked = {way["direction"] for way, _ in held}
             what = "answers" if asked == {"answer"} else "packets"
             over = f"{card} to {via}" if via else card
@@ -179,42 +181,46 @@ def rule_astray(look: Look) -> Iterator[Finding]:
             yield Finding(
                 "DG-156",
                 "L2",
-                f"{what} of {name} to {in_words(peers)} leave over {over}, {rather}",
+                f"{what} of {name} to {join_names(peers)} leave over {over}, {rather}",
                 node=name,
-                peer=in_words(peers),
+                peer=join_names(peers),
                 port="all",
-                direction=f"{name} -> {in_words(peers)}",
+                direction=f"{name} -> {join_names(peers)}",
                 seen=f"ip route get {held[0][0]['peer']} from {look.address(name)}: dev {over}",
                 expected=f"dev {own} without a next hop" if card == own else f"dev {own}",
                 fix=f"on {name}: ip rule; ip route show table all | grep -w {card}; take the rule or"
                 " route away that leads there",
-                severity=WARNING if works(look, pairs) else ERROR,
+                severity=WARNING if has_working_links(look, pairs) else ERROR,
                 pairs=pairs,
                 kinds=ALL_KINDS,
             )
 
 
-def rule_accounts(look: Look) -> Iterator[Finding]:
+def rule_account_routes(look: DiagnosisInput) -> Iterator[Finding]:
     """The kernel refuses, or leads astray, the processes of some accounts only: the probe's own get through."""
     for name in look.nodes:
-        ordinary = {(w["peer"], w["direction"]) for w in ways(look, name) if w["uid"] == ANYBODY}
-        told: dict[tuple[int, str], list[Way]] = {}
-        for way in ways(look, name):
+        ordinary = {
+            (w["peer"], w["direction"])
+            for w in list_odd_decisions(look, name)
+            if w["uid"] == ANYBODY
+        }
+        told: dict[tuple[int, str], list[PacketRoute]] = {}
+        for way in list_odd_decisions(look, name):
             if way["uid"] != ANYBODY and (way["peer"], way["direction"]) not in ordinary:
                 told.setdefault((way["uid"], way["rule"] or way["dev"]), []).append(way)
         for (uid, what), held in told.items():
-            peers = sorted({n for way in held if (n := owner(look, way["peer"]))})
+            peers = sorted({n for way in held if (n := find_address_owner(look, way["peer"]))})
             if not peers:
                 continue
             verb = "refuses" if held[0]["error"] else f"sends over {what}"
             yield Finding(
                 "DG-255",
                 "L2",
-                f"the kernel of {name} {verb} what account {uid} and its neighbours send to {in_words(peers)}",
+                f"the kernel of {name} {verb} what account {uid} and its neighbours send to {join_names(peers)}",
                 node=name,
-                peer=in_words(peers),
+                peer=join_names(peers),
                 port="all",
-                direction=f"{name} -> {in_words(peers)}",
+                direction=f"{name} -> {join_names(peers)}",
                 seen=f"uid {uid}: {held[0]['error'] or 'dev ' + held[0]['dev']}; {what}",
                 expected="the same way for all",
                 fix=f"on {name}: ip rule | grep uidrange",
@@ -222,7 +228,7 @@ def rule_accounts(look: Look) -> Iterator[Finding]:
             )
 
 
-def by_account(look: Look, name: str, table: str) -> bool:
+def has_account_rule(look: DiagnosisInput, name: str, table: str) -> bool:
     """Whether a table of a node's packet filter asks whose a packet is (nft(8), skuid and skgid)."""
     texts = [
         json.dumps(rule["expr"])
@@ -233,37 +239,39 @@ def by_account(look: Look, name: str, table: str) -> bool:
     return any(f'"{key}"' in text for text in texts for key in ACCOUNTS)
 
 
-def asks_for_accounts(look: Look, name: str) -> bool:
+def has_any_account_rule(look: DiagnosisInput, name: str) -> bool:
     """Whether any rule of a node does; its rules are not taken apart for it."""
     text = json.dumps(look.survey(name).get("nft", {}).get("rules", []))
     return any(f'"{key}"' in text for key in ACCOUNTS)
 
 
-def rule_filtered_accounts(look: Look) -> Iterator[Finding]:
+def rule_filtered_accounts(look: DiagnosisInput) -> Iterator[Finding]:
     """A rule of the packet filter stops what some accounts send, and the probe, which is of another, got through."""
     for name in look.nodes:
-        told: dict[tuple[str, str], tuple[Stop, list[str]]] = {}
-        if not asks_for_accounts(look, name):
+        told: dict[tuple[str, str], tuple[PacketVerdict, list[str]]] = {}
+        if not has_any_account_rule(look, name):
             continue
         for peer in look.peers(name):
             ports = [r["port"] for r in look.records(name) if r["node"] == peer]
-            if not ports or broken_between(look, name, peer).pairs:
+            if not ports or find_broken_links(look, name, peer).pairs:
                 continue
             card = look.cluster_card(name)
-            packet = tcp(look.address(name), look.address(peer), ports[0], card, outgoing=True)
-            for stop in suspects(look.ruleset(name), packet):
-                if by_account(look, name, stop.table):
+            packet = make_tcp_packet(
+                look.address(name), look.address(peer), ports[0], card, outgoing=True
+            )
+            for stop in find_possible_stops(look.ruleset(name), packet):
+                if has_account_rule(look, name, stop.table):
                     told.setdefault((stop.table, stop.chain), (stop, []))[1].append(peer)
         for stop, peers in told.values():
             yield Finding(
                 "DG-255",
                 "L2",
                 f"a rule in chain {stop.chain} of table {stop.table} on {name} stops what some accounts send to"
-                f" {in_words(peers)}; the probe's is none of them",
+                f" {join_names(peers)}; the probe's is none of them",
                 node=name,
-                peer=in_words(peers),
+                peer=join_names(peers),
                 port="all",
-                direction=f"{name} -> {in_words(peers)}",
+                direction=f"{name} -> {join_names(peers)}",
                 seen=f"table {stop.table} chain {stop.chain}: {stop.text}; the table asks for skuid or skgid",
                 expected="the same for all accounts",
                 fix=f"on {name}: nft list table {stop.table}",
@@ -271,12 +279,12 @@ def rule_filtered_accounts(look: Look) -> Iterator[Finding]:
             )
 
 
-def of_cluster(look: Look, name: str, entry: Neighbour) -> bool:
+def is_cluster_neighbour(look: DiagnosisInput, name: str, entry: Neighbour) -> bool:
     """Whether an entry is on the cluster's card."""
     return entry["dev"] in ("", look.cluster_card(name))
 
 
-def rule_neighbours(look: Look) -> Iterator[Finding]:
+def rule_stale_neighbours(look: DiagnosisInput) -> Iterator[Finding]:
     """A neighbour entry has another hardware address than the peer's own, and the kernel will not ask again."""
     owners = {look.address(name): name for name in look.nodes}
     place = {name: number for number, name in enumerate(look.nodes)}
@@ -286,9 +294,9 @@ def rule_neighbours(look: Look) -> Iterator[Finding]:
         for peer in sorted(held.keys() - {name}, key=place.__getitem__):
             entry = held[peer]
             own = {card["mac"] for card in look.cards(peer)}
-            if not own or entry["mac"] in own or not of_cluster(look, name, entry):
+            if not own or entry["mac"] in own or not is_cluster_neighbour(look, name, entry):
                 continue
-            found = broken_between(look, name, peer)
+            found = find_broken_links(look, name, peer)
             if not found.pairs or not entry.get("by_hand"):
                 continue
             yield Finding(
@@ -302,7 +310,7 @@ def rule_neighbours(look: Look) -> Iterator[Finding]:
                 direction=f"{name} -> {peer}",
                 seen=f"{look.address(peer)} lladdr {entry['mac']} {entry.get('nud') or 'PERMANENT or NOARP'}: the"
                 " kernel never asks anew",
-                expected=in_words(
+                expected=join_names(
                     [c["mac"] for c in look.cards(peer) if c["name"] == look.cluster_card(peer)]
                 ),
                 fix=f"on {name}: ip neigh del {look.address(peer)} dev {entry['dev']}; find who sets it: ip neigh in"
@@ -312,4 +320,10 @@ def rule_neighbours(look: Look) -> Iterator[Finding]:
             )
 
 
-RULES = (rule_refused, rule_astray, rule_accounts, rule_filtered_accounts, rule_neighbours)
+RULES = (
+    rule_refused_routes,
+    rule_wrong_interface,
+    rule_account_routes,
+    rule_filtered_accounts,
+    rule_stale_neighbours,
+)

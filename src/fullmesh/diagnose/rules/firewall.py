@@ -9,26 +9,26 @@ from dataclasses import replace
 from fullmesh.diagnose import packet_filter
 from fullmesh.diagnose.blocking_rules import (
     BlockingRule,
-    blocking_rules,
-    direction,
-    others,
+    describe_direction,
+    describe_peers,
+    group_blocking_rules,
 )
-from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.packet_filter import REJECT, VERBS, Stop
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.diagnose.packet_filter import REJECT, VERBS, PacketVerdict
 from fullmesh.netfilter.evaluator import ARP, Packet
-from fullmesh.netfilter.ruleset import Values
+from fullmesh.netfilter.ruleset import MatchValues
 from fullmesh.observed.ladder import Verdict
-from fullmesh.observed.ports import opens
+from fullmesh.observed.ports import is_port_listed
 from fullmesh.verify.blocked import (
     CODES_OF,
     DATA_KINDS,
     SAID,
     STOPPED,
-    blocked_pairs,
-    fix_of,
-    where,
+    describe_drop_place,
+    list_blocked_links,
+    suggest_link_fix,
 )
-from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.model import Finding, join_names
 from fullmesh.verify.probe_wants import HELD
 
 # What a rich rule accepts, as firewalld writes it: firewalld.richlanguage(5).
@@ -37,13 +37,13 @@ RULE_PORT = re.compile(r'\bport port="(?P<ports>[0-9-]+)" protocol="tcp"')
 EFA_VENDOR = "0x1d0f"  # Amazon, pci.ids
 
 
-def told(
+def make_block_finding(
     rule: BlockingRule, code: str, cause: str, fix: str, expected: str = "accepted"
 ) -> Finding:
     """A finding about what one rule stops."""
     first, stop = rule.group[0], rule.stop
     if rule.too:
-        ways = in_words([f"{source} -> {target}" for source, target in rule.too])
+        ways = join_names([f"{source} -> {target}" for source, target in rule.too])
         cause = f"{cause}; it stops packets of {ways} as well"
     shown = f"table {stop.table} chain {stop.chain}: {stop.text}" if stop.table else first.shown
     return Finding(
@@ -51,9 +51,9 @@ def told(
         "L2",
         cause,
         node=rule.node,
-        peer=others(rule),
+        peer=describe_peers(rule),
         port=first.ports,
-        direction=direction(rule),
+        direction=describe_direction(rule),
         seen=shown,
         expected=expected,
         fix=fix,
@@ -62,7 +62,9 @@ def told(
     )
 
 
-def arp_stops(look: Look, source: str, target: str) -> Iterator[tuple[str, Stop]]:
+def find_arp_stops(
+    look: DiagnosisInput, source: str, target: str
+) -> Iterator[tuple[str, PacketVerdict]]:
     """The rules of the two nodes that stop who-has and its answer, those that do for certain first."""
     ends = (look.address(source), look.address(target))
     perhaps = []
@@ -70,21 +72,21 @@ def arp_stops(look: Look, source: str, target: str) -> Iterator[tuple[str, Stop]
         card, rules = look.cluster_card(name), look.ruleset(name)
         for outgoing in (True, False):
             packet = Packet(ARP, *ends, "", 0, card, outgoing)
-            stop = packet_filter.send(rules, packet)
+            stop = packet_filter.evaluate_packet(rules, packet)
             if stop.verdict != packet_filter.ACCEPT:
                 yield name, stop
-            perhaps += [(name, one) for one in packet_filter.suspects(rules, packet)]
+            perhaps += [(name, one) for one in packet_filter.find_possible_stops(rules, packet)]
     yield from perhaps
 
 
-def rule_arp(look: Look) -> Iterator[Finding]:
+def rule_blocked_arp(look: DiagnosisInput) -> Iterator[Finding]:
     """Nobody answers ARP on a link, and a rule of one of its nodes stops it: a chain at the card, or of family arp.
 
     Rules for TCP never see it, so whose rule it is, neither the probe's packets nor their absence tell.
     """
-    found: dict[tuple[str, str, str, int], tuple[Stop, list[tuple[str, str]]]] = {}
-    for source, target in no_neighbour(look):
-        for name, stop in arp_stops(look, source, target):
+    found: dict[tuple[str, str, str, int], tuple[PacketVerdict, list[tuple[str, str]]]] = {}
+    for source, target in list_unresolved_links(look):
+        for name, stop in find_arp_stops(look, source, target):
             key = (name, stop.table, stop.chain, stop.handle)
             found.setdefault(key, (stop, []))[1].append((source, target))
             break
@@ -95,11 +97,12 @@ def rule_arp(look: Look) -> Iterator[Finding]:
         yield Finding(
             "DG-187",
             "L2",
-            f"a rule of {name} {verb if stop.sure else f'may be what {verb}'} ARP between it and {in_words(peers)}, so"
+            f"a rule of {name} {verb if stop.sure else f'may be what {verb}'} ARP between it and {join_names(peers)}, "
+            "so"
             " neither finds the other's card",
             node=name,
-            peer=in_words(peers),
-            direction=f"{name} <-> {in_words(peers)}",
+            peer=join_names(peers),
+            direction=f"{name} <-> {join_names(peers)}",
             seen=f"table {stop.table} chain {stop.chain}: {stop.text}",
             expected="ARP passes",
             fix=f"on {name}: nft delete rule {place} handle {stop.handle}"
@@ -109,11 +112,11 @@ def rule_arp(look: Look) -> Iterator[Finding]:
         )
 
 
-def no_neighbour(look: Look) -> list[tuple[str, str]]:
+def list_unresolved_links(look: DiagnosisInput) -> list[tuple[str, str]]:
     """The links on which the peer's address was asked for and nobody answered."""
     return [
         (block.source, block.target)
-        for block in blocked_pairs(look.seen)
+        for block in list_blocked_links(look.seen)
         if block.verdict == "no_route"
         and look.plan["family"] != "ipv6"
         and any(
@@ -124,7 +127,7 @@ def no_neighbour(look: Look) -> list[tuple[str, str]]:
     ]
 
 
-def removal(rule: BlockingRule) -> str:
+def suggest_rule_removal(rule: BlockingRule) -> str:
     """The command that takes a rule away."""
     stop = rule.stop
     if stop.handle:
@@ -135,34 +138,40 @@ def removal(rule: BlockingRule) -> str:
     )
 
 
-def beside(look: Look, rule: BlockingRule) -> str:
+def find_accepting_table(look: DiagnosisInput, rule: BlockingRule) -> str:
     """The table that accepts the packet beside the one that stops it, "" when there is none."""
     if not rule.stop.table:
         return ""
     rules = look.ruleset(rule.node)
-    names = [name for name in packet_filter.tables(rules, rule.packet) if name != rule.stop.table]
-    return next((name for name in names if packet_filter.accepts(rules, rule.packet, name)), "")
+    names = [
+        name
+        for name in packet_filter.list_deciding_tables(rules, rule.packet)
+        if name != rule.stop.table
+    ]
+    return next(
+        (name for name in names if packet_filter.is_accepted_by_table(rules, rule.packet, name)), ""
+    )
 
 
-def second_table(look: Look, rule: BlockingRule) -> Finding | None:
+def explain_second_table(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
     """Rules beside the node's firewall: an accept in one table does not save from a drop in another."""
-    other = beside(look, rule)
+    other = find_accepting_table(look, rule)
     if not other or rule.stop.table.endswith(" firewalld"):
         return None
     verb, ports = VERBS[rule.stop.verdict], rule.group[0].ports
     text = (
-        f"the table {rule.stop.table} on {rule.node} {verb} what {direction(rule)} sends to {ports},"
+        f"the table {rule.stop.table} on {rule.node} {verb} what {describe_direction(rule)} sends to {ports},"
         f" although {other} is the node's firewall"
     )
-    return told(
+    return make_block_finding(
         rule,
         "DG-113",
         text,
-        f"{removal(rule)}; find who loads it: grep -r {rule.stop.table.split()[-1]} /etc",
+        f"{suggest_rule_removal(rule)}; find who loads it: grep -r {rule.stop.table.split()[-1]} /etc",
     )
 
 
-def lets_in(
+def is_accepted_by_rich_rule(
     rules: Sequence[str], port: int, source: str, sets: Mapping[str, Sequence[str]]
 ) -> bool:
     """Whether a rich rule of these accepts a TCP port from an address."""
@@ -170,27 +179,32 @@ def lets_in(
         who, what = RULE_SOURCE.search(rule), RULE_PORT.search(rule)
         if "accept" not in rule.split() or "NOT" in rule.split():
             continue
-        if what and not opens([f"{what['ports']}/tcp"], port):
+        if what and not is_port_listed([f"{what['ports']}/tcp"], port):
             continue
         if not what and re.search(r"\b(?:port|service|protocol|icmp-type) ", rule):
             continue
         named = sets.get(who["ipset"] or "", [who["address"] or ""]) if who else [source]
-        if Values(list(named)).holds(source):
+        if MatchValues(list(named)).holds(source):
             return True
     return False
 
 
-def past_policy(look: Look, rule: BlockingRule, zone: str) -> tuple[str, Finding] | None:
+def explain_unused_policy(
+    look: DiagnosisInput, rule: BlockingRule, zone: str
+) -> tuple[str, Finding] | None:
     """A policy that opens the port to the sender, and is not asked for what comes through the packet's zone."""
     held = look.survey(rule.node).get("firewalld", {})
     for name, both in held.get("policies", {}).items():
         now = both["runtime"]
         fits = {"ANY", zone} & set(now["ingress"]) and "HOST" in now["egress"]
-        wanted = lets_in(now["rules"], rule.port, rule.packet.saddr, held.get("ipsets", {}))
+        wanted = is_accepted_by_rich_rule(
+            now["rules"], rule.port, rule.packet.saddr, held.get("ipsets", {})
+        )
         if wanted and not fits:
-            bound = in_words(now["ingress"]) or "none"
+            bound = join_names(now["ingress"]) or "none"
             text = (
-                f"the packets of {direction(rule)} come through firewalld's zone {zone} on {rule.node}, which does not"
+                f"the packets of {describe_direction(rule)} come through firewalld's zone {zone} on {rule.node}, "
+                "which does not"
                 f" open {rule.group[0].ports}; policy {name} does, and it is asked for other zones ({bound})"
             )
             fix = (
@@ -199,11 +213,11 @@ def past_policy(look: Look, rule: BlockingRule, zone: str) -> tuple[str, Finding
             )
             if look.assumed:
                 fix = fix.partition("by hand ")[2]
-            return name, told(rule, "DG-114", text, fix, f"policy {name}")
+            return name, make_block_finding(rule, "DG-114", text, fix, f"policy {name}")
     return None
 
 
-def in_zone(look: Look, rule: BlockingRule) -> Finding | None:
+def explain_wrong_zone(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
     """The packet came through a zone that does not open its port, while another zone or an unasked policy does."""
     held = look.survey(rule.node).get("firewalld", {})
     zone = rule.stop.zone or held.get("default", "")
@@ -215,17 +229,18 @@ def in_zone(look: Look, rule: BlockingRule) -> Finding | None:
         for name, both in zones.items()
         if name != zone
         and any(
-            side and opens(side["ports"], rule.port)
+            side and is_port_listed(side["ports"], rule.port)
             for side in (both["runtime"], both["permanent"])
         )
     ]
-    if zone in zones and opens(zones[zone]["runtime"]["ports"], rule.port):
+    if zone in zones and is_port_listed(zones[zone]["runtime"]["ports"], rule.port):
         return None
-    passed = past_policy(look, rule, zone)
+    passed = explain_unused_policy(look, rule, zone)
     if passed or not better:
         return passed[1] if passed else None
     text = (
-        f"the packets of {direction(rule)} come through firewalld's zone {zone} on {rule.node}, which does not open"
+        f"the packets of {describe_direction(rule)} come through firewalld's zone {zone} on {rule.node}, which does "
+        "not open"
         f" {rule.group[0].ports}; zone {better[0]} does"
     )
     sources = " ".join(look.address(b.source) for b in rule.group)
@@ -235,10 +250,10 @@ def in_zone(look: Look, rule: BlockingRule) -> Finding | None:
     )
     if look.assumed:
         fix = fix.partition("by hand ")[2]
-    return told(rule, "DG-114", text, fix, f"zone {better[0]}")
+    return make_block_finding(rule, "DG-114", text, fix, f"zone {better[0]}")
 
 
-def on_the_way(look: Look, rule: BlockingRule) -> Finding | None:
+def explain_network_block(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
     """Nothing of the two nodes stops it: it left one and never came to the other."""
     first = rule.group[0]
     if not first.place.startswith("on_the_way") or rule.stop.table:
@@ -248,9 +263,9 @@ def on_the_way(look: Look, rule: BlockingRule) -> Finding | None:
         any(port["vendor"] == EFA_VENDOR for port in look.survey(end).get("rdma", []))
         for end in ends
     )
-    ends_of = {"source": in_words(sorted({b.source for b in rule.group}))}
-    ends_of["target"] = in_words(sorted({b.target for b in rule.group}))
-    text = f"{direction(rule)}: {STOPPED[first.place].format(**ends_of)}"
+    ends_of = {"source": join_names(sorted({b.source for b in rule.group}))}
+    ends_of["target"] = join_names(sorted({b.target for b in rule.group}))
+    text = f"{describe_direction(rule)}: {STOPPED[first.place].format(**ends_of)}"
     data = look.plan["data_ports"]["firewalld"]
     fix = (
         f"allow tcp {data} and the named ports between the nodes in the network (switch ACL, cloud "
@@ -259,23 +274,24 @@ def on_the_way(look: Look, rule: BlockingRule) -> Finding | None:
     if efa:
         fix = "let the security group allow all traffic to and from itself, by its own id, in both directions"
         text += " (both have EFA devices)"
-    return told(rule, "DG-116" if efa else "DG-115", text, fix)
+    return make_block_finding(rule, "DG-116" if efa else "DG-115", text, fix)
 
 
-def beside_rdma(look: Look, rule: BlockingRule) -> Finding | None:
+def explain_rdma_block(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
     """RDMA jobs need the TCP range, too: NCCL exchanges its RDMA addresses over TCP."""
     ends = sorted({end for b in rule.group for end in (b.source, b.target)})
     up = all(any(p["state"] == "ACTIVE" for p in look.survey(end).get("rdma", [])) for end in ends)
     if not up or not set(rule.group[0].kinds) & set(DATA_KINDS):
         return None
     text = (
-        f"RDMA is up on {in_words(ends)}, and {direction(rule)} is shut for {rule.group[0].ports}, which NCCL needs to"
+        f"RDMA is up on {join_names(ends)}, and {describe_direction(rule)} is shut for {rule.group[0].ports}, which "
+        "NCCL needs to"
         " set RDMA up"
     )
-    return told(rule, "DG-117", text, fix_of_rule(look, rule))
+    return make_block_finding(rule, "DG-117", text, suggest_rule_fix(look, rule))
 
 
-def fix_of_rule(look: Look, rule: BlockingRule) -> str:
+def suggest_rule_fix(look: DiagnosisInput, rule: BlockingRule) -> str:
     """What fixes a rule of the node's only firewall."""
     if rule.stop.table.endswith(" firewalld") or not rule.stop.table:
         open_it = (
@@ -283,10 +299,10 @@ def fix_of_rule(look: Look, rule: BlockingRule) -> str:
             f"--add-port=…; firewall-cmd --reload"
         )
         return open_it if look.assumed else look.seen.apply("firewall")
-    return removal(rule)
+    return suggest_rule_removal(rule)
 
 
-def stretches(ports: Sequence[tuple[int, bool]]) -> str:
+def format_port_stretches(ports: Sequence[tuple[int, bool]]) -> str:
     """``50000-51000 open, 51001-54095 shut``, from ports that were tried."""
     found: list[list[int | bool]] = []
     for port, good in sorted(ports):
@@ -299,7 +315,7 @@ def stretches(ports: Sequence[tuple[int, bool]]) -> str:
     )
 
 
-def half_open(look: Look, rule: BlockingRule) -> Finding | None:
+def explain_partial_range(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
     """A part of the range is shut: jobs fail now and then."""
     first = rule.group[0]
     data = look.plan["data_ports"]
@@ -315,22 +331,29 @@ def half_open(look: Look, rule: BlockingRule) -> Finding | None:
     # it stops some packets of any port, so the next try would show another picture
     if not rule.stop.sure or first.place == "by_chance":
         return None
-    text = f"{rule.node} lets {direction(rule)} through to a part of the data range only: {stretches(tried)}"
-    found = told(rule, "DG-101", text, fix_of_rule(look, rule), f"{data['firewalld']}/tcp open")
-    return replace(found, seen=f"{stretches(tried)}; {found.seen}")
+    text = (
+        f"{rule.node} lets {describe_direction(rule)} through to a part of the data range only: "
+        f"{format_port_stretches(tried)}"
+    )
+    found = make_block_finding(
+        rule, "DG-101", text, suggest_rule_fix(look, rule), f"{data['firewalld']}/tcp open"
+    )
+    return replace(found, seen=f"{format_port_stretches(tried)}; {found.seen}")
 
 
-def named_only(look: Look, rule: BlockingRule) -> Finding | None:
+def explain_named_ports(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
     """Only the store's or the rendezvous' port is shut."""
     first = rule.group[0]
     if not first.kinds or set(first.kinds) & set(DATA_KINDS):
         return None
-    verb = {"dropped": "drops", "rejected": "rejects", "refused": "resets"}[met(rule)[0]]
-    text = f"{rule.node} {verb} {first.ports} for {direction(rule)}, so no job of several nodes can start"
-    return told(rule, "DG-105", text, fix_of_rule(look, rule))
+    verb = {"dropped": "drops", "rejected": "rejects", "refused": "resets"}[
+        describe_link_verdict(rule)[0]
+    ]
+    text = f"{rule.node} {verb} {first.ports} for {describe_direction(rule)}, so no job of several nodes can start"
+    return make_block_finding(rule, "DG-105", text, suggest_rule_fix(look, rule))
 
 
-def service_only(look: Look, rule: BlockingRule) -> Finding | None:
+def explain_service_ports(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
     """Only ports of services are shut: a firewall's rule, or a service that listens on another address."""
     first, kinds = rule.group[0], set(rule.group[0].kinds)
     if not kinds or kinds - {"service", HELD}:
@@ -343,14 +366,17 @@ def service_only(look: Look, rule: BlockingRule) -> Finding | None:
             f"on {first.target}: ss -ltnp; let the service listen on {address}, or on every address"
         )
         return replace(
-            told(rule, "DG-275", text, fix, f"a listener on {address}"), node=first.target
+            make_block_finding(rule, "DG-275", text, fix, f"a listener on {address}"),
+            node=first.target,
         )
-    verb = {"dropped": "drops", "rejected": "rejects", "refused": "resets"}[met(rule)[0]]
-    text = f"{rule.node} {verb} {first.ports} for {direction(rule)}; torch's own ports are open"
-    return told(rule, "DG-175", text, fix_of_rule(look, rule))
+    verb = {"dropped": "drops", "rejected": "rejects", "refused": "resets"}[
+        describe_link_verdict(rule)[0]
+    ]
+    text = f"{rule.node} {verb} {first.ports} for {describe_direction(rule)}; torch's own ports are open"
+    return make_block_finding(rule, "DG-175", text, suggest_rule_fix(look, rule))
 
 
-def met(rule: BlockingRule) -> tuple[Verdict, str]:
+def describe_link_verdict(rule: BlockingRule) -> tuple[Verdict, str]:
     """What a link meets, and how that is said.
 
     The kernel sends an address six ICMP answers at once and then one a second (icmp_ratelimit), and the answers to the
@@ -363,7 +389,7 @@ def met(rule: BlockingRule) -> tuple[Verdict, str]:
     return verdict, SAID[verdict]
 
 
-def plainly(look: Look, rule: BlockingRule) -> Finding:
+def explain_blocked_link(look: DiagnosisInput, rule: BlockingRule) -> Finding:
     """A shut link that has no better name: who stops it, with which rule, and how far the packets came."""
     first = rule.group[0]
     by_rule = ""
@@ -373,27 +399,35 @@ def plainly(look: Look, rule: BlockingRule) -> Finding:
     elif first.place in AT_HOME and look.survey(rule.node).get("nft", {}).get("chains") is not None:
         by_rule = "; no rule of nftables there does so"
     zone = f", zone {rule.stop.zone}" if rule.stop.zone else ""
-    verdict, words = met(rule)
-    cause = f"{direction(rule)} {words}{where(first)}{by_rule}{zone}"
-    found = told(
+    verdict, words = describe_link_verdict(rule)
+    cause = f"{describe_direction(rule)} {words}{describe_drop_place(first)}{by_rule}{zone}"
+    found = make_block_finding(
         rule,
         CODES_OF[verdict],
         cause,
-        fix_of_rule(look, rule) if rule.stop.table else fix_of(look.seen, first),
+        suggest_rule_fix(look, rule) if rule.stop.table else suggest_link_fix(look.seen, first),
     )
     shown = f"{first.shown}; {found.seen}" if rule.stop.table else first.shown
     return replace(found, seen=shown, expected="open")
 
 
 AT_HOME = ("leaving", "target", "source")  # one of the two nodes stops the packets itself
-CAUSES = (on_the_way, second_table, in_zone, beside_rdma, half_open, service_only, named_only)
+CAUSES = (
+    explain_network_block,
+    explain_second_table,
+    explain_wrong_zone,
+    explain_rdma_block,
+    explain_partial_range,
+    explain_service_ports,
+    explain_named_ports,
+)
 
 
-def rule_blocked(look: Look) -> Iterator[Finding]:
+def rule_blocked_links(look: DiagnosisInput) -> Iterator[Finding]:
     """The deepest cause of every shut link."""
-    for rule in blocking_rules(look):
+    for rule in group_blocking_rules(look):
         named = (cause(look, rule) for cause in CAUSES)
-        yield next((found for found in named if found), None) or plainly(look, rule)
+        yield next((found for found in named if found), None) or explain_blocked_link(look, rule)
 
 
-RULES = (rule_blocked, rule_arp)
+RULES = (rule_blocked_links, rule_blocked_arp)

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fullmesh.diagnose.blocking_rules import BlockingRule, blocking_rules, direction, here, others
-from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.rules.firewall import lets_in
-from fullmesh.observed.ports import opens
-from fullmesh.verify.model import WARNING, Finding, in_words
+from fullmesh.diagnose.blocking_rules import (
+    BlockingRule,
+    describe_direction,
+    describe_peers,
+    group_blocking_rules,
+    is_inbound_block,
+)
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.diagnose.rules.firewall import is_accepted_by_rich_rule
+from fullmesh.observed.ports import is_port_listed
+from fullmesh.verify.model import WARNING, Finding, join_names
 
 # What runs and what is kept of a zone or a policy (ZoneState, PolicyState), whose parts are looked at by name.
 Both = Mapping[str, Any]
@@ -17,30 +23,35 @@ ZONE_PARTS = ("target", "ports", "services", "sources")
 POLICY_PARTS = ("target", "ingress", "egress", "ports", "services", "rules")
 
 
-def rule_runtime(look: Look) -> Iterator[Finding]:
+def rule_firewalld_runtime(look: DiagnosisInput) -> Iterator[Finding]:
     """What firewalld runs is not what it keeps: after a reload or a reboot the nodes behave differently."""
-    shut = blocking_rules(look)
+    shut = group_blocking_rules(look)
     for name in look.nodes:
         held = look.survey(name).get("firewalld", {})
         sets = held.get("ipsets", {})
         for zone, both in held.get("zones", {}).items():
             active = zone in held.get("active", {}) or zone == held.get("default")
-            apart = differing(both, ZONE_PARTS) if active else []
+            apart = find_drifted_parts(both, ZONE_PARTS) if active else []
             if apart and both["permanent"]:
                 ports = both["permanent"]["ports"]
-                hit = [w for w in shut if here(w, name) and opens(ports, w.port)]
-                yield runtime_finding(look, (name, f"zone {zone}"), both, apart[0], hit)
+                hit = [
+                    w for w in shut if is_inbound_block(w, name) and is_port_listed(ports, w.port)
+                ]
+                yield make_runtime_finding(look, (name, f"zone {zone}"), both, apart[0], hit)
         for policy, state in held.get("policies", {}).items():
-            apart = differing(state, POLICY_PARTS)
+            apart = find_drifted_parts(state, POLICY_PARTS)
             if apart and state["permanent"]:
                 kept = state["permanent"]["rules"]
                 hit = [
-                    w for w in shut if here(w, name) and lets_in(kept, w.port, w.packet.saddr, sets)
+                    w
+                    for w in shut
+                    if is_inbound_block(w, name)
+                    and is_accepted_by_rich_rule(kept, w.port, w.packet.saddr, sets)
                 ]
-                yield runtime_finding(look, (name, f"policy {policy}"), state, apart[0], hit)
+                yield make_runtime_finding(look, (name, f"policy {policy}"), state, apart[0], hit)
 
 
-def differing(both: Both, parts: Sequence[str]) -> list[str]:
+def find_drifted_parts(both: Both, parts: Sequence[str]) -> list[str]:
     """Which parts of what is kept are not what runs. A rule may name its parts in another order."""
     kept, now = both["permanent"], both["runtime"]
     if not kept:
@@ -52,12 +63,12 @@ def differing(both: Both, parts: Sequence[str]) -> list[str]:
     return [key for key in parts if same_order(kept[key]) != same_order(now[key])]
 
 
-def runtime_finding(
-    look: Look, where: tuple[str, str], both: Both, key: str, hit: list[BlockingRule]
+def make_runtime_finding(
+    look: DiagnosisInput, where: tuple[str, str], both: Both, key: str, hit: list[BlockingRule]
 ) -> Finding:
     """One zone or policy whose two sides differ, and the links that are shut for it."""
     name, what = where
-    now, kept = only(both["runtime"][key], both["permanent"][key])
+    now, kept = describe_both_sides(both["runtime"][key], both["permanent"][key])
     reload = "firewall-cmd --reload"
     fix = f"on {name}: {reload if hit else f'firewall-cmd --runtime-to-permanent, or {reload}'}"
     return Finding(
@@ -65,9 +76,9 @@ def runtime_finding(
         "L2",
         f"firewalld on {name} runs {what} with other {key} than it keeps",
         node=name,
-        peer=others(hit[0]) if hit else "",
+        peer=describe_peers(hit[0]) if hit else "",
         port=hit[0].group[0].ports if hit else "",
-        direction=direction(hit[0]) if hit else "",
+        direction=describe_direction(hit[0]) if hit else "",
         seen=f"runs {key}: {now}",
         expected=f"keeps {key}: {kept}",
         fix=fix if hit or look.assumed else f"{fix}; {look.seen.apply('firewall')}",
@@ -77,16 +88,16 @@ def runtime_finding(
     )
 
 
-def only(now: Any, kept: Any) -> tuple[str, str]:
+def describe_both_sides(now: Any, kept: Any) -> tuple[str, str]:
     """Both sides in words; of rules, which are long, those that the other side lacks."""
     if not isinstance(now, list):
         return now or "default", kept or "default"
     if not any(one.startswith("rule ") for one in (*now, *kept)):
-        return in_words(now), in_words(kept)
+        return join_names(now), join_names(kept)
     return (
-        in_words([one for one in now if one not in kept]) or "none of these",
-        in_words([one for one in kept if one not in now]) or "none of these",
+        join_names([one for one in now if one not in kept]) or "none of these",
+        join_names([one for one in kept if one not in now]) or "none of these",
     )
 
 
-RULES = (rule_runtime,)
+RULES = (rule_firewalld_runtime,)

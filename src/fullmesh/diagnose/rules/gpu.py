@@ -6,29 +6,29 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
-from fullmesh.diagnose.model import Look
-from fullmesh.observed.survey import Gpus, RdmaPort
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.observed.survey import GpuSurvey, RdmaPort
 from fullmesh.verify import card_faults
-from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
+from fullmesh.verify.model import ERROR, WARNING, Finding, join_names
 
 UP = "ACTIVE"
 
 
-def gpu_row(look: Look, name: str) -> dict[str, str]:
+def summarize_gpus(look: DiagnosisInput, name: str) -> dict[str, str]:
     """What must be alike; nothing where GPUs are hidden or nvidia-smi fails, faults of their own (VC-131, VC-132)."""
-    held = cast("Gpus", look.survey(name).get("gpus", {}))
-    if "present" not in held or held.get("failed") or card_faults.hides(held):
+    held = cast("GpuSurvey", look.survey(name).get("gpus", {}))
+    if "present" not in held or held.get("failed") or card_faults.has_hidden_gpus(held):
         return {}
     return {
         "GPUs": str(len(held["cards"])),
         "driver": held.get("driver", "") if held["present"] else "",
-        "model": in_words(sorted({card["name"] for card in held["cards"]})),
+        "model": join_names(sorted({card["name"] for card in held["cards"]})),
     }
 
 
-def rule_gpus(look: Look) -> Iterator[Finding]:
+def rule_gpu_inventory(look: DiagnosisInput) -> Iterator[Finding]:
     """All nodes have as many GPUs of one kind, with one driver."""
-    table = {name: row for name in look.nodes if (row := gpu_row(look, name))}
+    table = {name: row for name in look.nodes if (row := summarize_gpus(look, name))}
     for what in ("GPUs", "driver", "model"):
         held = {name: row[what] for name, row in table.items() if row[what] or what == "GPUs"}
         if len(set(held.values())) < 2:  # noqa: PLR2004 (two that differ)
@@ -40,9 +40,9 @@ def rule_gpus(look: Look) -> Iterator[Finding]:
         yield Finding(
             "DG-149",
             "L1",
-            f"{what}: {held[odd[0]] or 'none'} on {in_words(odd)}, {usual} on the others",
+            f"{what}: {held[odd[0]] or 'none'} on {join_names(odd)}, {usual} on the others",
             node=odd[0],
-            peer=in_words([n for n in held if n not in odd]),
+            peer=join_names([n for n in held if n not in odd]),
             seen=held[odd[0]] or "none",
             expected=usual,
             fix=f"on {odd[0]}: nvidia-smi; dmesg | grep -i NVRM; install the others' driver",
@@ -53,7 +53,7 @@ def rule_gpus(look: Look) -> Iterator[Finding]:
         return
 
 
-def rdma_by_device(look: Look) -> dict[tuple[str, int], dict[str, RdmaPort]]:
+def group_rdma_ports(look: DiagnosisInput) -> dict[tuple[str, int], dict[str, RdmaPort]]:
     """Device and port -> node -> what it has there."""
     found: dict[tuple[str, int], dict[str, RdmaPort]] = {}
     for name in look.nodes:
@@ -62,9 +62,9 @@ def rdma_by_device(look: Look) -> dict[tuple[str, int], dict[str, RdmaPort]]:
     return found
 
 
-def rule_rdma_ports(look: Look) -> Iterator[Finding]:
+def rule_rdma_ports(look: DiagnosisInput) -> Iterator[Finding]:
     """A port that is up on one node is up on all: NCCL falls back to TCP in silence."""
-    for (device, number), held in rdma_by_device(look).items():
+    for (device, number), held in group_rdma_ports(look).items():
         up = [name for name, port in held.items() if port["state"] == UP]
         down = [name for name, port in held.items() if port["state"] != UP]
         if not up or not down:
@@ -73,25 +73,29 @@ def rule_rdma_ports(look: Look) -> Iterator[Finding]:
         yield Finding(
             "DG-249",
             "L1",
-            f"the RDMA port {device}/{number} is {port['state'] or 'not up'} on {in_words(down)} and "
-            f"up on {in_words(up)}",
+            f"the RDMA port {device}/{number} is {port['state'] or 'not up'} on {join_names(down)} and "
+            f"up on {join_names(up)}",
             node=down[0],
-            peer=in_words(up),
+            peer=join_names(up),
             seen=f"{port['state']}, physically {port['physical']}",
             expected=UP,
             fix=f"on {down[0]}: ibstat {device}; look at cable, switch port and subnet manager",
         )
 
 
-def gid_types(port: RdmaPort) -> str:
+def describe_gid_types(port: RdmaPort) -> str:
     """Link layer and types of GIDs of a port."""
-    return f"{port['layer']}: {in_words(sorted({gid['type'] for gid in port['gids']})) or 'no GID'}"
+    return (
+        f"{port['layer']}: {join_names(sorted({gid['type'] for gid in port['gids']})) or 'no GID'}"
+    )
 
 
-def rule_gids(look: Look) -> Iterator[Finding]:
+def rule_gid_types(look: DiagnosisInput) -> Iterator[Finding]:
     """RDMA ports of one name speak alike: a RoCE v2 GID on one end and none on the other never connects."""
-    for (device, number), held in rdma_by_device(look).items():
-        kinds = {name: gid_types(port) for name, port in held.items() if port["state"] == UP}
+    for (device, number), held in group_rdma_ports(look).items():
+        kinds = {
+            name: describe_gid_types(port) for name, port in held.items() if port["state"] == UP
+        }
         if len(set(kinds.values())) < 2:  # noqa: PLR2004 (two that differ)
             continue
         usual = Counter(kinds.values()).most_common(1)[0][0]
@@ -99,9 +103,9 @@ def rule_gids(look: Look) -> Iterator[Finding]:
         yield Finding(
             "DG-118",
             "L1",
-            f"the RDMA port {device}/{number} of {in_words(odd)} has other GIDs than the others'",
+            f"the RDMA port {device}/{number} of {join_names(odd)} has other GIDs than the others'",
             node=odd[0],
-            peer=in_words([n for n in kinds if n not in odd]),
+            peer=join_names([n for n in kinds if n not in odd]),
             seen=kinds[odd[0]],
             expected=usual,
             fix=f"on {odd[0]}: show_gids; give {device}'s network interface its IP address; leave "
@@ -109,7 +113,7 @@ def rule_gids(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_speeds(look: Look) -> Iterator[Finding]:
+def rule_interface_speeds(look: DiagnosisInput) -> Iterator[Finding]:
     """The cluster interfaces negotiated one speed."""
     held = {}
     for name in look.nodes:
@@ -123,9 +127,9 @@ def rule_speeds(look: Look) -> Iterator[Finding]:
     yield Finding(
         "DG-239",
         "L1",
-        f"the cluster interface of {in_words(odd)} runs at {held[odd[0]]} Mbit/s, the others at {best}",
+        f"the cluster interface of {join_names(odd)} runs at {held[odd[0]]} Mbit/s, the others at {best}",
         node=odd[0],
-        peer=in_words([n for n in held if n not in odd]),
+        peer=join_names([n for n in held if n not in odd]),
         seen=f"{held[odd[0]]} Mbit/s",
         expected=f"{best} Mbit/s",
         fix=f"on {odd[0]}: ethtool {look.cluster_card(odd[0])}; look at the cable and the switch port",
@@ -133,4 +137,4 @@ def rule_speeds(look: Look) -> Iterator[Finding]:
     )
 
 
-RULES = (rule_gpus, rule_rdma_ports, rule_gids, rule_speeds)
+RULES = (rule_gpu_inventory, rule_rdma_ports, rule_gid_types, rule_interface_speeds)

@@ -6,16 +6,21 @@ import ipaddress
 import math
 from collections.abc import Iterator, Sequence
 
-from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.packet_filter import answer, suspects, tcp
-from fullmesh.diagnose.rules.decisions import ACCOUNTS, ANYBODY, by_account, ways
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.diagnose.packet_filter import find_possible_stops, make_reply_packet, make_tcp_packet
+from fullmesh.diagnose.rules.decisions import (
+    ACCOUNTS,
+    ANYBODY,
+    has_account_rule,
+    list_odd_decisions,
+)
 from fullmesh.diagnose.rules.limits import LOCKED_LEAST
-from fullmesh.diagnose.rules.quality import by_chance
-from fullmesh.observed.ladder import JobProbe, LoginLimits, Pair
+from fullmesh.diagnose.rules.quality import is_random_loss
+from fullmesh.observed.ladder import JobProbe, LinkResult, LoginLimits
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.observed.survey import JobUnit
-from fullmesh.verify.blocked import DATA_KINDS, SAID, ports_in_words, shown_ports
-from fullmesh.verify.model import ERROR, WARNING, Finding, in_words
+from fullmesh.verify.blocked import DATA_KINDS, SAID, describe_blocked_ports, describe_port_errors
+from fullmesh.verify.model import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.node import FILES_PER_RANK
 
 # Threads of a rank: ten over Gloo with OMP_NUM_THREADS=1 (measured), and DataLoader's workers and NCCL's proxies come
@@ -26,58 +31,58 @@ THREADS_PER_RANK = 64
 AMPLE = {"nofile": "1048576", "memlock": "unlimited", "nproc": "unlimited"}
 
 
-def said_of(look: Look, name: str) -> JobProbe | None:
+def get_job_probe(look: DiagnosisInput, name: str) -> JobProbe | None:
     """What a node found as the account of jobs; None where it was not tried."""
     return look.seen.nodes.get(name, {}).get("links", {}).get("as_job")
 
 
-def back_as_well(look: Look, name: str, peer: str) -> bool:
+def is_return_blocked(look: DiagnosisInput, name: str, peer: str) -> bool:
     """Whether what stops an account stops its answers, too: its listeners cannot be reached then.
 
     The listeners of the probe are not the jobs', so this is by the kernel's decision, or by the rules on paper.
     """
-    for way in ways(look, name):
+    for way in list_odd_decisions(look, name):
         of_account = way["uid"] != ANYBODY and way["direction"] == "answer"
         if of_account and way["peer"] == look.address(peer):
             return True
     card = look.cluster_card(name)
     port = (look.port_range(name) or KERNEL_RANGE).first
-    asked = tcp(look.address(peer), look.address(name), port, card)
+    asked = make_tcp_packet(look.address(peer), look.address(name), port, card)
     return any(
-        by_account(look, name, stop.table)
-        for stop in suspects(look.ruleset(name), answer(asked, port))
+        has_account_rule(look, name, stop.table)
+        for stop in find_possible_stops(look.ruleset(name), make_reply_packet(asked, port))
     )
 
 
-def rule_job_account(look: Look) -> Iterator[Finding]:
+def rule_job_account(look: DiagnosisInput) -> Iterator[Finding]:
     """Connections come through for the probe, and not for the account of jobs."""
     for name in look.nodes:
-        said = said_of(look, name)
+        said = get_job_probe(look, name)
         if not said:
             continue
         open_here = {(r["node"], r["port"]) for r in look.records(name) if r["verdict"] == "open"}
-        shut: dict[str, list[Pair]] = {}
+        shut: dict[str, list[LinkResult]] = {}
         for record in said["links"]:
             there = (record["node"], record["port"]) in open_here and record["node"] in look.nodes
-            if there and not by_chance(look, name, record["node"]):
+            if there and not is_random_loss(look, name, record["node"]):
                 shut.setdefault(record["node"], []).append(record)
         if not shut:
             continue
         peers = sorted(shut)
         held = shut[peers[0]]
         who = f"{said['account']} (uid {said['uid']})"
-        back = [(peer, name) for peer in peers if back_as_well(look, name, peer)]
+        back = [(peer, name) for peer in peers if is_return_blocked(look, name, peer)]
         data = sum(record["kind"] in DATA_KINDS for record in held)
         yield Finding(
             "DG-182",
             "L2",
-            f"{name} -> {in_words(peers)} {SAID[held[0]['verdict']]} for {who}, who runs the jobs there; for the"
+            f"{name} -> {join_names(peers)} {SAID[held[0]['verdict']]} for {who}, who runs the jobs there; for the"
             f" probe's own account the same ports are open{'; its answers are stopped as well' if back else ''}",
             node=name,
-            peer=in_words(peers),
-            port=ports_in_words(look.seen, held, data),
-            direction=f"{name} -> {in_words(peers)}",
-            seen=f"as {who}: {shown_ports(held)}",
+            peer=join_names(peers),
+            port=describe_blocked_ports(look.seen, held, data),
+            direction=f"{name} -> {join_names(peers)}",
+            seen=f"as {who}: {describe_port_errors(held)}",
             expected="open for every account",
             fix=f"on {name}: nft list ruleset | grep -E '{'|'.join(ACCOUNTS)}'; ip rule | grep uidrange",
             pairs=(*((name, peer) for peer in peers), *back),
@@ -85,16 +90,16 @@ def rule_job_account(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_spared(look: Look) -> Iterator[Finding]:
+def rule_probe_only_block(look: DiagnosisInput) -> Iterator[Finding]:
     """Connections come through for the account of jobs, and not for the probe."""
     for name in look.nodes:
-        said = said_of(look, name)
+        said = get_job_probe(look, name)
         if not said:
             continue
         past = [
             record
             for record in said.get("past", [])
-            if record["node"] in look.nodes and not by_chance(look, name, record["node"])
+            if record["node"] in look.nodes and not is_random_loss(look, name, record["node"])
         ]
         if not past:
             continue
@@ -103,17 +108,17 @@ def rule_spared(look: Look) -> Iterator[Finding]:
         shut = [r for r in look.records(name) if r["node"] == peers[0] and r["verdict"] != "open"]
         data = sum(record["kind"] in DATA_KINDS for record in shut)
         who = f"{said['account']} (uid {said['uid']})"
-        back = [(peer, name) for peer in peers if back_as_well(look, name, peer)]
+        back = [(peer, name) for peer in peers if is_return_blocked(look, name, peer)]
         yield Finding(
             "DG-184",
             "L2",
-            f"{name} -> {in_words(peers)} is shut for the account of the probe alone: {who}, who runs the jobs there,"
+            f"{name} -> {join_names(peers)} is shut for the account of the probe alone: {who}, who runs the jobs there,"
             " gets through",
             node=name,
-            peer=in_words(peers),
-            port=ports_in_words(look.seen, shut, data),
-            direction=f"{name} -> {in_words(peers)}",
-            seen=f"as {who}: {shown_ports(held)}",
+            peer=join_names(peers),
+            port=describe_blocked_ports(look.seen, shut, data),
+            direction=f"{name} -> {join_names(peers)}",
+            seen=f"as {who}: {describe_port_errors(held)}",
             expected="open for every account",
             fix=f"on {name}: nft list ruleset | grep -E '{'|'.join(ACCOUNTS)}'; ip rule | grep uidrange",
             severity=WARNING,
@@ -122,7 +127,7 @@ def rule_spared(look: Look) -> Iterator[Finding]:
         )
 
 
-def is_in(address: str, networks: Sequence[str]) -> bool:
+def is_in_networks(address: str, networks: Sequence[str]) -> bool:
     """Whether an address is in one of the networks, as systemctl show prints them."""
     here = ipaddress.ip_address(address)
     return any(
@@ -132,7 +137,9 @@ def is_in(address: str, networks: Sequence[str]) -> bool:
     )
 
 
-def kept_from(look: Look, name: str, unit: JobUnit) -> Iterator[tuple[str, str, list[str]]]:
+def list_unit_restrictions(
+    look: DiagnosisInput, name: str, unit: JobUnit
+) -> Iterator[tuple[str, str, list[str]]]:
     """What of a unit keeps jobs from their peers: in words, the setting, and the peers; or from opening files."""
     peers = [peer for peer in look.peers(name) if look.address(peer)]
     if unit["own_network"]:
@@ -147,7 +154,8 @@ def kept_from(look: Look, name: str, unit: JobUnit) -> Iterator[tuple[str, str, 
     denied = [
         peer
         for peer in peers
-        if is_in(look.address(peer), unit["deny"]) and not is_in(look.address(peer), unit["allow"])
+        if is_in_networks(look.address(peer), unit["deny"])
+        and not is_in_networks(look.address(peer), unit["allow"])
     ]
     if denied:
         yield (
@@ -164,35 +172,37 @@ def kept_from(look: Look, name: str, unit: JobUnit) -> Iterator[tuple[str, str, 
         )
 
 
-def rule_job_unit(look: Look) -> Iterator[Finding]:
+def rule_job_unit(look: DiagnosisInput) -> Iterator[Finding]:
     """The unit that jobs run in keeps them from the peers, or holds them to too little."""
     for name in look.nodes:
         unit = look.survey(name).get("job_unit")
         if not unit:
             continue
-        for what, setting, peers in kept_from(look, name, unit):
-            drop_ins = in_words(unit["drop_ins"])
+        for what, setting, peers in list_unit_restrictions(look, name, unit):
+            drop_ins = join_names(unit["drop_ins"])
             yield Finding(
                 "DG-183",
                 "L1",
                 f"jobs that run as the unit fullmesh-job@ on {name} {what}; the probe is not in that unit",
                 node=name,
-                peer=in_words(peers),
-                direction=f"{name} <-> {in_words(peers)}" if peers else "",
+                peer=join_names(peers),
+                direction=f"{name} <-> {join_names(peers)}" if peers else "",
                 seen=setting + (f" ({drop_ins})" if drop_ins else ""),
                 expected="as Fullmesh wrote the unit",
                 fix=f"on {name}: systemctl cat fullmesh-job@; take it out of its drop-ins, systemctl daemon-reload",
             )
 
 
-def too_little(look: Look, name: str, login: LoginLimits) -> Iterator[tuple[str, str, str]]:
+def list_low_limits(
+    look: DiagnosisInput, name: str, login: LoginLimits
+) -> Iterator[tuple[str, str, str]]:
     """What a login is held to that jobs need more of, and the probe has enough of: in words, seen, expected."""
     own = look.survey(name).get("limits", {})
     files = FILES_PER_RANK * int(look.plan["world_size"])
-    if 0 <= login["nofile"] < files <= enough(own.get("nofile")):
+    if 0 <= login["nofile"] < files <= limit_to_number(own.get("nofile")):
         yield f"may open {login['nofile']} files", f"nofile {login['nofile']}", f"nofile {files}"
     active = any(port["state"] == "ACTIVE" for port in look.survey(name).get("rdma", []))
-    if active and 0 <= login["memlock"] < LOCKED_LEAST <= enough(own.get("memlock")):
+    if active and 0 <= login["memlock"] < LOCKED_LEAST <= limit_to_number(own.get("memlock")):
         seen = f"memlock {login['memlock'] // 1024} KiB"
         yield f"may lock {login['memlock'] // 1024} KiB of memory (RDMA)", seen, "memlock unlimited"
     threads = THREADS_PER_RANK * int(look.plan["nodes"][name]["local_ranks"])
@@ -204,18 +214,18 @@ def too_little(look: Look, name: str, login: LoginLimits) -> Iterator[tuple[str,
         )
 
 
-def enough(limit: int | None) -> float:
+def limit_to_number(limit: int | None) -> float:
     """A limit as a number that others are compared with: none is endless."""
     return math.inf if limit is None or limit < 0 else limit
 
 
-def rule_login(look: Look) -> Iterator[Finding]:
+def rule_login_limits(look: DiagnosisInput) -> Iterator[Finding]:
     """Jobs that are started by a login of their account get too little."""
     for name in look.nodes:
-        said = said_of(look, name)
+        said = get_job_probe(look, name)
         if not said or "login" not in said:
             continue
-        held = list(too_little(look, name, said["login"]))
+        held = list(list_low_limits(look, name, said["login"]))
         if not held:
             continue
         account = said["account"]
@@ -225,7 +235,7 @@ def rule_login(look: Look) -> Iterator[Finding]:
         yield Finding(
             "DG-185",
             "L1",
-            f"a login of {account}, who runs the jobs on {name}, {in_words([what for what, _, _ in held])}: what is"
+            f"a login of {account}, who runs the jobs on {name}, {join_names([what for what, _, _ in held])}: what is"
             " started by ssh gets too little",
             node=name,
             seen=", ".join(seen for _, seen, _ in held),
@@ -236,12 +246,12 @@ def rule_login(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_network(look: Look) -> Iterator[Finding]:
+def rule_container_network(look: DiagnosisInput) -> Iterator[Finding]:
     """Ranks run in the network of a container that peers cannot connect to, or that does not reach them."""
     for name in look.nodes:
         for inner in look.seen.nodes.get(name, {}).get("links", {}).get("networks", []):
             who = f"pid {inner['pid']}: {inner['command'][:80]}"
-            inside = in_words(inner["addresses"]) or "no address"
+            inside = join_names(inner["addresses"]) or "no address"
             shut = sorted({one["node"] for one in inner["links"]})
             hidden = inner["seen_as"] and inner["seen_as"] not in inner["addresses"]
             if hidden:
@@ -251,7 +261,7 @@ def rule_network(look: Look) -> Iterator[Finding]:
                 )
                 peers = look.peers(name)
             elif shut:
-                what, peers = f"does not reach {in_words(shut)}, which {name} itself does", shut
+                what, peers = f"does not reach {join_names(shut)}, which {name} itself does", shut
             else:
                 continue
             yield Finding(
@@ -259,14 +269,20 @@ def rule_network(look: Look) -> Iterator[Finding]:
                 "L2",
                 f"the network of the container in which ranks run on {name} {what}",
                 node=name,
-                peer=in_words(peers),
-                direction=f"{in_words(peers)} -> {name}"
+                peer=join_names(peers),
+                direction=f"{join_names(peers)} -> {name}"
                 if hidden
-                else f"{name} -> {in_words(peers)}",
+                else f"{name} -> {join_names(peers)}",
                 seen=f"{inside} ({who})",
                 expected="the node's own network, or an address that peers reach",
                 fix=f"on {name}: start the container with --network=host, or give it an address of the cluster network",
             )
 
 
-RULES = (rule_job_account, rule_spared, rule_job_unit, rule_login, rule_network)
+RULES = (
+    rule_job_account,
+    rule_probe_only_block,
+    rule_job_unit,
+    rule_login_limits,
+    rule_container_network,
+)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fullmesh.diagnose.blocking_rules import stop_of
-from fullmesh.diagnose.model import Look
-from fullmesh.observed.ladder import Drop
-from fullmesh.verify.blocked import FIREWALLED, Blocked, blocked_pairs
-from fullmesh.verify.model import Finding, in_words
+from fullmesh.diagnose.blocking_rules import find_blocking_rule
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.observed.ladder import PacketDrop
+from fullmesh.verify.blocked import FIREWALLED, BlockedLink, list_blocked_links
+from fullmesh.verify.model import Finding, join_names
 
 # Where on a node packets end: as they leave, as they come in, before its tap sees them.
 OUT, IN, BEFORE = "out", "in", "before"
@@ -18,7 +18,7 @@ TRIES = 2  # a connection that gets no answer is tried that often, so its packet
 
 
 @dataclass(frozen=True)
-class Meaning:
+class DropReasonMeaning:
     """What a reason of the kernel says (include/net/dropreason-core.h), where, and what shows more."""
 
     what: str
@@ -30,74 +30,106 @@ NFT = "nft list ruleset; nft monitor trace, with a rule that sets meta nftrace"
 SIGNED = "ss -tinM"
 QUEUE = "tc -s qdisc; ip -s link"
 MEANS = {
-    "NETFILTER_DROP": Meaning("its own packet filter drops them", BOTH, NFT),
-    "IP_RPFILTER": Meaning(
+    "NETFILTER_DROP": DropReasonMeaning("its own packet filter drops them", BOTH, NFT),
+    "IP_RPFILTER": DropReasonMeaning(
         "rp_filter drops them: the way back leaves over another card",
         (IN,),
         "ip route get SENDER; sysctl -a -r '\\.rp_filter$'",
     ),
-    "OTHERHOST": Meaning(
+    "OTHERHOST": DropReasonMeaning(
         "the frames are addressed to another machine's card",
         (BEFORE,),
         "ip link show; on the sender: ip neigh show",
     ),
-    "IP_OUTNOROUTES": Meaning("it has no route for them", (OUT,), "ip route get PEER"),
-    "IP_INNOROUTES": Meaning("it has no route for what comes in", (IN,), "ip route get PEER"),
-    "IP_INADDRERRORS": Meaning("their address is not its own", (IN,), "ip address; ip route"),
-    "IP_INVALID_SOURCE": Meaning(
+    "IP_OUTNOROUTES": DropReasonMeaning("it has no route for them", (OUT,), "ip route get PEER"),
+    "IP_INNOROUTES": DropReasonMeaning(
+        "it has no route for what comes in", (IN,), "ip route get PEER"
+    ),
+    "IP_INADDRERRORS": DropReasonMeaning(
+        "their address is not its own", (IN,), "ip address; ip route"
+    ),
+    "IP_INVALID_SOURCE": DropReasonMeaning(
         "it takes their sender for impossible", (IN,), "ip route get SENDER"
     ),
-    "IP_LOCAL_SOURCE": Meaning("their sender has one of its own addresses", (IN,), "ip address"),
-    "XFRM_POLICY": Meaning("a policy of IPsec forbids them", BOTH, "ip xfrm policy; ip xfrm state"),
-    "NEIGH_FAILED": Meaning("nobody answers for the peer's address", (OUT,), "ip neigh show"),
-    "NEIGH_QUEUEFULL": Meaning("too many wait for the peer's address", (OUT,), "ip neigh show"),
-    "XDP": Meaning("an XDP program drops them", (BEFORE,), "ip -d link show"),
-    "TC_INGRESS": Meaning("a filter of tc drops them", (IN,), "tc filter show dev CARD ingress"),
-    "TC_EGRESS": Meaning("a filter of tc drops them", (OUT,), "tc filter show dev CARD egress"),
-    "BPF_CGROUP_EGRESS": Meaning(
+    "IP_LOCAL_SOURCE": DropReasonMeaning(
+        "their sender has one of its own addresses", (IN,), "ip address"
+    ),
+    "XFRM_POLICY": DropReasonMeaning(
+        "a policy of IPsec forbids them", BOTH, "ip xfrm policy; ip xfrm state"
+    ),
+    "NEIGH_FAILED": DropReasonMeaning(
+        "nobody answers for the peer's address", (OUT,), "ip neigh show"
+    ),
+    "NEIGH_QUEUEFULL": DropReasonMeaning(
+        "too many wait for the peer's address", (OUT,), "ip neigh show"
+    ),
+    "XDP": DropReasonMeaning("an XDP program drops them", (BEFORE,), "ip -d link show"),
+    "TC_INGRESS": DropReasonMeaning(
+        "a filter of tc drops them", (IN,), "tc filter show dev CARD ingress"
+    ),
+    "TC_EGRESS": DropReasonMeaning(
+        "a filter of tc drops them", (OUT,), "tc filter show dev CARD egress"
+    ),
+    "BPF_CGROUP_EGRESS": DropReasonMeaning(
         "a BPF program of a control group drops them", (OUT,), "bpftool cgroup tree"
     ),
-    "SOCKET_FILTER": Meaning(
+    "SOCKET_FILTER": DropReasonMeaning(
         "a filter of the socket or its control group drops them", (IN,), "bpftool cgroup tree"
     ),
-    "SECURITY_HOOK": Meaning("a security module drops them", BOTH, "ausearch -m avc -ts recent"),
-    "TCP_MD5NOTFOUND": Meaning("connections must be signed (TCP-MD5) and are not", (IN,), SIGNED),
-    "TCP_MD5UNEXPECTED": Meaning("connections are signed (TCP-MD5) and must not be", (IN,), SIGNED),
-    "TCP_MD5FAILURE": Meaning("signatures of connections (TCP-MD5) are wrong", (IN,), SIGNED),
-    "TCP_AONOTFOUND": Meaning("connections must be signed (TCP-AO) and are not", (IN,), SIGNED),
-    "TCP_AOFAILURE": Meaning("signatures of connections (TCP-AO) are wrong", (IN,), SIGNED),
-    "TCP_LISTEN_OVERFLOW": Meaning(
+    "SECURITY_HOOK": DropReasonMeaning(
+        "a security module drops them", BOTH, "ausearch -m avc -ts recent"
+    ),
+    "TCP_MD5NOTFOUND": DropReasonMeaning(
+        "connections must be signed (TCP-MD5) and are not", (IN,), SIGNED
+    ),
+    "TCP_MD5UNEXPECTED": DropReasonMeaning(
+        "connections are signed (TCP-MD5) and must not be", (IN,), SIGNED
+    ),
+    "TCP_MD5FAILURE": DropReasonMeaning(
+        "signatures of connections (TCP-MD5) are wrong", (IN,), SIGNED
+    ),
+    "TCP_AONOTFOUND": DropReasonMeaning(
+        "connections must be signed (TCP-AO) and are not", (IN,), SIGNED
+    ),
+    "TCP_AOFAILURE": DropReasonMeaning(
+        "signatures of connections (TCP-AO) are wrong", (IN,), SIGNED
+    ),
+    "TCP_LISTEN_OVERFLOW": DropReasonMeaning(
         "a listener's backlog is full", (IN,), "ss -ltn; sysctl net.core.somaxconn"
     ),
-    "SOCKET_RCVBUFF": Meaning(
+    "SOCKET_RCVBUFF": DropReasonMeaning(
         "a socket has no room for them", (IN,), "sysctl net.ipv4.tcp_rmem net.core.rmem_max"
     ),
-    "SOCKET_BACKLOG": Meaning(
+    "SOCKET_BACKLOG": DropReasonMeaning(
         "a socket has no room for them", (IN,), "sysctl net.ipv4.tcp_rmem net.core.rmem_max"
     ),
-    "PROTO_MEM": Meaning(
+    "PROTO_MEM": DropReasonMeaning(
         "TCP has no memory left", (IN,), "sysctl net.ipv4.tcp_mem; cat /proc/net/sockstat"
     ),
-    "TCP_RFC7323_PAWS": Meaning(
+    "TCP_RFC7323_PAWS": DropReasonMeaning(
         "their time stamps are older than those before (one address, two machines?)",
         (IN,),
         "nstat -az | grep PAWS",
     ),
-    "TCP_CSUM": Meaning("their checksums are wrong", (IN,), "ethtool -k CARD"),
-    "IP_CSUM": Meaning("their checksums are wrong", (IN,), "ethtool -k CARD"),
-    "QDISC_DROP": Meaning("a queue of its card throws them away", (OUT,), QUEUE),
-    "QDISC_OVERLIMIT": Meaning("a queue of its card is full", (OUT,), QUEUE),
-    "CPU_BACKLOG": Meaning(
+    "TCP_CSUM": DropReasonMeaning("their checksums are wrong", (IN,), "ethtool -k CARD"),
+    "IP_CSUM": DropReasonMeaning("their checksums are wrong", (IN,), "ethtool -k CARD"),
+    "QDISC_DROP": DropReasonMeaning("a queue of its card throws them away", (OUT,), QUEUE),
+    "QDISC_OVERLIMIT": DropReasonMeaning("a queue of its card is full", (OUT,), QUEUE),
+    "CPU_BACKLOG": DropReasonMeaning(
         "a processor does not keep up with what comes in", (IN,), "cat /proc/net/softnet_stat"
     ),
-    "PKT_TOO_BIG": Meaning("they are larger than its card allows", (OUT,), "ip link show"),
-    "FULL_RING": Meaning("the ring of a card is full", BOTH, "ethtool -S CARD; ethtool -g CARD"),
+    "PKT_TOO_BIG": DropReasonMeaning(
+        "they are larger than its card allows", (OUT,), "ip link show"
+    ),
+    "FULL_RING": DropReasonMeaning(
+        "the ring of a card is full", BOTH, "ethtool -S CARD; ethtool -g CARD"
+    ),
 }
 # Where a program stands, and which packets of a link it sees.
 STANDS = {"xdp": BEFORE, "tc ingress": IN, "tc egress": OUT}
 
 
-def ends_at(block: Blocked) -> list[tuple[str, str]]:
+def list_drop_points(block: BlockedLink) -> list[tuple[str, str]]:
     """The nodes where packets of a link may end, and on which side of them, by what the taps saw."""
     return {
         "leaving": [(block.source, OUT)],
@@ -108,42 +140,42 @@ def ends_at(block: Blocked) -> list[tuple[str, str]]:
     }.get(block.place, [])
 
 
-def unexplained(look: Look) -> Iterator[Blocked]:
+def list_unexplained_blocks(look: DiagnosisInput) -> Iterator[BlockedLink]:
     """The shut links that no rule of the two nodes' packet filters explains on paper."""
-    for block in blocked_pairs(look.seen):
-        if block.verdict in FIREWALLED and not stop_of(look, block).stop.table:
+    for block in list_blocked_links(look.seen):
+        if block.verdict in FIREWALLED and not find_blocking_rule(look, block).stop.table:
             yield block
 
 
-def own_kernel(look: Look, name: str) -> bool:
+def has_own_kernel(look: DiagnosisInput, name: str) -> bool:
     """Whether no other node has this kernel: containers of one machine all see what it throws away for any of them."""
     boots = [str(look.seen.facts(one).get("boot") or one) for one in look.nodes]
     return boots.count(str(look.seen.facts(name).get("boot") or name)) == 1
 
 
-def drops(look: Look, name: str) -> list[Drop]:
+def list_kernel_drops(look: DiagnosisInput, name: str) -> list[PacketDrop]:
     """What the kernel of a node threw away while the probe ran, and why."""
-    if not own_kernel(look, name):
+    if not has_own_kernel(look, name):
         return []
     return look.seen.nodes.get(name, {}).get("started", {}).get("listeners", {}).get("drops", [])
 
 
-def at_nodes(blocks: Sequence[Blocked]) -> dict[str, list[tuple[Blocked, str]]]:
+def group_by_drop_node(blocks: Sequence[BlockedLink]) -> dict[str, list[tuple[BlockedLink, str]]]:
     """The links by the nodes where they may end, each with the side."""
-    found: dict[str, list[tuple[Blocked, str]]] = {}
+    found: dict[str, list[tuple[BlockedLink, str]]] = {}
     for block in blocks:
-        for name, side in ends_at(block):
+        for name, side in list_drop_points(block):
             found.setdefault(name, []).append((block, side))
     return found
 
 
-def rule_reasons(look: Look) -> Iterator[Finding]:
+def rule_drop_reasons(look: DiagnosisInput) -> Iterator[Finding]:
     """The kernel of the node where packets end says why it throws packets away."""
-    for name, held in at_nodes(list(unexplained(look))).items():
+    for name, held in group_by_drop_node(list(list_unexplained_blocks(look))).items():
         sides = {side for _, side in held}
         fitting = [
             one
-            for one in drops(look, name)
+            for one in list_kernel_drops(look, name)
             if one["reason"] in MEANS
             and one["count"] >= TRIES
             and sides & set(MEANS[one["reason"]].sides)
@@ -153,7 +185,7 @@ def rule_reasons(look: Look) -> Iterator[Finding]:
         first = max(fitting, key=lambda one: one["count"])
         meaning = MEANS[first["reason"]]
         blocks = [block for block, side in held if side in meaning.sides]
-        yield told(
+        yield make_drop_finding(
             "DG-180",
             name,
             blocks,
@@ -165,9 +197,9 @@ def rule_reasons(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_hooks(look: Look) -> Iterator[Finding]:
+def rule_packet_hooks(look: DiagnosisInput) -> Iterator[Finding]:
     """A program or a filter stands at the card of the node where packets end."""
-    for name, held in at_nodes(list(unexplained(look))).items():
+    for name, held in group_by_drop_node(list(list_unexplained_blocks(look))).items():
         card = look.cluster_card(name)
         sides = {side for _, side in held}
         standing = [
@@ -182,7 +214,7 @@ def rule_hooks(look: Look) -> Iterator[Finding]:
         seen_at = (STANDS[first["at"]],) if first["at"] in STANDS else BOTH
         blocks = [block for block, side in held if side in seen_at]
         place = f"{first['card']} ({first['at']})" if first["card"] else first["at"]
-        yield told(
+        yield make_drop_finding(
             "DG-181",
             name,
             blocks,
@@ -195,8 +227,8 @@ def rule_hooks(look: Look) -> Iterator[Finding]:
         )
 
 
-def told(
-    code: str, name: str, blocks: Sequence[Blocked], cause: str, shown: tuple[str, str]
+def make_drop_finding(
+    code: str, name: str, blocks: Sequence[BlockedLink], cause: str, shown: tuple[str, str]
 ) -> Finding:
     """A finding about links that end at a node; *shown*: what was seen, and the next step."""
     seen, fix = shown
@@ -206,13 +238,13 @@ def told(
     asked = [pair for pair in pairs if pair[1] == name]
     also = "" if asked in ([], list(pairs)) else ", and the answers to its own,"
     sources, targets = (sorted({pair[place] for pair in asked or pairs}) for place in (0, 1))
-    direction = f"{in_words(sources)} -> {in_words(targets)}"
+    direction = f"{join_names(sources)} -> {join_names(targets)}"
     return Finding(
         code,
         "L2",
         f"packets of {direction}{also} end at {name}: {cause}",
         node=name,
-        peer=in_words(peers),
+        peer=join_names(peers),
         port=blocks[0].ports,
         direction=direction,
         seen=seen,
@@ -223,4 +255,4 @@ def told(
     )
 
 
-RULES = (rule_hooks, rule_reasons)
+RULES = (rule_packet_hooks, rule_drop_reasons)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.roles.kernel_tuning import CONNECTIONS_PER_RANK
 from fullmesh.verify.model import ERROR, WARNING, Finding
 
@@ -16,14 +16,14 @@ SHM_PER_RANK = (
 LOCKED_LEAST = 1024 * MIB  # RDMA registers all that it sends from (nccl-tests#206)
 
 
-def complaint(look: Look, name: str, kind: str) -> str:
+def find_kernel_message(look: DiagnosisInput, name: str, kind: str) -> str:
     """A recent message of the kernel, "" when there was none."""
     return next(
         (e["text"] for e in look.survey(name).get("kernel_log", []) if e["kind"] == kind), ""
     )
 
 
-def rule_neighbours(look: Look) -> Iterator[Finding]:
+def rule_neighbour_table(look: DiagnosisInput) -> Iterator[Finding]:
     """The neighbour table has room for every peer."""
     key = (
         "net.ipv6.neigh.default.gc_thresh3"
@@ -33,7 +33,7 @@ def rule_neighbours(look: Look) -> Iterator[Finding]:
     for name in look.nodes:
         most = look.number(name, key)
         count = int(look.survey(name).get("neighbours", {}).get("count", 0))
-        said = complaint(look, name, "neighbour table")
+        said = find_kernel_message(look, name, "neighbour table")
         if not said and (not most or count < NEARLY * most):
             continue
         yield Finding(
@@ -47,13 +47,13 @@ def rule_neighbours(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_conntrack(look: Look) -> Iterator[Finding]:
+def rule_conntrack(look: DiagnosisInput) -> Iterator[Finding]:
     """The table of tracked connections has room: a full one swallows new connections in silence."""
     for name in look.nodes:
         most, count = (
             look.number(name, f"net.netfilter.nf_conntrack_{k}") for k in ("max", "count")
         )
-        said = complaint(look, name, "conntrack")
+        said = find_kernel_message(look, name, "conntrack")
         if not said and (not most or count is None or count < NEARLY * most):
             continue
         yield Finding(
@@ -67,7 +67,7 @@ def rule_conntrack(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_backlog(look: Look) -> Iterator[Finding]:
+def rule_backlog(look: DiagnosisInput) -> Iterator[Finding]:
     """A listener can hold as many waiting connections as come at once: the store all ranks', Gloo every other rank's.
 
     Whether they wait is a matter of moments: a number that might not do is a warning, lost connections are an error.
@@ -100,7 +100,7 @@ def rule_backlog(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_locked(look: Look) -> Iterator[Finding]:
+def rule_locked_memory(look: DiagnosisInput) -> Iterator[Finding]:
     """Where RDMA is used, a process may lock the memory that it sends from."""
     for name in look.nodes:
         soft = look.survey(name).get("limits", {}).get("memlock")
@@ -119,7 +119,7 @@ def rule_locked(look: Look) -> Iterator[Finding]:
         )
 
 
-def rule_shared(look: Look) -> Iterator[Finding]:
+def rule_shared_memory(look: DiagnosisInput) -> Iterator[Finding]:
     """The shared memory has room for NCCL's buffers."""
     for name in look.nodes:
         shm = look.survey(name).get("shm")
@@ -139,4 +139,4 @@ def rule_shared(look: Look) -> Iterator[Finding]:
         )
 
 
-RULES = (rule_neighbours, rule_conntrack, rule_backlog, rule_locked, rule_shared)
+RULES = (rule_neighbour_table, rule_conntrack, rule_backlog, rule_locked_memory, rule_shared_memory)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.rules.quality import thrown_away
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.diagnose.rules.quality import find_dropping_rule
 from fullmesh.observed.ladder import Verdict
 from fullmesh.verify.blocked import CODES_OF, DATA_KINDS
-from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.model import Finding, join_names
 
 HOLE: Verdict = "mtu_black_hole"
 FROM_THERE = "from there"  # in the remark of a record: what the listener sent is what was lost
 HEADERS = {"ipv4": 28, "ipv6": 48}  # bytes of IP and ICMP around ping's
 
 
-def holes(look: Look) -> set[tuple[str, str]]:
+def find_mtu_holes(look: DiagnosisInput) -> set[tuple[str, str]]:
     """Ordered pairs between which large packets do not arrive."""
     found = {
         (r["node"], name) if FROM_THERE in r["remark"] else (name, r["node"])
@@ -23,10 +23,10 @@ def holes(look: Look) -> set[tuple[str, str]]:
         for r in look.records(name)
         if r["verdict"] == HOLE
     }
-    return {pair for pair in found if not by_a_rule(look, *pair)}
+    return {pair for pair in found if not is_dropped_by_rule(look, *pair)}
 
 
-def by_a_rule(look: Look, source: str, target: str) -> bool:
+def is_dropped_by_rule(look: DiagnosisInput, source: str, target: str) -> bool:
     """A link that loses small packets as well, where a rule of one of its nodes throws away some: no matter of sizes.
 
     Seen with a rule that lets three packets a second pass. The shut ports of such a link name the rule.
@@ -37,10 +37,10 @@ def by_a_rule(look: Look, source: str, target: str) -> bool:
         for r in look.records(near)
         if r["node"] == far
     )
-    return first and thrown_away(look, source, target) is not None
+    return first and find_dropping_rule(look, source, target) is not None
 
 
-def mtu_of(look: Look, name: str) -> int:
+def get_interface_mtu(look: DiagnosisInput, name: str) -> int:
     """The MTU of a node's cluster interface, 0 when it is not known."""
     card = look.card(name, look.cluster_card(name))
     return (
@@ -48,9 +48,9 @@ def mtu_of(look: Look, name: str) -> int:
     )
 
 
-def groups(look: Look) -> Iterator[tuple[str, list[str], bool]]:
+def group_mtu_holes(look: DiagnosisInput) -> Iterator[tuple[str, list[str], bool]]:
     """Target, sources, and whether large packets are lost in both directions between them; each pair stands once."""
-    broken = holes(look)
+    broken = find_mtu_holes(look)
     both = {pair for pair in broken if pair[::-1] in broken}
     for target in sorted({pair[1] for pair in broken}):
         mutual = sorted(s for s, t in both if t == target and s < t)
@@ -61,11 +61,11 @@ def groups(look: Look) -> Iterator[tuple[str, list[str], bool]]:
             yield target, one_way, False
 
 
-def rule_holes(look: Look) -> Iterator[Finding]:
+def rule_mtu_holes(look: DiagnosisInput) -> Iterator[Finding]:
     """A packet as large as the interface allows comes through, in both directions."""
-    for target, sources, mutual in groups(look):
-        direction = f"{in_words(sources)} {'<->' if mutual else '->'} {target}"
-        sizes = {name: mtu_of(look, name) for name in (*sources, target)}
+    for target, sources, mutual in group_mtu_holes(look):
+        direction = f"{join_names(sources)} {'<->' if mutual else '->'} {target}"
+        sizes = {name: get_interface_mtu(look, name) for name in (*sources, target)}
         shown = ", ".join(f"mtu {size} on {name}" for name, size in sizes.items() if size)
         size = min((s for s in sizes.values() if s), default=1500) - HEADERS[look.plan["family"]]
         yield Finding(
@@ -73,7 +73,7 @@ def rule_holes(look: Look) -> Iterator[Finding]:
             "L2",
             f"{direction} gets small packets through and loses large ones (MTU)",
             node=target,
-            peer=in_words(sources),
+            peer=join_names(sources),
             port=f"{look.plan['data_ports']['firewalld']}/tcp",
             direction=direction,
             seen=f"no answer to a full-size segment; {shown or 'mtu not known'}",
@@ -85,4 +85,4 @@ def rule_holes(look: Look) -> Iterator[Finding]:
         )
 
 
-RULES = (rule_holes,)
+RULES = (rule_mtu_holes,)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import Look, is_loopback
-from fullmesh.verify.model import Finding, in_words
+from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
+from fullmesh.verify.model import Finding, join_names
 
 SLOW = 2.0  # seconds; TCPStore looks every client up, one after the other (pytorch#159007)
 
 
-def rule_own(look: Look) -> Iterator[Finding]:
+def rule_own_host_name(look: DiagnosisInput) -> Iterator[Finding]:
     """A node's own name leads to an address of the node, not to what some DNS remembers."""
     for name in look.nodes:
         found = look.survey(name).get("own_answers", [])
-        if not found or any(is_loopback(a) or look.holds(name, a) for a in found):
+        if not found or any(has_loopback_prefix(a) or look.holds(name, a) for a in found):
             continue
         hostname = look.seen.facts(name).get("names", {}).get("hostname", name)
         yield Finding(
@@ -22,13 +22,13 @@ def rule_own(look: Look) -> Iterator[Finding]:
             "L1",
             f"{name}'s own host name {hostname} leads to an address that {name} does not have",
             node=name,
-            seen=in_words(found),
+            seen=join_names(found),
             expected=look.address(name),
             fix=f"on {name}: put '{look.address(name)} {hostname}' into /etc/hosts; then: getent ahosts {hostname}",
         )
 
 
-def rule_master(look: Look) -> Iterator[Finding]:
+def rule_master_name(look: DiagnosisInput) -> Iterator[Finding]:
     """The master's name does not lead to loopback on the other nodes."""
     wanted = [
         n
@@ -40,7 +40,9 @@ def rule_master(look: Look) -> Iterator[Finding]:
         if name == look.master:
             continue
         answers = look.seen.facts(name).get("names", {}).get("plan", {})
-        astray = {n: found for n in wanted if (found := answers.get(n)) and is_loopback(found[0])}
+        astray = {
+            n: found for n in wanted if (found := answers.get(n)) and has_loopback_prefix(found[0])
+        }
         wrong = list(astray)
         if wrong:
             yield Finding(
@@ -50,13 +52,13 @@ def rule_master(look: Look) -> Iterator[Finding]:
                 f"for the store at home",
                 node=name,
                 peer=look.master,
-                seen=f"{wrong[0]}: {in_words(astray[wrong[0]])}",
+                seen=f"{wrong[0]}: {join_names(astray[wrong[0]])}",
                 expected=f"{wrong[0]}: {look.address(look.master)}",
                 fix=f"on {name}: take {wrong[0]} off the loopback line in /etc/hosts (getent ahosts {wrong[0]})",
             )
 
 
-def rule_reverse(look: Look) -> Iterator[Finding]:
+def rule_reverse_lookup(look: DiagnosisInput) -> Iterator[Finding]:
     """Reverse lookups end at once: TCPStore asks for every peer and waits for a silent name server."""
     for name in look.nodes:
         asked = look.survey(name).get("reverse", {})
@@ -70,7 +72,7 @@ def rule_reverse(look: Look) -> Iterator[Finding]:
             "L1",
             f"reverse lookups on {name} hang: its name server does not answer",
             node=name,
-            peer=in_words([n for n in look.plan["nodes"] if look.address(n) in slow]),
+            peer=join_names([n for n in look.plan["nodes"] if look.address(n) in slow]),
             seen=f"{slow[0]}: {took}",
             expected=f"an answer, also 'unknown', within {SLOW:g} s",
             fix=f"on {name}: put the peers into /etc/hosts, or fix /etc/resolv.conf (getent hosts {slow[0]})"
@@ -78,4 +80,4 @@ def rule_reverse(look: Look) -> Iterator[Finding]:
         )
 
 
-RULES = (rule_own, rule_master, rule_reverse)
+RULES = (rule_own_host_name, rule_master_name, rule_reverse_lookup)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fullmesh.diagnose.model import Look, Rule
+from fullmesh.diagnose.model import DiagnosisInput, Rule
 from fullmesh.observed.next_boot import KeptKernel, KeptUnit, NextBoot
-from fullmesh.observed.ports import parse_spans
+from fullmesh.observed.ports import parse_port_ranges
 from fullmesh.result.types import RungId
-from fullmesh.verify.model import WARNING, Finding, in_words
+from fullmesh.verify.model import WARNING, Finding, join_names
 
 PORT_RANGE, RESERVED = "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports"
 # What the kernel begins with; of other settings it depends on the memory or the kernel's age.
@@ -42,12 +42,12 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-def kept(look: Look, name: str) -> NextBoot:
+def get_next_boot(look: DiagnosisInput, name: str) -> NextBoot:
     """What a node keeps; {} where it was not looked at."""
     return look.survey(name).get("next_boot", {})
 
 
-def warning(  # noqa: PLR0913 (the fields of a finding)
+def make_boot_warning(  # noqa: PLR0913 (the fields of a finding)
     code: str, cause: str, node: str, *, seen: str, expected: str, fix: str, rung: RungId = "L0"
 ) -> Finding:
     """A finding of this class."""
@@ -56,33 +56,33 @@ def warning(  # noqa: PLR0913 (the fields of a finding)
     )
 
 
-def same(key: str, one: str, other: str) -> bool:
+def is_same_setting(key: str, one: str, other: str) -> bool:
     """Whether two values of a kernel setting are one."""
     if key == RESERVED:
-        return ports(one) == ports(other)
+        return expand_port_spans(one) == expand_port_spans(other)
     return one.split() == other.split()
 
 
-def ports(text: str) -> set[int]:
+def expand_port_spans(text: str) -> set[int]:
     """The ports of a list."""
-    return {port for span in parse_spans(text) for port in range(span.first, span.last + 1)}
+    return {port for span in parse_port_ranges(text) for port in range(span.first, span.last + 1)}
 
 
-def rule_settings(look: Look) -> Iterator[Finding]:
+def rule_boot_settings(look: DiagnosisInput) -> Iterator[Finding]:
     """Kernel settings come back as files set them (sysctl.d(5)), or as the kernel begins."""
     for name in look.nodes:
-        held = kept(look, name)
+        held = get_next_boot(look, name)
         apart = []
         for key, boot in held.get("settings", {}).items():
             now = look.survey(name).get("sysctls", {}).get(key)
             later = boot["value"] if boot["source"] else DEFAULTS.get(key)
             if now is None or later is None or key in held.get("tuned", []):
                 continue
-            if not same(key, now, later):
+            if not is_same_setting(key, now, later):
                 apart.append((key, now, later, boot["source"] or "no file sets it"))
         if apart:
-            keys = in_words([one[0] for one in apart])
-            yield warning(
+            keys = join_names([one[0] for one in apart])
+            yield make_boot_warning(
                 "DG-163",
                 f"{keys} of {name} will have another value after the next boot",
                 name,
@@ -95,28 +95,29 @@ def rule_settings(look: Look) -> Iterator[Finding]:
             )
 
 
-def starts(unit: KeptUnit) -> bool:
+def is_started_at_boot(unit: KeptUnit) -> bool:
     """Whether the next boot starts a unit."""
     return unit["load"] != "masked" and unit["file"] in STARTS
 
 
-def rule_units(look: Look) -> Iterator[Finding]:
+def rule_boot_units(look: DiagnosisInput) -> Iterator[Finding]:
     """What the node needs and runs now is started by the next boot as well."""
     for name in look.nodes:
-        units = {unit["name"]: unit for unit in kept(look, name).get("units", [])}
+        units = {unit["name"]: unit for unit in get_next_boot(look, name).get("units", [])}
         lost = []
         for unit in units.values():
             others = next((group for group in INSTEAD if unit["name"] in group), ())
             stands_in = any(
-                one != unit["name"] and one in units and starts(units[one]) for one in others
+                one != unit["name"] and one in units and is_started_at_boot(units[one])
+                for one in others
             )
             if unit["active"] == "active" and unit["file"] in GONE and not stands_in:
                 lost.append(unit)
         if lost:
-            words = in_words([unit["name"] for unit in lost])
+            words = join_names([unit["name"] for unit in lost])
             masked = [unit["name"] for unit in lost if unit["file"].startswith("masked")]
             unmask = f"systemctl unmask {' '.join(masked)}; " if masked else ""
-            yield warning(
+            yield make_boot_warning(
                 "DG-164",
                 f"{words} of {name} will not start at the next boot",
                 name,
@@ -126,14 +127,14 @@ def rule_units(look: Look) -> Iterator[Finding]:
             )
 
 
-def rule_firewall(look: Look) -> Iterator[Finding]:
+def rule_boot_firewall(look: DiagnosisInput) -> Iterator[Finding]:
     """No firewall that does not filter now begins to at the next boot."""
     for name in look.nodes:
-        for unit in kept(look, name).get("units", []):
-            what = begins(look, name, unit) if starts(unit) else ""
+        for unit in get_next_boot(look, name).get("units", []):
+            what = describe_new_filtering(look, name, unit) if is_started_at_boot(unit) else ""
             if what:
                 short = unit["name"].partition(".")[0]
-                yield warning(
+                yield make_boot_warning(
                     "DG-165",
                     f"{short} of {name} does not filter now and will after the next boot",
                     name,
@@ -144,9 +145,9 @@ def rule_firewall(look: Look) -> Iterator[Finding]:
                 )
 
 
-def begins(look: Look, name: str, unit: KeptUnit) -> str:
+def describe_new_filtering(look: DiagnosisInput, name: str, unit: KeptUnit) -> str:
     """What a unit that starts at boot will filter and does not now; empty where that is nothing, or not known."""
-    held, nft = kept(look, name), look.survey(name).get("nft")
+    held, nft = get_next_boot(look, name), look.survey(name).get("nft")
     if unit["name"] == "firewalld.service":
         stands = unit["active"] in ("active", "activating", "reloading")
         return "" if stands else f"{unit['active']} now, starts at boot with its zones"
@@ -160,18 +161,18 @@ def begins(look: Look, name: str, unit: KeptUnit) -> str:
     if unit["name"] == "nftables.service" and "tables" in held and held["tables"]["drops"]:
         running = {f"{chain.get('family')} {chain.get('table')}" for chain in nft["chains"]}
         later = [one for one in held["tables"]["tables"] if one not in running]
-        words = in_words([f"table {one}" for one in later])
+        words = join_names([f"table {one}" for one in later])
         return f"{held['tables']['source']} makes {words}, which the kernel lacks" if later else ""
     return ""
 
 
-def rule_address(look: Look) -> Iterator[Finding]:
+def rule_boot_address(look: DiagnosisInput) -> Iterator[Finding]:
     """The cluster address comes back."""
     for name in look.nodes:
-        held = kept(look, name).get("address")
+        held = get_next_boot(look, name).get("address")
         if held and not held["leased"] and not held["kept"]:
             address = look.address(name)
-            yield warning(
+            yield make_boot_warning(
                 "DG-166",
                 f"{name} will not have its cluster address {address} after the next boot",
                 name,
@@ -182,15 +183,15 @@ def rule_address(look: Look) -> Iterator[Finding]:
             )
 
 
-def rule_routes(look: Look) -> Iterator[Finding]:
+def rule_boot_routes(look: DiagnosisInput) -> Iterator[Finding]:
     """Routes to peers come back."""
     for name in look.nodes:
-        lost = [one for one in kept(look, name).get("routes", []) if not one["kept"]]
+        lost = [one for one in get_next_boot(look, name).get("routes", []) if not one["kept"]]
         if lost:
             ways = [f"{one['to']} via {one['via'] or one['card']}" for one in lost]
-            yield warning(
+            yield make_boot_warning(
                 "DG-266",
-                f"{name} will not have its route to {in_words([one['to'] for one in lost])} after the next boot",
+                f"{name} will not have its route to {join_names([one['to'] for one in lost])} after the next boot",
                 name,
                 seen=f"{'; '.join(ways)}, in no file that configures a card at boot",
                 expected="in the files of who configures the card",
@@ -198,17 +199,17 @@ def rule_routes(look: Look) -> Iterator[Finding]:
             )
 
 
-def rule_mounts(look: Look) -> Iterator[Finding]:
+def rule_boot_mounts(look: DiagnosisInput) -> Iterator[Finding]:
     """What jobs read from is mounted again."""
     for name in look.nodes:
-        held = kept(look, name)
+        held = get_next_boot(look, name)
         known = {one["point"] for one in held.get("mounts_kept", [])}
         now = held.get("mounts", [])
         roots = [one["point"].rstrip("/") + "/" for one in now if one["kind"] == AUTOFS]
         for one in now:
             by_itself = one["kind"] == AUTOFS or f"{one['point']}/".startswith(tuple(roots))
             if one["point"] != SHM and one["point"] not in known and not by_itself:
-                yield warning(
+                yield make_boot_warning(
                     "DG-167",
                     f"{one['point']} of {name} will not be mounted after the next boot",
                     name,
@@ -219,15 +220,15 @@ def rule_mounts(look: Look) -> Iterator[Finding]:
                 )
 
 
-def rule_shm(look: Look) -> Iterator[Finding]:
+def rule_boot_shm(look: DiagnosisInput) -> Iterator[Finding]:
     """The shared memory keeps the size that somebody gave it; a container's is its host's business."""
     for name in look.nodes:
-        held = kept(look, name)
+        held = get_next_boot(look, name)
         now = next((m["size"] for m in held.get("mounts", []) if m["point"] == SHM), 0)
         kept_lines = [m for m in held.get("mounts_kept", []) if m["point"] == SHM]
         later = kept_lines[-1]["size"] if kept_lines else 0
         if now and now != later and not held.get("container"):
-            yield warning(
+            yield make_boot_warning(
                 "DG-167",
                 f"{SHM} of {name} will have another size after the next boot",
                 name,
@@ -239,12 +240,12 @@ def rule_shm(look: Look) -> Iterator[Finding]:
             )
 
 
-def rule_waits(look: Look) -> Iterator[Finding]:
+def rule_boot_waits(look: DiagnosisInput) -> Iterator[Finding]:
     """The boot waits for nothing that is not there."""
     for name in look.nodes:
-        for line in kept(look, name).get("mounts_kept", []):
+        for line in get_next_boot(look, name).get("mounts_kept", []):
             if line["waits"] and not line["mounted"]:
-                yield warning(
+                yield make_boot_warning(
                     "DG-267",
                     f"the next boot of {name} waits for {line['point']}, which is not mounted now, and may end in"
                     " the emergency shell",
@@ -255,10 +256,10 @@ def rule_waits(look: Look) -> Iterator[Finding]:
                 )
 
 
-def rule_selinux(look: Look) -> Iterator[Finding]:
+def rule_boot_selinux(look: DiagnosisInput) -> Iterator[Finding]:
     """SELinux comes back in the mode that it has."""
     for name in look.nodes:
-        held = kept(look, name)
+        held = get_next_boot(look, name)
         now = look.survey(name).get("selinux", {}).get("mode", "")
         later = held.get("selinux_kept", "")
         forced = [
@@ -267,7 +268,7 @@ def rule_selinux(look: Look) -> Iterator[Finding]:
             if one.startswith(("selinux=", "enforcing="))
         ]
         if now and later and now != later and not forced:
-            yield warning(
+            yield make_boot_warning(
                 "DG-168",
                 f"SELinux of {name} is {now} and will be {later} after the next boot",
                 name,
@@ -277,14 +278,14 @@ def rule_selinux(look: Look) -> Iterator[Finding]:
             )
 
 
-def rule_kernel(look: Look) -> Iterator[Finding]:
+def rule_boot_kernel(look: DiagnosisInput) -> Iterator[Finding]:
     """The next boot starts a kernel that has the driver, with the arguments of today."""
     for name in look.nodes:
-        held = kept(look, name).get("kernel")
+        held = get_next_boot(look, name).get("kernel")
         if not held:
             continue
         if held["driver"] and not held["driver_next"]:
-            yield warning(
+            yield make_boot_warning(
                 "DG-269",
                 f"the kernel that {name} boots next, {held['next']}, has no NVIDIA module",
                 name,
@@ -293,20 +294,20 @@ def rule_kernel(look: Look) -> Iterator[Finding]:
                 fix=f"on {name}: dkms autoinstall -k {held['next']}, or the precompiled modules of that kernel; or boot"
                 f" {held['running']} again",
             )
-        gone, come = differing(held)
+        gone, come = compare_boot_arguments(held)
         if gone or come:
-            yield warning(
+            yield make_boot_warning(
                 "DG-169",
-                f"the next boot of {name} changes arguments of the kernel: {in_words([*gone, *come])}",
+                f"the next boot of {name} changes arguments of the kernel: {join_names([*gone, *come])}",
                 name,
-                seen=f"runs with {in_words(gone) if gone else 'none of these'}",
-                expected=f"{held['source']} has {in_words(come) if come else 'none of these'}",
+                seen=f"runs with {join_names(gone) if gone else 'none of these'}",
+                expected=f"{held['source']} has {join_names(come) if come else 'none of these'}",
                 fix=f"on {name}: grubby --update-kernel=ALL --args/--remove-args (EL), or /etc/default/grub and"
                 " update-grub; or reboot now, and see",
             )
 
 
-def differing(held: KeptKernel) -> tuple[list[str], list[str]]:
+def compare_boot_arguments(held: KeptKernel) -> tuple[list[str], list[str]]:
     """Arguments that the next boot leaves out, and those that it adds."""
 
     def felt(arguments: Sequence[str]) -> list[str]:
@@ -316,19 +317,19 @@ def differing(held: KeptKernel) -> tuple[list[str], list[str]]:
     return [one for one in now if one not in later], [one for one in later if one not in now]
 
 
-def rule_limits(look: Look) -> Iterator[Finding]:
+def rule_boot_limits(look: DiagnosisInput) -> Iterator[Finding]:
     """systemd gives services the limits that its files say, and units run as their files are."""
     for name in look.nodes:
-        held = kept(look, name)
+        held = get_next_boot(look, name)
         now, later = held.get("limits", {}), held.get("limits_kept", {})
         apart = [key for key in later if key in now and now[key] != later[key]["value"]]
         stale = [u["name"] for u in held.get("units", []) if u["stale"] and u["active"] == "active"]
         if apart or stale:
             said = [f"{key} is {now[key]}" for key in apart]
             files = [f"{later[key]['value']} in {later[key]['source']}" for key in apart]
-            yield warning(
+            yield make_boot_warning(
                 "DG-170",
-                f"{in_words([*apart, *stale])} of {name} will be as the files say only after the next boot",
+                f"{join_names([*apart, *stale])} of {name} will be as the files say only after the next boot",
                 name,
                 seen="; ".join([*said, *(f"{one} runs from an older file" for one in stale)]),
                 expected="; ".join(
@@ -340,23 +341,23 @@ def rule_limits(look: Look) -> Iterator[Finding]:
 
 
 RULES: tuple[Rule, ...] = (
-    rule_settings,
-    rule_units,
-    rule_firewall,
-    rule_address,
-    rule_routes,
-    rule_mounts,
-    rule_shm,
-    rule_waits,
-    rule_selinux,
-    rule_kernel,
-    rule_limits,
+    rule_boot_settings,
+    rule_boot_units,
+    rule_boot_firewall,
+    rule_boot_address,
+    rule_boot_routes,
+    rule_boot_mounts,
+    rule_boot_shm,
+    rule_boot_waits,
+    rule_boot_selinux,
+    rule_boot_kernel,
+    rule_boot_limits,
 )
 CODES = frozenset(
     ["DG-163", "DG-164", "DG-165", "DG-166", "DG-266", "DG-167", "DG-267", "DG-168", "DG-169", "DG-269", "DG-170"]
 )  # fmt: skip
 
 
-def findings(look: Look) -> list[Finding]:
+def check_next_boot(look: DiagnosisInput) -> list[Finding]:
     """What the next boot changes, node by node."""
     return [finding for rule in RULES for finding in rule(look)]

@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.ports import smallest_size
-from fullmesh.observed.ports import KERNEL_RANGE, PortRange, parse_span, parse_spans
-from fullmesh.verify.model import Finding, in_words
-from fullmesh.verify.node import its_links
+from fullmesh.model.ports import compute_smallest_size
+from fullmesh.observed.ports import KERNEL_RANGE, PortRange, parse_port_range, parse_port_ranges
+from fullmesh.verify.model import Finding, join_names
+from fullmesh.verify.node import list_node_links
 
 KEY = "net.ipv4.ip_local_port_range"
 RESERVED = "net.ipv4.ip_local_reserved_ports"
@@ -21,7 +21,7 @@ JOB = re.compile(
 FULL = 0.8  # of the range; what is left is used up by the next start (measured: restarts fail from here on)
 
 
-def rule_alike(look: Look) -> Iterator[Finding]:
+def rule_equal_port_ranges(look: DiagnosisInput) -> Iterator[Finding]:
     """Nodes without a plan take their ports from one range: the firewall's holes are the same everywhere."""
     if not look.assumed:
         return
@@ -37,32 +37,32 @@ def rule_alike(look: Look) -> Iterator[Finding]:
     yield Finding(
         "DG-107",
         "L1",
-        f"{in_words(odd)} takes its ports from another range than the other nodes",
+        f"{join_names(odd)} takes its ports from another range than the other nodes",
         node=odd[0],
-        peer=in_words([n for n in held if n not in odd]),
+        peer=join_names([n for n in held if n not in odd]),
         port=str(held[odd[0]]),
         seen=held[odd[0]].sysctl,
         expected=usual.sysctl,
-        fix=f"on {in_words(odd)}: sysctl -w {KEY}='{usual.sysctl}', and the same in /etc/sysctl.d",
+        fix=f"on {join_names(odd)}: sysctl -w {KEY}='{usual.sysctl}', and the same in /etc/sysctl.d",
     )
 
 
-def kept_back(look: Look, name: str, held: PortRange) -> str:
+def find_reserved_overlap(look: DiagnosisInput, name: str, held: PortRange) -> str:
     """What is reserved of a node's range; of nodes with a plan the ladder says it (VC-108)."""
     words = look.sysctl(name, RESERVED) if look.assumed else ""
-    return words if any(span.shared(held) for span in parse_spans(words)) else ""
+    return words if any(span.shared(held) for span in parse_port_ranges(words)) else ""
 
 
-def rule_size(look: Look) -> Iterator[Finding]:
+def rule_port_range_size(look: DiagnosisInput) -> Iterator[Finding]:
     """The range holds what the ranks of a node need, restarts included."""
     for name in look.nodes:
         held = look.port_range(name)
         ranks = int(look.plan["nodes"][name]["local_ranks"])
-        need = smallest_size(ranks, 1)
+        need = compute_smallest_size(ranks, 1)
         if held is None:
             continue
-        reserved = kept_back(look, name, held)
-        free = len(held) - sum(span.shared(held) for span in parse_spans(reserved))
+        reserved = find_reserved_overlap(look, name, held)
+        free = len(held) - sum(span.shared(held) for span in parse_port_ranges(reserved))
         if free >= need:
             continue
         unreserve = f"; find the file that sets {RESERVED}: grep -r reserved_ports /etc/sysctl.d"
@@ -76,13 +76,13 @@ def rule_size(look: Look) -> Iterator[Finding]:
             expected=look.plan["data_ports"]["sysctl"]
             if not look.assumed
             else f"at least {need} ports",
-            fix=widen(look, name) + (unreserve if reserved else ""),
+            fix=suggest_range_fix(look, name) + (unreserve if reserved else ""),
             # neither its connections nor its listeners get one, or which of them get the few is chance
-            pairs=its_links(look.seen, name),
+            pairs=list_node_links(look.seen, name),
         )
 
 
-def widen(look: Look, name: str) -> str:
+def suggest_range_fix(look: DiagnosisInput, name: str) -> str:
     """The command that gives a node its range back."""
     data = look.plan["data_ports"]
     wanted = KERNEL_RANGE.sysctl if look.assumed else str(data["sysctl"])
@@ -90,7 +90,7 @@ def widen(look: Look, name: str) -> str:
     return by_hand if look.assumed else f"{by_hand}; {look.seen.apply('tuning')}"
 
 
-def rule_full(look: Look) -> Iterator[Finding]:
+def rule_exhausted_ports(look: DiagnosisInput) -> Iterator[Finding]:
     """There are free ports in the range: TIME_WAIT of earlier runs holds them for a minute."""
     for name in look.nodes:
         held, sockets = look.port_range(name), look.survey(name).get("sockets")
@@ -108,11 +108,14 @@ def rule_full(look: Look) -> Iterator[Finding]:
             port=str(held),
             seen=f"{sockets['in_range']} in use, {waiting} sockets in TIME_WAIT",
             expected=f"less than {FULL:.0%} in use",
-            fix=f"on {name}: ss -tan | awk '{{print $1}}' | sort | uniq -c; wait a minute, or {widen(look, name)}",
+            fix=(
+                f"on {name}: ss -tan | awk '{{print $1}}' | sort | uniq -c; wait a minute, or "
+                f"{suggest_range_fix(look, name)}"
+            ),
         )
 
 
-def rule_fixed(look: Look) -> Iterator[Finding]:
+def rule_master_port_in_range(look: DiagnosisInput) -> Iterator[Finding]:
     """MASTER_PORT lies where the kernel gives ports to anybody: sooner or later somebody has it."""
     if look.master not in look.nodes:
         return
@@ -121,7 +124,7 @@ def rule_fixed(look: Look) -> Iterator[Finding]:
     port = parse_decimal(held[0]) if held else None
     if held is None or port is None or pool is None or port not in pool:
         return
-    reserved = parse_spans(look.sysctl(look.master, RESERVED))
+    reserved = parse_port_ranges(look.sysctl(look.master, RESERVED))
     if any(port in span for span in reserved):
         return
     yield Finding(
@@ -137,14 +140,14 @@ def rule_fixed(look: Look) -> Iterator[Finding]:
     )
 
 
-def rule_containers(look: Look) -> Iterator[Finding]:
+def rule_container_ports(look: DiagnosisInput) -> Iterator[Finding]:
     """A container with a job in it has a network of its own, and that never inherits the pinned range."""
     for name in look.nodes:
         mine = look.port_range(name)
         for space in look.survey(name).get("namespaces", []):
             job = next((c for c in space["commands"] if JOB.search(c)), "")
             theirs = space["port_range"]
-            if not job or mine is None or parse_span(theirs) == mine:
+            if not job or mine is None or parse_port_range(theirs) == mine:
                 continue
             yield Finding(
                 "DG-108",
@@ -158,4 +161,10 @@ def rule_containers(look: Look) -> Iterator[Finding]:
             )
 
 
-RULES = (rule_alike, rule_size, rule_full, rule_fixed, rule_containers)
+RULES = (
+    rule_equal_port_ranges,
+    rule_port_range_size,
+    rule_exhausted_ports,
+    rule_master_port_in_range,
+    rule_container_ports,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.rules.ports import JOB
 from fullmesh.observed.survey import Listener
 from fullmesh.verify.model import Finding
@@ -15,7 +15,7 @@ OURS = re.compile(r"python|torch|pt_|nccl|deepspeed|accelerate|ray", re.IGNORECA
 HOUR = 3600.0
 
 
-def live(look: Look, port: int) -> bool:
+def is_live_job_port(look: DiagnosisInput, port: int) -> bool:
     """Whether ranks of a job at this port run on two nodes: then the port is where it belongs."""
     where = {
         name
@@ -26,20 +26,24 @@ def live(look: Look, port: int) -> bool:
     return len(where) > 1
 
 
-def holder(look: Look, name: str, port: int) -> Listener | None:
+def find_port_holder(look: DiagnosisInput, name: str, port: int) -> Listener | None:
     """Who listens on a port."""
     listening = look.survey(name).get("sockets", {}).get("listening", [])
     return next((one for one in listening if one["port"] == port and one["pid"]), None)
 
 
-def rule_stale(look: Look) -> Iterator[Finding]:
+def rule_stale_job(look: DiagnosisInput) -> Iterator[Finding]:
     """A job of before still sits on the master or rendezvous port: its store would answer the new ranks."""
     for name in look.nodes:
         for port in look.seen.nodes[name]["node"]["ports"]:
             if not port["error"] or port["kind"] not in ("master", "rendezvous"):
                 continue
-            who = holder(look, name, port["port"])
-            if who is None or not JOB.search(who["command"]) or live(look, port["port"]):
+            who = find_port_holder(look, name, port["port"])
+            if (
+                who is None
+                or not JOB.search(who["command"])
+                or is_live_job_port(look, port["port"])
+            ):
                 continue
             age = f"{who['age'] / HOUR:.1f} h" if who["age"] >= HOUR else f"{who['age']:.0f} s"
             yield Finding(
@@ -54,7 +58,7 @@ def rule_stale(look: Look) -> Iterator[Finding]:
             )
 
 
-def rule_killed(look: Look) -> Iterator[Finding]:
+def rule_killed_ranks(look: DiagnosisInput) -> Iterator[Finding]:
     """The kernel did not end a rank: the others then wait for it until their time is over."""
     for name in look.nodes:
         for event in look.survey(name).get("kernel_log", []):
@@ -72,7 +76,7 @@ def rule_killed(look: Look) -> Iterator[Finding]:
                 break
 
 
-def rule_denied(look: Look) -> Iterator[Finding]:
+def rule_selinux_denials(look: DiagnosisInput) -> Iterator[Finding]:
     """SELinux let a job do what it needs."""
     for name in look.nodes:
         held = look.survey(name).get("selinux", {})
@@ -89,4 +93,4 @@ def rule_denied(look: Look) -> Iterator[Finding]:
             )
 
 
-RULES = (rule_stale, rule_killed, rule_denied)
+RULES = (rule_stale_job, rule_killed_ranks, rule_selinux_denials)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from fullmesh.diagnose.model import Look
-from fullmesh.diagnose.packet_filter import Stop, answer, suspects, tcp
-from fullmesh.diagnose.rates import Blame, Way, blame
+from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.diagnose.packet_filter import (
+    PacketVerdict,
+    find_possible_stops,
+    make_reply_packet,
+    make_tcp_packet,
+)
+from fullmesh.diagnose.rates import SlowCulprit, Way, find_slow_culprits
 from fullmesh.observed.ladder import BY_CHANCE
 from fullmesh.observed.ports import KERNEL_RANGE
-from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.model import Finding, join_names
 
 LOST_LEAST, LOST_SHARE = (
     5,
@@ -24,7 +29,7 @@ CARD_ERRORS = ("rx_crc", "rx_errors", "rx_frame", "tx_errors", "tx_carrier")
 SLOW_SHARE = 0.1  # of the card's speed, or of the other links' median
 
 
-def lost(look: Look, source: str, target: str) -> tuple[int, int, int]:
+def count_retransmits(look: DiagnosisInput, source: str, target: str) -> tuple[int, int, int]:
     """Segments sent again and all segments, both ways, on connections that came through; and how many came through."""
     good = [r for r in look.records(source) if r["node"] == target and r["verdict"] == "open"]
     back = (
@@ -39,41 +44,43 @@ def lost(look: Look, source: str, target: str) -> tuple[int, int, int]:
     return again, total, len(good)
 
 
-def hurt(look: Look, source: str, target: str) -> tuple[int, int]:
+def count_lossy_connections(look: DiagnosisInput, source: str, target: str) -> tuple[int, int]:
     """Of the connections of a link that came through: those that had to send something again, and all."""
     good = [r for r in look.records(source) if r["node"] == target and r["verdict"] == "open"]
     return sum(bool(r.get("lost")) for r in good), len(good)
 
 
-def by_chance(look: Look, source: str, target: str) -> bool:
+def is_random_loss(look: DiagnosisInput, source: str, target: str) -> bool:
     """What passes on a link at one time is lost at another, so two tries of which one passed say nothing."""
     held = [r for r in look.records(source) if r["node"] == target]
-    bad, tried = hurt(look, source, target)
+    bad, tried = count_lossy_connections(look, source, target)
     repeated = sum(r.get("lost", 0) for r in held if r["verdict"] == "open")
     again = any(r["remark"].startswith(BY_CHANCE) for r in held)
     return again or (repeated >= HURT_LEAST and bad >= HURT_SHARE * tried)
 
 
-def thrown_away(look: Look, source: str, target: str) -> tuple[str, Stop] | None:
+def find_dropping_rule(
+    look: DiagnosisInput, source: str, target: str
+) -> tuple[str, PacketVerdict] | None:
     """The rule of one of two nodes that may throw away some of what they send to each other, and where it is."""
     for near, far in ((source, target), (target, source)):
         port = next((r["port"] for r in look.records(near) if r["node"] == far), 0)
         cards = look.cluster_card(near), look.cluster_card(far)
-        asked = tcp(look.address(near), look.address(far), port, cards[1])
-        left = tcp(look.address(near), look.address(far), port, cards[0], outgoing=True)
+        asked = make_tcp_packet(look.address(near), look.address(far), port, cards[1])
+        left = make_tcp_packet(look.address(near), look.address(far), port, cards[0], outgoing=True)
         back = KERNEL_RANGE.last
         for node, packet in (
             (far, asked),
             (near, left),
-            (far, answer(asked, back)),
-            (near, answer(left, back)),
+            (far, make_reply_packet(asked, back)),
+            (near, make_reply_packet(left, back)),
         ):
-            for stop in suspects(look.ruleset(node), packet):
+            for stop in find_possible_stops(look.ruleset(node), packet):
                 return node, stop
     return None
 
 
-def that_lost(look: Look) -> list[tuple[str, str]]:
+def list_lossy_pairs(look: DiagnosisInput) -> list[tuple[str, str]]:
     """The pairs of nodes between which anything had to be sent again, each once, in the plan's order."""
     place = {name: number for number, name in enumerate(look.nodes)}
     found: set[tuple[int, int]] = set()
@@ -90,21 +97,30 @@ def that_lost(look: Look) -> list[tuple[str, str]]:
     return [(look.nodes[low], look.nodes[high]) for low, high in sorted(found)]
 
 
-def rule_loss(look: Look) -> Iterator[Finding]:
+def rule_packet_loss(look: DiagnosisInput) -> Iterator[Finding]:
     """Nothing is lost between two nodes."""
     # Who is slow to everybody loses what does not fit through: that is one finding, of the rate.
-    slow = {frozenset(way) for one in blamed(look) if one.kind in NODES for way in one.ways}
-    for source, target in that_lost(look):
-        there, back = lost(look, source, target), lost(look, target, source)
+    slow = {
+        frozenset(way) for one in find_rate_culprits(look) if one.kind in NODES for way in one.ways
+    }
+    for source, target in list_lossy_pairs(look):
+        there, back = (
+            count_retransmits(look, source, target),
+            count_retransmits(look, target, source),
+        )
         again, total = there[0] + back[0], there[1] + back[1]
         bad, tried = max(
-            (hurt(look, source, target), hurt(look, target, source)), key=lambda one: one[0]
+            (
+                count_lossy_connections(look, source, target),
+                count_lossy_connections(look, target, source),
+            ),
+            key=lambda one: one[0],
         )
         often = bad >= OFTEN_LEAST and bad >= HURT_SHARE * tried
         much = again >= LOST_LEAST and again >= LOST_SHARE * total
         if not total or not (often or much):
             continue
-        culprit = thrown_away(look, source, target)
+        culprit = find_dropping_rule(look, source, target)
         if not culprit and frozenset((source, target)) in slow:
             continue
         node, by = (culprit[0], culprit[1]) if culprit else (source, None)
@@ -131,7 +147,7 @@ def rule_loss(look: Look) -> Iterator[Finding]:
         )
 
 
-def measured(look: Look) -> dict[Way, float]:
+def read_measured_rates(look: DiagnosisInput) -> dict[Way, float]:
     """The rates that were measured, in Mbit/s."""
     return {
         (name, rate["node"]): rate["mbit_s"]
@@ -140,28 +156,28 @@ def measured(look: Look) -> dict[Way, float]:
     }
 
 
-def least_of(look: Look, rates: Mapping[Way, float]) -> dict[Way, float]:
+def compute_rate_floors(look: DiagnosisInput, rates: Mapping[Way, float]) -> dict[Way, float]:
     """The rate below which each way is slow."""
     usual = median(rates.values()) if rates else 0.0
-    return {way: floor(look, way[0], usual, len(rates)) for way in rates}
+    return {way: compute_rate_floor(look, way[0], usual, len(rates)) for way in rates}
 
 
-def blamed(look: Look) -> list[Blame]:
+def find_rate_culprits(look: DiagnosisInput) -> list[SlowCulprit]:
     """Who makes ways slow."""
-    rates = measured(look)
-    least = least_of(look, rates)
-    return blame(rates, [way for way, rate in rates.items() if rate < least[way]])
+    rates = read_measured_rates(look)
+    least = compute_rate_floors(look, rates)
+    return find_slow_culprits(rates, [way for way, rate in rates.items() if rate < least[way]])
 
 
-def rule_rate(look: Look) -> Iterator[Finding]:
+def rule_slow_rates(look: DiagnosisInput) -> Iterator[Finding]:
     """No link is far slower than its card or than the others; of slow ones the card, node or link is named."""
-    rates = measured(look)
-    for one in blamed(look):
-        yield slow_finding(look, one, rates, least_of(look, rates))
+    rates = read_measured_rates(look)
+    for one in find_rate_culprits(look):
+        yield make_rate_finding(look, one, rates, compute_rate_floors(look, rates))
 
 
-def slow_finding(
-    look: Look, one: Blame, rates: Mapping[Way, float], least: Mapping[Way, float]
+def make_rate_finding(
+    look: DiagnosisInput, one: SlowCulprit, rates: Mapping[Way, float], least: Mapping[Way, float]
 ) -> Finding:
     """Slow ways that have one reason."""
     # Both directions are measured at once, and what is slow one way delays the acknowledgements of the other.
@@ -170,14 +186,14 @@ def slow_finding(
     node = one.node or look.master
     side = {"out": 0, "in": 1}.get(one.kind)
     felt = [way for way in ways if side is None or way[side] == node]
-    peers = in_words(sorted({end for way in ways for end in way} - {node}))
+    peers = join_names(sorted({end for way in ways for end in way} - {node}))
     card, best = look.cluster_card(node) or "INTERFACE", max(rates[way] for way in felt)
     words = {
         "all": f"every link is slow: at best {best:.0f} Mbit/s",
         "node": f"{node} sends and receives at most {best:.0f} Mbit/s, whoever the peer is: its card, cable or switch"
-        f" port{of_card(look, node)}",
-        "out": f"{node} sends at most {best:.0f} Mbit/s, whoever the peer is{of_card(look, node)}",
-        "in": f"{node} receives at most {best:.0f} Mbit/s, whoever the peer is{of_card(look, node)}",
+        f" port{describe_interface_fault(look, node)}",
+        "out": f"{node} sends at most {best:.0f} Mbit/s, whoever the peer is{describe_interface_fault(look, node)}",
+        "in": f"{node} receives at most {best:.0f} Mbit/s, whoever the peer is{describe_interface_fault(look, node)}",
         "link": f"{worst[0]} sends {rates[worst]:.0f} Mbit/s to {worst[1]}, which is far too slow",
     }
     arrow = {
@@ -203,7 +219,7 @@ def slow_finding(
     )
 
 
-def of_card(look: Look, name: str) -> str:
+def describe_interface_fault(look: DiagnosisInput, name: str) -> str:
     """What a node's card says of itself that the others' do not."""
     cards = {one: look.card(one, look.cluster_card(one)) for one in look.nodes}
     own, others = cards.get(name), [card for one, card in cards.items() if card and one != name]
@@ -217,11 +233,11 @@ def of_card(look: Look, name: str) -> str:
         said.append(f"{own['name']} is half duplex")
     wrong = [key for key, count in own["errors"].items() if count and key.startswith(CARD_ERRORS)]
     if wrong:
-        said.append(f"{own['name']} counts {in_words(wrong)}")
+        said.append(f"{own['name']} counts {join_names(wrong)}")
     return f" ({'; '.join(said)})" if said else ""
 
 
-def floor(look: Look, name: str, usual: float, count: int) -> float:
+def compute_rate_floor(look: DiagnosisInput, name: str, usual: float, count: int) -> float:
     """The rate below which a link is called slow."""
     card = look.card(name, look.cluster_card(name))
     speed = float(card["speed"]) if card and card["physical"] else 0.0
@@ -230,4 +246,4 @@ def floor(look: Look, name: str, usual: float, count: int) -> float:
     return max(SLOW_MBIT, min(SLOW_SHARE * speed, 1000.0), among)
 
 
-RULES = (rule_loss, rule_rate)
+RULES = (rule_packet_loss, rule_slow_rates)

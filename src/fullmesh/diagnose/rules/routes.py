@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import Look
+from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.rules import decisions
-from fullmesh.verify.model import Finding, in_words
+from fullmesh.verify.model import Finding, join_names
 
 REVERSE_PATH = "TcpExt.IPReversePathFilter"
 
 
-def strict(look: Look, name: str) -> bool:
+def is_rp_filter_strict(look: DiagnosisInput, name: str) -> bool:
     """Whether rp_filter is strict on the cluster interface: the larger of 'all' and its own counts, ip-sysctl.rst."""
     card = look.card(name, look.cluster_card(name))
     own = str(card["rp_filter"]) if card else ""
@@ -19,7 +19,7 @@ def strict(look: Look, name: str) -> bool:
     return max(own or "0", everywhere or "0") == "1"
 
 
-def rule_reverse_path(look: Look) -> Iterator[Finding]:
+def rule_reverse_path(look: DiagnosisInput) -> Iterator[Finding]:
     """A strict rp_filter drops packets whose answer would leave by another interface.
 
     It ignores ARP requests as well (arp_process asks for the route back), so on a link that was silent for a minute
@@ -27,7 +27,7 @@ def rule_reverse_path(look: Look) -> Iterator[Finding]:
     """
     for name in look.nodes:
         dropped = look.counter(name, REVERSE_PATH)
-        if not strict(look, name):
+        if not is_rp_filter_strict(look, name):
             continue
         broken = {
             pair
@@ -40,7 +40,9 @@ def rule_reverse_path(look: Look) -> Iterator[Finding]:
         card = look.cluster_card(name)
         routes = {to: one["dev"] for to, one in look.survey(name).get("routes", {}).items()}
         peers = sorted({end for pair in broken for end in pair} - {name})
-        refused = {w["peer"] for w in decisions.ways(look, name) if w["direction"] == "in"}
+        refused = {
+            w["peer"] for w in decisions.list_odd_decisions(look, name) if w["direction"] == "in"
+        }
         astray = [
             p
             for p in peers
@@ -54,12 +56,12 @@ def rule_reverse_path(look: Look) -> Iterator[Finding]:
         yield Finding(
             "DG-141",
             "L2",
-            f"{name} drops what {in_words(shown)} sends: it comes in on {card} and {name} would answer over"
+            f"{name} drops what {join_names(shown)} sends: it comes in on {card} and {name} would answer over"
             f" {device or 'another interface'} (rp_filter)",
             node=name,
-            peer=in_words(shown),
+            peer=join_names(shown),
             port="all",
-            direction=f"{in_words(shown)} -> {name}",
+            direction=f"{join_names(shown)} -> {name}",
             seen=f"rp_filter=1, {counted} during the probe; the way to "
             f"{look.address(shown[0])}: {device}",
             expected=f"the way to the peers over {card}, or rp_filter=2",

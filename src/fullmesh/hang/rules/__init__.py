@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fullmesh.hang.rules import differ, ended, entered, peers, whole
-from fullmesh.hang.types import Finding, Job, Rule
+from fullmesh.hang.types import HangFinding, ObservedJob, Rule
 
 FAMILIES = {
     "differ": differ.RULES,
@@ -15,6 +15,6 @@ FAMILIES = {
 RULES: tuple[Rule, ...] = tuple(rule for rules in FAMILIES.values() for rule in rules)
 
 
-def findings(job: Job) -> list[Finding]:
+def check_hang_rules(job: ObservedJob) -> list[HangFinding]:
     """What all rules say."""
     return [finding for rule in RULES for finding in rule(job)]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fullmesh.hang.types import Job, Sample
-from fullmesh.observed.hang import Connection
+from fullmesh.hang.types import JobSample, ObservedJob
+from fullmesh.observed.hang import RankConnection
 
 SHOWN = 3
 Ends = tuple[str, int, str, int]
 
 
 @dataclass(frozen=True)
-class Stuck:
+class StuckConnection:
     """A connection whose bytes are not acknowledged, seen from the end that sends them.
 
     Attributes:
@@ -42,25 +42,27 @@ class Stuck:
         return [*dead, *([back] if self.answers_lost else [])] or [forth]
 
 
-def known(sample: Sample) -> dict[Ends, Connection]:
+def index_connections(sample: JobSample) -> dict[Ends, RankConnection]:
     """All connections, by their ends."""
     return {
-        ends(link): link for one in sample.ranks.values() for link in one.get("connections", [])
+        get_connection_ends(link): link
+        for one in sample.ranks.values()
+        for link in one.get("connections", [])
     }
 
 
-def ends(link: Connection, *, other: bool = False) -> Ends:
+def get_connection_ends(link: RankConnection, *, other: bool = False) -> Ends:
     """What names a connection, here or at its other end."""
     here, there = (link["here"], link["port"]), (link["peer"], link["peer_port"])
     return (*there, *here) if other else (*here, *there)
 
 
-def stuck(job: Job, members: Sequence[int]) -> Iterator[Stuck]:
+def find_stuck_connections(job: ObservedJob, members: Sequence[int]) -> Iterator[StuckConnection]:
     """The connections of some ranks whose bytes do not arrive, or are not taken.
 
     Nodes do not look at the same moment, so that a segment on its way may look lost in one look; in both it is.
     """
-    looks = [known(sample) for sample in job.samples[-2:]]
+    looks = [index_connections(sample) for sample in job.samples[-2:]]
     hosts = {
         link["here"]: one["host"]
         for one in job.now.ranks.values()
@@ -69,19 +71,25 @@ def stuck(job: Job, members: Sequence[int]) -> Iterator[Stuck]:
     for rank in members:
         for link in job.now.ranks[rank].get("connections", []) if rank in job.now.ranks else []:
             if link["unacked"] and (link["retransmits"] or link["zero_window"]):
-                yield Stuck(
+                yield StuckConnection(
                     job.now.host(rank),
                     hosts.get(link["peer"], link["peer"]),
                     (link["here"], link["peer"]),
                     link["unacked"],
                     link["retransmits"],
-                    _lost(looks, ends(link), ends(link, other=True)),
-                    _lost(looks, ends(link, other=True), ends(link)),
+                    _count_lost_segments(
+                        looks, get_connection_ends(link), get_connection_ends(link, other=True)
+                    ),
+                    _count_lost_segments(
+                        looks, get_connection_ends(link, other=True), get_connection_ends(link)
+                    ),
                     link["zero_window"],
                 )
 
 
-def _lost(looks: Sequence[Mapping[Ends, Connection]], sender: Ends, receiver: Ends) -> int | None:
+def _count_lost_segments(
+    looks: Sequence[Mapping[Ends, RankConnection]], sender: Ends, receiver: Ends
+) -> int | None:
     """Segments that one end has sent and the other has not got, in every look; None where an end is not known."""
     found = [
         look[sender]["segments_out"] - look[receiver]["segments_in"]
@@ -91,7 +99,7 @@ def _lost(looks: Sequence[Mapping[Ends, Connection]], sender: Ends, receiver: En
     return max(0, min(found)) if found else None
 
 
-def said(found: Sequence[Stuck]) -> str:
+def describe_dead_directions(found: Sequence[StuckConnection]) -> str:
     """The ways that carry nothing, in a sentence; "" where none is known."""
     ways = list(dict.fromkeys(way for one in found for way in one.ways))
     pairs = list(dict.fromkeys(frozenset(way) for way in ways))
@@ -107,7 +115,7 @@ def said(found: Sequence[Stuck]) -> str:
     return "; ".join(told)
 
 
-def dark(job: Job, members: Sequence[int]) -> dict[str, str]:
+def find_dead_interfaces(job: ObservedJob, members: Sequence[int]) -> dict[str, str]:
     """What is said of a host whose card carries nothing -> what to do there; in the ranks' order."""
     found = {}
     for rank in members:
@@ -126,9 +134,9 @@ def dark(job: Job, members: Sequence[int]) -> dict[str, str]:
     return found
 
 
-def evidence(found: Sequence[Stuck]) -> str:
+def describe_connections(found: Sequence[StuckConnection]) -> str:
     """What says so: the connection of each way with most bytes on it."""
-    best: dict[tuple[str, str], Stuck] = {}
+    best: dict[tuple[str, str], StuckConnection] = {}
     for one in sorted(found, key=lambda one: (-one.again, -one.unacked)):
         best.setdefault((one.here, one.there), one)
     told = []

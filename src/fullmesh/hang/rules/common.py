@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from fullmesh.hang.places import place_in
-from fullmesh.hang.types import Job, Wait, key, told
-from fullmesh.observed.hang import Entry
+from fullmesh.hang.places import find_user_location
+from fullmesh.hang.types import CollectiveWait, ObservedJob, get_collective_key, has_record
+from fullmesh.observed.hang import RecorderEntry
 
 # What a rank says whose peer has gone: an echo of that, never a cause.
 PEER_GONE = re.compile(
@@ -26,32 +26,32 @@ MANY_PAGES = 50
 MUCH = 0.5
 
 
-def reached(job: Job, rank: int) -> bool:
+def is_rank_observable(job: ObservedJob, rank: int) -> bool:
     """Whether a rank's process is there, has not raised, and says something or shows it from outside."""
     one = job.now.ranks.get(rank)
     if one is None or one["process"] != "running" or one["raised"]:
         return False
-    return told(one) or job.now.doing(rank).elsewhere
+    return has_record(one) or job.now.doing(rank).elsewhere
 
 
-def throttled(job: Job, rank: int) -> bool:
+def is_throttled(job: ObservedJob, rank: int) -> bool:
     """Whether a rank that lives is mostly held back by its control group."""
     here = job.now.ranks.get(rank)
     return here is not None and here["process"] == "running" and job.held_back(rank) >= MUCH
 
 
-def swaps(job: Job, rank: int) -> bool:
+def is_swapping(job: ObservedJob, rank: int) -> bool:
     """Whether a rank that lives waits for its own memory again and again."""
     here = job.now.ranks.get(rank)
     return here is not None and here["process"] == "running" and job.paged_in(rank) >= MANY_PAGES
 
 
-def held(job: Job, rank: int) -> bool:
+def is_held_back(job: ObservedJob, rank: int) -> bool:
     """Whether two looks show from outside what keeps a rank."""
-    return throttled(job, rank) or swaps(job, rank)
+    return is_throttled(job, rank) or is_swapping(job, rank)
 
 
-def on_gpus(job: Job, rank: int) -> list[str]:
+def describe_gpu_load(job: ObservedJob, rank: int) -> list[str]:
     """What the GPUs of a rank do, as its driver says; or that it does not say."""
     one = job.now.ranks[rank]
     said = [
@@ -64,7 +64,7 @@ def on_gpus(job: Job, rank: int) -> list[str]:
     return said + silent
 
 
-def ras_says(job: Job, rank: int) -> list[str]:
+def describe_ras_state(job: ObservedJob, rank: int) -> list[str]:
     """What NCCL's own watch says of a rank, or why it does not."""
     one = job.now.ranks[rank]
     said = [f"{lost['why']}" for lost in one["missing"] if lost["what"] == "ras"]
@@ -80,28 +80,37 @@ def ras_says(job: Job, rank: int) -> list[str]:
     return said
 
 
-def missed(job: Job, rank: int) -> Wait:
+def find_missed_collective(job: ObservedJob, rank: int) -> CollectiveWait:
     """The collective that most ranks wait in for a rank; the earliest of these."""
     waits = job.lacking[rank]
     counts: dict[tuple[str, int], int] = {}
     for wait in waits:
-        counts[key(wait.entry)] = counts.get(key(wait.entry), 0) + 1
-    return min(waits, key=lambda one: (-counts[key(one.entry)], one.entry["number"], one.rank))
+        counts[get_collective_key(wait.entry)] = counts.get(get_collective_key(wait.entry), 0) + 1
+    return min(
+        waits,
+        key=lambda one: (-counts[get_collective_key(one.entry)], one.entry["number"], one.rank),
+    )
 
 
-def waiters(job: Job, wait: Wait) -> list[int]:
+def list_waiting_ranks(job: ObservedJob, wait: CollectiveWait) -> list[int]:
     """The ranks that wait in the same collective."""
-    return sorted({one.rank for one in job.waits if key(one.entry) == key(wait.entry)})
+    return sorted(
+        {
+            one.rank
+            for one in job.waits
+            if get_collective_key(one.entry) == get_collective_key(wait.entry)
+        }
+    )
 
 
-def called(job: Job, rank: int, entry: Entry) -> str:
+def find_call_location(job: ObservedJob, rank: int, entry: RecorderEntry) -> str:
     """Where a rank entered something: as the recorder kept it, else where it stands if it is still in it."""
     if entry["frames"]:
-        return place_in(entry["frames"])
+        return find_user_location(entry["frames"])
     return job.now.place(rank) if not entry["retired"] else ""
 
 
-def last_words(job: Job, rank: int, group: str) -> str:
+def describe_last_entry(job: ObservedJob, rank: int, group: str) -> str:
     """What a rank entered last in a group, "" where its record is not known."""
     last = job.now.last[group].get(rank)
     if last is None:
@@ -112,5 +121,5 @@ def last_words(job: Job, rank: int, group: str) -> str:
             " that its record still has" if whole and whole[0]["record"] else ""
         )
     entry = job.now.by_number[group][rank][last]
-    at = f" at {place_in(entry['frames'])}" if entry["frames"] else ""
+    at = f" at {find_user_location(entry['frames'])}" if entry["frames"] else ""
     return f"it entered {last} last{at}"

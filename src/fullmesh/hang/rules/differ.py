@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
-from fullmesh.hang.rules.common import called
-from fullmesh.hang.types import Finding, Job, Wait, collective, plain, ranks
-from fullmesh.observed.hang import Entry
+from fullmesh.hang.rules.common import find_call_location
+from fullmesh.hang.types import (
+    CollectiveWait,
+    HangFinding,
+    ObservedJob,
+    format_collective,
+    format_ranks,
+    strip_backend,
+)
+from fullmesh.observed.hang import RecorderEntry
 
 # Every rank gives as much as the others. Where pieces may differ (gather, scatter, all_to_all) nothing can be said.
 EVEN = frozenset(
@@ -28,41 +35,41 @@ EVEN = frozenset(
 SAID = 3  # groups of ranks in a sentence
 
 
-def kind_of(entry: Entry) -> str:
+def get_entry_kind(entry: RecorderEntry) -> str:
     """What is called."""
-    return plain(entry["kind"])
+    return strip_backend(entry["kind"])
 
 
-def size_of(entry: Entry) -> str:
+def get_entry_size(entry: RecorderEntry) -> str:
     """How many numbers go in; shapes may differ where their numbers do not."""
-    if kind_of(entry) not in EVEN:
+    if get_entry_kind(entry) not in EVEN:
         return ""
     return str(sum(prod(shape) for shape in entry["in_sizes"]))
 
 
-def types_of(entry: Entry) -> str:
+def get_entry_types(entry: RecorderEntry) -> str:
     """Of what type they are."""
     return ", ".join(entry["in_dtypes"])
 
 
-Compared = Callable[[Entry], str]
+Compared = Callable[[RecorderEntry], str]
 # what is compared -> (code, what differs, what to do)
 COMPARED: Sequence[tuple[Compared, str, str, str]] = (
     (
-        kind_of,
+        get_entry_kind,
         "HG-121",
         "call different collectives",
         "the same calls in the same order on every rank: look for a collective below `if rank == ...`, or for data "
         "that decides how often one is called",
     ),
     (
-        size_of,
+        get_entry_size,
         "HG-122",
         "give tensors of different sizes to",
         "the same size on every rank: pad, drop the last batch (drop_last=True), or send the sizes first",
     ),
     (
-        types_of,
+        get_entry_types,
         "HG-123",
         "give tensors of different types to",
         "the same dtype on every rank: look for autocast, .half() or a checkpoint of another type on one of them",
@@ -70,7 +77,9 @@ COMPARED: Sequence[tuple[Compared, str, str, str]] = (
 )
 
 
-def differing(entries: Mapping[int, Entry], by: Compared) -> dict[str, list[int]]:
+def group_differing_ranks(
+    entries: Mapping[int, RecorderEntry], by: Compared
+) -> dict[str, list[int]]:
     """Value -> ranks, where ranks have different ones; {} where they agree or it is not known."""
     found: dict[str, list[int]] = {}
     for rank, entry in sorted(entries.items()):
@@ -79,36 +88,38 @@ def differing(entries: Mapping[int, Entry], by: Compared) -> dict[str, list[int]
     return found if len(found) > 1 else {}
 
 
-def at_number(entries: Mapping[int, Entry]) -> tuple[int, dict[str, list[int]]] | None:
+def find_first_difference(
+    entries: Mapping[int, RecorderEntry],
+) -> tuple[int, dict[str, list[int]]] | None:
     """Which comparison shows a difference in a collective first, and what is different."""
     for number, (by, *_) in enumerate(COMPARED):
-        if found := differing(entries, by):
+        if found := group_differing_ranks(entries, by):
             return number, found
     return None
 
 
-def rule_collectives(job: Job) -> Iterator[Finding]:
+def rule_same_collective(job: ObservedJob) -> Iterator[HangFinding]:
     """What has one number in a group is one collective, on all ranks. The first difference makes all others."""
-    stuck = {wait.entry["group"] for wait in job.waits} | broken(job)
+    stuck = {wait.entry["group"] for wait in job.waits} | find_broken_groups(job)
     for group in sorted(stuck):
         by_rank = job.now.by_number.get(group, {})
         numbers = sorted({number for entered in by_rank.values() for number in entered})
         for number in numbers:
             entries = {r: entered[number] for r, entered in by_rank.items() if number in entered}
-            found = at_number(entries) if len(entries) > 1 else None
+            found = find_first_difference(entries) if len(entries) > 1 else None
             # What came to its end everywhere did no harm, unless somebody got an error out of it.
-            if found and (job_open(job, entries) or group in broken(job)):
-                yield _differ(job, entries, *found)
+            if found and (is_collective_open(job, entries) or group in find_broken_groups(job)):
+                yield _make_difference_finding(job, entries, *found)
                 break
 
 
-def job_open(job: Job, entries: Mapping[int, Entry]) -> bool:
+def is_collective_open(job: ObservedJob, entries: Mapping[int, RecorderEntry]) -> bool:
     """Whether one of the ranks is still in it."""
     waiting = {(wait.rank, wait.entry["group"], wait.entry["number"]) for wait in job.waits}
     return any((rank, one["group"], one["number"]) in waiting for rank, one in entries.items())
 
 
-def broken(job: Job) -> set[str]:
+def find_broken_groups(job: ObservedJob) -> set[str]:
     """The groups in whose last collective a rank raised something."""
     return {
         one["entries"][-1]["group"]
@@ -117,45 +128,51 @@ def broken(job: Job) -> set[str]:
     }
 
 
-def _differ(
-    job: Job, entries: Mapping[int, Entry], which: int, found: Mapping[str, list[int]]
-) -> Finding:
+def _make_difference_finding(
+    job: ObservedJob,
+    entries: Mapping[int, RecorderEntry],
+    which: int,
+    found: Mapping[str, list[int]],
+) -> HangFinding:
     by, code, verb, fix = COMPARED[which]
     # The few are more likely to be wrong than the many; of two sides neither is.
     order = sorted(found.items(), key=lambda one: (len(one[1]), one[1]))
     odd = order[0][1] if len(order[0][1]) < len(order[-1][1]) else []
     first = entries[order[0][1][0]]
-    said = [_side(job, entries, value, members) for value, members in order[:SAID]]
+    said = [_describe_value_ranks(job, entries, value, members) for value, members in order[:SAID]]
     what = f"number {first['number']} of {first['desc'] or 'group ' + first['group']}"
-    if by is not kind_of:
-        what = collective(first)
+    if by is not get_entry_kind:
+        what = format_collective(first)
     acting = odd or sorted(entries)
     rest = f", and {len(order) - SAID} more" if len(order) > SAID else ""
-    return Finding(
+    return HangFinding(
         code,
-        f"{ranks(sorted(entries))} {verb}{' as' if by is kind_of else ''} {what}: {'; '.join(said)}{rest}",
+        f"{format_ranks(sorted(entries))} {verb}{' as' if by is get_entry_kind else ''} {what}: "
+        f"{'; '.join(said)}{rest}",
         ranks=tuple(acting),
         hosts=tuple(dict.fromkeys(job.now.host(rank) for rank in acting)),
         group=first["group"],
         number=first["number"],
-        kind=first["kind"] if by is not kind_of else "",
-        place=called(job, order[0][1][0], first),
+        kind=first["kind"] if by is not get_entry_kind else "",
+        place=find_call_location(job, order[0][1][0], first),
         waiting=tuple(rank for rank, entry in sorted(entries.items()) if not entry["retired"]),
-        seen="; ".join(f"{value} on {ranks(members)}" for value, members in order[:SAID]),
+        seen="; ".join(f"{value} on {format_ranks(members)}" for value, members in order[:SAID]),
         expected="one on all ranks",
         fix=fix,
     )
 
 
-def _side(job: Job, entries: Mapping[int, Entry], value: str, members: list[int]) -> str:
-    place = called(job, members[0], entries[members[0]])
-    name = job.now.named(members[0]) if len(members) == 1 else ranks(members)
+def _describe_value_ranks(
+    job: ObservedJob, entries: Mapping[int, RecorderEntry], value: str, members: list[int]
+) -> str:
+    place = find_call_location(job, members[0], entries[members[0]])
+    name = job.now.named(members[0]) if len(members) == 1 else format_ranks(members)
     return f"{value} on {name}{' at ' + place if place else ''}"
 
 
-def _crossing(job: Job) -> list[Wait]:
+def _find_wait_cycle(job: ObservedJob) -> list[CollectiveWait]:
     """Ranks that wait for each other in a circle, each in a group of its own choice; [] where there are none."""
-    after: dict[int, Wait] = {}
+    after: dict[int, CollectiveWait] = {}
     for rank, waits in sorted(job.waiting.items()):
         for wait in waits:
             if any(other in job.waiting for other in wait.lacks):
@@ -175,22 +192,22 @@ def _crossing(job: Job) -> list[Wait]:
     return []
 
 
-def rule_order(job: Job) -> Iterator[Finding]:
+def rule_group_order(job: ObservedJob) -> Iterator[HangFinding]:
     """Groups that share ranks are entered in one order by all of them."""
-    circle = _crossing(job)
+    circle = _find_wait_cycle(job)
     if not circle:
         return
-    places = {wait.rank: called(job, wait.rank, wait.entry) for wait in circle}
+    places = {wait.rank: find_call_location(job, wait.rank, wait.entry) for wait in circle}
     parts = [
-        f"{job.now.named(wait.rank)} is in {collective(wait.entry)}"
+        f"{job.now.named(wait.rank)} is in {format_collective(wait.entry)}"
         + (f" at {places[wait.rank]}" if places[wait.rank] else "")
         for wait in circle
     ]
     first = circle[0]
     involved = tuple(sorted(wait.rank for wait in circle))
-    yield Finding(
+    yield HangFinding(
         "HG-124",
-        f"{ranks(involved)} entered two groups in opposite order and wait for each other: {', '.join(parts)}",
+        f"{format_ranks(involved)} entered two groups in opposite order and wait for each other: {', '.join(parts)}",
         ranks=involved,
         hosts=tuple(dict.fromkeys(job.now.host(rank) for rank in involved)),
         group=first.entry["group"],
@@ -208,4 +225,4 @@ def rule_order(job: Job) -> Iterator[Finding]:
     )
 
 
-RULES = (rule_collectives, rule_order)
+RULES = (rule_same_collective, rule_group_order)

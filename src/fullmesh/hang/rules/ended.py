@@ -6,10 +6,10 @@ import signal
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
-from fullmesh.hang.places import Kind, place_in
+from fullmesh.hang.places import ActivityKind, find_user_location
 from fullmesh.hang.rules.common import NO_MEMBER, PEER_GONE
-from fullmesh.hang.types import Finding, Job, collective, ranks
-from fullmesh.observed.hang import Raised, Rank
+from fullmesh.hang.types import HangFinding, ObservedJob, format_collective, format_ranks
+from fullmesh.observed.hang import Rank, UncaughtException
 
 SHOWN = 120  # characters of an exception in a sentence
 HINTS = {
@@ -21,19 +21,21 @@ HINTS = {
 }
 
 
-def echo(raised: Raised | None) -> bool:
+def is_peer_gone_error(raised: UncaughtException | None) -> bool:
     """Whether an exception only says that another rank has gone."""
     return bool(raised and PEER_GONE.search(raised["text"]))
 
 
-def left(job: Job, here: Sequence[int]) -> list[int]:
+def find_affected_ranks(job: ObservedJob, here: Sequence[int]) -> list[int]:
     """The ranks that wait for some that have ended, or broke when they did."""
     waiting = {wait.rank for rank in here for wait in job.lacking.get(rank, [])}
-    broke = {other for other, one in job.now.ranks.items() if echo(one["raised"])}
+    broke = {other for other, one in job.now.ranks.items() if is_peer_gone_error(one["raised"])}
     return sorted((waiting | broke) - set(here))
 
 
-def together(job: Job, alike: Callable[[Rank], Hashable]) -> list[tuple[Rank, list[int]]]:
+def group_alike_ranks(
+    job: ObservedJob, alike: Callable[[Rank], Hashable]
+) -> list[tuple[Rank, list[int]]]:
     """Ranks by what is said of them, those of which None is left out: the first's words, and all of them."""
     found: dict[Hashable, list[int]] = {}
     for rank, one in sorted(job.now.ranks.items()):
@@ -42,163 +44,174 @@ def together(job: Job, alike: Callable[[Rank], Hashable]) -> list[tuple[Rank, li
     return [(job.now.ranks[here[0]], here) for here in found.values()]
 
 
-def who(job: Job, here: Sequence[int]) -> str:
+def format_named_ranks(job: ObservedJob, here: Sequence[int]) -> str:
     """These ranks at the beginning of a sentence."""
-    return job.now.named(here[0]) if len(here) == 1 else ranks(here)
+    return job.now.named(here[0]) if len(here) == 1 else format_ranks(here)
 
 
-def _after(job: Job, rank: int) -> str:
+def _describe_last_collective(job: ObservedJob, rank: int) -> str:
     """The last thing that a rank entered, in words."""
     entries = job.now.ranks[rank]["entries"]
-    return f"{collective(entries[-1])} was its last" if entries else "its last words are not known"
+    return (
+        f"{format_collective(entries[-1])} was its last"
+        if entries
+        else "its last words are not known"
+    )
 
 
-def _waits(job: Job, here: Sequence[int]) -> str:
+def _describe_waiting(job: ObservedJob, here: Sequence[int]) -> str:
     """What the others do without these."""
     waits = [wait for rank in here for wait in job.lacking.get(rank, [])]
     if not waits:
-        return f"{ranks(left(job, here))} lost the connection"
+        return f"{format_ranks(find_affected_ranks(job, here))} lost the connection"
     behind = sorted({wait.rank for wait in waits})
     verb = "wait" if len(behind) > 1 else "waits"
-    return f"{ranks(behind)} {verb} in {collective(waits[0].entry)}"
+    return f"{format_ranks(behind)} {verb} in {format_collective(waits[0].entry)}"
 
 
-def rule_left(job: Job) -> Iterator[Finding]:
+def rule_early_exit(job: ObservedJob) -> Iterator[HangFinding]:
     """A rank leaves when all of them do."""
 
     def how(one: Rank) -> Hashable:
         done = one["process"] == "gone" and one["exit_code"] == 0
-        ended = done or job.now.doing(one["rank"]).kind is Kind.ENDED
+        ended = done or job.now.doing(one["rank"]).kind is ActivityKind.ENDED
         return (done, len(one["entries"]) and one["entries"][-1]["number"]) if ended else None
 
-    for one, here in together(job, lambda one: None if one["raised"] else how(one)):
-        if not left(job, here):
+    for one, here in group_alike_ranks(job, lambda one: None if one["raised"] else how(one)):
+        if not find_affected_ranks(job, here):
             continue
         done = one["process"] == "gone"
         verb = "have" if len(here) > 1 else "has"
-        found = Finding(
+        found = HangFinding(
             "HG-131",
-            f"{who(job, here)} {verb} come to the end of the program, while {_waits(job, here)}",
-            seen=_done(one) if done else job.now.doing(here[0]).seen,
+            f"{format_named_ranks(job, here)} {verb} come to the end of the program, while "
+            f"{_describe_waiting(job, here)}",
+            seen=_describe_clean_exit(one) if done else job.now.doing(here[0]).seen,
             expected="all ranks make the same number of steps",
             fix="ranks have data for different numbers of steps: DistributedSampler(drop_last=True), `with "
             "torch.distributed.algorithms.join.Join([model]):`, or stop all ranks after the fewest steps",
         )
-        yield _about(job, here, found)
+        yield _complete_finding(job, here, found)
 
 
-def _done(one: Rank) -> str:
+def _describe_clean_exit(one: Rank) -> str:
     """What says that a process ended well."""
     return "exit code 0" + "".join(f", since {lost['why']}" for lost in one["missing"][:1])
 
 
-def rule_broke(job: Job) -> Iterator[Finding]:
+def rule_failed_process(job: ObservedJob) -> Iterator[HangFinding]:
     """No rank's process ends by a signal or with an error that is its own."""
 
     def how(one: Rank) -> Hashable:
         broke = one["process"] == "gone" and one["exit_code"] != 0 and not one["raised"]
-        return (one["exit_code"], *said_by_kernel(one)) if broke else None
+        return (one["exit_code"], *list_oom_messages(one)) if broke else None
 
-    for one, here in together(job, how):
-        if not left(job, here):
+    for one, here in group_alike_ranks(job, how):
+        if not find_affected_ranks(job, here):
             continue
-        words, seen = _end(one)
+        words, seen = _describe_exit(one)
         verb = "have" if len(here) > 1 else "has"
-        found = Finding(
+        found = HangFinding(
             "HG-135" if one["exit_code"] == -signal.SIGTERM else "HG-132",
-            f"{who(job, here)} {verb} {words}, while {_waits(job, here)}",
+            f"{format_named_ranks(job, here)} {verb} {words}, while {_describe_waiting(job, here)}",
             seen=seen,
             expected="a process that lives as long as the others",
             fix="the rank's own output; on its node: journalctl -k (out of memory?), coredumpctl"
             + HINTS.get(one["exit_code"] or 0, ""),
         )
-        yield _about(job, here, found)
+        yield _complete_finding(job, here, found)
 
 
-def said_by_kernel(one: Rank) -> list[str]:
+def list_oom_messages(one: Rank) -> list[str]:
     """The kernel's own words where it ended a process for memory."""
     return [line["text"] for line in one.get("kernel", []) if line["kind"] == "oom"]
 
 
-def _end(one: Rank) -> tuple[str, str]:
+def _describe_exit(one: Rank) -> tuple[str, str]:
     """How a process ended: what it did, and what says so."""
-    code, words = one["exit_code"], said_by_kernel(one)
+    code, words = one["exit_code"], list_oom_messages(one)
     if words:
         return "been killed by the kernel, which had no memory left for it", words[-1]
     if code is None:
         return "gone", "no process, and nobody knows how it ended"
     if code < 0:
-        return f"been ended by {_signal(-code)}", f"exit code {code}"
+        return f"been ended by {_name_signal(-code)}", f"exit code {code}"
     return f"ended with exit code {code}", f"exit code {code}"
 
 
-def rule_raised(job: Job) -> Iterator[Finding]:
+def rule_raised_exception(job: ObservedJob) -> Iterator[HangFinding]:
     """An exception on one rank ends all of them."""
 
     def how(one: Rank) -> Hashable:
         raised = one["raised"]
-        if not raised or echo(raised) or NO_MEMBER.search(raised["text"]):
+        if not raised or is_peer_gone_error(raised) or NO_MEMBER.search(raised["text"]):
             return None
-        return one["process"], _first(raised["text"]), place_in(raised["frames"])
+        return one["process"], _get_first_line(raised["text"]), find_user_location(raised["frames"])
 
-    for one, here in together(job, how):
-        place, text = _raised(one)
+    for one, here in group_alike_ranks(job, how):
+        place, text = _summarize_exception(one)
         still = " and " + ("their processes are" if len(here) > 1 else "its process is")
         still = f"{still} still there" if one["process"] == "running" else ""
-        others = f", while {_waits(job, here)}" if left(job, here) else ""
+        others = f", while {_describe_waiting(job, here)}" if find_affected_ranks(job, here) else ""
         at = f" at {place}" if place else ""
-        found = Finding(
+        found = HangFinding(
             "HG-133",
-            f"{who(job, here)} raised {_short(text)}{at}{still}{others}",
+            f"{format_named_ranks(job, here)} raised {_shorten_exception(text)}{at}{still}{others}",
             place=place,
             seen=text,
             expected="an exception ends the job",
             fix="fix what raised; torchrun ends the other ranks when one fails, where no thread that is not a "
             "daemon keeps the process alive",
         )
-        yield _about(job, here, found)
+        yield _complete_finding(job, here, found)
 
 
-def rule_lost(job: Job) -> Iterator[Finding]:
+def rule_lost_connection(job: ObservedJob) -> Iterator[HangFinding]:
     """Where a rank lost a connection, somebody has ended, or a link has."""
-    for one, here in together(job, lambda one: _raised(one)[0] if echo(one["raised"]) else None):
-        place, text = _raised(one)
+    for one, here in group_alike_ranks(
+        job, lambda one: _summarize_exception(one)[0] if is_peer_gone_error(one["raised"]) else None
+    ):
+        place, text = _summarize_exception(one)
         at = f" at {place}" if place else ""
-        what = f" in {collective(one['entries'][-1])}" if one["entries"] else ""
-        found = Finding(
+        what = f" in {format_collective(one['entries'][-1])}" if one["entries"] else ""
+        found = HangFinding(
             "HG-134",
-            f"{who(job, here)} lost the connection to another rank{what}{at}",
+            f"{format_named_ranks(job, here)} lost the connection to another rank{what}{at}",
             place=place,
             seen=text,
             expected="connections that stay",
             fix="what the other ranks say; where none has ended: ./fullmesh diagnose -i INVENTORY",
         )
-        yield replace(_about(job, here, found), waiting=())
+        yield replace(_complete_finding(job, here, found), waiting=())
 
 
-def _raised(one: Rank) -> tuple[str, str]:
+def _summarize_exception(one: Rank) -> tuple[str, str]:
     """Where a rank raised, and what it said in its first line."""
     raised = one["raised"]
-    return (place_in(raised["frames"]), _first(raised["text"])) if raised else ("", "")
+    return (
+        (find_user_location(raised["frames"]), _get_first_line(raised["text"]))
+        if raised
+        else ("", "")
+    )
 
 
-def _signal(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
 
 
-def _first(text: str) -> str:
+def _get_first_line(text: str) -> str:
     return text.splitlines()[0] if text else "an exception"
 
 
-def _short(text: str) -> str:
-    first = _first(text)
+def _shorten_exception(text: str) -> str:
+    first = _get_first_line(text)
     return first if len(first) <= SHOWN else f"{first[: SHOWN - 3]}..."
 
 
-def _about(job: Job, here: Sequence[int], finding: Finding) -> Finding:
+def _complete_finding(job: ObservedJob, here: Sequence[int], finding: HangFinding) -> HangFinding:
     """A finding about ranks that ended alike, with what waits for them."""
     waits = [wait for rank in here for wait in job.lacking.get(rank, [])]
     entry = waits[0].entry if waits else None
@@ -209,9 +222,9 @@ def _about(job: Job, here: Sequence[int], finding: Finding) -> Finding:
         group=entry["group"] if entry else "",
         number=entry["number"] if entry else 0,
         kind=entry["kind"] if entry else "",
-        waiting=tuple(left(job, here)),
-        seen=f"{finding.seen}; {_after(job, here[0])}",
+        waiting=tuple(find_affected_ranks(job, here)),
+        seen=f"{finding.seen}; {_describe_last_collective(job, here[0])}",
     )
 
 
-RULES = (rule_raised, rule_broke, rule_left, rule_lost)
+RULES = (rule_raised_exception, rule_failed_process, rule_early_exit, rule_lost_connection)
