@@ -17,7 +17,7 @@ from ansible.module_utils.fullmesh.state import record, undo, written
 from ansible.module_utils.fullmesh.transaction import engine
 from record_files import RECORDED
 
-# What 0.2.0 kept on a node, in its own form: undo points of five roles and of ufw.
+# Undo points of five roles and of ufw, recorded: the code of 0.2.0 (1bc685b) wrote them on a simulated node.
 STORE = RECORDED / "undo/0.2.0"
 POINTS = [
     ("time_sync", "point"),
