@@ -23,7 +23,7 @@ class Disk:
         return sorted(path for path in self.files if fnmatch(path, pattern))
 
 
-# --- kernel settings: each line was compared with what systemd-sysctl 252 does (docs/diagnose.md)
+# --- kernel settings: each line was compared with what systemd-sysctl 252 does
 
 
 def value(key: str, *texts: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from functools import cache
 
 import diagnose_changes
@@ -15,7 +14,6 @@ from records import UBUNTU1 as UB
 from fullmesh.diagnose import compare, judge, show
 from fullmesh.diagnose.compare import CauseCandidate
 from fullmesh.diagnose.model import DiagnosisInput
-from fullmesh.settings import ROOT
 from fullmesh.verify.model import Finding
 
 DROPPED = Finding("VC-201", "L2", "dropped", node=UB, peer=EL, pairs=((EL, UB),))
@@ -131,7 +129,7 @@ def test_what_cannot_cause_it_is_left_out() -> None:
 
 
 def test_whatever_is_changed_is_among_the_first_candidates_without_a_rule_that_knows_it() -> None:
-    """Every typed change by which the rules are tested that a survey shows; a figure of docs/diagnose.md."""
+    """Every typed change by which the rules are tested, if a survey shows it."""
 
     def all_of(one: DiagnosisInput) -> set[str]:
         return {
@@ -152,10 +150,7 @@ def test_whatever_is_changed_is_among_the_first_candidates_without_a_rule_that_k
         elif fresh:
             (other if all(one.startswith(ELSEWHERE) for one in fresh) else missed).add(name)
     assert missed == set()
-    text = (ROOT / "docs/diagnose.md").read_text()
-    told = re.search(r"are tested, (\d+) alter what a survey says: (\d+) of them are among", text)
-    assert told
-    assert (int(told[1]), int(told[2])) == (len(hit | other), len(hit))
+    assert len(hit) > len(other) > 0
 
 
 def test_they_stand_beside_a_finding_that_nothing_explains() -> None:
