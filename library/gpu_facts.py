@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.facts.gpu import observe_gpus
-from ansible.module_utils.fullmesh.state.manifest import read_package_versions
+from ansible.module_utils.fullmesh.manifest import read_package_versions
 
 if TYPE_CHECKING:
     from typing import Any

@@ -63,7 +63,7 @@ resolved:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.facts import node_facts
+from ansible.module_utils.fullmesh import node_facts
 
 
 def main() -> None:

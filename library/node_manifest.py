@@ -64,8 +64,8 @@ untrue:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.fullmesh import manifest
 from ansible.module_utils.fullmesh.facts import node
-from ansible.module_utils.fullmesh.state import manifest
 
 
 def describe_missing_state(owned: manifest.OwnedItems, state: manifest.State) -> list[str]:

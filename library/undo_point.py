@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.commands import make_split_runner
-from ansible.module_utils.fullmesh.packages.removal import describe_kept_packages
+from ansible.module_utils.fullmesh.state.removal import describe_kept_packages
 from ansible.module_utils.fullmesh.state.undo import (
     NodeSystem,
     Restoration,

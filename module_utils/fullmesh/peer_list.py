@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from . import name_resolution
+from . import manifest, name_resolution
 from .file_set import (
     apply_file_changes,
     diff_file_change,
@@ -22,7 +22,6 @@ from .file_set import (
     request_text_file,
 )
 from .firewall.peers import Firewall
-from .state import manifest
 from .state.observe import NodeSystem
 from .state.undo import record_written_files, remember_state
 

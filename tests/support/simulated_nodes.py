@@ -32,8 +32,8 @@ MODULE_UTILS = str(Path(__file__).parents[2] / "module_utils")
 if MODULE_UTILS not in ansible.module_utils.__path__:
     ansible.module_utils.__path__.append(MODULE_UTILS)
 from ansible.module_utils.fullmesh.probe.listeners import filter_listener_report  # noqa: E402 (the path is set above)
-from ansible.module_utils.fullmesh.probe.observe import NAMES_IN_FULL  # noqa: E402 (likewise)
 from ansible.module_utils.fullmesh.probe.sweep import condense_sweep  # noqa: E402 (likewise)
+from ansible.module_utils.fullmesh.survey.lookup import NAMES_IN_FULL  # noqa: E402 (likewise)
 
 RUN = "20260102T030405Z-abcd"
 HostVars = dict[str, dict[str, Any]]

@@ -112,16 +112,16 @@ def private(tmp_path: Path) -> Path:
 
 def test_a_program_has_what_its_module_imports_and_nothing_else() -> None:
     parts = program.collect_module_sources(NODE_FACTS.module)
-    assert parts["fullmesh.facts.node_facts"][0] is False
+    assert parts["fullmesh.node_facts"][0] is False
     assert parts["fullmesh.facts"][0] is True
-    assert {"fullmesh", "fullmesh.state.manifest", "fullmesh.firewall.firewalld"} <= parts.keys()
+    assert {"fullmesh", "fullmesh.manifest", "fullmesh.firewall.firewalld"} <= parts.keys()
     assert not [name for name in parts if name.startswith(("fullmesh.probe", "fullmesh.network"))]
 
 
 def test_the_first_question_loads_no_engine_of_transactions() -> None:
     lines = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import fullmesh.facts.node_facts as n; n.answer(); print(*sys.modules)"
+        "import fullmesh.node_facts as n; n.answer(); print(*sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", lines, str(program.UTILS)],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.probe import job_account
-from ansible.module_utils.fullmesh.survey import job_unit
+from ansible.module_utils.fullmesh.survey import job_accounts, job_unit
 
 UNIT = "[Service]\nType=exec\nUser=jobs\n"
 JOBS = pwd.struct_passwd(("jobs", "x", 1999, 1999, "", "/", "/bin/sh"))
@@ -23,37 +23,37 @@ def accounts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     known = {"jobs": JOBS, "root": pwd.getpwuid(0)}
     monkeypatch.setattr("pwd.getpwnam", known.__getitem__)
     unit = tmp_path / "fullmesh-job@.service"
-    monkeypatch.setattr(job_account, "UNITS", (str(unit),))
-    monkeypatch.setattr(job_account, "find_rank_accounts", lambda: iter(()))
+    monkeypatch.setattr(job_accounts, "UNITS", (str(unit),))
+    monkeypatch.setattr(job_accounts, "find_rank_accounts", lambda: iter(()))
     return unit
 
 
 def test_who_is_named_comes_first_then_the_units_then_ranks(
     accounts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert job_account.find_job_account("") is None
-    monkeypatch.setattr(job_account, "find_rank_accounts", lambda: iter(["1234"]))
-    found = job_account.find_job_account("")
+    assert job_accounts.find_job_account("") is None
+    monkeypatch.setattr(job_accounts, "find_rank_accounts", lambda: iter(["1234"]))
+    found = job_accounts.find_job_account("")
     assert found is not None
     assert found.pw_uid == 1234, "a number needs no entry"
     accounts.write_text(UNIT)
-    assert job_account.find_job_account("") == JOBS
-    assert job_account.find_job_account("jobs") == JOBS
+    assert job_accounts.find_job_account("") == JOBS
+    assert job_accounts.find_job_account("jobs") == JOBS
 
 
 @pytest.mark.parametrize("named", ["root", "0", "nobody-knows-it", "99999999999"])
 def test_root_and_who_is_not_there_are_none(accounts: Path, named: str) -> None:
     accounts.write_text("[Service]\nUser=root\n")
-    assert job_account.find_job_account(named) is None
+    assert job_accounts.find_job_account(named) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a process of another account")
 def test_ranks_that_run_say_whose_they_are() -> None:
     rank = {"RANK": "0", "MASTER_ADDR": "a", "PATH": "/usr/bin:/bin"}
-    before = set(job_account.find_rank_accounts())
+    before = set(job_accounts.find_rank_accounts())
     with subprocess.Popen(["sleep", "60"], env=rank, user=54321) as one:
         with subprocess.Popen(["sleep", "60"], env={"RANK": "0"}, user=54322) as other:
-            found = set(job_account.find_rank_accounts()) - before
+            found = set(job_accounts.find_rank_accounts()) - before
             other.kill()
         one.kill()
     assert found == {"54321"}
@@ -136,7 +136,7 @@ def test_a_login_is_made_for_a_known_account_only(
     monkeypatch.setattr(
         job_account.login, "read_login_limits", lambda who: made.append(who.pw_name) or held
     )
-    monkeypatch.setattr(job_account, "find_rank_accounts", lambda: iter(["1234"]))
+    monkeypatch.setattr(job_accounts, "find_rank_accounts", lambda: iter(["1234"]))
     said = job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, "")
     assert said is not None
     assert (said["uid"], "login" in said, made) == (1234, False, [])

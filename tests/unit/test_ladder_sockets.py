@@ -9,7 +9,8 @@ import sys
 
 import pytest
 from ansible.module_utils.fullmesh.facts import sockets
-from ansible.module_utils.fullmesh.probe import bound, handshake, lookup, observe, tap
+from ansible.module_utils.fullmesh.probe import bound, handshake, observe, tap
+from ansible.module_utils.fullmesh.survey import lookup
 
 TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0B064E0A:C351 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0
@@ -103,7 +104,7 @@ def test_addresses_are_mapped_to_interfaces() -> None:
 
 
 def test_names_are_looked_up_with_one_deadline() -> None:
-    found = observe.observe_names([{"address": "127.0.0.1", "names": ["localhost"]}], "127.0.0.1")
+    found = lookup.observe_names([{"address": "127.0.0.1", "names": ["localhost"]}], "127.0.0.1")
     assert found["plan"]["localhost"] == ["127.0.0.1"]
     assert found["hostname"] == socket.gethostname()
 

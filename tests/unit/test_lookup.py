@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.fullmesh.probe import lookup
+from ansible.module_utils.fullmesh.survey import lookup
 
 # systemd 252 on a lab node, asked with the flag for name servers alone
 NO_SERVERS = '{"error":"io.systemd.Resolve.NoNameServers","parameters":{}}'

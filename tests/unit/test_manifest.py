@@ -9,8 +9,8 @@ from typing import Any
 
 import node_manifest
 import pytest
+from ansible.module_utils.fullmesh import manifest
 from ansible.module_utils.fullmesh.facts import node
-from ansible.module_utils.fullmesh.state import manifest
 from hypothesis import given
 from hypothesis import strategies as st
 

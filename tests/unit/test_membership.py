@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import simulated_nodes
 import yaml
-from ansible.module_utils.fullmesh import peer_list
-from ansible.module_utils.fullmesh.state import manifest
+from ansible.module_utils.fullmesh import manifest, peer_list
 
 from fullmesh.filters import peers
 from fullmesh.model import membership

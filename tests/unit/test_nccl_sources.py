@@ -9,9 +9,9 @@ import jinja2
 import node_manifest
 import package_source
 import pytest
+from ansible.module_utils.fullmesh import manifest
 from ansible.module_utils.fullmesh.bundle import packages as bundle_packages
 from ansible.module_utils.fullmesh.packages import nccl, sources
-from ansible.module_utils.fullmesh.state import manifest
 from ansible.plugins.filter.core import to_bool
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,10 +8,9 @@ from typing import Any
 import node_manifest
 import pytest
 import version_lock
-from ansible.module_utils.fullmesh import answer
+from ansible.module_utils.fullmesh import answer, manifest
 from ansible.module_utils.fullmesh.packages import listed, versionlock
 from ansible.module_utils.fullmesh.packages import nccl as packages_nccl
-from ansible.module_utils.fullmesh.state import manifest
 from hypothesis import given
 from hypothesis import strategies as st
 

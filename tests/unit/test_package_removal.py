@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible.module_utils.fullmesh.packages import removal
+from ansible.module_utils.fullmesh.state import removal
 from ansible.module_utils.fullmesh.state.errors import UndoError
 from ansible.module_utils.fullmesh.state.observe import NodeSystem
 from ansible.module_utils.fullmesh.state.record import KINDS, UndoPoint

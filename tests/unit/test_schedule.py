@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import simulated_nodes
-from ansible.module_utils.fullmesh.probe import listeners, observe, second_call, sweep
+from ansible.module_utils.fullmesh.probe import listeners, second_call, sweep
+from ansible.module_utils.fullmesh.survey import lookup
 from hypothesis import given
 from hypothesis import strategies as st
 from records import diagnosed as diagnosed_world
@@ -421,16 +422,16 @@ def test_of_many_names_only_those_are_told_that_lead_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hosts: list[Any] = [
-        {"address": f"10.0.0.{n}", "names": [f"n{n}"]} for n in range(1, observe.NAMES_IN_FULL + 2)
+        {"address": f"10.0.0.{n}", "names": [f"n{n}"]} for n in range(1, lookup.NAMES_IN_FULL + 2)
     ]
     answers = {host["names"][0]: [host["address"]] for host in hosts}
     wrong = {"n3": ["10.9.9.9"], "n4": [], "n5": None}
-    monkeypatch.setattr(observe.socket, "gethostname", lambda: "n1")
-    monkeypatch.setattr(observe, "look_up_names", lambda *_: {**answers, **wrong})
-    told = observe.observe_names(hosts, "10.0.0.1")
+    monkeypatch.setattr(lookup.socket, "gethostname", lambda: "n1")
+    monkeypatch.setattr(lookup, "look_up_names", lambda *_: {**answers, **wrong})
+    told = lookup.observe_names(hosts, "10.0.0.1")
     assert told == {"hostname": "n1", "own": ["10.0.0.1"], "plan": wrong}
     # of few nodes all are told
-    assert len(observe.observe_names(hosts[:5], "10.0.0.1")["plan"]) == len(answers)
+    assert len(lookup.observe_names(hosts[:5], "10.0.0.1")["plan"]) == len(answers)
 
 
 def test_of_handshakes_those_are_told_that_are_asked_for_and_whatever_was_lost() -> None:

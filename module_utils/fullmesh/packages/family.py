@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..state.observe import has_dpkg
 from ..state.record import UndoPoint
-from .removal import describe_kept_packages, list_new_packages, plan_removal
+from ..state.removal import describe_kept_packages, list_new_packages, plan_removal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,8 +16,9 @@ import os
 from typing import TYPE_CHECKING
 
 from ..foreign_text import parse_decimal, parse_foreign_json
+from ..survey.job_accounts import is_rank_environment, read_raw_environment
 from ..survey.net import read_command_line, read_interface_addresses
-from .job_account import is_rank_environment, read_raw_environment, select_targets_by_verdict
+from .job_account import select_targets_by_verdict
 from .pairs import probe_links
 
 if TYPE_CHECKING:

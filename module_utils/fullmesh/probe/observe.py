@@ -11,24 +11,19 @@ import time
 from typing import TYPE_CHECKING
 
 from ..facts.nccl import NcclError, find_nccl_endpoint, find_nccl_library
-from ..facts.sockets import find_address_family, run_ip
+from ..facts.sockets import run_ip
 from ..foreign_text import parse_decimal, parse_foreign_json
-from .lookup import look_up_names
+from ..survey.lookup import observe_names
 
 if TYPE_CHECKING:
     from ..schema.ladder import (
-        HostLine,
         JobVersions,
         LadderFacts,
         LadderNodeParams,
         NcclListener,
         PlannedNic,
-        ResolvedNames,
     )
 
-# Up to here every name is told with its answer; of more nodes only what is not as the plan has it.
-NAMES_IN_FULL = 64
-NAME_SECONDS = 3.0  # for all names together: a silent DNS server must not cost more
 VERSIONS = """
 import json, os, platform, re
 cuda = build = ""
@@ -92,26 +87,6 @@ def observe_interface(name: str) -> PlannedNic:
         "mtu": int(mtu or 0),
         "speed": parse_decimal(speed) or 0,
     }
-
-
-def observe_names(hosts: list[HostLine], own: str) -> ResolvedNames:
-    """Resolve every name of the plan and our own."""
-    wanted = {str(n): find_address_family(h["address"]) for h in hosts for n in h["names"]}
-    mine = socket.gethostname()
-    wanted.setdefault(mine, find_address_family(own))
-    answers = look_up_names(wanted, NAME_SECONDS)
-    own_answers = answers[mine]
-    if len(hosts) > NAMES_IN_FULL:
-        planned = {str(n): str(h["address"]) for h in hosts for n in h["names"]}
-        answers = {
-            n: a for n, a in answers.items() if n in planned and get_first_address(a) != planned[n]
-        }
-    return {"hostname": mine, "own": own_answers, "plan": answers}
-
-
-def get_first_address(answers: list[str] | None) -> str:
-    """The address that a job would take; empty where there is none."""
-    return answers[0] if answers else ""
 
 
 def observe_limits() -> dict[str, int]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ..answer import format_file_for_diff, make_diff
 from ..files import make_folders, replace_file
-from ..packages.removal import list_new_packages, plan_removal
 from . import written
 from .errors import UndoError
 from .observe import (
@@ -23,6 +22,7 @@ from .observe import (
     sysctl_to_proc_path,
 )
 from .record import KINDS, UndoPoint
+from .removal import list_new_packages, plan_removal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

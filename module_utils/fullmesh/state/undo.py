@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ..answer import make_diff
 from ..files import write_file_atomically
-from ..packages.removal import list_new_packages, plan_removal
 from . import written
 from .errors import UndoError
 from .observe import (
@@ -26,6 +25,7 @@ from .observe import (
     read_node_file,
 )
 from .record import KINDS, UndoPoint
+from .removal import list_new_packages, plan_removal
 from .restore import Restoration
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from ..detach import run_detached, run_directory
 from ..foreign_text import parse_foreign_json
 from ..lease import end_with_lease, has_lease
-from ..probe.observe import observe_names
 from . import net
+from .lookup import observe_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

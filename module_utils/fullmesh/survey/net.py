@@ -22,8 +22,8 @@ from ..facts.sockets import (
     run_ip,
 )
 from ..foreign_text import LARGEST_NUMBER, parse_decimal, parse_tool_json
-from ..probe import job_account
-from ..probe.lookup import look_up_names
+from . import job_accounts
+from .lookup import look_up_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -315,7 +315,7 @@ def find_pid_owner(pid: int | str) -> int:
 
 def find_priority_accounts() -> set[int]:
     """Return the accounts whose entries are never left out for those of others: root, and those that run jobs."""
-    entries = map(job_account.find_account_entry, job_account.find_unit_accounts())
+    entries = map(job_accounts.find_account_entry, job_accounts.find_unit_accounts())
     return {0, *(one.pw_uid for one in entries if one)}
 
 

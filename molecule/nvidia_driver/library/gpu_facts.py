@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.state.manifest import read_package_versions
+from ansible.module_utils.fullmesh.manifest import read_package_versions
 
 DOCUMENTATION = r"""
 ---

@@ -65,7 +65,7 @@ class QueryKind:
 KNOWN = {
     ask.name: ask
     for ask in (
-        QueryKind("node_facts", "fullmesh.facts.node_facts"),
+        QueryKind("node_facts", "fullmesh.node_facts"),
         # These open and close listeners, start and end ranks.
         QueryKind("ladder_node", "fullmesh.probe.first_call", reads=False, arguments=LADDER_NODE),
         QueryKind(

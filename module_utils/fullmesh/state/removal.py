@@ -11,15 +11,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypedDict
 
-from ..state.errors import UndoError
-from ..state.observe import has_dpkg, list_all_packages, observe_packages
+from .errors import UndoError
+from .observe import has_dpkg, list_all_packages, observe_packages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ..schema.family import KeptPackage
-    from ..state.observe import NodeSystem
-    from ..state.record import UndoRecord
+    from .observe import NodeSystem
+    from .record import UndoRecord
 
 # a package on hold that depends on one of them would end the simulation without an answer
 APT = ["apt-get", "--simulate", "--quiet", "--ignore-hold", "remove", "--"]

@@ -13,16 +13,16 @@ import stat
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from ..answer import Note
-from ..facts import node
-from ..files import write_file_atomically
-from ..firewall import firewalld
-from ..foreign_text import parse_tool_json
-from ..packages import sources, versionlock
-from ..schema.node import Membership, ResolvedSettings
+from .answer import Note
+from .facts import node
+from .files import write_file_atomically
+from .firewall import firewalld
+from .foreign_text import parse_tool_json
+from .packages import sources, versionlock
+from .schema.node import Membership, ResolvedSettings
 
 if TYPE_CHECKING:
-    from ..commands import Runner
+    from .commands import Runner
 
 PATH = "/var/lib/fullmesh/manifest.json"
 SCHEMA = 1

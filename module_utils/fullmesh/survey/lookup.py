@@ -15,9 +15,14 @@ import json
 import socket
 import threading
 import time
+from typing import TYPE_CHECKING
 
+from ..facts.sockets import find_address_family
 from ..foreign_text import parse_foreign_json
 from ..hosts_file import parse_nsswitch_sources
+
+if TYPE_CHECKING:
+    from ..schema.ladder import HostLine, ResolvedNames
 
 RESOLVED = "/run/systemd/resolve/io.systemd.Resolve"
 NSSWITCH, RESOLV_CONF = "/etc/nsswitch.conf", "/etc/resolv.conf"
@@ -34,6 +39,9 @@ NEIGHBOUR_SECONDS = 0.6
 ANSWER_SECONDS = 0.5
 MOST = 65536
 AT_ONCE = 64
+# Up to here every name is told with its answer; of more nodes only what is not as the plan has it.
+NAMES_IN_FULL = 64
+NAME_SECONDS = 3.0  # for all names together: a silent DNS server must not cost more
 
 
 def look_up_name(name: str, family: int) -> list[str]:
@@ -135,3 +143,23 @@ def look_up_names(wanted: dict[str, int], seconds: float) -> dict[str, list[str]
         wait_until(begun + seconds)
         found = {name: found[name] if results[name] is None else results[name] for name in wanted}
     return found
+
+
+def observe_names(hosts: list[HostLine], own: str) -> ResolvedNames:
+    """Resolve every name of the plan and our own."""
+    wanted = {str(n): find_address_family(h["address"]) for h in hosts for n in h["names"]}
+    mine = socket.gethostname()
+    wanted.setdefault(mine, find_address_family(own))
+    answers = look_up_names(wanted, NAME_SECONDS)
+    own_answers = answers[mine]
+    if len(hosts) > NAMES_IN_FULL:
+        planned = {str(n): str(h["address"]) for h in hosts for n in h["names"]}
+        answers = {
+            n: a for n, a in answers.items() if n in planned and get_first_address(a) != planned[n]
+        }
+    return {"hostname": mine, "own": own_answers, "plan": answers}
+
+
+def get_first_address(answers: list[str] | None) -> str:
+    """The address that a job would take; empty where there is none."""
+    return answers[0] if answers else ""

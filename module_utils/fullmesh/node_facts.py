@@ -11,11 +11,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, cast
 
-from ..state import manifest
-from . import accelerators, busy, node
+from . import manifest
+from .facts import accelerators, busy, node
 
 if TYPE_CHECKING:
-    from ..schema.node import Facts, NodeFacts, Observations, PendingChange
+    from .schema.node import Facts, NodeFacts, Observations, PendingChange
 
 
 def observe_node_facts(venv: str) -> Observations:
@@ -76,7 +76,7 @@ def load_pending_changes() -> list[PendingChange]:
     """Return the transactions that have yet to end. The engine is loaded on nodes only that have a transaction."""
     if not node.has_transactions():
         return []
-    from ..transaction import engine  # noqa: PLC0415 (a tenth of this question's time, and rarely needed)
+    from .transaction import engine  # noqa: PLC0415 (a tenth of this question's time, and rarely needed)
 
     return engine.list_pending_changes()
 

@@ -1,0 +1,77 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Whom jobs run as on this node. Stdlib only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import re
+from typing import TYPE_CHECKING
+
+from ..foreign_text import parse_decimal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNITS = ("/etc/systemd/system/fullmesh-job@.service",)
+USER = re.compile(r"^User=([\w.-]+)\s*$", re.MULTILINE)
+NOBODYS = ("nobody", "root")
+RANKS_SAY = (b"\0RANK=", b"\0MASTER_ADDR=")
+ENVIRONMENT_MOST = 131072
+
+
+def find_account_entry(name: str) -> pwd.struct_passwd | None:
+    """An account by its name, or by a number that need not have an entry."""
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        pass
+    number = parse_decimal(name, (1 << 31) - 1)
+    if number is not None:
+        return pwd.struct_passwd((name, "x", number, number, "", "/", "/bin/sh"))
+    return None
+
+
+def find_unit_accounts() -> Iterator[str]:
+    """Who runs jobs as units."""
+    for path in UNITS:
+        try:
+            with open(path) as stream:
+                yield from USER.findall(stream.read())
+        except OSError:
+            continue
+
+
+def read_raw_environment(pid: str) -> bytes:
+    """Return a process' environment, a zero before each variable.
+
+    Raises:
+        OSError: it is gone, or not ours to look at.
+    """
+    with open(f"/proc/{pid}/environ", "rb") as stream:
+        return b"\0" + stream.read(ENVIRONMENT_MOST)
+
+
+def is_rank_environment(environment: bytes) -> bool:
+    """Say whether a process with this environment is a rank of a job."""
+    return all(word in environment for word in RANKS_SAY)
+
+
+def find_rank_accounts() -> Iterator[str]:
+    """Whose processes are ranks of a job that runs now."""
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            uid = os.stat("/proc/" + pid).st_uid
+            if uid and is_rank_environment(read_raw_environment(pid)):
+                yield str(uid)
+
+
+def find_job_account(named: str) -> pwd.struct_passwd | None:
+    """The account of jobs: who was named, else whom the units have, else whose ranks run; None for root and nobody."""
+    for name in (named,) if named else (*find_unit_accounts(), *find_rank_accounts()):
+        found = find_account_entry(name)
+        if found and found.pw_uid and found.pw_name not in NOBODYS:
+            return found
+    return None
