@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from fullmesh import __version__
-from fullmesh.model.faults import InvalidInputError
+from fullmesh.faults import InvalidInputError
 from fullmesh.play import options
 from fullmesh.printed import print_error
 from fullmesh.settings import IN_CHECKOUT, ROOT

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from fullmesh.model.faults import Fault
+from fullmesh.faults import Fault
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Roles and playbooks lie beside the package in a checkout only; an installed one explains and reports.

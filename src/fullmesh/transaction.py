@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fullmesh.model.addresses import is_address, parse_bare_address
-from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
+from fullmesh.model.addresses import is_address, parse_bare_address, split_host_port
 from fullmesh.model.types import ClusterPlan, PlanLink
 
 CODES: dict[str, str] = {
@@ -81,21 +81,6 @@ def find_new_connection(variables: Mapping[str, Any], name: str, address: str) -
             known = f"[{known}]:{first['port']}"
         args = f"{args} -o {ALIAS}={known}".strip()
     return {"host": host or address, "port": port or first["port"], "args": args}
-
-
-def split_host_port(text: str) -> tuple[str, int]:
-    """Read ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
-
-    Raises:
-        ValueError: the port is no number.
-    """
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        return host, int(rest.lstrip(":") or 0)
-    if text.count(":") == 1:
-        host, _, port = text.partition(":")
-        return host, int(port)
-    return text, 0
 
 
 def find_moved_address(variables: Mapping[str, Any]) -> str:

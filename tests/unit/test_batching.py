@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fullmesh.faults import Fault
 from fullmesh.model import batching
-from fullmesh.model.faults import Fault
 
 
 @pytest.mark.parametrize(

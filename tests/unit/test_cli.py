@@ -19,7 +19,7 @@ from hypothesis.internal.conjecture import providers
 
 from devtools import testing
 from fullmesh import cli
-from fullmesh.model.faults import InvalidInputError
+from fullmesh.faults import InvalidInputError
 from fullmesh.play import options, verb
 from fullmesh.settings import ROOT
 

@@ -15,7 +15,7 @@ from fact_samples import facts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullmesh.model.faults import InvalidInputError
+from fullmesh.faults import InvalidInputError
 from fullmesh.model.plan import derive_plan
 from fullmesh.roles import cluster_env
 from fullmesh.settings import ROOT

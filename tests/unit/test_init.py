@@ -15,12 +15,12 @@ from ansible.module_utils.fullmesh.network.machine import NetworkNode
 from record_files import RECORDED, read_record
 
 from fullmesh import cli, contract
+from fullmesh.faults import InvalidInputError
 from fullmesh.init import cli as init_cli
 from fullmesh.init import look, machines, propose, render
 from fullmesh.init.machines import Machine
 from fullmesh.init.propose import MachineAnswer
 from fullmesh.model import plan, reach
-from fullmesh.model.faults import InvalidInputError
 from fullmesh.observed.first_look import Ways
 from fullmesh.settings import ROOT, find_setting_faults, load_setting_names
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.model import addresses, nics, plan, stacks
-from fullmesh.model.faults import Fault, InvalidInputError
 from fullmesh.model.node_view import resolve_node_interfaces
 from fullmesh.roles import preflight
 

@@ -29,6 +29,7 @@ from torch_samples import seen, wheels
 from fullmesh import contract, transaction
 from fullmesh.ask import answers, channel, talk
 from fullmesh.diagnose import shape
+from fullmesh.faults import InvalidInputError
 from fullmesh.filters import bundle as bundle_filters
 from fullmesh.filters import cluster_plan, node_ssh, torch_runtime
 from fullmesh.filters import static_ip as static_ip_filters
@@ -37,7 +38,6 @@ from fullmesh.hang import ask as hang_ask
 from fullmesh.init import cli, look, machines, propose, render
 from fullmesh.init.propose import MachineAnswer
 from fullmesh.model import addresses, plan
-from fullmesh.model.faults import InvalidInputError
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed import ladder, ranks
 from fullmesh.observed.first_look import Ways

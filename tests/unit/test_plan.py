@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullmesh.faults import InvalidInputError
 from fullmesh.model import plan, ports
-from fullmesh.model.faults import InvalidInputError
 from fullmesh.model.node_view import resolve_node_interfaces
 
 Hosts = dict[str, dict[str, Any]]

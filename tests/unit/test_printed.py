@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from fullmesh.diagnose import cli
+from fullmesh.faults import Fault
 from fullmesh.hang import cli as hang_cli
 from fullmesh.init import cli as init_cli
-from fullmesh.model.faults import Fault
 from fullmesh.play import events, foresight, run, verb, views
 from fullmesh.play.live import TerminalView
 from fullmesh.play.progress import Failure

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh.ec2.settings import SecurityGroupSettings
+from fullmesh.faults import InvalidInputError
 from fullmesh.model import plan, service_pages, services
-from fullmesh.model.faults import InvalidInputError
 from fullmesh.model.service_presets import PRESETS
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import ProbePort

@@ -10,6 +10,7 @@ import pytest
 
 from fullmesh import transaction
 from fullmesh.filters import static_ip
+from fullmesh.model.addresses import split_host_port
 
 HOST = {"ansible_host": "198.51.100.7", "ansible_ssh_common_args": "-o X=y"}
 
@@ -99,7 +100,7 @@ def test_the_way_back_to_the_bootstrap_address_is_the_inventorys_own() -> None:
     ],
 )
 def test_addresses_with_ports(text: str, parts: tuple[str, int]) -> None:
-    assert transaction.split_host_port(text) == parts
+    assert split_host_port(text) == parts
 
 
 @pytest.mark.parametrize(

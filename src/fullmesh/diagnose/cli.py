@@ -9,7 +9,7 @@ import os
 import threading
 from pathlib import Path
 
-from fullmesh.model.faults import InvalidInputError
+from fullmesh.faults import InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import make_run_name, shorten_path
 from fullmesh.play.options import JSON, PLAIN

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh import node_values
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import addresses, plan, ports, services
-from fullmesh.model.faults import Fault, InvalidInputError
 from fullmesh.model.types import ClusterPlan, HostsLine, PlanNode
 from fullmesh.observed.ladder import NamedPort
 from fullmesh.observed.ports import KERNEL_RANGE

@@ -13,8 +13,8 @@ from fullmesh.ec2.model import ALL, IN, OUT, Ec2Resources, Need, SecurityGroup
 from fullmesh.ec2.place import ClusterLocation, find_cluster_groups, locate_cluster
 from fullmesh.ec2.rules import EFA, Ec2Node
 from fullmesh.ec2.settings import SecurityGroupSettings
+from fullmesh.faults import Fault
 from fullmesh.model import services
-from fullmesh.model.faults import Fault
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ports import PortRange
 from fullmesh.verify.model import ERROR, WARNING, Finding

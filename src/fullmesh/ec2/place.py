@@ -12,7 +12,7 @@ from fullmesh.ec2 import model as ec2_model
 from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2.model import Ec2Interface, Ec2Resources, SecurityGroup
 from fullmesh.ec2.settings import GROUP_ID, SecurityGroupSettings
-from fullmesh.model.faults import Fault
+from fullmesh.faults import Fault
 from fullmesh.model.types import ClusterPlan
 from fullmesh.verify.survey import get_survey
 

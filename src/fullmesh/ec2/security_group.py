@@ -15,8 +15,8 @@ from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2.model import Ec2Interface, Ec2Resources, Need, SecurityGroup, SecurityGroupRule
 from fullmesh.ec2.place import ClusterLocation, find_cluster_groups, locate_cluster
 from fullmesh.ec2.settings import SecurityGroupSettings
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.faults import Fault
 from fullmesh.model.types import ClusterPlan
 
 CODES: dict[str, str] = {

@@ -10,9 +10,9 @@ from typing import Any
 
 from fullmesh.ec2 import rules as ec2_rules
 from fullmesh.ec2.model import Need
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import services
-from fullmesh.model.faults import Fault
 from fullmesh.model.types import ClusterPlan
 
 GROUP_ID = re.compile(r"sg-[0-9a-f]{8,17}\Z")

@@ -10,7 +10,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh.border import validate_registered
-from fullmesh.model.faults import InvalidInputError
+from fullmesh.faults import InvalidInputError
 from fullmesh.observed.bundle import BundleContents, BundleSource
 from fullmesh.observed.torch import VenvSeen
 from fullmesh.roles import bundle, torch_runtime

@@ -8,10 +8,10 @@ from typing import Any, TypedDict
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import settings
+from fullmesh.faults import InvalidInputError
 from fullmesh.filters.pattern import build_host_pattern
 from fullmesh.model import batching, membership, services
 from fullmesh.model import plan as model_plan
-from fullmesh.model.faults import InvalidInputError
 from fullmesh.model.node_view import resolve_node_interfaces as own_view
 from fullmesh.model.types import ClusterPlan, PlanNode, Reach
 from fullmesh.observed.node import Membership, Observations, ResolvedSettings

@@ -7,8 +7,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from fullmesh.faults import InvalidInputError
 from fullmesh.filters.pattern import build_host_pattern
-from fullmesh.model.faults import InvalidInputError
 from fullmesh.model.types import ClusterPlan
 from fullmesh.plain import parse_switch
 from fullmesh.roles import node_ssh

@@ -8,7 +8,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import ssh, transaction
-from fullmesh.model.faults import InvalidInputError
+from fullmesh.faults import InvalidInputError
 from fullmesh.model.types import PlanLink
 from fullmesh.roles import static_ip
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fullmesh.explain.records import LONGEST, RecordFinding
+from fullmesh.faults import InvalidInputError
 from fullmesh.hang import ask, pages
 from fullmesh.hang.jobs import (
     QueriedJob,
@@ -17,7 +18,6 @@ from fullmesh.hang.jobs import (
     number_job_file,
 )
 from fullmesh.hang.types import CAUSE, HangFinding
-from fullmesh.model.faults import InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import shorten_path
 from fullmesh.printed import clean_and_shorten, print_error, print_text

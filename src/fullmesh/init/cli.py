@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import make_run_name
 from fullmesh.printed import clean_line, print_error, print_text

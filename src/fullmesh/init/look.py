@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fullmesh import contract
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.init import propose, render
 from fullmesh.init.machines import Machine
 from fullmesh.init.propose import MachineAnswer
 from fullmesh.model import reach
-from fullmesh.model.faults import Fault
 from fullmesh.observed.first_look import Ways
 from fullmesh.observed.node import NodeFacts
 from fullmesh.play import run

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
 
 RANGE = re.compile(r"\[(\d+)[:-](\d+)\]")
 # What Ansible takes as the name of a host, and jobs as a name.

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.observed.first_look import Default, Ways
 from fullmesh.observed.node import Facts, Interface
 

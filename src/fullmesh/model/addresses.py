@@ -98,3 +98,18 @@ def is_host_name(text: object) -> bool:
     if not HOST_NAME.match(written):
         return False
     return not re.fullmatch(r"[0-9.]+", written)
+
+
+def split_host_port(text: str) -> tuple[str, int]:
+    """Read ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
+
+    Raises:
+        ValueError: the port is no number.
+    """
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, int(rest.lstrip(":") or 0)
+    if text.count(":") == 1:
+        host, _, port = text.partition(":")
+        return host, int(port)
+    return text, 0

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullmesh.faults import Fault
 from fullmesh.model import addresses
-from fullmesh.model.faults import Fault
-from fullmesh.transaction import split_host_port
+from fullmesh.model.addresses import split_host_port
 
 EVERYONE = "100%"
 HIGHEST_PORT = 65535

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fullmesh import settings
+from fullmesh.faults import Fault
 from fullmesh.model import plan_ports
-from fullmesh.model.faults import Fault
 from fullmesh.model.plan_hosts import HostSettings
 from fullmesh.plain import parse_switch
 

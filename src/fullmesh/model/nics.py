@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fullmesh import node_values
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import addresses, stacks
-from fullmesh.model.faults import Fault
 from fullmesh.model.types import PlanLink
 
 FIELDS = frozenset(

@@ -15,6 +15,7 @@ from typing import Any
 
 from fullmesh import settings
 from fullmesh.code_digest import compute_code_digest
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import (
     addresses,
@@ -27,7 +28,6 @@ from fullmesh.model import (
     ports,
     services,
 )
-from fullmesh.model.faults import Fault, InvalidInputError
 from fullmesh.model.nics import NodeLink, read_node_links
 from fullmesh.model.plan_hosts import HostSettings
 from fullmesh.model.types import AutoSettings, ClusterPlan, HostsLine, PlanNode, ServicePort

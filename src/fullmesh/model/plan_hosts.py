@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullmesh.faults import Fault
 from fullmesh.model import addresses
-from fullmesh.model.faults import Fault
 from fullmesh.model.nics import NodeLink
 
 HostSettings = Mapping[str, Any]

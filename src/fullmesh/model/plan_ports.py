@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import auto, ports
-from fullmesh.model.faults import Fault
 from fullmesh.model.plan_hosts import HostSettings
 from fullmesh.model.services import TakenPort
 from fullmesh.observed.ports import PortRange

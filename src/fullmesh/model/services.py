@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, cast, get_args
 
+from fullmesh.faults import Fault
 from fullmesh.model import ports
-from fullmesh.model.faults import Fault
 from fullmesh.model.service_presets import BY_NAME, MASTER, PresetPort
 from fullmesh.model.types import ClusterPlan, Protocol, Reach, ServicePort
 from fullmesh.observed.ports import PortRange, parse_port_entry, parse_port_range

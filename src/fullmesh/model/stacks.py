@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from fullmesh import node_values
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model import addresses
-from fullmesh.model.faults import Fault
 from fullmesh.observed.links import BondLink as PlanBond
 from fullmesh.observed.links import VlanLink as PlanVlan
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.settings import ROOT, STARTED_IN
 
 AUTO, PLAIN, JSON = "auto", "plain", "json"

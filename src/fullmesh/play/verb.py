@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.play import foresight, lines, options, run
 from fullmesh.play.names import make_run_name, shorten_path
 from fullmesh.play.progress import CONTROLLER

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from fullmesh.faults import Fault
 from fullmesh.model.auto import AUTO
-from fullmesh.model.faults import Fault
 from fullmesh.model.types import AutoSettings, ClusterPlan
 from fullmesh.observed.node import Accelerators, ResolvedSettings
 from fullmesh.roles import torch_runtime

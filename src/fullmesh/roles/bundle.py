@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from fullmesh.cli import run_checkout_playbook
-from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.node_values import WORD
 from fullmesh.observed.bundle import BundleContents, BundleSource, WheelSet
 from fullmesh.play import options

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fullmesh.model.faults import Fault, InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.model.types import ClusterPlan, PlanNode
 from fullmesh.observed.node import Observations
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from fullmesh.model.faults import Fault
+from fullmesh.faults import Fault
 from fullmesh.model.types import CodedText
 from fullmesh.observed.gpu import GpuFacts
 from fullmesh.observed.toolkit import CdiState, ToolkitPackages

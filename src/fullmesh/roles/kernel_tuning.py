@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.faults import Fault
 from fullmesh.model.membership import ROOM_LEAST, compute_rank_room
 from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange, parse_port_ranges

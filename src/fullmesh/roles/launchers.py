@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.faults import Fault
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.watch import ParticipantNode, Participants
 from fullmesh.settings import ROOT

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fullmesh.model.faults import Fault
+from fullmesh.faults import Fault
 
 CODES: dict[str, str] = {
     "MT-101": "a monitoring tool that no repository of the node has",

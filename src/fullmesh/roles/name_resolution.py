@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullmesh.faults import Fault
 from fullmesh.model.addresses import is_host_name
-from fullmesh.model.faults import Fault
 
 CODES: dict[str, str] = {
     "NR-101": "this node's address is not among the hosts",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fullmesh.model.faults import Fault
+from fullmesh.faults import Fault
 from fullmesh.model.types import CodedText
 from fullmesh.observed.nccl import Repository
 

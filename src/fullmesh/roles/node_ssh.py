@@ -13,8 +13,8 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.faults import Fault, InvalidInputError
 from fullmesh.model.types import ClusterPlan
 from fullmesh.node_values import PUBLIC_KEY
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from fullmesh.model.faults import Fault
+from fullmesh.faults import Fault
 from fullmesh.observed.family import PackageFamily
 from fullmesh.observed.gpu import GpuFacts
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.addresses import parse_bare_address, parse_network
-from fullmesh.model.faults import Fault
 
 CODES: dict[str, str] = {
     "PF-101": "peer_firewall_mode is not one of the four",

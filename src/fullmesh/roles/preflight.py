@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, Required, TypedDict
 
 from fullmesh import contract
+from fullmesh.faults import Fault
 from fullmesh.model import auto, membership, reach, services
-from fullmesh.model.faults import Fault
 from fullmesh.model.node_view import find_interface_name, find_link_interface
 from fullmesh.model.plan_ports import find_port_count_faults
 from fullmesh.model.types import ClusterPlan, PlanLink

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.faults import Fault
 
 CODES: dict[str, str] = {
     "SE-101": "selinux_mode is not one of the four",

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypedDict
 
-from fullmesh.model.faults import Fault
+from fullmesh.faults import Fault
 from fullmesh.model.types import PlanLink
 
 LONGEST_WAIT = 600

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fullmesh.faults import Fault
 from fullmesh.model.addresses import is_address, is_host_name
-from fullmesh.model.faults import Fault
 
 CODES: dict[str, str] = {
     "TS-101": "time_sync_source is servers, but no server is given",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
-from fullmesh.model.faults import Fault
+from fullmesh.faults import Fault
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.torch import VenvSeen, WheelhouseResult
 from fullmesh.observed.wheel_locks import parse_logical_lines

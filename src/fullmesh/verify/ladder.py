@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, cast
 
-from fullmesh.model.faults import Fault
+from fullmesh.faults import Fault
 from fullmesh.result.types import RankRow, RungId, Status
 from fullmesh.verify import bisected, gid_pins, mesh, pairs, probe_wants, rank_ends, schedule
 from fullmesh.verify import cards as verify_cards

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from fullmesh.model.faults import InvalidInputError
+from fullmesh.faults import InvalidInputError
 from fullmesh.observed.watch import JobProblem, WatchEvent
 from fullmesh.play.options import find_inventory
 from fullmesh.printed import STYLE, clean_and_shorten, print_error, print_text
