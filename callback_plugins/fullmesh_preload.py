@@ -34,8 +34,8 @@ requirements:
 """
 
 
-# Several tasks of every run use its filters, each in a worker of its own.
-PLAN = "cluster_plan"
+# Several tasks of every run use the filters of its file, each in a worker of its own.
+PLAN = "node_view"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no types
@@ -57,7 +57,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             return
         for loader in (filter_loader, test_loader):
             list(loader.all())
-        late.load_filter_file(PLAN)
+        late.load_filter(PLAN)
         freeze_objects()
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:

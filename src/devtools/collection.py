@@ -72,7 +72,7 @@ PLACES = ("inventory", "roles_path", "library", "module_utils")
 
 def filter_names() -> list[str]:
     """The names of our filters."""
-    return sorted(late.build_filter_table())
+    return sorted(late.FILTERS)
 
 
 @cache

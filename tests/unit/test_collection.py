@@ -12,12 +12,13 @@ from typing import Any
 import jinja2
 import pytest
 import yaml
+from ansible.plugins.loader import filter_loader
 from jinja2 import nodes
 
 from devtools import collection
 from fullmesh import __version__
 from fullmesh.explain.pages import render_pages
-from fullmesh.filters import cluster_plan
+from fullmesh.filters import cluster_plan, late
 from fullmesh.settings import ROOT, RUNS
 
 # Ansible takes these as expressions without braces.
@@ -68,6 +69,27 @@ def test_filters_have_their_whole_name_in_a_collection(files: dict[str, bytes]) 
             whole |= {one for one in found if one.startswith(collection.COLLECTION)}
     assert {one.rpartition(".")[2] for one in whole} <= ours
     assert len(whole) > 80
+
+
+# a regular expression of a role, as Jinja reads it
+@pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
+def test_the_table_of_filters_is_what_templates_use() -> None:
+    used: set[str] = set()
+    for top in ("playbooks", "roles", "molecule"):
+        for path in (ROOT / top).rglob("*"):
+            if path.suffix in (".yml", ".j2") and path.is_file():
+                used |= filters_of(path.name, path.read_text(encoding="utf-8"))
+    known = set(jinja2.Environment(autoescape=True).filters)
+    others = {
+        name for name in used - known - late.FILTERS.keys() if not name.startswith("ansible.")
+    }
+    assert late.FILTERS.keys() - used == set()
+    assert {name for name in others if filter_loader.get(name) is None} == set()
+
+
+@pytest.mark.parametrize(("name", "place"), late.FILTERS.items())
+def test_every_filter_of_the_table_has_its_function(name: str, place: str) -> None:
+    assert callable(late.load_function(place, name))
 
 
 def test_a_variable_that_has_a_filters_name_stays() -> None:

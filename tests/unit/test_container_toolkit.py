@@ -85,13 +85,15 @@ def test_the_packages_come_from_nvidia_unless_a_mirror_is_given(
 ) -> None:
     platform = yaml.safe_load((ROOT / f"roles/container_toolkit/vars/{system}.yml").read_text())
     vendors = platform["__container_toolkit_vendor_url"]
-    place = container_toolkit.container_toolkit_place("", "", vendors, "https://x/gpgkey", machine)
+    place = roles_container_toolkit.choose_toolkit_source(
+        "", "", vendors, "https://x/gpgkey", machine
+    )
     assert place == {"url": url, "key": "https://x/gpgkey"}
-    mine = container_toolkit.container_toolkit_place(
+    mine = roles_container_toolkit.choose_toolkit_source(
         "file:///srv/x/", "/srv/k", vendors, "https://x", "m"
     )
     assert mine == {"url": "file:///srv/x", "key": "file:///srv/k"}
-    assert not container_toolkit.container_toolkit_place("", "none", vendors, "https://x", "m")[
+    assert not roles_container_toolkit.choose_toolkit_source("", "none", vendors, "https://x", "m")[
         "key"
     ]
 

@@ -62,10 +62,9 @@ def test_a_folder_that_is_no_plain_path_is_refused(value: Any) -> None:
 
 
 def test_the_filters_say_it_in_sentences() -> None:
-    made = monitoring_tools.FilterModule().filters()
-    (first, second) = made["monitoring_tools_folder_faults"]("text", "false")
+    (first, second) = monitoring_tools.monitoring_tools_folder_faults("text", "false")
     assert first.startswith("[MT-103] monitoring_tools_textfile_dir is 'text'")
     assert second.startswith("[MT-104] ")
-    assert made["monitoring_tools_folder_faults"]("/srv/text", "yes") == []
-    (told,) = made["monitoring_tools_faults"]("htop", [])
+    assert monitoring_tools.monitoring_tools_folder_faults("/srv/text", "yes") == []
+    (told,) = monitoring_tools.monitoring_tools_faults("htop", [])
     assert told.startswith("[MT-102] monitoring_tools_packages has 'htop'")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -80,21 +79,3 @@ def bundle_sources(
 def bundle_contents(hostvars: Any, hosts: list[str]) -> BundleContents:
     """For which machines the archive is."""
     return bundle.collect_bundle_contents([hostvars[host]["__bundle_part"] for host in hosts])
-
-
-class FilterModule:
-    """Filters of the bundle."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "bundle_kind": bundle_kind,
-            "bundle_hosts": bundle_hosts,
-            "bundle_target": bundle_target,
-            "bundle_lock_name": bundle_lock_name,
-            "bundle_faults": bundle_faults,
-            "bundle_python": bundle_python,
-            "bundle_controller": bundle_controller,
-            "bundle_sources": bundle_sources,
-            "bundle_contents": bundle_contents,
-        }

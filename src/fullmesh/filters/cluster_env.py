@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -27,11 +26,3 @@ def cluster_env_lines(
         return cluster_env.render_env_lines(cluster_env.build_environment(plan, node, seen) | own)
     except (KeyError, ValueError) as error:
         raise AnsibleFilterError(f"cluster_env_lines: {error}") from error
-
-
-class FilterModule:
-    """Filters of the role cluster_env."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {"cluster_env_faults": cluster_env_faults, "cluster_env_lines": cluster_env_lines}

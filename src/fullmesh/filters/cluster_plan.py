@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from ansible.errors import AnsibleFilterError
@@ -130,28 +130,3 @@ def plan_default(name: str) -> Any:
         return settings.PLAN_SETTINGS[str(name)]
     except KeyError as error:
         raise AnsibleFilterError(f"plan_default: there is no setting {name!r}") from error
-
-
-class FilterModule:
-    """Filters of the cluster plan."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "kept_path": kept_path,
-            "plan_default": plan_default,
-            "plan_made": plan_made,
-            "node_view": node_view,
-            "plan_drift": plan_drift,
-            "plan_serial": plan_serial,
-            "plan_opened": plan_opened,
-            "plan_members": plan_members,
-            "plan_leads_time": plan_leads_time,
-            "preflight_facts_faults": preflight_facts_faults,
-            "preflight_groups": preflight_groups,
-            "preflight_judged": preflight_judged,
-            "preflight_pending": preflight_pending,
-            "preflight_pending_seconds": preflight_pending_seconds,
-            "preflight_pending_text": preflight_pending_text,
-            "preflight_unasked": preflight_unasked,
-        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fullmesh.border import validate_answer
@@ -11,13 +11,6 @@ from fullmesh.observed.gpu import GpuFacts
 from fullmesh.observed.toolkit import CdiState, ToolkitPackages
 from fullmesh.plain import to_json_value
 from fullmesh.roles import container_toolkit
-
-
-def container_toolkit_place(
-    url: str, key: str, vendors: str, vendors_key: str, machine: str
-) -> container_toolkit.ToolkitSource:
-    """Where the packages come from."""
-    return container_toolkit.choose_toolkit_source(url, key, vendors, vendors_key, machine)
 
 
 def container_toolkit_faults(options: Any) -> list[str]:
@@ -54,18 +47,3 @@ def container_toolkit_notes(devices: Any, waiting: int) -> list[CodedText]:
     return container_toolkit.collect_toolkit_notes(
         validate_answer(CdiState, devices, "container_devices"), int(waiting)
     )
-
-
-class FilterModule:
-    """Filters of the role container_toolkit."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "container_toolkit_place": container_toolkit_place,
-            "container_toolkit_faults": container_toolkit_faults,
-            "container_toolkit_may": container_toolkit_may,
-            "container_toolkit_writes_source": container_toolkit_writes_source,
-            "container_toolkit_not_installed": container_toolkit_not_installed,
-            "container_toolkit_notes": container_toolkit_notes,
-        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -171,27 +171,3 @@ def diagnose_result(variables: Any, hosts: list[str], about: dict[str, Any]) -> 
 def diagnose_summary(result: Result) -> list[str]:
     """The result as lines of text."""
     return show.format_diagnosis(to_json_value(result))
-
-
-class FilterModule:
-    """Filters of the diagnosis."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "diagnose_hosts": diagnose_hosts,
-            "diagnose_first": diagnose_first,
-            "diagnose_plan": diagnose_plan,
-            "diagnose_wants": diagnose_wants,
-            "diagnose_scope": diagnose_scope,
-            "diagnose_probes": diagnose_probes,
-            "diagnose_job_users": diagnose_job_users,
-            "diagnose_not_root": diagnose_not_root,
-            "diagnose_as_login": diagnose_as_login,
-            "diagnose_shut": diagnose_shut,
-            "diagnose_traces": diagnose_traces,
-            "diagnose_rounds": diagnose_rounds,
-            "diagnose_partners": diagnose_partners,
-            "diagnose_result": diagnose_result,
-            "diagnose_summary": diagnose_summary,
-        }

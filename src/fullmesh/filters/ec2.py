@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fullmesh.ec2 import findings, place, security_group
@@ -84,22 +84,3 @@ def ec2_made_groups(groups: list[Any], name: str) -> list[str]:
 def ec2_no_answer(result: Mapping[str, Any]) -> str:
     """The coded sentence for a question to AWS that failed."""
     return str(security_group.make_aws_fault(to_json_value(result)))
-
-
-class FilterModule:
-    """Filters of the role ec2_security_group."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "ec2_settings_faults": ec2_settings_faults,
-            "ec2_address_filters": ec2_address_filters,
-            "ec2_instance_filters": ec2_instance_filters,
-            "ec2_group_filters": ec2_group_filters,
-            "ec2_todo": ec2_todo,
-            "ec2_undo": ec2_undo,
-            "ec2_findings": ec2_findings,
-            "ec2_concerned": ec2_concerned,
-            "ec2_made_groups": ec2_made_groups,
-            "ec2_no_answer": ec2_no_answer,
-        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fullmesh.border import validate_answer
@@ -33,11 +33,3 @@ def efa_plugin_verdict(seen: Mapping[str, Any]) -> str:
     """What a missing libnccl-net.so means on a node; "" when it is there."""
     code, text = efa.explain_missing_plugin(validate_answer(EfaSurvey, seen, "efa_facts"))
     return f"[{code}] {text}." if code else ""
-
-
-class FilterModule:
-    """Filters for EFA."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {"efa_findings": efa_findings, "efa_plugin_verdict": efa_plugin_verdict}

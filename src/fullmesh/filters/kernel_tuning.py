@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fullmesh.observed.sysctl import KernelSetting
@@ -24,14 +23,3 @@ def kernel_tuning_settings(
 ) -> list[KernelSetting]:
     """Every kernel key with value, rule and reason."""
     return kernel_tuning.build_kernel_settings(local_ports, reserved, world_size, options)
-
-
-class FilterModule:
-    """Filters of the role kernel_tuning."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "kernel_tuning_faults": kernel_tuning_faults,
-            "kernel_tuning_settings": kernel_tuning_settings,
-        }

@@ -1,70 +1,203 @@
-"""Filters that are known by name from the start and read when they are first used.
+"""The table of our filters, each with its function, which is imported when the filter is first used.
 
-Reading all of them, with all of the core that they need, takes a third of a second, and a run that has nothing to do
-uses one file of them. Where Ansible is about to fork a process for each node, ``every`` reads the rest in their parent.
+Importing all of them with their part of the core takes a third of a second, and a run without changes uses few of them.
+Before Ansible forks a process for each node, ``load_all_filters`` imports the rest in the parent.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
+import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-PACKAGE = "fullmesh.filters"
-FOLDER = Path(__file__).resolve().parent
-# how each of these files ends: a table of names
-NAME = re.compile(r'"(\w+)": ')
+PACKAGE = "fullmesh"
+
+# Filter -> its module in ``fullmesh``, with the function if that has another name.
+FILTERS = {
+    "bundle_contents": "filters.bundle",
+    "bundle_controller": "filters.bundle",
+    "bundle_faults": "filters.bundle",
+    "bundle_hosts": "filters.bundle",
+    "bundle_kind": "filters.bundle",
+    "bundle_lock_name": "filters.bundle",
+    "bundle_python": "filters.bundle",
+    "bundle_sources": "filters.bundle",
+    "bundle_target": "filters.bundle",
+    "change_token": "transaction:make_change_token",
+    "cluster_env_faults": "filters.cluster_env",
+    "cluster_env_lines": "filters.cluster_env",
+    "container_toolkit_faults": "filters.container_toolkit",
+    "container_toolkit_may": "filters.container_toolkit",
+    "container_toolkit_not_installed": "filters.container_toolkit",
+    "container_toolkit_notes": "filters.container_toolkit",
+    "container_toolkit_place": "roles.container_toolkit:choose_toolkit_source",
+    "container_toolkit_writes_source": "filters.container_toolkit",
+    "controller_is_peer": "filters.verify_cluster",
+    "diagnose_as_login": "filters.diagnose",
+    "diagnose_first": "filters.diagnose",
+    "diagnose_hosts": "filters.diagnose",
+    "diagnose_job_users": "filters.diagnose",
+    "diagnose_not_root": "filters.diagnose",
+    "diagnose_partners": "filters.diagnose",
+    "diagnose_plan": "filters.diagnose",
+    "diagnose_probes": "filters.diagnose",
+    "diagnose_result": "filters.diagnose",
+    "diagnose_rounds": "filters.diagnose",
+    "diagnose_scope": "filters.diagnose",
+    "diagnose_shut": "filters.diagnose",
+    "diagnose_summary": "filters.diagnose",
+    "diagnose_traces": "filters.diagnose",
+    "diagnose_wants": "filters.diagnose",
+    "ec2_address_filters": "filters.ec2",
+    "ec2_concerned": "filters.ec2",
+    "ec2_findings": "filters.ec2",
+    "ec2_group_filters": "filters.ec2",
+    "ec2_instance_filters": "filters.ec2",
+    "ec2_made_groups": "filters.ec2",
+    "ec2_no_answer": "filters.ec2",
+    "ec2_settings_faults": "filters.ec2",
+    "ec2_todo": "filters.ec2",
+    "ec2_undo": "filters.ec2",
+    "efa_findings": "filters.efa",
+    "efa_plugin_verdict": "filters.efa",
+    "kept_path": "filters.cluster_plan",
+    "kernel_tuning_faults": "filters.kernel_tuning",
+    "kernel_tuning_settings": "filters.kernel_tuning",
+    "ladder_about": "filters.verify_cluster",
+    "ladder_bisect_after": "filters.verify_cluster",
+    "ladder_bisect_first": "filters.verify_cluster",
+    "ladder_bisect_jobs": "filters.verify_cluster",
+    "ladder_bisect_most": "filters.verify_cluster",
+    "ladder_bisect_next": "filters.verify_cluster",
+    "ladder_closer": "filters.verify_cluster",
+    "ladder_failure": "filters.verify_cluster",
+    "ladder_faults": "filters.verify_cluster",
+    "ladder_follow_up": "filters.verify_cluster",
+    "ladder_jobs": "filters.verify_cluster",
+    "ladder_may_start": "filters.verify_cluster",
+    "ladder_opened": "filters.verify_cluster",
+    "ladder_outsider_targets": "filters.verify_cluster",
+    "ladder_probes": "filters.verify_cluster",
+    "ladder_result": "filters.verify_cluster",
+    "ladder_scope": "filters.verify_cluster",
+    "ladder_summary": "filters.verify_cluster",
+    "ladder_textfile": "filters.verify_cluster",
+    "ladder_wants": "filters.verify_cluster",
+    "launchers_commands": "roles.launchers:build_command_files",
+    "launchers_faults": "filters.launchers",
+    "launchers_hook": "roles.launchers:build_hook_files",
+    "launchers_hostfile": "roles.launchers:render_hostfile",
+    "launchers_library": "roles.launchers:build_library_files",
+    "launchers_nodes": "roles.launchers:render_nodes_file",
+    "launchers_services": "roles.launchers:render_services_file",
+    "monitoring_tools_faults": "filters.monitoring_tools",
+    "monitoring_tools_folder_faults": "filters.monitoring_tools",
+    "monitoring_tools_owned": "roles.monitoring_tools:list_watched_packages",
+    "name_resolution_faults": "filters.name_resolution",
+    "nccl_faults": "filters.nccl",
+    "nccl_key_address": "roles.nccl:choose_key_address",
+    "nccl_key_file": "filters.nccl",
+    "nccl_not_installed": "filters.nccl",
+    "nccl_notes": "filters.nccl",
+    "nccl_repository": "roles.nccl:choose_nccl_repository",
+    "node_ssh_authorized": "roles.node_ssh:render_authorized_key",
+    "node_ssh_faults": "filters.node_ssh",
+    "node_ssh_key": "filters.node_ssh",
+    "node_ssh_known_hosts": "filters.node_ssh",
+    "node_ssh_next": "roles.node_ssh:find_next_address",
+    "node_ssh_pattern": "filters.node_ssh",
+    "node_ssh_public": "roles.node_ssh:derive_public_key",
+    "node_view": "filters.cluster_plan",
+    "nvidia_driver_faults": "filters.nvidia_driver",
+    "nvidia_driver_may_build": "filters.nvidia_driver",
+    "nvidia_driver_may_undo": "filters.nvidia_driver",
+    "nvidia_driver_plan": "filters.nvidia_driver",
+    "nvidia_driver_probes": "filters.nvidia_driver",
+    "peer_firewall_faults": "filters.peer_firewall",
+    "peer_firewall_mode": "roles.peer_firewall:parse_firewall_mode",
+    "peer_firewall_word": "roles.peer_firewall:parse_word",
+    "peers_left_out": "filters.peers",
+    "peers_wanted": "filters.peers",
+    "plan_default": "filters.cluster_plan",
+    "plan_drift": "filters.cluster_plan",
+    "plan_leads_time": "filters.cluster_plan",
+    "plan_made": "filters.cluster_plan",
+    "plan_members": "filters.cluster_plan",
+    "plan_opened": "filters.cluster_plan",
+    "plan_serial": "filters.cluster_plan",
+    "preflight_facts_faults": "filters.cluster_plan",
+    "preflight_groups": "filters.cluster_plan",
+    "preflight_judged": "filters.cluster_plan",
+    "preflight_pending": "filters.cluster_plan",
+    "preflight_pending_seconds": "filters.cluster_plan",
+    "preflight_pending_text": "filters.cluster_plan",
+    "preflight_unasked": "filters.cluster_plan",
+    "selinux_mode_faults": "filters.selinux_mode",
+    "static_ip_addresses": "roles.static_ip:list_watched_addresses",
+    "static_ip_bootstrap": "filters.static_ip",
+    "static_ip_destination": "filters.static_ip",
+    "static_ip_faults": "filters.static_ip",
+    "static_ip_here": "filters.static_ip",
+    "static_ip_moved": "transaction:find_moved_address",
+    "static_ip_told": "filters.static_ip",
+    "static_ip_up": "transaction:list_peers_up",
+    "static_ip_way": "filters.static_ip",
+    "static_ip_witnesses": "transaction:list_witnesses",
+    "time_sync_expected": "roles.time_sync:list_expected_sources",
+    "time_sync_faults": "filters.time_sync",
+    "time_sync_lines": "roles.time_sync:render_chrony_lines",
+    "torch_runtime_asks": "filters.torch_runtime",
+    "torch_runtime_faults": "filters.torch_runtime",
+    "torch_runtime_files": "filters.torch_runtime",
+    "torch_runtime_handover": "filters.torch_runtime",
+    "torch_runtime_index": "filters.torch_runtime",
+    "torch_runtime_lock": "filters.torch_runtime",
+    "torch_runtime_made_for": "filters.torch_runtime",
+    "torch_runtime_pinned": "filters.torch_runtime",
+    "torch_runtime_python_faults": "filters.torch_runtime",
+    "torch_runtime_sources": "filters.torch_runtime",
+    "torch_runtime_space": "filters.torch_runtime",
+    "torch_runtime_targets": "filters.torch_runtime",
+    "torch_runtime_wheels": "filters.torch_runtime",
+    "watch_nodes": "filters.watch",
+}
 
 Filter = Callable[..., Any]
 
 
 @cache
-def list_filter_names() -> dict[str, list[str]]:
-    """The filters of each file, without reading it as Python."""
-    found = {}
-    for path in sorted(FOLDER.glob("*.py")):
-        _, table, end = path.read_text().partition("\n    def filters(self)")
-        if table:
-            found[path.stem] = NAME.findall(end)
+def load_function(place: str, name: str = "") -> Filter:
+    """Import the function at *place* of a table: ``module:function``, or ``module`` for one that is called *name*."""
+    module, _, function = place.partition(":")
+    found: Filter = getattr(importlib.import_module(f"{PACKAGE}.{module}"), function or name)
     return found
 
 
-@cache
-def load_filter_file(stem: str) -> dict[str, Filter]:
-    """The filters of a file, which is read."""
-    table: dict[str, Filter] = importlib.import_module(f"{PACKAGE}.{stem}").FilterModule().filters()
-    return table
-
-
-def make_lazy_filter(stem: str, name: str) -> Filter:
-    """A filter that reads its file when it is used."""
+def make_lazy_filter(name: str, place: str) -> Filter:
+    """Make a filter that imports its function when it is used."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return load_filter_file(stem)[name](*args, **kwargs)
+        return load_function(place, name)(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
     return call
 
 
 def build_filter_table() -> dict[str, Filter]:
-    """Every filter by its name; two of one name are a mistake of ours."""
-    found: dict[str, Filter] = {}
-    for stem, own in list_filter_names().items():
-        twice = found.keys() & own
-        if twice:
-            raise RuntimeError(f"{stem}: {', '.join(sorted(twice))} is another file's filter")
-        found |= {name: make_lazy_filter(stem, name) for name in own}
-    return found
+    """Build the table that Ansible asks for: every filter by its name."""
+    return {name: make_lazy_filter(name, place) for name, place in FILTERS.items()}
+
+
+def load_filter(name: str) -> None:
+    """Import the function of a filter, and so its neighbours in the same file."""
+    load_function(FILTERS[name], name)
 
 
 def load_all_filters() -> bool:
-    """Read all files; whether any was not read yet."""
-    files = list_filter_names()
-    if load_filter_file.cache_info().currsize == len(files):
-        return False
-    for stem in files:
-        load_filter_file(stem)
-    return True
+    """Import all of them; return whether any was not imported yet."""
+    before = len(sys.modules)
+    for name in FILTERS:
+        load_filter(name)
+    return len(sys.modules) > before

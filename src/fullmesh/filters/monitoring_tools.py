@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fullmesh.plain import parse_switch
@@ -23,15 +22,3 @@ def monitoring_tools_folder_faults(folder: Any, node_exporter: Any) -> list[str]
             folder, bool(parse_switch(node_exporter))
         )
     ]
-
-
-class FilterModule:
-    """Filters of the role monitoring_tools."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "monitoring_tools_faults": monitoring_tools_faults,
-            "monitoring_tools_folder_faults": monitoring_tools_folder_faults,
-            "monitoring_tools_owned": monitoring_tools.list_watched_packages,
-        }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -21,11 +20,3 @@ def name_resolution_faults(
         ]
     except (AttributeError, KeyError, TypeError) as error:
         raise AnsibleFilterError(f"name_resolution_faults: {error!r}") from error
-
-
-class FilterModule:
-    """Filters of the role name_resolution."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {"name_resolution_faults": name_resolution_faults}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -55,19 +55,3 @@ def node_ssh_pattern(hostvars: Any, hosts: Sequence[str]) -> str:
         if host in hostvars and parse_switch(hostvars[host].get("node_ssh_manage", False))
     ]
     return build_host_pattern(wanted)
-
-
-class FilterModule:
-    """Filters of the role node_ssh."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "node_ssh_authorized": node_ssh.render_authorized_key,
-            "node_ssh_pattern": node_ssh_pattern,
-            "node_ssh_faults": node_ssh_faults,
-            "node_ssh_key": node_ssh_key,
-            "node_ssh_known_hosts": node_ssh_known_hosts,
-            "node_ssh_next": node_ssh.find_next_address,
-            "node_ssh_public": node_ssh.derive_public_key,
-        }

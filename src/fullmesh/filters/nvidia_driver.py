@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fullmesh.border import validate_answer, validate_registered
@@ -64,17 +63,3 @@ def nvidia_driver_may_undo(gpu: Any, family: Any) -> list[str]:
             seen, validate_registered(PackageFamily, family, "package_family")
         )
     ]
-
-
-class FilterModule:
-    """Filters of the role nvidia_driver."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "nvidia_driver_faults": nvidia_driver_faults,
-            "nvidia_driver_may_build": nvidia_driver_may_build,
-            "nvidia_driver_probes": nvidia_driver_probes,
-            "nvidia_driver_may_undo": nvidia_driver_may_undo,
-            "nvidia_driver_plan": nvidia_driver_plan,
-        }

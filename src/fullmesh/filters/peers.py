@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh import settings, transaction
@@ -72,11 +72,3 @@ def peers_left_out(drifted: Sequence[str], group: Sequence[str], others: Sequenc
         "their firewalls, hosts files and lists of nodes stay as they were. The same command without --limit tells "
         "them, in one call each, and tries the new links."
     )
-
-
-class FilterModule:
-    """Filters of playbooks/phases/peers.yml."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {"peers_wanted": peers_wanted, "peers_left_out": peers_left_out}

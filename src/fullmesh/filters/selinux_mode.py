@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fullmesh.roles import selinux_mode
@@ -14,11 +13,3 @@ def selinux_mode_faults(mode: Any, rollback_seconds: Any, reboot_seconds: Any) -
         str(fault)
         for fault in selinux_mode.find_selinux_faults(mode, rollback_seconds, reboot_seconds)
     ]
-
-
-class FilterModule:
-    """Filters of the role selinux_mode."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {"selinux_mode_faults": selinux_mode_faults}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -22,11 +22,6 @@ def static_ip_faults(
         return [str(fault) for fault in found]
     except (KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"static_ip_faults: {error!r}") from error
-
-
-def static_ip_addresses(links: list[PlanLink]) -> list[static_ip.WatchedAddress]:
-    """What the manifest watches of the links."""
-    return static_ip.list_watched_addresses(links)
 
 
 def static_ip_way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:
@@ -62,24 +57,3 @@ def static_ip_told(
 ) -> str:
     """The sentence that ends a change which could not be confirmed."""
     return transaction.describe_failed_change(str(failure), name, tried, report, where)
-
-
-class FilterModule:
-    """Filters of the role static_ip."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "static_ip_faults": static_ip_faults,
-            "static_ip_addresses": static_ip_addresses,
-            "static_ip_way": static_ip_way,
-            "static_ip_destination": static_ip_destination,
-            "static_ip_bootstrap": static_ip_bootstrap,
-            "static_ip_here": static_ip_here,
-            "static_ip_moved": transaction.find_moved_address,
-            "static_ip_up": transaction.list_peers_up,
-            "static_ip_witnesses": transaction.list_witnesses,
-            "static_ip_told": static_ip_told,
-            # of all changes that a node puts back by itself, the other roles' as well
-            "change_token": transaction.make_change_token,
-        }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -165,25 +164,3 @@ def torch_runtime_sources(names: list[str], hostvars: Any, plan: Any) -> list[Wh
         for name, port in ports.items()
         if port
     ]
-
-
-class FilterModule:
-    """Filters of the role torch_runtime."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "torch_runtime_files": torch_runtime_files,
-            "torch_runtime_lock": torch_runtime_lock,
-            "torch_runtime_made_for": torch_runtime_made_for,
-            "torch_runtime_index": torch_runtime_index,
-            "torch_runtime_faults": torch_runtime_faults,
-            "torch_runtime_pinned": torch_runtime_pinned,
-            "torch_runtime_asks": torch_runtime_asks,
-            "torch_runtime_python_faults": torch_runtime_python_faults,
-            "torch_runtime_targets": torch_runtime_targets,
-            "torch_runtime_wheels": torch_runtime_wheels,
-            "torch_runtime_space": torch_runtime_space,
-            "torch_runtime_handover": torch_runtime_handover,
-            "torch_runtime_sources": torch_runtime_sources,
-        }

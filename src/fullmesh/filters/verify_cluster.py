@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ansible.errors import AnsibleFilterError
@@ -348,33 +348,3 @@ def ladder_failure(value: Result) -> str:
 def ladder_textfile(value: Any, node: str) -> str:
     """What Prometheus' node_exporter is told on *node*."""
     return textfile.render_textfile(validate_answer(Result, value, "the verification"), str(node))
-
-
-class FilterModule:
-    """Filters of the role verify_cluster."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {
-            "ladder_faults": ladder_faults,
-            "ladder_wants": ladder_wants,
-            "ladder_opened": ladder_opened,
-            "ladder_scope": ladder_scope,
-            "ladder_probes": ladder_probes,
-            "ladder_jobs": ladder_jobs,
-            "ladder_follow_up": ladder_follow_up,
-            "ladder_closer": ladder_closer,
-            "ladder_about": ladder_about,
-            "ladder_outsider_targets": ladder_outsider_targets,
-            "controller_is_peer": controller_is_peer,
-            "ladder_may_start": ladder_may_start,
-            "ladder_bisect_first": ladder_bisect_first,
-            "ladder_bisect_next": ladder_bisect_next,
-            "ladder_bisect_most": ladder_bisect_most,
-            "ladder_bisect_jobs": ladder_bisect_jobs,
-            "ladder_bisect_after": ladder_bisect_after,
-            "ladder_result": ladder_result,
-            "ladder_summary": ladder_summary,
-            "ladder_failure": ladder_failure,
-            "ladder_textfile": ladder_textfile,
-        }

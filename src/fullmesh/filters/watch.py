@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -28,11 +27,3 @@ def watch_nodes(
         raise AnsibleFilterError(f"watch_nodes: {error}") from error
     found: watch_remote.JobHosts = to_json_value({"plan": plan, "hosts": reach})
     return found
-
-
-class FilterModule:
-    """Filters of the watch."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The names under which Ansible finds them."""
-        return {"watch_nodes": watch_nodes}
