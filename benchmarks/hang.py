@@ -209,7 +209,9 @@ def ask(args: argparse.Namespace) -> None:
         took, sizes, causes = [], [], set()
         for _ in range(args.rounds):
             begun = time.perf_counter()
-            answer = asking.query_hang_node("here", {"connection": "local"}, f"127.0.0.1:{port}", [PAUSE])
+            answer = asking.query_hang_node(
+                "here", {"connection": "local"}, f"127.0.0.1:{port}", [PAUSE]
+            )
             found = judge_job([look["ranks"] for look in answer.looks])
             took.append(time.perf_counter() - begun)
             sizes.append(answer.size / len(answer.looks) / args.ranks)
