@@ -22,11 +22,11 @@ class PresetPort:
     Attributes:
         part: its name within the system.
         ports: ``6379`` or ``10002-13999``.
-        meaning: what listens there, for docs/services.md.
-        source: where that is written.
+        meaning: the listener, for docs/services.md.
+        source: the document that names the port.
         where: on the master's node, or on all.
-        reach: who may reach it.
-        per_cpu: ports that a node needs for each of its CPUs, 0 where that is no matter.
+        reach: the groups that may reach it.
+        per_cpu: ports that a node needs for each of its CPUs, 0 if their number does not matter.
     """
 
     part: str
@@ -40,7 +40,7 @@ class PresetPort:
 
 @dataclass(frozen=True)
 class Preset:
-    """A system; *remark*: what else it listens on, and what has to be known."""
+    """A system; *remark*: notes for the reader of docs/services.md."""
 
     name: str
     title: str
@@ -49,22 +49,22 @@ class Preset:
 
 
 RAY_DOC = "docs.ray.io, Configuring Ray, Ports configurations"
-# Ray takes these at random unless told; so it needs numbers of ours. 6700 and 6701 are those of its page on Slurm.
-RAY_OURS = f"{RAY_DOC} (at random there)"
+# 6700 and 6701 are the numbers of Ray's page on Slurm.
 RAY_SLURM = "docs.ray.io, Deploying on Slurm"
 # One worker a CPU, each with a port of its own, and as many for drivers, actors without a CPU and ports that somebody
 # else holds: with as many ports as CPUs workers fail to register or hang (ray#28071, ray#33749).
 RAY_PER_CPU = 2
 SGLANG_ARGUMENTS = "docs.sglang.io, Server Arguments"
 VLLM_PARALLEL = "docs.vllm.ai, vllm.config.parallel"
-TORCHS_OWN = "Nothing of its own: it runs over torch's store (MASTER_PORT) and the data range."
+TORCHS_OWN = "No ports of its own: it uses torch's store (MASTER_PORT) and the data range."
 
 PRESETS = (
     Preset(
         "ray",
         "Ray",
-        "Its own default for the agent's HTTP, 52365, lies inside our data range and is replaced. Of its own"
-        " 10002-19999 workers get the lower part, which is enough for two thousand CPUs: vLLM has a port in the other.",
+        "Ray's default port for the agent's HTTP (52365) is inside the data range, so Fullmesh uses 6704. Ray picks"
+        " 6702, 6703 and 6705 at random by default. The workers get the lower part of Ray's 10002-19999, because vLLM"
+        " has a port in the upper part. That is enough for 2,000 CPUs.",
         (
             PresetPort(
                 "gcs", "6379", "Global control store: every node joins here", RAY_DOC, MASTER
@@ -81,11 +81,11 @@ PRESETS = (
             PresetPort("node-manager", "6700", "Raylet: leases of workers", RAY_SLURM),
             PresetPort("object-manager", "6701", "Objects that move between nodes", RAY_SLURM),
             PresetPort(
-                "runtime-env-agent", "6702", "Agent that makes runtime environments", RAY_OURS
+                "runtime-env-agent", "6702", "Agent that makes runtime environments", RAY_DOC
             ),
-            PresetPort("agent-grpc", "6703", "Dashboard's agent, metrics and logs", RAY_OURS),
-            PresetPort("agent-http", "6704", "Dashboard's agent, jobs", RAY_OURS),
-            PresetPort("metrics", "6705", "Figures for Prometheus", RAY_OURS),
+            PresetPort("agent-grpc", "6703", "Dashboard's agent, metrics and logs", RAY_DOC),
+            PresetPort("agent-http", "6704", "Dashboard's agent, jobs", RAY_DOC),
+            PresetPort("metrics", "6705", "Figures for Prometheus", RAY_DOC),
             PresetPort(
                 "workers",
                 "10002-13999",
@@ -98,8 +98,8 @@ PRESETS = (
     Preset(
         "vllm",
         "vLLM",
-        "Over several nodes it starts its ranks itself, or on Ray, which needs the preset ray as well. Its data goes "
-        "over the data range.",
+        "Over several nodes vLLM starts its ranks itself or on Ray. If you use Ray, add the preset ray too. Its data "
+        "uses the data range.",
         (
             PresetPort(
                 "api",
@@ -129,7 +129,7 @@ PRESETS = (
     Preset(
         "sglang",
         "SGLang",
-        "Its API listens on 127.0.0.1 unless --host says otherwise. Its data goes over the data range.",
+        "The API listens on 127.0.0.1 if you do not set --host. Its data uses the data range.",
         (
             PresetPort(
                 "api",
@@ -149,14 +149,14 @@ PRESETS = (
             PresetPort(
                 "messages",
                 "20001-20015",
-                "Messages among its processes with data parallel attention: the ports behind the store's",
+                "Messages of data parallel attention: the ports after the store's",
                 "sglang/srt/server_args.py, PortArgs",
                 MASTER,
             ),
             PresetPort(
                 "bootstrap",
                 "8998",
-                "Where prefill and decode find each other (--disaggregation-bootstrap-port)",
+                "Bootstrap of prefill and decode (--disaggregation-bootstrap-port)",
                 SGLANG_ARGUMENTS,
             ),
         ),
@@ -164,7 +164,7 @@ PRESETS = (
     Preset(
         "jax",
         "JAX",
-        "Its collectives on CPUs (Gloo) and GPUs (NCCL) take ports of the data range.",
+        "Collectives on CPUs (Gloo) and GPUs (NCCL) use the data range.",
         (
             PresetPort(
                 "coordinator",
@@ -176,6 +176,6 @@ PRESETS = (
         ),
     ),
     Preset("accelerate", "Accelerate", TORCHS_OWN),
-    Preset("deepspeed", "DeepSpeed", f"{TORCHS_OWN} Its launcher goes over ssh (role node_ssh)."),
+    Preset("deepspeed", "DeepSpeed", f"{TORCHS_OWN} Its launcher uses ssh (role node_ssh)."),
 )
 BY_NAME = {preset.name: preset for preset in PRESETS}
