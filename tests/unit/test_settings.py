@@ -97,6 +97,15 @@ def test_every_role_is_documented_and_can_be_undone(role: Path) -> None:
     assert reads_only or (role / "tasks/undo.yml").exists()
 
 
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_role_loads_its_platform_variables_by_one_file(role: Path) -> None:
+    platforms = {path.name for path in (role / "vars").iterdir()} - {"main.yml"}
+    own = role / "tasks/set_vars.yml"
+    assert own.is_symlink() == bool(platforms)
+    if platforms:
+        assert own.resolve() == settings.ROOT / "playbooks/tasks/set_vars.yml"
+
+
 def test_wired_names_are_role_variables() -> None:
     options = {name for role in ROLES for name in _options(role)}
     assert settings.load_setting_names().wired.keys() <= options
