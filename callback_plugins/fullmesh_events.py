@@ -34,7 +34,7 @@ requirements:
 
 # A result of a verification or a diagnosis is shown from its file, and so is what the verification says of it.
 RESULT_ACTION = "run_result"
-SHOWN_FROM_RESULT = (("verify_cluster", "judge | Show the ladder"),)
+SHOWN_FROM_RESULT = (("verify_cluster", "judge | Show the results of all checks"),)
 # What a node remembers for its undo.
 MEMORY_ACTION = "undo_point"
 # In check mode it may say what would change, and counts as a change.

@@ -83,7 +83,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Ask every node at once
+- name: Query all nodes at once
   ask_nodes:
     question: node_facts
     common: {venv: /opt/fullmesh/venv}

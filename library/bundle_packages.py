@@ -59,7 +59,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Fetch chrony
+- name: Download the packages and their dependencies
   bundle_packages:
     names: [chrony]
     manager: apt

@@ -68,7 +68,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Follow the first node's clock
+- name: Configure chrony and wait for synchronization
   chrony_sync:
     config: /etc/chrony.conf
     unit: chronyd.service

@@ -51,7 +51,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Make the nodes' names known
+- name: Write and resolve the names
   cluster_hosts:
     hosts: [{address: 10.0.0.11, names: [node1]}]
     address: 10.0.0.11

@@ -54,7 +54,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Tell the node which peers it has
+- name: Update the node's list of peers
   cluster_peers:
     shared: "{{ __peers['shared'] }}"
     own: "{{ __peers['own'][inventory_hostname] }}"

@@ -72,7 +72,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: See which key and host keys there are
+- name: Read the keys of every node
   cluster_ssh:
     state: read
   no_log: true

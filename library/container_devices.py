@@ -28,7 +28,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Let containers have the GPUs
+- name: Write the description of the GPUs
   container_devices:
   register: __container_toolkit_devices
 """

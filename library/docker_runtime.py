@@ -36,7 +36,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Let docker know NVIDIA's runtime
+- name: Add NVIDIA's runtime to docker
   docker_runtime:
   register: __container_toolkit_entered
 """

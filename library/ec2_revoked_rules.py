@@ -78,7 +78,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Take our rule out
+- name: Revoke our obsolete rules
   ec2_revoked_rules:
     group_id: sg-0a1b2c3d4e5f60718
     rules:

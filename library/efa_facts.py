@@ -36,7 +36,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Look at EFA
+- name: Collect facts about EFA
   efa_facts:
   register: __efa_seen
 """

@@ -38,7 +38,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Look at the GPUs
+- name: Collect facts about the GPUs
   gpu_facts:
     packages: [nvidia-driver-580-server]
   register: __gpus

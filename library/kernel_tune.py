@@ -71,7 +71,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Set and prove
+- name: Set and verify the kernel values
   kernel_tune:
     path: /etc/sysctl.d/60-fullmesh.conf
     limits_path: /etc/security/limits.d/60-fullmesh.conf

@@ -93,7 +93,7 @@ EXAMPLES = r"""
     python: /opt/fullmesh/venv/bin/python
     script: "{{ lookup('ansible.builtin.file', 'gloo_ladder.py') }}"
 
-- name: Collect what they said
+- name: Collect the results of the ranks
   ladder_gloo:
     run: 20260102T030405
     state: collected

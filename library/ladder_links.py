@@ -88,7 +88,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Connect to the peers
+- name: Test the links to the peers
   ladder_links:
     token: "{{ __token }}"
     node: node1

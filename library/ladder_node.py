@@ -113,7 +113,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Look at the node and open the listeners
+- name: Survey the node and open listeners
   ladder_node:
     run: 20260102T030405
     token: "{{ __token }}"

@@ -55,7 +55,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Ask which rule stops what node2 is asked
+- name: Trace the rules that block node2
   ladder_trace:
     node: node1
     address: 192.0.2.11

@@ -54,7 +54,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Look at NCCL's packages
+- name: Find the NCCL packages
   nccl_packages:
     names: [libnccl2, libnccl-dev]
     manager: apt

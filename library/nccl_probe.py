@@ -53,7 +53,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Ask the library
+- name: Verify the version of the library
   nccl_probe:
     version: 2.28.9
     endpoint: true

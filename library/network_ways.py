@@ -16,7 +16,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Ask who configures the network
+- name: Find the owner of the network configuration
   network_ways:
 """
 

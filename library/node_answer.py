@@ -24,7 +24,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Take over what the node answered
+- name: Set the facts from the answer
   node_answer:
     answer: "{{ __asked['answers'][inventory_hostname] }}"
 """

@@ -25,7 +25,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Observe the node
+- name: Collect facts about the node
   node_facts:
     digest: "{{ fullmesh_plan['digests'][inventory_hostname] }}"
 """

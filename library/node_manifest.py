@@ -44,7 +44,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Keep the manifest
+- name: Save the node's manifest
   node_manifest:
     digest: "{{ fullmesh_plan['digests'][inventory_hostname] }}"
     owned: "{{ fullmesh_owned }}"

@@ -45,13 +45,13 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Keep the driver's versions
+- name: Record the replaced versions
   package_family:
     role: nvidia_driver
     patterns: ["nvidia-driver(-.*)?", "libnvidia-.*"]
     state: remembered
 
-- name: See what gives them back
+- name: Compare with the previous versions
   package_family:
     role: nvidia_driver
     patterns: ["nvidia-driver(-.*)?", "libnvidia-.*"]

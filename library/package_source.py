@@ -38,7 +38,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Take our package source away where somebody else names the same repository
+- name: Remove a duplicate package source
   package_source:
     path: /etc/apt/sources.list.d/fullmesh-nccl.sources
 """

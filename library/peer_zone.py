@@ -110,7 +110,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Let the peers in
+- name: Allow the peers in the firewall
   peer_zone:
     peers: [192.0.2.11, 192.0.2.12]
     controllers: [198.51.100.7]

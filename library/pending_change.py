@@ -32,7 +32,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Wait for a change that nobody has confirmed
+- name: Wait until no change is pending
   pending_change:
 """
 

@@ -33,7 +33,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Keep the result
+- name: Save the result on the controller
   run_result:
     directory: runs
     run: 20260102T030405

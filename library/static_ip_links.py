@@ -83,17 +83,17 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Start the change
+- name: Arm the rollback and start the change
   static_ip_links:
     links: "{{ static_ip_links }}"
   register: __static_ip_applied
 
-- name: Prove it, on a new connection
+- name: Verify the change on the node
   static_ip_links:
     links: "{{ static_ip_links }}"
     state: proved
 
-- name: Confirm it
+- name: Disarm the rollback
   static_ip_links:
     state: confirmed
 """

@@ -55,7 +55,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Look at the packages
+- name: Find the toolkit packages
   toolkit_packages:
     names: [nvidia-container-toolkit, nvidia-container-toolkit-base, libnvidia-container-tools, libnvidia-container1]
     manager: apt

@@ -109,13 +109,13 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Remember what was here before
+- name: Record the state for undo
   undo_point:
     role: kernel_tuning
     paths: [/etc/sysctl.d/60-fullmesh.conf]
     sysctls: [net.ipv4.tcp_fin_timeout]
 
-- name: Put it back
+- name: Restore the previous state
   undo_point:
     role: kernel_tuning
     state: restored

@@ -78,7 +78,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Look for a node_exporter that runs already
+- name: Find a running node_exporter
   verification_textfile:
     usual: /var/lib/prometheus/node-exporter
     package: prometheus-node-exporter

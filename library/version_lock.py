@@ -54,17 +54,17 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Lock the packages
+- name: Lock the version of the packages
   version_lock:
     names: [libnccl, libnccl-devel]
     version: 2.28.9-1+cuda12.9
 
-- name: Lock each in its own version
+- name: Lock the version of each package
   version_lock:
     versions: {nvidia-driver: 580.95.05-1.el9, nvidia-persistenced: 580.95.05-1.el9}
     what: the NVIDIA driver's packages
 
-- name: Remove our locks
+- name: Remove our version locks
   version_lock:
     names: [libnccl, libnccl-devel]
     state: absent

@@ -90,7 +90,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Offer what is here to the other nodes
+- name: Share the wheels of this node
   wheel_share:
     state: started
     path: /opt/fullmesh/wheels/bundle.tar

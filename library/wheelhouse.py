@@ -65,7 +65,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Download the wheels once
+- name: Download the wheels once per cluster
   wheelhouse:
     requirements: torch-2.13.0-cpu.txt
     key: py311

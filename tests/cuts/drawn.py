@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 SPOILT = ("gateway", "address")
 # A task of role static_ip before which the controller dies, of a change that would have been confirmed.
 TASKS = (
-    "Come back and confirm",
-    "Make a new one",
-    "Let the node prove",
-    "Disarm it",
+    "Reconnect and confirm the change",
+    "Open a new connection",
+    "Verify the change on the node",
+    "Disarm the rollback",
 )
 # Seconds that a right change gets, so that the controller arrives at the last of these tasks.
 RIGHT_SECONDS = 25

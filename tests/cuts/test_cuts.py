@@ -181,12 +181,12 @@ KILLS = {
     "while it arms": (r"TASK .*Arm the rollback", 0.4, 10),
     "after arm": (r"^changed: \[el1\]", 0.0, 10),
     "during apply": (r"^changed: \[(el1|ubuntu1)\]", 1.2, 10),
-    "after apply, before it is back": (r"TASK .*confirm \| Make a new one", 0.0, 10),
+    "after apply, before it is back": (r"TASK .*confirm \| Open a new connection", 0.0, 10),
 }
 # Nobody who watches from outside is quick enough here: the confirmation is on its way when its task is announced.
 DIES_AT = {
-    "before the proof": ("Let the node prove", LATE),
-    "between proof and confirmation": ("Disarm it", LATER),
+    "before the proof": ("Verify the change on the node", LATE),
+    "between proof and confirmation": ("Disarm the rollback", LATER),
 }
 
 
@@ -221,7 +221,7 @@ def test_network_down_during_confirm(lab: Lab, cut: MakeCut) -> None:
     ports = [lab.port(node) for node in lab.nodes]
     with cut("network down during confirm"):
         play = lab.start(lab.link, cut_seconds=LATER)
-        play.until(r"TASK .*Let the node prove")
+        play.until(r"TASK .*Verify the change on the node")
         for port in ports:
             lab.host("ip", "link", "set", port, "down")
         time.sleep(LATER + 3)
@@ -230,7 +230,7 @@ def test_network_down_during_confirm(lab: Lab, cut: MakeCut) -> None:
         words = play.end()
     says(words, "failed=1")
     # Only this task's own answers: the rollback has tasks that end well.
-    disarmed = [one.split(" TASK [")[0] for one in words.split("Disarm it] ***")[1:]]
+    disarmed = [one.split(" TASK [")[0] for one in words.split("Disarm the rollback] ***")[1:]]
     assert not any("ok: [" in one for one in disarmed), disarmed
 
 
@@ -258,7 +258,7 @@ def test_dhcp_server_silent_on_the_way_back(lab: Lab, cut: MakeCut) -> None:
 
         try:
             play = lab.start(lab.link)
-            play.until(r"TASK .*confirm \| Make a new one")
+            play.until(r"TASK .*confirm \| Open a new connection")
             play.kill()
             for node in lab.nodes:
                 wait_for(lambda node=node: "restored in" in node.log(), 120)  # type: ignore[misc]
@@ -292,7 +292,7 @@ def test_rebooted_before_the_confirmation(lab: Lab, cut: MakeCut) -> None:
     """The boot-time unit finds the change and puts everything back before the network starts."""
     with cut("rebooted before the confirmation"):
         play = lab.start(lab.link, cut_seconds=60)
-        play.until(r"TASK .*Let the node prove")
+        play.until(r"TASK .*Verify the change on the node")
         play.kill()
         for node in lab.nodes:
             node.reboot()
@@ -304,7 +304,7 @@ def test_rebooted_before_the_confirmation(lab: Lab, cut: MakeCut) -> None:
 def test_boot_unit_started_by_hand(lab: Lab, cut: MakeCut) -> None:
     with cut("boot-time unit started by hand"):
         play = lab.start(lab.link, cut_seconds=60)
-        play.until(r"TASK .*confirm \| Make a new one")
+        play.until(r"TASK .*confirm \| Open a new connection")
         play.kill()
         time.sleep(4)
         for node in lab.nodes:
@@ -454,7 +454,7 @@ def test_two_runs_at_once(lab: Lab, cut: MakeCut) -> None:
     """The second is refused and says since when the first waits; both nodes end where they were."""
     with cut("two runs at once"):
         play = lab.start(lab.link, cut_seconds=90)
-        play.until(r"TASK .*confirm \| Make a new one")
+        play.until(r"TASK .*confirm \| Open a new connection")
         play.kill()
         wait_for(lambda: all("applied" in node.log() for node in lab.nodes))
         for node in lab.nodes:

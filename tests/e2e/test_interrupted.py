@@ -52,7 +52,7 @@ class Phase:
 
 STATE = dict.fromkeys(NODES, "/var/lib/fullmesh")
 PHASES = {
-    "network": Phase("static_ip", r"static_ip : confirm \| Make a new", STATE),
+    "network": Phase("static_ip", r"static_ip : confirm \| Open a new", STATE),
     "names": Phase("name_resolution", r"name_resolution : ", STATE),
     "firewall": Phase(
         "peer_firewall", r"peer_firewall : confirm \| ", dict.fromkeys(NODES, "/etc/firewalld")

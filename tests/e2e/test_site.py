@@ -124,7 +124,7 @@ def test_second_demo_changes_nothing_and_configures_nothing(lab: list[str]) -> N
     for role in ("static_ip", "peer_firewall", "kernel_tuning", "torch_runtime", "launchers"):
         assert f"TASK [{role} :" not in done.whole()
     # by one question to both, and not by a task for each
-    assert "TASK [preflight : look |" not in done.whole()
+    assert "TASK [preflight : query_each |" not in done.whole()
     for node in lab:
         assert "node_facts-" in on(node, "ls /run/fullmesh/ask")
     # the story that a newcomer reads, signs of life left out

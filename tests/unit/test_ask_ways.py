@@ -337,7 +337,7 @@ TOLD = """
       when: inventory_hostname == 'ubuntu1'
     - ansible.builtin.set_fact: {__preflight: "{{ ubuntu1 }}"}
       when: inventory_hostname == 'ubuntu1'
-    - ansible.builtin.include_role: {name: preflight, tasks_from: told}
+    - ansible.builtin.include_role: {name: preflight, tasks_from: set_facts}
     - ansible.builtin.debug:
         msg: >-
           {{ inventory_hostname }} is {{ ansible_facts['nodename'] }} with {{ __preflight['drift'] | join }}

@@ -211,5 +211,5 @@ def test_nothing_takes_a_key_unseen() -> None:
         "roles/nvidia_driver/tasks/install_dnf.yml: argv: [dnf, --assumeyes, module, enable, "
         "\"{{ __nvidia_driver_todo['leave'] }}\"]",
         # gpgkey= is empty beside it
-        "roles/nvidia_driver/tasks/give_back_dnf.yml: - --assumeyes",
+        "roles/nvidia_driver/tasks/restore_versions_dnf.yml: - --assumeyes",
     ]
