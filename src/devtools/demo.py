@@ -135,7 +135,7 @@ class Shell:
 def run(args: argparse.Namespace) -> int:
     """Lab, site.yml, verdict; 0 when the cluster is verified."""
     from fullmesh.play import run as runner  # noqa: PLC0415 (msgspec is slow to import)
-    from fullmesh.play import verb  # noqa: PLC0415 (see above)
+    from fullmesh.verbs import playbook  # noqa: PLC0415 (see above)
 
     folder = RUNS / make_run_name()
     folder.mkdir(parents=True)
@@ -154,13 +154,13 @@ def run(args: argparse.Namespace) -> int:
     ]
     if options.needs_raw_output(args):
         shown.close()
-        return OK if verb.run_ansible_raw(command) == 0 else PROBLEM
+        return OK if playbook.run_ansible_raw(command) == 0 else PROBLEM
     outcome = runner.run_with_view(command, shown, folder)
-    code = verb.print_verification(shown, brief=True) if outcome.code or not args.broken else OK
+    code = playbook.print_verification(shown, brief=True) if outcome.code or not args.broken else OK
     code = OK if code == OK and outcome.code == 0 else PROBLEM
     if shown.progress.result is None and outcome.code == 0 and not shown.progress.check:
         code = PROBLEM  # site.yml ended well and verified nothing
-    verb.show_run_end(shown, outcome)
+    playbook.show_run_end(shown, outcome)
     shown.say(f"took {time.monotonic() - started:.0f} s in all")
     if code == OK and args.broken:
         return break_one(args, lab)
@@ -168,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
         shown.say("next:")
         for typed, what in NEXT:
             shown.say(f"  {typed:<32} {what}")
-    verb.write_exit_event(shown, outcome, code)
+    playbook.write_exit_event(shown, outcome, code)
     return code
 
 
@@ -205,7 +205,7 @@ def take_back_what_was_left() -> None:
 
 def break_one(args: argparse.Namespace, lab: Described) -> int:
     """Break one thing, let the diagnosis find it, take it back; 0 when it was found."""
-    from fullmesh.diagnose import cli  # noqa: PLC0415 (as above)
+    from fullmesh.verbs import diagnose as diagnose_cli  # noqa: PLC0415 (as above)
 
     one, names = chosen(args.broken), [node["name"] for node in lab["nodes"]]
     victim, peer = (names[0], names[1]) if one.master else (names[1], names[0])
@@ -215,13 +215,13 @@ def break_one(args: argparse.Namespace, lab: Described) -> int:
         progress=args.progress,
         json=False,
         bandwidth=False,
-        deadline=cli.DEADLINE,
+        deadline=diagnose_cli.DEADLINE,
         more=[],
     )
     with made(one, Shell(args.name), victim, peer):
-        folder, in_time = cli.run_diagnose_playbook(wanted)
-        cli.print_diagnosis(folder, folder / "ansible.log", as_json=False, in_time=in_time)
-    if one.code in cli.read_found_codes(folder):
+        folder, in_time = diagnose_cli.run_diagnose_playbook(wanted)
+        diagnose_cli.print_diagnosis(folder, folder / "ansible.log", as_json=False, in_time=in_time)
+    if one.code in diagnose_cli.read_found_codes(folder):
         print_text(
             f"\n{victim} is repaired. ./fullmesh explain {one.code} says more about this cause."
         )

@@ -18,27 +18,28 @@ from fullmesh.faults import InvalidInputError
 from fullmesh.play import options
 from fullmesh.printed import print_error
 from fullmesh.settings import IN_CHECKOUT, ROOT
+from fullmesh.verbs.checkout import print_refusal, run_checkout_playbook
 
 OK, PROBLEM, USAGE = 0, 1, 2
 
 # Verb -> the module that adds it. A diagnosis takes seconds, and loading all of them takes a tenth of one.
 MODULES = {
     "demo": "devtools.demo",
-    "init": "fullmesh.init.cli",
+    "init": "fullmesh.verbs.init",
     "test": "devtools.testing",
     "lab": "devtools.lab.cli",
-    "explain": "fullmesh.explain.cli",
-    "explain-log": "fullmesh.explain.cli",
-    "diagnose": "fullmesh.diagnose.cli",
-    "report": "fullmesh.report.cli",
-    "bundle": "fullmesh.roles.bundle",
+    "explain": "fullmesh.verbs.explain",
+    "explain-log": "fullmesh.verbs.explain",
+    "diagnose": "fullmesh.verbs.diagnose",
+    "report": "fullmesh.verbs.report",
+    "bundle": "fullmesh.verbs.bundle",
     "torch-lock": "fullmesh.roles.torch_locks",
     "collection": "devtools.collection",
     "dev": "devtools.dev",
     "docs": "devtools.docs.cli",
     "completion": "fullmesh.shell.cli",
-    "watch": "fullmesh.watch.cli",
-    "hang": "fullmesh.hang.cli",
+    "watch": "fullmesh.verbs.watch",
+    "hang": "fullmesh.verbs.hang",
 }
 
 # What an installed package can do by itself: it has no roles, no playbooks and no developers' tools.
@@ -116,39 +117,6 @@ class VerbParser(argparse.ArgumentParser):
         return f"{text} Check: ./{self.prog} --help."
 
 
-def print_refusal(error: InvalidInputError) -> int:
-    """Write the reasons to standard error, and return the exit code."""
-    for fault in error.faults:
-        print_error(f"fullmesh: {fault}")
-    return USAGE
-
-
-def run_checkout_playbook(
-    name: str,
-    args: argparse.Namespace,
-    foresee: Sequence[str] | None = None,
-    *,
-    preview: str = "",
-) -> int:
-    """Run a playbook of this checkout; ansible-playbook's failures become exit code 1.
-
-    Args:
-        name: its path in the checkout.
-        args: of the verb.
-        foresee: options with which it only says what it would change; None to run it.
-        preview: the verb, with its options, that shows what the run would change.
-    """
-    from fullmesh.play import verb  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
-
-    try:
-        inventory = str(options.find_inventory(args.inventory))
-        if foresee is None:
-            return verb.run_playbook_verb(name, inventory, args, preview=preview)
-        return verb.preview_playbook(name, inventory, args, foresee)
-    except InvalidInputError as error:
-        return print_refusal(error)
-
-
 def _run_apply(args: argparse.Namespace) -> int:
     return run_checkout_playbook("site.yml", args, preview="plan")
 
@@ -168,7 +136,7 @@ def _run_plan(args: argparse.Namespace) -> int:
 
 
 def _run_undo(args: argparse.Namespace) -> int:
-    from fullmesh.play import verb  # noqa: PLC0415 (as above)
+    from fullmesh.verbs import playbook  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
     name = "playbooks/undo.yml"
     if (
@@ -177,7 +145,7 @@ def _run_undo(args: argparse.Namespace) -> int:
         and not options.has_preview_option(options.list_ansible_words(args))
     ):
         try:
-            if not verb.confirm_undo(name, str(options.find_inventory(args.inventory)), args):
+            if not playbook.confirm_undo(name, str(options.find_inventory(args.inventory)), args):
                 return PROBLEM
         except InvalidInputError as error:
             return print_refusal(error)

@@ -86,6 +86,7 @@ NOT_COUNTED = (
     "playbooks/show_plan.yml",
     "src/fullmesh/init/*",
     "src/fullmesh/play/*",
+    "src/fullmesh/verbs/*",
     "playbooks/undo.yml",
     "src/fullmesh/__main__.py",
     "src/fullmesh/cli.py",

@@ -10,7 +10,7 @@ CODE = re.compile(r"\b[A-Z]{2}-[1-9][0-9]{2}\b")
 # owner -> (module with its CODES, title)
 OWNERS = {
     "CL": ("fullmesh.cli", "the command line"),
-    "IN": ("fullmesh.init.cli", "init"),
+    "IN": ("fullmesh.verbs.init", "init"),
     "LB": ("devtools.lab.errors", "the lab"),
     "PL": ("fullmesh.model.plan", "the cluster plan"),
     "PR": ("fullmesh.roles.preflight", "preflight"),
@@ -39,7 +39,7 @@ OWNERS = {
     "DG": ("fullmesh.diagnose.codes", "diagnosis (./fullmesh diagnose)"),
     "UN": ("fullmesh.roles.undo_point", "undo"),
     "TX": ("fullmesh.transaction", "changes that undo themselves (transactions)"),
-    "WA": ("fullmesh.watch.cli", "watch"),
+    "WA": ("fullmesh.verbs.watch", "watch"),
     "HG": ("fullmesh.hang.codes", "jobs that hang (explain-log of records)"),
     "LG": ("fullmesh.explain.judge", "causes in logs (explain-log)"),
 }

@@ -21,10 +21,10 @@ from lab_nodes import Node, fullmesh, nodes_of, shell
 
 from devtools.lab import lifecycle, paths
 from devtools.lab.state import Store
-from fullmesh.diagnose import cli
 from fullmesh.diagnose.rules import next_boot
 from fullmesh.play.names import make_run_name
 from fullmesh.settings import ROOT
+from fullmesh.verbs import diagnose as diagnose_cli
 
 WORK = ROOT / ".fullmesh/faults"
 DIAGNOSE_SECONDS = 90
@@ -144,7 +144,7 @@ class Bench:
         self,
         *options: str,
         inventory: Path | None = None,
-        deadline: float = cli.DEADLINE,
+        deadline: float = diagnose_cli.DEADLINE,
         more: Sequence[str] = (),
     ) -> Diagnosis:
         """Run the command that ``./fullmesh diagnose`` runs, its results in a folder of our own."""
@@ -157,10 +157,10 @@ class Bench:
         )
         begun = time.monotonic()
         done = subprocess.run(
-            cli.build_diagnose_command(args, run),
+            diagnose_cli.build_diagnose_command(args, run),
             cwd=ROOT,
             start_new_session=True,  # as a user's call, it has a share of the processors of its own
-            env=cli.build_diagnose_env(deadline),
+            env=diagnose_cli.build_diagnose_env(deadline),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

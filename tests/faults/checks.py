@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from _pytest.mark import ParameterSet
 
-from fullmesh.diagnose import cli
 from fullmesh.diagnose.catalogue import index_cases
 from fullmesh.diagnose.rules import next_boot
 from fullmesh.settings import CLUSTER_WIDE
+from fullmesh.verbs import diagnose as diagnose_cli
 
 from . import table
 from .bench import Bench, Diagnosis
@@ -170,7 +170,7 @@ def fault_is_named(where: Bench, fault: Fault, every: int) -> None:
     inventory = where.chosen(list(where.nodes)[:2], shared if whole else {pair[0]: fault.variables})
     with broken(where, fault):
         said = where.diagnose(
-            *case.options, inventory=inventory, deadline=fault.deadline or cli.DEADLINE
+            *case.options, inventory=inventory, deadline=fault.deadline or diagnose_cli.DEADLINE
         )
     wrong = surprises(said, fault, expected(where, fault, pair))
     loud = after_repair(where, every)

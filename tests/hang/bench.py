@@ -13,9 +13,9 @@ from lab_nodes import ENVIRONMENT, Node, fullmesh
 from record_files import write_record
 
 from fullmesh.hang import ask
-from fullmesh.hang.cli import AGAIN
 from fullmesh.settings import ROOT
-from fullmesh.watch.cli import resolve_job_hosts
+from fullmesh.verbs.hang import AGAIN
+from fullmesh.verbs.watch import resolve_job_hosts
 
 WORK = ROOT / ".fullmesh/hang"
 ACCOUNT = "trainer"

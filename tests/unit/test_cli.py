@@ -20,8 +20,9 @@ from hypothesis.internal.conjecture import providers
 from devtools import testing
 from fullmesh import cli
 from fullmesh.faults import InvalidInputError
-from fullmesh.play import options, verb
+from fullmesh.play import options
 from fullmesh.settings import ROOT
+from fullmesh.verbs import playbook
 
 LAUNCHER = ROOT / "fullmesh"
 
@@ -193,10 +194,10 @@ def undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[argparse.Nam
     monkeypatch.setattr(options, "STARTED_IN", tmp_path)
     calls: list[argparse.Namespace] = []
     monkeypatch.setattr(
-        verb, "run_playbook_verb", lambda _name, _at, args, **_more: calls.append(args) or 0
+        playbook, "run_playbook_verb", lambda _name, _at, args, **_more: calls.append(args) or 0
     )
     monkeypatch.setattr(
-        verb, "preview_playbook", lambda _name, _at, args, _more: calls.append(args) or 0
+        playbook, "preview_playbook", lambda _name, _at, args, _more: calls.append(args) or 0
     )
     return calls
 
@@ -241,7 +242,7 @@ def test_undo_names_nodes_and_roles_and_asks(
 
 def test_undo_names_every_role_that_its_playbook_undoes(tmp_path: Path) -> None:
     (tmp_path / "hosts.yml").write_text(NODES)
-    listed = verb.list_playbook_tasks(
+    listed = playbook.list_playbook_tasks(
         "playbooks/undo.yml", str(tmp_path / "hosts.yml"), ["-v", "--diff"]
     )
     assert listed.hosts == ("el1", "el2", "ubuntu1")

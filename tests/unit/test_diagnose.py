@@ -39,13 +39,13 @@ from records import diagnosis as load
 
 from fullmesh import cli, codes, contract
 from fullmesh.diagnose import catalogue, fold, inventory, judge, packet_filter, pages, rules, show
-from fullmesh.diagnose import cli as diagnose_cli
 from fullmesh.diagnose.rules import firewall as firewall_rules
 from fullmesh.model.types import ClusterPlan
 from fullmesh.netfilter.evaluator import Packet
 from fullmesh.netfilter.ruleset import Ruleset, build_ruleset
 from fullmesh.observed.ladder import BY_CHANCE
 from fullmesh.result import read
+from fullmesh.verbs import diagnose as diagnose_cli
 from fullmesh.verify import blocked
 
 HEALTHY = records.diagnosis("healthy")

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from fullmesh import cli, codes
 from fullmesh.diagnose import pages as diagnose_pages
-from fullmesh.explain import cli as explain_cli
 from fullmesh.explain import judge, pages, reader
 from fullmesh.explain.derive import swap_port_bytes
 from fullmesh.explain.model import ANY_CAUSE, ExplainOptions, Severity
@@ -30,6 +29,7 @@ from fullmesh.hang import pages as hang_pages
 from fullmesh.observed.ports import PortRange
 from fullmesh.printed import CONTROL, clean_and_shorten
 from fullmesh.settings import ROOT
+from fullmesh.verbs import explain as explain_cli
 from fullmesh.verify import model
 
 RANGE = PortRange(50000, 54095)

@@ -28,9 +28,9 @@ from ladder_samples import plan
 
 from fullmesh import cli
 from fullmesh.hang import ask
-from fullmesh.hang import cli as hang_cli
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.hang import NodeHang, Rank
+from fullmesh.verbs import hang as hang_cli
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from ladder_samples import plan
 
 from fullmesh import cli
 from fullmesh.hang import ask
-from fullmesh.hang import cli as hang_cli
 from fullmesh.observed.hang import NodeHang, Rank
+from fullmesh.verbs import hang as hang_cli
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 APART = ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}")

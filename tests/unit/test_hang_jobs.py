@@ -13,8 +13,8 @@ from ladder_samples import plan
 
 from fullmesh import cli
 from fullmesh.hang import ask, jobs
-from fullmesh.hang import cli as hang_cli
 from fullmesh.observed.hang import Launcher, Rank
+from fullmesh.verbs import hang as hang_cli
 
 # --- a node that lies -------------------------------------------------------------------------------
 

@@ -16,13 +16,13 @@ from record_files import RECORDED, read_record
 
 from fullmesh import cli, contract
 from fullmesh.faults import InvalidInputError
-from fullmesh.init import cli as init_cli
 from fullmesh.init import look, machines, propose, render
 from fullmesh.init.machines import Machine
 from fullmesh.init.propose import MachineAnswer
 from fullmesh.model import plan, reach
 from fullmesh.observed.first_look import Ways
 from fullmesh.settings import ROOT, find_setting_faults, load_setting_names
+from fullmesh.verbs import init as init_cli
 
 TOLD = {name: read_record(RECORDED / f"first_look/{name}.json") for name in ("el1", "ubuntu1")}
 BOTH = machines.parse_machines(["el1,ubuntu1"])

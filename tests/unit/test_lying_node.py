@@ -35,7 +35,7 @@ from fullmesh.filters import cluster_plan, node_ssh, torch_runtime
 from fullmesh.filters import static_ip as static_ip_filters
 from fullmesh.foreign_text import ForeignTextError, parse_foreign_json
 from fullmesh.hang import ask as hang_ask
-from fullmesh.init import cli, look, machines, propose, render
+from fullmesh.init import look, machines, propose, render
 from fullmesh.init.propose import MachineAnswer
 from fullmesh.model import addresses, plan
 from fullmesh.model.types import ClusterPlan
@@ -45,6 +45,7 @@ from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.observed.node import NodeFacts
 from fullmesh.observed.torch import VenvSeen, WheelhouseResult
 from fullmesh.roles import preflight
+from fullmesh.verbs import init as init_cli
 
 TOLD = {name: read_record(RECORDED / f"first_look/{name}.json") for name in ("el1", "ubuntu1")}
 BOTH = machines.parse_machines(["el1,ubuntu1"])
@@ -106,7 +107,7 @@ def test_an_interface_name_writes_no_second_group(tmp_path: Path) -> None:
             card["name"] = SECOND_GROUP
     text = render.render_hosts_file(BOTH, propose.choose_proposal(answers), "")
     with pytest.raises(InvalidInputError, match=r"\[PL-117\]"):
-        cli.check_inventory_text(text, {"static_ip_manage": True})
+        init_cli.check_inventory_text(text, {"static_ip_manage": True})
     assert inventory_of(text, tmp_path) == {"torch_nodes": ["el1", "ubuntu1"]}
 
 
@@ -121,7 +122,7 @@ def test_a_search_domain_is_no_template() -> None:
     ways["search"] = [PIPE]
     text = render.render_hosts_file(BOTH, propose.choose_proposal(answers), "")
     with pytest.raises(InvalidInputError, match=r"\[PL-123\].*search"):
-        cli.check_inventory_text(text, {"static_ip_manage": True})
+        init_cli.check_inventory_text(text, {"static_ip_manage": True})
 
 
 def answered(said: dict[str, Any]) -> MachineAnswer:
@@ -360,9 +361,9 @@ def init_of(text: str) -> None:
         return
     try:
         proposal = propose.choose_proposal(heard.answers)
-        assert cli.render_machine_table(BOTH, heard, proposal)
+        assert init_cli.render_machine_table(BOTH, heard, proposal)
         written = render.render_hosts_file(BOTH, proposal, "")
-        cli.check_inventory_text(written, {"static_ip_manage": True})
+        init_cli.check_inventory_text(written, {"static_ip_manage": True})
     except InvalidInputError:
         return
     head, _, body = written.partition("torch_nodes:\n")

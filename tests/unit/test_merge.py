@@ -156,7 +156,7 @@ def test_counts_of_runs_that_overlap_are_not_added() -> None:
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("fullmesh.report.cli.RUNS", tmp_path)
+    monkeypatch.setattr("fullmesh.verbs.report.RUNS", tmp_path)
     return tmp_path
 
 

@@ -22,10 +22,11 @@ import yaml
 from rich.console import Console
 
 from fullmesh import contract
-from fullmesh.play import events, foresight, lines, options, phases, run, verb, views
+from fullmesh.play import events, foresight, lines, options, phases, run, views
 from fullmesh.play.live import TerminalView
 from fullmesh.play.progress import RunPhase, RunProgress, TaskChange
 from fullmesh.settings import ROOT
+from fullmesh.verbs import playbook
 
 PLAY = """
 - name: Network
@@ -179,11 +180,11 @@ def test_an_error_of_ansible_itself_is_shown(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "broken.yml").write_text("- hosts: nodes\n  tasks: [{no_such_action: }]\n")
-    monkeypatch.setattr(verb, "RUNS", folder / "runs")
+    monkeypatch.setattr(playbook, "RUNS", folder / "runs")
     args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=[])
-    code = verb.run_playbook_verb(str(folder / "broken.yml"), str(folder / "hosts.yml"), args)
+    code = playbook.run_playbook_verb(str(folder / "broken.yml"), str(folder / "hosts.yml"), args)
     told = capsys.readouterr().err
-    assert code == verb.PROBLEM
+    assert code == playbook.PROBLEM
     assert "couldn't resolve module/action 'no_such_action'" in told
     assert "ansible.log" in told
 
@@ -192,11 +193,11 @@ def test_programs_get_events_and_nothing_else(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "small.yml").write_text(SMALL)
-    monkeypatch.setattr(verb, "RUNS", folder / "runs")
+    monkeypatch.setattr(playbook, "RUNS", folder / "runs")
     args = argparse.Namespace(verbose=False, progress=options.JSON, more=[])
     assert (
-        verb.run_playbook_verb(str(folder / "small.yml"), str(folder / "hosts.yml"), args)
-        == verb.PROBLEM
+        playbook.run_playbook_verb(str(folder / "small.yml"), str(folder / "hosts.yml"), args)
+        == playbook.PROBLEM
     )
     said = capsys.readouterr()
     assert said.err == ""
@@ -210,11 +211,11 @@ def test_apply_says_first_which_nodes_it_changes(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "small.yml").write_text(SMALL)
-    monkeypatch.setattr(verb, "RUNS", folder / "runs")
+    monkeypatch.setattr(playbook, "RUNS", folder / "runs")
     place, hosts = str(folder / "small.yml"), str(folder / "hosts.yml")
     for more, raw in ((["--limit=a"], False), (["--limit=a", "-v"], True)):
         args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=more)
-        verb.run_playbook_verb(place, hosts, args, preview="plan")
+        playbook.run_playbook_verb(place, hosts, args, preview="plan")
         said = capsys.readouterr().err.splitlines()
         # on a slow machine a sign of life comes before
         first = next(line for line in said if not line.startswith("  …"))
@@ -222,7 +223,7 @@ def test_apply_says_first_which_nodes_it_changes(
         assert first.endswith("hosts.yml --limit=a")
     for more in (["--check"], ["--list-hosts"]):
         args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=more)
-        verb.run_playbook_verb(place, hosts, args, preview="plan")
+        playbook.run_playbook_verb(place, hosts, args, preview="plan")
         assert "To preview" not in capsys.readouterr().err
 
 
@@ -510,11 +511,11 @@ def test_a_plan_changes_nothing_and_shows_the_table(
 ) -> None:
     (folder / "small.yml").write_text(SMALL)
     (folder / "small").unlink(missing_ok=True)
-    monkeypatch.setattr(verb, "RUNS", folder / "runs")
+    monkeypatch.setattr(playbook, "RUNS", folder / "runs")
     args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=[])
-    code = verb.preview_playbook(str(folder / "small.yml"), str(folder / "hosts.yml"), args, [])
+    code = playbook.preview_playbook(str(folder / "small.yml"), str(folder / "hosts.yml"), args, [])
     said = capsys.readouterr()
-    assert code == verb.OK
+    assert code == playbook.OK
     assert re.search(rf"^network +{folder}/small +a$", said.out, re.MULTILINE)
     assert "would change: a 1" in said.err
     assert "would make 1 change on 1 node" in said.err

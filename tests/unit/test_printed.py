@@ -20,17 +20,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fullmesh.diagnose import cli
 from fullmesh.faults import Fault
-from fullmesh.hang import cli as hang_cli
-from fullmesh.init import cli as init_cli
-from fullmesh.play import events, foresight, run, verb, views
+from fullmesh.play import events, foresight, run, views
 from fullmesh.play.live import TerminalView
 from fullmesh.play.progress import Failure
 from fullmesh.printed import CONTROL, STYLE, clean_line, clean_styled, clean_text
-from fullmesh.report import cli as report_cli
 from fullmesh.settings import ROOT
-from fullmesh.watch import cli as watch_cli
+from fullmesh.verbs import diagnose as diagnose_cli
+from fullmesh.verbs import hang as hang_cli
+from fullmesh.verbs import init as init_cli
+from fullmesh.verbs import playbook
+from fullmesh.verbs import report as report_cli
+from fullmesh.verbs import watch as watch_cli
 from fullmesh.watch.remote import NodeMessage, WatchedNode
 
 # What a terminal obeys: C0, C1, a title, colours, directions, ends of lines, what nobody sees, half characters.
@@ -239,8 +240,8 @@ def test_every_verb_cleans_what_it_prints(
     log = tmp_path / "ansible.log"
     log.write_text(f"[ERROR]: {EVIL}", errors="replace")
     shown = views.PlainView(sys.stderr)
-    verb.show_run_end(shown, run.RunOutcome(1, log))
-    cli.print_diagnosis(tmp_path, log, as_json=False, in_time=True)
+    playbook.show_run_end(shown, run.RunOutcome(1, log))
+    diagnose_cli.print_diagnosis(tmp_path, log, as_json=False, in_time=True)
     init_cli.print_fault(Fault("IN-103", f"n1: {EVIL}", f"Try: {EVIL}"))
     hang_cli.print_hang_error("HG-181", EVIL)
     watch_cli.print_watch_error("WA-107", EVIL)
@@ -250,8 +251,8 @@ def test_every_verb_cleans_what_it_prints(
         job.nodes["n1"] = WatchedNode("n1", None)  # type: ignore[arg-type]  # no process
         job.take(NodeMessage("n1", kind, EVIL))
     job.tell(EVIL)
-    monkeypatch.setattr(verb.run, "read_ansible_log_tail", lambda _: [EVIL])
-    verb.show_run_end(shown, run.RunOutcome(1, log))
+    monkeypatch.setattr(playbook.run, "read_ansible_log_tail", lambda _: [EVIL])
+    playbook.show_run_end(shown, run.RunOutcome(1, log))
     said = capsys.readouterr()
     assert "OK" in said.out
     assert "OK" in said.err
@@ -261,13 +262,13 @@ def test_every_verb_cleans_what_it_prints(
 # Where text may go to a terminal without the filter, each with the reason.
 PAST_THE_FILTER = {
     ("src/fullmesh/printed.py", "print_text"): "the filter itself",
-    ("src/fullmesh/play/verb.py", "confirm_undo"): "a question without any value",
+    ("src/fullmesh/verbs/playbook.py", "confirm_undo"): "a question without any value",
     ("src/fullmesh/play/live.py", "say"): "cleaned there; rich draws",
     ("src/fullmesh/play/live.py", "ended"): "cleaned there; rich draws",
     ("src/fullmesh/play/live.py", "said"): "cleaned there; rich draws",
     ("src/fullmesh/report/terminal.py", "print_result"): "of a result that scrub has cleaned",
     ("src/fullmesh/result/schema.py", "main"): "for developers, without any value",
-    ("src/fullmesh/init/cli.py", "ask_question"): "cleaned there",
+    ("src/fullmesh/verbs/init.py", "ask_question"): "cleaned there",
     ("callback_plugins/fullmesh_events.py", "tell"): "JSON in ASCII, to a file",
     ("src/fullmesh/ask/lease.py", "tell"): "JSON in ASCII, to a pipe of ask_nodes",
     ("src/fullmesh/ask/lease.py", "beat"): "a line feed, to a node",

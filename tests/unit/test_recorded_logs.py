@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_explain_log import RANGE, folded, harmless, heads
 
-from fullmesh.explain import cli as explain_cli
 from fullmesh.explain import judge, reader
 from fullmesh.explain.model import ExplainOptions
 from fullmesh.explain.unpack import UnreadableLogError
 from fullmesh.printed import CONTROL
+from fullmesh.verbs import explain as explain_cli
 
 LOGS = Path(__file__).parent / "data/logs"
 # job -> the heads in order, what is folded under them

@@ -39,8 +39,8 @@ from fullmesh.report import (
     terminal,
     write,
 )
-from fullmesh.report import cli as report_cli
 from fullmesh.settings import ROOT
+from fullmesh.verbs import report as report_cli
 
 VOID = {"meta", "br", "input", "link", "img", "hr"}
 

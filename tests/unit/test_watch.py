@@ -35,7 +35,7 @@ from fullmesh.observed.watch import (
 )
 from fullmesh.printed import CONTROL
 from fullmesh.settings import ROOT
-from fullmesh.watch import cli as watch_cli
+from fullmesh.verbs import watch as watch_cli
 from fullmesh.watch import remote as watch_remote
 
 SCRIPT = ROOT / "node_programs/fullmesh_watch.py"

@@ -16,11 +16,11 @@ import hang_records
 import pytest
 from ladder_samples import plan
 
-from fullmesh.hang import ask
+from fullmesh.hang import ask, stalled
 from fullmesh.hang.judge import judge_job
 from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.observed.watch import EventKind
-from fullmesh.watch import remote, stalled
+from fullmesh.watch import remote
 
 SECOND = watch_stall.SECOND
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypedDict
 
-from fullmesh.cli import run_checkout_playbook
 from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.node_values import WORD
 from fullmesh.observed.bundle import BundleContents, BundleSource, WheelSet
-from fullmesh.play import options
 from fullmesh.roles.torch_runtime import find_python_version
 
 CODES: dict[str, str] = {
@@ -90,27 +86,6 @@ def find_bundle_faults(
         step = "Make the bundle with the same torch_runtime settings as the cluster"
         found.append(Fault("BN-104", text, step))
     return found
-
-
-def make_bundle(args: argparse.Namespace) -> int:
-    """Run the playbook that gathers and packs."""
-    target = Path(args.output).resolve()
-    args.more = ["-e", f"__bundle_path={target}", *options.list_ansible_words(args)]
-    return run_checkout_playbook("playbooks/bundle.yml", args)
-
-
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
-    text = "gather all that an installation fetches into one archive, for nodes without internet"
-    parser = verbs.add_parser("bundle", help=text, description=text)
-    options.add_inventory_option(
-        parser, "hosts that reach their package sources, one of each kind of node"
-    )
-    parser.add_argument(
-        "-o", "--output", default="fullmesh-bundle.tar", help="the archive to write"
-    )
-    options.add_playbook_options(parser, (*options.CONNECT, *options.RUN))
-    parser.set_defaults(func=make_bundle)
 
 
 def list_bundle_hosts(facts: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:

@@ -118,11 +118,12 @@ def run_diagnose(args: argparse.Namespace) -> int:
         print_error(f"fullmesh: {error}")
         return USAGE
     if options.needs_raw_output(args):
-        from fullmesh.play import verb  # noqa: PLC0415 (as above)
+        from fullmesh.verbs import playbook  # noqa: PLC0415 (as above)
 
         return (
             OK
-            if verb.run_ansible_raw(build_diagnose_command(args, make_run_name(), quiet=False)) == 0
+            if playbook.run_ansible_raw(build_diagnose_command(args, make_run_name(), quiet=False))
+            == 0
             else PROBLEM
         )
     folder, in_time = run_diagnose_playbook(args)

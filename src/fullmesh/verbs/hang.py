@@ -23,7 +23,7 @@ from fullmesh.play.names import shorten_path
 from fullmesh.printed import clean_and_shorten, print_error, print_text
 from fullmesh.report import hang
 from fullmesh.settings import STARTED_IN
-from fullmesh.watch.cli import resolve_job_hosts
+from fullmesh.verbs.watch import resolve_job_hosts
 
 OK, PROBLEM, USAGE = 0, 1, 2
 SCHEMA = 1

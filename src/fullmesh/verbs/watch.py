@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import IO
 
 from fullmesh.faults import InvalidInputError
+from fullmesh.hang.stalled import StallReporter
 from fullmesh.observed.watch import JobProblem, WatchEvent
 from fullmesh.play.options import find_inventory
 from fullmesh.printed import STYLE, clean_and_shorten, print_error, print_text
 from fullmesh.settings import ROOT, STARTED_IN
 from fullmesh.watch import remote as watch_remote
 from fullmesh.watch.remote import JobHosts, NodeMessage, WatchedNode
-from fullmesh.watch.stalled import StallReporter
 
 OK, PROBLEM, USAGE = 0, 1, 2
 CODES = {

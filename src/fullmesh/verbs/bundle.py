@@ -1,0 +1,30 @@
+"""The verb ``bundle``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fullmesh.play import options
+from fullmesh.verbs.checkout import run_checkout_playbook
+
+
+def make_bundle(args: argparse.Namespace) -> int:
+    """Run the playbook that gathers and packs."""
+    target = Path(args.output).resolve()
+    args.more = ["-e", f"__bundle_path={target}", *options.list_ansible_words(args)]
+    return run_checkout_playbook("playbooks/bundle.yml", args)
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    text = "gather all that an installation fetches into one archive, for nodes without internet"
+    parser = verbs.add_parser("bundle", help=text, description=text)
+    options.add_inventory_option(
+        parser, "hosts that reach their package sources, one of each kind of node"
+    )
+    parser.add_argument(
+        "-o", "--output", default="fullmesh-bundle.tar", help="the archive to write"
+    )
+    options.add_playbook_options(parser, (*options.CONNECT, *options.RUN))
+    parser.set_defaults(func=make_bundle)

@@ -1,0 +1,45 @@
+"""A verb that runs a playbook of this checkout, and how it says why it does not."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from fullmesh.faults import InvalidInputError
+from fullmesh.play import options
+from fullmesh.printed import print_error
+
+USAGE = 2
+
+
+def print_refusal(error: InvalidInputError) -> int:
+    """Write the reasons to standard error, and return the exit code."""
+    for fault in error.faults:
+        print_error(f"fullmesh: {fault}")
+    return USAGE
+
+
+def run_checkout_playbook(
+    name: str,
+    args: argparse.Namespace,
+    foresee: Sequence[str] | None = None,
+    *,
+    preview: str = "",
+) -> int:
+    """Run a playbook of this checkout; ansible-playbook's failures become exit code 1.
+
+    Args:
+        name: its path in the checkout.
+        args: of the verb.
+        foresee: options with which it only says what it would change; None to run it.
+        preview: the verb, with its options, that shows what the run would change.
+    """
+    from fullmesh.verbs import playbook  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
+
+    try:
+        inventory = str(options.find_inventory(args.inventory))
+        if foresee is None:
+            return playbook.run_playbook_verb(name, inventory, args, preview=preview)
+        return playbook.preview_playbook(name, inventory, args, foresee)
+    except InvalidInputError as error:
+        return print_refusal(error)
