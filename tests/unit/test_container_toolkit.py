@@ -69,8 +69,8 @@ CLOSED = (
     ],
 )
 def test_settings_that_cannot_work(change: dict[str, str], said: list[str]) -> None:
-    told = container_toolkit.container_toolkit_faults({**OPTIONS, **change})
-    assert [one[1:7] for one in told] == said
+    found = roles_container_toolkit.find_toolkit_faults({**OPTIONS, **change})
+    assert [fault.code for fault in found] == said
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fullmesh.filters import monitoring_tools
+from fullmesh.filters.role_faults import role_faults
 from fullmesh.roles import monitoring_tools as roles_monitoring_tools
 
 
@@ -61,10 +61,13 @@ def test_a_folder_that_is_no_plain_path_is_refused(value: Any) -> None:
     assert repr(value) in fault.text
 
 
-def test_the_filters_say_it_in_sentences() -> None:
-    (first, second) = monitoring_tools.monitoring_tools_folder_faults("text", "false")
-    assert first.startswith("[MT-103] monitoring_tools_textfile_dir is 'text'")
-    assert second.startswith("[MT-104] ")
-    assert monitoring_tools.monitoring_tools_folder_faults("/srv/text", "yes") == []
-    (told,) = monitoring_tools.monitoring_tools_faults("htop", [])
-    assert told.startswith("[MT-102] monitoring_tools_packages has 'htop'")
+def test_the_filter_says_it_in_sentences() -> None:
+    given: dict[str, Any] = {"packages": "htop", "gpu_packages": [], "folder": "text"}
+    first, second, third = role_faults(
+        "monitoring_tools", **given, manage=True, node_exporter=False
+    )
+    assert first.startswith("[MT-102] monitoring_tools_packages has 'htop'")
+    assert second.startswith("[MT-103] monitoring_tools_textfile_dir is 'text'")
+    assert third.startswith("[MT-104] ")
+    given["folder"] = "/srv/text"
+    assert role_faults("monitoring_tools", **given, manage=False, node_exporter=True) == []

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
 
+import jinja2.nodes
 import pytest
 import yaml
+from ansible.errors import AnsibleFilterError
 
 from fullmesh import settings
+from fullmesh.filters import late
+from fullmesh.filters.role_faults import role_faults
 
 ROLES = sorted(path.parent for path in (settings.ROOT / "roles").glob("*/tasks"))
 NAMES = settings.SettingNames(
@@ -128,6 +133,39 @@ def test_a_role_asks_itself_what_it_is_asked_beforehand() -> None:
             if task.get("ansible.builtin.import_tasks") == "assert.yml"
         ]
         assert "when" not in asked, name
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_role_gives_its_check_the_arguments_it_takes(role: Path) -> None:
+    own = role / "tasks/assert.yml"
+    assert own.exists() == (role.name in late.SETTING_CHECKS)
+    if not own.exists():
+        return
+    texts = [text for task in _yaml(own) for text in task.get("vars", {}).values()]
+    calls = [
+        call
+        for text in texts
+        for call in jinja2.Environment(autoescape=True).parse(text).find_all(jinja2.nodes.Filter)
+        if call.name == "role_faults"
+    ]
+    assert [call.node.as_const() for call in calls if call.node] == [role.name]
+    check = late.load_function(late.SETTING_CHECKS[role.name])
+    assert {one.key for one in calls[0].kwargs} == inspect.signature(check).parameters.keys()
+
+
+@pytest.mark.parametrize(
+    ("role", "given"),
+    [
+        ("node_ssh", {"user": "fullmesh"}),
+        ("name_resolution", {"hosts": [{}], "address": "", "own_names": []}),
+        ("nobody", {}),
+    ],
+)
+def test_settings_of_another_form_are_an_error_of_the_filter(
+    role: str, given: dict[str, Any]
+) -> None:
+    with pytest.raises(AnsibleFilterError, match=rf"role_faults\('{role}'\): "):
+        role_faults(role, **given)
 
 
 TYPED = {"bool": "bool", "int": "int|float", "float": "float"}

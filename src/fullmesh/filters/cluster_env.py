@@ -12,11 +12,6 @@ from fullmesh.observed.node import Observations
 from fullmesh.roles import cluster_env
 
 
-def cluster_env_faults(node: PlanNode, extra: Any) -> list[str]:
-    """Coded sentences: what is wrong with the settings of *node*."""
-    return [str(fault) for fault in cluster_env.find_cluster_env_faults(node, extra)]
-
-
 def cluster_env_lines(
     plan: ClusterPlan, node: PlanNode, facts: Any, own: dict[str, Any]
 ) -> list[str]:

@@ -9,13 +9,7 @@ from fullmesh.border import validate_answer
 from fullmesh.model.types import CodedText
 from fullmesh.observed.gpu import GpuFacts
 from fullmesh.observed.toolkit import CdiState, ToolkitPackages
-from fullmesh.plain import to_json_value
 from fullmesh.roles import container_toolkit
-
-
-def container_toolkit_faults(options: Any) -> list[str]:
-    """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in container_toolkit.find_toolkit_faults(to_json_value(options))]
 
 
 def container_toolkit_may(gpu: Any) -> list[str]:

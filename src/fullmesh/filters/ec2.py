@@ -7,6 +7,7 @@ from typing import Any
 
 from fullmesh.ec2 import findings, place, security_group
 from fullmesh.ec2.settings import SecurityGroupSettings, find_group_settings_faults
+from fullmesh.faults import Fault
 from fullmesh.filters.pattern import build_host_pattern
 from fullmesh.model.types import ClusterPlan
 from fullmesh.plain import to_json_value
@@ -16,9 +17,9 @@ def _read_ec2_settings(given: Any, plan: Any) -> SecurityGroupSettings:
     return SecurityGroupSettings.of(to_json_value(given), to_json_value(plan))
 
 
-def ec2_settings_faults(given: Mapping[str, Any], plan: ClusterPlan) -> list[str]:
-    """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in find_group_settings_faults(_read_ec2_settings(given, plan))]
+def find_ec2_option_faults(given: Mapping[str, Any], plan: ClusterPlan) -> list[Fault]:
+    """Find the settings that cannot work."""
+    return find_group_settings_faults(_read_ec2_settings(given, plan))
 
 
 def ec2_address_filters(plan: ClusterPlan) -> list[dict[str, list[str]]]:

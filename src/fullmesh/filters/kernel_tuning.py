@@ -8,16 +8,6 @@ from fullmesh.observed.sysctl import KernelSetting
 from fullmesh.roles import kernel_tuning
 
 
-def kernel_tuning_faults(
-    options: dict[str, Any], local_ports: str, reserved: list[int | str], world_size: int
-) -> list[str]:
-    """Coded sentences: what is wrong with the role's *options* and required values."""
-    return [
-        str(fault)
-        for fault in kernel_tuning.find_kernel_faults(local_ports, reserved, world_size, options)
-    ]
-
-
 def kernel_tuning_settings(
     options: dict[str, Any], local_ports: str, reserved: list[int | str], world_size: int
 ) -> list[KernelSetting]:

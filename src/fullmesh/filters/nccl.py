@@ -16,11 +16,6 @@ def nccl_key_file(address: str, folder: str) -> str:
     return nccl.choose_key_file(folder, address)
 
 
-def nccl_faults(version: Any, cuda: Any, url: str, key: str) -> list[str]:
-    """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in nccl.find_nccl_faults(version, cuda, url, key)]
-
-
 def nccl_not_installed(failed: Mapping[str, Any], pinned: Sequence[str], around: Any) -> str:
     """The refusal when the package manager does not install what the repository has."""
     return nccl.explain_nccl_failure(

@@ -16,11 +16,6 @@ from fullmesh.roles import node_ssh
 SEEN = "__node_ssh_seen"
 
 
-def node_ssh_faults(user: Any, port: Any) -> list[str]:
-    """Coded sentences: what is wrong with the settings."""
-    return [str(fault) for fault in node_ssh.find_node_ssh_faults(user, port)]
-
-
 def _collect_ssh_values(
     hostvars: Mapping[str, Any], hosts: Sequence[str], key: str
 ) -> dict[str, Any]:

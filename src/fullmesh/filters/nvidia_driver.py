@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fullmesh.border import validate_answer, validate_registered
+from fullmesh.faults import Fault
 from fullmesh.observed.family import PackageFamily
 from fullmesh.observed.gpu import GpuFacts
 from fullmesh.plain import to_json_value
@@ -19,12 +20,9 @@ def validate_driver_options(
     return nvidia_driver.read_driver_settings(to_json_value(options), there), there
 
 
-def nvidia_driver_faults(options: Any, offers: Any) -> list[str]:
-    """Coded sentences: what is wrong with the settings."""
-    return [
-        str(fault)
-        for fault in nvidia_driver.find_driver_faults(*validate_driver_options(options, offers))
-    ]
+def find_driver_option_faults(options: Any, offers: Any) -> list[Fault]:
+    """Find the settings that cannot work on a system with these *offers*."""
+    return nvidia_driver.find_driver_faults(*validate_driver_options(options, offers))
 
 
 def nvidia_driver_may_build(options: Any, offers: Any, gpu: Any) -> list[str]:

@@ -10,18 +10,6 @@ from ansible.errors import AnsibleFilterError
 from fullmesh import ssh, transaction
 from fullmesh.faults import InvalidInputError
 from fullmesh.model.types import PlanLink
-from fullmesh.roles import static_ip
-
-
-def static_ip_faults(
-    links: list[PlanLink], wait_seconds: int, rollback_seconds: int = 60
-) -> list[str]:
-    """Coded sentences: what is wrong with the links of a node."""
-    try:
-        found = static_ip.find_static_ip_faults(links, int(wait_seconds), int(rollback_seconds))
-        return [str(fault) for fault in found]
-    except (KeyError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"static_ip_faults: {error!r}") from error
 
 
 def static_ip_way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:

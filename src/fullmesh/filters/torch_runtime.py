@@ -56,13 +56,6 @@ def torch_runtime_index(own: str, files: str, version: str, wanted: str) -> str:
     return torch_runtime.choose_package_index(files, str(version), wanted, own)
 
 
-def torch_runtime_faults(version: str, files: str, wanted: str, own: str) -> list[str]:
-    """Coded sentences: what is wrong with the settings."""
-    return [
-        str(fault) for fault in torch_runtime.find_torch_faults(files, str(version), wanted, own)
-    ]
-
-
 def torch_runtime_asks(interpreter: str, lock: str) -> bool:
     """Whether the interpreter has to be asked for its version: its name does not tell, and the lock cares."""
     path = Path(lock)

@@ -94,11 +94,6 @@ def collect_seen_state(
     )
 
 
-def ladder_faults(options: dict[str, Any]) -> list[str]:
-    """Coded sentences: what is wrong with the role's *options*."""
-    return [str(fault) for fault in ladder.find_verify_faults(to_json_value(options))]
-
-
 def choose_interpreters(plan: ClusterPlan, hostvars: Any, python: str) -> dict[str, str]:
     """The interpreter of jobs on each node.
 

@@ -150,10 +150,11 @@ def build_hook_files(folder: str) -> list[dict[str, str]]:
 
 
 def find_launcher_faults(
-    user: str, join_seconds: Any, stop_seconds: Any, watch_seconds: Any = 60
+    user: object, join_seconds: Any, stop_seconds: Any, watch_seconds: Any = 60
 ) -> list[Fault]:
     """Every setting that cannot work."""
     found = []
+    user = str(user)
     if user and not USER.fullmatch(user):
         text = f"launchers_job_user is {user!r}, which is no user name"
         found.append(Fault("LA-101", text, "Write it like train, or leave it empty"))

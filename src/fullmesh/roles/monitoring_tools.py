@@ -27,6 +27,15 @@ NAME = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9._+:-]*")
 FOLDER = re.compile(r"/[^\x00-\x1f*?\[\]]+")
 
 
+def find_monitoring_faults(
+    packages: Any, gpu_packages: Any, folder: Any, *, manage: bool, node_exporter: bool
+) -> list[Fault]:
+    """Find the settings that cannot work; without *manage* no list of packages is used."""
+    lists = {"monitoring_tools_packages": packages, "monitoring_tools_gpu_packages": gpu_packages}
+    found = find_package_list_faults(lists) if manage else []
+    return found + find_textfile_dir_faults(folder, node_exporter)
+
+
 def find_package_list_faults(settings: Mapping[str, Any]) -> list[Fault]:
     """What is wrong with the lists of packages, by the name of the setting.
 

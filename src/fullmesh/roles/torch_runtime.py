@@ -191,8 +191,9 @@ def choose_package_index(files: str, version: str, wanted: str, own: str) -> str
     return f"{PYTORCH}/{folder}"
 
 
-def find_torch_faults(files: str, version: str, wanted: str, own: str) -> list[Fault]:
+def find_torch_faults(files: str, version: object, wanted: str, own: str) -> list[Fault]:
     """What is wrong with the settings."""
+    version = str(version)
     try:
         parse_accelerator(wanted)
     except ValueError:
