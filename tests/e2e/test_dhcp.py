@@ -95,7 +95,7 @@ def test_site_from_the_lease_to_the_static_address_and_back(lab: Leased, tmp_pat
         *PARTS, "-e", f"fullmesh_serial={1 if lab.rolling else 2}", inventory=lab.inventory
     )
     green(first)
-    assert first.output.count("PLAY [Network]") == (2 if lab.rolling else 1)
+    assert first.output.count("PLAY [Configure the network]") == (2 if lab.rolling else 1)
     for node in lab.nodes:
         assert lab.addresses(node) == [node["cluster_address"]]
         assert lab.on(node, "ls /var/lib/fullmesh/rollback/*/armed 2>&1 || true").count("No such")

@@ -64,7 +64,7 @@ PHASES = {
         dict.fromkeys(NODES, "/opt/fullmesh"),
     ),
     "launch": Phase("launchers", r"launchers : ", dict.fromkeys(NODES, "/opt/fullmesh")),
-    "manifest": Phase("cluster_env", r"Keep the manifest", STATE),
+    "manifest": Phase("cluster_env", r"Save the node's manifest", STATE),
     "verify": Phase("", r"verify_cluster : .*", dict.fromkeys(NODES, "/tmp")),  # noqa: S108 (a node's folder)
 }
 

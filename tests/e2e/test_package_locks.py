@@ -90,7 +90,7 @@ def test_a_run_names_who_is_at_work_and_waits_for_them(busy: Lab) -> None:
     assert waits.stdout is not None
     for line in waits.stdout:
         said.append(line)
-        if "Wait until nobody else works on the node" in line and not released:
+        if "Wait until the node is idle" in line and not released:
             released = True
             threading.Timer(6, busy.go_on).start()
     assert waits.wait() == 0, "".join(said)[-3000:]

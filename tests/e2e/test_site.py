@@ -404,7 +404,7 @@ def test_settings_of_all_roles_are_refused_at_once_before_any_node_is_touched(
     done = site("-e", "fullmesh_converge=always", *known)
     assert done.code != 0
     # once as the task, and once in each error, which shows where it comes from
-    told = done.output.rpartition("TASK [Refuse what cannot work, before anything is touched]")[2]
+    told = done.output.rpartition("TASK [Refuse invalid settings before any change]")[2]
     codes = (
         "IP-112",
         "SE-101",

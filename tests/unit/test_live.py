@@ -37,7 +37,7 @@ def take(**event):
 
 take(event="began", playbook="site.yml", plays=[], check=False)
 for turn in range(60):
-    for play in ("Network", "Firewall"):
+    for play in ("Configure the network", "Configure the firewall"):
         hosts = ["a", "b", "c", f"a-node-with-a-name-{'x' * 80}"][: 2 + 2 * (turn % 2)]
         take(event="play", play=play, hosts=hosts)
         take(event="task", task="Write", role="")
@@ -87,8 +87,8 @@ def shown() -> list[str]:
 def test_every_line_that_was_said_is_there_once_and_in_order(shown: list[str]) -> None:
     wanted = []
     for turn in range(60):
-        for play in ("Network", "Firewall"):
-            name = play.lower()
+        for play in ("Configure the network", "Configure the firewall"):
+            name = play.removeprefix("Configure the ")
             wanted.append(f"  a: note {turn} {play}")
             if turn % 2:
                 wanted += [f"FAILED on b, in {name}: Write", "  [XX-101] no.", f"✗ {name}"]

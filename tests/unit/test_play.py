@@ -29,7 +29,7 @@ from fullmesh.settings import ROOT
 from fullmesh.verbs import playbook
 
 PLAY = """
-- name: Network
+- name: Configure the network
   hosts: nodes
   gather_facts: false
   any_errors_fatal: false
@@ -51,7 +51,7 @@ PLAY = """
       ansible.builtin.command: "false"
       ignore_errors: true
       changed_when: false
-- name: Firewall
+- name: Configure the firewall
   hosts: nodes
   gather_facts: false
   any_errors_fatal: false
@@ -164,7 +164,7 @@ def test_phases_and_failures_are_told_in_full(
 
 
 SMALL = """
-- name: Network
+- name: Configure the network
   hosts: a
   gather_facts: false
   tasks:
@@ -238,7 +238,7 @@ shift 2
 exec "$@"
 """
 BECOMES = """
-- name: Network
+- name: Configure the network
   hosts: a
   gather_facts: false
   become: true
@@ -306,7 +306,7 @@ def test_which_options_ask_for_a_password(words: list[str], asks: bool) -> None:
 
 
 SLEEPS = """
-- name: Network
+- name: Configure the network
   hosts: nodes
   gather_facts: false
   tasks:

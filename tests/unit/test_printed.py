@@ -181,7 +181,7 @@ def test_the_name_of_a_process_does_not_act_on_the_terminal() -> None:
 
 
 PLAY = r"""
-- name: Network
+- name: Configure the network
   hosts: nodes
   gather_facts: false
   any_errors_fatal: false

@@ -7,35 +7,35 @@ SSH = "ssh between nodes"
 PHASES = {
     "Derive the cluster plan": PLAN,
     "Show the plan": PLAN,
-    "Ask every node at once": LOOK,
-    "Look at the nodes that did not answer": LOOK,
-    "Wait for the changes that an interrupted run left": "wait for a revert",
-    "Look at every node before touching any": LOOK,
-    "Tell the nodes that have something to do": LOOK,
-    "Look at every role's settings before touching any node": LOOK,
-    "Bundle": BUNDLE,
-    "Bundle, left over": BUNDLE,
-    "Bundle, end": BUNDLE,
-    "Network": "network",
-    "Peers": "peers of a node that joined or left",
-    "Firewall": "firewall",
-    "Clock and kernel tuning": "clock and kernel",
-    "Packages": "packages, torch",
-    "Launchers": "launchers",
-    "Ssh between the nodes": SSH,
-    "Keep what the nodes converged to": "manifest",
-    "Tell the nodes that had nothing to do": VERIFY,
-    "Verify": VERIFY,
-    "First look": "look at the machines",
-    "Look at the nodes and try every link": "look, try every link",
-    "Look at what EC2 puts between them": "look at EC2",
-    "Judge": "judge",
+    "Query all nodes at once": LOOK,
+    "Query nodes that did not answer": LOOK,
+    "Wait until interrupted changes are reverted": "wait for a revert",
+    "Check all nodes before any change": LOOK,
+    "Set facts of nodes to configure": LOOK,
+    "Check the settings of every role": LOOK,
+    "Switch to the bundle": BUNDLE,
+    "Clean up an interrupted bundle run": BUNDLE,
+    "Switch back from the bundle": BUNDLE,
+    "Configure the network": "network",
+    "Update the peer lists": "peers of a node that joined or left",
+    "Configure the firewall": "firewall",
+    "Tune clock and kernel": "clock and kernel",
+    "Install the packages": "packages, torch",
+    "Install the launchers": "launchers",
+    "Configure ssh between the nodes": SSH,
+    "Save the manifests": "manifest",
+    "Set facts of unchanged nodes": VERIFY,
+    "Verify the cluster": VERIFY,
+    "Survey new machines": "look at the machines",
+    "Survey the nodes and test links": "look, try every link",
+    "Read EC2 security groups": "look at EC2",
+    "Report the findings": "judge",
 }
 # Shown only where they changed or failed, or took long enough to be wondered about.
 QUIET = frozenset({BUNDLE, SSH, "manifest", "judge"})
 QUIET_SECONDS = 15.0
 # A play that goes through the roles: each of them is a phase.
-BY_ROLE = frozenset({"Undo"})
+BY_ROLE = frozenset({"Undo the changes"})
 
 
 UNDO = "undo "

@@ -136,7 +136,7 @@ def list_playbook_tasks(playbook: str, inventory: str, more: Sequence[str]) -> P
         raise InvalidInputError([Fault("CL-120", f"Ansible cannot list the nodes: {why}", step)])
     hosts = dict.fromkeys(re.findall(r"^ {6}(\S+)$", done.stdout, re.MULTILINE))
     hosts.pop(CONTROLLER, None)
-    roles = re.findall(r"^ {6}Undo (?:the )?(\w+)\t", done.stdout, re.MULTILINE)
+    roles = re.findall(r"^ {6}Undo (?:role|the) (\w+)\t", done.stdout, re.MULTILINE)
     return PlaybookListing(tuple(sorted(hosts)), tuple(roles))
 
 
