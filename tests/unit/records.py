@@ -15,13 +15,13 @@ from typing import Any, cast
 from record_files import RECORDED, load_record
 
 from fullmesh import contract
-from fullmesh.diagnose import judge
+from fullmesh.diagnose import judge, root_cause
 from fullmesh.filters import verify_cluster
 from fullmesh.model.plan import derive_plan
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, LadderTraceResult
 from fullmesh.observed.ranks import CollectedRanks
-from fullmesh.result import build as builder
+from fullmesh.verify import build as builder
 from fullmesh.verify.model import ClusterObservations, NodeAnswers
 
 # What is kept of a node -> the type that its module returns; a diagnosis may ask for more than a verification.
@@ -128,7 +128,7 @@ def verified(seen: ClusterObservations) -> dict[str, Any]:
     run = builder.VerificationRun(
         "20260102T030405Z-abcd", "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
     )
-    return builder.build_result(read_again(seen), run)
+    return root_cause.build_result(read_again(seen), run)
 
 
 World = dict[

@@ -8,13 +8,14 @@ from typing import Any
 
 from ladder_samples import healthy
 
-from fullmesh.result import build
+from fullmesh.diagnose import root_cause
+from fullmesh.verify import build
 
 
 def built(seen: Any = None, name: str = "20260102T030405Z-abcd") -> dict[str, Any]:
     """A result as the ladder makes it."""
     about = build.VerificationRun(name, "2026-01-02T03:04:05.5+00:00", "2026-01-02T03:04:15+00:00")
-    return build.build_result(seen or healthy(), about)
+    return root_cause.build_result(seen or healthy(), about)
 
 
 def dropped() -> dict[str, Any]:

@@ -10,13 +10,14 @@ import ladder_samples
 import pytest
 
 from fullmesh import cli
+from fullmesh.diagnose import root_cause
 from fullmesh.filters import verify_cluster
 from fullmesh.model.plan import derive_plan
 from fullmesh.report import terminal
-from fullmesh.result import build
+from fullmesh.result.findings import Finding
 from fullmesh.result.types import BisectGroup, BisectRun
-from fullmesh.verify import bisect, bisected, ladder
-from fullmesh.verify.model import ClusterObservations, Finding
+from fullmesh.verify import bisect, bisected, build, ladder
+from fullmesh.verify.model import ClusterObservations
 
 NAMES = ("a", "b", "c", "d")
 FAST, SLOW = 5.5, 0.2
@@ -179,7 +180,7 @@ def test_the_finding_fails_its_rung_explains_what_the_ranks_said_and_stands_in_t
     seen = replace(seen, nodes=nodes, bisect=runs)
     rungs, _ = ladder.judge_all_checks(seen)
     assert {rung.id for rung in rungs if rung.status == "failed"} == {"L4"}
-    made = build.build_result(
+    made = root_cause.build_result(
         seen, build.VerificationRun("r", "2026-01-01T00:00:00+00:00", "2026-01-01T00:01:00+00:00")
     )
     assert made["bisect"] == runs

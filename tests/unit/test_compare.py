@@ -14,7 +14,7 @@ from records import UBUNTU1 as UB
 from fullmesh.diagnose import compare, judge, show
 from fullmesh.diagnose.compare import CauseCandidate
 from fullmesh.diagnose.model import DiagnosisInput
-from fullmesh.verify.model import Finding
+from fullmesh.result.findings import Finding
 
 DROPPED = Finding("VC-201", "L2", "dropped", node=UB, peer=EL, pairs=((EL, UB),))
 LARGE = Finding("VC-208", "L2", "large packets vanish", node=UB, peer=EL, pairs=((EL, UB),))

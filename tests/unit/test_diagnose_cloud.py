@@ -12,7 +12,7 @@ from fullmesh.diagnose import fold, judge, shape
 from fullmesh.diagnose.rules import cloud
 from fullmesh.ec2 import place
 from fullmesh.filters import ec2, pattern
-from fullmesh.verify.model import Finding
+from fullmesh.result.findings import Finding
 
 
 def look(held: dict[str, Any], own: dict[str, Any] | None = None) -> Any:

@@ -28,9 +28,9 @@ from fullmesh.explain.unpack import UnreadableLogError
 from fullmesh.hang import pages as hang_pages
 from fullmesh.observed.ports import PortRange
 from fullmesh.printed import CONTROL, clean_and_shorten
+from fullmesh.result import findings
 from fullmesh.settings import ROOT
 from fullmesh.verbs import explain as explain_cli
-from fullmesh.verify import model
 
 RANGE = PortRange(50000, 54095)
 
@@ -1636,7 +1636,7 @@ def test_every_page_that_a_finding_names_is_made() -> None:
     named = [
         *map(pages.format_cause_link, judge.CAUSES),
         *map(hang_pages.format_hang_link, hang_pages.PAGES),
-        *map(model.get_code_page, diagnose_pages.PAGES),
+        *map(findings.get_code_page, diagnose_pages.PAGES),
     ]
     for path, _, anchor in (one.partition("#") for one in named):
         assert f'<a id="{anchor}"></a>' in made[path]

@@ -13,8 +13,10 @@ import pytest
 from ladder_samples import NAMES, healthy
 
 from fullmesh import cli
-from fullmesh.result import build as builder
-from fullmesh.result import merge, read
+from fullmesh.diagnose import root_cause
+from fullmesh.result import read
+from fullmesh.verify import build as builder
+from fullmesh.verify import merge
 from fullmesh.verify.model import ClusterObservations
 
 WHOLE = "20260102T030500Z-whole"
@@ -26,7 +28,7 @@ def run_of(seen: ClusterObservations, second: int, name: str = "") -> dict[str, 
         f"2026-01-02T03:04:{second:02}+00:00",
         f"2026-01-02T03:04:{second + 5:02}+00:00",
     )
-    return builder.build_result(seen, about)
+    return root_cause.build_result(seen, about)
 
 
 def part(*names: str, change: Any = None, count: int = 3) -> ClusterObservations:

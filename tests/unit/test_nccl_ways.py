@@ -35,8 +35,9 @@ from fullmesh import contract
 from fullmesh.diagnose.root_cause import add_root_causes
 from fullmesh.observed.ranks import NcclStepResult
 from fullmesh.observed.survey import EfaSurvey, RdmaPort
+from fullmesh.result.findings import Finding
 from fullmesh.verify import gid_pins, gpu, ladder, nccl_ways
-from fullmesh.verify.model import ClusterObservations, Finding
+from fullmesh.verify.model import ClusterObservations
 
 OURS = "/etc/fullmesh/env"
 LIBRARY = "n:1:9 [0] NCCL INFO Failed to open libibverbs.so[.1]"

@@ -12,8 +12,9 @@ from records import EL1, climbed
 from fullmesh import contract
 from fullmesh.filters.verify_cluster import PARTS
 from fullmesh.model.plan import derive_plan
+from fullmesh.result.findings import Finding
 from fullmesh.verify import rank_ends, ranks
-from fullmesh.verify.model import ClusterObservations, Finding
+from fullmesh.verify.model import ClusterObservations
 
 NODES = tuple(f"node{number}" for number in range(8))
 STEP = "fsdp"

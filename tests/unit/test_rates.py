@@ -17,7 +17,7 @@ from fullmesh.diagnose import judge
 from fullmesh.diagnose.rates import SlowCulprit, Way, find_slow_culprits, schedule_rate_rounds
 from fullmesh.diagnose.rules import quality
 from fullmesh.filters import diagnose
-from fullmesh.verify.model import Finding
+from fullmesh.result.findings import Finding
 
 FAST, SLOW = 9000.0, 9.0
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from ladder_samples import NAMES, healthy
 
+from fullmesh.diagnose import root_cause
 from fullmesh.report import terminal, write
-from fullmesh.result import build as builder
 from fullmesh.result import read, schema
 from fullmesh.settings import ROOT
+from fullmesh.verify import build as builder
 from fullmesh.verify.model import ClusterObservations
 
 
@@ -24,7 +25,9 @@ def build(seen: ClusterObservations | None = None, **change: Any) -> dict[str, A
         "started": "2026-01-02T03:04:05.5+00:00",
         "finished": "2026-01-02T03:04:15+00:00",
     }
-    return builder.build_result(seen or healthy(), builder.VerificationRun(**{**about, **change}))
+    return root_cause.build_result(
+        seen or healthy(), builder.VerificationRun(**{**about, **change})
+    )
 
 
 def broken() -> ClusterObservations:

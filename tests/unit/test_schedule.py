@@ -18,14 +18,14 @@ from records import diagnosed as diagnosed_world
 from records import diagnosis
 
 from fullmesh import contract
-from fullmesh.diagnose import thin
+from fullmesh.diagnose import root_cause, thin
 from fullmesh.filters import diagnose, verify_cluster
 from fullmesh.observed.ladder import LadderLinksResult
 from fullmesh.report import blocks, junit, page, terminal
-from fullmesh.result import build
+from fullmesh.result.findings import Finding
 from fullmesh.settings import ROOT
-from fullmesh.verify import mesh, probe_wants, schedule
-from fullmesh.verify.model import ClusterObservations, Finding
+from fullmesh.verify import build, mesh, probe_wants, schedule
+from fullmesh.verify.model import ClusterObservations
 
 COUNT = 40
 ABOUT = build.VerificationRun(
@@ -191,7 +191,7 @@ def test_a_sweep_begins_no_more_when_its_time_is_over(monkeypatch: pytest.Monkey
 
 def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() -> None:
     seen = seen_of(COUNT)
-    result = build.build_result(seen, ABOUT)
+    result = root_cause.build_result(seen, ABOUT)
     assert (result["verdict"], result["findings"], result["links"]) == ("ok", [], [])
     pairs = COUNT * (COUNT - 1)
     assert result["mesh"]["open"] == result["mesh"]["tried"] == pairs
@@ -208,7 +208,7 @@ def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() ->
 
 
 def test_a_legend_says_what_it_counts() -> None:
-    result = build.build_result(seen_of(2 * COUNT), ABOUT)
+    result = root_cause.build_result(seen_of(2 * COUNT), ABOUT)
     shown = page.render_report_page(result)
     assert "in blocks of 2 nodes" in shown
     assert re.search(r'<span class="count">\d+ blocks of links</span>', shown)
@@ -241,7 +241,7 @@ def test_what_deviates_beyond_the_bound_is_judged_all_the_same() -> None:
     seen = seen_of(COUNT, shut(0, targets))
     told = seen.nodes[simulated_nodes.name_of(0)]["links"]
     assert len({record["node"] for record in told["links"]}) == len(targets)
-    result = build.build_result(seen, ABOUT)
+    result = root_cause.build_result(seen, ABOUT)
     assert result["verdict"] == "failed"
     assert {row["to"] for row in result["links"]} == {simulated_nodes.name_of(n) for n in targets}
     assert result["mesh"]["open"] == COUNT * (COUNT - 1) - len(targets)
@@ -255,7 +255,7 @@ def test_of_very_many_shut_links_some_are_looked_at_and_all_are_told() -> None:
         for number in range(COUNT):
             shut(number, [one for one in range(COUNT) if one != number])(plan, held)
 
-    result = build.build_result(seen_of(COUNT, all_shut), ABOUT)
+    result = root_cause.build_result(seen_of(COUNT, all_shut), ABOUT)
     every = COUNT * (COUNT - 1)
     assert every > mesh.LOOKED_AT
     assert (result["mesh"]["tried"], result["mesh"]["open"]) == (every, 0)
@@ -315,7 +315,7 @@ def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
     seen = verify_cluster.collect_seen_state(
         plan, simulated_nodes.registered(held), {**OPTIONS, "scope": scope}
     )
-    assert build.build_result(seen, ABOUT)["verdict"] == "ok"
+    assert root_cause.build_result(seen, ABOUT)["verdict"] == "ok"
 
 
 def test_a_sweep_that_ran_out_of_time_says_what_it_left_out() -> None:
@@ -323,7 +323,7 @@ def test_a_sweep_that_ran_out_of_time_says_what_it_left_out() -> None:
         swept = held[simulated_nodes.name_of(5)]["__verify_cluster_links"]["swept"]
         swept["tried"], swept["peers"] = 10, 9
 
-    result = build.build_result(seen_of(COUNT, cut), ABOUT)
+    result = root_cause.build_result(seen_of(COUNT, cut), ABOUT)
     (rung,) = (one for one in result["rungs"] if one["id"] == "L2")
     pairs = COUNT * (COUNT - 1)
     assert rung["status"] == "not_run"
@@ -398,7 +398,7 @@ def test_a_run_that_leaves_nodes_out_says_so_and_blames_nobody() -> None:
     for name in list(held)[:2]:
         held[name] = {"ansible_host": "10.0.0.1"}
     seen = verify_cluster.collect_seen_state(plan, simulated_nodes.registered(held), OPTIONS)
-    result = build.build_result(seen, ABOUT)
+    result = root_cause.build_result(seen, ABOUT)
     assert (result["verdict"], result["findings"]) == ("ok", [])
     rungs = {rung["id"]: (rung["status"], rung["reason"]) for rung in result["rungs"]}
     left_out = "gpu-0000, gpu-0001 left out of this run (--limit)"
@@ -412,7 +412,7 @@ def test_clocks_of_many_nodes_are_held_against_the_masters(count: int) -> None:
         swept = held[simulated_nodes.name_of(9)]["__verify_cluster_links"]["swept"]
         swept["clock"] = [42.0, 0.001]
 
-    result = build.build_result(seen_of(count, late), ABOUT)
+    result = root_cause.build_result(seen_of(count, late), ABOUT)
     assert [(f["code"], f["node"]) for f in result["findings"]] == [
         ("VC-103", simulated_nodes.name_of(9))
     ]

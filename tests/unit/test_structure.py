@@ -1,18 +1,22 @@
-"""The structure of the tree: names that a newcomer can search for."""
+"""The structure of the tree: names that a newcomer can search for, and packages that do not import in circles."""
 
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 from fullmesh.settings import ROOT
 
 PRODUCT = ("src/fullmesh", "module_utils", "library", "node_programs", "*_plugins")
 # Ansible looks for these names in each plugin.
 PLUGIN_CLASSES = {"ActionModule", "CallbackModule", "FilterModule"}
+NODE_CODE = "ansible.module_utils.fullmesh"
 MOST_BARE_WORDS, MOST_SHARED = 0.05, 0.05
 # The libraries' own documentation imports these modules so.
 USUAL_ALIASES = {
@@ -66,6 +70,54 @@ def is_module(node: ast.Import | ast.ImportFrom, name: str) -> bool:
     return isinstance(node, ast.Import) or (name.islower() and name in MODULES)
 
 
+def find_package(module: str) -> str:
+    """Find what a module belongs to: the folder, or file, below src/fullmesh or module_utils/fullmesh."""
+    for top in ("fullmesh", NODE_CODE):
+        if module.startswith(f"{top}."):
+            return f"{top}.{module.removeprefix(f'{top}.').partition('.')[0]}"
+    return ""
+
+
+def name_module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    places = {"src": "", "module_utils": "ansible.module_utils."}
+    return places[parts[0]] + ".".join(parts[1:]) if parts[0] in places else ""
+
+
+def list_runtime_imports(module: str, tree: ast.AST) -> Iterator[str]:
+    """List the modules, or names in them, that a module imports when it runs, at its top or later."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from list_runtime_imports(module, ast.Module(node.orelse, []))
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: -node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (f"{base}.{name.name}" for name in node.names)
+        else:
+            yield from list_runtime_imports(module, node)
+
+
+def map_package_imports(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Map each package to those that its modules import."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for module, tree in trees.items():
+        own = find_package(module)
+        found[own] |= {find_package(name) for name in list_runtime_imports(module, tree)}
+        found[own] -= {own, ""}
+    return dict(found)
+
+
+def find_import_cycle(imports: Mapping[str, Collection[str]]) -> list[str]:
+    """Find packages that import each other in a circle, the first again at the end; [] for none."""
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
 MODULES = {path.stem for path in list_python_files(*PRODUCT, "tests", "src/devtools")}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in list_python_files(*PRODUCT)}
@@ -96,3 +148,36 @@ def test_no_import_hides_its_module() -> None:
         if (aliases := list(find_hiding_aliases(ast.parse(path.read_text(encoding="utf-8")))))
     }
     assert found == {}
+
+
+def test_no_packages_import_each_other() -> None:
+    trees = {module: tree for path, tree in TREES.items() if (module := name_module(path))}
+    imports = map_package_imports(trees)
+    assert "fullmesh.result" in imports["fullmesh.verify"]
+    assert f"{NODE_CODE}.state" in imports[f"{NODE_CODE}.packages"]
+    assert find_import_cycle(imports) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "circle"),
+    [
+        ("import fullmesh.a.x", True),
+        ("from fullmesh import a", True),
+        ("from fullmesh.a import x", True),
+        ("from ..a.x import y", True),
+        ("def work():\n    from ..a import x", True),
+        ("if TYPE_CHECKING:\n    pass\nelse:\n    from ..a import x", True),
+        ("if TYPE_CHECKING:\n    from ..a import x", False),
+        ("from . import a", False),
+        ("from fullmesh.d import a", False),
+    ],
+)
+def test_a_circle_of_three_packages_is_found(last: str, circle: bool) -> None:
+    texts = {
+        "fullmesh.a.one": "from fullmesh.b import two",
+        "fullmesh.b.two": "from ..c import three",
+        "fullmesh.c.three": last,
+    }
+    imports = map_package_imports({name: ast.parse(text) for name, text in texts.items()})
+    found = find_import_cycle(imports)
+    assert set(found) == ({"fullmesh.a", "fullmesh.b", "fullmesh.c"} if circle else set())

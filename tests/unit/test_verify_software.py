@@ -14,9 +14,10 @@ from ansible.module_utils.fullmesh.facts.gpu import parse_smi
 from ansible.module_utils.fullmesh.probe import observe
 
 from fullmesh.observed.node import Accelerators
+from fullmesh.result.findings import ERROR, WARNING
 from fullmesh.roles import accelerators
 from fullmesh.verify import software
-from fullmesh.verify.model import ERROR, WARNING, ClusterObservations
+from fullmesh.verify.model import ClusterObservations
 
 
 def cluster(**values: dict[str, str]) -> ClusterObservations:

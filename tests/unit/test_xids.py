@@ -9,8 +9,8 @@ from ansible.module_utils.fullmesh.survey import job
 from test_rules_fire import nodes_with_gpus
 from verify_changes import UBUNTU1, survey
 
+from fullmesh.result.findings import ERROR, WARNING, Finding
 from fullmesh.verify import cards, xids
-from fullmesh.verify.model import ERROR, WARNING, Finding
 
 # NVIDIA's documents (Xid catalog, Xid errors, Fabric Manager User Guide), stas00/ml-engineering, a gist of 2015.
 BUS = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus."

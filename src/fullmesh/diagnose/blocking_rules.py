@@ -21,13 +21,13 @@ from fullmesh.netfilter.evaluator import STOPS, Packet, parse_verdict
 from fullmesh.netfilter.ruleset import Ruleset
 from fullmesh.observed.ladder import TracedPacket
 from fullmesh.observed.ports import KERNEL_RANGE
+from fullmesh.result.findings import join_names
 from fullmesh.verify.blocked import (
     FIREWALLED,
     BlockedLink,
     group_blocked_links,
     list_blocked_links,
 )
-from fullmesh.verify.model import join_names
 
 PORTS_TRIED = 6  # shut ports of a link that are sent through the rules on paper
 

@@ -17,9 +17,9 @@ from typing import Any
 from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
 from fullmesh.diagnose.packet_filter import format_nft_rule
 from fullmesh.diagnose.shape import clean_value
+from fullmesh.result.findings import ERROR, Finding
+from fullmesh.result.findings import join_names as listed
 from fullmesh.result.types import NoteRow
-from fullmesh.verify.model import ERROR, Finding
-from fullmesh.verify.model import join_names as listed
 
 MOST, NODES_MOST = 5, 16
 SHOWN = 120

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fullmesh.verify.model import ERROR, WARNING, Finding
+from fullmesh.result.findings import ERROR, WARNING, Finding
 
 Relation = Callable[[Finding, Finding], bool]
 

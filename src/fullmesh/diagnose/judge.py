@@ -13,27 +13,24 @@ from fullmesh.diagnose.rules import decisions, next_boot
 from fullmesh.model.ports import range_to_data_ports
 from fullmesh.model.types import ClusterPlan, DataPorts, PlanNode
 from fullmesh.observed.ports import PortRange
-from fullmesh.result import build
+from fullmesh.result.findings import ERROR, WARNING, Finding
+from fullmesh.result.survey import get_survey
 from fullmesh.result.types import MissedRow, NodeSummary, NoteRow, Result, RungId
+from fullmesh.verify import build, gid_pins, pairs, schedule
 from fullmesh.verify import cards as verify_cards
-from fullmesh.verify import gid_pins, pairs, schedule
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
 from fullmesh.verify.blocked import CODES_OF
 from fullmesh.verify.model import (
-    ERROR,
     FAILED,
     PASSED,
     RUNGS,
     SKIPPED,
-    WARNING,
     CheckOutcome,
     ClusterObservations,
-    Finding,
     NodeAnswers,
 )
 from fullmesh.verify.schedule import ProbeScope
-from fullmesh.verify.survey import get_survey
 
 WRONG_SOURCE = CODES_OF["wrong_source"]
 JUDGED: tuple[RungId, ...] = ("L0", "L1", "L2")

@@ -12,7 +12,8 @@ from fullmesh.netfilter.ruleset import Ruleset, build_ruleset
 from fullmesh.observed.ladder import LinkResult
 from fullmesh.observed.ports import PortRange, parse_port_range
 from fullmesh.observed.survey import Nic, NodeSurvey
-from fullmesh.verify.model import ClusterObservations, Finding
+from fullmesh.result.findings import Finding
+from fullmesh.verify.model import ClusterObservations
 
 LOOPBACKS = ("127.", "::1")
 

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from fullmesh.diagnose import fold, rules, shape, thin
 from fullmesh.diagnose.model import DiagnosisInput
-from fullmesh.verify.model import ERROR, ClusterObservations, Finding
+from fullmesh.result.findings import ERROR, Finding
+from fullmesh.result.types import Result
+from fullmesh.verify import build, ladder
+from fullmesh.verify.model import ClusterObservations
 
 
 def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list[Finding]:
@@ -44,3 +47,14 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
         )
     deeper = [one for one in deeper if one.rung in seen.rungs]
     return fold.fold_findings([*deeper, *rules.filter_ladder_findings(look, found, deeper)])
+
+
+def build_result(seen: ClusterObservations, run: build.VerificationRun) -> Result:
+    """Judge the observations and return the result.
+
+    Raises:
+        ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
+    """
+    rungs, found = ladder.judge_all_checks(seen, run.why_not_outside)
+    found = add_root_causes(seen, found)
+    return build.validate_result(build.assemble_result(seen, run, rungs, found))

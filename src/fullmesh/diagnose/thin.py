@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.observed.ladder import LinkResult
+from fullmesh.result.findings import Finding
 from fullmesh.verify.mesh import LOOKED_AT
-from fullmesh.verify.model import Finding, NodeAnswers
+from fullmesh.verify.model import NodeAnswers
 
 PairOfNodes = tuple[str, str]
 

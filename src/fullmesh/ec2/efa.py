@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fullmesh.observed.survey import EfaSurvey, NcclPlugin
-from fullmesh.verify.model import WARNING, Finding, join_names
+from fullmesh.result.findings import WARNING, Finding, join_names
 
 CODES: dict[str, str] = {
     "EF-101": "an EFA device without its driver",

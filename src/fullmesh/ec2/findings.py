@@ -17,7 +17,7 @@ from fullmesh.faults import Fault
 from fullmesh.model import services
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ports import PortRange
-from fullmesh.verify.model import ERROR, WARNING, Finding
+from fullmesh.result.findings import ERROR, WARNING, Finding
 
 # where an answer to somebody's ssh goes: any port that a client may have (RFC 6335, and what every NAT uses)
 CLIENT_PORTS = Need("tcp", 1024, 65535)

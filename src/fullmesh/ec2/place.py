@@ -14,7 +14,7 @@ from fullmesh.ec2.model import Ec2Interface, Ec2Resources, SecurityGroup
 from fullmesh.ec2.settings import GROUP_ID, SecurityGroupSettings
 from fullmesh.faults import Fault
 from fullmesh.model.types import ClusterPlan
-from fullmesh.verify.survey import get_survey
+from fullmesh.result.survey import get_survey
 
 VENDOR = "Amazon EC2"  # /sys/class/dmi/id/sys_vendor of every Nitro instance
 CHUNK = 100  # DescribeNetworkInterfaces takes 200 values in a filter

@@ -11,15 +11,15 @@ from ansible.errors import AnsibleFilterError
 from fullmesh import contract
 from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
 from fullmesh.border import validate_answer
-from fullmesh.diagnose import inventory
+from fullmesh.diagnose import inventory, root_cause
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, ProbePort, ProbeTarget
 from fullmesh.observed.ranks import CollectedRanks, StartedRanks
 from fullmesh.plain import to_json_value
 from fullmesh.report import terminal
-from fullmesh.result import build, textfile
+from fullmesh.result import textfile
 from fullmesh.result.types import BisectRun, Result
-from fullmesh.verify import bisect, bisected, ladder, probe_wants, rank_ends, schedule
+from fullmesh.verify import bisect, bisected, build, ladder, probe_wants, rank_ends, schedule
 from fullmesh.verify.model import ClusterObservations, NodeAnswers
 from fullmesh.verify.schedule import ProbeScope
 
@@ -319,7 +319,7 @@ def ladder_result(
         why_not_outside=str(options.get("why_not_outside", "")),
     )
     try:
-        return build.build_result(collect_seen_state(plan, variables, options), about)
+        return root_cause.build_result(collect_seen_state(plan, variables, options), about)
     except ValueError as error:
         raise AnsibleFilterError(f"ladder_result: {error}") from error
 

@@ -126,7 +126,8 @@ def write_merged_run(names: Sequence[str]) -> Path:
         ValueError: there is no such run, it is no result, or they are not of one cluster.
     """
     from fullmesh.report import write  # noqa: PLC0415 (see above)
-    from fullmesh.result import merge, read  # noqa: PLC0415 (see above)
+    from fullmesh.result import read  # noqa: PLC0415 (see above)
+    from fullmesh.verify import merge  # noqa: PLC0415 (see above)
 
     results = []
     for name in names:

@@ -9,10 +9,11 @@ from typing import Final, Literal, TypedDict
 from fullmesh.contract import convert_rank_steps
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ranks import CollectedRanks, RankReport
+from fullmesh.result.findings import Finding, join_names
 from fullmesh.result.types import BisectGroup, BisectRun, RungId
 from fullmesh.verify import bisect, ranks
 from fullmesh.verify.bisect import Group, GroupRun, Guess
-from fullmesh.verify.model import ClusterObservations, Finding, NodeAnswers, join_names
+from fullmesh.verify.model import ClusterObservations, NodeAnswers
 from fullmesh.verify.rank_ends import STEPS, WORTH, RankEnd, find_rank_end
 
 CODES: dict[str, str] = {

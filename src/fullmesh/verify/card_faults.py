@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from fullmesh.observed.gpu import GpuCard
 from fullmesh.observed.survey import GpuSurvey
+from fullmesh.result.findings import ERROR, WARNING, join_names
 from fullmesh.result.types import Severity
-from fullmesh.verify.model import ERROR, WARNING, join_names
 
 # What a driver keeps for itself on an idle card is below this.
 IDLE_MIB = 512

@@ -10,8 +10,9 @@ from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.auto import VISIBLE, list_visible_devices
 from fullmesh.observed.gpu import GpuCard
 from fullmesh.observed.survey import GpuSurvey
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify import card_faults, xids
-from fullmesh.verify.model import ERROR, WARNING, ClusterObservations, Finding, join_names
+from fullmesh.verify.model import ClusterObservations
 
 
 def get_gpu_survey(seen: ClusterObservations, name: str) -> GpuSurvey:

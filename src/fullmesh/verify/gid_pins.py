@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from fullmesh.observed.survey import JobVariable, RdmaPort
+from fullmesh.result.findings import ERROR, WARNING, Finding
 from fullmesh.verify.cards import OURS, has_gpus
-from fullmesh.verify.model import ERROR, WARNING, ClusterObservations, Finding
+from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.nccl_ways import format_hca_port, is_port_selected, list_active_rdma_ports
 
 PIN, CARDS, VERSION = "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_IB_ROCE_VERSION_NUM"

@@ -10,6 +10,7 @@ from typing import TypedDict
 from fullmesh.contract import convert_rank_steps
 from fullmesh.model.auto import VISIBLE
 from fullmesh.observed.ranks import GpusStepResult, NcclSizeResult
+from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.verify import nccl_ways
 from fullmesh.verify.cards import (
     describe_gpus,
@@ -18,7 +19,7 @@ from fullmesh.verify.cards import (
     has_gpus,
     list_gpus,
 )
-from fullmesh.verify.model import WARNING, ClusterObservations, Finding, join_names
+from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.nccl_ways import (
     find_nccl_networks,
     find_nccl_transports,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypedDict, cast
 
 from fullmesh.faults import Fault
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.result.types import RankRow, RungId, Status
 from fullmesh.verify import bisected, gid_pins, mesh, pairs, probe_wants, rank_ends, schedule
 from fullmesh.verify import cards as verify_cards
@@ -14,17 +15,13 @@ from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify.model import (
-    ERROR,
     FAILED,
     NOT_RUN,
     PASSED,
     RUNGS,
     SKIPPED,
-    WARNING,
     CheckOutcome,
     ClusterObservations,
-    Finding,
-    join_names,
 )
 
 CODES: dict[str, str] = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from fullmesh.result.findings import join_names
 from fullmesh.result.types import LinkRow, MeshNode, MeshSummary
 from fullmesh.verify import schedule
 from fullmesh.verify.blocked import OPEN, get_link_records
-from fullmesh.verify.model import ClusterObservations, join_names
+from fullmesh.verify.model import ClusterObservations
 
 # Of many nodes as many rows of links are kept as a reader can have; the counts are of all.
 ROWS_MOST = 20_000

@@ -15,9 +15,10 @@ from itertools import chain
 from fullmesh.contract import convert_rank_steps
 from fullmesh.ec2 import efa
 from fullmesh.observed.survey import JobVariable, RdmaPort
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify import card_faults
 from fullmesh.verify.cards import OURS, get_gpu_survey, list_gpus
-from fullmesh.verify.model import ERROR, WARNING, ClusterObservations, Finding, join_names
+from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.rank_ends import iterate_ranks
 
 UP = "ACTIVE"

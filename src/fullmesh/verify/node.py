@@ -9,9 +9,10 @@ from statistics import median
 from typing import Any
 
 from fullmesh.observed.ports import PortRange, parse_port_ranges
+from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.verify import schedule
 from fullmesh.verify import software as verify_software
-from fullmesh.verify.model import WARNING, ClusterObservations, Finding, join_names
+from fullmesh.verify.model import ClusterObservations
 
 FILES_PER_RANK = 4  # descriptors per peer and rank (faults.md 47)
 PAIR = 2

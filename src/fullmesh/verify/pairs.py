@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, cast
 
 from fullmesh.observed.ladder import LinkResult, PeerKind
+from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.result.types import LinkRow, PortRow
 from fullmesh.verify import mesh, schedule
 from fullmesh.verify.blocked import (
@@ -20,7 +21,7 @@ from fullmesh.verify.blocked import (
     pick_worst_verdict,
     suggest_link_fix,
 )
-from fullmesh.verify.model import WARNING, ClusterObservations, Finding, join_names
+from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.probe_wants import ONLY_MODE
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from fullmesh.contract import convert_rank_steps
 from fullmesh.observed.ranks import RankReport, RanksEnd
+from fullmesh.result.findings import Finding, join_names
 from fullmesh.result.types import Collectives, RankRow
-from fullmesh.verify.model import ClusterObservations, Finding, join_names
+from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.rank_ends import (
     STEPS,
     JobStopCause,

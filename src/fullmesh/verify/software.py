@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fullmesh.foreign_text import parse_decimal
+from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.roles import accelerators, torch_runtime
-from fullmesh.verify.model import WARNING, ClusterObservations, Finding, join_names
+from fullmesh.verify.model import ClusterObservations
 
 PAIR = 2
 # key of what a node says -> how it is called

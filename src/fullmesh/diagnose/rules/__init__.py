@@ -27,8 +27,8 @@ from fullmesh.diagnose.rules import (
     routes,
 )
 from fullmesh.foreign_text import parse_decimal
+from fullmesh.result.findings import Finding
 from fullmesh.verify.blocked import CODES_OF, FIREWALLED
-from fullmesh.verify.model import Finding
 
 FAMILIES = {
     "reach": reach.RULES,

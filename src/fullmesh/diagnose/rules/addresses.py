@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
 from fullmesh.observed.survey import Neighbour
-from fullmesh.verify.model import Finding, join_names
+from fullmesh.result.findings import Finding, join_names
 
 SHARED_MACS = ("12:34:56:78:9a:bc",)  # Azure's fabric answers ARP for every machine with this one
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")

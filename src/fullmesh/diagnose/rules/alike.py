@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.rules.env import is_matched_by_nccl
-from fullmesh.verify.model import ERROR, WARNING, Finding, join_names
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 
 # What a launcher gives each process; a file gives it to all of them.
 OF_A_PROCESS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")

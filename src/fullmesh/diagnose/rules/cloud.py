@@ -9,7 +9,7 @@ from fullmesh.ec2 import efa
 from fullmesh.ec2 import findings as ec2_findings
 from fullmesh.ec2.settings import SecurityGroupSettings
 from fullmesh.model.types import ClusterPlan
-from fullmesh.verify.model import Finding
+from fullmesh.result.findings import Finding
 
 
 def build_group_plan(look: DiagnosisInput) -> ClusterPlan:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.rules.decisions import ALL_KINDS, find_broken_links
-from fullmesh.verify.model import Finding, join_names
+from fullmesh.result.findings import Finding, join_names
 
 # Counter -> what throws packets away, and what shows it (xfrm_proc.rst, snmp_counter.rst of the kernel).
 XFRM = "ip xfrm policy; ip xfrm state; ip xfrm monitor"

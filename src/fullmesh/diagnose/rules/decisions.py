@@ -13,7 +13,7 @@ from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.packet_filter import PacketVerdict, find_possible_stops, make_tcp_packet
 from fullmesh.observed.ladder import PacketRoute
 from fullmesh.observed.survey import Neighbour
-from fullmesh.verify.model import ERROR, WARNING, Finding, join_names
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 
 # What connect() and `ip route get` answer for a route of that kind: ip-route(8).
 KINDS = {

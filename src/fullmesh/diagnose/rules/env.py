@@ -10,7 +10,7 @@ from typing import Any
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.observed.survey import Nic
-from fullmesh.verify.model import WARNING, Finding, join_names
+from fullmesh.result.findings import WARNING, Finding, join_names
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 LOOPBACK = "lo"

@@ -19,6 +19,7 @@ from fullmesh.netfilter.evaluator import ARP, Packet
 from fullmesh.netfilter.ruleset import MatchValues
 from fullmesh.observed.ladder import Verdict
 from fullmesh.observed.ports import is_port_listed
+from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.blocked import (
     CODES_OF,
     DATA_KINDS,
@@ -28,7 +29,6 @@ from fullmesh.verify.blocked import (
     list_blocked_links,
     suggest_link_fix,
 )
-from fullmesh.verify.model import Finding, join_names
 from fullmesh.verify.probe_wants import HELD
 
 # What a rich rule accepts, as firewalld writes it: firewalld.richlanguage(5).

@@ -15,7 +15,7 @@ from fullmesh.diagnose.blocking_rules import (
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.rules.firewall import is_accepted_by_rich_rule
 from fullmesh.observed.ports import is_port_listed
-from fullmesh.verify.model import WARNING, Finding, join_names
+from fullmesh.result.findings import WARNING, Finding, join_names
 
 # What runs and what is kept of a zone or a policy (ZoneState, PolicyState), whose parts are looked at by name.
 Both = Mapping[str, Any]

@@ -8,8 +8,8 @@ from typing import cast
 
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.observed.survey import GpuSurvey, RdmaPort
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify import card_faults
-from fullmesh.verify.model import ERROR, WARNING, Finding, join_names
 
 UP = "ACTIVE"
 

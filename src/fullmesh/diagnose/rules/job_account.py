@@ -19,8 +19,8 @@ from fullmesh.diagnose.rules.quality import is_random_loss
 from fullmesh.observed.ladder import JobProbe, LinkResult, LoginLimits
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.observed.survey import JobUnit
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.blocked import DATA_KINDS, SAID, describe_blocked_ports, describe_port_errors
-from fullmesh.verify.model import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.node import FILES_PER_RANK
 
 # Threads of a rank: ten over Gloo with OMP_NUM_THREADS=1 (measured), and DataLoader's workers and NCCL's proxies come

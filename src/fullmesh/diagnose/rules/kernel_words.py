@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fullmesh.diagnose.blocking_rules import find_blocking_rule
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.observed.ladder import PacketDrop
+from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.blocked import FIREWALLED, BlockedLink, list_blocked_links
-from fullmesh.verify.model import Finding, join_names
 
 # Where on a node packets end: as they leave, as they come in, before its tap sees them.
 OUT, IN, BEFORE = "out", "in", "before"

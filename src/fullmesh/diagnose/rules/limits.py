@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.result.findings import ERROR, WARNING, Finding
 from fullmesh.roles.kernel_tuning import CONNECTIONS_PER_RANK
-from fullmesh.verify.model import ERROR, WARNING, Finding
 
 NEARLY = 0.95
 MIB = 1048576

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.rules.quality import find_dropping_rule
 from fullmesh.observed.ladder import Verdict
+from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.blocked import CODES_OF, DATA_KINDS
-from fullmesh.verify.model import Finding, join_names
 
 HOLE: Verdict = "mtu_black_hole"
 FROM_THERE = "from there"  # in the remark of a record: what the listener sent is what was lost

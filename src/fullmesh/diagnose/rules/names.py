@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
-from fullmesh.verify.model import Finding, join_names
+from fullmesh.result.findings import Finding, join_names
 
 SLOW = 2.0  # seconds; TCPStore looks every client up, one after the other (pytorch#159007)
 

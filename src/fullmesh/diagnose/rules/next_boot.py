@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from fullmesh.diagnose.model import DiagnosisInput, Rule
 from fullmesh.observed.next_boot import KeptKernel, KeptUnit, NextBoot
 from fullmesh.observed.ports import parse_port_ranges
+from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.result.types import RungId
-from fullmesh.verify.model import WARNING, Finding, join_names
 
 PORT_RANGE, RESERVED = "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports"
 # What the kernel begins with; of other settings it depends on the memory or the kernel's age.

@@ -10,7 +10,7 @@ from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.ports import compute_smallest_size
 from fullmesh.observed.ports import KERNEL_RANGE, PortRange, parse_port_range, parse_port_ranges
-from fullmesh.verify.model import Finding, join_names
+from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.node import list_node_links
 
 KEY = "net.ipv4.ip_local_port_range"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.rules.ports import JOB
 from fullmesh.observed.survey import Listener
-from fullmesh.verify.model import Finding
+from fullmesh.result.findings import Finding
 
 KILLED = ("out of memory", "segfault")
 OURS = re.compile(r"python|torch|pt_|nccl|deepspeed|accelerate|ray", re.IGNORECASE)

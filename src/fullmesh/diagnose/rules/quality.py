@@ -15,7 +15,7 @@ from fullmesh.diagnose.packet_filter import (
 from fullmesh.diagnose.rates import SlowCulprit, Way, find_slow_culprits
 from fullmesh.observed.ladder import BY_CHANCE
 from fullmesh.observed.ports import KERNEL_RANGE
-from fullmesh.verify.model import Finding, join_names
+from fullmesh.result.findings import Finding, join_names
 
 LOST_LEAST, LOST_SHARE = (
     5,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.diagnose.model import DiagnosisInput
-from fullmesh.verify.model import Finding
+from fullmesh.result.findings import Finding
 
 
 def rule_silent_nodes(look: DiagnosisInput) -> Iterator[Finding]:

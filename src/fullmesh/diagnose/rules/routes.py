@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.rules import decisions
-from fullmesh.verify.model import Finding, join_names
+from fullmesh.result.findings import Finding, join_names
 
 REVERSE_PATH = "TcpExt.IPReversePathFilter"
 

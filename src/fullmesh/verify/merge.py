@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from fullmesh import __version__
-from fullmesh.result import build, read
+from fullmesh.result import read
+from fullmesh.result.findings import join_names
 from fullmesh.result.types import (
     CheckRow,
     FindingRow,
@@ -19,8 +20,9 @@ from fullmesh.result.types import (
     Result,
     RungId,
 )
+from fullmesh.verify import build
 from fullmesh.verify.ladder import describe_limited_nodes
-from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS, join_names
+from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS
 
 # What holds on each node by itself. L1 holds nodes against each other, and no run had those of two parts.
 OF_NODES = "L0"

@@ -9,15 +9,15 @@ from datetime import datetime
 from typing import Final
 
 from fullmesh import __version__, contract
-from fullmesh.diagnose.root_cause import add_root_causes
 from fullmesh.result import read
+from fullmesh.result.findings import Finding
 from fullmesh.result.types import NodeSummary, NoteRow, Result, RungId
-from fullmesh.verify import ladder, pairs
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
+from fullmesh.verify import pairs
 from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify import software as verify_software
-from fullmesh.verify.model import FAILED, CheckOutcome, ClusterObservations, Finding
+from fullmesh.verify.model import FAILED, CheckOutcome, ClusterObservations
 
 SCHEMA: Final = 1
 COLLECTIVES: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
@@ -118,17 +118,6 @@ def assemble_result(
     if seen.bisect:
         made["bisect"] = list(seen.bisect)
     return made
-
-
-def build_result(seen: ClusterObservations, run: VerificationRun) -> Result:
-    """Judge the observations and return the result.
-
-    Raises:
-        ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
-    """
-    rungs, found = ladder.judge_all_checks(seen, run.why_not_outside)
-    found = add_root_causes(seen, found)
-    return validate_result(assemble_result(seen, run, rungs, found))
 
 
 def validate_result(result: Result) -> Result:
