@@ -1695,3 +1695,13 @@ def test_every_command_and_code_in_the_advice_exists() -> None:
         } <= known.keys()
         for part in text.split("./fullmesh ")[1:]:
             assert part.split(" ", 1)[0] in verbs
+
+
+def test_a_job_that_was_killed_while_it_waited_has_one_cause() -> None:
+    text = (
+        "[external/gloo/gloo/transport/tcp/debug_logger.cc:25] ERROR failed to connect, willRetry=0, retry=4,"
+        " retryLimit=3, rank=0, size=2, local=[127.0.0.1]:41163, remote=[127.0.1.1]:44486$0, error=SO_ERROR:"
+        " Connection refused, remote=[127.0.1.1]:44486$0\nKilled\n"
+    )
+    assert (heads(verdict_of(text)), folded(verdict_of(text))) == (["LG-106"], ["LG-305"])
+    assert heads(verdict_of("Killed\n")) == ["LG-305"]

@@ -218,7 +218,7 @@ CAUSES = (
         looks=(FAILED.format(-9, "Signal 9 (SIGKILL) received by PID 14750"),),
         patterns=(*build_signal_patterns(9, "SIGKILL"), *build_shell_patterns("Killed")),
         derive=derive_rank_host,
-        follows=("LG-501",),
+        follows=("LG-106", "LG-501"),  # somebody kills a job that waits in vain
         weight=84,
     ),
     LogCause(
