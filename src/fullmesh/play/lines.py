@@ -54,7 +54,7 @@ def describe_phase_outcome(phase: RunPhase, *, check: bool = False) -> str:
         return phase.remark or "derived"
     total = phase.changes.total()
     if not total:
-        return f"{format_count(len(phase.hosts), 'node')} looked at" if phase.hosts else "done"
+        return f"{format_count(len(phase.hosts), 'node')} checked" if phase.hosts else "done"
     where = format_count(len(phase.changes), "node")
     return f"{'would make ' if check else ''}{format_count(total, 'change')} on {where}"
 

@@ -1,8 +1,8 @@
-"""What the plays of our playbooks are called for a person; a test holds the table against the playbooks."""
+"""The names of plays as the live view shows them. A test compares the table with the playbooks."""
 
 from __future__ import annotations
 
-PLAN, LOOK, BUNDLE, VERIFY = "plan", "look at the nodes", "bundle", "verify"
+PLAN, LOOK, BUNDLE, VERIFY = "plan", "check the nodes", "bundle", "verify"
 SSH = "ssh between nodes"
 PHASES = {
     "Derive the cluster plan": PLAN,
@@ -26,13 +26,13 @@ PHASES = {
     "Save the manifests": "manifest",
     "Set facts of unchanged nodes": VERIFY,
     "Verify the cluster": VERIFY,
-    "Survey new machines": "look at the machines",
-    "Survey the nodes and test links": "look, try every link",
-    "Read EC2 security groups": "look at EC2",
-    "Report the findings": "judge",
+    "Survey new machines": "survey the machines",
+    "Survey the nodes and test links": "survey, test links",
+    "Read EC2 security groups": "read EC2",
+    "Report the findings": "report",
 }
 # Shown only where they changed or failed, or took long enough to be wondered about.
-QUIET = frozenset({BUNDLE, SSH, "manifest", "judge"})
+QUIET = frozenset({BUNDLE, SSH, "manifest", "report"})
 QUIET_SECONDS = 15.0
 # A play that goes through the roles: each of them is a phase.
 BY_ROLE = frozenset({"Undo the changes"})
