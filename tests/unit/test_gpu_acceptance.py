@@ -25,7 +25,7 @@ sys.path.insert(0, sys.argv[1])
 from gpu import jobs, paths, steps
 print(paths.find_parts())
 import gloo_ladder
-from fullmesh.explain import cli
+from fullmesh.verbs import explain
 from fullmesh.explain.records import RankRecords
 from fullmesh.hang import ask, recorder
 from fullmesh.hang.judge import judge_job
