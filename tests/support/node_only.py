@@ -24,7 +24,7 @@ SHARED = ("observed", "netfilter", "foreign_text", "node_values")
 # Where the checkout lies may be known without anything of the controller's.
 ROOT = Path(__file__).resolve().parents[2]
 # Of Ansible a node gets module_utils alone; the others are libraries of the controller's.
-LIBRARIES = ("devtools", "fullmesh_progress", "jsonschema", "msgspec")
+LIBRARIES = ("devtools", "fullmesh_progress", "jsonschema", "msgspec", "pyte", "rich")
 WHY = "the controller's code"
 
 
@@ -132,5 +132,10 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before a test's fixtures."""
-    if of_the_controller(getattr(item, "function", None)):
+    fixtures = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009 (private, without a type)
+    functions = [
+        getattr(item, "function", None),
+        *(one.func for all_of in fixtures for one in all_of),
+    ]
+    if any(map(of_the_controller, functions)):
         no_node_code()

@@ -128,7 +128,7 @@ def test_no_rule_is_lost_or_doubled_and_the_old_order_stays(
     assert preserve.has_rules_in_order(then, merged)
     assert Counter(merged) == Counter(then) | Counter(now)
     new = Counter(now) - Counter(then)
-    assert len(merged) == len(then) + new.total()
+    assert len(merged) == len(then) + sum(new.values())
     assert preserve.build_restore_text(chain_of(*then), chain_of(*merged)) == ""
     text = preserve.build_restore_text(chain_of(*then), chain_of(*now))
     assert (text == "") == preserve.has_rules_in_order(then, now)

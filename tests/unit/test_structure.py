@@ -56,7 +56,7 @@ def collect_names(trees: dict[Path, ast.Module], *kinds: type[ast.AST]) -> dict[
 def find_hiding_aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Find imports of this project's modules under a name that does not contain theirs."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
             continue
         for name in node.names:
             own = name.name.rpartition(".")[2].removeprefix("fullmesh_")
