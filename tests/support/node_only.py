@@ -114,6 +114,8 @@ def of_the_controller(function: Any, seen: frozenset[str] = frozenset()) -> bool
     code = getattr(inspect.unwrap(inner), "__code__", None)
     if code is None:
         return False
+    if "ansible-playbook" in code.co_consts:  # a program that nodes do not have
+        return True
     known = inspect.unwrap(inner).__globals__
     for name in sorted(set(names_of(code)) - seen):
         found = known.get(name)
@@ -132,7 +134,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before a test's fixtures."""
-    fixtures = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009 (private, without a type)
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
     functions = [
         getattr(item, "function", None),
         *(one.func for all_of in fixtures for one in all_of),

@@ -31,7 +31,7 @@ def test_plain_json_is_read_unchanged(value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[" * 5000, "nested|damaged"),  # below the limit of some Pythons
+        ("[" * 5000 + "]" * 5000, "nested"),
         ("[" * 100_000, "nested"),
         ("[" * 65 + "]" * 65, "nested more than 64 times"),
         ('{"a":' * 65 + "1" + "}" * 65, "nested more than 64 times"),

@@ -899,8 +899,6 @@ def test_a_node_is_not_forgotten_while_a_role_is_not_undone(
     text = yaml.safe_dump(part, width=1000).replace("/var/lib/fullmesh", str(state))
     (tmp_path / "play.yml").write_text(text.replace("/run/fullmesh/ask", str(tmp_path / "ask")))
     program = str(Path(sys.executable).with_name("ansible-playbook"))
-    if not Path(program).exists():
-        pytest.skip("a node's Python has no Ansible")
     interpreter = f"ansible_python_interpreter={sys.executable}"
     command = [program, "-i", "localhost,", "-c", "local", "-e", interpreter]
     environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
