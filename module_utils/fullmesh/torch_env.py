@@ -219,9 +219,7 @@ def lock_store(params: TorchVenvParams, create: bool = False) -> Iterator[None]:
     A node finishes a build even if its controller was killed, and then removes the wheels. The lock makes the next
     run wait for that.
     """
-    if create:
-        os.makedirs(params["store"], exist_ok=True)
-    handle = lock_folder(params["store"], params["seconds"])
+    handle = lock_folder(params["store"], params["seconds"], create)
     try:
         yield
     finally:
@@ -229,29 +227,41 @@ def lock_store(params: TorchVenvParams, create: bool = False) -> Iterator[None]:
             os.close(handle)
 
 
-def lock_folder(folder: str, seconds: int) -> int | None:
+def lock_folder(folder: str, seconds: int, create: bool) -> int | None:
     """Lock *folder* (flock(2), without a file of its own). Return its descriptor, or None if it does not exist.
 
     Raises:
         VenvError: another process still holds the lock after *seconds*.
     """
     end = time.monotonic() + seconds
-    while os.path.isdir(folder):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            if time.monotonic() > end:
-                raise VenvError(
-                    f"[TR-116] Another run still works on {folder} after {seconds} s. "
-                    f"Check: fuser -v {folder} on the node. Run again after that process has ended."
-                ) from None
-            time.sleep(LOCK_POLL_SECONDS)
-            continue
-        if os.path.isdir(folder) and os.path.samestat(os.fstat(handle), os.stat(folder)):
+    while create or os.path.isdir(folder):
+        if create:
+            os.makedirs(folder, exist_ok=True)
+        handle = open_folder_locked(folder)
+        if handle is not None:
             return handle
-        os.close(handle)  # an undo removed the folder meanwhile
+        if time.monotonic() > end:
+            raise VenvError(
+                f"[TR-116] Another run still works on {folder} after {seconds} s. "
+                f"Check: fuser -v {folder} on the node. Run again after that process has ended."
+            )
+        time.sleep(LOCK_POLL_SECONDS)
+    return None
+
+
+def open_folder_locked(folder: str) -> int | None:
+    """Open and lock *folder*. Return None if another process holds it, or has just removed or replaced it."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), os.stat(folder)):
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(handle)
     return None
 
 

@@ -292,6 +292,24 @@ def test_the_next_run_waits_for_an_earlier_build(
         assert not torch_env.remove_torch_venv(asked, False)
 
 
+def test_a_build_holds_the_lock_of_a_folder_that_an_undo_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The undo holds the old folder; the build must not go on without a lock."""
+    store = tmp_path / "venvs"
+
+    def finish_undo(_seconds: float) -> None:
+        store.rmdir()
+        other.kill()
+
+    with another_run(store) as other:
+        monkeypatch.setattr(torch_env.time, "sleep", finish_undo)
+        handle = torch_env.lock_folder(str(store), 60, True)
+    assert handle is not None
+    assert os.path.samestat(os.fstat(handle), os.stat(store))
+    os.close(handle)
+
+
 @pytest.mark.parametrize("act", ACTS)
 def test_the_wait_for_an_earlier_build_ends(tmp_path: Path, act: str) -> None:
     asked = {**order(tmp_path, "1.0"), "seconds": 0}
