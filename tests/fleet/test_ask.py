@@ -120,7 +120,7 @@ def test_each_is_named_in_time_and_the_others_answer(
     assert answers[USER]["failed"] is True
     assert "sudo" in answers[USER]["msg"]
     assert "/opt/python3.99" in answers[BARE]["msg"]
-    assert f"[AK-105] {FULL}: the program was not kept" in " ".join(out.split())
+    assert f"[AK-105] {FULL}: the program was not cached" in " ".join(out.split())
 
     # now over what ssh keeps, without ssh
     again, _ = play(folder, "--limit", WELL, "-e", "ansible_ssh_executable=/bin/false")

@@ -251,7 +251,7 @@ def test_a_folder_that_others_can_enter_is_not_used(private: Path) -> None:
     }
     assert list(private.iterdir()) == []
     (warning,) = answers.describe_uncached_programs({"a": outcome, "b": outcome})
-    assert warning.startswith("[AK-105] a, b: the program was not kept")
+    assert warning.startswith("[AK-105] a, b: the program was not cached")
 
 
 @pytest.mark.usefixtures("_told")
@@ -547,7 +547,7 @@ def test_a_shell_that_does_something_else_is_shown() -> None:
 def test_who_talks_without_end_is_given_up() -> None:
     begun = time.monotonic()
     said = result(way(None, ssh="yes"), asked("", seconds=30))
-    assert said["msg"].startswith("[AK-103] no answer, but other words without end: y.")
+    assert said["msg"].startswith("[AK-103] no answer, but endless other output: y.")
     assert time.monotonic() - begun < 20
 
 
@@ -606,10 +606,10 @@ def test_what_has_to_be_asked_one_by_one_is_said_once_for_each_reason() -> None:
     }
     first, second = answers.describe_one_by_one_hosts(reasons)
     assert first == (
-        "[AK-106] n0, n1, n2, n3, n4 and 2 more: asked one by one, as its connection is local. "
-        "Slower, and otherwise the same (docs/scale.md)."
+        "[AK-106] n0, n1, n2, n3, n4 and 2 more: queried one by one, because its connection is local. "
+        "This is slower but gives the same result (docs/scale.md)."
     )
-    assert "m: asked one by one, as of something" in second
+    assert "m: queried one by one, because of something" in second
 
 
 def test_a_command_survives_the_shells_on_its_way(tmp_path: Path) -> None:
@@ -632,7 +632,7 @@ def test_who_gave_no_answer_is_named_with_all_others() -> None:
     assert answers.describe_failed_hosts(told) == [
         "b: [AK-101] no answer within 5 s.",
         "c: [VC-213] the listeners could not be started",
-        "d: it failed without a word",
+        "d: it failed without a message",
     ]
 
 
@@ -710,7 +710,9 @@ def test_a_person_looks_at_the_controller_without_ssh() -> None:
 def test_who_begins_to_speak_and_falls_silent_is_lost(private: Path) -> None:
     question = replace(asked(private, how="sleep", text="60", seconds=60), silence=1.0)
     said = result(way(None, command="echo x; sleep 60"), question)
-    assert said["msg"].startswith("[AK-102] the connection was lost before it had answered: it was")
+    assert said["msg"].startswith(
+        "[AK-102] the connection was lost before the node answered: it was"
+    )
 
 
 @pytest.mark.parametrize(

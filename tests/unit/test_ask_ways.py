@@ -181,7 +181,7 @@ def test_what_can_not_be_asked_so_is_named_with_its_reason_once(run: Run) -> Non
     }
     flat = " ".join(run.out.split())
     for host in run.said["ordinary"]:
-        assert flat.count(f"[AK-106] {host}: asked one by one") == 1
+        assert flat.count(f"[AK-106] {host}: queried one by one") == 1
 
 
 LADDER = """

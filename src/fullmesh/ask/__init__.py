@@ -1,4 +1,4 @@
-"""One question to all nodes at once: over the connections that Ansible is configured with, without a process a node.
+"""Query all nodes at once over the connections that Ansible is configured with, without one process per node.
 
 Runs on the controller.
 """

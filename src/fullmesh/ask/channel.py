@@ -1,4 +1,4 @@
-"""A command that runs on a node: over the connection that is kept, or over a new one that ssh makes and keeps."""
+"""Run a command on a node, over the kept connection or over a new one that ssh makes and keeps."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from typing import BinaryIO, Protocol
 
 from fullmesh.ask import mux
 
-# of what a node says besides its answer
+# bytes kept of a node's output other than its answer
 KEPT_WORDS = 64 * 1024
 BUFFER = 1 << 16
-# Whoever holds its output open after it was killed keeps nobody waiting.
+# A process that holds the output open after the kill must not delay the controller.
 KILLED_WITHIN = 1.0
 
 
 @dataclass(frozen=True)
 class ConnectionSpec:
-    """How Ansible would reach a node.
+    """The way in which Ansible would reach a node.
 
     Attributes:
-        argv: ssh with all of Ansible's options, up to and with the host's name; a command follows.
-        control: the control socket of the connection that ssh keeps; None where it keeps none.
-        command: what is run there, as the user that the task becomes.
-        root: whether that is root, who may keep programs on the node.
-        found: whether the node's Python was left to be found.
-        address, user: for people.
+        argv: ssh with all of Ansible's options, up to and with the host's name. A command follows.
+        control: the control socket of the connection that ssh keeps, None if it keeps none.
+        command: the command to run on the node, as the user that the task becomes.
+        root: whether that user is root, which may cache programs on the node.
+        found: whether the node's Python has to be discovered.
+        address, user: for messages.
     """
 
     argv: Sequence[str]
@@ -46,23 +46,23 @@ class ConnectionSpec:
 
 
 class Channel(Protocol):
-    """A command that runs: its input and output, and its end."""
+    """A running command: its input, its output and its end."""
 
     given: asyncio.StreamWriter
     told: asyncio.StreamReader
     errors: BinaryIO
 
     async def ended(self) -> int:
-        """Wait for the exit status; 255 is ssh's own (ssh(1)).
+        """Wait for the exit status. 255 is ssh's own (ssh(1)).
 
         Raises:
-            CutError: it is not known, as the connection is lost.
+            SessionLostError: the connection was lost, so the status is unknown.
         """
 
 
 @dataclass
 class ReusedChannel:
-    """Over a kept connection."""
+    """A command over a kept connection."""
 
     given: asyncio.StreamWriter
     told: asyncio.StreamReader
@@ -70,13 +70,13 @@ class ReusedChannel:
     control: mux.ControlSocket
 
     async def ended(self) -> int:
-        """Wait for what the connection's holder says."""
+        """Wait for the exit status that the connection's master process reports."""
         return await self.control.ended()
 
 
 @dataclass
 class NewChannel:
-    """Over a connection that ssh makes."""
+    """A command over a connection that ssh makes."""
 
     given: asyncio.StreamWriter
     told: asyncio.StreamReader
@@ -84,19 +84,19 @@ class NewChannel:
     process: asyncio.subprocess.Process
 
     async def ended(self) -> int:
-        """Wait for ssh."""
+        """Wait for ssh to exit."""
         return await self.process.wait()
 
 
 def read_stderr_tail(errors: BinaryIO) -> str:
-    """What was printed as errors; the end of it when it is long."""
+    """Return the text on standard error, or the end of it if it is long."""
     size = errors.seek(0, os.SEEK_END)
     errors.seek(max(0, size - KEPT_WORDS))
     return errors.read().decode("utf-8", "replace").strip()
 
 
 async def open_pipe_writer(descriptor: int) -> asyncio.StreamWriter:
-    """A stream into a pipe's end, which is ours from now on."""
+    """Open a stream that writes into a pipe. The stream owns the descriptor from now on."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.connect_write_pipe(
         asyncio.streams.FlowControlMixin, os.fdopen(descriptor, "wb", 0)
@@ -107,7 +107,7 @@ async def open_pipe_writer(descriptor: int) -> asyncio.StreamWriter:
 async def open_pipe_reader(
     descriptor: int, longest_line: int = BUFFER
 ) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
-    """A stream out of a pipe's end, which is ours from now on."""
+    """Open a stream that reads from a pipe. The stream owns the descriptor from now on."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(longest_line)
     transport, _ = await loop.connect_read_pipe(
@@ -118,12 +118,12 @@ async def open_pipe_reader(
 
 @contextlib.asynccontextmanager
 async def open_reused_channel(control_path: Path, command: str) -> AsyncIterator[Channel]:
-    """Run a command over a kept connection; it loses its input and output when this is left.
+    """Run a command over a kept connection. Leaving the context closes its input and output.
 
     Raises:
         MuxError: nothing was run.
     """
-    # a file, no pipe: whoever holds the connection may keep it open for longer than the session lasts
+    # a file, not a pipe: the connection's master process may keep it open for longer than the session lasts
     with tempfile.TemporaryFile() as errors:
         async with contextlib.AsyncExitStack() as stack:
             control = await mux.ControlSocket.connect(control_path)
@@ -144,14 +144,14 @@ async def open_reused_channel(control_path: Path, command: str) -> AsyncIterator
 
 @contextlib.asynccontextmanager
 async def open_new_channel(way: ConnectionSpec) -> AsyncIterator[Channel]:
-    """Run a command over a connection that ssh makes; it is killed when this is left before its end.
+    """Run a command over a connection that ssh makes. Leaving the context kills it if it still runs.
 
     Raises:
         OSError: there is no ssh.
     """
     loop = asyncio.get_running_loop()
     with tempfile.TemporaryFile() as errors:
-        # a session of its own: no terminal from which ssh could ask for a password behind everybody's back
+        # a new session: without a terminal, ssh cannot prompt for a password
         transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(BUFFER, loop),
             *way.argv,
@@ -171,7 +171,7 @@ async def open_new_channel(way: ConnectionSpec) -> AsyncIterator[Channel]:
             finally:
                 given.close()
                 if process.returncode is None:
-                    # with what it has started (ProxyCommand); the connection that is kept has left its session
+                    # and its child processes (ProxyCommand). The kept connection is in another session.
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)
                     with contextlib.suppress(TimeoutError):

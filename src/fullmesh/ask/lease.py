@@ -1,8 +1,9 @@
-"""Hold the lease of a run on its nodes: a session per node stays open and says that the controller is there.
+"""Hold the lease of a run on its nodes: one open session per node shows that the controller is there.
 
-Each of Ansible's tasks is a short-lived process, so another process holds the sessions: ``query_and_hold_nodes``
-starts it, and it ends with the run. It also ends when ``ansible-playbook`` ends, however that happens. On each node the
-program that holds the lock (module_utils/fullmesh/lease.py) then ends, and with it all that the run started there.
+Each of Ansible's tasks is a short-lived process, so another process holds the sessions. ``query_and_hold_nodes``
+starts it. It ends with the run, and also when ``ansible-playbook`` ends for any other reason. On each node, the
+program that holds the lock (module_utils/fullmesh/lease.py) then ends, and with it everything that the run started
+there.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ LONGEST_LINE = 32 << 20
 
 
 class HeldSessions:
-    """The sessions that are held. A thread sends the signs of life: reading an answer must not delay them."""
+    """The held sessions. A thread sends the heartbeats, so that reading an answer does not delay them."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -43,7 +44,7 @@ class HeldSessions:
         threading.Thread(target=self.beat, daemon=True).start()
 
     def beat(self) -> None:
-        """Say on every session that the controller is there."""
+        """Send a heartbeat on every session."""
         pause = threading.Event()
         while not pause.wait(BEAT_SECONDS):
             with self.lock:
@@ -67,14 +68,14 @@ class HeldSessions:
             self.pipes.discard(pipe)
 
     async def close(self) -> None:
-        """End them all."""
+        """End all sessions."""
         with self.lock:
             self.pipes.clear()
         await asyncio.gather(*(stack.aclose() for stack in self.stacks), return_exceptions=True)
 
 
 async def wait_for_process(pid: int) -> None:
-    """Wait until a process that is not our child has ended."""
+    """Wait until a process that is not a child of this one has ended."""
     loop, gone = asyncio.get_running_loop(), asyncio.Event()
     try:
         handle = os.pidfd_open(pid)
@@ -91,19 +92,19 @@ async def wait_for_process(pid: int) -> None:
 
 
 def format_outcome(host: str, outcome: Outcome) -> str:
-    """An outcome as a line of JSON."""
+    """Format an outcome as a line of JSON."""
     return json.dumps({"host": host, "kind": type(outcome).__name__, **asdict(outcome)})
 
 
 def parse_outcome(line: bytes) -> tuple[str, Outcome]:
-    """The host and the outcome of such a line."""
+    """Return the host and the outcome of a line from `format_outcome`."""
     said = json.loads(line)
     host, kind = said.pop("host"), said.pop("kind")
     return str(host), QueryTimeout(**said) if kind == QueryTimeout.__name__ else NodeReply(**said)
 
 
 async def hold_sessions(given: Mapping[str, Any]) -> None:
-    """Ask every node, tell each answer on standard output, and hold the sessions until the run is over."""
+    """Query every node, print each answer on standard output, and hold the sessions until the run is over."""
     sessions = HeldSessions()
     ways = {
         host: ConnectionSpec(**{**one, "control": one["control"] and Path(one["control"])})
@@ -144,13 +145,13 @@ async def query_and_hold_nodes(
     at_once: int,
     tell: Callable[[str, Outcome], None],
 ) -> dict[str, Outcome]:
-    """Ask all nodes as ``rounds.query_all_nodes`` does; their sessions then stay open until the run is over.
+    """Query all nodes as ``rounds.query_all_nodes`` does, and keep their sessions open until the run is over.
 
     Raises:
-        OSError: the process that holds them could not be started, or ended early.
+        OSError: the process that holds the sessions could not be started, or ended early.
     """
     given = {
-        # ansible-playbook, as a task runs in a child of it, and ./fullmesh, if that started it
+        # ansible-playbook (a task runs in a child of it), and ./fullmesh if that started it
         "pids": [os.getppid(), *map(int, filter(None, [os.environ.get(PID_VARIABLE)]))],
         "at_once": at_once,
         "question": next(iter(asked.values())).ask.name,
@@ -164,7 +165,7 @@ async def query_and_hold_nodes(
         },
     }
     source = str(Path(__file__).resolve().parents[2])
-    # Not a child of this loop's, which would end it. A session of its own: Ctrl-C is for Ansible.
+    # Not a child of this loop, which would end it. A new session, so that Ctrl-C only reaches Ansible.
     holder = subprocess.Popen(  # noqa: S603 (this very module)
         [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,

@@ -1,9 +1,9 @@
-"""A session over a connection that OpenSSH keeps open: the client's side of its multiplexing protocol.
+"""Open a session over a connection that OpenSSH keeps: the client side of its multiplexing protocol.
 
-``ssh -o ControlMaster=auto -o ControlPersist=…`` leaves a process behind that holds the connection. Another ``ssh``
-for the same host only hands its three file descriptors to that process through the control socket. This does the same
-without starting another ``ssh``: OpenSSH's PROTOCOL.mux, version 4, messages and numbers as named there.
-Host keys, keys, jumps and every option of ssh_config(5) stay with the process that made the connection.
+``ssh -o ControlMaster=auto -o ControlPersist=…`` leaves a master process behind that holds the connection. Another
+``ssh`` to the same host only passes its three file descriptors to that process through the control socket. This
+module does the same without starting another ``ssh``: OpenSSH's PROTOCOL.mux, version 4, messages and numbers as
+named there. Host keys, keys, jumps and every option of ssh_config(5) stay with the master process.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ EXIT_MESSAGE: Final = 0x80000004
 SESSION_OPENED: Final = 0x80000006
 TTY_ALLOC_FAIL: Final = 0x80000008
 NO_ESCAPE: Final = 0xFFFFFFFF
-# its own number
+# a message holds at least its number
 SHORTEST: Final = 4
 # OpenSSH refuses larger ones as well (mux.c)
 LONGEST: Final = 256 * 1024
 
 
 class MuxError(Exception):
-    """No session came of it: nobody listens, or the connection's holder refuses. Nothing was run."""
+    """No session was opened, and nothing ran: the socket has no listener, or the master process refused."""
 
 
 class SessionLostError(Exception):
-    """The session began and its end was never told: the connection broke, or its holder ended."""
+    """The session began but its end was never reported: the connection broke, or its master process ended."""
 
 
 @dataclass(frozen=True)
 class MuxMessage:
-    """A message of the protocol: its number, and what follows."""
+    """A message of the protocol: its number and its remaining bytes."""
 
     kind: int
     rest: bytes
 
     def number(self, at: int) -> int:
-        """The 32-bit number at a place of the rest.
+        """Return the 32-bit number at an offset of the rest.
 
         Raises:
-            MuxError: there is none.
+            MuxError: the message is too short.
         """
         if len(self.rest) < at + 4:
             raise MuxError(f"message {self.kind:#x} ends early")
         return int(struct.unpack_from(">I", self.rest, at)[0])
 
     def text(self, at: int) -> str:
-        """The text at a place of the rest, as much of it as there is."""
+        """Return the text at an offset of the rest, or as much of it as there is."""
         return self.rest[at + 4 : at + 4 + self.number(at)].decode("utf-8", "replace")
 
 
 def pack_message(*values: int | str) -> bytes:
-    """Numbers and texts as the protocol has them, with the length before."""
+    """Pack numbers and texts as the protocol encodes them, prefixed with the length."""
     parts = []
     for value in values:
         if isinstance(value, int):
@@ -76,16 +76,16 @@ def pack_message(*values: int | str) -> bytes:
 
 
 def build_session_request(request: int, command: str) -> bytes:
-    """The request for a session without a terminal, without forwarding, that runs *command*."""
+    """Build the request for a session without terminal and forwarding that runs *command*."""
     reserved, no = "", 0
     return pack_message(NEW_SESSION, request, reserved, no, no, no, no, NO_ESCAPE, "", command)
 
 
 async def receive_bytes(control: socket.socket, count: int) -> bytes:
-    """Exactly *count* bytes.
+    """Receive exactly *count* bytes.
 
     Raises:
-        EOFError: the other side closed before.
+        EOFError: the other side closed first.
     """
     loop, parts = asyncio.get_running_loop(), bytearray()
     while len(parts) < count:
@@ -97,11 +97,11 @@ async def receive_bytes(control: socket.socket, count: int) -> bytes:
 
 
 async def receive_message(control: socket.socket) -> MuxMessage:
-    """The next message.
+    """Receive the next message.
 
     Raises:
         EOFError: the other side closed.
-        MuxError: it is no message of the protocol.
+        MuxError: it is not a message of the protocol.
     """
     (length,) = struct.unpack(">I", await receive_bytes(control, 4))
     if not SHORTEST <= length <= LONGEST:
@@ -111,17 +111,17 @@ async def receive_message(control: socket.socket) -> MuxMessage:
 
 
 class ControlSocket:
-    """The control socket of a kept connection, past the greeting."""
+    """The control socket of a kept connection, after the greeting."""
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
 
     @classmethod
     async def connect(cls, path: Path) -> ControlSocket:
-        """Greet who holds the connection.
+        """Exchange greetings with the master process.
 
         Raises:
-            MuxError: nobody is there, or somebody who speaks another version.
+            MuxError: the socket has no listener, or it uses another version of the protocol.
         """
         control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         control.setblocking(False)
@@ -141,10 +141,12 @@ class ControlSocket:
         return cls(control)
 
     async def open(self, command: str, files: Sequence[int]) -> int:
-        """Begin a session with standard input, output and error, which the other side takes copies of; its number.
+        """Begin a session with standard input, output and error, and return its number.
+
+        The master process takes copies of the three descriptors.
 
         Raises:
-            MuxError: it is refused.
+            MuxError: the master process refused.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -162,10 +164,10 @@ class ControlSocket:
         return said.number(4)
 
     async def ended(self) -> int:
-        """Wait for the session's end; the command's exit status.
+        """Wait for the end of the session and return the command's exit status.
 
         Raises:
-            CutError: the connection went away first.
+            SessionLostError: the connection was lost first.
         """
         while True:
             try:
@@ -182,6 +184,6 @@ class ControlSocket:
                 )
 
     def close(self) -> None:
-        """Leave; a session that still runs is closed by the connection's holder."""
+        """Close the socket. The master process then closes a session that still runs."""
         with contextlib.suppress(OSError):
             self.control.close()

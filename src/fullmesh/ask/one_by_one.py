@@ -1,7 +1,7 @@
-"""Hosts that can't be asked without Ansible's own task: its module runs there, over its connection, in a thread a host.
+"""Query the hosts that need Ansible's own task: Ansible's module runs there, with one thread per host.
 
-What ``ansible.executor.task_executor`` does for a task and a host is done here for a question and a host: the
-connection with every option of the host, its way to become root, the module of the question's name.
+``ansible.executor.task_executor`` handles one task and host. This does the same for one query and host: the
+connection with every option of the host, its way to become root, and the module with the query's name.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from fullmesh.ask.answers import (
 from fullmesh.ask.program import KNOWN
 from fullmesh.ask.ways import select_plugin_variables
 
-# how soon the end of a wait for a turn is noticed
+# interval at which a waiting query checks its deadline
 TURN_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class ModuleQuery:
-    """What is asked of a host.
+    """A query for one host.
 
     Attributes:
-        question: the module's name; given: its arguments.
-        task: the task that asks, with what it says of becoming root.
+        question: the name of the module.
+        given: the arguments of the module.
+        task: the task that queries, with its settings for becoming root.
     """
 
     question: str
@@ -53,7 +54,7 @@ class ModuleRunner(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(
         self, tmp: str | None = None, task_vars: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Run it; what a host says of its connection is that host's answer."""
+        """Run the module. A connection error becomes the answer of the host."""
         super().run(tmp, task_vars)
         try:
             said: dict[str, Any] = self._execute_module(
@@ -68,7 +69,7 @@ class ModuleRunner(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
 
 def connect_module_runner(action: Any, task: Any, variables: dict[str, Any]) -> ModuleRunner:
-    """The module's runner for a host, with its connection."""
+    """Return the module's runner for a host, with its connection."""
     templar = action._templar.copy_with_new_env(available_variables=variables)
     context = action._play_context.set_task_and_variable_override(
         task=task, variables=variables, templar=templar
@@ -101,7 +102,7 @@ def connect_module_runner(action: Any, task: Any, variables: dict[str, Any]) -> 
 
 
 def query_with_module(action: Any, job: ModuleQuery, variables: dict[str, Any]) -> TaskResult:
-    """What Ansible's own task would have registered for a host."""
+    """Return the result that Ansible's own task would register for a host."""
     task = job.task.copy()
     task.action, task.args = job.question, dict(job.given)
     try:
@@ -111,14 +112,14 @@ def query_with_module(action: Any, job: ModuleQuery, variables: dict[str, Any]) 
 
 
 class PendingQueries:
-    """Hosts that are being asked, each in a thread that ends with the process: who hangs keeps nobody waiting."""
+    """Queries that run in one daemon thread per host, so that a hung host delays nothing."""
 
     def __init__(self, action: Any, jobs: Mapping[str, ModuleQuery], hostvars: Any) -> None:
         self.action, self.jobs, self.hostvars = action, jobs, hostvars
         self.gate = threading.Semaphore(constants.DEFAULT_FORKS)
         self.begun: dict[str, float] = {}
         self.found: dict[str, TaskResult] = {}
-        # read here, as Ansible's variables are not made for threads
+        # read here, because Ansible's variables are not thread-safe
         own = {host: dict(hostvars.raw_get(host)) for host in jobs}
 
         def work(host: str) -> None:
@@ -133,7 +134,7 @@ class PendingQueries:
             thread.start()
 
     def stop(self) -> None:
-        """End what the hosts that have not answered yet wait for, if the question says how."""
+        """Stop the hosts that have not answered yet, if the query supports it."""
         jobs = {}
         for host in (one for one, thread in self.threads.items() if thread.is_alive()):
             job = self.jobs[host]
@@ -143,16 +144,16 @@ class PendingQueries:
         PendingQueries(self.action, jobs, self.hostvars)
 
     def answers(self, seconds: int) -> dict[str, TaskResult]:
-        """What each host answered within so many seconds from its turn on."""
+        """Return the answer of each host, waiting at most *seconds* from its turn on."""
         return {host: self.answer(host, seconds) for host in self.threads}
 
     def answer(self, host: str, seconds: int) -> TaskResult:
-        """Wait for one."""
+        """Wait for the answer of one host."""
         thread = self.threads[host]
         while thread.is_alive():
             left = seconds - (time.monotonic() - self.begun.get(host, time.monotonic()))
             if left <= 0:
-                self.gate.release()  # whoever waits for a turn need not wait for this one
+                self.gate.release()  # the other hosts need not wait for this one
                 return build_timeout_result(seconds, f"ansible {host} -m raw -a")
             thread.join(min(left, TURN_SECONDS))
         return self.found.get(host, build_module_failure("its module ended without an answer"))

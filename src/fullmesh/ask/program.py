@@ -1,7 +1,7 @@
-"""What travels to a node: the modules that a question needs, named by their checksum.
+"""Pack the modules that a query needs on a node into a program that is named by its checksum.
 
-A question is a function of module_utils/fullmesh, which runs on nodes with nothing but the standard library. What it
-imports of that package travels with it, and nothing else does: a change elsewhere leaves the checksum as it is.
+A query is a function of module_utils/fullmesh. On nodes, it runs with the standard library only. The modules of that
+package that it imports travel with it, and nothing else. Changes to other modules leave the checksum as it is.
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ from fullmesh.settings import ROOT
 
 UTILS = ROOT / "module_utils"
 BOOT = UTILS / "fullmesh/ask/boot.py"
-# Where a node keeps its programs: root's, and gone after a reboot, so that even a dry run may use it.
+# The folder on a node that caches the programs. It belongs to root and is empty after a reboot, so that even a dry run
+# may use it.
 FOLDER = "/run/fullmesh/ask"
 CODES = {
     "AK-101": "a node gave no answer in time",
-    "AK-102": "the connection to a node was lost before it had answered",
-    "AK-103": "a node's answer is none: something else runs or speaks in its place",
-    "AK-104": "a program of ours failed on a node",
-    "AK-105": "a node cannot keep the program of a question, and gets it again each time",
-    "AK-106": "nodes that can only be asked one by one",
+    "AK-102": "the connection to a node was lost before it answered",
+    "AK-103": "a node's answer is unusable: something else ran or printed instead",
+    "AK-104": "a program of Fullmesh failed on a node",
+    "AK-105": "a node cannot cache the program of a query, so every query sends it again",
+    "AK-106": "some nodes can only be queried one by one",
 }
 
 
 @dataclass(frozen=True)
 class QueryKind:
-    """A question that can be asked.
+    """A query that Fullmesh can send.
 
     Attributes:
-        name: of it, and of the module that answers it as well.
-        module, function: what is called on the node.
-        reads: whether it only reads, so that it may be asked again when the connection is lost on the way.
-        arguments: what the module of that name takes; None where the function says so itself.
-        attached: whether the function is given ``attached`` if the controller stays at the other end (ask/boot.py).
-        stop: arguments by which the module ends what another call of it waits for.
+        name: of the query, and of the module that answers it as well.
+        module, function: the function to call on the node.
+        reads: whether it only reads, so that it may run again if the connection is lost.
+        arguments: the arguments of the module with that name. None: the function checks them itself.
+        attached: whether the function gets ``attached`` if the controller stays connected (ask/boot.py).
+        stop: arguments with which the module ends another call that still waits.
     """
 
     name: str
@@ -61,7 +62,7 @@ class QueryKind:
     stop: Mapping[str, str] | None = None
 
 
-# The names of modules, so that what can't be asked this way is asked by the module itself.
+# The names are those of modules, because hosts that need Ansible's own task run the module itself.
 KNOWN = {
     ask.name: ask
     for ask in (
@@ -90,20 +91,20 @@ KNOWN = {
 
 @dataclass(frozen=True)
 class QueryProgram:
-    """The source of a question's modules as it travels, and its checksum."""
+    """The packed source of a query's modules, and its checksum."""
 
     data: bytes
     sha256: str
 
 
-# By its text, as reading it as Python takes fifteen times as long, in every run; a test holds both against each other.
+# By regular expression, because parsing the source takes 15 times as long in every run. A test compares both ways.
 TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t]+.*\n|\n)+", re.MULTILINE)
 IMPORT = re.compile(r"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 NAME = re.compile(r"(\w+)(?: as \w+)?")
 
 
 def find_module_path(module: str, root: Path) -> Path | None:
-    """The file of a module; None for what is no module (a name in one)."""
+    """Return the file of a module, or None if the name is not a module."""
     base = root.joinpath(*module.split("."))
     if (base / "__init__.py").is_file():
         return base / "__init__.py"
@@ -112,7 +113,7 @@ def find_module_path(module: str, root: Path) -> Path | None:
 
 
 def list_relative_imports(module: str, path: Path) -> Iterator[str]:
-    """Modules, or names in them, that a module imports relatively."""
+    """List the modules, and the names in modules, that a module imports relatively."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     for dots, inner, several, one in IMPORT.findall(TYPES_ONLY.sub("", path.read_text())):
         above = package[: len(package) - len(dots) + 1]
@@ -123,7 +124,7 @@ def list_relative_imports(module: str, path: Path) -> Iterator[str]:
 
 
 def collect_module_sources(module: str, root: Path = UTILS) -> dict[str, tuple[bool, str]]:
-    """A module and all that it needs: name -> (whether it is a package, its text)."""
+    """Return a module and all modules that it needs: name -> (whether it is a package, its text)."""
     found: dict[str, tuple[bool, str]] = {}
     open_ends = [module]
     while open_ends:
@@ -132,7 +133,7 @@ def collect_module_sources(module: str, root: Path = UTILS) -> dict[str, tuple[b
         if name in found or path is None:
             continue
         found[name] = (path.name == "__init__.py", path.read_text())
-        # a package's __init__ runs before what is in it
+        # a package's __init__ runs before its modules
         open_ends += [name.rpartition(".")[0]] if "." in name else []
         open_ends += list_relative_imports(name, path)
     return dict(sorted(found.items()))
@@ -140,20 +141,20 @@ def collect_module_sources(module: str, root: Path = UTILS) -> dict[str, tuple[b
 
 @cache
 def build_query_program(module: str) -> QueryProgram:
-    """The program of a question's module."""
+    """Build the program of a query's module."""
     data = zlib.compress(json.dumps(collect_module_sources(module)).encode(), 9)
     return QueryProgram(data, hashlib.sha256(data).hexdigest())
 
 
 @cache
 def load_boot_program() -> bytes:
-    """What runs first on the node, with its length before it."""
+    """Return the code that runs first on the node, prefixed with its length."""
     text = BOOT.read_bytes()
     return f"{len(text)}\n".encode() + text
 
 
-# Python's -I and -S: nobody's settings and packages, and half the time until it runs. An older Python reads as far as
-# it has to say so; the rest of the text is not for it.
+# Python's -I and -S ignore the user's settings and packages and halve the start time. A Python that is too old only
+# reads the version check.
 FIRST = (
     "import sys\n"
     "if sys.version_info<(3,9):sys.exit('fullmesh: Python %d.%d.%d'%sys.version_info[:3])\n"
@@ -162,7 +163,7 @@ FIRST = (
 
 
 def build_query_command(interpreters: Sequence[str]) -> str:
-    """What a shell on the node runs to hear the question: the first interpreter that is there."""
+    """Build the shell command that receives the query on a node with the first interpreter that exists."""
     rest = f"-I -S -c {shlex.quote(FIRST)}"
     if len(interpreters) == 1:
         return f"exec {shlex.quote(interpreters[0])} {rest}"

@@ -1,6 +1,6 @@
-"""Everybody is asked at once; each has a deadline of its own, and nobody waits for somebody else's.
+"""Query all nodes at once. Each node has its own deadline and does not wait for the others.
 
-No node's answer, whatever it is, ends the question to another: `one` returns an outcome and raises nothing.
+No answer of one node ends the query of another: `query_node` returns an outcome and raises nothing.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from fullmesh.ask.talk import SSH_FAILED, NodeQuery, NodeReply, run_query
 
 @dataclass(frozen=True)
 class QueryTimeout:
-    """No answer before the deadline."""
+    """The node did not answer before the deadline."""
 
     seconds: int
 
 
 Outcome = NodeReply | QueryTimeout
-MOST_SHOWN = 500  # characters of an error that nobody has foreseen
+MOST_SHOWN = 500  # characters of an unexpected error
 T = TypeVar("T")
 
 
 async def query_reused_connection(
     way: channel.ConnectionSpec, asked: NodeQuery
 ) -> NodeReply | None:
-    """Ask over the connection that is kept; None when there is none, or none that takes a session: nothing was run."""
+    """Query over the kept connection. Return None if there is none that accepts a session, so nothing ran."""
     if way.control is None:
         return None
     try:
@@ -41,14 +41,14 @@ async def query_reused_connection(
 
 
 async def query_new_connection(way: channel.ConnectionSpec, asked: NodeQuery) -> NodeReply:
-    """Ask over a connection that ssh makes."""
+    """Query over a connection that ssh makes."""
     return await query_channel(channel.open_new_channel(way), asked)
 
 
 async def query_channel(
     opened: contextlib.AbstractAsyncContextManager[channel.Channel], asked: NodeQuery
 ) -> NodeReply:
-    """Ask over a channel; it stays open behind an answer if the question is held."""
+    """Query over a channel. The channel stays open after an answer if the query is held."""
     async with contextlib.AsyncExitStack() as stack:
         there = await stack.enter_async_context(opened)
         reply = await run_query(there, asked)
@@ -58,13 +58,13 @@ async def query_channel(
 
 
 class QueryDeadline:
-    """What is left of a deadline; it stands while somebody only waits for a turn."""
+    """The rest of a deadline. The time spent waiting for a turn does not count."""
 
     def __init__(self, seconds: float) -> None:
         self.left = seconds
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it within what is left.
+        """Run *work* within the time that is left.
 
         Raises:
             TimeoutError: it took longer.
@@ -80,7 +80,7 @@ class QueryDeadline:
 async def query_once(
     way: channel.ConnectionSpec, asked: NodeQuery, starts: asyncio.Semaphore, clock: QueryDeadline
 ) -> NodeReply:
-    """Ask a node once."""
+    """Query a node once."""
     reply = await clock.run(query_reused_connection(way, asked))
     if reply is None:
         async with starts:
@@ -91,7 +91,7 @@ async def query_once(
 async def query_node(
     way: channel.ConnectionSpec, asked: NodeQuery, starts: asyncio.Semaphore
 ) -> Outcome:
-    """Ask a node; once more where the connection was lost on the way, if the question only reads."""
+    """Query a node. If the connection is lost and the query only reads, query it once more."""
     clock = QueryDeadline(asked.seconds)
     try:
         reply = await query_once(way, asked, starts, clock)
@@ -102,7 +102,7 @@ async def query_node(
     except OSError as error:
         return NodeReply(None, SSH_FAILED, f"{way.argv[0]}: {error.strerror}", "", begun=False)
     except Exception as error:
-        # whatever one node says, the answers of the others count
+        # the answer of one node must not lose the answers of the others
         return NodeReply(
             None, 0, f"the controller cannot read it: {error!r}"[:MOST_SHOWN], "", begun=True
         )
@@ -114,13 +114,13 @@ async def query_all_nodes(
     at_once: int,
     tell: Callable[[str, Outcome], None] = lambda host, outcome: None,
 ) -> dict[str, Outcome]:
-    """Ask all nodes.
+    """Query all nodes.
 
     Args:
-        ways: host -> how it is reached.
-        asked: host -> its question.
-        at_once: how many connections are made at a time; what is kept needs none.
-        tell: is told each outcome as it comes.
+        ways: host -> its connection.
+        asked: host -> its query.
+        at_once: the number of new connections made at a time. Kept connections do not count.
+        tell: is called with each outcome as it arrives.
     """
     starts = asyncio.Semaphore(at_once)
     found: dict[str, Outcome] = {}

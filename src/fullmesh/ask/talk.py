@@ -1,4 +1,4 @@
-"""What is said between the controller and a node that is asked, whatever else is printed in between."""
+"""Exchange a query and its answer with a node, whatever else prints to the same stream."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.observed.ask import NodeAnswer, NodeQuestion
 
 BLOCK = 1 << 16
-# More than this before an answer is no banner; an answer of this size is none of ours.
+# More noise than this is not a banner, and a larger answer does not come from Fullmesh.
 MOST_NOISE = 1 << 20
 MOST_ANSWER = 16 << 20
-# the node's own alarm comes when the controller has given up
+# the node's own alarm comes after the controller has timed out
 GRACE_SECONDS = 5
 # ssh's own exit status (ssh(1))
 SSH_FAILED = 255
-# until ssh has closed the session behind an answer
+# until ssh has closed the session after an answer
 FAREWELL_SECONDS = 1
 # how long a node's program that was asked to stop may take for its answer
 STOP_SECONDS = 5.0
@@ -33,16 +33,18 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class NodeQuery:
-    """A question for one node.
+    """A query for one node.
 
     Attributes:
-        ask: the function; given: its arguments.
-        seconds: how long an answer is waited for.
-        folder: where the node may keep the program; empty: nowhere.
-        hold: 0, or after how many silent seconds of the controller a program ends that goes on after its answer.
-        stop: set if the program has to end early.
-        keep: takes the channel over if the question is held: what closes it, and the channel.
-        silence: seconds after which a node that has begun to speak and says nothing counts as lost; None: never.
+        ask: the function to call.
+        given: its arguments.
+        seconds: the deadline for the answer.
+        folder: the folder on the node that may cache the program. Empty: do not cache it.
+        hold: 0, or the seconds without a heartbeat after which a program that continues after its answer ends.
+        stop: is set if the program has to end early.
+        keep: takes over the channel if the query is held. It gets the exit stack that closes the channel, and the
+            channel.
+        silence: seconds after which a node that started to answer and then sends nothing counts as lost. None: never.
     """
 
     ask: program.QueryKind
@@ -55,7 +57,7 @@ class NodeQuery:
     silence: float | None = None
 
     def line(self, mark: str, made: program.QueryProgram) -> bytes:
-        """The question as module_utils/fullmesh/ask/boot.py reads it."""
+        """Return the query in the form that module_utils/fullmesh/ask/boot.py reads."""
         question: NodeQuestion = {
             "name": self.ask.name,
             "mark": mark,
@@ -73,15 +75,15 @@ class NodeQuery:
 
 @dataclass(frozen=True)
 class NodeReply:
-    """What came of a command on a node.
+    """The outcome of a command on a node.
 
     Attributes:
-        answer: as the node's program gave it (module_utils/fullmesh/ask/boot.py); None when none came.
-        status: its exit status, 255 is ssh's own; None when the connection was lost.
-        errors: what was printed as errors.
-        noise: what was printed instead of an answer.
-        begun: whether the node's program had said anything at all.
-        flood: whether there was too much noise to hear anything.
+        answer: from the node's program (module_utils/fullmesh/ask/boot.py). None if there was no answer.
+        status: its exit status. 255 is ssh's own, None means that the connection was lost.
+        errors: the text on standard error.
+        noise: the text that was printed instead of an answer.
+        begun: whether the node's program had sent anything.
+        flood: whether there was too much noise to find an answer.
     """
 
     answer: NodeAnswer | None
@@ -92,7 +94,10 @@ class NodeReply:
     flood: bool = False
 
     def lost(self) -> bool:
-        """Whether the connection went away under a node that had been reached: ssh says why when it reaches nobody."""
+        """Return whether the connection to a node that had been reached was lost.
+
+        If ssh cannot reach a node, it prints the reason.
+        """
         if self.answer is not None or self.flood:
             return False
         return self.status is None or (
@@ -101,7 +106,7 @@ class NodeReply:
 
 
 class AnswerReader:
-    """Finds what the node's program says in all that comes."""
+    """Finds the output of the node's program in the whole stream."""
 
     def __init__(self, told: asyncio.StreamReader, mark: str, silence: float | None = None) -> None:
         self.told, self.heard = told, bytearray()
@@ -110,7 +115,7 @@ class AnswerReader:
         self.longest = len(mark) + len(" answer 123456789\n")
 
     async def more(self) -> bool:
-        """Hear some more; False when nothing comes any more, or for too long."""
+        """Read more of the stream. Return False if it has ended, or is silent for too long."""
         try:
             async with asyncio.timeout(self.silence if self.heard else None):
                 block = await self.told.read(BLOCK)
@@ -121,14 +126,14 @@ class AnswerReader:
         return bool(block)
 
     def flood(self) -> bool:
-        """Whether what came is more than anybody's banner."""
+        """Return whether the stream holds more noise than a banner could."""
         return len(self.heard) > MOST_NOISE
 
     async def next(self) -> int | None:
-        """The length of the answer that follows, 0 when the program is asked for; None when neither comes."""
+        """Return the length of the answer that follows, 0 if the node requests the program, or None for neither."""
         begin = 0
         while True:
-            # what was searched is not searched again, or a node that sends byte by byte would keep the loop busy
+            # do not search the same bytes again: a node that sends byte by byte would keep the loop busy
             found = self.form.search(bytes(self.heard[begin:]))
             if found:
                 length = int(found[1] or 0)
@@ -139,14 +144,14 @@ class AnswerReader:
                 return None
 
     async def take(self, length: int) -> bytes:
-        """So many bytes, or as many as come."""
+        """Return *length* bytes, or as many as arrive."""
         while len(self.heard) < length and await self.more():
             pass
         return bytes(self.heard[:length])
 
 
 def parse_node_answer(data: bytes, length: int) -> NodeAnswer | None:
-    """An answer; None for what is none."""
+    """Parse an answer. Return None if it is malformed."""
     if len(data) != length:
         return None
     try:
@@ -156,24 +161,24 @@ def parse_node_answer(data: bytes, length: int) -> NodeAnswer | None:
 
 
 async def send_data(channel: Channel, data: bytes) -> None:
-    """Say it; a side that hears no more is told by what it says, or that it ends."""
+    """Send data. If the other side is closed, its output or its end shows the reason."""
     with contextlib.suppress(ConnectionError):
         channel.given.write(data)
         await channel.given.drain()
 
 
 async def send_stop(channel: Channel, stop: asyncio.Event, limit: asyncio.Timeout) -> None:
-    """Ask the node's program to come to its end once *stop* is set, and limit the wait for its answer."""
+    """Tell the node's program to end once *stop* is set, and limit the wait for its answer."""
     await stop.wait()
     limit.reschedule(asyncio.get_running_loop().time() + STOP_SECONDS)
     await send_data(channel, b"stop\n")
 
 
 async def run_query(channel: Channel, asked: NodeQuery) -> NodeReply:
-    """Ask over a channel and hear it out.
+    """Send the query over a channel and read until the end.
 
     Raises:
-        TimeoutError: the node was asked to stop and gave no answer.
+        TimeoutError: the node was told to stop and did not answer.
     """
     async with asyncio.timeout(None) as limit:
         if asked.stop is None:
@@ -186,7 +191,7 @@ async def run_query(channel: Channel, asked: NodeQuery) -> NodeReply:
 
 
 async def exchange_messages(channel: Channel, asked: NodeQuery) -> NodeReply:
-    """Send the question, and the program if the node lacks it; read the answer."""
+    """Send the query, and the program if the node lacks it. Read the answer."""
     mark = f"fullmesh-{secrets.token_hex(8)}"
     made = program.build_query_program(asked.ask.module)
     ear, answer = AnswerReader(channel.told, mark, asked.silence), None
@@ -203,7 +208,7 @@ async def exchange_messages(channel: Channel, asked: NodeQuery) -> NodeReply:
     channel.given.close()
     noise = bytes(ear.heard[-BLOCK:]).decode("utf-8", "replace").strip()
     status: int | None = None
-    # with an answer its end is of no interest any more, and who talks without one comes to no end
+    # with an answer, the exit status no longer matters; without one, a flood might never end
     over = answer is not None or ear.flood() or ear.silent
     with contextlib.suppress(SessionLostError, TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS if over else None):

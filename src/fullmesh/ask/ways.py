@@ -1,7 +1,7 @@
-"""How Ansible would reach each node: by its own ssh plugin, with every variable, file and option that it honours.
+"""Find out how Ansible would reach each node, with its own ssh plugin and every variable, file and option it honours.
 
-What can't be asked without Ansible's own task is said in words: passwords that are typed at a prompt, other connections
-than ssh, other shells.
+If a node needs Ansible's own task, this module gives the reason: passwords that are typed at a prompt, connections
+other than ssh, or other shells.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from fullmesh.ask import program
 from fullmesh.ask.channel import ConnectionSpec
 
 SSH = ("ssh", "ansible.builtin.ssh", "smart")
-# The controller is itself a node: a shell here is its connection.
+# If the controller is itself a node, a local shell is its connection.
 LOCAL = ("local", "ansible.builtin.local")
-# They become somebody else without a terminal, and without a word when no password is needed.
+# They work without a terminal, and print nothing if no password is needed.
 BECOME = ("sudo", "doas", "dzdo", "pfexec", "pbrun")
 ROOT = "root"
-# ssh_config(5), "TOKENS": what ssh works out by itself
+# ssh_config(5), "TOKENS": ssh expands these by itself
 PERCENT = "%"
 
 
 class AnsibleTaskNeededError(Exception):
-    """Why a node has to be asked by Ansible's own task."""
+    """The reason why a node has to be queried with Ansible's own task."""
 
 
 @dataclass(frozen=True)
 class QueryTask:
-    """The task that asks: what it brings for all nodes (``become``, options of the command line)."""
+    """The task that queries, with its values for all nodes (``become``, options of the command line)."""
 
     task: Any
     play_context: Any
     templar: Any
 
     def keys(self) -> dict[str, Any]:
-        """The task's own settings, as Ansible's executor hands them to a plugin."""
+        """Return the task's own settings as Ansible's executor passes them to a plugin."""
         found: dict[str, Any] = self.task.dump_attrs()
         found["timeout"] = self.play_context.timeout
         found.pop("retries", None)
@@ -55,16 +55,16 @@ class QueryTask:
 
 
 def select_plugin_variables(kind: str, name: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables that a plugin has options for, of those that a host has."""
+    """Select the variables of a host that a plugin has options for."""
     known = constants.config.get_plugin_vars(kind, name)
     return {one: variables[one] for one in known if one in variables}
 
 
 def load_become_plugin(asker: QueryTask, variables: Mapping[str, Any]) -> Any:
-    """The plugin by which the task becomes another user; None when it does not.
+    """Load the plugin with which the task becomes another user. Return None if it does not.
 
     Raises:
-        OrdinaryError: it needs somebody who types.
+        AnsibleTaskNeededError: it needs a typed password, or the plugin is not supported here.
     """
     wanted = variables.get("ansible_become")
     if not boolean(asker.task.become if wanted is None else wanted, strict=False):
@@ -83,7 +83,7 @@ def load_become_plugin(asker: QueryTask, variables: Mapping[str, Any]) -> Any:
 
 
 def list_interpreters(variables: Mapping[str, Any]) -> list[str]:
-    """The Pythons to try on the node, best first: the one that is named, or those that Ansible looks for."""
+    """List the Pythons to try on the node, best first: the named one, or those that Ansible looks for."""
     facts = variables.get("ansible_facts") or {}
     named = str(
         variables.get("ansible_python_interpreter")
@@ -100,7 +100,7 @@ def list_interpreters(variables: Mapping[str, Any]) -> list[str]:
 
 
 def find_control_path(argv: Sequence[str]) -> Path | None:
-    """Where the kept connection listens, as the command says; None where only ssh could tell."""
+    """Return the socket of the kept connection from the command. None: only ssh could expand it."""
     for before, option in itertools.pairwise(argv):
         if before.startswith("-S"):
             return None
@@ -112,10 +112,10 @@ def find_control_path(argv: Sequence[str]) -> Path | None:
 
 
 def load_connection_plugin(asker: QueryTask, variables: Mapping[str, Any]) -> Any:
-    """Ansible's plugin for ssh, or for the controller itself, set up for a host.
+    """Set up Ansible's plugin for ssh, or for the controller itself, for a host.
 
     Raises:
-        OrdinaryError: it is another plugin, or ssh with a password.
+        AnsibleTaskNeededError: it is another plugin or shell, or ssh with a password.
     """
     kind = str(variables.get("ansible_connection") or asker.task.connection or "ssh")
     if kind not in (*SSH, *LOCAL):
@@ -136,7 +136,7 @@ def load_connection_plugin(asker: QueryTask, variables: Mapping[str, Any]) -> An
 
 
 def build_login_command(plugin: Any) -> tuple[list[str], str, str]:
-    """What starts a command on a host, and the host and user for people; no host for the controller itself."""
+    """Return the command prefix for a host, and the host and user for messages. The controller itself has no host."""
     if plugin.transport == "local":
         return ["/bin/sh", "-c"], "", getpass.getuser()
     host = str(plugin.get_option("host"))
@@ -147,17 +147,17 @@ def build_login_command(plugin: Any) -> tuple[list[str], str, str]:
 
 
 def build_connection_spec(asker: QueryTask, variables: Mapping[str, Any]) -> ConnectionSpec:
-    """How a host is reached, from its variables.
+    """Build the connection of a host from its variables.
 
     Raises:
-        OrdinaryError: it has to be asked by Ansible's own task.
+        AnsibleTaskNeededError: the host has to be queried with Ansible's own task.
     """
     plugin, become = load_connection_plugin(asker, variables), load_become_plugin(asker, variables)
     argv, host, user = build_login_command(plugin)
     pythons = list_interpreters(variables)
     text = program.build_query_command(pythons)
     target = str(become.get_option("become_user") or ROOT) if become else user
-    # as Ansible does: nobody becomes who he is
+    # as Ansible does: skip become if the user is already the target
     if become and (constants.BECOME_ALLOW_SAME_USER or target != user):
         plugin.set_become_plugin(become)
         text = become.build_become_command(text, plugin._shell)
@@ -176,7 +176,7 @@ def build_connection_spec(asker: QueryTask, variables: Mapping[str, Any]) -> Con
 def build_connection_specs(
     asker: QueryTask, hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]
 ) -> tuple[dict[str, ConnectionSpec], dict[str, str]]:
-    """(host -> its way, host -> why it has none), every host in one of the two."""
+    """Return (host -> its connection, host -> why it has none). Every host is in one of the two."""
     found: dict[str, ConnectionSpec] = {}
     ordinary: dict[str, str] = {}
     for host in hosts:
@@ -185,6 +185,6 @@ def build_connection_specs(
         except AnsibleTaskNeededError as why:
             ordinary[host] = str(why)
         except Exception as error:
-            # Ansible's own task will say the same of it, in its own words, for this host alone
-            ordinary[host] = f"its connection can't be worked out: {error}"
+            # Ansible's own task will report the same error for this host only
+            ordinary[host] = f"its connection is unknown: {error}"
     return found, ordinary
