@@ -20,6 +20,7 @@ from .firewall import firewalld
 from .foreign_text import parse_tool_json
 from .packages import sources, versionlock
 from .schema.node import Membership, ResolvedSettings
+from .tools import systemctl
 
 if TYPE_CHECKING:
     from .commands import Runner
@@ -115,8 +116,7 @@ def read_sysctl_value(key: str, root: str = "/proc/sys") -> str:
 def parse_unit_states(text: str) -> dict[str, UnitState]:
     """{unit: {active, enabled}} from ``systemctl show -p Id,ActiveState,UnitFileState,Names``."""
     result: dict[str, UnitState] = {}
-    for block in re.split(r"\n\s*\n", text.strip()):
-        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+    for values in systemctl.parse_unit_blocks(text):
         state: UnitState = {
             "active": values.get("ActiveState") == "active",
             "enabled": values.get("UnitFileState", "") in ("enabled", "enabled-runtime", "alias"),
@@ -133,8 +133,8 @@ def read_service_states(
     if not names:
         return {}
     units = [name if "." in name else name + ".service" for name in names]
-    text = run(["systemctl", "show", "-p", "Id,Names,ActiveState,UnitFileState", "--", *units])[1]
-    seen = parse_unit_states(text)
+    properties = ("Id", "Names", "ActiveState", "UnitFileState")
+    seen = parse_unit_states(run(systemctl.build_show_command(properties, units))[1])
     gone: UnitState = {"active": False, "enabled": False}
     return {name: seen.get(unit, gone) for name, unit in zip(names, units)}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 from .account import ForeignFolderError, act_in_folder
 from .facts.sockets import LISTEN, list_socket_inodes, read_socket_table
 from .files import read_text_or_empty
+from .tools import systemctl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -24,7 +25,6 @@ NAMES = ("node_exporter", "prometheus-node-exporter")
 # Where packages put programs; what somebody installed by hand lies elsewhere.
 PACKAGED = "/usr/bin/"
 PORT = 9100
-SERVICES = ["systemctl", "show", "--no-pager", "--property=MainPID", "--", "*.service"]
 # login.defs(5): accounts of people begin here, on both families
 FIRST_LOGIN = 1000
 NO_SHELLS = ("", "nologin", "false")
@@ -81,8 +81,8 @@ def is_same_folder(root: str, pid: str, folder: str) -> bool:
 
 def list_main_processes(run: SplitRunner) -> set[str]:
     """Return the IDs of the processes that systemd names as a service's main one (systemctl(1))."""
-    _, out, _ = run(SERVICES)
-    return set(re.findall(r"^MainPID=([1-9][0-9]*)$", out, re.MULTILINE))
+    _, out, _ = run(systemctl.build_show_command(["MainPID"], ["*.service"]))
+    return {one.get("MainPID", "0") for one in systemctl.parse_unit_blocks(out)} - {"0"}
 
 
 def is_login_account(uid: int) -> bool:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, TypedDict
 
 from . import chrony
 from .answer import diff_file, make_diff
-from .files import SPACE, read_text_file, read_text_or_empty, split_lines, write_or_remove_file
+from .files import SPACE, read_text_file, read_text_or_empty, write_or_remove_file
+from .tools import systemctl
 
 if TYPE_CHECKING:
     from .answer import Diff
     from .commands import SplitRunner
 
 
+PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "MainPID", "CapabilityBoundingSet")
 POLL_SECONDS = 0.5
 AGAIN_SECONDS = (
     10  # iburst gives up after 8 requests in 16 s: ask again for a leader that started later
@@ -68,13 +70,8 @@ class ChronySync:
     def units(self) -> dict[str, dict[str, str]]:
         """All units' properties, one call."""
         names = [self.unit, *self.params["displaced"]]
-        keys = "LoadState,ActiveState,UnitFileState,MainPID,CapabilityBoundingSet"
-        _, out, _ = self.run(
-            ["systemctl", "show", "--no-pager", "--property=" + keys, "--", *names]
-        )
-        blocks = [block for block in out.strip(SPACE).split("\n\n") if block.strip(SPACE)]
-        pairs = [dict(row.split("=", 1) for row in split_lines(b) if "=" in row) for b in blocks]
-        return dict(zip(names, pairs))
+        _, out, _ = self.run(systemctl.build_show_command(PROPERTIES, names))
+        return dict(zip(names, systemctl.parse_unit_blocks(out)))
 
     def wanted(self, unit: dict[str, str]) -> dict[str, str]:
         """Everything that shall stand on disk: {path: content, empty for absent}."""

@@ -118,14 +118,6 @@ def test_what_tuned_sets_is_known_with_its_profiles_parents() -> None:
 # --- systemd
 
 
-def test_systemctl_show_of_several_units() -> None:
-    said = "Id=a.service\nUnitFileState=enabled\n\nId=b.service\nDescription=x=y\n"
-    assert boot_files.parse_unit_blocks(said) == [
-        {"Id": "a.service", "UnitFileState": "enabled"},
-        {"Id": "b.service", "Description": "x=y"},
-    ]
-
-
 def test_the_hard_limit_counts_in_bytes() -> None:
     text = "[Manager]\n#DefaultLimitNOFILE=1\nDefaultLimitMEMLOCK=8M:64M\nDefaultLimitNOFILE = 1024:524288\n"
     assert boot_files.parse_manager_limits(text) == {

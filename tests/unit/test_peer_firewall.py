@@ -745,7 +745,10 @@ class Machine:
             return 1, "it does not work"
         rehearsed(argv)
         if argv[:2] == ["systemctl", "show"]:
-            states = [self.units.get(n, ("not-found", "inactive", "")) for n in argv[4:]]
+            states = [
+                self.units.get(n, ("not-found", "inactive", ""))
+                for n in argv[argv.index("--") + 1 :]
+            ]
             form = "LoadState={}\nActiveState={}\nUnitFileState={}\n"
             return 0, "\n".join(form.format(*state) for state in states)
         if argv[0] == "nft":

@@ -920,10 +920,13 @@ def test_a_unit_whose_package_was_removed_is_gone_before_systemd_reads_its_units
     tmp_path: Path,
 ) -> None:
     fragment = tmp_path / "firewalld.service"
-    block = (
-        f"LoadState=loaded\nActiveState=inactive\nUnitFileState=disabled\nFragmentPath={fragment}\n"
-    )
-    assert not observe.parse_unit_block(block)["found"]
+    unit = {
+        "LoadState": "loaded",
+        "ActiveState": "inactive",
+        "UnitFileState": "disabled",
+        "FragmentPath": str(fragment),
+    }
+    assert not observe.describe_unit(unit)["found"]
     fragment.write_text("[Unit]\n")
-    assert observe.parse_unit_block(block)["found"]
-    assert not observe.parse_unit_block(block.replace("loaded", "not-found"))["found"]
+    assert observe.describe_unit(unit)["found"]
+    assert not observe.describe_unit({**unit, "LoadState": "not-found"})["found"]

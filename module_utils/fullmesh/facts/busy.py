@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..foreign_text import parse_decimal
+from ..tools import systemctl
 from .node import read_stripped, run_command
 
 if TYPE_CHECKING:
@@ -109,10 +110,8 @@ def describe_first_boot(root: str = "") -> list[str]:
 
 def describe_running_updates(ask: Runner = run_command) -> list[str]:
     """Units of the system's own updates that are at work."""
-    rc, out = ask(["systemctl", "show", "--property=Id,ActiveState", *UNITS])
-    if rc != 0:
-        return []
-    blocks = [dict(re.findall(r"^(\w+)=(.*)$", block, re.MULTILINE)) for block in out.split("\n\n")]
+    rc, out = ask(systemctl.build_show_command(("Id", "ActiveState"), UNITS))
+    blocks = systemctl.parse_unit_blocks(out) if rc == 0 else []
     working = ("activating", "reloading")
     return [f"{one['Id']} runs" for one in blocks if one.get("ActiveState") in working]
 

@@ -10,10 +10,11 @@ import time
 from typing import TYPE_CHECKING
 
 from ..answer import diff_file
-from ..files import SPACE, read_text_or_empty, split_lines
+from ..files import SPACE, read_text_or_empty
 from ..schema.ports import is_port_listed, parse_port_entry
 from ..state.observe import UNIT_PROPERTIES, has_unit_file
 from ..state.record import UndoPoint
+from ..tools import systemctl
 from ..transaction import session
 from . import denials as firewall_denials
 from . import firewalld, firewalld_files, firewalld_others, reached, ufw
@@ -69,12 +70,8 @@ class FirewallNode:
     def look(self) -> None:
         """Ask systemd about firewalld and what would fight with it, in one call."""
         names = (UNIT, *RIVALS)
-        command = ["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--"]
-        blocks = self.run([*command, *names])[1].strip(SPACE).split("\n\n")
-        for name, block in zip(names, blocks):
-            self.units[name] = dict(
-                line.split("=", 1) for line in split_lines(block) if "=" in line
-            )
+        _, out = self.run(systemctl.build_show_command(UNIT_PROPERTIES, names))
+        self.units.update(zip(names, systemctl.parse_unit_blocks(out)))
 
     def running(self) -> bool:
         """Say whether firewalld runs."""

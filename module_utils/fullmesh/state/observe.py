@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..account import AccountError, ForeignFolderError, act_in_folder
 from ..files import read_bytes, read_selinux_context
 from ..foreign_text import parse_tool_json
+from ..tools import systemctl
 from .errors import UndoError
 
 if TYPE_CHECKING:
@@ -148,16 +149,15 @@ def observe_units(node: NodeSystem, units: list[str]) -> dict[str, UnitBefore]:
     """Ask systemd about all units in one call; it answers in the order asked, a block each."""
     if not units:
         return {}
-    command = ["systemctl", "show", "--no-pager", "--property=" + ",".join(UNIT_PROPERTIES)]
-    rc, out, err = node.run([*command, "--", *units])
-    blocks = [block for block in out.strip().split("\n\n") if block.strip()]
+    rc, out, err = node.run(systemctl.build_show_command(UNIT_PROPERTIES, units))
+    blocks = systemctl.parse_unit_blocks(out)
     if rc != 0 or len(blocks) != len(units):
         raise UndoError(
             f"[UN-103] systemctl could not describe {', '.join(units)}: "
             f"rc {rc}, {(err or out).strip()!r}. "
             "Fullmesh needs systemd as init; look at `systemctl status` on this node."
         )
-    return {unit: parse_unit_block(block) for unit, block in zip(units, blocks)}
+    return {unit: describe_unit(block) for unit, block in zip(units, blocks)}
 
 
 def has_unit_file(properties: Mapping[str, str]) -> bool:
@@ -168,13 +168,12 @@ def has_unit_file(properties: Mapping[str, str]) -> bool:
     return not path or os.path.exists(path)
 
 
-def parse_unit_block(block: str) -> UnitBefore:
-    """Read one block of ``systemctl show``."""
-    pairs = dict(line.split("=", 1) for line in block.strip().splitlines() if "=" in line)
+def describe_unit(properties: Mapping[str, str]) -> UnitBefore:
+    """Describe a unit in the words of the undo record."""
     return {
-        "found": has_unit_file(pairs),
-        "active": pairs.get("ActiveState") in RUNNING,
-        "enabled": pairs.get("UnitFileState", ""),
+        "found": has_unit_file(properties),
+        "active": properties.get("ActiveState") in RUNNING,
+        "enabled": properties.get("UnitFileState", ""),
     }
 
 

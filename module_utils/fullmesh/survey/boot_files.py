@@ -147,15 +147,6 @@ def find_tuned_keys(read: Reader, listed: Lister) -> list[str]:
 # --- units and limits
 
 
-def parse_unit_blocks(text: str) -> list[dict[str, str]]:
-    """``systemctl show`` of several units: one dictionary each."""
-    return [
-        dict(line.split("=", 1) for line in split_lines(block) if "=" in line)
-        for block in text.strip(SPACE).split("\n\n")
-        if block.strip(SPACE)
-    ]
-
-
 def list_system_drop_ins(listed: Lister) -> list[str]:
     """Drop-ins of systemd's own configuration, in the order of reading."""
     folders = ("/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd")

@@ -9,8 +9,9 @@ import shlex
 import subprocess
 from typing import TYPE_CHECKING
 
-from ..files import split_lines, split_words
+from ..files import split_words
 from ..foreign_text import parse_decimal
+from ..tools import systemctl
 from .job import parse_assignments
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def parse_unit_environment(text: str) -> dict[str, str]:
 
 def parse_job_unit(text: str) -> JobUnit | None:
     """What ``systemctl show`` prints; None for a unit that is not there."""
-    said = dict(line.split("=", 1) for line in split_lines(text) if "=" in line)
+    said = systemctl.parse_properties(text)
     if said.get("LoadState") != "loaded":
         return None
     files = said.get("LimitNOFILE", "")
@@ -60,9 +61,8 @@ def parse_job_unit(text: str) -> JobUnit | None:
 
 def survey_job_unit() -> JobUnit | None:
     """Ask systemd; None where there is none, or no such unit."""
-    properties = [word for name in ASKED for word in ("-p", name)]
     done = subprocess.run(
-        ["systemctl", "show", UNIT, *properties],
+        systemctl.build_show_command(ASKED, [UNIT]),
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -17,6 +17,7 @@ from ..files import SPACE, split_lines, split_words
 from ..foreign_text import parse_tool_json
 from ..network.configured import CONFIGURED, extract_addresses
 from ..sysctl import SysctlNode, normalize_value
+from ..tools import systemctl
 from . import boot_files
 from .filters import run_tool
 from .net import read_kernel_file
@@ -123,9 +124,9 @@ def survey_boot_settings(node: SysctlNode) -> dict[str, KeptSetting]:
 
 def survey_boot_units() -> list[KeptUnit]:
     """The units that are there, as systemd has them."""
-    code, said = run_tool(["systemctl", "show", *(f"--property={one}" for one in FACES), *UNITS])
+    code, said = run_tool(systemctl.build_show_command(FACES, UNITS))
     found: dict[str, KeptUnit] = {}  # a unit that has two names comes twice
-    for one in boot_files.parse_unit_blocks(said) if code == 0 else []:
+    for one in systemctl.parse_unit_blocks(said) if code == 0 else []:
         if one.get("LoadState", "not-found") != "not-found":
             found[one.get("Id", "")] = {
                 "name": one.get("Id", ""),
@@ -230,8 +231,8 @@ def has_nvidia_module(version: str) -> bool:
 
 def survey_manager_limits() -> dict[str, str]:
     """systemd's default limits for services, as it has them now."""
-    code, said = run_tool(["systemctl", "show", *(f"--property={one}" for one in LIMITS)])
-    found = boot_files.parse_unit_blocks(said)[0] if code == 0 and said.strip(SPACE) else {}
+    code, said = run_tool(systemctl.build_show_command(LIMITS))
+    found = systemctl.parse_properties(said) if code == 0 else {}
     return {one: found[one] for one in LIMITS if one in found}
 
 
