@@ -459,7 +459,7 @@ def test_two_runs_at_once(lab: Lab, cut: MakeCut) -> None:
         wait_for(lambda: all("applied" in node.log() for node in lab.nodes))
         for node in lab.nodes:
             said = node.engine(SECOND)
-            assert "[TX-101] the change 'static_ip'" in said, said
+            assert "[TX-101] The change 'static_ip'" in said, said
         # What the guard would do later: how long a busy machine needs until here is nobody's business.
         for node in lab.nodes:
             node.engine('tx.fire(run, "static_ip", "the test says so")')

@@ -198,7 +198,7 @@ def test_a_second_change_is_refused_and_says_since_when_and_which(node: Machine)
     since = json.loads((node.folder / "journal.json").read_text())["since"]
     for name in (NAME, "peer_firewall"):
         with pytest.raises(
-            transaction_engine.RollbackError, match=r"\[TX-101\] the change 'static_ip'"
+            transaction_engine.RollbackError, match=r"\[TX-101\] The change 'static_ip'"
         ) as caught:
             transaction_engine.arm(node.run, name, 30, [], [])
         assert since in str(caught.value)
@@ -262,7 +262,7 @@ def test_a_late_guard_does_not_undo_the_next_transaction(node: Machine) -> None:
     subprocess.run(new[new.index("/bin/sh") :], check=True, timeout=60)
     assert transaction_engine.report_of(NAME)["after"] >= 30, "it has not waited for the end"
     assert not path.exists()
-    assert "nobody came back" in transaction_engine.report_of(NAME)["why"]
+    assert "not confirmed in time" in transaction_engine.report_of(NAME)["why"]
 
 
 @pytest.mark.parametrize("end", ["confirmed", "put back", "put back, and another"])
@@ -502,7 +502,7 @@ def test_only_the_run_that_armed_it_confirms_or_restores(node: Machine) -> None:
     node.arm(file, token=first)
     file.write_text("after")
     for other in ("second", ""):
-        with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-109\].*another run's"):
+        with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-109\].*another run"):
             transaction_engine.disarm(node.run, NAME, other)
         with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-109\]"):
             transaction_engine.undone(node.run, NAME, "why", other)
@@ -521,9 +521,7 @@ def test_a_confirmation_that_cannot_be_written_leaves_the_guard_to_end_the_chang
         transaction_engine, "claim_transaction", lambda directory, state, token="": False
     )
     node.calls.clear()
-    with pytest.raises(
-        transaction_engine.RollbackError, match=r"\[TX-110\].*puts back what it had"
-    ):
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-110\].*reverts the change"):
         transaction_engine.disarm(node.run, NAME)
     assert node.calls == []
     assert transaction_engine.state_of(str(node.folder)) == "armed"
@@ -879,7 +877,7 @@ def test_what_the_kernel_does_not_take_again_of_others_is_named(
     gone = "ip -4 route replace 192.0.2.0/24 via 10.0.0.8 proto bird dev eth1"
     assert transaction_engine.read_apply_progress(NAME)["lost"] == [gone]
     last = node.log().splitlines()[-1]
-    assert "put there again, of others: ip addr add 10.0.0.200/32 dev eth1; lost, " in last
+    assert "restored for other owners: ip addr add 10.0.0.200/32 dev eth1; lost, " in last
     assert last.endswith("; lost, of others: " + gone)
 
 

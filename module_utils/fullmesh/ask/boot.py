@@ -1,22 +1,21 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The first thing that runs on a node that is asked: finds the program, runs it, prints its answer.
+r"""Start on a node that is queried: find the program, run it, print its answer.
 
-Runs on nodes, alone: standard library only, and nothing of this package, which it has yet to receive. The controller
-sends it as text (src/fullmesh/ask/program.py) and speaks with it over standard input and output:
+Runs alone on nodes: standard library only, and nothing of this package, which it has yet to receive. The controller
+sends this file as text (src/fullmesh/ask/program.py) and talks to it over standard input and output:
 
     controller: one line, JSON: a ``NodeQuestion``
-    node:       MARK + " program\\n", when it does not have the program of that checksum, then waits for
+    node: MARK + " program\n", if it lacks the program of that checksum, then waits for
     controller: the program, as many bytes as the question says
-    node:       MARK + " answer LENGTH\\n" and as many bytes of JSON, an ``NodeAnswer``
+    node: MARK + " answer LENGTH\n" and as many bytes of JSON, an ``NodeAnswer``
 
-The controller keeps its side open until it has the answer, so the end of standard input says that the controller is
-gone: the program ends at once. A newline from the controller says that it is there, and ``stop`` asks the program to
-come to an end (SIGUSR1). A question with ``hold`` is not over with its answer: the program goes on for as long as the
-controller is heard.
+The controller keeps its end open until it has the answer. If standard input ends, the controller is gone and the
+program ends at once. A newline from the controller is a sign of life, and ``stop`` ends the program with SIGUSR1. After
+the answer to a question with ``hold``, the program runs on while the controller gives signs of life.
 
-A program is compiled once for each node and Python, and kept in a folder that only root may enter. What is kept begins
-with the checksum of the rest, so that half a file is no program; its name has the checksum of the source.
+A program is compiled once for each node and Python, and kept in a folder that only root may enter. The file is named
+after the source's checksum and starts with a checksum of its content, so that a partial file is detected.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ POLL_SECONDS = 0.5
 
 
 class ProgramLoader:
-    """Imports the program's modules; a finder and loader as ``sys.meta_path`` wants them."""
+    """Import the program's modules, as a finder and loader in ``sys.meta_path``."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        """Say whether a module is one of ours."""
+        """Return the spec of a module of this program, or None."""
         del path, target
         if name not in self.program:
             return None
@@ -70,11 +69,11 @@ class ProgramLoader:
 
     def exec_module(self, module: Any) -> None:
         """Run its code."""
-        exec(self.program[module.__name__][1], module.__dict__)  # noqa: S102 (this is what a loader does)
+        exec(self.program[module.__name__][1], module.__dict__)  # noqa: S102 (a loader executes code)
 
 
 def get_bytecode_tag() -> str:
-    """Name what can read compiled code: this very Python's minor version and kind."""
+    """Return a tag for the bytecode's format: this Python's minor version and implementation."""
     return importlib.util.MAGIC_NUMBER.hex()
 
 
@@ -96,7 +95,7 @@ def is_private_folder(folder: str) -> bool:
 
 
 def load_cached_program(question: NodeQuestion) -> bytes:
-    """Return the compiled program that is kept; empty when there is none or it is not whole."""
+    """Return the cached compiled program, or b"" if it is missing or incomplete."""
     try:
         if not question["folder"] or not is_private_folder(question["folder"]):
             return b""
@@ -109,7 +108,7 @@ def load_cached_program(question: NodeQuestion) -> bytes:
 
 
 def cache_program(question: NodeQuestion, code: bytes) -> str:
-    """Keep a compiled program in place of the one before; say why not, where it can't be kept."""
+    """Replace the cached program by this one. Return the reason if that fails."""
     folder = question["folder"]
     if not folder:
         return ""
@@ -147,10 +146,10 @@ def compile_program(data: bytes) -> bytes:
 
 
 def receive_program(question: NodeQuestion, given: BinaryIO, told: BinaryIO) -> bytes:
-    """Ask for the program's source.
+    """Request the program's source.
 
     Raises:
-        ValueError: what came is something else.
+        ValueError: other data came.
     """
     told.write(f"{question['mark']} program\n".encode())
     told.flush()
@@ -164,11 +163,13 @@ def receive_program(question: NodeQuestion, given: BinaryIO, told: BinaryIO) -> 
 
 
 def watch_controller(question: NodeQuestion, answered: list[float]) -> None:
-    """End this process once the controller is gone; runs in a thread of its own.
+    """End this process once the controller is gone.
+
+    Runs in a thread of its own.
 
     Args:
-        question: its ``hold`` says after how many silent seconds the controller counts as gone once it has the answer.
-        answered: has the moment of the answer once that is given.
+        question: ``hold`` has the seconds of silence after which the controller counts as gone once it has the answer.
+        answered: has the time of the answer once it was sent.
     """
     hold, gone = question["hold"], False
     heard = time.monotonic()
@@ -216,7 +217,7 @@ def main() -> None:
     given, told = sys.stdin.buffer, sys.stdout.buffer
     question: NodeQuestion = json.loads(given.readline())
     signal.alarm(question["seconds"])
-    # what the program prints by itself is nobody's answer
+    # the program's own output is not part of the answer
     sys.stdout = sys.stderr
     answered: list[float] = []
     said = answer_question(question, given, told, answered)

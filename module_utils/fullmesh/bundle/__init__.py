@@ -1,5 +1,5 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What an installation without a network needs, on the machine that makes or opens its archive."""
+"""Make and open the archive for an installation without a network."""
 
 from __future__ import annotations

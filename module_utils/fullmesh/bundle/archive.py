@@ -23,7 +23,7 @@ LEFT_OUT = (".venv", ".venv.lock", ".cache", ".git", ".ansible", "runs", "build"
 
 
 class BundleArchiveParams(TypedDict):
-    """What bundle_archive is asked for; its documentation says what each of them is."""
+    """The parameters of bundle_archive. The module documents them."""
 
     state: str
     path: str
@@ -41,7 +41,7 @@ class PackedBundle(TypedDict):
 
 
 class OpenedBundle(TypedDict):
-    """An archive that was proved, and the folder that it is unpacked in; ``contents`` is what its maker wrote."""
+    """A verified archive and the folder it is unpacked in. ``contents`` is the maker's description."""
 
     changed: bool
     folder: str
@@ -54,7 +54,7 @@ class BundleError(Exception):
 
 
 def list_project_files(root: str) -> list[str]:
-    """What git keeps of a checkout; without git all but what is made on the spot."""
+    """Return the files that git tracks in a checkout. Without git: all except generated files."""
     if os.path.exists(os.path.join(root, ".git")):  # a file in a worktree
         said = subprocess.run(
             ["git", "-C", root, "ls-files", "-z"], check=True, stdout=subprocess.PIPE
@@ -71,7 +71,7 @@ def list_project_files(root: str) -> list[str]:
 
 
 def pack_project(root: str, path: str) -> None:
-    """The project as one tar in the archive."""
+    """Add the project to the archive as one tar."""
     with tarfile.open(path, "w") as tar:
         for name in list_project_files(root):
             tar.add(os.path.join(root, name), arcname="fullmesh/" + name, recursive=False)
@@ -120,18 +120,18 @@ def pack_bundle(params: BundleArchiveParams) -> PackedBundle:
 
 
 def make_bundle_error(path: str, what: str) -> BundleError:
-    """Word a bundle that is not what was packed."""
+    """Return the error for a bundle that differs from the packed one."""
     return BundleError(
-        f"[BN-102] {path} is damaged: {what}. Copy it again together with {os.path.basename(path)}.sha256; "
-        "nothing was changed on any node."
+        f"[BN-102] {path} is damaged: {what}. Nothing was changed on any node. "
+        f"Fix: copy it again together with {os.path.basename(path)}.sha256."
     )
 
 
 def read_expected_checksum(path: str) -> str:
-    """The checksum that lies beside the archive."""
+    """Return the checksum from the file next to the archive."""
     if not os.path.isfile(path):
         raise BundleError(
-            f"[BN-101] there is no bundle at {path}. Make one with ./fullmesh bundle where there is a network."
+            f"[BN-101] there is no bundle at {path}. Fix: run `./fullmesh bundle` on a machine with a network."
         )
     try:
         with open(path + ".sha256") as stream:
@@ -166,7 +166,7 @@ def unpack_bundle(path: str, folder: str) -> BundleContents:
             with open(place, "wb") as stream:
                 shutil.copyfileobj(source, stream, 1 << 20)
             if hash_file(place) != wanted:
-                raise make_bundle_error(path, f"{member.name} is not what was packed")
+                raise make_bundle_error(path, f"{member.name} differs from the packed file")
     if left:
         raise make_bundle_error(path, f"{min(left)} is missing")
     contents: BundleContents = index["contents"]
@@ -174,7 +174,7 @@ def unpack_bundle(path: str, folder: str) -> BundleContents:
 
 
 def open_bundle(params: BundleArchiveParams) -> OpenedBundle:
-    """Prove the archive, then have it unpacked; a folder that is there was finished by an earlier run."""
+    """Verify the archive and unpack it. An existing folder was completed by an earlier run."""
     path = params["path"]
     wanted, found = read_expected_checksum(path), hash_file(path) if os.path.isfile(path) else ""
     if wanted != found:

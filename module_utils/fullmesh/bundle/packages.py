@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Fetch packages with what they need, and make a repository of them: on a machine that reaches its repositories."""
+"""Fetch packages with their dependencies on a machine that reaches its repositories, and make a repository of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # "Inst chrony [4.2-1] (4.3-2 Ubuntu:24.04 [amd64])"
 APT_CHOSEN = re.compile(r"^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ", re.MULTILINE)
 APT_FIELDS = re.compile(r"^(Filename|Size|SHA256|MD5sum|SHA1):.*\n", re.MULTILINE)
-# rpm's flags for <, > and = (RPMSENSE_LESS, _GREATER, _EQUAL in lib/rpmds.h), and for what only rpm itself can provide
+# rpm's flags for <, > and = (RPMSENSE_LESS, _GREATER, _EQUAL in lib/rpmds.h), and those that only rpm provides
 SENSE = {2: "LT", 4: "GT", 8: "EQ", 10: "LE", 12: "GE"}
 SENSE_BITS = 14
 RPMLIB = "rpmlib("
@@ -38,7 +38,7 @@ LARGEST = 1 << 20  # bytes of a key
 
 
 class BundlePackagesParams(TypedDict):
-    """What bundle_packages is asked for; its documentation says what each of them is."""
+    """The parameters of bundle_packages. The module documents them."""
 
     names: list[str]
     manager: str
@@ -57,7 +57,7 @@ class BundleWork(BundlePackagesParams):
 
 
 class FetchedPackages(TypedDict):
-    """Packages in ``folder`` and in a ``tar``; ``already``: those that this machine has itself."""
+    """Packages in ``folder`` and in a ``tar``. ``already``: those that are installed on this machine."""
 
     changed: bool
     files: list[str]
@@ -80,7 +80,7 @@ def make_fetch_error(what: str, said: str) -> PackageFetchError:
 
 
 def make_private_folder(base: str) -> str:
-    """A folder with a name that nobody could know before, 0700: a fixed one may have been made by somebody else."""
+    """Create a folder with an unpredictable name and mode 0700, so that no other user can have created it."""
     try:
         info = os.stat(base)
     except OSError as exc:
@@ -91,14 +91,14 @@ def make_private_folder(base: str) -> str:
     others = mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX
     if info.st_uid not in (0, os.geteuid()) or others:
         raise PackageFetchError(
-            f"[BN-107] {base} belongs to user {info.st_uid} and has mode {mode:04o}: somebody else could put packages "
-            f"or a key of his own in there. Make it root's: chown root {base} && chmod 1777 {base}"
+            f"[BN-107] {base} belongs to user {info.st_uid} and has mode {mode:04o}: another user could place packages "
+            f"or a key there. Fix: chown root {base} && chmod 1777 {base}"
         )
     return tempfile.mkdtemp(prefix="fullmesh-bundle-", dir=base)
 
 
 def fetch_signing_key(params: BundleWork) -> str:
-    """Fetch the key that signs the repository, every time anew, and compare its fingerprint with the expected ones."""
+    """Fetch the key that signs the repository on each run, and compare its fingerprint with the expected ones."""
     if not params["key"]:
         return ""
     try:
@@ -136,16 +136,16 @@ def has_other_source(url: str, root: str = "/") -> bool:
 
 
 def fetch_apt_packages(run: Runner, params: BundleWork) -> None:
-    """Lists and archives in a folder of our own; apt checks all signatures while it fetches."""
+    """Download packages with lists and archives in a private folder. apt checks all signatures."""
     private = os.path.join(params["folder"], ".apt")
     os.makedirs(os.path.join(private, "lists/partial"))
     parts = os.path.join(private, "parts")
     # an earlier run's file for NCCL names the same repository with another key
     shutil.copytree("/etc/apt/sources.list.d", parts, ignore=shutil.ignore_patterns("fullmesh-*"))
-    # so may somebody else's, and that one serves
+    # a source that others configured serves as well
     if params["url"] and not has_other_source(params["url"]):
         with open(os.path.join(parts, "fullmesh-bundle.list"), "w") as stream:
-            # trusted only where the user says that his repository is not signed (nccl_repository_key: none)
+            # only trusted without a signature if the user set nccl_repository_key: none
             trust = "signed-by=" + params["key_path"] if params["key_path"] else "trusted=yes"
             stream.write("deb [{}] {} /\n".format(trust, params["url"]))
     options = {
@@ -166,19 +166,19 @@ def fetch_apt_packages(run: Runner, params: BundleWork) -> None:
     if rc:
         raise make_fetch_error("apt-get install", err or out)
     chosen = ["{}={}".format(*found) for found in APT_CHOSEN.findall(out)]
-    # Not --download-only: apt leaves what comes from a file: source where it is.
+    # Not --download-only: apt would leave packages from a file: source in place.
     rc, out, err = run(["apt-get", *flags, "download", *chosen], cwd=params["folder"])
     if rc:
         raise make_fetch_error("apt-get download", err or out)
     for name in os.listdir(params["folder"]):
-        if "%" in name:  # an epoch as %3a; a file: address would be decoded once more
+        if "%" in name:  # an epoch as %3a, because a file: address is decoded once more
             where = os.path.join(params["folder"], name.replace("%3a", "_"))
             os.rename(os.path.join(params["folder"], name), where)
     shutil.rmtree(private)
 
 
 def index_apt_packages(run: Runner, folder: str, files: list[str]) -> None:
-    """A flat repository's ``Packages``: each package's own control fields, its place, size and checksum."""
+    """Write a flat repository's ``Packages``: each package's control fields, path, size and checksum."""
     entries = []
     for name in files:
         path = os.path.join(folder, name)
@@ -193,12 +193,12 @@ def index_apt_packages(run: Runner, folder: str, files: list[str]) -> None:
 
 
 def fetch_dnf_packages(run: Runner, params: BundleWork) -> None:
-    """dnf fetches and checks signatures; what is installed already it gives only as a reinstallation."""
+    """Download packages with dnf, which checks signatures. Installed packages need a "reinstall"."""
     flags = ["--assumeyes", "--downloadonly", "--downloaddir=" + params["folder"]]
     flags += ["--setopt=install_weak_deps=False", "--setopt=keepcache=False"]
     if params["url"]:
         flags.append("--repofrompath=fullmesh-bundle," + params["url"])
-        # unchecked only where the user says that his repository is not signed (nccl_repository_key: none)
+        # unchecked only if the user set nccl_repository_key: none
         flags += ["--setopt=fullmesh-bundle.gpgcheck={:d}".format(bool(params["key_path"]))]
         if params["key_path"]:
             flags += ["--setopt=fullmesh-bundle.gpgkey=file://" + params["key_path"]]
@@ -216,7 +216,7 @@ def fetch_dnf_packages(run: Runner, params: BundleWork) -> None:
 
 
 def render_rpm_relations(run: Runner, path: str, kind: str) -> str:
-    """One kind of relation of a package as primary.xml has it."""
+    """Render one kind of a package's relations for primary.xml."""
     tag = kind.upper().rstrip("S")
     form = f"[%{{{tag}NAME}}\\t%{{{tag}FLAGS}}\\t%{{{tag}VERSION}}\\n]"
     _, out, _ = run(["rpm", "--query", "--nosignature", "--queryformat", form, "--package", path])
@@ -238,7 +238,7 @@ def render_rpm_relations(run: Runner, path: str, kind: str) -> str:
 
 
 def render_rpm_metadata(run: Runner, folder: str, name: str) -> tuple[str, str]:
-    """A package's entry in primary.xml and in filelists.xml."""
+    """Render a package's entries in primary.xml and filelists.xml."""
     path = os.path.join(folder, name)
     form = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}\\t%{VERSION}\\t%{RELEASE}\\t%{SIZE}\\t%{SUMMARY}\\n[%{FILENAMES}\\n]"
     rc, out, err = run(
@@ -300,7 +300,7 @@ SUFFIX = {"apt": ".deb", "dnf": ".rpm"}
 
 
 def list_installed_packages(run: Runner, params: BundlePackagesParams) -> list[str]:
-    """The named packages that this machine has already: what they brought with them is not fetched."""
+    """Return the named packages that are already installed. Their installed dependencies are not fetched."""
     if params["manager"] == "dnf":
         return [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
     names = [name.partition("=")[0] for name in params["names"]]
@@ -311,10 +311,10 @@ def list_installed_packages(run: Runner, params: BundlePackagesParams) -> list[s
 
 
 def describe_installed_warning(names: list[str]) -> str:
-    """The warning that the folder may lack what these packages need."""
+    """Return the warning that the folder may lack dependencies of these packages."""
     return (
-        f"[BN-106] installed here already: {', '.join(names)}. What they need and is installed too did not go "
-        "into the bundle; it suits nodes that have it as well. Take a machine as bare as the nodes."
+        f"[BN-106] installed here already: {', '.join(names)}. The bundle lacks their installed dependencies, "
+        "so it only suits nodes that have them. Fix: use a machine with as few packages as the nodes."
     )
 
 

@@ -1,5 +1,5 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a node keeps of our runs."""
+"""Undo data that a node keeps of Fullmesh's runs."""
 
 from __future__ import annotations

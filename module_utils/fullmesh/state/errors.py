@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What an undo refuses, in a coded sentence. Stdlib only."""
+"""Raise the coded errors of an undo. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What is on this node now, in the words of the undo record. Stdlib only."""
+"""Observe the present state of this node, in the form of the undo record. Standard library only."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ RUNNING = ("active", "activating", "reloading")
 
 
 class NodeSystem:
-    """The machine: a root directory and a way to run commands; tests bring their own."""
+    """The node: a root directory and a function that runs commands. Tests pass their own."""
 
     def __init__(self, root: str, run: SplitRunner) -> None:
         self.root = root.rstrip("/")
         self.run = run
 
     def at(self, path: str) -> str:
-        """Say where *path* of the node is for us."""
+        """Return the local path of the node's *path*."""
         return self.root + path
 
 
@@ -46,7 +46,7 @@ class NodeSystem:
 
 
 def check_exact_path(path: str) -> str:
-    """Refuse what is not one exact place."""
+    """Reject paths that are not absolute and normalized."""
     if not path.startswith("/") or os.path.normpath(path) != path or path == "/":
         raise UndoError(
             f"[UN-102] {path!r} cannot be remembered: it is not a plain absolute path. "
@@ -56,11 +56,11 @@ def check_exact_path(path: str) -> str:
 
 
 def act_on_path(node: NodeSystem, path: str, work: Callable[[str], Any]) -> Any:
-    """Do *work* with a path of the node, in a folder that nobody can swap meanwhile (`act_in_folder`).
+    """Call *work* with a path of the node, in a folder that other users cannot swap meanwhile (`act_in_folder`).
 
     Raises:
-        OSError: the folder is not there, or the work failed.
-        UndoError: others can change the folder.
+        OSError: the folder does not exist, or the work failed.
+        UndoError: other users can change the folder.
     """
     folder, name = os.path.split(node.at(path))
     try:
@@ -89,7 +89,7 @@ def read_node_file(node: NodeSystem, path: str) -> bytes:
 
 
 def describe_path(here: str, path: str) -> FileBefore:
-    """Describe what lies *here*, which the node calls *path*; a regular file by its checksum."""
+    """Describe the entry at *here*, which the node calls *path*. Regular files get a checksum."""
     try:
         info = os.lstat(here)
     except (FileNotFoundError, NotADirectoryError):
@@ -112,7 +112,7 @@ def describe_path(here: str, path: str) -> FileBefore:
 
 
 def list_missing_parents(node: NodeSystem, path: str) -> list[str]:
-    """Name the directories above *path* that somebody has yet to make."""
+    """Return the missing directories above *path*."""
     missing = []
     parent = os.path.dirname(path)
     while parent != "/" and not os.path.lexists(node.at(parent)):
@@ -125,7 +125,7 @@ def list_missing_parents(node: NodeSystem, path: str) -> list[str]:
 
 
 def sysctl_to_proc_path(key: str) -> str:
-    """Find a key's file; ``net.ipv4.conf.eth0/1.x`` is the interface eth0.1, as in sysctl.d(5)."""
+    """Return a key's file in /proc/sys. ``net.ipv4.conf.eth0/1.x`` is the interface eth0.1, as in sysctl.d(5)."""
     if not re.match(r"^[A-Za-z0-9_./@:-]+$", key) or ".." in key:
         raise UndoError(
             f"[UN-102] {key!r} is not a sysctl name. Write it like net.ipv4.tcp_fin_timeout."
@@ -135,7 +135,7 @@ def sysctl_to_proc_path(key: str) -> str:
 
 
 def observe_sysctl(node: NodeSystem, key: str) -> str | None:
-    """Return the value with single blanks, nothing where this kernel has no such key."""
+    """Return the value with single spaces, or None if this kernel has no such key."""
     try:
         return " ".join(read_bytes(node.at(sysctl_to_proc_path(key))).decode().split())
     except (OSError, UnicodeDecodeError):
@@ -146,7 +146,7 @@ def observe_sysctl(node: NodeSystem, key: str) -> str | None:
 
 
 def observe_units(node: NodeSystem, units: list[str]) -> dict[str, UnitBefore]:
-    """Ask systemd about all units in one call; it answers in the order asked, a block each."""
+    """Query all units with one call. systemd answers in the order of the arguments, one block each."""
     if not units:
         return {}
     rc, out, err = node.run(systemctl.build_show_command(UNIT_PROPERTIES, units))
@@ -155,13 +155,16 @@ def observe_units(node: NodeSystem, units: list[str]) -> dict[str, UnitBefore]:
         raise UndoError(
             f"[UN-103] systemctl could not describe {', '.join(units)}: "
             f"rc {rc}, {(err or out).strip()!r}. "
-            "Fullmesh needs systemd as init; look at `systemctl status` on this node."
+            "Fullmesh needs systemd as init. Check: `systemctl status` on this node."
         )
     return {unit: describe_unit(block) for unit, block in zip(units, blocks)}
 
 
 def has_unit_file(properties: Mapping[str, str]) -> bool:
-    """Say whether a unit is installed; systemd keeps one whose package was removed until it reads its units again."""
+    """Return whether a unit is installed.
+
+    systemd keeps the unit of a removed package until it reads its units again.
+    """
     if properties.get("LoadState") in (None, "not-found"):
         return False
     path = properties.get("FragmentPath", "")
@@ -192,7 +195,7 @@ def observe_packages(node: NodeSystem, names: list[str]) -> dict[str, str]:
 
 
 def parse_package_states(out: str, names: list[str]) -> dict[str, str]:
-    """Keep the lines that are an answer; ``package x is not installed`` is none."""
+    """Return each package's state. Other lines, such as ``package x is not installed``, are ignored."""
     found = dict.fromkeys(names, "absent")
     for line in out.splitlines():
         words = line.split()
@@ -202,7 +205,7 @@ def parse_package_states(out: str, names: list[str]) -> dict[str, str]:
 
 
 def has_dpkg(node: NodeSystem) -> bool:
-    """Say whether dpkg keeps the packages here; EPEL brings it as a tool with an empty database."""
+    """Return whether dpkg manages the packages. EPEL also has dpkg, with an empty database."""
     status = node.at("/var/lib/dpkg/status")
     return os.path.isfile(status) and os.path.getsize(status) > 0
 
@@ -218,7 +221,10 @@ def list_all_packages(node: NodeSystem) -> list[str]:
 
 
 def observe_interfaces(node: NodeSystem, names: list[str]) -> dict[str, InterfaceBefore]:
-    """Describe interfaces in one call; leases and link-local addresses come by themselves."""
+    """Describe interfaces with one call.
+
+    Leases and link-local addresses are left out, since they come by themselves.
+    """
     if not names:
         return {}
     _, out, _ = node.run(["ip", "-j", "addr", "show"])

@@ -1,21 +1,23 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The undo record: what was on this node before a role's first change. One form, one reader, one writer. Stdlib only.
+"""Read and write the undo record: the state of this node before a role's first change.
 
-A role has its record in ``/var/lib/fullmesh/undo/<role>/point.json``, and the bytes of files beside it in ``blobs/``,
-by checksum. What files, sysctls, units and packages cannot say stands in the ``part`` of its role: the run-time mode of
-SELinux, the snapshots of the network's owners, the account that node_ssh made, whether ufw was loaded.
+Standard library only.
 
-peer_firewall has a second one, ``ufw.json``: a take-over that nobody confirms puts that file back to what it was
-(mostly to nothing), while the role's own record has to outlive it.
+A role's record is ``/var/lib/fullmesh/undo/<role>/point.json``. ``blobs/`` next to it has the content of files, named
+by checksum. The role's ``part`` holds state that is no file, sysctl, unit or package: the run-time mode of SELinux,
+snapshots of network owners, the account that node_ssh created, whether ufw was loaded.
 
-What lies there and is no record of before, and so has a form of its own: ``written.json`` (what the role wrote, renewed
-by every run; broken it knows nothing, where a broken record is refused) and peer_firewall's ``listeners.json`` (ports
-that the next run opens again). The transactions in ``/var/lib/fullmesh/rollback`` are journals and have their own saver
-of files: their engine works alone, at a boot without Ansible and without this package; it lives for minutes and gives
-back times and every extended attribute, where an undo compares contents months later.
+peer_firewall also has ``ufw.json``. If a take-over is not confirmed, this file is restored (usually removed), but the
+role's own record must survive.
 
-A schema that is not ours is refused: another version never takes a record for none.
+These files have other formats. ``written.json`` has checksums of the files the role wrote; each run renews it, and a
+broken one counts as empty, while a broken record is an error. peer_firewall's ``listeners.json`` lists ports that the
+next run opens again. Journals in ``/var/lib/fullmesh/rollback`` belong to the transaction engine, which runs alone at
+boot, without Ansible and this package. They live for minutes and keep times and extended attributes, while an undo
+compares contents months later.
+
+A record with another schema version is rejected, never treated as empty.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class FileBefore(TypedDict, total=False):
 
 
 class UnitBefore(TypedDict):
-    """A unit of systemd; ``enabled`` in systemctl's word."""
+    """A systemd unit. ``enabled`` has systemctl's value."""
 
     found: bool
     active: bool
@@ -100,7 +102,7 @@ class UfwBefore(TypedDict):
 
 
 class AccountBefore(TypedDict, total=False):
-    """What node_ssh made of an account: itself, its .ssh, its authorized_keys. Grows while it is made."""
+    """The parts of an account that node_ssh created: the account, its .ssh, its authorized_keys. It grows meanwhile."""
 
     user: str
     account: bool
@@ -115,16 +117,19 @@ class FamilyBeforeBase(TypedDict):
 
 
 class FamilyBefore(FamilyBeforeBase, total=False):
-    """The same, and as the role left them; that is missing when it died before."""
+    """The packages before a role's change, and ``ours``, their state after it.
+
+    ``ours`` is missing if the role died before.
+    """
 
     ours: dict[str, str]
 
 
 class RolePart(TypedDict, total=False):
-    """What not every role has.
+    """State that only some roles record.
 
-    ``brought``: the packages that came while one of its runs installed something, apt's own choices among them;
-    ``installing``: what dpkg had when such a run began that has not ended.
+    ``brought`` lists packages that appeared while a run of the role installed something, including apt's own choices.
+    ``installing`` lists dpkg's packages at the start of an unfinished run.
     """
 
     selinux: SelinuxBefore
@@ -137,7 +142,7 @@ class RolePart(TypedDict, total=False):
 
 
 class UndoState(TypedDict):
-    """What undo_point observes, by its kinds."""
+    """The state that undo_point observes, by kind."""
 
     files: dict[str, FileBefore]
     directories: dict[str, bool]
@@ -148,7 +153,7 @@ class UndoState(TypedDict):
 
 
 class UndoRecord(UndoState):
-    """The whole; ``installed``: every package that dpkg had, None where nobody asked."""
+    """The whole record. ``installed`` lists every dpkg package, or is None if it was never asked."""
 
     schema: int
     role: str
@@ -157,7 +162,7 @@ class UndoRecord(UndoState):
 
 
 def make_empty_record(role: str) -> UndoRecord:
-    """A record that knows nothing."""
+    """Return a record without entries."""
     return {
         "schema": SCHEMA,
         "role": role,
@@ -173,10 +178,10 @@ def make_empty_record(role: str) -> UndoRecord:
 
 
 def check_record(data: Any, role: str) -> UndoRecord:
-    """A record of ours, whole.
+    """Return *data* as a record if it is complete and valid.
 
     Raises:
-        ValueError, KeyError, TypeError: it is none.
+        ValueError, KeyError, TypeError: it is not.
     """
     if data["schema"] != SCHEMA or data["role"] != role:
         raise ValueError(f"schema {data['schema']!r}, role {data['role']!r}")
@@ -191,7 +196,7 @@ def check_record(data: Any, role: str) -> UndoRecord:
 
 
 class UndoPoint:
-    """One record on disk; *root* is where the node's / is for us."""
+    """One record on disk. *root* is the local path of the node's /."""
 
     def __init__(self, root: str, role: str, name: str = POINT) -> None:
         if not re.match(r"^[a-z][a-z0-9_]*$", role):
@@ -210,7 +215,7 @@ class UndoPoint:
         return os.path.lexists(self.path)
 
     def load(self) -> UndoRecord:
-        """Read it, an empty one if there is none; a broken one is never guessed at."""
+        """Read the record, or return an empty one if there is none. A broken record raises."""
         if not self.exists():
             return make_empty_record(self.role)
         try:
@@ -251,7 +256,7 @@ class UndoPoint:
         write_file_atomically(self.path, text, 0o600, owner)
 
     def make_folders(self, blobs: str) -> None:
-        """The folders, for root alone; their names reach the disk before anything relies on them."""
+        """Create the folders for root alone, and flush their names to disk before they are used."""
         missing, place = [], blobs
         while not os.path.isdir(place):
             missing.append(place)
@@ -263,7 +268,7 @@ class UndoPoint:
             fsync_directory(os.path.dirname(path))
 
     def forget(self) -> None:
-        """Drop the role's records; the store goes with its last one."""
+        """Remove the role's records, and the store with the last one."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
         with contextlib.suppress(FileNotFoundError):
@@ -273,5 +278,5 @@ class UndoPoint:
 
 
 def hash_content(content: bytes) -> str:
-    """The name of a blob."""
+    """Return the name of a blob."""
     return hashlib.sha256(content).hexdigest()

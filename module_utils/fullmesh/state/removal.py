@@ -1,9 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which packages an undo can remove without taking packages of others along. Stdlib only; runs on nodes.
+"""Find the packages that an undo can remove without removing packages of others.
 
-Formats: the lines of ``apt-get --simulate`` (apt-get(8)), and the table that ``dnf --assumeno remove`` shows before it
-asks, as dnf 4 prints it with LC_ALL=C (dnf/cli/output.py).
+Standard library only.
+
+Input formats: the lines of ``apt-get --simulate`` (apt-get(8)), and the table that ``dnf --assumeno remove`` shows, as
+dnf 4 prints it with LC_ALL=C (dnf/cli/output.py).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 # a package on hold that depends on one of them would end the simulation without an answer
 APT = ["apt-get", "--simulate", "--quiet", "--ignore-hold", "remove", "--"]
-# what dnf would remove as unused was not asked for: ansible.builtin.dnf does not either
+# Unused dependencies stay: ansible.builtin.dnf does not remove them either.
 DNF = ["dnf", "--assumeno", "--setopt=clean_requirements_on_remove=False", "remove", "--"]
 APT_LINE = re.compile(r"^(?:Remv|Purg) (\S+)", re.MULTILINE)
 DNF_PROTECTED = re.compile(r"removing the following protected packages: (.+)")
@@ -45,15 +47,15 @@ def strip_architecture(name: str) -> str:
 
 
 def parse_apt_removal(out: str) -> set[str]:
-    """Name what ``apt-get --simulate remove`` would remove."""
+    """Return the packages that ``apt-get --simulate remove`` would remove."""
     return {strip_architecture(name) for name in APT_LINE.findall(out)}
 
 
 def parse_dnf_removal(out: str, err: str = "") -> set[str]:
-    """Name what ``dnf --assumeno remove`` would remove.
+    """Return the packages that ``dnf --assumeno remove`` would remove.
 
-    Each package is a line with one space before its name. A long name has the line for itself, and what follows is
-    indented further. Instead of the table *err* may name protected packages, which dnf never removes.
+    Each package is a line with one leading space. A long name fills its line and the rest follows with more
+    indentation. Instead of a table, *err* may list protected packages, which dnf never removes.
     """
     protected = DNF_PROTECTED.search(err)
     found = set(protected[1].split(", ")) if protected else set()
@@ -67,19 +69,21 @@ def parse_dnf_removal(out: str, err: str = "") -> set[str]:
 
 
 def simulate_removal(node: NodeSystem, names: Sequence[str]) -> set[str]:
-    """Ask the package manager what would go with *names*; nothing is changed.
+    """Return the packages that the package manager would remove with *names*.
+
+    Changes nothing.
 
     Raises:
-        UndoError: it cannot tell.
+        UndoError: the package manager failed.
     """
     command = [*(APT if has_dpkg(node) else DNF), *names]
     rc, out, err = node.run(command)
     found = parse_apt_removal(out) if has_dpkg(node) else parse_dnf_removal(out, err)
-    # dnf answers with 1, since nobody agreed
+    # dnf exits with 1 because the removal was not confirmed
     if not found and rc != 0:
         raise UndoError(
             f"[UN-109] {' '.join(command)} fails: {(err or out).strip()[-300:]}. No package was removed. "
-            "Fix: repair what it names, then run the undo again."
+            "Fix: solve the reported problem, then run the undo again."
         )
     return found
 
@@ -93,19 +97,19 @@ def find_blocked_removals(
         return {}
     blocked = {name: sorted(simulate_removal(node, [name]) - set(ours)) for name in names}
     blocked = {name: needed for name, needed in blocked.items() if needed}
-    # each alone could go, all of them cannot: somebody needs one of several
+    # each could go alone but not all together: another package needs one of them
     return blocked or {name: sorted(others) for name in names}
 
 
 def plan_removal(
     node: NodeSystem, names: Sequence[str], came_with: Sequence[str] = ()
 ) -> RemovalPlan:
-    """Choose the packages that can be removed without any package of others.
+    """Choose the packages that can be removed without removing packages of others.
 
     Args:
-        node: where to look.
+        node: the node.
         names: the packages that an undo wants to remove.
-        came_with: packages that came with them and may go as well.
+        came_with: packages that came with them and may be removed as well.
     """
     states = observe_packages(node, [strip_architecture(name) for name in names])
     going = [name for name in names if states[strip_architecture(name)] == "installed"]

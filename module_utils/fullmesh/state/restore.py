@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Putting back what an undo record has, in the order that systemd needs. Stdlib only."""
+"""Restore the state of an undo record, in the order that systemd needs. Standard library only."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ NOTHING: Names = {kind: [] for kind in KINDS}
 
 
 class KeptFile(TypedDict):
-    """A file that somebody has changed since the role wrote it, and where that version is now."""
+    """A file that was changed by others since the role wrote it, and the path of the kept version."""
 
     path: str
     kept: str
 
 
 class SetAsideResult(TypedDict):
-    """The answer where files of others were only put aside; ``exists``: there is a point."""
+    """The result if changed files were only set aside. ``exists``: there is an undo point."""
 
     changed: bool
     exists: bool
@@ -59,7 +59,7 @@ class SetAsideResult(TypedDict):
 
 
 class RestoreResult(SetAsideResult):
-    """The answer of undo_point, state restored; its documentation says what each of them is."""
+    """The result of undo_point with state restored. The module documents its keys."""
 
     restored: list[str]
     missing_units: list[str]
@@ -71,7 +71,7 @@ class RestoreResult(SetAsideResult):
 
 
 def restore_file(node: NodeSystem, path: str, then: FileBefore, content: bytes) -> None:
-    """Make a path what it was."""
+    """Restore a path."""
     if then["kind"] != "absent":
         make_folders(os.path.dirname(node.at(path)))
     act_on_path(node, path, lambda here: restore_path(here, then, content))
@@ -155,7 +155,7 @@ class Restoration:
         self.diff: list[Diff] = []
 
     def run(self) -> RestoreResult:
-        """Do it, and say what differed."""
+        """Restore the state and return the differences."""
         then = self.point.load()
         now = observe_state(self.node, {kind: sorted(then[kind]) for kind in KINDS})
         contents = {path: self.point.blob(entry) for path, entry in then["files"].items()}
@@ -182,14 +182,14 @@ class Restoration:
         return self.result(then, now)
 
     def only_keep(self) -> SetAsideResult:
-        """Keep what somebody has changed, for a role that puts its files back by itself."""
+        """Keep files that others changed, for a role that restores its files itself."""
         then = self.point.load()
         self.keep(then, observe_state(self.node, {**NOTHING, "files": sorted(then["files"])}))
         self.refuse_faults()
         return {"changed": bool(self.kept), "exists": self.point.exists(), "kept": self.kept}
 
     def differing(self, then: UndoState, now: UndoState) -> list[str]:
-        """The files that are not as they were, without those that the role has given back."""
+        """Return the files that differ from before, without those that the role has restored."""
         paths = [path for path in sorted(then["files"]) if path not in self.leave]
         return [path for path in paths if then["files"][path] != now["files"][path]]
 
@@ -202,7 +202,7 @@ class Restoration:
                 stands
             ) == written.fingerprint_entry(was):
                 continue
-            # Of a file that nobody saw us write, and that was not there before, we are the author.
+            # A new file that no record of writes mentions was written by the role.
             last = ours.get(
                 path, written.fingerprint_entry(stands) if was["kind"] == "absent" else ""
             )
@@ -210,7 +210,7 @@ class Restoration:
                 self.set_aside(path, stands)
 
     def set_aside(self, path: str, stands: FileBefore) -> None:
-        """Copy a file beside itself, under a name that its readers leave out."""
+        """Copy a file into its own folder, under a name that its readers ignore."""
         name = self.free_name(path, stands)
         data = read_node_file(self.node, path) if stands["kind"] == "file" else b""
         try:
@@ -218,14 +218,14 @@ class Restoration:
                 restore_file(self.node, name, stands, data)
         except OSError as exc:
             raise UndoError(
-                f"[UN-104] not everything of {self.point.role} could be put back: {path} was changed by somebody, and "
-                f"that version could not be kept as {name}: {exc}. Nothing was put back. Make room, or move "
-                "the file away, and run the undo again: the point is kept."
+                f"[UN-104] {self.point.role} was not restored: {path} was changed since Fullmesh wrote it, and "
+                f"the changed version cannot be kept as {name}: {exc}. Nothing was restored. The undo point is kept. "
+                "Fix: make room or move the file away, then run the undo again."
             ) from exc
         self.kept.append({"path": path, "kept": name})
 
     def free_name(self, path: str, stands: FileBefore) -> str:
-        """A name that is free, or has the same version already, of an undo that did not end."""
+        """Return a free name, or the one that an unfinished undo gave to the same version."""
         date, taken = time.strftime("%Y-%m-%d", time.gmtime()), 0
         name = str(written.make_kept_name(path, date))
         while os.path.lexists(self.node.at(name)):
@@ -255,7 +255,7 @@ class Restoration:
         self.attempt("file:" + path, lambda: restore_file(self.node, path, then, content))
 
     def directories(self, then: dict[str, bool], gone: set[str]) -> None:
-        """Remove those we made, deepest first, as far as they are empty without what is *gone*."""
+        """Remove directories that the role created, deepest first, if they are empty except for *gone*."""
         for path in sorted(then, key=len, reverse=True):
             here = self.node.at(path)
             if then[path] or os.path.islink(here) or not os.path.isdir(here):
@@ -270,7 +270,7 @@ class Restoration:
                 )
 
     def sysctls(self, then: dict[str, str | None], now: dict[str, str | None]) -> None:
-        """Write the values that differ; a key that left the kernel needs nothing."""
+        """Write the values that differ. A key that the kernel no longer has is skipped."""
         for key in sorted(then):
             value = then[key]
             if value is None or now[key] is None or now[key] == value:
@@ -287,7 +287,7 @@ class Restoration:
             self.systemctl(verb, units)
 
     def systemctl(self, verb: str, units: list[str]) -> None:
-        """Run it unless we only look; a failure is kept for the end."""
+        """Run systemctl unless in check mode. Collect failures for the end."""
         if self.check:
             return
         rc, out, err = self.node.run(["systemctl", verb, *units])
@@ -309,9 +309,9 @@ class Restoration:
         """Raise the one error with every fault in it."""
         if self.faults:
             raise UndoError(
-                f"[UN-104] not everything of {self.point.role} could be put back: "
+                f"[UN-104] {self.point.role} was not completely restored: "
                 f"{'; '.join(self.faults)}. "
-                "Fix what is named and run the undo again: the point is kept."
+                "The undo point is kept. Fix: solve these problems, then run the undo again."
             )
 
     def result(self, then: UndoRecord, now: UndoState) -> RestoreResult:

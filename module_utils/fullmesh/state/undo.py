@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a role is about to change on this node: remembered, and put back on demand. Stdlib only."""
+"""Remember the state of this node before a role changes it, and restore it on demand. Standard library only."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ LOCK_SECONDS = 120
 
 
 class UndoPointResult(TypedDict):
-    """The answer of undo_point, state written; ``exists``: there is a point of this role."""
+    """The result of undo_point with state written. ``exists``: this role has an undo point."""
 
     changed: bool
     exists: bool
 
 
 class RememberResult(UndoPointResult):
-    """State present: what was added to the point, as ``kind:name``."""
+    """The result of state present: entries added to the undo point, as ``kind:name``."""
 
     saved: list[str]
     diff: Diff
@@ -73,9 +73,11 @@ class ForgetResult(UndoPointResult):
 
 
 def list_unneeded_packages(node: NodeSystem) -> set[str]:
-    """Name what apt brought along for others and nobody needs any more; a simulation, needs no lock.
+    """Return packages that apt installed automatically and that are no longer needed.
 
-    A package that is only suggested by another one is not needed (apt keeps it by default, apt.conf(5)).
+    A simulation needs no lock.
+
+    A package that is only suggested by another does not count as needed (apt keeps it by default, apt.conf(5)).
     """
     weak = ["-o", "APT::AutoRemove::SuggestsImportant=false"]
     _, out, _ = node.run(["apt-get", "--simulate", "--quiet", *weak, "autoremove"])
@@ -83,7 +85,7 @@ def list_unneeded_packages(node: NodeSystem) -> set[str]:
 
 
 def remember_state(node: NodeSystem, role: str, wanted: Names, check: bool) -> RememberResult:
-    """Save what is wanted and not remembered yet."""
+    """Save the wanted state that is not remembered yet."""
     point = UndoPoint(node.root, role)
     record = point.load()
     paths = [check_exact_path(path) for path in wanted["files"]]
@@ -97,7 +99,7 @@ def remember_state(node: NodeSystem, role: str, wanted: Names, check: bool) -> R
     if saved:
         add_observed_state(record, observe_state(node, new))
         if not check:
-            # only apt leaves behind what it brought along; once, for what comes later is not of before
+            # only apt leaves dependencies installed; asked once, since later packages were not there before
             if new["packages"] and record["installed"] is None and has_dpkg(node):
                 record["installed"] = list_all_packages(node)
             point.save(record, read_file_contents(node, record, new["files"]))
@@ -115,7 +117,7 @@ def remember_state(node: NodeSystem, role: str, wanted: Names, check: bool) -> R
 
 
 def begin_install_record(node: NodeSystem, point: UndoPoint, names: list[str]) -> None:
-    """Keep what is installed if one of *names* is still to come; of a run that died, what it had found counts."""
+    """Save the list of installed packages if one of *names* is missing. A list from a run that died stays valid."""
     if not names:
         return
     states = observe_packages(node, names).values()
@@ -127,7 +129,7 @@ def begin_install_record(node: NodeSystem, point: UndoPoint, names: list[str]) -
 
 
 def end_install_record(node: NodeSystem, point: UndoPoint) -> None:
-    """Keep what came since `begin_installing`: what others install later is not ours to take away."""
+    """Save the packages that came since `begin_install_record`. Packages that are installed later belong to others."""
     record = point.load()
     if "installing" in record["part"]:
         record["part"]["brought"] = list_new_packages(node, record)
@@ -136,7 +138,7 @@ def end_install_record(node: NodeSystem, point: UndoPoint) -> None:
 
 
 def add_observed_state(record: UndoRecord, seen: UndoState) -> None:
-    """Take over what was observed."""
+    """Add the observed state to the record."""
     record["files"].update(seen["files"])
     record["directories"].update(seen["directories"])
     record["sysctls"].update(seen["sysctls"])
@@ -146,13 +148,13 @@ def add_observed_state(record: UndoRecord, seen: UndoState) -> None:
 
 
 def read_file_contents(node: NodeSystem, record: UndoRecord, paths: list[str]) -> dict[str, bytes]:
-    """The bytes of those *paths* that are files."""
+    """Return the content of those *paths* that are files."""
     files = [path for path in paths if record["files"][path]["kind"] == "file"]
     return {path: read_node_file(node, path) for path in files}
 
 
 def update_written_record(node: NodeSystem, role: str, step: Step, record: UndoRecord) -> None:
-    """Keep what the role finds when it begins, or has written when it ends."""
+    """Update the record of written files at the begin or end of a role."""
     path = written.written_record_path(node.root, role)
     now = {one: written.fingerprint_entry(observe_file(node, one)) for one in record["files"]}
     before = written.load_written_files(path)
@@ -163,7 +165,7 @@ def update_written_record(node: NodeSystem, role: str, step: Step, record: UndoR
 
 
 def record_written_files(node: NodeSystem, role: str, check: bool) -> UndoPointResult:
-    """Tell what the role wrote from what others did before it began; that is bookkeeping, no change."""
+    """Record the files that the role wrote. This is bookkeeping and does not count as a change."""
     point = UndoPoint(node.root, role)
     if point.exists() and not check:
         end_install_record(node, point)
@@ -172,7 +174,7 @@ def record_written_files(node: NodeSystem, role: str, check: bool) -> UndoPointR
 
 
 def forget_undo_point(node: NodeSystem, role: str, check: bool) -> ForgetResult:
-    """Drop a point if there is one, and purge what apt brought along with its packages."""
+    """Remove an undo point if there is one, and purge the packages that apt installed with the role's packages."""
     point = UndoPoint(node.root, role)
     found = os.path.isdir(point.directory)
     along = list_swept_packages(node, point) if found else []
@@ -191,7 +193,7 @@ def forget_undo_point(node: NodeSystem, role: str, check: bool) -> ForgetResult:
 
 
 def list_swept_packages(node: NodeSystem, point: UndoPoint) -> list[str]:
-    """Name the packages that came with ours and that nobody needs now that ours are gone."""
+    """Return packages that came with the role's packages and are no longer needed."""
     record = point.load()
     before = record["installed"]
     if before is None:
@@ -202,12 +204,12 @@ def list_swept_packages(node: NodeSystem, point: UndoPoint) -> list[str]:
 
 
 def purge_packages(node: NodeSystem, role: str, names: list[str]) -> None:
-    """Remove packages with their configuration; another apt is waited for."""
+    """Purge packages. Waits for another running apt."""
     wait = f"DPkg::Lock::Timeout={LOCK_SECONDS}"
     rc, out, err = node.run(["apt-get", "--quiet", "--yes", "-o", wait, "purge", *names])
     if rc != 0:
         raise UndoError(
-            f"[UN-104] not everything of {role} could be put back: apt-get purge "
+            f"[UN-104] {role} was not completely restored: apt-get purge "
             f"{' '.join(names)}: {(err or out).strip()[-300:]}. "
-            "Fix what is named and run the undo again: the point is kept."
+            "The undo point is kept. Fix: solve this problem, then run the undo again."
         )

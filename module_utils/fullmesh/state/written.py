@@ -1,7 +1,9 @@
-"""What our roles have last written on this node, by checksum: what differs from that is somebody else's work.
+"""Record the files that roles have written on this node, by checksum.
 
-A role says when it begins (`undo_point: state: present`) and when it has ended (`state: written`): what has changed in
-between is ours. Beside its undo point lies ``written.json``: {"files": {path: content}, "start": {path: content}}.
+Other content was written by others.
+
+A role records its start (`undo_point: state: present`) and its end (`state: written`). Changes in between are its own.
+``written.json``, next to its undo point, is {"files": {path: content}, "start": {path: content}}.
 
 Runs on nodes: standard library only.
 """
@@ -19,36 +21,36 @@ if TYPE_CHECKING:
     Contents = dict[str, str]
 
 STORE = "/var/lib/fullmesh/undo"
-# Inert where only files with an ending are read, and where every file is: backups are left out by NetworkManager and
-# silently by apt ("~"), names with a dot first by all that a shell's `*` finds (ifupdown's interfaces.d).
+# Programs must not read the backups. NetworkManager and apt skip names that end in "~" (apt without a warning). Readers
+# that use a shell's `*` (ifupdown's interfaces.d) skip names that start with a dot.
 SUFFIX = ".fullmesh-kept-"
 EVERY_FILE_IS_READ = ("/etc/network/interfaces.d",)
 
 
 class WrittenFiles(TypedDict, total=False):
-    """What a role has written, and, while it runs, what it found: path -> content."""
+    """The files that a role wrote (``files``) and, while it runs, those it found (``start``): path -> content."""
 
     files: dict[str, str]
     start: dict[str, str]
 
 
 def fingerprint_entry(entry: Mapping[str, object]) -> str:
-    """What stands in a path, of its description by undo_point: mode and owner are no work of anybody's."""
+    """Return kind and content of a path that undo_point described. Mode and owner do not count as changes."""
     return " ".join([str(entry["kind"]), str(entry.get("sha256", entry.get("target", "")))]).strip()
 
 
 def fingerprint_text(text: str) -> str:
-    """The same of a text, as `files.read` returns it."""
+    """Return the same for a text, as `files.read` returns it."""
     return "file " + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def written_record_path(root: str, role: str) -> str:
-    """Where a role's record lies."""
+    """Return the path of a role's record."""
     return f"{root}{STORE}/{role}/written.json"
 
 
 def load_written_files(path: str) -> WrittenFiles:
-    """A role's record; what is absent or broken knows nothing, and then the user's file is kept rather than lost."""
+    """Read a role's record. A missing or broken one is empty, so that changed files are kept rather than lost."""
     try:
         with open(path, encoding="utf-8") as stream:
             found: WrittenFiles = json.load(stream)
@@ -58,14 +60,14 @@ def load_written_files(path: str) -> WrittenFiles:
 
 
 def begin_written_record(record: WrittenFiles, now: Contents) -> WrittenFiles:
-    """The record of a role that begins: what is not as it left it may be changed by somebody else."""
+    """Start a record: files that differ from the role's last version may have been changed by others."""
     files = record.get("files", {})
     start = {path: one for path, one in now.items() if files.get(path) != one}
     return {"files": files, "start": start}
 
 
 def end_written_record(record: WrittenFiles, now: Contents) -> WrittenFiles:
-    """The record of a role that has ended: what it did not touch stays unknown, whoever wrote it."""
+    """Finish a record: files that the role did not change keep their state."""
     if "start" not in record:
         return record
     ours = {path: one for path, one in now.items() if record["start"].get(path) != one}
@@ -73,12 +75,12 @@ def end_written_record(record: WrittenFiles, now: Contents) -> WrittenFiles:
 
 
 def load_known_files(root: str, role: str) -> Contents:
-    """What a role has last written, {path: content}; what is not in it nobody knows."""
+    """Return the content that a role last wrote, {path: content}. Other paths are unknown."""
     return load_written_files(written_record_path(root, role)).get("files", {})
 
 
 def make_kept_name(path: str, date: str, taken: int = 0) -> str:
-    """The name under which somebody's version stays beside *path*; *taken*: how many of that day there are."""
+    """Return the name of a kept version in the folder of *path*. *taken*: the number of versions of that day."""
     more = f"-{taken + 1}" if taken else ""
     folder, name = os.path.split(path)
     dot = "." if folder in EVERY_FILE_IS_READ else ""

@@ -1,13 +1,13 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A change that can cut us off is a transaction: armed, applied, confirmed, or undone by the node itself.
+"""Apply a change that could cut the connection as a transaction: armed, applied, then confirmed or undone by the node.
 
-Stdlib only, and without an import of ours: this very source is also the program that runs on the node
-(``engine.py`` in the store), started to stand guard until the time is over, at boot, or to apply the change detached
-from our connection. One file for that reason, and longer than others.
+Uses the standard library only and imports nothing else from Fullmesh, because this source is also the program that runs
+on the node (``engine.py`` in the store). It runs there as the guard, at boot, and to apply a change independently of
+the ssh connection. That is why it is one long file.
 
-A transaction is a directory in /var/lib/fullmesh/rollback that only root can read. One file in it, ``armed``, decides
-who ends it: whoever renames it (to ``confirmed`` or ``restoring``) has won, since rename(2) succeeds once.
+A transaction is a directory in /var/lib/fullmesh/rollback that only root can read. Its file ``armed`` decides which
+process ends it: rename(2) to ``confirmed`` or ``restoring`` succeeds only once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNITS = "/etc/systemd/system"
 BOOT = "fullmesh-rollback.service"
 # Pulled in early: the files have to be back before anybody reads them.
 WANTS = "sysinit.target.wants"
-# EL's for its own tools, which no alternative changes; then everybody's.
+# First the Python that EL uses for its own tools (alternatives do not change it), then the usual one.
 PYTHONS = ("/usr/libexec/platform-python", "/usr/bin/python3")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -53,19 +53,19 @@ TEMPORARY = re.compile(r"\.fullmesh-[a-z0-9_]{8}\Z")
 LOCK_SECONDS = 10
 COMMAND_SECONDS = 30
 APPLY_SECONDS = 60  # a step of a change, which may wait for an owner to bring an interface up
-# What is told of a connection that proves nothing.
-OLDER = "this connection is older than the change: your ssh reuses it (ControlMaster; `ssh -O exit HOST` ends it)"
-# How long the owner of an interface may take to put back what is missing, before the kernel is told what it had: an
-# address that was set by hand or by a file, and one that comes with a lease (one or two seconds on an idle machine).
+# Explanation for a connection that was open before the change and therefore proves nothing.
+OLDER = "this connection is older than the change: your ssh reuses it (ControlMaster). Fix: ssh -O exit HOST"
+# How long the owner of an interface gets to restore something before Fullmesh sets it in the kernel itself: for a
+# static address, and for one with a DHCP lease (1 to 2 s on an idle machine).
 SETTLE_SECONDS = 4
 LEASE_SECONDS = 12
 LONG = 3600.0  # seconds ago: no owner is waited for
-# What ip shows of a route or nexthop and does not take: states, not settings.
+# Words that ip shows for a route or nexthop but does not accept: states, not settings.
 FLAGS = ("linkdown", "dead", "offload", "trap", "rt_trap", "rt_offload", "offload_failed")
-# What a route begins with that leads nowhere (ip-route(8)).
+# Types of routes that lead nowhere (ip-route(8)).
 REFUSING = frozenset(["blackhole", "unreachable", "prohibit", "throw"])
-# Routes of these (rtnetlink(7), /etc/iproute2/rt_protos) come and go by a daemon's own rules, also while a change waits
-# for its confirmation: they are put back and never taken away.
+# Routes with these protocols (rtnetlink(7), /etc/iproute2/rt_protos) come and go with their daemons, even while a
+# change is unconfirmed. They are restored but never removed.
 DAEMONS = frozenset(
     [
         "gated",
@@ -82,25 +82,25 @@ DAEMONS = frozenset(
         "eigrp",
     ]
 )
-# What is left of a lease that was about to end: its client has to get it again.
+# Remaining seconds given to a lease that was about to end, so that its client can renew it.
 LEASE_LEAST = 60
 CALM_POLLS = 3
-# How long somebody who came too late waits for the other one to finish.
+# How long a second process waits for the first to finish.
 RESTORE_SECONDS = 90
 OVER = ("confirmed", "fired")  # states of a transaction of which nothing waits any more
 # A guard that is this late does not run at all (the module was killed before it could start it).
 STALE_SECONDS = 15
-# How often a guard looks whether its change still waits: whoever ended that may have been killed before he ended the
-# guard, which then must not hold the unit's name for long.
+# How often a guard checks whether its change is still unconfirmed. The process that ended the change may have been
+# killed before it stopped the guard, and the guard blocks the unit's name.
 GUARD_SECONDS = 1.0
 POLL_SECONDS = 0.2
 # sshd still has to hand the module's last words to the network when the module has ended.
 GRACE_SECONDS = 0.7
 REHEARSE_SECONDS = 20
-# A rollback that is killed (out of memory) goes on where it was, and at once: later, people have edited the files.
-# So does one that fails. At most ten times in two minutes; then its name is free again (--collect). An end by one of
-# these signals is no failure to systemd (systemd.service(5), Restart=), and whoever sends one (`pkill python3`) has not
-# meant the rollback; `systemctl stop` ends it all the same.
+# A rollback that was killed (out of memory) or failed continues at once, because files may be edited later. It is
+# retried at most 10 times in 2 min, then its name is free again (--collect). systemd does not count an end by one of
+# these signals as a failure (Restart= in systemd.service(5)), but `pkill python3` was not meant for the rollback.
+# `systemctl stop` still ends it.
 AGAIN = (
     "--collect",
     "--property=Restart=on-failure",
@@ -120,16 +120,18 @@ Route = list[str]
 
 
 class FileContent(TypedDict):
-    """What shall stand in a file."""
+    """The content that a file should have."""
 
     text: str
     mode: int
 
 
 class SavedPath(TypedDict, total=False):
-    """A path as it was: ``kind`` is absent (with the ``parents`` that were missing), link (``target``) or file.
+    """A path as it was before:
 
-    ``saved`` is where its bytes are, ``mtime`` in nanoseconds, ``xattrs`` in base64.
+    ``kind`` is absent (with the missing ``parents``), link (``target``) or file.
+
+    ``saved`` is the name of the file with its bytes, ``mtime`` is in nanoseconds, ``xattrs`` are base64.
     """
 
     path: str
@@ -145,7 +147,7 @@ class SavedPath(TypedDict, total=False):
 
 
 class ViewLink(TypedDict):
-    """An interface; ``manner``: address -> the words of ``ip addr add`` that it had beside its value."""
+    """An interface. ``manner`` maps an address to its other ``ip addr add`` arguments."""
 
     mtu: int
     up: bool
@@ -155,7 +157,7 @@ class ViewLink(TypedDict):
 
 
 class LinksView(TypedDict):
-    """Interfaces and their routes as the kernel has them; ``connected``: the routes that it makes by itself."""
+    """Interfaces and their routes in the kernel. ``connected`` are the routes that the kernel creates itself."""
 
     links: dict[str, ViewLink]
     routes: list[Route]
@@ -163,10 +165,10 @@ class LinksView(TypedDict):
 
 
 class KernelView(LinksView, total=False):
-    """The same with what older versions have not saved.
+    """A view of links that also has the parts that older versions did not save.
 
     Attributes:
-        nexthops: the lines of ``ip nexthop show``, groups last.
+        nexthops: lines of ``ip nexthop show``, groups last.
         rules: (-4 or -6, priority, the rest of the line of ``ip rule show``).
     """
 
@@ -175,7 +177,7 @@ class KernelView(LinksView, total=False):
 
 
 class OwnChangesRequired(TypedDict):
-    """What a change gave, so that its rollback may delete it: addresses by interface, and routes."""
+    """Addresses (by interface) and routes that a change added and its rollback may delete."""
 
     addresses: dict[str, list[str]]
     routes: list[Route]
@@ -191,21 +193,29 @@ class OwnChanges(OwnChangesRequired, total=False):
 
 
 class KernelGoal(KernelView, total=False):
-    """What the kernel shall show; without ``ours`` all else goes; ``alone`` are interfaces left as they are."""
+    """The state that the kernel should have.
+
+    Without ``ours``, everything else is removed. ``alone`` are interfaces that are left unchanged.
+    """
 
     ours: OwnChanges
     alone: list[str]
 
 
 class Journal(TypedDict, total=False):
-    """All that a rollback needs.
+    """All data that a rollback needs.
 
     Attributes:
-        name: of the transaction; what: in a few words; token: of this one among those of its name.
-        seconds: until it is undone, from ``monotonic``, of the boot ``boot``; since: for people.
-        commands: once the files are back; boot_commands: after a reboot, None for the same at its end.
-        trials: texts for sh that a rehearsal runs; they change nothing.
-        files, runtime: what was there; boot_unit: files of the boot-time unit, deepest first.
+        name: of the transaction.
+        what: a short description.
+        token: distinguishes this transaction from others with the same name.
+        seconds: until it is undone, counted from ``monotonic`` in the boot ``boot``.
+        since: the start as text for people.
+        commands: run after the files are restored.
+        boot_commands: run instead after a reboot. None runs ``commands`` at the end of the boot.
+        trials: sh scripts that a rehearsal runs. They change nothing.
+        files, runtime: the state before the change.
+        boot_unit: files of the boot-time unit, deepest first.
     """
 
     name: str
@@ -224,9 +234,10 @@ class Journal(TypedDict, total=False):
 
 
 class ChangeSteps(TypedDict):
-    """A change: files, then commands, once process ``leave`` is gone.
+    """A change: first files, then commands, after the process ``leave`` has ended.
 
-    ``last``: what the kernel shall show then; ``others``: what it shall show besides, of those who configure nothing.
+    ``last`` is the kernel state at the end. ``others`` is kernel state of interfaces without a configuration, to be
+    kept.
     """
 
     files: dict[str, FileContent | None]
@@ -237,10 +248,12 @@ class ChangeSteps(TypedDict):
 
 
 class ApplyProgress(TypedDict, total=False):
-    """How far a change is: ``state`` waiting, running, done or failed; ``words`` of what failed at ``step``.
+    """The progress of a change:
 
-    ``connections`` that were there when it was done: [local port, remote port]. ``lost`` are the commands that would
-    put there again what others had, and did not.
+    ``state`` is waiting, running, done or failed. ``words`` describes the failure of ``step``.
+
+    ``connections`` lists [local port, remote port] of the connections that were open at the end. ``lost`` lists the
+    commands that failed to restore other owners' kernel state.
     """
 
     state: str
@@ -251,7 +264,10 @@ class ApplyProgress(TypedDict, total=False):
 
 
 class RestoreReport(TypedDict, total=False):
-    """What a restore has done: files that were put back, faults, commands that it had to insist on; in seconds."""
+    """The result of a restore: restored files, faults, and commands it had to run against the owners.
+
+    Times are in seconds.
+    """
 
     why: str
     what: str
@@ -287,7 +303,7 @@ def apply_unit(name: str) -> str:
 
 
 def folder(name: str) -> str:
-    """Say where a transaction lies."""
+    """Return the directory of a transaction."""
     return os.path.join(STORE, name)
 
 
@@ -297,7 +313,10 @@ def format_utc_time(seconds: float | None = None) -> str:
 
 
 def boot_mark() -> str:
-    """Tell one boot from another; a container keeps the kernel's id, so the age of process 1 belongs to it."""
+    """Return an id of this boot.
+
+    A container keeps the kernel's boot id, so the start time of process 1 is part of it.
+    """
     with open("/proc/sys/kernel/random/boot_id") as stream:
         kernel = stream.read().strip()
     with open("/proc/1/stat") as stream:
@@ -306,7 +325,7 @@ def boot_mark() -> str:
 
 
 def append_log(store: str, text: str) -> None:
-    """Append a line to the bounded log; a full disk must stop nothing."""
+    """Append a line to the bounded log. A full disk is ignored."""
     path = os.path.join(store, "log")
     with contextlib.suppress(OSError):
         if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
@@ -328,7 +347,10 @@ def flush_directory(path: str) -> None:
 
 
 def flush_parent(path: str) -> None:
-    """Make it survive a power cut that a name came or went; a file system that cannot is not worth a lock-out."""
+    """Flush the parent directory to disk, so that a created or removed name survives a power cut.
+
+    Errors are ignored: a file system without this feature is not worth a lock-out.
+    """
     parent = os.path.dirname(path)
     while not os.path.isdir(parent):
         parent = os.path.dirname(parent)
@@ -354,7 +376,7 @@ def write_file(path: str, data: bytes, mode: int) -> None:
 
 
 def read_json(path: str) -> Any:
-    """Return what a file of ours holds, empty where it is absent or empty."""
+    """Return the content of a JSON file, or {} if it is missing or unreadable."""
     try:
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)
@@ -363,10 +385,10 @@ def read_json(path: str) -> Any:
 
 
 def journal_of(directory: str) -> Journal | None:
-    """Return the journal of a transaction, None where there is none.
+    """Return the journal of a transaction, or None if there is none.
 
     Raises:
-        OSError, ValueError: nobody knows what it says; who asks whose a change is must not take that for "nobody's".
+        OSError, ValueError: the journal is unreadable. Callers must not treat this as "there is no owner".
     """
     try:
         with open(directory + "/journal.json", encoding="utf-8") as stream:
@@ -377,12 +399,12 @@ def journal_of(directory: str) -> Journal | None:
 
 
 def write_json_file(path: str, data: object) -> None:
-    """Write a file of ours."""
+    """Write a JSON file atomically."""
     write_file(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), 0o600)
 
 
 def remove_temporary_files(directory: str) -> None:
-    """Remove what a killed `write_file` has left beside its file; nobody reads it, and it would stay for good."""
+    """Remove temporary files that a killed `write_file` left in a directory."""
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):
             if TEMPORARY.match(name):
@@ -399,14 +421,17 @@ def remove_transaction(directory: str) -> None:
 
 
 def find_system_python() -> str:
-    """The system's own Python: the one that Ansible was given may lie where nothing may be run from at boot."""
+    """Return the path of the system's own Python.
+
+    Ansible's interpreter may be on a path that is not executable at boot.
+    """
     return next((one for one in PYTHONS if os.access(one, os.X_OK)), sys.executable)
 
 
 def run_with_deadline(
     command: Command, seconds: float = COMMAND_SECONDS, complaints: bool = True
 ) -> tuple[int, str]:
-    """Run a command with a deadline; a text is for sh. What it says on stderr counts with *complaints* alone."""
+    """Run a command (a string is an sh script) with a deadline. Include stderr only with *complaints*."""
     argv = command if isinstance(command, list) else ["/bin/sh", "-c", command]
     with open(os.devnull, "rb") as nothing:
         try:
@@ -423,7 +448,7 @@ def run_with_deadline(
             out = child.communicate(timeout=seconds)[0]
         except subprocess.TimeoutExpired:
             child.kill()
-            # What it has started may live on and hold the pipe: dhclient without a server, for 300 s in Debian.
+            # A child process may live on and hold the pipe: dhclient without a server does so for 300 s in Debian.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.communicate(timeout=1)
             return 124, f"no answer after {seconds:.0f} s"
@@ -431,17 +456,17 @@ def run_with_deadline(
 
 
 def read_command_output(command: list[str]) -> str:
-    """What a command answers; a warning of it is no part of that (iproute2 warns of tables that it has no name for)."""
+    """Return a command's stdout, without warnings (iproute2 warns about tables that have no name)."""
     return run_with_deadline(command, complaints=False)[1]
 
 
 def describe_command(command: list[str]) -> str:
-    """Write a command for people: of a script its arguments, which say what it is about."""
+    """Format a command for people. For an sh script, only its arguments are shown."""
     script = command[:2] == ["/bin/sh", "-c"] and len(command) > 3  # noqa: PLR2004 (sh, -c, script, arguments)
     return " ".join(command[3:] if script else command)
 
 
-# --- files: what they are, and making them that again ----------------------------------------------
+# --- save and restore files ----------------------------------------------------------------------
 
 
 def find_missing_parents(path: str) -> list[str]:
@@ -487,7 +512,7 @@ def save_path(path: str, number: int, directory: str) -> SavedPath:
 
 
 def restore_saved_path(entry: SavedPath, directory: str) -> bool:
-    """Make one path what it was; return whether anything had to be done."""
+    """Restore one path. Return whether anything had to be changed."""
     path = entry["path"]
     if entry["kind"] == "absent":
         gone = os.path.lexists(path)
@@ -515,7 +540,7 @@ def restore_saved_path(entry: SavedPath, directory: str) -> bool:
 
 
 def remove_empty_directory(directory: str) -> bool:
-    """Remove a directory unless somebody has something in it."""
+    """Remove a directory unless it has entries."""
     try:
         os.rmdir(directory)
     except FileNotFoundError:
@@ -544,7 +569,7 @@ def read_path_state(path: str) -> SavedPath:
 
 
 def has_saved_bytes(entry: SavedPath, directory: str) -> bool:
-    """Compare a path with what was kept of it."""
+    """Compare a path with its saved copy."""
     path = entry["path"]
     if entry["kind"] == "link":
         return bool(os.readlink(path) == entry["target"])
@@ -553,7 +578,7 @@ def has_saved_bytes(entry: SavedPath, directory: str) -> bool:
 
 
 def restore_bytes(path: str, entry: SavedPath, directory: str) -> None:
-    """Write the kept bytes; in place where the disk has no room for a second copy."""
+    """Write the saved bytes, in place if the disk has no room for a second copy."""
     with open(os.path.join(directory, entry["saved"]), "rb") as stream:
         data = stream.read()
     if os.path.islink(path):
@@ -570,7 +595,7 @@ def restore_bytes(path: str, entry: SavedPath, directory: str) -> None:
 
 
 def restore_attributes(path: str, entry: SavedPath) -> None:
-    """Owner, mode, label, time; what the file system does not take is not worth a lock-out."""
+    """Restore owner, mode, label and time. Attributes that the file system rejects are skipped."""
     os.chown(path, entry["uid"], entry["gid"], follow_symlinks=False)
     if entry["kind"] == "file":
         os.chmod(path, entry["mode"])
@@ -585,10 +610,11 @@ def restore_attributes(path: str, entry: SavedPath) -> None:
 
 
 def read_kernel_view(interfaces: list[str]) -> KernelView:
-    """Return addresses, MTU, state and routes of *interfaces*, as the kernel has them.
+    """Return addresses, MTU, state, routes and rules of *interfaces* as the kernel has them.
 
-    Routes of every table, also those over several interfaces and by the number of a nexthop; and all rules, which a
-    restart of systemd-networkd drops where others have made them (ManageForeignRoutingPolicyRules, networkd.conf(5)).
+    Routes of all tables are included, also multipath routes and routes through a nexthop id. All rules are included,
+    because a restart of systemd-networkd drops rules that others made (ManageForeignRoutingPolicyRules,
+    networkd.conf(5)).
     """
     links: dict[str, ViewLink] = {}
     for one in json.loads(read_command_output(["ip", "-j", "addr", "show"]) or "[]"):
@@ -630,10 +656,11 @@ def read_kernel_view(interfaces: list[str]) -> KernelView:
 
 
 def parse_route_line(links: Iterable[str], family: str, line: str) -> Route | None:
-    """A line of ``ip -o route show table all``; nothing for a route over none of *links*, and for the table ``local``.
+    """Parse a line of ``ip -o route show table all``.
 
-    The kernel makes that table from the addresses. A route that refuses is over no interface (IPv6 shows it over lo,
-    with an error number), and systemd-networkd drops what others have made of them as well.
+    Return None for a route over none of *links* and for the table ``local``, which the kernel builds from the
+    addresses. A route of a refusing type has no interface (IPv6 shows it on lo with an error number). It is kept,
+    because systemd-networkd drops such routes that others made.
     """
     words = strip_route_state(line.replace("\\", " ")).split()
     if words[:1] and words[0] in REFUSING:
@@ -643,7 +670,7 @@ def parse_route_line(links: Iterable[str], family: str, line: str) -> Route | No
     if not set(over) & set(links) or "table local" in " ".join(words):
         return None
     if "nhid" in words:
-        # it is shown with what the nexthop stands for, and not taken with it
+        # ip shows the route together with the content of its nexthop, but does not accept both.
         words = drop_keys(
             words[: words.index("nexthop")] if "nexthop" in words else words, "via", "dev"
         )
@@ -654,7 +681,7 @@ def parse_route_line(links: Iterable[str], family: str, line: str) -> Route | No
 
 
 def drop_keys(words: list[str], *keys: str) -> list[str]:
-    """Words without some keys and their values; ``via inet6 ADDRESS`` has two."""
+    """Return the words without some keys and their values. ``via inet6 ADDRESS`` has two values."""
     result = list(words)
     for key in keys:
         if key in result:
@@ -665,13 +692,13 @@ def drop_keys(words: list[str], *keys: str) -> list[str]:
 
 
 def parse_rule_line(family: str, line: str) -> list[str]:
-    """A line of ``ip rule show``: ``32765:  from 10.0.0.5 lookup 100``."""
+    """Parse a line of ``ip rule show``: ``32765: from 10.0.0.5 lookup 100``."""
     priority, _, rest = line.partition(":")
     return [family, priority.strip(), " ".join(rest.split())]
 
 
 def parse_nexthops(links: Iterable[str], out: str) -> list[str]:
-    """Of ``ip -o nexthop show`` those over *links*, and their groups; as ``ip nexthop replace`` takes them."""
+    """Return the nexthops over *links* and their groups, in the form that ``ip nexthop replace`` accepts."""
     names, single, groups = set(links), [], []
     known: set[str] = set()
     for line in out.splitlines():
@@ -697,11 +724,11 @@ def format_address_info(info: dict[str, Any]) -> str:
 
 
 def build_address_options(info: dict[str, Any]) -> list[str]:
-    """Return the words of ``ip addr add`` that give an address what it had beside its value.
+    """Return the arguments of ``ip addr add`` that restore an address, apart from its value.
 
-    A lease keeps the time that it had left: set for ever it would be kept after the server has given it to somebody
-    else. The route to its network is made beside it where that has a metric: systemd-networkd 252 takes the metric of
-    an address that it finds for none when it renews the lease, and the route is another one from then on.
+    A lease keeps its remaining time. Without an end, the address would stay after the server gave it to another host.
+    If a leased address has a metric, its network route is created separately: systemd-networkd 252 loses the metric
+    when it renews the lease, and the route changes.
     """
     leased, metric = info.get("dynamic"), info.get("metric")
     words = ["broadcast", str(info["broadcast"])] if info.get("broadcast") else []
@@ -716,7 +743,7 @@ def build_address_options(info: dict[str, Any]) -> list[str]:
 
 
 def age_lease_times(words: list[str], age: float) -> list[str]:
-    """Take *age* seconds off the times of a lease, down to what its client needs to get it again."""
+    """Subtract *age* seconds from the times of a lease, down to the time that its client needs for a renewal."""
     result = list(words)
     for key in ("valid_lft", "preferred_lft"):
         if key in words:
@@ -726,7 +753,7 @@ def age_lease_times(words: list[str], age: float) -> list[str]:
 
 
 def strip_route_state(line: str) -> str:
-    """Drop from a route what changes by itself."""
+    """Remove from a route the parts that change by themselves."""
     words = line.split()
     if "expires" in words:
         at = words.index("expires")
@@ -740,7 +767,7 @@ def list_owner_routes(state: KernelView) -> list[Route]:
     NetworkManager gives its addresses ``noprefixroute`` and makes the routes itself, in the kernel's name.
     """
     found = []
-    for entry in state.get("connected", []):  # none in what an older version has saved
+    for entry in state.get("connected", []):  # state that an older version saved has none
         manners = state["links"][entry[1]].get("manner", {})
         own = [one for one, words in manners.items() if "noprefixroute" in words]
         if entry[2].split(" ", 1)[0] in map(address_to_network, own):
@@ -759,10 +786,10 @@ def is_restorable_route(line: str) -> bool:
 
 
 def build_kernel_commands(before: KernelGoal, age: float = 0) -> list[list[str]]:
-    """List the commands that would make the kernel's view what it was *age* seconds ago.
+    """List the commands that restore the kernel state of *age* seconds ago.
 
-    If *before* says what is ``ours``, nothing else is deleted: keepalived, a router's advertisement or an administrator
-    may have added addresses meanwhile.
+    If *before* has ``ours``, nothing else is deleted: keepalived, a router advertisement or an administrator may have
+    added addresses since.
     """
     links, ours = before.get("links", {}), before.get("ours")
     now = read_kernel_view(sorted(links))
@@ -784,7 +811,7 @@ def build_kernel_commands(before: KernelGoal, age: float = 0) -> list[list[str]]
         if ours is not None:
             extra &= list_change_addresses(name, then, have, ours)
         steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(extra)]
-    # The kernel refuses a gateway until there is a route to it. The route to a network goes with its address.
+    # The kernel rejects a gateway until there is a route to it. The route to a network disappears with its address.
     anew, there = (
         list_owner_routes(before) + before["routes"],
         now.get("connected", []) + now["routes"],
@@ -817,12 +844,12 @@ def build_kernel_commands(before: KernelGoal, age: float = 0) -> list[list[str]]
 
 
 def list_change_addresses(name: str, then: ViewLink, have: ViewLink, ours: OwnChanges) -> set[str]:
-    """Return the addresses of an interface that came with a change: what it gave, and a first IPv4 lease.
+    """Return the addresses of an interface that came with a change: those it added, and a first IPv4 lease.
 
     Args:
         name: of the interface.
         then, have: the interface before the change, and now.
-        ours: what the change gave.
+        ours: addresses and routes that the change added.
     """
     found = set(ours["addresses"].get(name, []))
     if name in ours.get("links", []) and not then.get("leases"):
@@ -831,9 +858,9 @@ def list_change_addresses(name: str, then: ViewLink, have: ViewLink, ours: OwnCh
 
 
 def keep_later_addresses(directory: str, before: KernelGoal) -> KernelGoal:
-    """Add to *before* the addresses that others gave its interfaces since: the owners' commands may drop them.
+    """Add to *before* the addresses that others have since given its interfaces, because the owners may drop them.
 
-    What is there now is saved first, so that a rollback that is killed and started again knows it as well.
+    The present state is saved first, so that a rollback that is killed and restarted also knows it.
     """
     ours = before.get("ours")
     if ours is None:  # an older version saved none
@@ -857,7 +884,7 @@ def keep_later_addresses(directory: str, before: KernelGoal) -> KernelGoal:
 
 
 def get_owner_patience(step: list[str], before: KernelGoal) -> float:
-    """Say how long the owner may take to do a step itself, in seconds; what is too much goes at once."""
+    """Return how many seconds the owner gets to do a step itself. Superfluous entries are removed at once."""
     if not {"add", "replace"} & set(step):
         return 0
     leases = {one for link in before["links"].values() for one in link.get("leases", [])}
@@ -872,18 +899,25 @@ def settle_kernel(
     age: float = 0,
     longest: float = 2 * LEASE_SECONDS,
 ) -> list[str]:
-    """Make the kernel show what it did; return what had to be insisted on.
+    """Restore the kernel's previous state.
 
-    *since* when, in seconds of the monotonic clock, the owners were asked, where that was not just now: a command that
-    has waited for a lease in vain has used up the time that one may take. *age* of *before* in seconds. It ends after
-    *longest* seconds whatever the kernel shows.
+    Return the commands that were needed.
+
+    It ends after *longest* seconds in any case.
+
+    Args:
+        before: the state to restore.
+        since: monotonic time at which the owners were asked, if that was not just now. A command that waited for a
+            lease has used up the lease's time.
+        age: of *before*, in seconds.
+        longest: the time limit in seconds.
     """
     insisted: list[str] = []
     begun, calm = time.monotonic(), 0
     asked = begun if since is None else since
     while before and calm < CALM_POLLS and time.monotonic() - begun < longest:
         steps = build_kernel_commands(before, age)
-        # Owners work behind our back: what looks right once may be on its way to something else.
+        # Owners act asynchronously: a state that is right now may still change.
         calm = 0 if steps else calm + 1
         for step in steps:
             if time.monotonic() - asked >= get_owner_patience(step, before):
@@ -904,7 +938,7 @@ def boot_paths() -> tuple[str, str]:
 def render_boot_unit(store: str) -> str:
     """Write the unit: after the disks are there, before anybody reads a network or firewall file."""
     return f"""[Unit]
-Description=Fullmesh: put back a change that nobody has confirmed
+Description=Fullmesh: revert an unconfirmed change
 Documentation=file://{store}/log
 DefaultDependencies=no
 RequiresMountsFor={store} /etc /usr
@@ -925,7 +959,7 @@ WantedBy=sysinit.target
 
 
 def install_boot_unit(store: str) -> list[str]:
-    """Write and enable the unit; return what has to go afterwards, deepest first."""
+    """Write and enable the unit. Return the paths that have to be removed afterwards, deepest first."""
     path, link = boot_paths()
     made = [link, path, *find_missing_parents(link)]
     os.makedirs(os.path.dirname(link), 0o755, exist_ok=True)
@@ -937,10 +971,12 @@ def install_boot_unit(store: str) -> list[str]:
 
 
 def remove_boot(made: list[str]) -> bool:
-    """Take the unit away, and the directories that were made for it; whether all that could go is gone.
+    """Remove the unit and the directories that were created for it.
 
-    Where it is not (some file systems need room for that too), whoever comes next has to know what to take away.
-    A directory in which others have something stays.
+    Return whether everything is gone.
+
+    If not (on some file systems a removal needs space), the caller keeps the list for later. A directory that has other
+    entries stays.
     """
     for path in made:
         with contextlib.suppress(OSError):
@@ -955,7 +991,7 @@ def remove_boot(made: list[str]) -> bool:
 
 
 def is_empty(path: str) -> bool:
-    """Say whether a directory is there with nothing in it; one that cannot be read may be others'."""
+    """Return whether a directory exists and is empty. An unreadable directory counts as not empty."""
     try:
         return not os.listdir(path)
     except OSError:
@@ -963,9 +999,9 @@ def is_empty(path: str) -> bool:
 
 
 def remove_fired_boot_units(store: str) -> None:
-    """Take away what rollbacks that are over could not, unless a change still needs the unit.
+    """Remove boot-time units that finished rollbacks could not remove, unless a change still needs the unit.
 
-    Only for who keeps others from arming one meanwhile.
+    The caller must hold the lock that prevents others from arming a change.
     """
     directories = [os.path.join(store, name) for name in sorted(os.listdir(store))]
     states = {directory: state_of(directory) for directory in directories}
@@ -980,7 +1016,7 @@ def remove_fired_boot_units(store: str) -> None:
 
 @contextlib.contextmanager
 def hold_lock(path: str, seconds: float) -> Held:
-    """Hold a lock; yields False when somebody else held it all the time."""
+    """Hold a lock. Yields False if another process held it the whole time."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     end = time.monotonic() + seconds
     got = False
@@ -1007,7 +1043,7 @@ def state_of(directory: str) -> str:
 
 
 def list_pending_changes() -> list[PendingChange]:
-    """Return the transactions that have yet to end, by name; none if the caller may not read the store."""
+    """Return the unfinished transactions, sorted by name. Empty if the caller may not read the store."""
     found: list[PendingChange] = []
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(STORE)):
@@ -1028,16 +1064,18 @@ def list_pending_changes() -> list[PendingChange]:
 
 
 def claim_transaction(directory: str, state: str, token: str = "") -> bool:
-    """End a transaction one way or the other; only one caller ever gets True.
+    """End a transaction as confirmed or restoring.
 
-    With a *token* only the transaction that has it: a guard of the one before may be late, and meet the next one.
+    Only one caller ever gets True.
+
+    With a *token*, only the transaction with this token is ended: a late guard may meet the next transaction.
     """
     try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return False
     try:
-        # Both through one handle: what was opened is what is renamed, even if another directory stands there now.
+        # One handle for both: the directory that was opened is renamed, even if another now has its name.
         if token:
             with open(os.open("journal.json", os.O_RDONLY, dir_fd=handle)) as stream:
                 if json.load(stream).get("token") != token:
@@ -1053,14 +1091,14 @@ def claim_transaction(directory: str, state: str, token: str = "") -> bool:
 
 
 def seconds_left(journal: Journal) -> float:
-    """Return how long a transaction has before it is undone; negative when it should have been."""
+    """Return the seconds until a transaction is undone, negative if they have passed."""
     if journal.get("boot") != boot_mark():
         return -STALE_SECONDS - 1.0
     return journal["monotonic"] + journal["seconds"] - time.monotonic()
 
 
 def finish_stale_changes() -> None:
-    """Refuse a second transaction; finish one whose guard never ran."""
+    """Refuse a second transaction, and finish one if its guard never ran."""
     remove_leftovers(STORE)
     for name in sorted(os.listdir(STORE)):
         directory = folder(name)
@@ -1071,21 +1109,20 @@ def finish_stale_changes() -> None:
         left = seconds_left(journal) if journal else -STALE_SECONDS - 1.0
         if state == "armed" and left > -STALE_SECONDS:
             raise RollbackError(
-                "[TX-101] the change {!r} of this node waits for its confirmation since {}: two runs at once would "
-                "undo each other. It is put back in {:.0f} s unless its run confirms it; run again after that.".format(
-                    name, journal["since"], max(left, 0) + 1
-                )
+                "[TX-101] The change {!r} of this node has waited for its confirmation since {}. Two runs at once "
+                "would undo each other. The node reverts it in {:.0f} s unless its run confirms it. "
+                "Run again after that.".format(name, journal["since"], max(left, 0) + 1)
             )
         if state in ("armed", "restoring"):
             restore_transaction(directory, "found unfinished by a later run")
-        # one without a journal is none of ours: lost+found, where the store is a file system of its own
+        # a directory without a journal is not a transaction, such as lost+found if the store is a file system
         if journal and state in ("confirmed", "") and remove_boot(journal.get("boot_unit", [])):
             remove_transaction(directory)
     remove_fired_boot_units(STORE)
 
 
 def remove_leftovers(store: str) -> None:
-    """Remove what killed runs have left that were never armed, or over: nothing of theirs is in force."""
+    """Remove files of killed runs whose transactions were never armed or are finished."""
     for name in sorted(os.listdir(store)):
         directory = os.path.join(store, name)
         if name.startswith((".new-", ".old-")):
@@ -1102,7 +1139,7 @@ def source() -> bytes:
     return str(loader.get_source(__name__)).encode()
 
 
-def arm(  # noqa: PLR0913 (five as ever, six by name)
+def arm(  # noqa: PLR0913 (five positional, six by name)
     run: Runner,
     name: str,
     seconds: int,
@@ -1116,31 +1153,31 @@ def arm(  # noqa: PLR0913 (five as ever, six by name)
     what: str = "",
     token: str = "",
 ) -> None:
-    """Save *paths* as they are and set the guard.
+    """Save *paths* and start the guard.
 
     Args:
         run: runs argv, returns (rc, output).
         name: of the transaction, a Python identifier.
-        seconds: until the node undoes it.
-        paths: files that will change, appear or go.
-        commands: what brings the old files into force; argv lists, or texts for sh.
-        boot: the same after a reboot, before the network starts; V(None) runs *commands* once the boot is over.
-        links: interfaces whose addresses, routes and MTU have to come back as well.
-        trials: texts for sh that change nothing and have to work now, as *commands* will have to.
-        ours: what the change gives them, the only addresses that the rollback may delete.
-        what: a few words for the log.
-        token: of the run, which has to show it again to confirm or restore; its own choice, because the answer to this
-            call may get lost. Nothing for a caller that ends the change itself.
+        seconds: until the node undoes the change.
+        paths: files that will change, appear or disappear.
+        commands: activate the old files. An argv list, or a string for sh.
+        boot: the same after a reboot, before the network starts. V(None) runs *commands* after the boot.
+        links: interfaces whose addresses, routes and MTU have to be restored as well.
+        trials: sh scripts that change nothing. They must succeed now, as *commands* must later.
+        ours: addresses and routes that the change adds. The rollback deletes no others.
+        what: a short description for the log.
+        token: chosen by the run, because the answer to this call may get lost. The run needs it to confirm or restore.
+            Empty for a caller that ends the change itself.
 
     Raises:
-        RollbackError: [TX-101] to [TX-103], [TX-106], [TX-108]; nothing was changed then.
+        RollbackError: [TX-101] to [TX-103], [TX-106], [TX-108]. Nothing was changed.
     """
     try:
         os.makedirs(STORE, 0o700, exist_ok=True)
         with hold_lock(os.path.join(STORE, "lock"), LOCK_SECONDS) as got:
             if not got:
                 raise RollbackError(
-                    "[TX-101] another run is arming a change on this node right now. Run again after it."
+                    "[TX-101] Another run is starting a change on this node. Run again after it."
                 )
             finish_stale_changes()
             journal: Journal = {
@@ -1166,21 +1203,23 @@ def arm(  # noqa: PLR0913 (five as ever, six by name)
 def make_store_error(exc: OSError) -> RollbackError:
     """Say that the store takes nothing more."""
     return RollbackError(
-        f"[TX-102] what is there could not be saved in {STORE}: {exc.strerror or exc}. Nothing was changed. "
-        f"Is there room (df {STORE}; df -i {STORE})?"
+        f"[TX-102] The present state cannot be saved in {STORE}: {exc.strerror or exc}. Nothing was changed. "
+        f"Check: is there room? (`df {STORE}`, `df -i {STORE}`)"
     )
 
 
 def start_guard(run: Runner, journal: Journal, made: list[str]) -> None:
-    """Start the guard, and arm what it shall restore; or take back everything that was made for it.
+    """Start the guard, then arm the transaction.
 
-    In this order: a run that is killed in between leaves a guard that finds nothing to do. The other way round it left
-    a change that nobody ends, and a boot long after would have put old files over what people wrote since.
+    If that fails, remove everything that was made for it.
 
-    A process, not a timer of systemd's: OnActiveSec= begins anew each time systemd reads its units
-    (systemd/systemd#31914; seen with 252), as every package does that brings one, so reloads often enough put a
-    rollback off for ever. OnBootSec= counts on, but what comes due during a reload is taken for a trigger that is over
-    (timer_enter_waiting, src/core/timer.c). A process lives through both.
+    The order matters. If a run is killed in between, the guard finds nothing to do. In the other order, the change
+    would have no guard, and a much later boot would overwrite newer files.
+
+    The guard is a process, not a systemd timer. OnActiveSec= restarts each time systemd reads its units
+    (systemd/systemd#31914, seen with 252). Package installs cause such reloads, so they could postpone a rollback
+    forever. OnBootSec= keeps counting, but a timer that is due during a reload counts as elapsed (timer_enter_waiting,
+    src/core/timer.c).
     """
     name, seconds = journal["name"], journal["seconds"]
     run(build_stop_guard(name))
@@ -1204,7 +1243,7 @@ def start_guard(run: Runner, journal: Journal, made: list[str]) -> None:
         raise
     if why:
         cancel_transaction(run, name, made)
-        raise RollbackError(f"{why}. Nothing was changed. Look at `systemctl status`.")
+        raise RollbackError(f"{why}. Nothing was changed. Check: `systemctl status`.")
 
 
 def cancel_transaction(run: Runner, name: str, made: list[str]) -> None:
@@ -1215,10 +1254,10 @@ def cancel_transaction(run: Runner, name: str, made: list[str]) -> None:
 
 
 def build_guard_command(journal: Journal, verb: str) -> list[str]:
-    """What a guard is, and its rehearsal as well.
+    """Build the command of a guard or of its rehearsal.
 
-    Without a dollar sign: systemd 252 (EL 9, Debian 12) writes one into the unit's file with a backslash, and takes
-    both for text once it reads the file again, as it does whenever a unit is enabled or a package installed.
+    It has no dollar sign. systemd 252 (EL 9, Debian 12) writes one into the unit's file with a backslash and takes both
+    literally when it reads the file again.
     """
     # A confirmation may take the script away at this very moment, and a unit that failed would keep its name.
     back = shlex.quote(folder(journal["name"]) + "/back.sh")
@@ -1227,10 +1266,12 @@ def build_guard_command(journal: Journal, verb: str) -> list[str]:
 
 
 def run_rehearsal(run: Runner, journal: Journal) -> str:
-    """Go the rollback's way once before anything is changed; return why it would not work.
+    """Rehearse the rollback before anything is changed.
 
-    A policy (SELinux, fapolicyd), an interpreter that is gone or a file system that is read-only would show up when the
-    rollback has to save the node, and nobody would see it.
+    Return why it would not work.
+
+    This finds a policy (SELinux, fapolicyd), a missing interpreter or a read-only file system while the node is still
+    reachable.
     """
     directory = folder(journal["name"])
     command = ["systemd-run", "--wait", "--collect", "--quiet"]
@@ -1244,15 +1285,15 @@ def run_rehearsal(run: Runner, journal: Journal) -> str:
     faults = found.get("faults", []) if found.get("token") == journal["token"] else None
     if faults is None:
         why = f"systemd-run says {out.strip()!r} (rc {rc})"
-        hint = "`journalctl -u fullmesh-rollback-*` and `ausearch -m avc -ts recent` say why"
-        return f"[TX-108] the rollback does not run on this node: {why}; {hint}"
+        hint = "Check: `journalctl -u fullmesh-rollback-*`, `ausearch -m avc -ts recent`"
+        return f"[TX-108] the rollback does not run on this node: {why}. {hint}"
     return (
         "[TX-108] the rollback would not work on this node: " + "; ".join(faults) if faults else ""
     )
 
 
 def rehearse(directory: str) -> None:
-    """Try everything that a restore needs and that changes nothing; the engine's side of `rehearsed`."""
+    """Try each step of a restore that changes nothing. This runs in the engine for `run_rehearsal`."""
     journal: Journal = read_json(directory + "/journal.json")
     faults = []
     for entry in journal["files"]:
@@ -1276,7 +1317,7 @@ def rehearse(directory: str) -> None:
 
 
 def find_failed_trials(trials: Iterable[str]) -> list[str]:
-    """Run texts for sh that change nothing; return the last line of each one that fails."""
+    """Run sh scripts that change nothing. Return the last output line of each one that fails."""
     done = [run_with_deadline(trial) for trial in trials]
     return [
         "a trial of a command fails: " + "".join(out.strip().splitlines()[-1:])
@@ -1286,7 +1327,7 @@ def find_failed_trials(trials: Iterable[str]) -> list[str]:
 
 
 def check_writable(path: str) -> None:
-    """Raise OSError where no file can be made beside *path*; it is tried with one that has no name: nobody sees it."""
+    """Raise OSError if no file can be created in the directory of *path*. The file it tries has no name."""
     parent = os.path.dirname(path)
     while not os.path.isdir(parent):
         parent = os.path.dirname(parent)
@@ -1294,11 +1335,11 @@ def check_writable(path: str) -> None:
         os.close(os.open(parent, os.O_TMPFILE | os.O_WRONLY, 0o600))
     except OSError as exc:
         if exc.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOSPC, errno.EDQUOT):
-            raise  # the others: this file system has none; a full disk is what put_back() can live with
+            raise  # the others: this file system has no O_TMPFILE, and a restore copes with a full disk
 
 
 def run_systemd_run(run: Runner, command: list[str]) -> tuple[int, str]:
-    """Run systemd-run; a unit of that name may still be on its way out, or have failed and be kept for that."""
+    """Run systemd-run, and retry while an old unit of that name is ending or is kept as failed."""
     end = time.monotonic() + LEAVE_SECONDS
     rc, out = run(command)
     while rc != 0 and "already" in out and time.monotonic() < end:
@@ -1310,7 +1351,7 @@ def run_systemd_run(run: Runner, command: list[str]) -> tuple[int, str]:
 
 
 def save_transaction(name: str, paths: list[str], journal: Journal) -> list[str]:
-    """Write everything that the rollback needs, all of it or nothing; `start_guard` arms it."""
+    """Write all data for the rollback, or nothing. `start_guard` arms it."""
     directory = folder(name)
     made: list[str] = []
     fresh = tempfile.mkdtemp(prefix=".new-", dir=STORE)
@@ -1319,7 +1360,7 @@ def save_transaction(name: str, paths: list[str], journal: Journal) -> list[str]
         journal["boot_unit"] = [*boot_paths()[::-1], *find_missing_parents(boot_paths()[1])]
         journal["since"], journal["monotonic"] = format_utc_time(), time.monotonic()
         journal["boot"] = boot_mark()
-        back = "#!/bin/sh\n# Armed by Fullmesh: puts back what nobody has confirmed.\n"
+        back = "#!/bin/sh\n# Armed by Fullmesh: reverts an unconfirmed change.\n"
         back += f"exec {find_system_python()} {directory}/engine.py"
         back += f' "${{2:-restore}}" {directory} \'\' 0 "${{1:-}}"\n'
         engine = source()
@@ -1359,16 +1400,15 @@ def apply_change(  # noqa: PLR0913 (three by name)
     Args:
         run: runs argv, returns (rc, output).
         name: of an armed transaction.
-        files: what shall stand on the node.
-        commands: argv lists; the first that fails undoes everything.
-        leave: id of the process (ours) that has to be gone first, so that our connection can end in order; 0 for none.
-        last: what the kernel shall show of interfaces at the end, as V(runtime) gives it; for an undo, whose commands
-            are tried one and all.
-        others: what the kernel shall show besides that no owner knows of, and drops; what it does not take is said in
-            the log, and as ``lost`` in the `outcome`.
+        files: the new content of each file.
+        commands: argv lists. The first failure undoes everything.
+        leave: id of the process that has to end first, so that the connection can close cleanly. 0 for none.
+        last: kernel state of interfaces at the end, as V(runtime) gives it. For an undo, which runs every command.
+        others: kernel state without a configuration, which owners drop and Fullmesh restores. Failures are logged and
+            in ``lost`` of the `outcome`.
 
     Raises:
-        RollbackError: [TX-102] no room for the plan, or [TX-103] systemd did not start it; nothing was changed then.
+        RollbackError: [TX-102] no room for the plan, or [TX-103] systemd did not start it. Nothing was changed.
     """
     directory = folder(name)
     plan: ChangeSteps = {
@@ -1388,7 +1428,7 @@ def apply_change(  # noqa: PLR0913 (three by name)
     if rc != 0:
         disarm(run, name)
         raise RollbackError(
-            f"[TX-103] systemd-run says {out.strip()!r} (rc {rc}). Nothing was changed. Look at `systemctl status`."
+            f"[TX-103] systemd-run says {out.strip()!r} (rc {rc}). Nothing was changed. Check: `systemctl status`."
         )
 
 
@@ -1452,7 +1492,7 @@ def do_apply(directory: str) -> None:
         done = {"state": "done", "step": "", "words": "", "connections": list_port_pairs()}
         write_json_file(directory + "/applied.json", {**done, "lost": lost})
     there = [one for one in tried if one not in lost]
-    said = "; put there again, of others: " + ", ".join(there) if there else ""
+    said = ", restored for other owners: " + ", ".join(there) if there else ""
     said += "; lost, of others: " + ", ".join(lost) if lost else ""
     append_log(store, f"{name}: applied{said}")
 
@@ -1470,7 +1510,10 @@ def list_port_pairs() -> list[list[int]]:
 
 
 def mark_change_applied(name: str) -> None:
-    """Note that an armed change is in force, and which connections were there then; for those who do not `apply`."""
+    """Record that an armed change is active, and which connections are open.
+
+    For callers that do not use `apply_change`.
+    """
     with contextlib.suppress(OSError):
         write_json_file(
             folder(name) + "/applied.json", {"state": "done", "connections": list_port_pairs()}
@@ -1478,11 +1521,13 @@ def mark_change_applied(name: str) -> None:
 
 
 def is_fresh_connection(connection: list[str], applied: ApplyProgress) -> bool:
-    """Say whether an SSH_CONNECTION was made after the change: one that was there before it proves nothing.
+    """Return whether an SSH_CONNECTION was made after the change.
+
+    An older connection proves nothing.
 
     Args:
-        connection: client, port, server, port; nothing where ssh does not carry us.
-        applied: what the engine has noted of the change.
+        connection: client, port, server, port. Empty without ssh.
+        applied: the engine's record of the change.
     """
     ends = [[int(connection[3]), int(connection[1])]] if connection else []
     return not any(end in applied.get("connections", []) for end in ends)
@@ -1505,7 +1550,7 @@ def wait_for_exit(process: int) -> None:
 
 
 def apply_file_content(path: str, wanted: FileContent | None) -> str:
-    """Write or remove one file; return what went wrong."""
+    """Write or remove one file. Return the error, or ""."""
     try:
         if wanted is None:
             with contextlib.suppress(FileNotFoundError):
@@ -1522,7 +1567,7 @@ def apply_file_content(path: str, wanted: FileContent | None) -> str:
 
 
 def run_step(command: list[str]) -> str:
-    """Run one command; return what went wrong."""
+    """Run one command. Return the error, or ""."""
     rc, out = run_with_deadline(command, APPLY_SECONDS)
     return "" if rc == 0 else f"rc {rc}: {out[-500:]}"
 
@@ -1531,31 +1576,39 @@ def run_step(command: list[str]) -> str:
 
 
 def run_guard(directory: str, token: str) -> None:
-    """Wait until the time of a transaction is over, and undo it; or until it is not there any more.
+    """Undo a transaction when its time is over, or return when it no longer exists.
 
-    In short sleeps: one that the machine slept through, or during which it was stopped, is over late by one at most.
+    It sleeps in short steps. If the machine or the process was suspended, the rollback is late by one step at most.
 
     Raises:
-        OSError, ValueError: as for `restore`.
+        OSError, ValueError: as for `restore_transaction`.
     """
     journal = journal_of(directory)
     while journal and journal["token"] == token and state_of(directory) not in OVER:
         left = seconds_left(journal)
         if left <= 0:
-            restore_transaction(directory, "nobody came back in time to confirm it", "guard", token)
+            restore_transaction(directory, "it was not confirmed in time", "guard", token)
             return
         time.sleep(min(left, GUARD_SECONDS))
-        with contextlib.suppress(OSError, ValueError):  # for a moment; it has been there
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # temporary, because the file has been there before
             journal = journal_of(directory)
 
 
 def restore_transaction(directory: str, why: str, by: str = "", token: str = "") -> bool:
-    """Undo a transaction; False when somebody has confirmed it before.
+    """Undo a transaction.
 
-    *by* is V(boot), or who must not be ended under his own feet: V(apply), V(guard); *token* for claim.
+    Return False if it was confirmed before.
+
+    Args:
+        directory: of the transaction.
+        why: for the log.
+        by: V(boot), or the unit that must not stop itself: V(apply), V(guard).
+        token: as for `claim_transaction`.
 
     Raises:
-        OSError, ValueError: nothing was done; to be tried again.
+        OSError, ValueError: nothing was done. Try again.
     """
     store, name = os.path.split(directory.rstrip("/"))
     other = bool(token) and (journal_of(directory) or {}).get("token") != token
@@ -1597,14 +1650,14 @@ def restore_transaction(directory: str, why: str, by: str = "", token: str = "")
             report["faults"] += run_all(commands or [])
             age = asked - journal.get("monotonic", asked)
             report["insisted"] = settle_kernel(goal, asked, age)
-            # From here on nobody does it again, however this ends: the files belong to people once more.
+            # The restore is not repeated from here on, even after a failure: users may edit the files again.
             write_report(directory, report, "back")
         finish_restore(directory, journal, report, began, by)
     return True
 
 
 def finish_late_restore(directory: str) -> None:
-    """Finish at the end of the boot what could not be done at its beginning."""
+    """Finish at the end of the boot the work that was not possible at its start."""
     journal: Journal = read_json(directory + "/journal.json")
     report: RestoreReport = read_json(directory + "/pending.json")
     if journal and report and state_of(directory) == "restoring":
@@ -1617,21 +1670,19 @@ def finish_late_restore(directory: str) -> None:
 def restore_files(journal: Journal, directory: str, report: RestoreReport) -> None:
     """Put every file back, first those that only have to go: that makes room."""
     files = sorted(journal.get("files", []), key=lambda entry: entry["kind"] != "absent")
-    # First: a directory that was made for a file of ours goes only when it is empty.
+    # First: a directory that was created for one of these files is only removed if it is empty.
     for parent in sorted({os.path.dirname(entry["path"]) for entry in files}):
         remove_temporary_files(parent)
     for entry in files:
         try:
             if restore_saved_path(entry, directory):
                 report["files"].append(entry["path"])
-        except (
-            Exception
-        ) as exc:  # one file that cannot be put back must not keep the others from it
+        except Exception as exc:  # a file that cannot be restored must not prevent the others
             report["faults"].append("{}: {}".format(entry["path"], exc))
 
 
 def run_all(commands: list[Command]) -> list[str]:
-    """Run every command, whatever the others do; return what went wrong."""
+    """Run every command, even after failures. Return the errors."""
     faults = []
     for command in commands:
         rc, out = run_with_deadline(command)
@@ -1644,7 +1695,7 @@ def run_all(commands: list[Command]) -> list[str]:
 def finish_restore(
     directory: str, journal: Journal, report: RestoreReport, began: float, by: str = ""
 ) -> None:
-    """Say what was done, and take the boot-time unit and the guard away; *by* as for `restore`."""
+    """Log the result, and remove the boot-time unit and the guard. *by* as for `restore_transaction`."""
     store, name = os.path.split(directory)
     now = time.monotonic()
     after = now - journal.get("monotonic", began)
@@ -1660,8 +1711,8 @@ def finish_restore(
     # Before the word is out: after it a next transaction may have a guard of this name.
     if by != "guard":
         run_with_deadline(build_stop_guard(name))
-    # Also where the disk has no room for one more file: the word is what everybody looks for. And the last thing that
-    # is done: a next transaction of this name ends a guard that is still there.
+    # This must work on a full disk, because everyone waits for this state. It also comes last: the next transaction of
+    # this name ends a guard that still runs.
     write_report(directory, report, "fired")
     if not os.path.exists(directory + "/fired"):
         with contextlib.suppress(OSError):
@@ -1669,7 +1720,7 @@ def finish_restore(
 
 
 def write_report(directory: str, report: RestoreReport, name: str) -> None:
-    """Keep what a restore has done for whoever asks."""
+    """Save the report of a restore."""
     with contextlib.suppress(OSError):
         write_json_file(os.path.join(directory, name), report)
 
@@ -1683,7 +1734,7 @@ def fire(run: Runner, name: str, why: str, leave: int = 0) -> None:
 
 
 def find_other_change(name: str, token: str | None) -> str:
-    """Since when somebody else's change waits, where it does; V(None) for who ends a change whosever it is."""
+    """Return since when another run's change is unconfirmed, or "". *token* None accepts any owner."""
     journal: Journal = read_json(folder(name) + "/journal.json")
     waits = token is not None and state_of(folder(name)) == "armed"
     return journal.get("since", "") if waits and journal.get("token") != token else ""
@@ -1698,15 +1749,17 @@ def refuse_other_change(name: str, token: str | None) -> None:
     since = find_other_change(name, token)
     if since:
         raise RollbackError(
-            f"[TX-109] the change {name!r} that waits for its confirmation since {since} is another run's, so it is "
-            "left to that one. Run again after it."
+            f"[TX-109] The change {name!r} has waited for its confirmation since {since} and belongs to another run, "
+            "so it was not changed. Run again after that run has ended."
         )
 
 
 def undone(run: Runner, name: str, why: str, token: str | None = None) -> RestoreReport:
-    """Undo a transaction that nobody can confirm any more, wait for it, and return what was done.
+    """Undo a transaction that can no longer be confirmed.
 
-    The node does it, not we: our connection may go with what is undone. *token* as for `disarm`.
+    Wait for it and return the report.
+
+    The node does it itself, because the undo may cut the connection. *token* as for `disarm`.
     """
     refuse_other_change(name, token)
     if state_of(folder(name)) == "armed":
@@ -1724,18 +1777,20 @@ def undone(run: Runner, name: str, why: str, token: str | None = None) -> Restor
 
 
 def report_of(name: str) -> RestoreReport:
-    """Return what the restore of a transaction has done, empty where there was none."""
+    """Return the report of a transaction's restore, or {} if there was none."""
     found: RestoreReport = read_json(folder(name) + "/fired")
     return found
 
 
 def disarm(run: Runner, name: str, token: str | None = None) -> str:
-    """Confirm: return V(disarmed), V(fired) when it was too late, V(idle) when nothing was armed.
+    """Confirm a change.
+
+    Return V(disarmed), V(fired) if it was too late, or V(idle) if nothing was armed.
 
     Args:
         run: runs argv, returns (rc, output).
         name: of the transaction.
-        token: the one that it was armed with; None where the same process has armed it.
+        token: the one it was armed with. None if the same process armed it.
 
     Raises:
         RollbackError: [TX-109], [TX-110].
@@ -1748,8 +1803,8 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
     won = state_of(directory) == "armed" and claim_transaction(directory, "confirmed", token or "")
     if not won and state_of(directory) == "armed":
         raise RollbackError(
-            f"[TX-110] the confirmation of {name!r} could not be written in {STORE}, so the node puts back what it had."
-            f" Is the disk writable (findmnt -T {STORE}; dmesg)?"
+            f"[TX-110] The confirmation of {name!r} cannot be written in {STORE}, so the node reverts the change. "
+            f"Check: is the disk writable? (`findmnt -T {STORE}`, `dmesg`)"
         )
     if not won and state_of(directory) != "confirmed":
         end = time.monotonic() + RESTORE_SECONDS
@@ -1760,15 +1815,16 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
     if state != "restoring":  # who is at it may be the guard
         run(build_stop_guard(name))
     word = "disarmed" if state == "confirmed" else word
-    # "": killed before it was armed; a rollback has done it itself, and by now the unit may be another change's
+    # "": killed before it was armed. A finished rollback removed the unit itself, and it may now belong to another
+    # change.
     gone = state not in ("confirmed", "") or remove_boot(journal.get("boot_unit", []))
     append_log(STORE, "{}: {}".format(name, "confirmed" if word == "disarmed" else "came too late"))
     if state == "fired":
-        # not got: somebody arms a change, and has done it
+        # if not, another process is arming a change and has done it
         with contextlib.suppress(OSError), hold_lock(os.path.join(STORE, "lock"), 0) as got:
             if got:
                 remove_fired_boot_units(STORE)
-    # whoever still works on it has nothing else to restore from
+    # a process that still works on it needs these files
     if gone and state_of(directory) != "restoring":
         remove_transaction(directory)
     return word
@@ -1778,7 +1834,7 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
 
 
 def restore_at_boot(store: str) -> None:
-    """Undo whatever was not confirmed before the node went down."""
+    """Undo everything that was not confirmed before the node went down."""
     remove_leftovers(store)
     for name in sorted(os.listdir(store)):
         directory = os.path.join(store, name)
@@ -1812,11 +1868,11 @@ def main(words: list[str]) -> int:
     elif verb == "guard":
         run_guard(where, words[4])
     elif verb == "restore":
-        # Somebody who confirms at this very moment removes the directory: then there is nothing to do.
+        # If it is confirmed at this very moment, the directory is gone and there is nothing to do.
         if len(words) > 3:  # noqa: PLR2004 (directory, reason, process)
             wait_for_exit(int(words[3]))
         why, _leave, token = ([*words[2:], "", "", ""])[:3]
-        restore_transaction(where, why or "nobody came back in time to confirm it", token=token)
+        restore_transaction(where, why or "it was not confirmed in time", token=token)
     return 0
 
 
@@ -1825,6 +1881,6 @@ if __name__ == "__main__":
         sys.exit(main(sys.argv[1:]))
     except Exception as exc:
         append_log(os.path.dirname(os.path.abspath(__file__)), f"engine {sys.argv[1:]}: {exc!r}")
-        # Units that are started again give their name back by themselves; of the others one that failed keeps it, and
-        # the next transaction could not start one.
+        # Units with Restart= free their name themselves. Others keep it if they failed, and would block the next
+        # transaction.
         sys.exit(1 if sys.argv[1] in {"guard", "restore", "late"} else 0)

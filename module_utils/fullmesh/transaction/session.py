@@ -1,6 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""How we came into this node: whose ssh connections carry the play, and where sshd listens. Stdlib only."""
+"""Find the ssh connections that carry the play, and the ports that sshd listens on.
+
+Uses the standard library only.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def read_stat_fields(pid: int | str, proc: str) -> list[str]:
 
 
 def list_ancestors(pid: int, proc: str) -> Pids:
-    """Name a process and everything above it but init; sudo and su drop variables, their parents have them."""
+    """Yield a process and its ancestors without init. sudo and su drop variables that their parents still have."""
     seen: set[int] = set()
     while pid > 1 and pid not in seen:
         seen.add(pid)
@@ -40,9 +43,9 @@ def list_ancestors(pid: int, proc: str) -> Pids:
 
 
 def list_ssh_connections(environ: Environ, pid: int, proc: str = "/proc") -> list[list[str]]:
-    """Return every SSH_CONNECTION (client, port, server, port) of this process and those above it.
+    """Return every SSH_CONNECTION (client, port, server, port) of this process and its ancestors.
 
-    More than one where an ssh leads on to this node from itself; a jump host is simply the client that is seen.
+    There are several if an ssh session leads from this node to itself. A jump host appears as the client.
     """
     found = [split_words(str(environ.get("SSH_CONNECTION", "")))]
     for one in list_ancestors(pid, proc):
@@ -71,19 +74,19 @@ def is_ssh_connection(words: list[str]) -> bool:
 
 
 def find_ssh_session(environ: Environ, pid: int, proc: str = "/proc") -> list[str]:
-    """Return the SSH_CONNECTION of the login that carries this play, the innermost of them; nothing where none does."""
+    """Return the SSH_CONNECTION of the innermost login that carries this play, or []."""
     return next(iter(list_ssh_connections(environ, pid, proc)), [])
 
 
 def get_server_address(words: list[str]) -> str:
-    """Return this node's address in an SSH_CONNECTION; nothing where there is none."""
+    """Return this node's address in an SSH_CONNECTION, or ""."""
     return normalize_address(words[2]) if words else ""
 
 
 def list_ssh_clients(environ: Environ, pid: int, proc: str = "/proc") -> list[str]:
-    """Return the addresses at the other end of every ssh session that carries this play.
+    """Return the client addresses of every ssh session that carries this play.
 
-    SSH_CONNECTION says where the login came from; the sockets of the sshd processes above us say who is there now.
+    SSH_CONNECTION has the origin of the login. The sockets of the parent sshd processes show the present client.
     """
     told = list_ssh_connections(environ, pid, proc)
     ports = {int(words[3]) for words in told} | set(list_sshd_ports(proc))
@@ -94,19 +97,19 @@ def list_ssh_clients(environ: Environ, pid: int, proc: str = "/proc") -> list[st
             ends = [
                 remote[inode] for inode in list_process_inodes(str(one), proc) if inode in remote
             ]
-            # A session's own forwardings are its sockets too; only those on sshd's port are the way in.
+            # A session's port forwardings are also its sockets. Only those on sshd's port are the login.
             found += [address for port, address in ends if port in ports]
     return sorted({normalize_address(address) for address in found})
 
 
 def list_ssh_ports(environ: Environ, pid: int, proc: str = "/proc") -> list[int]:
-    """Return the ports on which ssh is reached: where sshd listens, and the one we came through."""
+    """Return the ports of ssh: those that sshd listens on, and the one of this session."""
     told = list_ssh_connections(environ, pid, proc)
     return sorted({int(words[3]) for words in told} | set(list_sshd_ports(proc)))
 
 
 def normalize_address(text: str) -> str:
-    """Return an address without scope; a v4 address that is mapped into v6 as v4."""
+    """Return an address without its scope, and a v4-mapped v6 address as v4."""
     address: Any = ipaddress.ip_address(text.split("%", maxsplit=1)[0])
     if address.version == 6 and address.ipv4_mapped:  # noqa: PLR2004 (IP version)
         address = address.ipv4_mapped
@@ -148,7 +151,7 @@ def map_listening_sockets(proc: str = "/proc") -> dict[str, int]:
 
 
 def list_sshd_ports(proc: str = "/proc") -> list[int]:
-    """Return the ports of the sshd that systemd started; a session's own forwardings are not among them."""
+    """Return the ports of the sshd that systemd started, without a session's port forwardings."""
     sockets = map_listening_sockets(proc)
     found: set[int] = set()
     for pid in [name for name in os.listdir(proc) if name.isdecimal()]:
