@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.commands import make_merged_runner, make_split_runner
-from ansible.module_utils.fullmesh.firewall.node import FirewallRefusedError
+from ansible.module_utils.fullmesh.firewall.call import FirewallRefusedError
 from ansible.module_utils.fullmesh.name_resolution import HostsError
 from ansible.module_utils.fullmesh.peer_list import PeerListError, update_peer_list
 from ansible.module_utils.fullmesh.state.errors import UndoError

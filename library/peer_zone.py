@@ -200,9 +200,9 @@ def main() -> None:
         result = getattr(firewall, module.params["state"])()
     except (FirewallRefusedError, UndoError) as exc:
         module.fail_json(msg=str(exc))
-    for note in firewall.notes:
+    for note in firewall.call.notes:
         module.warn("[{code}] {text}".format(**note))
-    module.exit_json(notes=firewall.notes, diff=firewall.diff, **result)
+    module.exit_json(notes=firewall.call.notes, diff=firewall.call.diff, **result)
 
 
 if __name__ == "__main__":

@@ -126,8 +126,8 @@ def open_firewall_to_peers(
         "joined": [],
         "armed": opened["armed"],
         "paths": [],
-        "notes": firewall.notes,
-        "diff": firewall.diff,
+        "notes": firewall.call.notes,
+        "diff": firewall.call.diff,
     }
 
 

@@ -19,12 +19,13 @@ from xml.etree import ElementTree
 
 import pytest
 from ansible.module_utils.fullmesh.firewall import (
+    change,
     denials,
     firewalld,
     firewalld_files,
     firewalld_others,
-    opening,
     preserve,
+    rollback,
     ufw,
 )
 from ansible.module_utils.fullmesh.firewall import peers as firewall_peers
@@ -801,6 +802,12 @@ def firewall(machine: Machine, check: bool = False, **change: Any) -> firewall_p
     return firewall_peers.Firewall(PARAMS | change, check, machine.run, str(machine.root))
 
 
+def settings_of(machine: Machine, **change: Any) -> dict[str, Any]:
+    observed = firewall(machine, **change).observed
+    observed.read_state()
+    return cast("dict[str, Any]", observed.build_settings())
+
+
 def refused(machine: Machine, **change: Any) -> str:
     with pytest.raises(firewall_peers.FirewallRefusedError) as caught:
         firewall(machine, **change).present()
@@ -904,7 +911,7 @@ def test_check_mode_touches_nothing(machine: Machine) -> None:
     assert run.present()["changed"]
     assert ours(machine) == []
     assert "systemctl start" not in machine.commands()
-    assert len(run.diff) == 5
+    assert len(run.call.diff) == 5
 
 
 def test_a_bare_node_is_told_what_comes_and_not_touched_before_the_package(
@@ -915,7 +922,7 @@ def test_a_bare_node_is_told_what_comes_and_not_touched_before_the_package(
     result = run.present()
     assert result["needs_package"]
     assert ours(machine) == []
-    assert len(run.diff) == 6
+    assert len(run.call.diff) == 6
 
 
 def test_a_bare_node_with_ssh_elsewhere_gets_the_service_too(
@@ -990,7 +997,7 @@ def test_rules_of_ufw_that_would_get_lost_are_refused_and_can_be_given_up(machin
         rule("filter_IN_policy_fullmesh-ufw_post", dport(22), {"accept": None}),
     ]
     assert run.present()["ufw"]
-    assert "Not carried over, as asked" in run.notes[0]["text"]
+    assert "Not carried over, as asked" in run.call.notes[0]["text"]
 
 
 SSH_FOR_SOME = "### tuple ### allow any 22 0.0.0.0/0 any 192.0.2.0/24 in\n"
@@ -1011,7 +1018,7 @@ def test_ssh_that_ufw_restricts_is_not_opened_to_all_unsaid(machine: Machine) ->
     ]
     run = firewall(machine, ufw="discard")
     assert run.present()["ufw"]
-    assert "ssh on 22/tcp over IPv4" in run.notes[0]["text"]
+    assert "ssh on 22/tcp over IPv4" in run.call.notes[0]["text"]
 
 
 def test_where_the_zone_keeps_ssh_shut_as_ufw_did_it_may_take_over(machine: Machine) -> None:
@@ -1020,7 +1027,7 @@ def test_where_the_zone_keeps_ssh_shut_as_ufw_did_it_may_take_over(machine: Mach
     put(machine.root, "/etc/firewalld/zones/public.xml", "<zone/>")
     run = firewall(machine, check=True)
     assert run.present()["ufw"]
-    assert not any("services/ssh.xml" in one["before_header"] for one in run.diff)
+    assert not any("services/ssh.xml" in one["before_header"] for one in run.call.diff)
 
 
 OPENED = "nft " + preserve.OPEN
@@ -1039,7 +1046,7 @@ def taken_over(machine: Machine, fails: str = "") -> firewall_peers.Firewall:
 def test_ufw_goes_before_firewalld_starts_and_behind_a_gate(machine: Machine) -> None:
     run = taken_over(machine)
     assert run.present()["ufw"]
-    assert [note["code"] for note in run.notes] == ["PF-203"]
+    assert [note["code"] for note in run.call.notes] == ["PF-203"]
     calls = "\n".join(machine.calls)
     words = ["systemd-run", "nft -f", "ufw disable", "start firewalld", OPENED]
     places = [calls.index(word) for word in words]
@@ -1162,7 +1169,7 @@ def test_where_nobody_has_to_confirm_the_change_is_armed_until_it_is_proved(
     assert result["changed"]
     assert not result["armed"]
     calls = machine.commands()
-    assert f"armed for {opening.ALONE_SECONDS} s" in (Path(engine.STORE) / "log").read_text()
+    assert f"armed for {rollback.ALONE_SECONDS} s" in (Path(engine.STORE) / "log").read_text()
     assert calls.index("systemd-run") < calls.index("start firewalld")
     assert calls.index("start firewalld") < calls.rindex("stop fullmesh-rollback-peer-firewall")
     assert not (Path(engine.STORE) / "peer_firewall").exists()
@@ -1269,7 +1276,7 @@ def test_an_undo_is_armed_and_somebody_has_to_confirm_it(machine: Machine) -> No
     assert firewall(machine).leaving() == {"changed": False, "armed": True}
     assert JOB_FILE in [entry["path"] for entry in journal()["files"]]
     commands = journal()["commands"]
-    assert commands[:2] == ["systemctl daemon-reload", opening.RELOAD]
+    assert commands[:2] == ["systemctl daemon-reload", change.RELOAD]
     assert journal()["boot_commands"] == ["systemctl --no-block start firewalld.service"]
     assert firewall(machine).left() == {"changed": False, "armed": True}
     with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[TX-109\]"):
@@ -1367,9 +1374,10 @@ def test_an_interface_of_another_zone_is_refused_by_name(machine: Machine, place
     # A policy takes nothing from that zone. That it lets everybody in is said.
     run_ = firewall(machine, check=True)
     run_.present()
-    assert [note["code"] for note in run_.notes] == ["PF-209"]
+    assert [note["code"] for note in run_.call.notes] == ["PF-209"]
     assert (
-        "eth1 is in zone trusted, which lets everybody there to 29500/tcp" in run_.notes[0]["text"]
+        "eth1 is in zone trusted, which lets everybody there to 29500/tcp"
+        in run_.call.notes[0]["text"]
     )
 
 
@@ -1430,7 +1438,7 @@ def test_a_node_of_an_earlier_version_is_moved_over_in_one_reload_and_goes_back_
     assert not os.path.exists(str(machine.root) + ZONE_FILE)
     assert {ZONE_FILE, JOB_FILE} <= set(armed[0])
     assert machine.commands().count("firewall-cmd --reload") == 1
-    assert run.notes == []
+    assert run.call.notes == []
     assert not firewall(machine).present()["changed"]
 
 
@@ -1520,9 +1528,9 @@ def test_each_interface_has_its_zone(machine: Machine) -> None:
 def test_cut_goes_on_and_says_what_is_shut(machine: Machine) -> None:
     run = firewall(bare(machine), start="cut")
     assert run.present()["changed"]
-    assert [note["code"] for note in run.notes] == ["PF-211"]
-    assert "its start shuts for everybody: 2049/udp (nfsd), 8000/tcp" in run.notes[0]["text"]
-    assert not firewall(machine, start="cut").first_start()
+    assert [note["code"] for note in run.call.notes] == ["PF-211"]
+    assert "its start shuts for everybody: 2049/udp (nfsd), 8000/tcp" in run.call.notes[0]["text"]
+    assert not firewall(machine, start="cut").observed.is_first_start()
 
 
 def test_carry_opens_it_to_the_peers_from_then_on(machine: Machine) -> None:
@@ -1532,13 +1540,13 @@ def test_carry_opens_it_to_the_peers_from_then_on(machine: Machine) -> None:
     run = firewall(machine, start="carry")
     result = run.present()
     assert result["ports"][-4:] == ["2049/udp", "8000/tcp", "8001/tcp", "8003/tcp"]
-    assert "for everybody but the peers: 2049/udp (nfsd)" in run.notes[0]["text"]
+    assert "for everybody but the peers: 2049/udp (nfsd)" in run.call.notes[0]["text"]
     firewall(machine).confirmed()
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     put(machine.root, "/proc/net/tcp", "")  # the service is restarted just now
     again = firewall(machine, start="carry")
     assert not again.present()["changed"]
-    assert again.notes == []
+    assert again.call.notes == []
 
 
 # keepalived's two sockets, for what comes and for its group; a ping; one that only sends.
@@ -1583,7 +1591,7 @@ def test_carry_opens_a_protocol_without_ports(machine: Machine) -> None:
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     firewall(machine, start="carry").confirmed()
     machine.table = kernel()
-    assert firewalld.find_ruleset_faults(kernel(), firewall(machine, start="carry").want())
+    assert firewalld.find_ruleset_faults(kernel(), settings_of(machine, start="carry"))
     machine.table = machine.table_after
     assert not firewall(machine, start="carry").present()["changed"]
 
@@ -1596,7 +1604,7 @@ def test_a_firewall_that_judged_before_is_started_as_ever(machine: Machine, unit
         put(machine.root, JOB_FILE, rendered()[JOB_FILE])
     run = firewall(bare(machine))
     assert run.present()["changed"]
-    assert run.notes == []
+    assert run.call.notes == []
 
 
 def test_where_ufw_judged_nothing_is_lost(machine: Machine) -> None:
@@ -1610,13 +1618,13 @@ def test_peers_only_says_what_peers_lose(machine: Machine) -> None:
     peers = ["10.78.1.11", "10.78.1.12"]
     run = firewall(machine, check=True, mode="peers_only", peers=peers)
     run.present()
-    assert [note["code"] for note in run.notes] == ["PF-210"]
-    assert "8000/tcp (python3; 10.78.1.12 is connected), 8001/tcp" in run.notes[0]["text"]
-    assert "2049" not in run.notes[0]["text"]  # nobody reached that
+    assert [note["code"] for note in run.call.notes] == ["PF-210"]
+    assert "8000/tcp (python3; 10.78.1.12 is connected), 8001/tcp" in run.call.notes[0]["text"]
+    assert "2049" not in run.call.notes[0]["text"]  # nobody reached that
     put(machine.root, ZONE_FILE, OLD_ZONE)
     again = firewall(machine, check=True, mode="peers_only", peers=peers)
     again.present()
-    assert again.notes == []
+    assert again.call.notes == []
 
 
 def others(port: int) -> list[dict[str, Any]]:
@@ -1685,8 +1693,8 @@ def test_an_undo_goes_through_with_the_iptables_backend(machine: Machine) -> Non
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     run = firewall(machine, state="reloaded")
     assert run.reloaded()["changed"]
-    assert [note["code"] for note in run.notes] == ["PF-208"]
-    assert "iptables rules" in run.notes[0]["text"]
+    assert [note["code"] for note in run.call.notes] == ["PF-208"]
+    assert "iptables rules" in run.call.notes[0]["text"]
 
 
 @pytest.mark.parametrize(
@@ -1896,7 +1904,7 @@ def test_everything_that_a_reload_would_drop_stops_it_and_an_undo_only_says_so(
         assert ours(machine) == []
     run = firewall(machine, state="reloaded")
     assert run.reloaded()["changed"]
-    assert [note["code"] for note in run.notes] == ["PF-208"] * lost
+    assert [note["code"] for note in run.call.notes] == ["PF-208"] * lost
     assert machine.commands().count("firewall-cmd --reload") == 1
 
 
@@ -2015,7 +2023,7 @@ def test_off_says_so_and_names_ufw(machine: Machine) -> None:
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     run = firewall(machine, state="off")
     assert run.off()["changed"]
-    assert [note["code"] for note in run.notes] == ["PF-201", "PF-202"]
+    assert [note["code"] for note in run.call.notes] == ["PF-201", "PF-202"]
     assert f"{STOPPED}\nsystemctl disable firewalld.service" in machine.commands()
 
 

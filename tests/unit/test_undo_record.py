@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh import selinux, ssh_keys
-from ansible.module_utils.fullmesh.firewall import peers, ufw
+from ansible.module_utils.fullmesh.firewall import peers, preserve, ufw
 from ansible.module_utils.fullmesh.network import change, links
 from ansible.module_utils.fullmesh.state import record, undo, written
 from ansible.module_utils.fullmesh.transaction import engine
@@ -119,19 +119,19 @@ def selinux_mode(root: Path) -> Any:
 def peer_firewall(root: Path) -> Any:
     there = undo.NodeSystem(str(root), answers)
     return (
-        peers.Firewall({"ufw": "carry"}, False, short, str(root)).ran_before(),
+        peers.Firewall({"ufw": "carry"}, False, short, str(root)).observed.ran_before(),
         undo.Restoration(there, "peer_firewall", False, []).run()["remove_packages"],
     )
 
 
 def takeover(root: Path) -> Any:
     firewall = peers.Firewall({"ufw": "carry"}, False, short, str(root))
-    said = firewall.waits_for_ufw(), firewall.ufw_on_again()["changed"]
+    said = firewall.observed.waits_for_ufw(), firewall.services.restore_ufw()["changed"]
     file = root / "etc/ufw/ufw.conf"
     info = file.stat()
     return (
         *said,
-        firewall.diff[0]["after"],
+        firewall.call.diff[0]["after"],
         file.read_text(),
         info.st_mode & 0o777,
         info.st_mtime_ns,
@@ -302,16 +302,16 @@ def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
     firewall = peers.Firewall(
         {"ufw": "carry", "rollback_seconds": 60, "token": ""}, False, short, str(node)
     )
-    firewall.ufw_on = True
-    monkeypatch.setattr(peers.preserve, "PLACE", str(node / "kept"))
+    firewall.observed.ufw_on = True
+    monkeypatch.setattr(preserve, "PLACE", str(node / "kept"))
     store = written.STORE + "/peer_firewall/"
-    firewall.arm({"zone": "fullmesh"})
+    firewall.change.arm_rollback({"zone": "fullmesh"})
     kept = [path for path in armed[0] if path.startswith(store) or path == ufw.CONF]
     assert {store + "ufw.json", ufw.CONF} <= {*kept}
     record_of_ufw = node / (store[1:] + "ufw.json")
     earlier = record_of_ufw.read_text()
     journal = [engine.save_path(str(node) + path, n, str(node)) for n, path in enumerate(kept)]
-    firewall.take_ufw()
+    firewall.services.disable_ufw()
     assert record_of_ufw.read_text() != earlier
     for entry in journal:
         engine.restore_saved_path(entry, str(node))

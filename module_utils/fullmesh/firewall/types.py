@@ -82,8 +82,15 @@ class FirewallRequest(TypedDict):
 
 
 class FirewallSettings(FirewallRequest):
-    """With what follows from the node: the policy of ufw's rules (XML, or empty); whether ``ssh`` needs our file."""
+    """With what follows from the node.
 
+    Attributes:
+        planned_ports: of the plan; carried_ports: of other listeners that the peers keep. ``ports`` has both.
+        ufw_policy: the policy of ufw's rules (XML, or empty); own_service: whether ``ssh`` needs our file.
+    """
+
+    planned_ports: list[str]
+    carried_ports: list[str]
     ufw_policy: str
     own_service: bool
 

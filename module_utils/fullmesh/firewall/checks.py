@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 from ..files import read_text_or_empty, write_or_remove_file
 from . import firewalld, firewalld_files, firewalld_others, foreign, reached, ufw
-from .node import RIVALS, UNIT, FirewallNode
+from .call import UNIT
+from .observed import RIVALS
 
 if TYPE_CHECKING:
+    from .call import FirewallCall
+    from .observed import ObservedFirewall
     from .types import FirewallSettings
 
 
@@ -20,22 +23,29 @@ if TYPE_CHECKING:
 OLDEST = (0, 9)
 
 
-class FirewallRefusals(FirewallNode):
-    """Every reason not to touch this node's firewall."""
+class FirewallChecks:
+    """Every reason not to change this node's firewall: faults and notes of the call."""
 
-    def refuse(self, want: FirewallSettings) -> None:
+    def __init__(self, call: FirewallCall, observed: ObservedFirewall) -> None:
+        self.call = call
+        self.params = call.params
+        self.run = call.run
+        self.root = call.root
+        self.observed = observed
+
+    def check_all(self, want: FirewallSettings) -> None:
         """Collect every reason not to touch this node's firewall."""
-        if self.refuse_backend():
+        if self.check_backend():
             return  # the other checks read the rules of the nftables backend
-        self.refuse_ufw(want)
-        for name in RIVALS if not self.running() else ():
-            if self.units.get(name, {}).get("ActiveState") == "active":
-                self.faults.append(
+        self.check_ufw(want)
+        for name in RIVALS if not self.observed.is_running() else ():
+            if self.observed.units.get(name, {}).get("ActiveState") == "active":
+                self.call.faults.append(
                     f"[PF-111] {name} is active and starting firewalld would stop it, with the rules it holds. "
                     f"Run `systemctl disable --now {name}` when they are no longer needed."
                 )
-        if self.units.get(UNIT, {}).get("LoadState") == "masked":
-            self.faults.append(
+        if self.observed.units.get(UNIT, {}).get("LoadState") == "masked":
+            self.call.faults.append(
                 "[PF-112] firewalld.service is masked: somebody decided against it. "
                 "Run `systemctl unmask firewalld`, or set peer_firewall_mode to off."
             )
@@ -45,50 +55,50 @@ class FirewallRefusals(FirewallNode):
             if binds
             else ()
         ):
-            self.faults.append(
+            self.call.faults.append(
                 "[PF-113] {}: firewalld asks one zone only, and it would not be {}. "
                 "Take the source out of that zone.".format(claim, want["zone"])
             )
-        self.refuse_interface(want)
-        self.refuse_beside(want, self.takes_ufw())
-        self.refuse_start(want)
-        self.refuse_loss(want)
-        self.remark_loss(want)
+        self.check_interface(want)
+        self.check_foreign_rules(want, self.observed.takes_over_ufw())
+        self.check_ssh_at_start(want)
+        self.check_first_start(want)
+        self.note_peer_losses(want)
 
-    def refuse_ufw(self, want: FirewallSettings) -> None:
+    def check_ufw(self, want: FirewallSettings) -> None:
         """Refuse to take over from ufw where that was not wanted, or where rules would get lost."""
-        if not self.ufw_on:
+        if not self.observed.ufw_on:
             return
         if self.params["ufw"] == "refuse":
-            self.faults.append(
+            self.call.faults.append(
                 "[PF-110] ufw is active on this node (/etc/ufw/ufw.conf: ENABLED=yes): two firewalls would each drop "
                 "what the other lets in. Set peer_firewall_ufw to carry, or run `ufw disable`, and run again."
             )
             return
-        lost = self.lost(want)
+        lost = self.observed.list_lost_ufw_rules(want)
         if lost and self.params["ufw"] == "carry":
-            self.faults.append(
+            self.call.faults.append(
                 "[PF-122] ufw is active and this cannot be carried over to firewalld: {}. Delete it in ufw, or set "
                 "peer_firewall_ufw to discard to go on without it.".format("; ".join(lost))
             )
 
-    def refuse_backend(self) -> bool:
+    def check_backend(self) -> bool:
         """Refuse firewalld's iptables backend: it flushes the rules of others and shares their chains."""
         refused = firewalld.has_iptables_backend(self.root)
         if refused:
-            self.faults.append(
+            self.call.faults.append(
                 "[PF-126] /etc/firewalld/firewalld.conf has FirewallBackend=iptables, which is not supported. "
                 "Fix: set FirewallBackend=nftables there and run `systemctl try-restart firewalld`."
             )
         return refused
 
-    def refuse_interface(self, want: FirewallSettings) -> None:
+    def check_interface(self, want: FirewallSettings) -> None:
         """Refuse, or say, where a zone of the cluster's interface lets everybody to what shall be the peers'."""
         links = foreign.find_cluster_links(self.run, want["peers"])
         found: dict[tuple[str, str], str] = {}
         for interface in sorted({link["interface"] for link in links}):
             said = firewalld_others.find_interface_zones(
-                self.root, self.run, interface, self.running()
+                self.root, self.run, interface, self.observed.is_running()
             )
             for zone, who in said or [(want["default_zone"], "the default zone")]:
                 found.setdefault((interface, zone), who)
@@ -96,16 +106,16 @@ class FirewallRefusals(FirewallNode):
             binds = want["mode"] in firewalld_files.BINDING
             fine = (want["default_zone"], want["zone"]) if binds else ()
             if not binds and zone != want["zone"]:  # ours, which there is in `peers_only` alone
-                self.remark_zone(interface, zone)
+                self.note_open_zone(interface, zone)
             elif zone not in fine:
-                self.faults.append(
+                self.call.faults.append(
                     f"[PF-123] the cluster's interface {interface} is in zone {zone} ({who}): "
                     "that zone would decide what everybody "
                     f"who is no peer reaches there. Take it out (`firewall-cmd --permanent --zone={zone} "
                     f"--remove-interface={interface}`, or `nmcli connection modify PROFILE connection.zone ''`)."
                 )
 
-    def remark_zone(self, interface: str, zone: str) -> None:
+    def note_open_zone(self, interface: str, zone: str) -> None:
         """Say where a zone opens the plan's ports to everybody: it was so before, and is the user's own."""
         first = [port.replace("-", "/").split("/") for port in self.params["ports"]]
         known = [(int(words[0]), words[-1]) for words in first]
@@ -120,16 +130,16 @@ class FirewallRefusals(FirewallNode):
                 "Is that meant? `firewall-cmd --info-zone={}` says what it opens."
             )
             text = text.format(interface, zone, ", ".join(wide), zone)
-            self.notes.append({"code": "PF-209", "text": text})
+            self.call.add_note("PF-209", text)
 
-    def refuse_loss(self, want: FirewallSettings) -> None:
+    def check_first_start(self, want: FirewallSettings) -> None:
         """Refuse to start a firewall that would cut what others reach, or say what it cuts."""
         of_plan: FirewallSettings = {**want, "ports": self.params["ports"]}
-        lost = self.loses(of_plan) if self.first_start() else []
+        lost = self.observed.find_lost_listeners(of_plan) if self.observed.is_first_start() else []
         if not lost:
             return
         if self.params["start"] == "refuse":
-            self.faults.append(
+            self.call.faults.append(
                 "[PF-129] no firewall runs on this node, and firewalld's zone {} would cut what listens here: {}. "
                 "Open what others need before it starts (`firewall-offline-cmd --zone={} {}`), or set "
                 "peer_firewall_start to carry (open to the peers from now on) or to cut.".format(
@@ -142,9 +152,9 @@ class FirewallRefusals(FirewallNode):
             return
         who = "everybody but the peers" if self.params["start"] == "carry" else "everybody"
         text = f"firewalld was off; its start shuts for {who}: {reached.describe_listeners(lost)}."
-        self.notes.append({"code": "PF-211", "text": text})
+        self.call.add_note("PF-211", text)
 
-    def remark_loss(self, want: FirewallSettings) -> None:
+    def note_peer_losses(self, want: FirewallSettings) -> None:
         """Say what peers reached so far and lose to a zone of their own."""
         place = self.root + firewalld_files.map_own_paths(want["zone"])["zone"]
         if want[
@@ -153,15 +163,15 @@ class FirewallRefusals(FirewallNode):
             return
         held = reached.map_interface_addresses(self.run)
         zones = reached.map_interface_zones(
-            self.run, self.root, self.running(), want["default_zone"]
+            self.run, self.root, self.observed.is_running(), want["default_zone"]
         )
         mine = {link["interface"] for link in foreign.find_cluster_links(self.run, want["peers"])}
         lost = [
             one
-            for one in self.listeners(want)
-            if not self.running()
+            for one in self.observed.find_other_listeners(want)
+            if not self.observed.is_running()
             or any(
-                self.lets(zones[name], one)
+                self.observed.is_listener_allowed(zones[name], one)
                 for name in mine & set(reached.list_listener_interfaces(one, held))
             )
         ]
@@ -170,52 +180,53 @@ class FirewallRefusals(FirewallNode):
                 "peers reached this so far and lose it (peer_firewall_mode: peers_only): "
                 f"{reached.describe_listeners(lost)}."
             )
-            self.notes.append({"code": "PF-210", "text": text})
+            self.call.add_note("PF-210", text)
 
-    def refuse_beside(self, want: FirewallSettings, ufw_goes: bool) -> None:
+    def check_foreign_rules(self, want: FirewallSettings, ufw_goes: bool) -> None:
         """Refuse where a rule beside firewalld would keep peers from the plan's ports all the same."""
         # A carried port is reached as its owner made it: podman and Docker listen on what their own rule leads on.
-        of_plan: FirewallSettings = {**want, "ports": self.planned}
+        of_plan: FirewallSettings = {**want, "ports": want["planned_ports"]}
         faults, notes = foreign.check_foreign_rules(self.run, of_plan, ufw_goes)
-        self.faults += faults
-        self.notes += [note for note in notes if note not in self.notes]
+        self.call.faults += faults
+        self.call.notes += [note for note in notes if note not in self.call.notes]
 
-    def refuse_start(self, want: FirewallSettings) -> None:
+    def check_ssh_at_start(self, want: FirewallSettings) -> None:
         """Refuse to start a firewall that shuts ssh for everybody but peers and controllers."""
-        bare = not self.installed() and not want["own_service"]
+        bare = not self.observed.is_installed() and not want["own_service"]
         # Whom ufw let in comes in by its policy, and the controllers by theirs: the zone shuts nobody out.
-        if self.running() or self.takes_ufw() or bare:
+        if self.observed.is_running() or self.observed.takes_over_ufw() or bare:
             return
-        shut, zone = self.shut(want), want["default_zone"]
+        shut, zone = self.observed.list_closed_ssh_ports(want), want["default_zone"]
         by_service = want["own_service"] and (
-            not self.installed() or firewalld_others.has_zone_service(self.root, zone, "ssh")
+            not self.observed.is_installed()
+            or firewalld_others.has_zone_service(self.root, zone, "ssh")
         )
         if shut and not by_service:
-            self.faults.append(
+            self.call.faults.append(
                 f"[PF-115] sshd listens on {shut[0]} and firewalld's default zone {zone} would "
                 "close it once it starts. "
                 f"Run `firewall-offline-cmd --zone={zone} --add-port={shut[0]}/tcp` first."
             )
 
-    def refuse_reload(self) -> None:
+    def check_reload(self) -> None:
         """Refuse a reload that would drop what others set at runtime only."""
-        for text in self.unsaved():
-            self.faults.append(
+        for text in self.observed.list_unsaved_settings():
+            self.call.faults.append(
                 f"[PF-114] set at runtime only, the reload would drop it: {text}. "
                 "Keep it with `firewall-cmd --runtime-to-permanent`, or drop it with `firewall-cmd --reload`."
             )
 
-    def remark_ufw(self, want: FirewallSettings) -> None:
+    def note_ufw_takeover(self, want: FirewallSettings) -> None:
         """Say what becomes of ufw's rules."""
-        rules = ufw.list_carried_rules(self.root, *self.ours(want))
-        lost = self.lost(want)
-        self.notes += ufw.describe_ufw_takeover(rules, want["ports"], lost)
+        rules = ufw.list_carried_rules(self.root, *self.observed.list_ufw_exemptions(want))
+        lost = self.observed.list_lost_ufw_rules(want)
+        self.call.notes += ufw.describe_ufw_takeover(rules, want["ports"], lost)
 
-    def validate(self, moved: dict[str, str]) -> None:
+    def check_configuration(self, moved: dict[str, str]) -> None:
         """Let firewalld check a copy of its configuration with our files in it: nothing wrong ever gets to /etc."""
         version = self.run(["firewall-offline-cmd", "--version"])[1]
         if () < firewalld.parse_firewalld_version(version) < OLDEST:
-            self.faults.append(
+            self.call.faults.append(
                 "[PF-127] firewalld {} has no policies, which keep ssh open to the controllers (0.9 or newer has). "
                 "Bring a newer one (EL 8.4, Ubuntu 22.04 and newer have it), or set peer_firewall_mode to off and "
                 "open {} to the peers with your own tool.".format(
@@ -235,7 +246,7 @@ class FirewallRefusals(FirewallNode):
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         if rc != 0:
-            self.faults.append(
+            self.call.faults.append(
                 "[PF-116] firewalld does not accept the configuration with our files in it: "
                 f"{out.strip()!r}. Nothing was changed. "
                 "Is its version at least 0.9, is the rest of /etc/firewalld in order?"
