@@ -26,6 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from fullmesh import __version__
+from fullmesh.catalogue import add_verb
 from fullmesh.explain.pages import render_pages
 from fullmesh.filters import late
 from fullmesh.model.plan import HIGHEST_ANSIBLE, LOWEST_ANSIBLE
@@ -242,7 +243,6 @@ def run(args: argparse.Namespace) -> int:
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``collection``."""
-    text = f"make the archive of the Ansible collection {COLLECTION}"
-    parser = verbs.add_parser("collection", help=text, description=text)
+    parser = add_verb(verbs, "collection")
     parser.add_argument("--to", default=".", metavar="DIR", help="default: this directory")
     parser.set_defaults(func=run)

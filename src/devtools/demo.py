@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypedDict
 from devtools.breaks import BREAKS, NAMES, Break
 from devtools.lab import plan
 from devtools.lab.plan import CLUSTER_INTERFACE
+from fullmesh.catalogue import add_verb
 from fullmesh.play import options
 from fullmesh.play.names import make_run_name
 from fullmesh.printed import print_text
@@ -41,18 +42,19 @@ NEXT = (
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``demo``."""
-    text = "bring the lab up on this machine, run site.yml on it, print the verdict"
-    parser = verbs.add_parser("demo", help=text, description=text)
-    parser.add_argument("--nodes", type=int, default=2, help="lab nodes, default 2")
+    parser = add_verb(verbs, "demo")
+    parser.add_argument("--nodes", type=int, default=2, help="number of nodes (default 2)")
     parser.add_argument(
         "--break",
         dest="broken",
         nargs="?",
         const="random",
         choices=("random", *NAMES),
-        help="break one thing on a node, let the diagnosis find it, take it back; default: one at random",
+        metavar="CASE",
+        help="break one thing on a node, let the diagnosis find it, and repair it (default: one at random):"
+        f" {', '.join(NAMES)}",
     )
-    parser.add_argument("--name", default=plan.DEFAULT_NAME, help="of the lab, default demo")
+    parser.add_argument("--name", default=plan.DEFAULT_NAME, help="name of the lab (default demo)")
     options.add_playbook_options(parser)
     parser.set_defaults(func=run)
 

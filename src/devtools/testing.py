@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fullmesh.catalogue import add_verb
 from fullmesh.settings import ROOT
 
 LOGS = ROOT / ".fullmesh/logs"
@@ -352,15 +353,14 @@ def part_words() -> list[str]:
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``test``."""
-    text = "run what CI runs: lint, unit tests, molecule scenarios, the lab end to end"
-    parser = verbs.add_parser("test", help=text, description=text)
+    parser = add_verb(verbs, "test")
     parser.add_argument(
         "--fast",
         action="store_true",
-        help="leave out what needs the lab; ansible-lint reads only what changed",
+        help="leave out parts that need the lab; ansible-lint reads only changed files",
     )
     parser.add_argument(
-        "--all", action="store_true", help="also what is left out for the sake of CI's time"
+        "--all", action="store_true", help="run also the parts that CI leaves out to save time"
     )
     parser.add_argument("--list", action="store_true", help="print the parts and stop")
     parser.add_argument(

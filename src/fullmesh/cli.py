@@ -9,53 +9,19 @@ import argparse
 import difflib
 import importlib
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
 from fullmesh import __version__
-from fullmesh.faults import InvalidInputError
-from fullmesh.play import options
-from fullmesh.printed import print_error
+from fullmesh.catalogue import DESCRIPTION, VERBS, render_overview
+from fullmesh.printed import print_error, print_text
 from fullmesh.settings import IN_CHECKOUT, ROOT
-from fullmesh.verbs.checkout import print_refusal, run_checkout_playbook
 
 OK, PROBLEM, USAGE = 0, 1, 2
+HELP = ("-h", "--help")
 
-# Verb -> the module that adds it. A diagnosis takes seconds, and loading all of them takes a tenth of one.
-MODULES = {
-    "demo": "devtools.demo",
-    "init": "fullmesh.verbs.init",
-    "test": "devtools.testing",
-    "lab": "devtools.lab.cli",
-    "explain": "fullmesh.verbs.explain",
-    "explain-log": "fullmesh.verbs.explain",
-    "diagnose": "fullmesh.verbs.diagnose",
-    "report": "fullmesh.verbs.report",
-    "bundle": "fullmesh.verbs.bundle",
-    "torch-lock": "fullmesh.roles.torch_locks",
-    "collection": "devtools.collection",
-    "dev": "devtools.dev",
-    "docs": "devtools.docs.cli",
-    "completion": "fullmesh.shell.cli",
-    "watch": "fullmesh.verbs.watch",
-    "hang": "fullmesh.verbs.hang",
-}
-
-# What an installed package can do by itself: it has no roles, no playbooks and no developers' tools.
-ALONE = ("completion", "explain", "explain-log", "report")
-
-# Options of single verbs.
-FLAGS = {
-    "verify": {
-        "--bisect": "find the node that makes collectives slow or wrong, in at most log2 N + 1 runs of groups of nodes"
-    },
-    "plan": {"--offline": "print the cluster plan that the inventory gives; contacts no node"},
-    "undo": {
-        "--plan": "show what undo would change; changes nothing",
-        "--yes": "do not ask; needed where no terminal can answer",
-    },
-}
+# The verbs of an installed package, which has no roles, no playbooks and no tools for developers.
+ALONE = ("completion", "explain", "explain-log", "help", "report", "version")
 CODES = {
     "CL-101": "a system package is missing and cannot be installed from here",
     "CL-102": "apt-get failed",
@@ -80,6 +46,7 @@ CODES = {
     "CL-122": "A log is packed in a form that cannot be unpacked",
     "CL-123": "A file that was given as a log is not text",
     "CL-124": "The deadline on the command line is not above 0",
+    "CL-125": "The verb does not exist",
     "CL-190": "the documentation cannot be built without Sphinx",
     "CL-191": "more runs than can be compared",
 }
@@ -117,112 +84,50 @@ class VerbParser(argparse.ArgumentParser):
         return f"{text} Check: ./{self.prog} --help."
 
 
-def _run_apply(args: argparse.Namespace) -> int:
-    return run_checkout_playbook("site.yml", args, preview="plan")
-
-
-def _run_verify(args: argparse.Namespace) -> int:
-    if args.bisect:
-        args.more = [*options.list_ansible_words(args), "-e", '{"verify_cluster_bisect": true}']
-    return run_checkout_playbook("playbooks/verify.yml", args)
-
-
-def _run_plan(args: argparse.Namespace) -> int:
-    if args.offline:
-        args.verbose = True  # the plan is what it prints
-        return run_checkout_playbook("playbooks/show_plan.yml", args)
-    # a node that is to be configured cannot be verified yet
-    return run_checkout_playbook("site.yml", args, ["--skip-tags", "verify"])
-
-
-def _run_undo(args: argparse.Namespace) -> int:
-    from fullmesh.verbs import playbook  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
-
-    name = "playbooks/undo.yml"
-    if (
-        not args.plan
-        and not args.yes
-        and not options.has_preview_option(options.list_ansible_words(args))
-    ):
-        try:
-            if not playbook.confirm_undo(name, str(options.find_inventory(args.inventory)), args):
-                return PROBLEM
-        except InvalidInputError as error:
-            return print_refusal(error)
-    return run_checkout_playbook(name, args, [] if args.plan else None)
-
-
-def _write_lock_files(_args: argparse.Namespace) -> int:
-    flags = "--universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links"
-    same = ["-c", "requirements.txt"]
-    both = [*same, "-c", "requirements-ec2.txt"]
-    # the oldest Python that each is for: the controller's, and a node's
-    locks: tuple[tuple[str, str, list[str]], ...] = (
-        ("requirements", "3.11", []),
-        ("requirements-ec2", "3.11", same),
-        ("requirements-docs", "3.11", same),
-        ("requirements-dev", "3.11", [*both, "-c", "requirements-docs.txt"]),
-        ("requirements-reliability", "3.11", [*both, "-c", "requirements-dev.txt"]),
-        ("tests/support/requirements-nodes", "3.9", []),
-        ("tests/support/requirements-navigator", "3.11", ["-c", "requirements-dev.txt"]),
-    )
-    for name, python, more in locks:
-        command = ["uv", "pip", "compile", "--quiet", *flags.split(), "--python-version", python]
-        command += [*more, f"{name}.in", "-o", f"{name}.txt"]
-        done = subprocess.run(command, cwd=ROOT, check=False)
-        if done.returncode:
-            return PROBLEM
-    return OK
-
-
 def build_parser(verb: str = "") -> argparse.ArgumentParser:
-    """The command line: of one verb that a module adds, else the whole of it."""
-    parser: argparse.ArgumentParser = VerbParser(
-        prog="fullmesh", description="From bare nodes to a verified PyTorch-distributed cluster."
+    """The command line: with one verb only, else the whole of it."""
+    parser: argparse.ArgumentParser = VerbParser(prog="fullmesh", description=DESCRIPTION)
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"fullmesh {__version__}",
+        help="show the version of Fullmesh, and exit",
     )
-    parser.add_argument("--version", action="version", version=f"fullmesh {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     wanted: dict[str, Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], None]] = {}
-    for name in [verb] if verb in MODULES else MODULES:
-        if IN_CHECKOUT or not MODULES[name].startswith("devtools."):
-            register = importlib.import_module(MODULES[name]).register
-            wanted.setdefault(MODULES[name], register)
+    for name in [verb] if verb in VERBS else VERBS:
+        module = VERBS[name].module
+        if IN_CHECKOUT or not module.startswith("devtools."):
+            wanted.setdefault(module, importlib.import_module(module).register)
         else:
             absent = verbs.add_parser(name, help="needs a checkout", add_help=False)
             absent.add_argument("more", nargs=argparse.REMAINDER)
     for register in wanted.values():
         register(verbs)
-    _register_inventory_verbs(verbs)
-    lock = verbs.add_parser(
-        "lock", help="write the locks of Python packages anew from their .in files"
-    )
-    lock.set_defaults(func=_write_lock_files)
     return parser
 
 
-def _register_inventory_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    taken = (*options.CONNECT, *options.RUN, *options.TASKS)
-    for name, text, func in (
-        ("apply", "run site.yml: configure and verify the nodes", _run_apply),
-        ("verify", "run only the verification ladder; changes nothing", _run_verify),
-        ("plan", "say what apply would change, on which node; changes nothing", _run_plan),
-        ("undo", "remove what Fullmesh installed and restore what it changed", _run_undo),
-    ):
-        parser = verbs.add_parser(name, help=text, description=text)
-        options.add_inventory_option(parser)
-        for flag, what in FLAGS.get(name, {}).items():
-            parser.add_argument(flag, action="store_true", help=what)
-        options.add_playbook_options(
-            parser, [one for one in taken if name != "plan" or one is not options.CHECK]
-        )
-        parser.set_defaults(func=func)
+def find_similar_verb(word: str) -> str:
+    """Name the verb that is meant, as a sentence; empty for none."""
+    names = difflib.get_close_matches(word, VERBS, 1)
+    return f" Did you mean {names[0]}?" if names else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse and run; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"] and len(words) > 1 and words[1] not in HELP:
+        words = [*words[1:], "--help"]
+    if not words or words[0] in HELP:
+        print_text(render_overview().rstrip("\n"), None if words else sys.stderr)
+        return OK if words else USAGE
+    verb = next((word for word in words if not word.startswith("-")), "")
+    if verb and verb not in VERBS:
+        similar = find_similar_verb(verb)
+        print_error(f"fullmesh: [CL-125] Unknown verb: {verb}.{similar} Check: ./fullmesh help.")
+        return USAGE
     # Before we leave the user's directory: a verb that takes file names remembers it when it is loaded.
-    args = build_parser(words[0] if words else "").parse_args(words)
+    args = build_parser(verb).parse_args(words)
     if IN_CHECKOUT:
         os.chdir(ROOT)
     elif args.verb not in ALONE:

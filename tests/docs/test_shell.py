@@ -32,7 +32,7 @@ def completed(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("./fullmesh ver", ["verify"]),
+        ("./fullmesh veri", ["verify"]),
         ("./fullmesh diagnose --dead", ["--deadline"]),
         ("./fullmesh completion z", ["zsh"]),
         ("./fullmesh lab d", ["down"]),

@@ -91,7 +91,7 @@ def below(parser: argparse.ArgumentParser, *names: str) -> Mapping[str, argparse
     ("line", "wanted"),
     [
         ("fullmesh ", set(below(build_parser()))),
-        ("fullmesh ver", {"verify"}),
+        ("fullmesh ver", {"verify", "version"}),
         ("fullmesh lab ", set(below(build_parser(), "lab"))),
         ("fullmesh lab vm ", set(below(build_parser(), "lab", "vm"))),
         ("fullmesh completion ", {"bash", "zsh"}),

@@ -538,7 +538,7 @@ def test_with_a_key_between_the_nodes_a_second_run_changes_nothing(lab: list[str
 
 def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
     before = {node: etc(node) for node in lab}
-    planned = run("./fullmesh", "undo", "--plan", "-i", "inventory/lab")
+    planned = run("./fullmesh", "undo", "--dry-run", "-i", "inventory/lab")
     assert planned.code == 0
     assert re.search(r"^kernel_tuning .* el1, ubuntu1$", planned.output, re.MULTILINE)
     assert {node: etc(node) for node in lab} == before

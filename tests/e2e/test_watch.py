@@ -155,7 +155,7 @@ def test_the_zone_that_keeps_a_port_shut_is_named(inventory: str) -> None:
 
 def watch(inventory: str, *command: str, more: tuple[str, ...] = ()) -> Done:
     """The watch from the controller."""
-    return run("./fullmesh", "watch", *more, "--probe", inventory, "--", *command, seconds=400)
+    return run("./fullmesh", "watch", *more, "-i", inventory, "--", *command, seconds=400)
 
 
 def test_the_controller_starts_a_job_on_all_nodes(inventory: str) -> None:
@@ -184,7 +184,7 @@ def test_an_interrupted_watch_leaves_nothing_running(inventory: str) -> None:
     command = [
         "./fullmesh",
         "watch",
-        "--probe",
+        "-i",
         inventory,
         "--",
         "sh",

@@ -34,7 +34,7 @@ def watched(bench: Bench, script: str, *more: str) -> Iterator[subprocess.Popen[
             "--within",
             "120",
             *more,
-            "--probe",
+            "-i",
             str(bench.inventory),
             "--",
         ]

@@ -125,7 +125,7 @@ SAID = (
     (r"(?<= )(RUN|B|runs/20\w+-\w+)(?= |$)", "runs/latest"),
     (r"(?<=--to )/tmp$", "archives"),
     # asks on a terminal, which a page's reader has and this has not
-    (r"^\./fullmesh undo(?! --help)(?!.*--plan)(?!.*--yes)", "./fullmesh undo --yes"),
+    (r"^\./fullmesh undo(?! --help)(?!.*--dry-run)(?!.*--yes)", "./fullmesh undo --yes"),
     # no PATH of a login is asked for by ssh
     (r"(?<= )fullmesh-torchrun(?= )", "/opt/fullmesh/bin/fullmesh-torchrun"),
 )

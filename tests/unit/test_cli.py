@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib.metadata
 import io
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +21,11 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 from devtools import testing
-from fullmesh import cli
+from fullmesh import __version__, catalogue, cli
 from fullmesh.faults import InvalidInputError
 from fullmesh.play import options
 from fullmesh.settings import ROOT
-from fullmesh.verbs import playbook
+from fullmesh.verbs import about, playbook
 
 LAUNCHER = ROOT / "fullmesh"
 
@@ -45,7 +48,7 @@ def test_no_inventory_is_named_and_none_is_there(
     for folder in ("ROOT", "STARTED_IN"):
         monkeypatch.setattr(options, folder, tmp_path)
     monkeypatch.delenv(options.INVENTORY_VARIABLE, raising=False)
-    assert cli.main([name, *(["--plan"] if name == "undo" else [])]) == cli.USAGE
+    assert cli.main([name, *(["--dry-run"] if name == "undo" else [])]) == cli.USAGE
     said = capsys.readouterr().err
     assert "[CL-117]" in said
     assert "./fullmesh init" in said
@@ -211,9 +214,26 @@ def test_undo_without_a_terminal_needs_yes(
     assert cli.main(["undo", "-i", "hosts.yml"]) == cli.USAGE
     assert "[CL-118]" in capsys.readouterr().err
     assert undone == []
-    for more in (["--yes"], ["--plan"], ["--check"], ["--", "--list-tasks"]):
+    capsys.readouterr()
+    for more in (["--yes"], ["--dry-run"], ["--check"], ["--", "--list-tasks"]):
         assert cli.main(["undo", "-i", "hosts.yml", *more]) == cli.OK
-    assert len(undone) == 4
+    assert capsys.readouterr().err == ""
+    assert cli.main(["undo", "-i", "hosts.yml", "--plan"]) == cli.OK
+    assert "undo --plan is now undo --dry-run." in capsys.readouterr().err
+    assert len(undone) == 5
+
+
+def test_a_dry_run_of_apply_is_a_plan(
+    undone: list[argparse.Namespace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(
+        playbook, "preview_playbook", lambda name, _at, _args, more: calls.append((name, more)) or 1
+    )
+    for words in (["plan"], ["apply", "--dry-run"]):
+        assert cli.main([*words, "-i", "hosts.yml"]) == cli.PROBLEM
+    assert calls == [("site.yml", ["--skip-tags", "verify"])] * 2
+    assert undone == []
 
 
 @pytest.mark.parametrize(
@@ -234,7 +254,7 @@ def test_undo_names_nodes_and_roles_and_asks(
     assert "undo changes 2 nodes: el1, el2." in said
     assert "Roles, as far as they changed the node: launchers, time_sync." in said
     assert re.search(
-        r"To preview: \./fullmesh undo --plan -i \S+hosts\.yml '--limit=el\*' --tags=launchers,time_sync\n",
+        r"To preview: \./fullmesh undo --dry-run -i \S+hosts\.yml '--limit=el\*' --tags=launchers,time_sync\n",
         said,
     )
     assert ("Nothing was changed." in said) is not goes_on
@@ -296,10 +316,97 @@ def test_dev_runs_a_command_in_the_environment(monkeypatch: pytest.MonkeyPatch) 
     assert cli.main(["dev"]) == 0
 
 
-def test_no_verb_is_a_usage_error() -> None:
-    with pytest.raises(SystemExit) as left:
-        cli.main([])
-    assert left.value.code == cli.USAGE
+def test_no_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == cli.USAGE
+    said = capsys.readouterr()
+    assert (said.out, "diagnose" in said.err) == ("", True)
+
+
+@pytest.mark.parametrize("words", [["aply"], ["aply", "-i", "x"], ["help", "aply"]])
+def test_a_verb_that_does_not_exist(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == cli.USAGE
+    assert "[CL-125] Unknown verb: aply. Did you mean apply?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["help"], ["-h"], ["--help"]])
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_overview_lists_every_verb_in_its_group(
+    words: list[str],
+    columns: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert cli.main(words) == cli.OK
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) < columns
+    groups = [part.partition(":\n") for part in shown.split("\n\n")[2:-1]]
+    listed = {title: re.findall(r"^  (\S+)  ", body, re.MULTILINE) for title, _, body in groups}
+    assert listed["Set up"][1:5] == ["init", "plan", "apply", "undo"]
+    assert listed["Troubleshoot"] == ["hang", "watch", "explain-log", "explain"]
+    assert [name for names in listed.values() for name in names] == list(catalogue.VERBS)
+
+
+@pytest.mark.parametrize("name", catalogue.VERBS)
+def test_a_verb_has_a_help_text_an_example_and_exit_codes(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    entry = catalogue.VERBS[name]
+    assert entry.text[0].isupper()
+    assert not entry.text.endswith(".")
+    assert 2 in entry.exits
+    for words in (["help", name], [name, "--help"]):
+        with pytest.raises(SystemExit) as left:
+            cli.main(words)
+        assert left.value.code == cli.OK
+        shown = capsys.readouterr().out
+        assert f"{entry.text}." in " ".join(shown.split())
+        assert all(f"  ./fullmesh {example}\n" in shown for example in entry.examples)
+        assert "\nexit codes:\n" in shown
+        assert max(map(len, shown.splitlines())) <= 80
+    for example in entry.examples:
+        cli.build_parser(name).parse_args(shlex.split(example))
+
+
+def test_the_overview_imports_no_verb() -> None:
+    """Each verb is loaded when it is called, so the overview stays fast."""
+    code = "import sys; from fullmesh import cli; cli.main(['--help']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    loaded = done.stdout.splitlines()[-1].split()
+    assert "fullmesh.catalogue" in loaded
+    assert [one for one in loaded if one.startswith(("fullmesh.verbs.", "msgspec", "rich"))] == []
+
+
+def test_version_names_what_fullmesh_stands_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["version", "--json"]) == cli.OK
+    found = json.loads(capsys.readouterr().out)
+    assert found["fullmesh"] == __version__
+    assert found["ansible_core"] == importlib.metadata.version("ansible-core")
+    assert any(name.startswith("2.13.0-cuda") for name in found["torch_locks"])
+    assert cli.main(["version"]) == cli.OK
+    shown = capsys.readouterr().out
+    assert f"fullmesh      {__version__} " in shown
+    assert found["torch_locks"][0] in shown
+
+
+def test_version_without_ansible_and_without_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", fail)
+    monkeypatch.setattr(about, "TORCH_LOCKS", tmp_path)
+    assert cli.main(["version"]) == cli.OK
+    shown = capsys.readouterr().out
+    assert "ansible-core  not installed\ntorch locks   none\n" in shown
 
 
 def test_the_offline_plan_contacts_nobody() -> None:

@@ -754,7 +754,7 @@ def test_a_job_on_all_nodes(inventory: Path, capfd: pytest.CaptureFixture[str]) 
     code = cli.main(
         [
             "watch",
-            "--probe",
+            "-i",
             str(inventory),
             "--",
             "sh",
@@ -783,7 +783,7 @@ def test_who_is_missing_is_said_once_from_what_both_ends_know(
         "127.0.0.1", "127.0.0.11"
     )
     port = str(free_port())
-    call = ["watch", "--within", "1", "--kill-after", "8", "--probe", str(inventory), "--"]
+    call = ["watch", "--within", "1", "--kill-after", "8", "-i", str(inventory), "--"]
     call += ["env", f"MASTER_PORT={port}", sys.executable, "-c", job]
     assert cli.main(call) == 5
     err = capfd.readouterr().err
@@ -888,7 +888,7 @@ def test_a_node_that_ssh_does_not_reach_is_the_reason(capfd: pytest.CaptureFixtu
 
 
 def test_a_signal_ends_the_job_on_all_nodes(inventory: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fullmesh", "watch", "--probe", str(inventory), "--"]
+    command = [sys.executable, "-m", "fullmesh", "watch", "-i", str(inventory), "--"]
     job = subprocess.Popen(
         [*command, "sh", "-c", f"echo $$ > {tmp_path}/$RANK; exec sleep 600"],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
@@ -918,7 +918,7 @@ def test_an_inventory_that_cannot_be_used(
 ) -> None:
     path = tmp_path / "hosts.yml"
     path.write_text(content)
-    assert cli.main(["watch", "--probe", str(path), "--", "true"]) == 2
+    assert cli.main(["watch", "-i", str(path), "--", "true"]) == 2
     err = capsys.readouterr().err
     assert "[WA-107]" in err
     assert text in err
@@ -947,7 +947,7 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["watch"]) == 2
     assert cli.main(["watch", "--within", "0", "--", "true"]) == 2
     assert capsys.readouterr().err.count("[WA-105]") == 2
-    assert cli.main(["watch", "--probe", "no/inventory", "--", "true"]) == 2
+    assert cli.main(["watch", "-i", "no/inventory", "--", "true"]) == 2
     assert "[CL-106]" in capsys.readouterr().err
 
 

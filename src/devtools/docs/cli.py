@@ -12,6 +12,7 @@ import webbrowser
 from pathlib import Path
 
 from devtools.docs import links, tree
+from fullmesh.catalogue import add_verb
 from fullmesh.settings import ROOT
 
 OK, PROBLEM, USAGE = 0, 1, 2
@@ -20,13 +21,12 @@ CONF = Path(__file__).parent
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``docs``."""
-    text = "build the documentation as a site, and open it"
-    parser = verbs.add_parser("docs", help=text, description=text)
+    parser = add_verb(verbs, "docs")
     parser.add_argument("--no-open", action="store_true", help="build only")
     parser.add_argument(
         "--check",
         action="store_true",
-        help="from nothing, and any warning or broken link inside is an error; opens nothing",
+        help="build from scratch; a warning or broken internal link is an error; open nothing",
     )
     parser.set_defaults(func=run)
 

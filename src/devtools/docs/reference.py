@@ -49,6 +49,7 @@ def commands() -> str:
         for words, text in command.options:
             escaped = text.replace("<", "\\<")
             lines += ["", f"`{words}`", f": {escaped}"]
+        lines += ["", "```text", *command.ending, "```"] if command.ending else []
     return "\n".join(lines) + "\n"
 
 

@@ -16,6 +16,7 @@ from devtools.lab.podman import Podman
 from devtools.lab.state import Lab, Store
 from devtools.lab.vm import cli as vm_cli
 from devtools.lab.vm import store as vm_store
+from fullmesh.catalogue import add_verb
 
 # Exit codes of the whole project: 0 fine, 1 something failed, 2 usage or environment.
 FAILED, USAGE = 1, 2
@@ -163,7 +164,7 @@ def packages(_args: argparse.Namespace) -> int:
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``lab`` and its commands to the command line."""
-    lab = subparsers.add_parser("lab", help="containers that stand for nodes, on this machine")
+    lab = add_verb(subparsers, "lab")
     commands = lab.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, command: Command, text: str) -> argparse.ArgumentParser:

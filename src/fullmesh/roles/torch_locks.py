@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fullmesh.catalogue import add_verb
 from fullmesh.observed.wheel_locks import filter_lock_lines, is_marker_met, parse_logical_lines
 from fullmesh.printed import print_error, print_text
 from fullmesh.roles import torch_runtime
@@ -231,8 +232,7 @@ def run_torch_lock(args: argparse.Namespace) -> int:
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``torch-lock``."""
-    text = "make a lock of torch for every Python and machine that has wheels for it"
-    parser = verbs.add_parser("torch-lock", help=text, description=text)
+    parser = add_verb(verbs, "torch-lock")
     parser.add_argument("--torch", default=COMMITTED[0][0], help="version, default %(default)s")
     parser.add_argument("--accelerator", default="cuda13.0", help="cpu, cuda12.8, rocm6.4 …")
     parser.add_argument(

@@ -6,22 +6,22 @@ import argparse
 from collections.abc import Iterator, Sequence
 from importlib import resources
 
+from fullmesh.catalogue import VERBS, add_verb
 from fullmesh.printed import print_text
 from fullmesh.shell.commands import describe_help, find_subparsers, list_helps
 
 OK = 0
 FILES = {"bash": "fullmesh.bash", "zsh": "_fullmesh"}
 HOW = """\
-bash: source <(fullmesh completion bash), or keep it as ~/.local/share/bash-completion/completions/fullmesh.
-zsh: keep it as _fullmesh in a folder of $fpath. An installed package has put both, and the man page, below its
-prefix's share/. These files ask the command itself: with `-- WORDS` it prints the words that may come last.
-"""
+For bash, run source <(fullmesh completion bash), or save it as
+~/.local/share/bash-completion/completions/fullmesh. For zsh, save it as _fullmesh in a folder of $fpath. An installed
+package has both, and the man page, in share/ of its prefix. The scripts call this verb with -- WORDS, and it prints the
+words that can come last."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
-    text = "print what lets a shell complete this command"
-    parser = verbs.add_parser("completion", help=text, description=f"{text}. {HOW}")
+    parser = add_verb(verbs, "completion", HOW)
     parser.add_argument("shell", choices=tuple(FILES), help="which shell")
     parser.set_defaults(func=print_completion, more=[])
 
@@ -44,6 +44,9 @@ def complete_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     from fullmesh.cli import build_parser  # noqa: PLC0415 (it imports this module)
 
     *before, last = words
+    if not before and not last.startswith("-"):
+        yield from ((name, one.text) for name, one in VERBS.items() if name.startswith(last))
+        return
     parser = build_parser(before[0] if before else "")
     value_of, given = None, 0
     for word in before:

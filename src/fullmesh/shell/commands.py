@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fullmesh import __version__
+from fullmesh.catalogue import DESCRIPTION, list_ending_lines
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Command:
     Attributes:
         name: as it is typed, ``fullmesh lab up``.
         depth: 0 for a verb, 1 for a verb of a verb.
+        ending: the lines with its examples and exit codes.
         options: options and arguments as they are typed, each with its help.
     """
 
@@ -25,6 +27,7 @@ class Command:
     text: str
     usage: str
     options: list[tuple[str, str]]
+    ending: list[str]
 
 
 def find_subparsers(
@@ -55,7 +58,8 @@ def walk_commands(
             if not isinstance(action, unlisted) and action.help is not argparse.SUPPRESS
         ]
         text = child.description or helps.get(word, "")
-        yield Command(f"{name} {word}", depth, text, usage, options)
+        ending = [] if depth else list_ending_lines(word)
+        yield Command(f"{name} {word}", depth, text, usage, options, ending)
         yield from walk_commands(child, f"{name} {word}", depth + 1)
 
 
@@ -92,7 +96,7 @@ def render_manual() -> str:
     lines = [
         f'.TH FULLMESH 1 "" "Fullmesh {__version__}"',
         ".SH NAME",
-        r"fullmesh \- a verified PyTorch\-distributed cluster",
+        rf"fullmesh \- {escape_roff(DESCRIPTION)}",
         ".SH SYNOPSIS",
         r"\fBfullmesh\fR \fIVERB\fR",
         ".SH EXIT STATUS",
@@ -103,4 +107,6 @@ def render_manual() -> str:
         lines += [escape_roff(command.text), ".PP", ".EX", escape_roff(command.usage), ".EE"]
         for words, text in command.options:
             lines += [".TP", rf"\fB{escape_roff(words)}\fR", escape_roff(text)]
+        if command.ending:
+            lines += [".PP", ".EX", escape_roff("\n".join(command.ending)), ".EE"]
     return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fullmesh.catalogue import add_verb
 from fullmesh.play import options
 from fullmesh.verbs.checkout import run_checkout_playbook
 
@@ -18,8 +19,7 @@ def make_bundle(args: argparse.Namespace) -> int:
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
-    text = "gather all that an installation fetches into one archive, for nodes without internet"
-    parser = verbs.add_parser("bundle", help=text, description=text)
+    parser = add_verb(verbs, "bundle")
     options.add_inventory_option(
         parser, "hosts that reach their package sources, one of each kind of node"
     )

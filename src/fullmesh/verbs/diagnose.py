@@ -9,6 +9,7 @@ import os
 import threading
 from pathlib import Path
 
+from fullmesh.catalogue import add_verb
 from fullmesh.faults import InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import make_run_name, shorten_path
@@ -32,25 +33,19 @@ TAIL = 30
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
-    text = "name what is wrong between the nodes, and the cure; changes nothing"
-    parser = verbs.add_parser(
-        "diagnose",
-        help=text,
-        description=f"{text}. Works on nodes that Fullmesh never configured, too. Exit code 0: nothing wrong, 1: causes"
-        " were found, 2: usage or environment.",
-    )
+    parser = add_verb(verbs, "diagnose")
     options.add_inventory_option(parser)
-    parser.add_argument("--json", action="store_true", help="print the result for programs")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(
         "--deadline",
         type=float,
         default=DEADLINE,
-        help=f"seconds for everything, default {DEADLINE:g}",
+        help=f"seconds for the whole diagnosis (default {DEADLINE:g})",
     )
     parser.add_argument(
         "--bandwidth",
         action="store_true",
-        help="measure the rate of every link, in rounds of disjoint pairs, and name the slow card, node or link",
+        help="measure the rate of every link, and name the slow NIC, node or link",
     )
     options.add_playbook_options(parser, (*options.CONNECT, *options.RUN))
     parser.set_defaults(func=run_diagnose)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fullmesh.catalogue import add_verb
 from fullmesh.explain import pages
 from fullmesh.explain.judge import LogVerdict, Tally, judge_logs
 from fullmesh.explain.model import ExplainOptions, LogFinding, Severity
@@ -30,15 +31,7 @@ DEADLINE, LONGEST = 300.0, 86400.0  # seconds
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add both verbs."""
-    text = "name the causes in the logs of a failed job; offline, changes nothing"
-    parser = verbs.add_parser(
-        "explain-log",
-        help=text,
-        description=(
-            f"{text}. Exit status 0: nothing wrong, 1: a cause, a symptom or an error that no rule knows was found,"
-            " 2: wrong usage, or not everything could be read and nothing was found in the rest."
-        ),
-    )
+    parser = add_verb(verbs, "explain-log")
     parser.add_argument(
         "file",
         nargs="+",
@@ -48,21 +41,20 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--data-ports",
         metavar="A-B",
         default="",
-        help="the plan's data range, to judge the ports in the logs",
+        help="data port range of the cluster, to judge the ports in the logs",
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument(
         "--deadline",
         metavar="SECONDS",
         type=float,
         default=DEADLINE,
-        help=f"stop reading after (default {DEADLINE:g})",
+        help=f"time for reading (default {DEADLINE:g})",
     )
     parser.set_defaults(func=run_explain_log)
-    text = "print what a code means and what to do; offline"
-    parser = verbs.add_parser("explain", help=text, description=text)
+    parser = add_verb(verbs, "explain")
     parser.add_argument(
-        "code", nargs="?", help="like LG-102, VC-202 or PF-110; without it, every code is listed"
+        "code", nargs="?", help="such as LG-102, VC-202 or PF-110 (default: list all codes)"
     )
     parser.set_defaults(func=run_explain)
 

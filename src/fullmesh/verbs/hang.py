@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
+from fullmesh.catalogue import add_verb
 from fullmesh.explain.records import LONGEST, RecordFinding
 from fullmesh.faults import InvalidInputError
 from fullmesh.hang import ask, pages
@@ -34,34 +35,29 @@ MOST_NAMED = 8  # of the jobs that are not judged
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
-    text = "say which rank of a running job keeps the others waiting, in which collective, at which line"
-    parser = verbs.add_parser(
-        "hang",
-        help=text,
-        description=f"{text}. Changes nothing in the job. Exit code 0: nothing stands, 1: a cause was found.",
-    )
+    parser = add_verb(verbs, "hang")
     options.add_inventory_option(parser)
     parser.add_argument(
         "--job",
         default="",
-        help="torchrun's or Slurm's id, or ADDRESS:PORT of its master (default: all jobs)",
+        help="id of torchrun or Slurm, or ADDRESS:PORT of the master (default: all jobs)",
     )
     parser.add_argument(
         "--stalled",
         type=float,
         default=STALLED,
         metavar="SECONDS",
-        help=f"that a collective may take (default {STALLED:g})",
+        help=f"time that a collective may take (default {STALLED:g})",
     )
     parser.add_argument(
-        "--looks", type=int, default=2, help=f"how often to look, {AGAIN:g} s apart (default 2)"
+        "--looks", type=int, default=2, help=f"number of queries, {AGAIN:g} s apart (default 2)"
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument(
         "--html",
         metavar="FILE",
         default="",
-        help="write a page for each job with its ranks against collectives",
+        help="write a page for each job: its ranks and their collectives",
     )
     options.add_ansible_options(parser, options.CONNECT)
     parser.set_defaults(func=run_hang)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fullmesh.catalogue import add_verb
 from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import make_run_name
@@ -40,35 +41,34 @@ CODES = {
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
-    text = "write an inventory: asks which machines, looks at them by ssh, proposes the cluster network"
-    parser = verbs.add_parser(
-        "init", help=text, description=f"{text}. Changes nothing on any machine."
-    )
+    parser = add_verb(verbs, "init", "Changes nothing on the machines.")
     parser.add_argument(
         "--hosts",
         action="append",
         default=[],
         metavar="NAMES",
-        help="names, addresses or ranges: a,b or gpu[1:4]; user@ before it",
+        help="names, addresses or ranges, such as a,b or gpu[1:4], optionally with user@",
     )
-    parser.add_argument("--hosts-file", metavar="FILE", help="a file with a machine a line")
+    parser.add_argument("--hosts-file", metavar="FILE", help="file with one machine per line")
     parser.add_argument(
         "--ssh-config",
         nargs="?",
         const=str(SSH_CONFIG),
         metavar="FILE",
-        help="the Host names of ~/.ssh/config, or of another file",
+        help="take the Host names from ~/.ssh/config, or from FILE",
     )
-    parser.add_argument("-u", "--user", default="", help="who logs in, default: as ssh has it")
-    parser.add_argument("--network", default="", help="the cluster's network, like 10.0.0.0/24")
+    parser.add_argument(
+        "-u", "--user", default="", help="log in as this user (default: the one that ssh uses)"
+    )
+    parser.add_argument("--network", default="", help="cluster network, such as 10.0.0.0/24")
     parser.add_argument(
         "--keep-network",
         action="store_true",
-        help="somebody else keeps the addresses: write static_ip_manage: false",
+        help="do not manage addresses: write static_ip_manage: false",
     )
-    parser.add_argument("--out", default="", help=f"folder to write, default {DEFAULT_OUT}")
+    parser.add_argument("--out", default="", help=f"folder to write (default {DEFAULT_OUT})")
     parser.add_argument(
-        "--non-interactive", action="store_true", help="ask nothing, take the defaults"
+        "--non-interactive", action="store_true", help="ask nothing, use the defaults"
     )
     chosen = (options.LIMIT, options.USER)  # --hosts and init's own --user
     options.add_playbook_options(

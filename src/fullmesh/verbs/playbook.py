@@ -153,7 +153,7 @@ def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> boo
     if not listed.hosts:
         return True  # there is nothing to ask, and Ansible says why
     for line in lines.render_undo_notice(
-        listed.hosts, listed.roles, format_command("undo --plan", inventory, args)
+        listed.hosts, listed.roles, format_command("undo --dry-run", inventory, args)
     ):
         print_error(line)
     sys.stderr.write("Continue? y or n [n]: ")

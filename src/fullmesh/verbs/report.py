@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fullmesh.catalogue import add_verb
 from fullmesh.printed import print_error, print_text
 from fullmesh.settings import RUNS
 
@@ -20,36 +21,31 @@ PREVIOUS = "previous"
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
-    parser = verbs.add_parser(
-        "report",
-        help="print the verdict of a run (default: the last one)",
-        description="Print the verdict of a run. Exit code 0: all well, 1: the run failed, or something is worse "
-        "than in the other run, 2: no such run.",
-    )
+    parser = add_verb(verbs, "report")
     parser.add_argument(
         "run",
         nargs="*",
-        help="runs/<time> or a result.json; of two the second is shown, and what changed since the first",
+        help="runs/<time> or a result.json; with two, the second is shown and compared with the first",
     )
     parser.add_argument(
         "--against",
         nargs="?",
         const=PREVIOUS,
         metavar="OTHER",
-        help="say what changed since another run (default: the run before)",
+        help="compare with another run (default: the previous one)",
     )
     parser.add_argument(
         "--merge",
         action="store_true",
-        help="make one result of runs that had a part of the nodes each (--limit), and show it",
+        help="merge runs of different nodes (--limit) into one result, and show it",
     )
     parser.add_argument(
-        "--html", action="store_true", help="write report.html and junit.xml beside the result"
+        "--html", action="store_true", help="write report.html and junit.xml next to the result"
     )
     parser.add_argument(
         "--csv",
         action="store_true",
-        help="write links, findings and rungs as tables beside the result",
+        help="write links, findings and checks as CSV next to the result",
     )
     parser.set_defaults(func=run_report)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from fullmesh.catalogue import add_verb, warn_old_spelling
 from fullmesh.faults import InvalidInputError
 from fullmesh.hang.stalled import StallReporter
 from fullmesh.observed.watch import JobProblem, WatchEvent
@@ -55,36 +56,38 @@ OWN_DOING = ("VC-109", "DG-130")
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
-    text = "start a job; say who is missing, and why, when its ranks do not come together"
-    parser = verbs.add_parser(
-        "watch",
-        help=text,
-        description=f"{text}. The exit code is the job's; with --probe the worst of all nodes.",
-    )
+    parser = add_verb(verbs, "watch")
     parser.add_argument(
-        "--within", type=float, default=WITHIN, metavar="SECONDS", help=f"default {WITHIN:g}"
+        "--within",
+        type=float,
+        default=WITHIN,
+        metavar="SECONDS",
+        help=f"time in which the ranks must connect (default {WITHIN:g})",
     )
     parser.add_argument(
         "--stalled",
         type=float,
         default=STALLED,
         metavar="SECONDS",
-        help=f"that connected ranks may stand before it is said why; 0: do not look (default {STALLED:g})",
+        help=f"report ranks that make no progress for so long; 0: never (default {STALLED:g})",
     )
     parser.add_argument(
         "--kill-after",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="end the job so long after the report (default: keep it)",
+        help="end the job this long after the report (default: never)",
     )
     parser.add_argument(
-        "--probe",
+        "-i",
+        "--inventory",
         metavar="INVENTORY",
         default="",
-        help="start COMMAND on all nodes of an inventory and diagnose the links of who is missing",
+        help="start COMMAND on all nodes of this inventory, and diagnose the links of missing ranks"
+        " (default: start it on this machine only)",
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: the job")
+    parser.add_argument("--probe", metavar="INVENTORY", default="", help=argparse.SUPPRESS)
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="the job, after --")
     parser.set_defaults(func=run_watch)
 
 
@@ -111,10 +114,13 @@ def run_watch(args: argparse.Namespace) -> int:
         return print_watch_error(
             "WA-105", f"{' '.join(format_watch_options(args))} are no waiting times."
         )
-    if not args.probe:
+    if args.probe:
+        warn_old_spelling("watch --probe INVENTORY", "watch -i INVENTORY")
+    named = args.inventory or args.probe
+    if not named:
         return exec_local_watch(args, command)
     try:
-        inventory = find_inventory(args.probe)
+        inventory = find_inventory(named)
     except InvalidInputError as error:
         print_error(f"fullmesh: {error}")
         return USAGE
