@@ -427,7 +427,7 @@ SSH_SAYS = [
      "nothing listens on its ssh port"),
     ("echo 'Host key verification failed.' >&2; exit 255",
      "Failed to connect to the host via ssh: Host key verification failed.",
-     "ssh does not know its host key, or another one"),
+     "ssh does not know its host key, or the key has changed"),
 ]  # fmt: skip
 
 
@@ -581,7 +581,7 @@ def test_no_python_at_all(tmp_path: Path) -> None:
     assert said["failed"] is True
     found = reach.explain_reach_failure(said["msg"] + said["module_stderr"], "192.0.2.7")
     assert found is not None
-    assert found.step == "Install python3 there"
+    assert found.step == "Install python3 on it"
 
 
 @pytest.mark.usefixtures("_told")

@@ -67,8 +67,8 @@ ROWS: list[tuple[Callable[[], list[str]], str, str]] = [
     (lambda: unreachable(OFF), "PR-101", "ssh ann@203.0.113.9"),
     (lambda: unreachable(NAME), "PR-101", "ansible_host"),
     (lambda: failed(SUDO), "PR-102", "Give the password with -K"),
-    (lambda: failed(PYTHON), "PR-102", "Install python3 there"),
-    (lambda: failed(FULL), "PR-102", "Make room: df -h"),
+    (lambda: failed(PYTHON), "PR-102", "Install python3 on it"),
+    (lambda: failed(FULL), "PR-102", "Free some space. See its use: df -h"),
     (lambda: test_preflight.run(test_preflight.old_python), "PR-113", "ansible_python_interpreter"),
     (lambda: test_preflight.run(test_preflight.full_disk), "PR-109", "Make room there"),
     (
@@ -177,7 +177,10 @@ def test_a_group_of_another_name(tmp_path: Path, capfd: pytest.CaptureFixture[st
     )
     assert cli.main(["plan", "--offline", "-i", str(tmp_path)]) == cli.PROBLEM
     told = " ".join(capfd.readouterr().out.split())
-    assert "[PL-100] the group torch_nodes has no hosts; the inventory has gpu_nodes." in told
+    assert (
+        "[PL-100] the inventory has no hosts in group torch_nodes (groups with hosts: gpu_nodes)."
+        in told
+    )
     assert "./fullmesh init" in told
 
 

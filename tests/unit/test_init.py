@@ -241,7 +241,7 @@ def test_a_machine_without_an_answer_or_without_root() -> None:
     }
     found = look.read_survey(BOTH, told)
     assert [str(fault)[:8] for fault in found.faults] == ["[IN-103]"]
-    assert "no address is known for its name" in str(found.faults[0])
+    assert "its name does not resolve to an address" in str(found.faults[0])
     assert [str(fault)[:8] for fault in found.remarks] == ["[IN-106]"]
     assert "-K" in str(found.remarks[0])
     assert set(found.answers) == {"ubuntu1"}

@@ -118,7 +118,7 @@ CARD = {"interface": "eth1", "addresses": "10.0.0.11/24"}
         ([bond(mode="broadcast")], "PL-125", "broadcast"),
         ([bond(members=[])], "PL-125", "bond members []"),
         ([bond(members="eth1")], "PL-125", "bond members 'eth1'"),
-        ([bond(members=["eth1", "eth1"])], "PL-125", "different cards"),
+        ([bond(members=["eth1", "eth1"])], "PL-125", "different NICs"),
         ([bond(members=["a/b"])], "PL-125", "a/b"),
         ([bond(miimon=0)], "PL-125", "miimon 0 is not between 1 and 10000"),
         ([bond(miimon="fast")], "PL-125", "miimon 'fast'"),
@@ -139,7 +139,7 @@ CARD = {"interface": "eth1", "addresses": "10.0.0.11/24"}
         ([{"bond": BOND}], "PL-103", "bond0 has no address"),
         ([{"interface": "eth1"}], "PL-103", "eth1 has no address"),
         ([{"vlan": {"id": 1, "parent": "eth1"}}], "PL-103", "eth1.1 has no address"),
-        ([{**vlan(), "bond": BOND}], "PL-117", "more than one of"),
+        ([{**vlan(), "bond": BOND}], "PL-117", "it combines a MAC"),
         ([{**vlan(), "interface": MAC}], "PL-117", "Write one link for each"),
     ],
 )

@@ -1,1 +1,1 @@
-"""The cluster plan and what it is made of."""
+"""The cluster plan and its parts."""

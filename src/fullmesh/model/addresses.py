@@ -1,4 +1,4 @@
-"""Addresses as users write them, and the rules that a cluster's addresses obey."""
+"""Parse addresses as users write them, and check the rules for a cluster's addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parse_prefixed_address(text: object) -> Interface:
     """
     written = str(text)
     if "/" not in written:
-        raise ValueError(f"{written!r} has no prefix; write it like 10.0.0.11/24")
+        raise ValueError(f"{written!r} has no prefix. Write it like 10.0.0.11/24")
     try:
         if not PREFIXED_ADDRESS.match(written):
             raise ValueError("it has other characters than an address and a prefix length")
@@ -41,7 +41,7 @@ def _explain_unusable_address(value: Interface) -> str:
     if address.is_multicast or address.is_unspecified:
         return "is not the address of one host"
     if address.is_link_local:
-        return "is link-local; peers need an address that is the same from everywhere"
+        return "is link-local, but peers need an address that works from every node"
     roomy = network.prefixlen < network.max_prefixlen - 1  # RFC 3021: a /31 has no network address
     if roomy and address == network.network_address:
         return f"is the address of the network {network} itself"
@@ -67,10 +67,10 @@ def parse_bare_address(text: object) -> Address:
 
 
 def parse_network(text: object, *, strict: bool = True) -> Network:
-    """Read a network, such as ``10.0.0.0/24``; an address alone is a network of one.
+    """Read a network, such as ``10.0.0.0/24``. An address alone is a network of one.
 
     Raises:
-        ValueError: not a network, or, if *strict*, an address in one.
+        ValueError: not a network. If *strict*: also an address with host bits.
     """
     written = str(text)
     if "%" in written:
@@ -79,12 +79,12 @@ def parse_network(text: object, *, strict: bool = True) -> Network:
 
 
 def join_host_port(address: Address, port: int) -> str:
-    """``10.0.0.11:29400`` or ``[fd00::11]:29400`` (RFC 3986 3.2.2)."""
+    """Format ``10.0.0.11:29400`` or ``[fd00::11]:29400`` (RFC 3986 3.2.2)."""
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"  # noqa: PLR2004 (IP version)
 
 
 def is_address(text: str) -> bool:
-    """Whether *text* is an IPv4 or IPv6 address, without prefix."""
+    """Return whether *text* is an IPv4 or IPv6 address without a prefix."""
     try:
         parse_bare_address(text)
     except ValueError:
@@ -93,7 +93,7 @@ def is_address(text: str) -> bool:
 
 
 def is_host_name(text: object) -> bool:
-    """Whether *text* is a name that may stand in /etc/hosts (and is no address)."""
+    """Return whether *text* is a valid name for /etc/hosts, and not an address."""
     written = str(text)
     if not HOST_NAME.match(written):
         return False

@@ -1,7 +1,7 @@
-"""What the inventory leaves to ``auto`` is put into the plan once the nodes were looked at. Pure.
+"""Resolve the values that the inventory leaves to ``auto``, once the nodes are surveyed. Pure.
 
-The plan is derived before any node is touched, so what depends on the nodes (how many ranks each starts, what torch is
-made for) stands in ``plan["auto"]`` as what was asked. `apply_auto_choice` turns it into the plan that all roles read.
+The plan is derived before any node is contacted. Values that depend on the nodes (ranks per node, the torch build)
+are first kept in ``plan["auto"]`` as requests. `apply_auto_choice` resolves them for the plan that all roles read.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from fullmesh.plain import parse_switch
 
 AUTO = "auto"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# As many GPUs as the largest machines have (HGX, DGX-2). A data range that is left to auto holds their ranks, so that
-# it is known before anybody looked.
+# The GPUs of the largest machines (HGX, DGX-2). A data range of auto has room for their ranks, so that it is known
+# before the survey.
 MOST_GPUS = 16
 USUAL_GPUS = 8
 
 
 def list_visible_devices(text: object) -> list[str]:
-    """The devices that a value of CUDA_VISIBLE_DEVICES leaves to a job."""
+    """List the devices that a value of CUDA_VISIBLE_DEVICES leaves to a job."""
     return [one for one in str(text).split(",") if one.strip() not in ("", "-1")]
 
 
 def count_visible_devices(extra: object) -> int | None:
-    """How many GPUs ``cluster_env_extra`` leaves to jobs; None where it says nothing of them."""
+    """Count the GPUs that ``cluster_env_extra`` leaves to jobs. Return None if it does not set CUDA_VISIBLE_DEVICES."""
     if not isinstance(extra, Mapping) or VISIBLE not in extra:
         return None
     return len(list_visible_devices(extra[VISIBLE]))
@@ -37,11 +37,11 @@ def count_visible_devices(extra: object) -> int | None:
 def read_auto_settings(
     chosen: Mapping[str, Any], defaults: Mapping[str, Any], *, ranks: bool
 ) -> AutoSettings:
-    """What a host's settings say of torch, and whether its ranks are left to auto.
+    """Read a host's settings for torch, and whether its ranks are left to auto.
 
     Args:
         chosen: the host's settings.
-        defaults: the roles' own.
+        defaults: the defaults of the roles.
         ranks: ``fullmesh_local_ranks`` is auto.
     """
 
@@ -61,7 +61,7 @@ def read_auto_settings(
 
 
 def apply_auto_choice(plan: ClusterPlan, choice: ResolvedSettings) -> ClusterPlan:
-    """The plan with what was worked out for all that left it to auto: ``resolved`` beside ``auto``."""
+    """Return the plan with all ``auto`` values resolved. The choice itself becomes ``resolved``, next to ``auto``."""
     made: ClusterPlan = json.loads(json.dumps(plan))
     made["resolved"] = choice
     first = 0

@@ -1,4 +1,4 @@
-"""Settings that steer a run and say nothing about what a node should be: how many at a time, where ssh finds one.
+"""Read the settings that control a run but do not change a node's state: batch size and ssh address.
 
 Pure: data in, data or faults out.
 """
@@ -21,11 +21,11 @@ def parse_batches(value: Any) -> list[int | str]:
     """Read ``fullmesh_serial`` as a play's ``serial`` takes it.
 
     Args:
-        value: a number of nodes, a percentage of them, or a list of these, one for each batch (the last one repeats:
-            Ansible's playbook guide, "Setting the batch size with serial").
+        value: a number of nodes, a percentage of them, or a list of these, one for each batch. The last one repeats
+            (Ansible's playbook guide, "Setting the batch size with serial").
 
     Raises:
-        ValueError: none of these; Ansible itself takes ``0`` for "all" and rounds ``0%`` up to one node.
+        ValueError: none of these. Ansible itself takes ``0`` for "all" and rounds ``0%`` up to one node.
     """
     given = value if isinstance(value, list) else [value]
     if not given:
@@ -44,7 +44,7 @@ def _parse_batch(value: Any) -> int | str:
 
 
 def read_serial(value: Any, faults: list[Fault]) -> list[int | str]:
-    """The same for the plan: what cannot be read is a fault."""
+    """Read ``fullmesh_serial`` for the plan. A malformed value is a fault."""
     try:
         return parse_batches(value)
     except ValueError as error:
@@ -52,14 +52,14 @@ def read_serial(value: Any, faults: list[Fault]) -> list[int | str]:
             Fault(
                 "PL-128",
                 f"fullmesh_serial {value!r}: {error}",
-                "Say how many nodes may change at a time, such as 1 or 25%",
+                "Set how many nodes may change at a time, such as 1 or 25%",
             )
         )
         return [EVERYONE]
 
 
 def check_ssh_addresses(hosts: Mapping[str, Mapping[str, Any]], faults: list[Fault]) -> None:
-    """Refuse a ``fullmesh_ssh_address`` that ssh could not be pointed at."""
+    """Report each ``fullmesh_ssh_address`` that ssh cannot use."""
     for host, chosen in hosts.items():
         given = str(chosen.get("fullmesh_ssh_address") or "")
         if given and not is_ssh_address(given):
@@ -73,7 +73,7 @@ def check_ssh_addresses(hosts: Mapping[str, Mapping[str, Any]], faults: list[Fau
 
 
 def is_ssh_address(text: str) -> bool:
-    """Whether *text* is ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address."""
+    """Return whether *text* is ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address."""
     try:
         host, port = split_host_port(text)
     except ValueError:
@@ -86,9 +86,9 @@ def is_ssh_address(text: str) -> bool:
 def find_plan_batches(
     hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]
 ) -> list[int | str]:
-    """The batches that the plan of *hosts* says; everyone at once where no plan was made.
+    """Return the batches from the plan of *hosts*, or all nodes at once if there is no plan.
 
-    ``--limit`` leaves hosts without a plan, ``--syntax-check`` (and so ansible-lint) knows names of hosts and no more.
+    With ``--limit``, some hosts have no plan. With ``--syntax-check`` (and ansible-lint), hosts only have names.
     """
     for host in hosts:
         if host in hostvars and "fullmesh_plan" in hostvars[host]:

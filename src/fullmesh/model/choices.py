@@ -1,4 +1,4 @@
-"""The cluster plan's settings that are one of a few values, or a number that the inventory is held against."""
+"""Check the cluster plan's settings with a fixed set of values, and the expected number of nodes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def read_routed(value: Any, faults: list[Fault]) -> bool:
 
 
 def check_node_count(value: Any, hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
-    """As many hosts as ``fullmesh_nodes`` says; 0: nobody says.
+    """Check that the inventory has ``fullmesh_nodes`` hosts. 0 means any number.
 
-    AWX gives each job of a sliced template an inventory of that slice's hosts alone (its user guide, "Job Slicing"). A
-    plan of them would make the nodes of other slices strangers.
+    AWX gives each job of a sliced template an inventory with the hosts of that slice only (its user guide, "Job
+    Slicing"). A plan of one slice would lock out the nodes of the other slices.
     """
     try:
         wanted = plan_ports.parse_port_number(value, lowest=0, highest=100_000)
@@ -36,14 +36,14 @@ def check_node_count(value: Any, hosts: Mapping[str, HostSettings], faults: list
             Fault(
                 "PL-135",
                 f"the inventory has {len(hosts)} nodes in torch_nodes, fullmesh_nodes is {wanted}",
-                "Give every run the whole inventory, a part of it with --limit (AWX: the template's limit instead of "
-                "job slicing), or set fullmesh_nodes anew when nodes joined or left",
+                "Give every run the whole inventory and select a part with --limit (AWX: use the template's limit "
+                "instead of job slicing), or update fullmesh_nodes if nodes joined or left",
             )
         )
 
 
 def check_run_choices(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
-    """How a run goes about its work, by host."""
+    """Check the settings of each host that control a run."""
     for host, chosen in hosts.items():
         converge = chosen.get("fullmesh_converge", settings.PLAN_SETTINGS["fullmesh_converge"])
         if converge not in ("auto", "always"):

@@ -1,4 +1,4 @@
-"""A node's links: which interface gets which addresses."""
+"""Read a node's links: its interfaces and their addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fullmesh.model.types import PlanLink
 FIELDS = frozenset(
     {"interface", "addresses", "gateway", "dns", "search", "mtu", "routes", "vlan", "bond"}
 )
-# RFC 791: every host takes 576 octets; RFC 8200 5: IPv6 needs 1280. Ethernet's jumbo frames end at 9216,
+# RFC 791: every host takes 576 octets. RFC 8200 5: IPv6 needs 1280. Ethernet's jumbo frames end at 9216,
 # InfiniBand's IPoIB connected mode at 65520.
 LOWEST_MTU, HIGHEST_MTU = 1280, 65520
 
@@ -25,13 +25,13 @@ class NodeLink:
     """One interface of a node in the cluster.
 
     Attributes:
-        interface: its name, "" when the node has to be asked.
-        mac: lower case, "" when it was not chosen by MAC.
-        addresses: with prefix; the first one is what peers use.
-        mtu: bytes; 0 leaves it as it is.
+        interface: its name, "" if only the node knows it.
+        mac: lower case, "" if it was not chosen by MAC.
+        addresses: with prefix. Peers use the first one.
+        mtu: bytes. 0 leaves it unchanged.
         routes: ``{"to": network, "via": address}``.
-        vlan: what it is a VLAN of.
-        bond: what it binds.
+        vlan: the VLAN's settings, if it is one.
+        bond: the bond's settings, if it is one.
     """
 
     interface: str
@@ -46,7 +46,7 @@ class NodeLink:
     bond: stacks.BondSettings | None = None
 
     def as_plan(self) -> PlanLink:
-        """The link as plain data."""
+        """Return the link as plain data."""
         return {
             "interface": self.interface,
             "mac": self.mac,
@@ -62,7 +62,7 @@ class NodeLink:
 
 
 def read_node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -> list[NodeLink]:
-    """The links that a host's settings describe; what is wrong goes to *faults*."""
+    """Read the links from a host's settings. Errors go to *faults*."""
     raw: list[Any] = []
     if chosen.get("fullmesh_address") is not None:
         raw.append(
@@ -99,7 +99,7 @@ def read_node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -
 
 
 def move_addressed_first(links: list[NodeLink]) -> list[NodeLink]:
-    """The links with the first one that has an address in front: it carries the cluster address. [] where none has."""
+    """Move the first link with an address to the front: it carries the cluster address. Return [] if there is none."""
     ordered = sorted(links, key=lambda link: not link.addresses)
     return ordered if ordered and ordered[0].addresses else []
 
@@ -107,7 +107,7 @@ def move_addressed_first(links: list[NodeLink]) -> list[NodeLink]:
 def name_stacked_links(links: list[NodeLink]) -> list[NodeLink]:
     """Give bonds and VLANs the names that the user left out: bond0, bond1 ... and parent.id.
 
-    A VLAN whose parent is chosen by MAC keeps "" until the node says how that card is called.
+    A VLAN whose parent is chosen by MAC keeps "" until the node reports the interface's name.
     """
     used = {link.interface for link in links}
     free = (f"bond{n}" for n in range(len(links)) if f"bond{n}" not in used)
@@ -130,7 +130,7 @@ def _read_link(where: str, entry: Any, faults: list[Fault]) -> NodeLink | None:
         )
         return None
     before = len(faults)
-    # whether a link may do without, only the node's other links show
+    # a link may have no address if another link (a VLAN) uses it
     given = entry.get("addresses")
     parsed = _read_addresses(where, given, faults) if given else []
     interface, mac = _read_identity(where, str(entry.get("interface") or ""), faults)
@@ -140,7 +140,7 @@ def _read_link(where: str, entry: Any, faults: list[Fault]) -> NodeLink | None:
         faults.append(
             Fault(
                 "PL-117",
-                f"{where}: it is more than one of a card's MAC, a VLAN and a bond",
+                f"{where}: it combines a MAC, a VLAN and a bond",
                 "Write one link for each",
             )
         )
@@ -171,7 +171,7 @@ def _read_addresses(where: str, value: Any, faults: list[Fault]) -> list[address
 
 
 def _read_identity(where: str, text: str, faults: list[Fault]) -> tuple[str, str]:
-    """Tell a MAC from a name."""
+    """Tell a MAC from an interface name."""
     if node_values.MAC.match(text):
         return "", text.lower()
     if text and not node_values.INTERFACE_NAME.match(text):

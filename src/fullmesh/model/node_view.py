@@ -1,4 +1,4 @@
-"""A node's own view of the plan: its links with the interfaces that were found for them."""
+"""Return a node's own view of the plan: its links with the interfaces that were found for them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from fullmesh.observed.node import Interface
 def resolve_node_interfaces(
     plan: ClusterPlan, host: str, interfaces: Sequence[Interface]
 ) -> PlanNode:
-    """The plan's entry of *host*, each link with the name of the interface that is really there.
+    """Return the plan's entry of *host*, with the name of the existing interface for each link.
 
-    A bond's members and a VLAN's parent have names, too, whatever the inventory chose them by; a bond or VLAN itself
-    need not be there yet.
+    A bond's members and a VLAN's parent get names too, even if the inventory chose them by MAC. The bond or VLAN
+    itself need not exist yet.
 
     Args:
         plan: the cluster plan.
         host: inventory name.
-        interfaces: of node_facts; none where nobody has looked yet.
+        interfaces: of node_facts. Empty before the survey.
     """
     node: PlanNode = json.loads(json.dumps(plan["nodes"][host]))
     for link in node["links"]:
@@ -44,12 +44,12 @@ def resolve_node_interfaces(
     return node
 
 
-# Devices that borrow the hardware address of another one.
+# Device types that copy the hardware address of another device.
 BORROWERS = ("vlan", "bond", "bridge", "macvlan")
 
 
 def find_interface_name(wanted: str, interfaces: Sequence[Interface]) -> str:
-    """Name the interface that has the name or MAC *wanted*; "" for none."""
+    """Return the name of the interface with the name or MAC *wanted*, or ""."""
     for interface in interfaces:
         if node_values.MAC.match(wanted):
             match = (
@@ -63,7 +63,7 @@ def find_interface_name(wanted: str, interfaces: Sequence[Interface]) -> str:
 
 
 def find_link_interface(link: PlanLink, interfaces: Sequence[Interface]) -> str:
-    """Name the interface that *link* means: by name, by MAC, else the one that has its address now; "" for none."""
+    """Return the interface of *link*: by name, by MAC, or by its current address. Return "" if there is none."""
     if link["interface"] or link["mac"]:
         return find_interface_name(link["interface"] or link["mac"], interfaces)
     for interface in interfaces:

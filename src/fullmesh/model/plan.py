@@ -1,7 +1,7 @@
-"""The cluster plan: everything that must agree, derived once from the inventory.
+"""Derive the cluster plan, the data that all nodes must agree on, from the inventory.
 
-Pure functions. The filter calls :func:`derive_from_hostvars`; :func:`derive_plan` does the work on plain data. It
-collects all input faults and raises them together, before it changes a node.
+Pure functions. The filter calls :func:`derive_from_hostvars`. :func:`derive_plan` does the work on plain data. It
+collects all faults of the inventory and raises them together, before Fullmesh changes a node.
 """
 
 from __future__ import annotations
@@ -38,40 +38,40 @@ SCHEMA = 1
 GROUP = "torch_nodes"
 CODES = {
     "PL-100": "the group torch_nodes is empty",
-    "PL-101": "an unknown setting with one of our prefixes",
+    "PL-101": "a setting with one of Fullmesh's prefixes is unknown",
     "PL-102": "a setting that is derived from the plan was set by hand",
-    "PL-103": "a node without a cluster address",
-    "PL-104": "a malformed or unusable address",
-    "PL-105": "one address on two nodes",
-    "PL-106": "cluster addresses in different networks",
-    "PL-107": "IPv4 and IPv6 mixed",
-    "PL-108": "a cluster-wide setting that differs between hosts",
-    "PL-109": "a port that is no port, or privileged",
-    "PL-110": "a named port inside the data range",
+    "PL-103": "a node has no cluster address",
+    "PL-104": "an address is malformed or unusable",
+    "PL-105": "two nodes have the same address",
+    "PL-106": "the cluster addresses are in different networks",
+    "PL-107": "the cluster addresses mix IPv4 and IPv6",
+    "PL-108": "a cluster-wide setting differs between hosts",
+    "PL-109": "a port is malformed or privileged",
+    "PL-110": "a named port is inside the data range",
     "PL-111": "two named ports are equal",
-    "PL-112": "a malformed data range",
-    "PL-113": "a data range too small for the ranks",
-    "PL-114": "a malformed number of ranks or process groups",
-    "PL-115": "node ranks that do not count from 0",
-    "PL-116": "a master that is not in the group",
-    "PL-117": "a malformed link",
-    "PL-118": "a malformed controller address",
-    "PL-119": "a malformed or repeated host name",
-    "PL-120": "a choice that does not exist",
-    "PL-121": "a controller with an unsupported ansible-core",
-    "PL-123": "a malformed gateway, route, MTU or name server",
-    "PL-124": "a malformed VLAN",
-    "PL-125": "a malformed bond",
-    "PL-126": "a card that is a member of a bond and something else as well",
-    "PL-127": "a VLAN that cannot sit on its parent",
-    "PL-128": "a malformed number of nodes at a time",
-    "PL-129": "a malformed address for ssh",
-    "PL-130": "a malformed or unknown service",
-    "PL-131": "a malformed or privileged port of a service",
-    "PL-132": "a service that nobody known may reach",
-    "PL-133": "a service on a node that is not in the group",
-    "PL-134": "a name that is one letter away from a setting",
-    "PL-135": "an inventory that has fewer or more nodes than the cluster",
+    "PL-112": "the data range is malformed",
+    "PL-113": "the data range is too small for the ranks",
+    "PL-114": "the number of ranks or process groups is malformed",
+    "PL-115": "the node ranks do not count from 0",
+    "PL-116": "the master is not in the group",
+    "PL-117": "a link is malformed",
+    "PL-118": "a controller address is malformed",
+    "PL-119": "a host name is malformed or used twice",
+    "PL-120": "a setting has a value that does not exist",
+    "PL-121": "the controller's ansible-core is not supported",
+    "PL-123": "a gateway, route, MTU or name server is malformed",
+    "PL-124": "a VLAN is malformed",
+    "PL-125": "a bond is malformed",
+    "PL-126": "a NIC is a member of a bond and used for something else too",
+    "PL-127": "a VLAN does not fit on its parent",
+    "PL-128": "the number of nodes at a time is malformed",
+    "PL-129": "an address for ssh is malformed",
+    "PL-130": "a service is malformed or unknown",
+    "PL-131": "a port of a service is malformed or privileged",
+    "PL-132": "the clients that may reach a service are malformed",
+    "PL-133": "a service is on a node that is not in the group",
+    "PL-134": "a name is one letter away from a setting",
+    "PL-135": "the inventory has fewer or more nodes than the cluster",
 }
 ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
@@ -79,21 +79,21 @@ LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
 
 @dataclass(frozen=True)
 class PlanParts:
-    """What was read from the settings, before it becomes the plan.
+    """The values from the settings, before they become the plan.
 
     Attributes:
         order: hosts by node rank.
-        links: host -> its links, the first one carries the cluster address.
-        counts: host -> local ranks, 1 where they are left to auto.
-        asked: host -> what is left to the first look at it.
-        made_for: host -> what its torch is made for, or auto.
+        links: host -> its links. The first one carries the cluster address.
+        counts: host -> local ranks, 1 for auto.
+        asked: host -> the settings that the survey resolves.
+        made_for: host -> the accelerator of its torch build, or auto.
         groups: process groups that a job makes.
         hostnames: host -> ``fullmesh_hostname`` or "".
         named: setting -> port.
         data: the data range.
-        services: ports of what else runs over the nodes.
+        services: ports of the services on the nodes.
         controllers: addresses and networks that must never be locked out.
-        leads_time: whether the nodes take their time from one of them (role time_sync), which opens NTP to peers.
+        leads_time: whether the nodes synchronize with one of them (role time_sync), which opens NTP to peers.
     """
 
     order: Sequence[str]
@@ -116,12 +116,12 @@ def derive_from_hostvars(
     """Derive the plan from Ansible's ``hostvars``.
 
     Args:
-        hostvars: host name -> its variables (values are read only for names of ours).
+        hostvars: host name -> its variables (only values of Fullmesh's settings are read).
         hosts: the members of ``torch_nodes`` in inventory order.
         root: the checkout, for the roles' argument specs and the code's digest.
 
     Raises:
-        RefusedError: with every fault of the inventory.
+        InvalidInputError: with every fault of the inventory.
     """
     names = settings.load_setting_names(root)
     faults: list[Fault] = []
@@ -145,9 +145,9 @@ def derive_from_hostvars(
 
 
 def find_controller_faults(ansible_core: str) -> list[Fault]:
-    """A fault when the controller's ansible-core is not one that the roles are written for.
+    """Return a fault if the roles do not support the controller's ansible-core.
 
-    2.16 is the last that manages Python 3.6 and 2.7 nodes (EL 7 and 8); 2.21 the newest that was looked at.
+    2.16 is the last version that manages Python 3.6 and 2.7 nodes (EL 7 and 8). 2.21 is the newest tested one.
     """
     numbers = [int(part) for part in re.findall(r"\d+", ansible_core)[:2]]
     if LOWEST_ANSIBLE <= numbers <= HIGHEST_ANSIBLE:
@@ -156,21 +156,21 @@ def find_controller_faults(ansible_core: str) -> list[Fault]:
         Fault(
             "PL-121",
             f"ansible-core {ansible_core} is not supported",
-            "Use 2.16 to 2.21: pip install -r requirements.txt brings the right one",
+            "Use 2.16 to 2.21: pip install -r requirements.txt",
         )
     ]
 
 
 def find_group_faults(groups: Mapping[str, Sequence[str]]) -> list[Fault]:
-    """A fault when nobody is in ``torch_nodes``, with the groups that have hosts."""
+    """Return a fault if ``torch_nodes`` is empty. It lists the groups that have hosts."""
     if groups.get(GROUP):
         return []
     others = [name for name, hosts in groups.items() if hosts and name != "all"]
     return [
         Fault(
             "PL-100",
-            f"the group {GROUP} has no hosts; the inventory has {', '.join(others) or 'no group'}",
-            "Name the nodes in the inventory, see inventory/prod, or let ./fullmesh init write it",
+            f"the inventory has no hosts in group {GROUP} (groups with hosts: {', '.join(others) or 'none'})",
+            "Add your hosts to it (see inventory/prod), or run ./fullmesh init",
         )
     ]
 
@@ -187,19 +187,17 @@ def derive_plan(
 
     Args:
         hosts: host name -> its settings (``fullmesh_*`` and the roles'), in inventory order.
-        faults: what was already found wrong (unknown names).
+        faults: faults that were already found (unknown names).
         code: digest of the code that will run.
-        defaults: the roles' own settings; None reads them from this checkout.
-        ssh: host -> where its sshd listens, where the inventory says so.
+        defaults: the defaults of the roles. None reads them from this checkout.
+        ssh: host -> the port of its sshd, if the inventory sets it.
 
     Raises:
-        RefusedError: with every fault.
+        InvalidInputError: with every fault.
     """
     found = list(faults)
     if not hosts:
-        found.append(
-            Fault("PL-100", f"the group {GROUP} has no hosts", "Name the nodes in the inventory")
-        )
+        found.append(Fault("PL-100", f"the group {GROUP} has no hosts", "Add your hosts to it"))
         raise InvalidInputError(found)
     common = _read_common_settings(hosts, found)
     links = {host: read_node_links(host, chosen, found) for host, chosen in hosts.items()}
@@ -213,7 +211,7 @@ def derive_plan(
     named_ports = plan_ports.read_named_ports(common, found)
     groups = plan_ports.read_process_groups(common, found)
     unknown = any(one["ranks"] for one in asked.values())
-    # a machine that nobody has looked at yet counts as one of the usual ones
+    # before the survey, a machine counts as one with the usual number of GPUs
     usual = {host: auto.USUAL_GPUS for host, one in asked.items() if one["ranks"]}
     world = membership.compute_rank_room(sum({**counts, **usual}.values()))
     most = plan_ports.RankLimits(max(counts.values()), world)
@@ -252,13 +250,13 @@ def derive_plan(
         host: membership.compute_node_digest(plan, host, chosen, code)
         for host, chosen in hosts.items()
     }
-    # After the digests: how many go at a time says nothing about what a node is.
+    # After the digests, because the batch size does not change the state of a node.
     plan["serial"] = batches
     return plan
 
 
 def _read_common_settings(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, Any]:
-    """The cluster-wide settings; hosts that disagree are a fault."""
+    """Read the cluster-wide settings. Hosts that disagree are a fault."""
     result: dict[str, Any] = {}
     for name in settings.CLUSTER_WIDE:
         values = {
@@ -272,7 +270,7 @@ def _read_common_settings(hosts: Mapping[str, HostSettings], faults: list[Fault]
                 Fault(
                     "PL-108",
                     f"{name} must be the same on every host ({seen})",
-                    "Set it once, for the group torch_nodes",
+                    "Set it once, for group torch_nodes",
                 )
             )
     return result
@@ -281,7 +279,7 @@ def _read_common_settings(hosts: Mapping[str, HostSettings], faults: list[Fault]
 def _collect_auto_settings(
     hosts: Mapping[str, HostSettings], defaults: Mapping[str, Any]
 ) -> dict[str, AutoSettings]:
-    """The hosts whose settings leave something to the first look at them."""
+    """Collect the hosts with settings that only the survey resolves."""
     found = {
         host: auto.read_auto_settings(
             chosen, defaults, ranks=_get_ranks_setting(chosen) == auto.AUTO
@@ -308,7 +306,7 @@ def _read_local_ranks(host: str, chosen: HostSettings, faults: list[Fault]) -> i
             Fault(
                 "PL-114",
                 f"{host}: fullmesh_local_ranks {error}",
-                "Use auto, or give the number of GPUs, 1 without",
+                "Use auto, the number of GPUs, or 1 on nodes without GPUs",
             )
         )
         return 1
@@ -370,14 +368,14 @@ def _assemble_plan(parts: PlanParts) -> ClusterPlan:
 
 
 def _list_reserved_ports(parts: PlanParts) -> list[int | str]:
-    """What the kernel shall give to nobody: named ports and services, each once."""
+    """List the ports that the kernel must not assign: named ports and services, each once."""
     named = [PortRange(port, port) for port in parts.named.values()]
     every = sorted({*named, *map(services.service_port_to_range, parts.services)})
     return [one.first if one.first == one.last else str(one) for one in every]
 
 
 def _build_hosts_line(node: PlanNode) -> HostsLine:
-    """One line for /etc/hosts. An inventory may use addresses as names: those are no names."""
+    """Build one line for /etc/hosts. An inventory may use addresses as host names, which are left out."""
     names = [name for name in (node["name"], node["hostname"]) if name]
     usable = list(dict.fromkeys(name for name in names if addresses.is_host_name(name)))
     return {"address": node["address"], "names": usable or [f"node{node['node_rank']}"]}

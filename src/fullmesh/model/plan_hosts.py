@@ -1,4 +1,4 @@
-"""The hosts of the cluster plan: their order, addresses and names, and who may come in besides."""
+"""Read the hosts of the cluster plan: their order, addresses and names, and the controllers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HostSettings = Mapping[str, Any]
 
 
 def order_hosts(hosts: Mapping[str, HostSettings], master: str, faults: list[Fault]) -> list[str]:
-    """The hosts by node rank: given ranks, else the master first and the inventory's order."""
+    """Sort the hosts by node rank. Without given ranks, the master comes first, then the inventory's order."""
     names = list(hosts)
     if master and master not in hosts:
         faults.append(
@@ -38,7 +38,7 @@ def order_hosts(hosts: Mapping[str, HostSettings], master: str, faults: list[Fau
 def order_by_given_ranks(
     names: list[str], given: Mapping[str, Any], master: str, faults: list[Fault]
 ) -> list[str]:
-    """The hosts by the node ranks that they were given; as they came, with a fault, where the ranks do not fit."""
+    """Sort the hosts by their given node ranks. If the ranks do not fit, add a fault and keep the order."""
     ranks = {host: str(rank) for host, rank in given.items()}
     if sorted(ranks.values()) != sorted(str(rank) for rank in range(len(names))):
         seen = ", ".join(f"{host}: {ranks.get(host, 'unset')}" for host in names)
@@ -65,7 +65,7 @@ def order_by_given_ranks(
 def check_addresses(
     links: Mapping[str, Sequence[NodeLink]], routed: bool, faults: list[Fault]
 ) -> None:
-    """Every address is one host's, and the first ones reach each other: one family, one network unless *routed*."""
+    """Check that no two hosts share an address and that all primary addresses can reach each other."""
     owners: dict[addresses.Address, list[str]] = {}
     for host, own in links.items():
         for link in own:
@@ -87,7 +87,7 @@ def check_addresses(
 def check_primary_addresses(
     primary: Mapping[str, addresses.Interface], routed: bool, faults: list[Fault]
 ) -> None:
-    """The first addresses reach each other: one family, and one network unless *routed*."""
+    """Check that all primary addresses have one family and, unless *routed*, one network."""
     families = Counter(value.version for value in primary.values())
     seen = ", ".join(f"{host}: {value}" for host, value in primary.items())
     if len(families) > 1:
@@ -96,7 +96,7 @@ def check_primary_addresses(
             Fault(
                 "PL-107",
                 f"some cluster addresses are IPv4 and some IPv6 ({seen})",
-                "Let the first address of every node have the same family",
+                "Use the same family for the first address of every node",
             )
         )
     elif not routed and len({value.network for value in primary.values()}) > 1:
@@ -110,7 +110,7 @@ def check_primary_addresses(
 
 
 def read_controllers(value: Any, faults: list[Fault]) -> list[str]:
-    """The networks that controllers come from; what is none is a fault."""
+    """Read the networks of the controllers. A malformed one is a fault."""
     entries = value if isinstance(value, list) else [value]
     result = []
     for entry in entries:
@@ -131,7 +131,7 @@ def read_controllers(value: Any, faults: list[Fault]) -> list[str]:
 
 
 def read_hostnames(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, str]:
-    """Host -> the name that the node shall have, empty where none is asked for; a host name, and one node's."""
+    """Map each host to its ``fullmesh_hostname``, or "". It must be a valid name and belong to one node."""
     result = {host: str(chosen.get("fullmesh_hostname") or "") for host, chosen in hosts.items()}
     for host, name in result.items():
         if name and not addresses.is_host_name(name):

@@ -1,4 +1,4 @@
-"""Ports of the cluster plan: the named ones, the data range and how wide it has to be."""
+"""Read the ports of the cluster plan: the named ports, and the data range with the size that it needs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fullmesh.model.services import TakenPort
 from fullmesh.observed.ports import PortRange
 from fullmesh.plain import parse_switch
 
-# Where the distributions' node_exporter listens (role monitoring_tools); nobody's port is opened for it.
+# The port of the distributions' node_exporter (role monitoring_tools). Fullmesh does not open it.
 EXPORTER, EXPORTER_PORT = "monitoring_tools_node_exporter", 9100
 EXPORTER_OF_THEIRS = "monitoring_tools_textfile_dir"
 
 
 class RankLimits(NamedTuple):
-    """As many ranks as there are at most: on a node, and in all, rounded up so that one node more changes nothing."""
+    """Upper limits for the ranks on a node and in total, rounded up so that one more node changes nothing."""
 
     local: int
     world: int
@@ -30,7 +30,7 @@ def parse_port_number(value: Any, *, lowest: int, highest: int) -> int:
     """Read a whole number.
 
     Raises:
-        ValueError: *value* is none, or lies outside of *lowest* to *highest*.
+        ValueError: *value* is not a whole number from *lowest* to *highest*.
     """
     text = str(value)
     number = parse_decimal(text, highest, lowest)
@@ -40,7 +40,7 @@ def parse_port_number(value: Any, *, lowest: int, highest: int) -> int:
 
 
 def read_named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, int]:
-    """The ports that have a name: master, rendezvous, and the site's other services."""
+    """Read the named ports: master, rendezvous, and the site's other services."""
     result: dict[str, int] = {}
     wanted = {
         "fullmesh_master_port": common["fullmesh_master_port"],
@@ -68,12 +68,16 @@ def read_named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str
 
 
 def read_process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
-    """The groups that a job makes; 0 with a fault."""
+    """Read the number of process groups of a job. Return 0, with a fault, if it is malformed."""
     try:
         return parse_port_number(common["fullmesh_process_groups"], lowest=1, highest=4096)
     except ValueError as error:
         faults.append(
-            Fault("PL-114", f"fullmesh_process_groups {error}", "Give the groups that a job makes")
+            Fault(
+                "PL-114",
+                f"fullmesh_process_groups {error}",
+                "Give the number of groups that a job makes",
+            )
         )
         return 0
 
@@ -81,7 +85,7 @@ def read_process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
 def read_data_range(
     common: Mapping[str, Any], most: RankLimits, groups: int, faults: list[Fault], *, unknown: bool
 ) -> PortRange | None:
-    """The range for at most *most* ranks, or for any machine there is where the ranks of a node are *unknown*."""
+    """Return the data range for at most *most* ranks. If the ranks of a node are *unknown*, it fits any machine."""
     if not groups:
         return None
     written = common["fullmesh_data_ports"]
@@ -102,10 +106,10 @@ def read_data_range(
 
 
 def choose_widest_range(most: RankLimits, groups: int) -> PortRange:
-    """The range for the largest machine that still fits; the look at the nodes says whether that was enough.
+    """Return the range for the largest machine that still fits. The survey checks whether it is large enough.
 
     Raises:
-        ValueError: not even the ranks that are known fit.
+        ValueError: not even the known ranks fit.
     """
     for gpus in (auto.MOST_GPUS, auto.MOST_GPUS // 2, auto.MOST_GPUS // 4):
         if gpus > most.local:
@@ -117,7 +121,7 @@ def choose_widest_range(most: RankLimits, groups: int) -> PortRange:
 
 
 def find_port_count_faults(data: PortRange, local_ranks: int, groups: int) -> list[Fault]:
-    """A fault where the ranks of a node need more ports than the range has."""
+    """Return a fault if the ranks of a node need more ports than the range has."""
     need = ports.compute_smallest_size(local_ranks, groups)
     if len(data) >= need:
         return []
@@ -134,10 +138,10 @@ def find_port_count_faults(data: PortRange, local_ranks: int, groups: int) -> li
 def check_port_overlap(
     named: Mapping[str, int], data: PortRange | None, faults: list[Fault]
 ) -> None:
-    """No port with a name lies inside the data range."""
+    """Check that no named port is inside the data range."""
     for name, port in named.items():
         if data is not None and port in data:
-            # The kernel would hand the port to an outgoing connection sooner or later: EADDRINUSE at random.
+            # The kernel would assign the port to an outgoing connection sooner or later: EADDRINUSE at random.
             faults.append(
                 Fault(
                     "PL-110",
@@ -148,7 +152,7 @@ def check_port_overlap(
 
 
 def list_exporter_hosts(hosts: Mapping[str, HostSettings]) -> list[str]:
-    """The hosts for which a node_exporter is installed."""
+    """List the hosts on which Fullmesh installs node_exporter."""
     return [
         host
         for host, own in hosts.items()
@@ -159,7 +163,7 @@ def list_exporter_hosts(hosts: Mapping[str, HostSettings]) -> list[str]:
 def list_taken_ports(
     hosts: Mapping[str, HostSettings], named: Mapping[str, int], ssh: Mapping[str, int]
 ) -> list[TakenPort]:
-    """The ports that no service may have; *ssh*: host -> that of its sshd."""
+    """List the ports that no service may use. *ssh* maps hosts to the ports of their sshd."""
     found = [TakenPort(name, PortRange(port, port)) for name, port in named.items()]
     if list_exporter_hosts(hosts):
         found.append(TakenPort("node_exporter's port", PortRange(EXPORTER_PORT, EXPORTER_PORT)))
@@ -174,10 +178,10 @@ def check_exporter_port(
     data: PortRange | None,
     faults: list[Fault],
 ) -> None:
-    """The port of a node_exporter that is installed for a host is none of the cluster's.
+    """Check that the port of an installed node_exporter is none of the cluster's ports.
 
-    The site's other services may name it: that is how a range is kept away from it. One of the user's own has a port
-    that nobody told us.
+    The site's other services may name it, to keep it out of a range. The port of a node_exporter that the user
+    installed is unknown.
     """
     brought = list_exporter_hosts(hosts)
     if not brought:

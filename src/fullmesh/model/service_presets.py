@@ -1,6 +1,6 @@
-"""Ports of the systems that people run over several nodes, from their own documentation.
+"""Ports of systems that run over several nodes, from their own documentation.
 
-The one place where these numbers stand: the plan, the firewall, the launchers and docs/services.md are made from it.
+This is the only place with these numbers. The plan, the firewall, the launchers and docs/services.md use them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PresetPort:
         ports: ``6379`` or ``10002-13999``.
         meaning: the listener, for docs/services.md.
         source: the document that names the port.
-        where: on the master's node, or on all.
+        where: on the master's node, or on all nodes.
         reach: the groups that may reach it.
         per_cpu: ports that a node needs for each of its CPUs, 0 if their number does not matter.
     """
@@ -40,7 +40,7 @@ class PresetPort:
 
 @dataclass(frozen=True)
 class Preset:
-    """A system; *remark*: notes for the reader of docs/services.md."""
+    """A system. *remark* holds notes for the reader of docs/services.md."""
 
     name: str
     title: str
@@ -51,8 +51,8 @@ class Preset:
 RAY_DOC = "docs.ray.io, Configuring Ray, Ports configurations"
 # 6700 and 6701 are the numbers of Ray's page on Slurm.
 RAY_SLURM = "docs.ray.io, Deploying on Slurm"
-# One worker a CPU, each with a port of its own, and as many for drivers, actors without a CPU and ports that somebody
-# else holds: with as many ports as CPUs workers fail to register or hang (ray#28071, ray#33749).
+# One port for the worker of each CPU, and the same number again for drivers, actors without a CPU and ports in use by
+# other programs. With only one port per CPU, workers fail to register or hang (ray#28071, ray#33749).
 RAY_PER_CPU = 2
 SGLANG_ARGUMENTS = "docs.sglang.io, Server Arguments"
 VLLM_PARALLEL = "docs.vllm.ai, vllm.config.parallel"

@@ -1,7 +1,7 @@
-"""Services that listen on ports of their own beside torch's jobs: what ``fullmesh_services`` says, who may come.
+"""Read ``fullmesh_services``: services with ports next to torch's jobs, and the machines that may reach them.
 
-Pure. The presets' numbers stand in :mod:`fullmesh.model.service_presets`; whoever opens, reserves or tries a port asks
-here.
+Pure. The presets' numbers are in :mod:`fullmesh.model.service_presets`. Code that opens, reserves or tests a
+service's port uses this module.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 @dataclass(frozen=True)
 class TakenPort:
-    """A port, or a range, that is somebody's: *who* names him in a sentence."""
+    """A port, or a range, that is already in use. *who* names its owner in a sentence."""
 
     who: str
     span: PortRange
 
 
 class MalformedServiceError(ValueError):
-    """An entry that cannot be read: the fault's code, what is wrong, what to write instead."""
+    """A malformed entry. Its fault has the code, the problem and the next step."""
 
     def __init__(self, code: str, text: str, step: str) -> None:
         super().__init__(text)
@@ -42,12 +42,12 @@ class MalformedServiceError(ValueError):
 
 
 def read_services(value: object, order: Sequence[str], faults: list[Fault]) -> list[ServicePort]:
-    """The ports of all services; what cannot be read is a fault.
+    """Read the ports of all services. Malformed entries are faults.
 
     Args:
         value: of the setting.
         order: the nodes by rank, the master first.
-        faults: where faults go.
+        faults: the list that faults are added to.
     """
     if not isinstance(value, list):
         step = f"Give a list: names of presets ({', '.join(BY_NAME)}) or mappings"
@@ -76,7 +76,7 @@ def _read_service_name(entry: object, where: str) -> str:
     if isinstance(entry, str):
         if entry in BY_NAME:
             return entry
-        step = f"Presets are {', '.join(BY_NAME)}; a service of your own is a mapping with name and ports"
+        step = f"Presets are {', '.join(BY_NAME)}. Write a service of your own as a mapping with name and ports"
         raise MalformedServiceError("PL-130", f"{where}: there is no preset {entry!r}", step)
     if not isinstance(entry, Mapping):
         step = "Write the name of a preset, or {name: inference, ports: [8000/tcp]}"
@@ -97,7 +97,7 @@ def _read_service_name(entry: object, where: str) -> str:
 def _read_service(
     name: str, own: Mapping[str, Any], order: Sequence[str], faults: list[Fault]
 ) -> list[ServicePort]:
-    """The ports of one service."""
+    """Read the ports of one service."""
     preset = {one.part: one for one in BY_NAME[name].ports} if name in BY_NAME else None
     written = _read_service_ports(name, own.get("ports"), preset, faults)
     everywhere = _read_service_nodes(name, own.get("nodes"), order, faults)
@@ -133,7 +133,7 @@ def _read_service(
 def _read_service_ports(
     name: str, value: object, preset: Mapping[str, PresetPort] | None, faults: list[Fault]
 ) -> dict[str, object]:
-    """Part -> what is written for its ports; a preset's own where nothing is."""
+    """Map each part to the ports that the user wrote, or to the preset's ports."""
     if preset is not None:
         if value is None:
             return {part: one.ports for part, one in preset.items()}
@@ -155,7 +155,7 @@ def _read_service_ports(
 
 
 def _parse_service_span(name: str, part: str, text: object) -> tuple[PortRange, Protocol]:
-    """Read ``8000``, ``8000/tcp`` or ``9000-9010/udp``; without a protocol it is tcp."""
+    """Read ``8000``, ``8000/tcp`` or ``9000-9010/udp``. The default protocol is tcp."""
     entry = parse_port_entry(text)
     if entry is None:
         span = parse_port_range(text)
@@ -165,7 +165,7 @@ def _parse_service_span(name: str, part: str, text: object) -> tuple[PortRange, 
     if entry is None or isinstance(text, bool) or entry[1] not in PROTOCOLS:
         raise MalformedServiceError("PL-131", f"{where}: {text!r} is no port and no range", step)
     if entry[0].first < ports.LOWEST_PORT:
-        # a service of ours runs without rights, and ssh has its port there
+        # services run without privileges, and ssh has its port in that range
         raise MalformedServiceError("PL-131", f"{where}: {text!r} is privileged", step)
     return entry[0], entry[1]
 
@@ -183,7 +183,7 @@ def _read_reach(name: str, part: str, value: object, preset: PresetPort | None) 
 def _read_service_nodes(
     name: str, value: object, order: Sequence[str], faults: list[Fault]
 ) -> list[str]:
-    """The nodes of a service in the plan's order; all where none are named, ``master`` is rank 0's."""
+    """Read the nodes of a service, in the plan's order. The default is all nodes, ``master`` is rank 0's node."""
     if value is None:
         return list(order)
     words = [str(word) for word in (value if isinstance(value, list) else [value])]
@@ -199,7 +199,7 @@ def _read_service_nodes(
 
 
 def service_port_to_range(port: ServicePort) -> PortRange:
-    """Its ports."""
+    """Return the port range of a service."""
     return PortRange(port["first"], port["last"])
 
 
@@ -214,13 +214,13 @@ def check_service_ports(
     data: PortRange | None,
     faults: list[Fault],
 ) -> None:
-    """No port of a service is another's, or lies inside the data range, from which the kernel gives out ports.
+    """Check that no port of a service belongs to another owner or is inside the data range.
 
     Args:
-        services: what was read.
-        taken: tcp ports that are somebody's already.
-        data: the data range.
-        faults: where faults go.
+        services: the services that were read.
+        taken: tcp ports that already have an owner.
+        data: the data range, from which the kernel assigns ports.
+        faults: the list that faults are added to.
     """
     for port in services:
         if data is not None and service_port_to_range(port).shared(data):
@@ -242,7 +242,7 @@ def _has_port_overlap(one: ServicePort, other: ServicePort) -> bool:
 
 
 def find_small_ranges(plan: ClusterPlan, host: str, cpus: int) -> Iterator[ServicePort]:
-    """The ranges of a host that are smaller than its CPUs ask for."""
+    """Yield the ranges of a host that are too small for its CPUs."""
     for port in plan.get("services", []):
         if (
             host in port["nodes"]
@@ -252,9 +252,9 @@ def find_small_ranges(plan: ClusterPlan, host: str, cpus: int) -> Iterator[Servi
 
 
 def list_open_ports(plan: ClusterPlan, who: Reach, host: str = "") -> list[str]:
-    """Ports that *who* may reach on *host*, as firewalld writes them; on any node where none is named.
+    """List the ports that *who* may reach on *host* (on any node if empty), as firewalld writes them.
 
-    What everybody may reach is told for everybody alone, so that nothing is opened twice.
+    Ports that everybody may reach are listed for ``everybody`` only, so that nothing is opened twice.
     """
     found = [] if who != "peers" else list(plan["open_ports"])
     for port in plan.get("services", []):
@@ -265,7 +265,7 @@ def list_open_ports(plan: ClusterPlan, who: Reach, host: str = "") -> list[str]:
 
 
 def list_probe_ports(plan: ClusterPlan, host: str) -> list[int]:
-    """The ports of a host's services on which the probe listens: both ends of each tcp range that peers reach."""
+    """List the ports of a host's services on which the probe listens: both ends of each tcp range that peers reach."""
     found: list[int] = []
     for port in plan.get("services", []):
         if host not in port["nodes"] or port["protocol"] != "tcp":
@@ -276,7 +276,7 @@ def list_probe_ports(plan: ClusterPlan, host: str) -> list[int]:
 
 
 def find_port_service(plan: ClusterPlan, host: str, number: int) -> str:
-    """Which service a tcp port of a host belongs to, ``ray gcs``; empty for none."""
+    """Return the service of a host's tcp port, such as ``ray gcs``, or an empty text."""
     for port in plan.get("services", []):
         if (
             host in port["nodes"]
@@ -288,7 +288,7 @@ def find_port_service(plan: ClusterPlan, host: str, number: int) -> str:
 
 
 def find_range_services(plan: ClusterPlan, protocol: str, span: PortRange) -> list[str]:
-    """The services of the plan that have ports in *span*; one port alone is told with its part, ``ray gcs``."""
+    """List the services of the plan with ports in *span*. A single port is named with its part, such as ``ray gcs``."""
     found = [
         port
         for port in plan.get("services", [])
@@ -300,7 +300,7 @@ def find_range_services(plan: ClusterPlan, protocol: str, span: PortRange) -> li
 
 
 def is_peers_only_port(plan: ClusterPlan, host: str, number: int) -> bool:
-    """Whether a tcp port of a host is a service's that nobody but peers may reach."""
+    """Return whether a host's tcp port belongs to a service that only peers may reach."""
     return any(
         port["reach"] == ["peers"]
         for port in plan.get("services", [])

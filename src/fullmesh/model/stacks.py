@@ -1,4 +1,4 @@
-"""VLANs and bonds of a node: what a user may write, and what the links must be to each other."""
+"""Read the VLANs and bonds of a node, and check how its links depend on each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fullmesh.observed.links import VlanLink as PlanVlan
 # IEEE 802.1Q: 0 is "no VLAN", 4095 is reserved.
 LOWEST_VLAN, HIGHEST_VLAN = 1, 4094
 LONGEST_NAME = 15  # IFNAMSIZ - 1
-# The kernel's Documentation/networking/bonding.rst. "broadcast" sends every frame on every card: no cluster wants it.
+# The kernel's Documentation/networking/bonding.rst, without "broadcast", which sends every frame on every NIC.
 MODES = (
     "active-backup",
     "802.3ad",
@@ -48,31 +48,31 @@ VLAN_FIELDS = frozenset({"id", "parent"})
 
 
 class LinkView(Protocol):
-    """What is read of a link here."""
+    """The part of a link that this module reads."""
 
     @property
     def interface(self) -> str:
-        """Its name."""
+        """Return its name."""
 
     @property
     def mac(self) -> str:
-        """Its hardware address where it was chosen by it."""
+        """Return its hardware address if it was chosen by it."""
 
     @property
     def mtu(self) -> int:
-        """Bytes, 0 as it is."""
+        """Return its MTU in bytes. 0 leaves it unchanged."""
 
     @property
     def addresses(self) -> Sequence[addresses.Interface]:
-        """What it gets."""
+        """Return its addresses."""
 
     @property
     def vlan(self) -> VlanSettings | None:
-        """What it is a VLAN of."""
+        """Return its VLAN settings."""
 
     @property
     def bond(self) -> BondSettings | None:
-        """What it binds."""
+        """Return its bond settings."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class VlanSettings:
     parent: str
 
     def as_plan(self) -> PlanVlan:
-        """Plain data."""
+        """Return plain data."""
         return {"id": self.number, "parent": self.parent}
 
 
 @dataclass(frozen=True)
 class BondSettings:
-    """Several cards as one interface.
+    """Several NICs as one interface.
 
     Attributes:
         mode: the kernel's name of it.
@@ -107,25 +107,25 @@ class BondSettings:
     options: tuple[tuple[str, str | int], ...] = ()
 
     def as_plan(self) -> PlanBond:
-        """Plain data."""
+        """Return plain data."""
         made = {"mode": self.mode, "members": list(self.members), **dict(self.options)}
         return cast("PlanBond", made)
 
 
 def is_interface_or_mac(text: object) -> bool:
-    """Whether *text* is the name or the MAC of an interface."""
+    """Return whether *text* is the name or the MAC of an interface."""
     written = str(text)
     return bool(node_values.MAC.match(written) or node_values.INTERFACE_NAME.match(written))
 
 
 def normalize_interface(text: object) -> str:
-    """One spelling: a MAC in lower case, a name as it is."""
+    """Return a MAC in lower case, and a name unchanged."""
     written = str(text)
     return written.lower() if node_values.MAC.match(written) else written
 
 
 def read_vlan(where: str, value: Any, faults: list[Fault]) -> VlanSettings | None:
-    """Read ``{id: 100, parent: eth1}``; what is wrong goes to *faults*."""
+    """Read ``{id: 100, parent: eth1}``. Errors go to *faults*."""
     if not value:
         return None
     if not isinstance(value, Mapping) or not value.keys() <= VLAN_FIELDS:
@@ -140,7 +140,7 @@ def read_vlan(where: str, value: Any, faults: list[Fault]) -> VlanSettings | Non
             Fault(
                 "PL-124",
                 f"{where}: vlan id {value.get('id')!r} is not between {LOWEST_VLAN} and {HIGHEST_VLAN}",
-                "Ask whoever set up the switch for the tag",
+                "Use the tag that your switch is configured with",
             )
         )
     if not is_interface_or_mac(parent):
@@ -148,7 +148,7 @@ def read_vlan(where: str, value: Any, faults: list[Fault]) -> VlanSettings | Non
             Fault(
                 "PL-124",
                 f"{where}: vlan parent {parent!r} is neither an interface name nor a MAC",
-                "Name the card or bond that carries the VLAN",
+                "Name the NIC or bond that carries the VLAN",
             )
         )
         return None
@@ -156,7 +156,7 @@ def read_vlan(where: str, value: Any, faults: list[Fault]) -> VlanSettings | Non
 
 
 def read_bond(where: str, value: Any, faults: list[Fault]) -> BondSettings | None:
-    """Read ``{mode: 802.3ad, members: [eth1, eth2]}``; what is wrong goes to *faults*."""
+    """Read ``{mode: 802.3ad, members: [eth1, eth2]}``. Errors go to *faults*."""
     if not value:
         return None
     if not isinstance(value, Mapping) or not value.keys() <= BOND_FIELDS:
@@ -191,7 +191,7 @@ def _read_bond_members(where: str, value: Any, faults: list[Fault]) -> tuple[str
             Fault(
                 "PL-125",
                 f"{where}: bond members {value!r}",
-                "Give a list of different cards by name or MAC, such as [eth1, eth2]",
+                "Give a list of different NICs by name or MAC, such as [eth1, eth2]",
             )
         )
     return members
@@ -221,7 +221,7 @@ def _read_bond_option(where: str, name: str, value: Any, faults: list[Fault]) ->
 def _find_bond_option_faults(
     where: str, mode: str, members: Sequence[str], options: Mapping[str, str | int]
 ) -> list[Fault]:
-    """Options that the kernel would refuse, or silently round."""
+    """Find options that the kernel would reject, or silently round."""
     faults = [
         Fault("PL-125", f"{where}: bond mode {mode} has no {name}", f"It belongs to {words}")
         for name, modes in ONLY_IN.items()
@@ -250,17 +250,17 @@ def _find_bond_option_faults(
     return faults
 
 
-# --- what the links of one node are to each other ---------------------------------------------
+# --- checks between the links of one node --------------------------------------------------
 
 
 def derive_vlan_name(parent: str, number: int) -> str:
-    """``eth1.100``; ``vlan100`` where that is too long for the kernel (15 bytes), as with ``enp129s0f0np0``."""
+    """Derive ``eth1.100``, or ``vlan100`` if that is too long for the kernel (15 bytes), as with ``enp129s0f0np0``."""
     name = f"{parent}.{number}"
     return name if len(name) <= LONGEST_NAME else f"vlan{number}"
 
 
 def find_stack_faults(host: str, links: Sequence[LinkView]) -> list[Fault]:
-    """Say what no single link shows: cards used twice, VLANs on VLANs, parents that are too small."""
+    """Find faults that no single link shows: NICs used twice, VLANs on VLANs, parents with a small MTU."""
     return [
         *_find_shared_interfaces(host, links),
         *_find_vlan_faults(host, links),
@@ -273,7 +273,7 @@ def _find_shared_interfaces(host: str, links: Sequence[LinkView]) -> list[Fault]
     own = {name for link in links for name in (link.interface, link.mac) if name}
     own |= {link.vlan.parent for link in links if link.vlan}
     faults = [
-        Fault("PL-126", f"{host}: {one} is in {count} bonds", "A card belongs to one bond")
+        Fault("PL-126", f"{host}: {one} is in {count} bonds", "Use each NIC in one bond only")
         for one, count in sorted(uses.items())
         if count > 1
     ]
@@ -309,7 +309,7 @@ def _find_vlan_faults(host: str, links: Sequence[LinkView]) -> list[Fault]:
                 Fault(
                     "PL-127",
                     f"{host}: VLAN {link.vlan.number} sits on the VLAN {link.vlan.parent}",
-                    "Let it sit on the card or bond below",
+                    "Put it on the NIC or bond below",
                 )
             )
         faults += _find_mtu_faults(host, link, links)
@@ -317,10 +317,10 @@ def _find_vlan_faults(host: str, links: Sequence[LinkView]) -> list[Fault]:
 
 
 def _find_mtu_faults(host: str, link: LinkView, links: Sequence[LinkView]) -> list[Fault]:
-    """The kernel refuses a VLAN with a larger MTU than its parent's (net/8021q/vlan_dev.c)."""
+    """Find VLANs with a larger MTU than their parent's. The kernel rejects them (net/8021q/vlan_dev.c)."""
     parent = link.vlan.parent if link.vlan else ""
     below = [one.mtu or 1500 for one in links if parent in (one.interface, one.mac)]
-    # of a parent that is not ours only the node knows the MTU; 1500 is what a card has when nobody says anything
+    # the MTU of a parent outside the inventory is unknown: assume 1500, the default of a NIC
     most = below[0] if below else 1500
     if link.mtu <= most:
         return []
@@ -334,13 +334,13 @@ def _find_mtu_faults(host: str, link: LinkView, links: Sequence[LinkView]) -> li
 
 
 def _find_idle_links(host: str, links: Sequence[LinkView]) -> list[Fault]:
-    """A link may lack addresses only where a VLAN sits on it."""
+    """Find links without addresses. Only a link that carries a VLAN may have none."""
     parents = {link.vlan.parent for link in links if link.vlan}
     return [
         Fault(
             "PL-103",
             f"{host}: {link.interface or link.mac or 'a link'} has no address",
-            "Give one, such as 10.0.0.11/24; only a card or bond that carries a VLAN needs none",
+            "Give one, such as 10.0.0.11/24. Only a NIC or bond that carries a VLAN needs none",
         )
         for link in links
         if not link.addresses and not {link.interface, link.mac} & parents

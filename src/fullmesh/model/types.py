@@ -1,4 +1,4 @@
-"""The cluster plan as plain data: what ``plan.derive_plan`` makes, Ansible hands on, and every rule reads."""
+"""The cluster plan as plain data: ``plan.derive_plan`` makes it, Ansible passes it on, and every rule reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fullmesh.observed.node import ResolvedSettings
 
 
 class DataPorts(TypedDict):
-    """The range from which nodes take ports for jobs, both ends included; in firewalld's and in the kernel's words."""
+    """The range from which nodes take ports for jobs, both ends included, as firewalld and the kernel write it."""
 
     first: int
     last: int
@@ -27,7 +27,7 @@ class Master(TypedDict):
 
 
 class Rendezvous(TypedDict):
-    """Where torchrun's rendezvous listens: ``10.0.0.11:29400``."""
+    """The endpoint of torchrun's rendezvous: ``10.0.0.11:29400``."""
 
     endpoint: str
     port: int
@@ -41,9 +41,9 @@ class HostsLine(TypedDict):
 
 
 class PlanLink(TypedDict):
-    """An interface of a node, by name or MAC, with what it gets; ``mtu`` in bytes, None: as it is.
+    """An interface of a node, by name or MAC, with its settings. ``mtu`` is in bytes, None leaves it unchanged.
 
-    ``vlan`` and ``bond`` are {} where it is neither.
+    ``vlan`` and ``bond`` are {} if it is neither.
     """
 
     interface: str
@@ -59,11 +59,11 @@ class PlanLink(TypedDict):
 
 
 class AutoSettings(TypedDict):
-    """What a host's settings say where something is left to ``auto``.
+    """A host's settings, if some are left to ``auto``.
 
-    ``ranks``: the number of local ranks is; ``accelerator``: ``auto``, or what was set; ``torch``: its version;
-    ``lock``: the user's own; ``driver_branch``: what nvidia_driver will install, empty where it is not asked to;
-    ``visible``: GPUs that CUDA_VISIBLE_DEVICES leaves to jobs, None: all.
+    ``ranks``: whether the number of local ranks is auto. ``accelerator``: ``auto``, or the user's value. ``torch``:
+    its version. ``lock``: the user's own lock file. ``driver_branch``: the branch that nvidia_driver will install, or
+    empty. ``visible``: the number of GPUs that CUDA_VISIBLE_DEVICES leaves to jobs, None for all.
     """
 
     ranks: bool
@@ -75,9 +75,9 @@ class AutoSettings(TypedDict):
 
 
 class PlanNode(TypedDict):
-    """A node: its ranks, its cluster address without a prefix, the interface that has it, all its links.
+    """A node: its ranks, its cluster address without a prefix, the interface with that address, and all its links.
 
-    ``accelerator``: what its torch is made for, ``cpu``, ``cuda13.0``; empty where nobody could look.
+    ``accelerator``: the accelerator of its torch build, such as ``cpu`` or ``cuda13.0``. Empty before the survey.
     """
 
     name: str
@@ -92,7 +92,7 @@ class PlanNode(TypedDict):
     links: list[PlanLink]
 
 
-# Who may come to a service: the nodes, those who manage them, anybody at all.
+# Clients that may reach a service: the nodes, the controllers, or everybody.
 Reach = Literal["peers", "controllers", "everybody"]
 Protocol = Literal["tcp", "udp"]
 
@@ -100,7 +100,8 @@ Protocol = Literal["tcp", "udp"]
 class ServicePort(TypedDict):
     """A port, or a range, on which a service listens (``fullmesh_services``, docs/services.md).
 
-    ``part``: what it is for, within the service; ``nodes``: where; ``per_cpu``: ports for each CPU of a node at least.
+    ``part``: its purpose within the service. ``nodes``: the nodes that listen. ``per_cpu``: the ports that a node
+    needs for each of its CPUs.
     """
 
     service: str
@@ -125,14 +126,17 @@ class ClusterPlan(TypedDict):
 
     Attributes:
         family: ``ipv4`` or ``ipv6``.
-        open_ports: what jobs need of peers, as firewalld writes it, ``50000-54095/tcp``; services' ports come on top.
-        services: ports of what else runs over the nodes.
+        open_ports: ports that jobs need from peers, as firewalld writes them, ``50000-54095/tcp``, without services.
+        services: ports of the services on the nodes.
         reserved_ports: of jobs and services, a range as the kernel writes it, ``10002-13999``.
-        peers: every cluster address; controllers: addresses and networks that must never be locked out.
+        peers: every cluster address.
+        controllers: addresses and networks that must never be locked out.
         nodes: by name, in the order of node ranks.
-        auto: by node, what is left to the first look at it; resolved: what that look decided.
-        digests: by node, of all that it is made from; serial: how many nodes at a time.
-        guessed, assumed, faults: of a diagnosis alone, which does without a plan that site.yml takes.
+        auto: by node, the settings that the survey resolves.
+        resolved: the result of the survey.
+        digests: by node, of all its inputs.
+        serial: the number of nodes at a time.
+        guessed, assumed, faults: only in a diagnosis, which also works without a valid cluster plan.
     """
 
     schema: int
