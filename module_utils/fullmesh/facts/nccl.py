@@ -141,7 +141,7 @@ def choose_nccl_version(available: dict[str, list[str]], wanted: str, cuda: str)
         part for part in (wanted or "any version", cuda and "for CUDA " + cuda) if part
     )
     there = ", ".join(sorted(common, key=parse_nccl_version)) or "no version of all the packages"
-    raise NcclError("absent", f"the repository has no NCCL {asked}; it has {there}")
+    raise NcclError("absent", f"the repository has no NCCL {asked}, only {there}")
 
 
 def make_child_environment(env: dict[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Packet filter rules as data, and what they do with one packet: the only evaluator of rules, on nodes and controller.
+"""Model packet filter rules and evaluate them for a packet, on nodes and on the controller.
 
 src/fullmesh/netfilter is this directory. Standard library only.
 """

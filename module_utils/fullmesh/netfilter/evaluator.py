@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a rule set does with the first packet of a connection, or with the answer to it. Stdlib only.
+"""Evaluate a rule set for the first packet of a connection, or for the answer to it.
 
-The order is nft(8)'s ("Chains"): base chains of a hook by priority. An accept in one base chain does not save a packet
-from a drop in another (measured), so every chain is asked. A rule only ends the packet's way when each of its
-conditions is known to hold; what is not known (marks, rates, queues to a program) is kept apart.
+Standard library only.
+
+Base chains of a hook are evaluated by priority, as in nft(8) ("Chains"). An accept in one base chain does not prevent a
+drop in another (measured), so every chain is evaluated. A rule only ends the evaluation if all its conditions are known
+to hold. Unknown ones (marks, rates, queues to a program) are kept separately.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Key = tuple[str, str, str]
 
-# What a packet meets that comes in, or that leaves; with the forward hook, what one to a container meets.
+# The hooks of an incoming or outgoing packet. With the forward hook: those of a packet to a container.
 INPUT = ("ingress", "prerouting", "input")
 OUTPUT = ("output", "postrouting", "egress")
 FORWARDED = (*INPUT, "forward")
 STOPS = {"drop": "drop", "reject": "reject"}
 STOPS.update({"dnat": "divert", "redirect": "divert", "tproxy": "divert"})
 STOPPING = frozenset(STOPS.values())
-# A rate, a counter of connections: nobody can say what it does with one packet.
+# Rates and connection counters: the result for a single packet is unknown.
 UNSURE = frozenset(["limit", "quota", "meter", "unknown", "ct count", "osf", "socket"])
 FAMILIES = {"4": ("ip", "inet", "netdev"), "6": ("ip6", "inet", "netdev")}
 ARP = "arp"
@@ -47,15 +49,15 @@ class Packet(NamedTuple):
     """One packet at a node.
 
     Attributes:
-        family: ``4``, ``6`` or ``arp`` (who has an address, and the answer: neither protocol nor ports).
-        saddr: address that it comes from.
-        daddr: address that it goes to; "" where that is not known.
+        family: ``4``, ``6`` or ``arp`` (request or reply, without protocol and ports).
+        saddr: its source address.
+        daddr: its destination address, "" if unknown.
         protocol: ``tcp`` or ``udp``.
-        dport: port that it goes to.
-        interface: over which it comes or leaves; "" where that is not known.
-        outgoing: it leaves the node.
-        sport: port that it comes from; 0 where that is not known.
-        state: what connection tracking says: ``new``, or ``established`` for an answer.
+        dport: its destination port.
+        interface: the incoming or outgoing interface, "" if unknown.
+        outgoing: whether it leaves the node.
+        sport: its source port, 0 if unknown.
+        state: its connection tracking state: ``new``, or ``established`` for an answer.
     """
 
     family: str
@@ -70,13 +72,13 @@ class Packet(NamedTuple):
 
 
 class ChainEnd(NamedTuple):
-    """How a packet leaves a base chain.
+    """The result of a base chain for a packet.
 
     Attributes:
-        word: ``drop``, ``reject``, ``divert``, ``accept``; "" where nothing minds it.
+        word: ``drop``, ``reject``, ``divert``, ``accept``, or "" if no rule applies.
         key: the chain of the rule, or the base chain itself.
-        rule: that decides; None where nothing does.
-        sure: no rule before it may have let the packet pass.
+        rule: the deciding rule, or None.
+        sure: whether no earlier rule may have accepted the packet.
     """
 
     word: str
@@ -86,11 +88,11 @@ class ChainEnd(NamedTuple):
 
 
 class PacketWalk:
-    """One packet through one rule set.
+    """The way of one packet through one rule set.
 
     Attributes:
-        maybe: rules that would stop some packets, of which nobody can say whether this one is among them.
-        entered: chains that the packet certainly came through, in order.
+        maybe: rules that would block some packets, perhaps this one.
+        entered: chains that the packet certainly passed, in order.
     """
 
     def __init__(self, ruleset: Ruleset, packet: Packet) -> None:
@@ -131,7 +133,7 @@ class PacketWalk:
             if holds is None:
                 if end.word in STOPPING and end.rule is not None:
                     self.maybe.append((end.key, end.rule))
-                # What may end here is not sure to come further.
+                # After a rule that may end the evaluation, later results are not certain.
                 sure = sure and end.sure and end.word != "accept" and verdict != "return"
                 continue
             if ends:
@@ -199,7 +201,7 @@ class PacketWalk:
         return found if found is None or op != "!=" else not found
 
     def values(self, key: Key, right: Any) -> MatchValues | None:
-        """Resolve the right side; named sets come from the same table."""
+        """Resolve the right side. Named sets come from the same table."""
         if isinstance(right, str) and right[:1] == "@":
             return self.ruleset["sets"].get((key[0], key[1], right[1:]))
         if isinstance(right, dict) and "set" in right:
@@ -207,7 +209,7 @@ class PacketWalk:
         return MatchValues(right if isinstance(right, list) else [right])
 
     def vmap(self, key: Key, one: Json) -> tuple[str, str] | None:
-        """Look the packet up in a verdict map; ``?`` where that cannot be known."""
+        """Look the packet up in a verdict map. ``?`` if the result is unknown."""
         value, data = self.value(one.get("key")), one.get("data")
         if isinstance(data, str):
             held = self.ruleset["sets"].get((key[0], key[1], data[1:]))
@@ -223,14 +225,14 @@ class PacketWalk:
         return None
 
     def value(self, left: Any) -> Any:
-        """Return what the packet has in a field; UNKNOWN, or NEVER where it has no such field."""
+        """Return the packet's value of a field: UNKNOWN, or NEVER if it has no such field."""
         readers: Json = {"meta": self.meta, "payload": self.payload, "ct": self.conntrack}
         readers.update({"fib": self.fib, "&": self.masked})
         kind = next(iter(left), "") if isinstance(left, dict) else ""
         return readers[kind](left[kind]) if kind in readers else UNKNOWN
 
     def masked(self, one: list[Any]) -> Any:
-        """Return a field's bits under a mask; only tcp's flags are known by their bits."""
+        """Return a field's bits under a mask. Only the bits of TCP flags are known."""
         value = self.value(one[0])
         return (
             frozenset(value & set(flatten_words(one[1:])))
@@ -239,7 +241,7 @@ class PacketWalk:
         )
 
     def meta(self, field: Json) -> Any:
-        """Return what the kernel knows about the packet."""
+        """Return the packet's value of a meta field."""
         packet = self.packet
         if packet.family == ARP and field.get("key") in ("l4proto", "nfproto"):
             return NEVER
@@ -254,7 +256,7 @@ class PacketWalk:
         return told.get(str(field.get("key"))) or UNKNOWN
 
     def payload(self, field: Json) -> Any:
-        """Return what stands in the packet's headers."""
+        """Return the value of a header field."""
         protocol, name = field.get("protocol"), str(field.get("field"))
         packet = self.packet
         if (protocol, name) == ("ether", "type"):
@@ -273,13 +275,13 @@ class PacketWalk:
         return known.get(name) or UNKNOWN
 
     def conntrack(self, field: Json) -> Any:
-        """Return what connection tracking says of the packet."""
+        """Return the packet's value of a connection tracking field."""
         direction = "original" if self.packet.state == "new" else "reply"
         told = {"state": self.packet.state, "direction": direction, "status": "confirmed"}
         return told.get(str(field.get("key")), UNKNOWN)
 
     def fib(self, field: Json) -> Any:
-        """Return what the routing table says of the target: what comes in is for this node, what leaves for another."""
+        """Return the type of the target address: incoming packets are for this node, outgoing ones for another."""
         if field.get("result") != "type" or field.get("flags") not in ("daddr", ["daddr"]):
             return UNKNOWN
         return "unicast" if self.packet.outgoing else "local"
@@ -291,12 +293,12 @@ def format_nft_family(packet: Packet) -> str:
 
 
 def read_xt_kind(part: Json) -> str:
-    """Return what an expression of iptables is; old libnftables print nothing about it."""
+    """Return the kind of an iptables expression. Old libnftables print nothing about it."""
     return str((part["xt"] or {}).get("type", "match"))
 
 
 def parse_verdict(part: Any) -> tuple[str, str]:
-    """Return a statement's verdict and where it leads."""
+    """Return a statement's verdict and the target of a jump."""
     kind = next(iter(part), "") if isinstance(part, dict) else str(part)
     if kind in ("jump", "goto"):
         return kind, str(part[kind].get("target", ""))
@@ -311,7 +313,10 @@ def parse_verdict(part: Any) -> tuple[str, str]:
 
 
 def has_queue(rule: NftRule) -> bool:
-    """Say whether a program decides about what comes to a rule; without one the kernel drops it (nft(8), queue)."""
+    """Return whether the rule passes packets to a program.
+
+    Without the program the kernel drops them (nft(8), queue).
+    """
     return any("queue" in part for part in rule["expr"])
 
 

@@ -1,6 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Packet filter rules as data: what ``nft -j`` and ``iptables-save`` print, in one shape. Stdlib only.
+"""Parse the output of ``nft -j`` and ``iptables-save`` into one form.
+
+Standard library only.
 
 A rule set is ``{"chains": {(family, table, name): Chain}, "sets": {(family, table, name): Values}}``.
 """
@@ -42,7 +44,7 @@ class NftRule(TypedDict):
 
 
 class NftChain(TypedDict):
-    """A chain; ``type``, ``hook``, ``prio``, ``policy`` and ``dev`` are None where it is no base chain."""
+    """A chain. ``type``, ``hook``, ``prio``, ``policy`` and ``dev`` are None unless it is a base chain."""
 
     type: str | None
     hook: str | None
@@ -60,10 +62,10 @@ class Ruleset(TypedDict):
 
 
 class MatchValues:
-    """What the right side of a match can hold: addresses and numbers as intervals, the rest as words.
+    """The values on the right side of a match: addresses and numbers as intervals, the rest as words.
 
     Attributes:
-        items: as they were given; of a map, pairs.
+        items: the original items, or pairs for a map.
     """
 
     def __init__(self, items: list[Any]) -> None:
@@ -90,7 +92,7 @@ class MatchValues:
             self.odd = True
 
     def holds(self, value: Any) -> bool | None:
-        """Say whether *value* is in here; nothing where that cannot be known."""
+        """Return whether *value* is in here, or None if that is unknown."""
         span = parse_interval(value)
         if span:
             spans = self.spans.get(span[0], [])
@@ -133,7 +135,7 @@ def parse_interval(item: Any) -> tuple[str, int, int] | None:
 # Every node of a cluster has the same peers in its sets: read once, they are read for all.
 @lru_cache(maxsize=65536)
 def parse_interval_text(text: str) -> tuple[str, int, int] | None:
-    """The same of a word."""
+    """Parse an interval from text."""
     network = parse_ip_network(text)
     if network is None:
         return None
@@ -141,7 +143,7 @@ def parse_interval_text(text: str) -> tuple[str, int, int] | None:
 
 
 def parse_ip_network(text: str) -> Any:
-    """Read an address or network; None for any other word."""
+    """Parse an address or network. None for any other word."""
     try:
         return ipaddress.ip_network(text, strict=False) if NETWORK.match(text) else None
     except ValueError:
@@ -152,7 +154,7 @@ def parse_ip_network(text: str) -> Any:
 
 
 def parse_nft_json(text: str) -> Ruleset:
-    """Read ``nft -j list ruleset``; an empty rule set where it is not readable."""
+    """Parse ``nft -j list ruleset``. Unreadable input gives an empty rule set."""
     try:
         items = parse_tool_json(text)["nftables"]
     except (ValueError, KeyError, TypeError):
@@ -165,7 +167,7 @@ def parse_nft_json(text: str) -> Ruleset:
 
 
 def build_ruleset(chains: Iterable[Any], rules: Iterable[Any], sets: Iterable[Any]) -> Ruleset:
-    """Make a rule set of libnftables' objects; what is no object, or has no chain, is left out."""
+    """Build a rule set from libnftables' objects. Other items and rules without a chain are left out."""
     result: Ruleset = {"chains": {}, "sets": {}}
     for one in chains:
         if isinstance(one, dict):
@@ -230,7 +232,7 @@ def has_xt(ruleset: Ruleset) -> bool:
 
 
 def fill_xt_rules(ruleset: Ruleset, family: str, text: str) -> None:
-    """Replace what libnftables could not say by what ``iptables-nft-save`` prints, rule by rule."""
+    """Replace rules that libnftables cannot express by those of ``iptables-nft-save``, rule by rule."""
     told = parse_iptables_save(text, family)
     for key, chain in told["chains"].items():
         mine = ruleset["chains"].get(key)
@@ -243,7 +245,7 @@ def fill_xt_rules(ruleset: Ruleset, family: str, text: str) -> None:
 
 
 def parse_iptables_save(text: str, family: str) -> Ruleset:
-    """Read ``iptables-save``; *family* is ``ip`` or ``ip6``."""
+    """Parse ``iptables-save``. *family* is ``ip`` or ``ip6``."""
     result: Ruleset = {"chains": {}, "sets": {}}
     table = ""
     for line in text.split("\n"):
@@ -269,7 +271,7 @@ def parse_iptables_save(text: str, family: str) -> Ruleset:
 
 
 def parse_saved_rule(line: str, family: str, chains: set[str]) -> list[Json]:
-    """Turn one line of iptables-save into libnftables' expressions; what is not known becomes ``unknown``."""
+    """Convert one line of iptables-save to libnftables' expressions. Unknown parts become ``unknown``."""
     try:
         words = shlex.split(line)[2:]
     except ValueError:
@@ -321,7 +323,7 @@ def parse_saved_option(word: str, values: list[str], op: str, where: tuple[str, 
 
 
 def parse_saved_port(text: str) -> Any:
-    """Read ``22`` or ``50000:54095``; a name stays a name, which no packet has."""
+    """Parse ``22`` or ``50000:54095``. A name stays a name, which matches no packet."""
     ends = text.split(":")
     numbers = [parse_decimal(end) for end in ends]
     if None in numbers:
@@ -330,7 +332,10 @@ def parse_saved_port(text: str) -> Any:
 
 
 def parse_saved_target(word: str, name: str, chains: set[str]) -> list[Json]:
-    """Turn ``-j`` or ``-g`` into a verdict; targets that only note something (LOG, MARK, TCPMSS) have none."""
+    """Convert ``-j`` or ``-g`` to a verdict.
+
+    Targets without an effect on the verdict (LOG, MARK, TCPMSS) give none.
+    """
     ends = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "reject", "RETURN": "return"}
     ends.update({"DNAT": "dnat", "REDIRECT": "redirect", "TPROXY": "tproxy", "NFQUEUE": "queue"})
     if name in ends:

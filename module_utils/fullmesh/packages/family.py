@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Packages that belong together, such as a driver's: which versions a node had, and what gives them back. Stdlib only.
+"""Save and restore the versions of packages that belong together, such as a driver's.
 
-One package drags others in and pushes others out (a driver of another branch replaces thirty), so names alone do not
-say what an undo must do: the whole family is kept, as it was before a role touched it and as the role left it. What
-differs from the second was changed by somebody else and is theirs.
+Standard library only.
+
+Packages install and remove each other (a driver of another branch replaces 30), so names are not enough for an undo.
+The versions of the whole family are saved before and after a role changes it. Versions that differ from the second list
+were changed by others and are left alone.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def is_family_package(name: str, patterns: Sequence[str]) -> bool:
 
 
 def list_family_versions(node: NodeSystem, patterns: Sequence[str]) -> dict[str, str]:
-    """Every installed package of the family with its version, from the system's own database, in one call."""
+    """Return every installed package of the family with its version, from the system's database, in one call."""
     if has_dpkg(node):
         form = "${Package} ${binary:Package} ${Version} ${db:Status-Status}\\n"
         rows = node.run(["dpkg-query", "--show", "--showformat=" + form])[1]
@@ -51,7 +53,7 @@ def list_family_versions(node: NodeSystem, patterns: Sequence[str]) -> dict[str,
 
 
 def list_enabled_streams(node: NodeSystem) -> dict[str, str]:
-    """The streams that dnf has enabled; empty where there is no dnf."""
+    """Return the streams that dnf has enabled, empty without dnf."""
     found = {}
     for path in sorted(glob.glob(node.at(STREAMS) + "/*.module")):
         parser = configparser.ConfigParser(strict=False, interpolation=None)
@@ -66,7 +68,7 @@ def list_enabled_streams(node: NodeSystem) -> dict[str, str]:
 
 
 def format_install_argument(name: str, version: str, dpkg: bool) -> str:
-    """The package in this version, as apt (``NAME=VERSION``) or dnf (``NAME-EPOCH:VERSION-RELEASE.ARCH``) takes it."""
+    """Format a package and version for apt (``NAME=VERSION``) or dnf (``NAME-EPOCH:VERSION-RELEASE.ARCH``)."""
     if dpkg:
         return f"{name}={version}"
     bare, _, arch = name.rpartition(".")
@@ -81,7 +83,7 @@ def versions_to_locks(versions: Mapping[str, str]) -> dict[str, str]:
 
 
 def observe_family(node: NodeSystem, patterns: Sequence[str]) -> PackageFamily:
-    """What the node has now; nothing to give back."""
+    """Return the present state of the family, with nothing to restore."""
     versions = list_family_versions(node, patterns)
     return {
         "versions": versions,
@@ -95,7 +97,7 @@ def observe_family(node: NodeSystem, patterns: Sequence[str]) -> PackageFamily:
 
 
 def plan_family_undo(now: PackageFamily, before: FamilyBefore, dpkg: bool) -> PackageFamily:
-    """What an undo has to do; without a note of what the role left (it died) every difference is ours."""
+    """Plan an undo. If the role recorded no final state (it died), every difference counts as its own."""
     then, there, left = before["before"], now["versions"], before.get("ours")
     changed = sorted(name for name in {*then, *there} if then.get(name) != there.get(name))
     ours = [name for name in changed if left is None or left.get(name) == there.get(name)]
@@ -110,7 +112,7 @@ def plan_family_undo(now: PackageFamily, before: FamilyBefore, dpkg: bool) -> Pa
 
 
 def describe_family_warnings(found: PackageFamily, role: str) -> list[str]:
-    """What an undo says of packages that somebody else has changed."""
+    """Return warnings about packages that others have changed."""
     kept = describe_kept_packages(role, found["needed"])
     if not found["kept"]:
         return kept
@@ -125,7 +127,7 @@ def describe_family_warnings(found: PackageFamily, role: str) -> list[str]:
 def remember_family(
     node: NodeSystem, role: str, patterns: Sequence[str], check: bool
 ) -> PackageFamily:
-    """Keep the versions of before in the role's undo point, once; the point must be there."""
+    """Save the versions in the role's undo point, once. The undo point must exist."""
     now, point = observe_family(node, patterns), UndoPoint(node.root, role)
     if not check and point.exists():
         record = point.load()
@@ -138,7 +140,7 @@ def remember_family(
 def record_family(
     node: NodeSystem, role: str, patterns: Sequence[str], check: bool
 ) -> PackageFamily:
-    """Keep the versions that the role leaves, so that an undo tells them from what others do later."""
+    """Save the versions that the role leaves, so that an undo can recognize later changes by others."""
     now, point = observe_family(node, patterns), UndoPoint(node.root, role)
     if not check and point.exists():
         record = point.load()
@@ -149,7 +151,7 @@ def record_family(
 
 
 def compare_family(node: NodeSystem, role: str, patterns: Sequence[str]) -> PackageFamily:
-    """What an undo of *role* has to do; nothing where the role has never installed any of them."""
+    """Return the steps of *role*'s undo, none if the role never installed a package of the family."""
     now, point = observe_family(node, patterns), UndoPoint(node.root, role)
     if not point.exists():
         return now

@@ -37,11 +37,11 @@ PYTHONS = (sys.executable, "/usr/libexec/platform-python", "/usr/bin/python3")
 
 
 class RepositoryUnreadableError(Exception):
-    """The repository cannot be read; its words say why."""
+    """The repository cannot be read. The text has the reason."""
 
 
 def find_error_line(why: str) -> str:
-    """The line that says it: apt's last one says only that something failed, the one before names what."""
+    """Return the line with the cause. apt's last line only says that it failed, an earlier one has the URL."""
     lines = [line.strip().rstrip(".") for line in why.splitlines() if line.strip()]
     return ([line for line in lines if "ailed to fetch" in line] or lines[-1:] or ["no output"])[0]
 
@@ -66,7 +66,7 @@ def list_installed_rpm(run: Runner, names: list[str]) -> tuple[dict[str, str], l
 def list_available_apt(
     run: Runner, url: str, names: list[str], private: str
 ) -> dict[str, list[str]]:
-    """Read a flat apt repository. ``trusted``: this only reads names; apt checks the key when it installs."""
+    """Read a flat apt repository. ``trusted`` is enough to read names: apt checks the key when it installs."""
     os.makedirs(os.path.join(private, "lists/partial"))
     sources = os.path.join(private, "sources.list")
     with open(sources, "w") as stream:
@@ -93,7 +93,7 @@ def list_available_apt(
 def list_available_dnf(
     run: Runner, url: str, names: list[str], private: str
 ) -> dict[str, list[str]]:
-    """Read a yum repository with dnf's own library; ``dnf repoquery`` is a plugin that may be missing."""
+    """Read a yum repository with dnf's library, because ``dnf repoquery`` is a plugin that may be missing."""
     err = "no Python of this node has dnf's library"
     for python in PYTHONS:
         if run([python, "-c", "import dnf"])[0]:
@@ -113,10 +113,12 @@ AVAILABLE = {"apt": list_available_apt, "dnf": list_available_dnf}
 def list_available_versions(
     run: Runner, manager: str, url: str, names: list[str]
 ) -> dict[str, list[str]]:
-    """The versions of each package in a repository, with a private cache and list of sources.
+    """Return each package's versions in a repository.
+
+    Uses a private cache and source list.
 
     Raises:
-        UnreadableError: it cannot be read.
+        RepositoryUnreadableError: it cannot be read.
     """
     private = tempfile.mkdtemp(prefix="fullmesh-packages-")
     try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NcclPackagesParams(TypedDict):
-    """What nccl_packages is asked for; its documentation says what each of them is."""
+    """The parameters of nccl_packages. The module documents them."""
 
     names: list[str]
     manager: str
@@ -29,7 +29,7 @@ class NcclPackagesParams(TypedDict):
 
 
 class NcclPackages(TypedDict):
-    """Packages and versions; ``held`` are those that nobody may upgrade, ``version`` is the one to have."""
+    """Packages and versions. ``held`` packages must not be upgraded, ``version`` is the wanted one."""
 
     changed: bool
     installed: dict[str, str]
@@ -58,7 +58,7 @@ def make_unreadable_error(url: str, why: str) -> NcclRepositoryError:
 
 
 def inspect_repository(params: NcclPackagesParams, version: str, root: str) -> Repository:
-    """What the system's own sources and settings say of the repository and of the packages in *version*."""
+    """Return how the system's sources and settings treat the repository and *version* of the packages."""
     named = sources.find_package_sources(params["url"], root)
     others = [one for one in named if one["path"] != params["source"]]
     theirs = others[0] if others and others[0]["enabled"] else None
@@ -79,10 +79,10 @@ def inspect_repository(params: NcclPackagesParams, version: str, root: str) -> R
 def observe_nccl_packages(
     run: Runner, params: NcclPackagesParams, root: str = "/"
 ) -> NcclPackagesResult:
-    """What is there and what was asked for, and who names the repository that it comes from."""
+    """Compare the installed with the requested packages, and find the sources that name their repository."""
     seen = compare_nccl_packages(run, params)
     repository = inspect_repository(params, seen["version"], root)
-    # dnf hides what its excludes name for certain; what apt makes of a pin, only apt knows
+    # dnf reliably hides excluded packages, but only apt knows the effect of its pins
     if params["manager"] == "dnf" and repository["in_the_way"] and not seen["satisfied"]:
         raise NcclRepositoryError(
             "[NC-108] the repository {} has NCCL {}, and the settings of this node hide it: {}. Let that version "
@@ -94,7 +94,7 @@ def observe_nccl_packages(
 
 
 def compare_nccl_packages(run: Runner, params: NcclPackagesParams) -> NcclPackages:
-    """Compare what is there with what was asked for; read the repository only when they differ."""
+    """Compare the installed with the requested packages. The repository is only read if they differ."""
     names = params["names"]
     installed, held = listed.INSTALLED[params["manager"]](run, names)
     versions = set(installed.values())

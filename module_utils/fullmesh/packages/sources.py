@@ -1,8 +1,8 @@
-"""Which of the node's package sources name a repository, and what the node's settings hide of it.
+"""Find the package sources that name a repository, and the settings that hide its packages.
 
-Runs on nodes: standard library only. Reads the files themselves: apt answers nothing at all where
-two sources of one address disagree about their key ("Conflicting values set for option Signed-By"), and that is what
-has to be found before it happens, or when it has.
+Runs on nodes: standard library only. It reads the files itself, because apt fails completely if two sources of one
+address have different keys ("Conflicting values set for option Signed-By"). Such sources must be found before and after
+that happens.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from ..files import SPACE, read_text_or_empty, split_lines, split_words
 
 
 class PackageSource(TypedDict):
-    """A source that a file of apt or dnf names.
+    """A source in a file of apt or dnf.
 
     Attributes:
-        path: of the file; section: of dnf's file; address: as `address` spells it.
-        enabled: it counts.
-        usable: why nothing can be installed from it, "" when something can.
-        hides: excludes and includes of the section, under the names that its file gives them.
+        path: of the file.
+        section: of dnf's file.
+        address: as `normalize_repository_url` returns it.
+        enabled: whether it is active.
+        usable: why nothing can be installed from it, or "".
+        hides: excludes and includes of the section, by their names in the file.
     """
 
     path: str
@@ -38,7 +40,7 @@ class PackageSource(TypedDict):
     hides: dict[str, list[str]]
 
 
-# Where both look unless they are told otherwise. Not dnf's reposdir: a run from a bundle points it elsewhere.
+# The default folders of apt and dnf. Not dnf's reposdir, because a run from a bundle changes it.
 APT_FILES = (
     "etc/apt/sources.list",
     "etc/apt/sources.list.d/*.list",
@@ -59,10 +61,10 @@ LINE = re.compile(
 
 
 def normalize_repository_url(uri: str, suite: str = "") -> str:
-    """What two spellings of one repository have in common.
+    """Return a common form for spellings of one repository's address, or "" if it has none.
 
-    A flat repository's suite is a path below the address (sources.list(5)); http and https are one server's; apt takes
-    file:/x and file:///x for the same. "" where there is nothing to compare.
+    A flat repository's suite is a path below the address (sources.list(5)). http and https are the same server. apt
+    treats file:/x like file:///x.
     """
     try:
         parts = urlsplit(uri.strip(SPACE).strip('"'))
@@ -97,12 +99,12 @@ def _make_source(path: str, at: str, enabled: bool, usable: str = "") -> Package
 
 
 def _expand_architecture(uri: str, machine: str) -> str:
-    """An address of apt's with the machine in it: NVIDIA's lists for containers have ``$(ARCH)`` (sources.list(5))."""
+    """Insert the machine into apt's ``$(ARCH)``, which NVIDIA's container lists use (sources.list(5))."""
     return uri.replace("$(ARCH)", DEBIAN_MACHINES.get(machine, machine))
 
 
 def _explain_unusable(kinds: Sequence[str], machines: Sequence[str], machine: str) -> str:
-    """Why nothing can be installed from a source of apt's, "" when something can."""
+    """Return why nothing can be installed from an apt source, or ""."""
     if "deb" not in kinds:
         return "names sources of packages only (deb-src)"
     if machines and DEBIAN_MACHINES.get(machine, machine) not in machines:
@@ -111,7 +113,7 @@ def _explain_unusable(kinds: Sequence[str], machines: Sequence[str], machine: st
 
 
 def parse_apt_lines(text: str, path: str, machine: str) -> Iterator[PackageSource]:
-    """The sources of a file with one on each line; those behind a # are off."""
+    """Yield the sources of a one-line-style file. Lines after a # are disabled."""
     for line in split_lines(text):
         bare = line.lstrip("# \t")
         found = LINE.match(bare)
@@ -127,7 +129,7 @@ def parse_apt_lines(text: str, path: str, machine: str) -> Iterator[PackageSourc
 
 
 def _parse_stanzas(text: str) -> Iterator[tuple[dict[str, str], bool]]:
-    """(fields, whether it counts) of each paragraph; one of comments alone is one that was switched off."""
+    """Yield (fields, enabled) of each stanza. A stanza of comments only is disabled."""
     for block in re.split(r"\n[ \t]*\n", text):
         lines = [line for line in split_lines(block) if line.strip(SPACE)]
         counts = [line for line in lines if not line.startswith("#")]
@@ -145,7 +147,7 @@ def _parse_stanzas(text: str) -> Iterator[tuple[dict[str, str], bool]]:
 
 
 def parse_apt_stanzas(text: str, path: str, machine: str) -> Iterator[PackageSource]:
-    """The sources of a deb822 file."""
+    """Yield the sources of a deb822 file."""
     for fields, counts in _parse_stanzas(text):
         enabled = counts and _is_true(fields.get("enabled", "yes"))
         why = _explain_unusable(
@@ -171,13 +173,13 @@ def _parse_ini(text: str) -> configparser.ConfigParser:
         empty_lines_in_values=False,
         default_section="",  # none: a section named DEFAULT would be everybody's
     )
-    with contextlib.suppress(configparser.Error):  # what stands before the fault was read
+    with contextlib.suppress(configparser.Error):  # the part before the fault was read
         parser.read_string(text)
     return parser
 
 
 def read_dnf_variables(root: str, machine: str) -> list[dict[str, str]]:
-    """What dnf puts in place of $names; the release with and without what follows its point."""
+    """Return dnf's values for $names, with the full release and with its major part."""
     version = re.search(
         r'^VERSION_ID="?([\w.]+)',
         read_text_or_empty(os.path.join(root, "etc/os-release")),
@@ -206,7 +208,7 @@ def _expand_variables(text: str, variables: dict[str, str]) -> str:
 def parse_dnf_sections(
     text: str, path: str, variables: list[dict[str, str]]
 ) -> Iterator[PackageSource]:
-    """The repositories of a file of dnf's; sections that are commented out are off."""
+    """Yield the repositories of a dnf file. Commented-out sections are disabled."""
     off = [line for line in split_lines(text) if re.match(r"#+\s*(\[|[a-z_]+\s*=)", line, re.ASCII)]
     for content, counts in ((text, True), ("\n".join(line.lstrip("# ") for line in off), False)):
         parser = _parse_ini(content)
@@ -229,7 +231,7 @@ def parse_dnf_sections(
 
 
 def _list_excludes(values: Any) -> dict[str, list[str]]:
-    """A section's excludes and includes, under the names that its file gives them."""
+    """Return a section's excludes and includes, by their names in the file."""
     names = ("exclude", "excludepkgs", "includepkgs")
     words = {
         name: [w for w in re.split(r"[\s,]+", values.get(name, ""), flags=re.ASCII) if w]
@@ -239,7 +241,7 @@ def _list_excludes(values: Any) -> dict[str, list[str]]:
 
 
 def read_package_sources(root: str = "/", machine: str = "") -> list[PackageSource]:
-    """Every source that the node's files name, of apt and of dnf: none of them has the other's."""
+    """Return every source in the node's apt and dnf files. A node only has one of the two kinds."""
     machine = machine or os.uname().machine
     found: list[PackageSource] = []
     for path in _glob_files(APT_FILES, root):
@@ -253,7 +255,7 @@ def read_package_sources(root: str = "/", machine: str = "") -> list[PackageSour
 
 
 def find_package_sources(url: str, root: str = "/", machine: str = "") -> list[PackageSource]:
-    """The sources that name the repository at *url*: first those that count, of these first those for this machine."""
+    """Return the sources of the repository at *url*: enabled ones first, then those for this machine."""
     found = [
         one
         for one in read_package_sources(root, machine)
@@ -263,7 +265,7 @@ def find_package_sources(url: str, root: str = "/", machine: str = "") -> list[P
 
 
 def find_duplicate_sources(ours: str, root: str = "/", machine: str = "") -> list[PackageSource]:
-    """The sources of others that count and name what our own file *ours* names."""
+    """Return other enabled sources that have the same repository as the file *ours*."""
     every = read_package_sources(root, machine)
     places = {one["address"] for one in every if one["path"] == ours}
     return [
@@ -274,14 +276,14 @@ def find_duplicate_sources(ours: str, root: str = "/", machine: str = "") -> lis
 
 
 def describe_active_sources(url: str, root: str = "/") -> str:
-    """The files that name the repository at *url* now, in one text; "" where none does."""
+    """Return the files that name the repository at *url*, joined to one text, or ""."""
     return " and ".join(
         sorted({one["path"] for one in find_package_sources(url, root) if one["enabled"]})
     )
 
 
 def _list_package_forms(name: str, version: str, machine: str) -> list[str]:
-    """How dnf lets a package be named (dnf(8), specifying packages)."""
+    """Return the spellings of a package that dnf accepts (dnf(8), specifying packages)."""
     bare, _, release = version.partition("-")
     full = f"{name}-{version}"
     return [
@@ -325,7 +327,7 @@ def explain_dnf_excludes(
 
 
 def _is_pinned(words: str, name: str) -> bool:
-    """Say whether a stanza of apt's preferences names this package; a star alone pins them all, not one."""
+    """Return whether a stanza of apt's preferences names this package. "*" pins all packages and does not count."""
     for word in split_words(words):
         if word.startswith("/") and word.endswith("/") and len(word) > 1:
             try:

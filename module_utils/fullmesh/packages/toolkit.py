@@ -32,17 +32,17 @@ def parse_toolkit_version(version: str) -> tuple[int, ...]:
 
 
 def is_wanted_toolkit(version: str, wanted: str) -> bool:
-    """Whether a package version is what was asked for, all of it or without its release; empty is any."""
+    """Return whether a package version matches the wanted one, with or without its release. Empty matches any."""
     return wanted in ("", version, version.partition("-")[0])
 
 
 def choose_toolkit_version(available: Mapping[str, list[str]], wanted: str, url: str) -> str:
-    """The newest version that every package has and that was asked for: each needs exactly its own of the others.
+    """Choose the newest wanted version that all packages have, since they need each other in the same version.
 
     Raises:
         ToolkitError: there is none.
     """
-    # a tilde is a release candidate's, and sorts before what it is of
+    # a tilde marks a release candidate, which sorts before its release
     common = set.intersection(*(set(found) for found in available.values()))
     final = [one for one in common if "~" not in one or one == wanted]
     fitting = [one for one in final if is_wanted_toolkit(one, wanted)]
@@ -50,13 +50,15 @@ def choose_toolkit_version(available: Mapping[str, list[str]], wanted: str, url:
         return max(fitting, key=parse_toolkit_version)
     there = ", ".join(sorted(final, key=parse_toolkit_version)) or "no version of all the packages"
     raise ToolkitError(
-        f"[CT-103] the repository {url} has no container toolkit {wanted or 'of any version'}; it has {there}. "
+        f"[CT-103] the repository {url} has no container toolkit {wanted or 'of any version'}, only {there}. "
         "Set container_toolkit_version to one of these, or leave it empty."
     )
 
 
 def observe_toolkit(run: Runner, asked: NcclPackagesParams, root: str = "/") -> ToolkitPackages:
-    """What is there, who names the repository, and what to install; it is read only where that is needed.
+    """Return the installed packages, the sources of the repository, and the packages to install.
+
+    The repository is only read if it is needed.
 
     Raises:
         ToolkitError: the repository cannot be read or lacks the version.

@@ -1,7 +1,7 @@
-"""The list of dnf's versionlock plugin: what it holds, and our lines in it beside other people's.
+"""Read and edit the list of dnf's versionlock plugin, which may also hold lines of others.
 
-Runs on nodes: standard library only. Not by ``dnf versionlock``: that loads every repository's
-list first (a mirror that is away stops it) and drops all comments of the file when it deletes one lock.
+Runs on nodes: standard library only. ``dnf versionlock`` is not used, because it loads every repository's list first
+(and fails if a mirror is down) and drops all comments when it deletes a lock.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ..files import SPACE, read_text_file, split_lines, split_whole_lines
 CONF = "/etc/dnf/plugins/versionlock.conf"
 LIST = "/etc/dnf/plugins/versionlock.list"
 DNF_CONF = "/etc/dnf/dnf.conf"
-# One for each role that holds something: what stands below it is that role's.
+# One mark for each role that holds packages. The lines below it belong to that role.
 MARK = "# Fullmesh holds {}; its undo removes them from here."
 THESE = "these packages"
 ASIDE = "# Fullmesh set this aside until its undo: "
-# The plugin, and whoever uses it, writes an epoch; we do not. That is how ours are known again after the plugin has
-# dropped the comments.
+# The plugin writes an epoch and Fullmesh does not. This identifies Fullmesh's lines even after the plugin has dropped
+# the comments.
 OURS = re.compile(r"(\S+)-\d[^-:\s]*-[^-:\s]+\.\*$", re.ASCII)
 ARCHES = r"(?:\.(?:\*|x86_64|aarch64|noarch))?"
 OFF = ("0", "no", "false", "off")
 
 
 def format_lock(name: str, version: str) -> str:
-    """The line that holds *name* in *version* (VERSION-RELEASE)."""
+    """Return the line that locks *name* to *version* (VERSION-RELEASE)."""
     return f"{name}-{version}.*"
 
 
@@ -39,7 +39,7 @@ def is_own_lock(line: str, names: Sequence[str]) -> bool:
 
 
 def is_package_lock(line: str, name: str) -> bool:
-    """Say whether *line* locks some version of exactly *name*; an exclusion (``!``) is no lock."""
+    """Return whether *line* locks some version of exactly *name*. An exclusion (``!``) is no lock."""
     return bool(re.match(re.escape(name) + r"(?:$|\.|-[\d*])", line.strip(SPACE), re.ASCII))
 
 
@@ -50,7 +50,7 @@ def is_version_lock(line: str, name: str, version: str) -> bool:
 
 
 def find_held_packages(text: str, versions: dict[str, str]) -> list[str]:
-    """Those of *versions* (name to version) that the list lets have this version and no other."""
+    """Return the packages of *versions* (name to version) that the list locks to exactly this version."""
     lines = split_lines(text)
     found = []
     for name, version in sorted(versions.items()):
@@ -63,7 +63,8 @@ def find_held_packages(text: str, versions: dict[str, str]) -> list[str]:
 
 
 def remove_own_locks(text: str, names: Sequence[str], what: str = THESE) -> str:
-    """The list without our lines about *names* or below the mark of *what*, and with what we had set aside for them."""
+    """Return the list without Fullmesh's lines for *names* or below the mark of *what*, and restore lines it had
+    disabled."""
     mark, below = MARK.format(what), False
     kept: list[str] = []
     gone = list(names)
@@ -80,13 +81,13 @@ def remove_own_locks(text: str, names: Sequence[str], what: str = THESE) -> str:
 
 
 def restore_lock_line(line: str, names: Sequence[str]) -> str:
-    """A line as it was before we set it aside for one of *names*."""
+    """Return a line as it was before Fullmesh disabled it for one of *names*."""
     held_back = line[len(ASIDE) :] if line.startswith(ASIDE) else ""
     return held_back if any(is_package_lock(held_back, name) for name in names) else line
 
 
 def add_own_locks(text: str, versions: dict[str, str], what: str = THESE) -> str:
-    """The list with our locks, and without effect for locks that would let the packages have another version."""
+    """Return the list with Fullmesh's locks. Locks that allow other versions of these packages are disabled."""
     if len(find_held_packages(text, versions)) == len(versions):
         return text
     lines = []
@@ -103,13 +104,13 @@ def add_own_locks(text: str, versions: dict[str, str], what: str = THESE) -> str
 
 
 def parse_lock_entries(text: str) -> list[str]:
-    """What the plugin reads of a list."""
+    """Return the lines that the plugin reads."""
     lines = [line.strip(SPACE) for line in split_lines(text)]
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def read_main_option(path: str, option: str) -> str:
-    """An option of a file's section main, "" where there is none."""
+    """Return an option of a file's section main, or ""."""
     parser = configparser.ConfigParser(strict=False, interpolation=None)
     try:
         parser.read(path)
@@ -119,7 +120,7 @@ def read_main_option(path: str, option: str) -> str:
 
 
 def find_lock_list(root: str = "") -> tuple[str, str]:
-    """Where the list lies, and why the plugin does not read it ("" when it does)."""
+    """Return the list's path, and why the plugin does not read it ("" if it does)."""
     path = root + (read_main_option(root + CONF, "locklist") or LIST)
     if not os.path.exists(root + CONF):
         return path, f"{CONF} is not there"
@@ -131,7 +132,7 @@ def find_lock_list(root: str = "") -> tuple[str, str]:
 
 
 def read_held_versions(versions: dict[str, str], root: str = "") -> list[str]:
-    """Those of *versions* that dnf holds on this node."""
+    """Return the packages of *versions* that dnf holds on this node."""
     path, why_not = find_lock_list(root)
     if why_not:
         return []

@@ -76,7 +76,10 @@ def choose_spread_ports(first: int, last: int, count: int, borders: list[int]) -
 def open_range_ports(
     address: str, wanted: list[int]
 ) -> tuple[list[socket.socket], list[ProbePort]]:
-    """Listen on chosen ports of the data range; one that is taken is passed over, its neighbour tells as much."""
+    """Listen on chosen ports of the data range.
+
+    A port that is in use is skipped, since its neighbour is as good a sample.
+    """
     socks: list[socket.socket] = []
     ports: list[ProbePort] = []
     for port in wanted:

@@ -1,9 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Why this machine's kernel threw packets away while a probe ran: the tracepoint skb:kfree_skb and its reasons.
+"""Record why this machine's kernel dropped packets during a probe, with the tracepoint skb:kfree_skb.
 
-In an instance of tracefs of our own, which disturbs nobody else's tracing and is removed afterwards. Where there is no
-tracefs (a container), no right to it, or no reason in the event (kernels before 5.17), nothing is said.
+Uses its own tracefs instance, which does not disturb other tracing and is removed afterwards. It reports nothing
+without tracefs (a container), without permission, or if the event has no reason (kernels before 5.17).
 
 Runs on nodes: standard library only.
 """
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 EVENT = "events/skb/kfree_skb"
 PREFIX = "fullmesh-"
-# Reasons up to 2 say nothing (NOT_SPECIFIED and before); IPv4 and IPv6 only.
+# Reasons up to 2 have no meaning (NOT_SPECIFIED and before). IPv4 and IPv6 only.
 FILTER = "reason > 2 && (protocol == 2048 || protocol == 34525)"
 BUFFER_KB = (
-    "128"  # for each processor; a line takes some forty bytes there, and the oldest go first
+    "128"  # for each CPU: a line takes about 40 bytes, and the oldest lines are dropped first
 )
 READ_MOST = 4 << 20
 SHOWN = 20
@@ -35,7 +35,7 @@ LINE = re.compile(r"kfree_skb: .{0,200}?location=([\w.]+)\S* reason: ([A-Z0-9_]+
 
 
 def parse_drops(text: str) -> list[PacketDrop]:
-    """The reasons of a trace, with the functions that gave them and how often; the most frequent first."""
+    """Return a trace's drop reasons with the kernel functions and counts, the most frequent first."""
     counted: dict[tuple[str, str], int] = {}
     for place, reason in LINE.findall(text):
         counted[(reason, place)] = counted.get((reason, place), 0) + 1
@@ -50,7 +50,7 @@ def write_trace_file(path: str, text: str) -> None:
 
 
 def has_drop_reasons(root: str) -> bool:
-    """Whether the event of this kernel has a reason."""
+    """Return whether this kernel's event has a reason."""
     try:
         with open(os.path.join(root, EVENT, "format")) as stream:
             return "skb_drop_reason" in stream.read()
@@ -59,7 +59,7 @@ def has_drop_reasons(root: str) -> bool:
 
 
 def find_stale_instances(root: str) -> Iterator[str]:
-    """Instances of ours whose process is gone: it was killed."""
+    """Yield Fullmesh's instances whose process was killed."""
     with contextlib.suppress(OSError):
         for name in os.listdir(os.path.join(root, "instances")):
             owner = name[len(PREFIX) :]
@@ -72,7 +72,7 @@ def find_stale_instances(root: str) -> Iterator[str]:
 
 
 class DropTracer:
-    """Watches until it is asked; does nothing where it cannot."""
+    """Traces dropped packets from its creation until `end`. Does nothing if that is not possible."""
 
     def __init__(self, roots: tuple[str, ...] = PLACES) -> None:
         self.instance = ""
@@ -96,7 +96,10 @@ class DropTracer:
         self.instance = made
 
     def end(self) -> list[PacketDrop] | None:
-        """What was thrown away since the beginning, and why; None where nobody watched. Nothing is left behind."""
+        """Return the packets dropped since the start with their reasons, or None without a trace.
+
+        Removes the instance.
+        """
         if not self.instance:
             return None
         text = ""
@@ -110,7 +113,7 @@ class DropTracer:
 
 
 def remove_trace_instance(instance: str) -> None:
-    """Take an instance away; the kernel ends its events with it."""
+    """Remove an instance. The kernel then ends its events."""
     with contextlib.suppress(OSError):
         write_trace_file(os.path.join(instance, EVENT, "enable"), "0")
     with contextlib.suppress(OSError):

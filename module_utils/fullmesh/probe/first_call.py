@@ -1,8 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The first call of the verification on a node: what is observed there, and the listeners that peers will ask.
+"""Run the verification's first call on a node: observe the node and open the listeners for its peers.
 
-Runs on nodes: standard library only. Asked by library/ladder_node.py, or of all nodes at once.
+Runs on nodes: standard library only. Called by library/ladder_node.py, or for all nodes at once.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def observe_and_survey(want: LadderNodeParams) -> LadderFacts:
 
 
 def answer(**given: Any) -> LadderNodeResult | FailedResult:
-    """Look at the node, ask NCCL, open the listeners; *given*: a ``LadderNodeParams``."""
+    """Observe the node, query NCCL and open the listeners. *given*: a ``LadderNodeParams``."""
     want = cast("LadderNodeParams", given)
     try:
         if want["listen"] or want["beside"] or want["attached"]:
@@ -97,11 +97,11 @@ def answer(**given: Any) -> LadderNodeResult | FailedResult:
 
 
 def hold(**given: Any) -> None:
-    """Keep the lease (ask/boot.py) until the run is over; *given*: a ``LadderNodeParams``."""
+    """Keep the lease (ask/boot.py) until the run is over. *given*: a ``LadderNodeParams``."""
     keep_lease(run_directory(cast("LadderNodeParams", given)["run"]))
 
 
 def forget(**given: Any) -> None:
-    """Remove the files of the run, as the controller is gone (ask/boot.py); its processes end without their lease."""
+    """Remove the run's files after the controller is gone (ask/boot.py). Its processes end without their lease."""
     with contextlib.suppress(ValueError):
         remove_run_directory(cast("LadderNodeParams", given)["run"])

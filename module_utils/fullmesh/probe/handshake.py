@@ -45,7 +45,7 @@ def format_ok_line(token: str, node: str, ours: str, theirs: str, source: str) -
 
 
 def parse_hello_line(line: bytes) -> tuple[str, str, float] | None:
-    """Return node, nonce and wall clock of a listener of ours, None of anybody else."""
+    """Parse the hello line of a Fullmesh listener into node, nonce and wall clock. None for any other line."""
     part = line.decode("utf-8", "replace").split()
     if len(part) != 4 or part[0] != HELLO:  # noqa: PLR2004 (words of the line)
         return None

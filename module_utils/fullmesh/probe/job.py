@@ -1,8 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The last calls of the verification on a node: end the listeners, start a real job, collect what it said.
+"""Run the verification's last calls on a node: end the listeners, start a real job, collect its results.
 
-Runs on nodes: standard library only. Asked by library/ladder_gloo.py, or of all nodes at once.
+Runs on nodes: standard library only. Called by library/ladder_gloo.py, or for all nodes at once.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def collect_test_job(want: LadderGlooParams) -> CollectedRanks:
     if want["attached"] and not found["started"]:
         raise LeaseLostError(LEASE_LOST)
     if not found["done"]:
-        # It kills at the deadline whatever runs, so only its own death keeps it from writing the end.
+        # The supervisor ends all ranks at the deadline, so this file is only missing if the supervisor died.
         raise TimeoutError(
-            "the process that supervises its ranks is gone: it was killed, or the node stood still. "
+            "the process that supervises its ranks is gone: it was killed, or the node hung. "
             "Check: dmesg | grep -i -E 'oom|killed'"
         )
     if want["keep"]:
@@ -94,7 +94,7 @@ def stop_test_job(want: LadderGlooParams) -> StoppedRanks:
 
 
 def answer(**given: Any) -> StartedRanks | CollectedRanks | StoppedRanks | FailedResult:
-    """End the listeners and start ranks, stop them, or collect what they said; *given*: a ``LadderGlooParams``."""
+    """End the listeners and start ranks, stop them, or collect their results. *given*: a ``LadderGlooParams``."""
     want = cast("LadderGlooParams", given)
     words = {"started": (start_test_job, "started"), "collected": (collect_test_job, "followed")}
     work, word = words.get(want["state"], (stop_test_job, "stopped"))

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The same connections once more, as the account that jobs run as: a rule may stop what only that one sends.
+"""Repeat the connections as the account that jobs run as: a rule may block only that account.
 
 Runs on nodes: standard library only.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..schema.ladder import JobProbe, LinkResult, ProbeOrigin, ProbeTarget
 
-# What a rule does to an account; that large packets are lost, or all is slow, is no matter of whose they are.
+# Results of a rule about an account. Lost large packets or a low rate do not depend on the account.
 SHUT = ("dropped", "rejected", "refused", "no_route", "reset")
 EACH = 3  # listeners of a peer: of one account all data ports fare alike, but for rules that name a port
 
@@ -28,7 +28,7 @@ EACH = 3  # listeners of a peer: of one account all data ports fare alike, but f
 def select_targets_by_verdict(
     targets: list[ProbeTarget], links: list[LinkResult], verdicts: tuple[str, ...] = ("open",)
 ) -> list[ProbeTarget]:
-    """A few listeners of each peer that were reached, or that met one of the *verdicts*."""
+    """Return a few listeners of each peer whose connection had one of the *verdicts*."""
     reached = {(one["node"], one["port"]) for one in links if one["verdict"] in verdicts}
     found: list[ProbeTarget] = []
     count: dict[str, int] = {}
@@ -51,9 +51,9 @@ def confirm_difference(
     theirs: tuple[str, ...] = SHUT,
     ours: tuple[str, ...] = ("open",),
 ) -> list[LinkResult]:
-    """What the account does not reach, and we do right after it, and it still does not; or the other way round.
+    """Return connections that the account cannot make, this process can, and the account still cannot (or vice versa).
 
-    A rule with a rate, or a card that loses packets, hits one try and not the next, whoever makes it (seen).
+    The third try is needed because a rule with a rate, or an interface that loses packets, hits single tries (seen).
     """
     left = wanted
     found: list[LinkResult] = []
@@ -71,11 +71,12 @@ def find_account_only_links(
     as_them: Callable[[list[ProbeTarget]], list[LinkResult]],
     as_us: Callable[[list[ProbeTarget]], list[LinkResult]],
 ) -> list[LinkResult]:
-    """What the account reaches of peers that are shut to us, where it reaches all of a peer's that are tried.
+    """Return connections to closed peers that the account can make, if it can make all those to a peer.
 
     Args:
-        wanted: listeners that we did not reach.
-        as_them: connects as the account; *as_us* as this process.
+        wanted: listeners that this process did not reach.
+        as_them: connects as the account.
+        as_us: connects as this process.
     """
     found = confirm_difference(wanted, as_them, as_us, ("open",), SHUT)
     reached = {(one["node"], one["port"]) for one in found}
@@ -86,15 +87,16 @@ def find_account_only_links(
 def probe_as_job_account(
     targets: list[ProbeTarget], links: list[LinkResult], me: ProbeOrigin, seconds: float, named: str
 ) -> JobProbe | None:
-    """What that account meets where this process came through, and where it did not.
+    """Return the account's results for listeners that this process could reach, and for those it could not.
 
-    None where it is not known, or nobody can be it.
+    None if the account is unknown or cannot be used.
 
     Args:
-        targets: listeners; *links*: what became of this process' own connections to them.
-        me: who connects.
+        targets: listeners.
+        links: the results of this process' own connections to them.
+        me: the origin of the connections.
         seconds: deadline of one try.
-        named: the account; empty: look for it.
+        named: the account. Empty: find it.
     """
     if os.geteuid() != 0:
         return None

@@ -1,10 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The same connections from inside the network of a container in which ranks run.
+"""Repeat the connections from inside the network of a container that runs ranks.
 
-Docker and podman give a container a network of its own unless they are told not to, with an address that nobody else
-knows, and hide it behind the machine's (NAT). From there connections go out and none comes back in: what Gloo and NCCL
-announce is the address inside. Runs on nodes: standard library only.
+By default, docker and podman give a container its own network, with an address that no other host knows, behind NAT.
+Outgoing connections work and incoming ones do not, because Gloo and NCCL announce the inside address. Runs on nodes:
+standard library only.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
     from ..schema.ladder import JobNetwork, LinkResult, ProbeOrigin, ProbeTarget
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
-MOST = 4  # networks that are tried; a node's ranks mostly share one
+MOST = 4  # networks that are tried (a node's ranks mostly share one)
 LARGEST = 4 << 20
 LOOPBACKS = ("127.", "::1", "localhost")
 NEITHER = ("127.", "::1", "fe80:")
 
 
 def is_multi_node_job(environment: bytes) -> bool:
-    """Say whether a rank's job runs on several nodes: one that stays in its container needs no peers.
+    """Return whether a rank's job runs on several nodes.
 
-    torchrun says how many of its ranks are here; who starts ranks otherwise gives them a master that is not loopback.
+    A job inside one container needs no peers.
+
+    torchrun sets the number of local ranks. Other launchers set a master that is not loopback.
     """
     if not is_rank_environment(environment):
         return False
@@ -67,7 +69,7 @@ def find_ranks_by_namespace() -> dict[str, int]:
 
 
 def run_in_network_namespace(pid: int, work: Callable[[], Any]) -> Any:
-    """Do *work* in a child that has gone to the network of a process; None where it may not, or could not."""
+    """Run *work* in a child process in the network namespace of *pid*. None if that failed."""
     out, into = os.pipe()
     child = os.fork()
     if not child:
@@ -92,11 +94,14 @@ def run_in_network_namespace(pid: int, work: Callable[[], Any]) -> Any:
 def probe_job_networks(
     targets: list[ProbeTarget], links: list[LinkResult], me: ProbeOrigin, seconds: float
 ) -> list[JobNetwork]:
-    """How the peers look from the networks of containers in which ranks run; only root can go there.
+    """Probe the peers from the network namespaces of containers that run ranks.
+
+    Needs root.
 
     Args:
-        targets: listeners; *links*: what became of this process' own connections to them.
-        me: who connects.
+        targets: listeners.
+        links: the results of this process' own connections to them.
+        me: the origin of the connections.
         seconds: deadline of one try.
     """
     if os.geteuid() != 0:
@@ -109,7 +114,7 @@ def probe_job_networks(
             held = [
                 one.split("/")[0] for card in read_interface_addresses().values() for one in card
             ]
-            # any source will do there: what it is, the peers say
+            # any source address will do: the peers report the one they see
             links = probe_links(wanted, {**me, "address": ""}, seconds, max(1, len(wanted)))
             return [[one for one in held if not one.startswith(NEITHER)], links]
 

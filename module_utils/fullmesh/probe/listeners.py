@@ -1,8 +1,8 @@
-"""Listeners that stand in for Gloo's, NCCL's and TCPStore's, on one node, for the length of a probe.
+"""Run look-alike listeners of Gloo, NCCL and TCPStore on one node for the duration of a probe.
 
-Sockets are bound in the module (so that failures are reported at once) and served by a detached
-process. A packet tap sees the handshakes on the wire: what arrives before this node's firewall has
-its say, what leaves after it. From the taps of both ends follows who stops a packet.
+The module binds the sockets, so that failures are reported at once, and a detached process serves them. A packet tap
+sees handshakes on the wire: incoming ones before this node's firewall, outgoing ones after it. The taps of both ends
+together show which node blocks a packet.
 """
 
 from __future__ import annotations
@@ -48,16 +48,21 @@ FLOWS_KEPT = 200000  # a scan must not fill the memory
 
 
 class ListenerSpec(TypedDict):
-    """What is listened on, and for whom.
+    """The listeners to open, and their allowed clients.
 
     Attributes:
-        run: whose directory below *base* has the control socket; the run's token proves who belongs to it.
-        node: our name; *address* the plan's; *interface* where handshakes are seen, "" for nowhere.
-        samples: how many ports the kernel gives out; *named* ports of the plan; *spread* ports of the data range.
-        outside: one port that is in none of the *allowed* ranges as well.
+        run: its directory below *base* has the control socket.
+        token: clients prove with it that they belong to the run.
+        node: the name of this node.
+        address: of the plan.
+        interface: its handshakes are recorded, "" for none.
+        samples: the number of ports that the kernel chooses.
+        named: ports of the plan.
+        spread: ports of the data range.
+        outside: whether to open one port outside the *allowed* ranges as well.
         peers: addresses whose handshakes count.
-        lifetime: seconds until all of it ends by itself.
-        leased: whether it ends with the lease of the run as well.
+        lifetime: seconds until everything ends by itself.
+        leased: whether it also ends with the run's lease.
     """
 
     run: str
@@ -89,7 +94,9 @@ class ListenerConnection:
         self.node = ""
         self.upload = 0  # bytes still to come
         self.download = 0  # bytes still to send
-        self.wanted = selectors.EVENT_READ | selectors.EVENT_WRITE  # what the selector watches for
+        self.wanted = (
+            selectors.EVENT_READ | selectors.EVENT_WRITE
+        )  # the events that the selector watches for
 
 
 class ListenerServer:
@@ -169,7 +176,7 @@ class ListenerServer:
             self.selector.register(sock, visitor.wanted, visitor)
 
     def leave(self, visitor: ListenerConnection, rude: bool = False) -> None:
-        """Close a connection; rudely, with a reset, for those who have no business here."""
+        """Close a connection. *rude*: with a reset, for clients that do not belong to the run."""
         self.visitors.discard(visitor)
         self.count_lost(visitor)
         with contextlib.suppress(KeyError, ValueError):
@@ -181,7 +188,7 @@ class ListenerServer:
         visitor.sock.close()
 
     def count_lost(self, visitor: ListenerConnection) -> None:
-        """Count what had to be sent again on connections that came through; what is stuck is judged elsewhere."""
+        """Count retransmissions on completed connections. Stalled connections are judged elsewhere."""
         if not visitor.node or visitor.upload or visitor.download or visitor.outbox:
             return
         info = read_tcp_info(visitor.sock)
@@ -191,7 +198,7 @@ class ListenerServer:
             kept[1] += info["segs_out"]
 
     def attend(self, visitor: ListenerConnection, events: int) -> None:
-        """Read and write what is possible right now."""
+        """Read and write as much as possible now."""
         try:
             if events & selectors.EVENT_READ:
                 self.listen_to(visitor)
@@ -219,7 +226,7 @@ class ListenerServer:
                 self.refuse(visitor)
 
     def refuse(self, visitor: ListenerConnection) -> None:
-        """Turn away whoever is not part of this run."""
+        """Reject a client that does not belong to this run."""
         self.refused += 1
         if visitor.source not in self.strangers and len(self.strangers) < STRANGERS_NAMED:
             self.strangers.append(visitor.source)
@@ -250,7 +257,7 @@ class ListenerServer:
             visitor.outbox = b"\0" * min(CHUNK, visitor.download)
             visitor.download -= len(visitor.outbox)
         if visitor.outbox:
-            # full as long as a line of before is unacknowledged, where tcp_wmem is a few hundred bytes: wait for room
+            # If tcp_wmem is a few hundred bytes, the buffer is full until the last line is acknowledged: wait for room
             with contextlib.suppress(BlockingIOError, InterruptedError):
                 visitor.outbox = visitor.outbox[visitor.sock.send(visitor.outbox) :]
         more = visitor.outbox or (visitor.node and not visitor.upload and visitor.download)
@@ -260,7 +267,7 @@ class ListenerServer:
             self.selector.modify(visitor.sock, wanted, visitor)
 
     def report(self) -> ListenerReport:
-        """Say what was seen."""
+        """Return the observations."""
         said: ListenerReport = {
             "proved": self.proved,
             "refused": self.refused,
@@ -276,7 +283,7 @@ class ListenerServer:
         return said
 
     def command(self, control: socket.socket) -> None:
-        """Answer on the control socket, which only root can open; ``stop`` ends the service."""
+        """Answer on the control socket, which only root can open. ``stop`` ends the service."""
         try:
             caller, _ = control.accept()
         except OSError:
@@ -322,7 +329,7 @@ def start_listeners(spec: ListenerSpec) -> OpenedListeners:
             server.serve()
         finally:
             server.drops.end()
-        if server.running:  # nobody came to stop us
+        if server.running:  # no stop command came
             remove_run_directory(spec["run"], spec["base"])
 
     run_detached(work, [sock.fileno() for sock in kept])
@@ -332,9 +339,11 @@ def start_listeners(spec: ListenerSpec) -> OpenedListeners:
 
 
 def filter_listener_report(seen: ListenerReport, about: dict[str, str]) -> ListenerReport:
-    """The same of some peers only (name -> address), and of all others what was lost: healthy peers need no line.
+    """Reduce a report to some peers (name -> address).
 
-    With a thousand peers the whole of it is two hundred thousand characters a node.
+    Healthy peers only keep their losses.
+
+    With 1,000 peers the whole report is 200,000 characters per node.
     """
     addresses = set(about.values())
 
@@ -353,7 +362,7 @@ def filter_listener_report(seen: ListenerReport, about: dict[str, str]) -> Liste
 
 
 def stop_listeners(run: str, base: str) -> ListenerReport | None:
-    """Stop the server and return what it saw; None when it is not there any more."""
+    """Stop the server and return its report, or None if it is gone."""
     path = os.path.join(run_directory(run, base), CONTROL)
     caller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     caller.settimeout(5.0)

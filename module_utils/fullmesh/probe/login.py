@@ -1,9 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a login of the account that runs jobs is held to: ``ssh NODE torchrun`` gets other limits than the probe.
+"""Return the limits of a login of the job account:
 
-``su`` opens a session by the node's own PAM stack (pam_limits(8): /etc/security/limits.conf, limits.d) and is told to
-run no profile. It begins with the limits of sshd itself, as a login by ssh does. Standard library only.
+``ssh NODE torchrun`` has other limits than the probe.
+
+``su`` opens a session with the node's PAM stack (pam_limits(8): /etc/security/limits.conf, limits.d) without running a
+profile. It starts with sshd's limits, as an ssh login does. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # a directory service that does not answer must not hold the others up
 ENDLESS = -1
-# Nothing of root's own: proxy passwords, SUDO_*, what sudo or su handed on.
+# Nothing from root's environment: proxy passwords, SUDO_*, variables that sudo or su passed on.
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
-# Of /proc/PID/limits: the soft limit, which counts until somebody raises it.
+# A line of /proc/PID/limits. The soft limit counts, until a process raises it.
 ROW = re.compile(r"^(Max [a-z ]+?) {2,}(\d+|unlimited) +(\d+|unlimited)", re.MULTILINE)
 FILES, MEMORY, PROCESSES = "Max open files", "Max locked memory", "Max processes"
 KINDS = {
@@ -45,7 +47,7 @@ def parse_process_limits(text: str) -> dict[str, tuple[int, int]]:
 
 
 def read_login_file(path: str) -> str:
-    """Return a small file's text; "" without one."""
+    """Return a small file's text, or ""."""
     try:
         with open(path, errors="replace") as stream:
             return stream.read()
@@ -62,7 +64,7 @@ def read_parent_process(pid: int) -> tuple[int, str]:
 
 
 def read_sshd_limits() -> dict[str, tuple[int, int]]:
-    """The limits of the sshd that this call came through; none where it came another way."""
+    """Return the limits of the sshd that carries this call, or {} without ssh."""
     pid, found = os.getpid(), 0
     while pid > 1:
         above, name = read_parent_process(pid)
@@ -73,10 +75,10 @@ def read_sshd_limits() -> dict[str, tuple[int, int]]:
 
 
 def read_login_limits(who: pwd.struct_passwd) -> LoginLimits | None:
-    """Say what a login of the account gets; None where none can be made.
+    """Return the limits of a login of the account, or None if a login is not possible.
 
     Args:
-        who: the account; one without an entry of its own cannot log in.
+        who: the account. Without an entry in passwd it cannot log in.
     """
     base = read_sshd_limits()
 

@@ -1,4 +1,4 @@
-"""What one node looks like to a distributed job: addresses, names, limits, settings, versions."""
+"""Observe the properties of a node that matter to a distributed job: addresses, names, limits, settings, versions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def parse_ip_addr(text: str) -> dict[str, str]:
 
 
 def read_proc_text(path: str) -> str:
-    """Return a short file of /proc or /sys, empty where it is missing or not readable."""
+    """Return a short file of /proc or /sys, or "" if it is missing or unreadable."""
     try:
         with open(path) as stream:
             return stream.read().strip()
@@ -79,7 +79,7 @@ def observe_interface(name: str) -> PlannedNic:
     if not name or not os.path.isdir(base):
         return {"name": name, "exists": False, "up": False, "mtu": 0, "speed": 0}
     mtu, speed = read_proc_text(base + "/mtu"), read_proc_text(base + "/speed")
-    # A veth or a bridge says "unknown" or "up"; only carrier tells that something is plugged in.
+    # A veth or bridge reports "unknown" or "up". Only carrier shows that a cable is plugged in.
     return {
         "name": name,
         "exists": True,
@@ -97,7 +97,7 @@ def observe_limits() -> dict[str, int]:
 
 
 def observe_versions(python: str) -> dict[str, str]:
-    """Ask the environment of the jobs what it holds, without importing torch (that takes seconds)."""
+    """Return the versions in the jobs' environment, without importing torch (which takes seconds)."""
     try:
         done = subprocess.run(
             [python, "-I", "-c", VERSIONS],
@@ -114,7 +114,7 @@ def observe_versions(python: str) -> dict[str, str]:
 
 
 def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
-    """What may differ between nodes and then explains odd results; "" where a node does not say."""
+    """Return software versions and settings that may differ between nodes, "" for unknown ones."""
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     driver = os.path.realpath("/sys/class/net/" + interface + "/device/driver")
     driver = os.path.basename(driver) if interface and os.path.isdir(driver) else ""
@@ -125,7 +125,7 @@ def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
             if line.startswith("LANG=") and not locale:
                 locale = line[5:].strip("\"' ")
     zone = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
-    # names of one zone; a machine without the file has UTC (man 5 localtime)
+    # names of one zone (a machine without the file has UTC, localtime(5))
     utc = zone in (
         "",
         "Etc/UTC",
@@ -146,7 +146,7 @@ def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
 
 
 def choose_job_python(want: LadderNodeParams) -> str:
-    """Return the interpreter of the jobs; a diagnosis of a node that is not ours asks whatever is there."""
+    """Return the jobs' interpreter. A diagnosis of a node that Fullmesh did not configure uses python3."""
     python = want["python"]
     return python if os.path.exists(python) or not want["survey"] else "python3"
 
@@ -184,7 +184,7 @@ def observe_node(want: LadderNodeParams) -> LadderFacts:
     address = want["address"]
     addresses = parse_ip_addr(run_ip("-o", "addr", "show"))
     interface = addresses.get(address, "")
-    # A diagnosis looks names up beside the probe (survey/names.py).
+    # A diagnosis resolves names separately (survey/names.py).
     said = observe_versions(choose_job_python(want))
     versions: JobVersions = {
         "python": said.get("python", ""),

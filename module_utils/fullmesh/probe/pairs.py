@@ -1,7 +1,6 @@
-"""Connect to every listener of every peer at once, and say what became of each connection.
+"""Connect to every listener of every peer at once, and classify each connection.
 
-The words: open, refused, rejected, dropped, no_route, reset, wrong_source, someone_else,
-mtu_black_hole.
+The verdicts: open, refused, rejected, dropped, no_route, reset, wrong_source, someone_else, mtu_black_hole.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ if TYPE_CHECKING:
 
 DATA_KINDS = ("sample", "range")  # ports of one range, which one rule opens or shuts
 SHUT = ("dropped", "rejected", "refused")
-QUIET_SECONDS = 1.0  # as long as anything moves, somebody is only busy and nothing is decided
-AT_ONCE = 64  # connections in the making; more of them only wait for the same processors
-SILENT_SECONDS = 0.3  # whoever said nothing for so long keeps nobody waiting
+QUIET_SECONDS = 1.0  # while there is progress, a peer is only busy and nothing is decided
+AT_ONCE = 64  # connections in progress (more would only wait for the same CPUs)
+SILENT_SECONDS = 0.3  # a peer that is silent for so long delays no other
 STALLED_SECONDS = 1.0  # nor does a connection on which nothing has moved for so long
 SWEEP_SECONDS = 0.05
-PATIENCE = 4  # times the deadline, and it is over whatever moves
+PATIENCE = 4  # times the deadline, then it ends in any case
 CLOSED_SECONDS = 1.5  # for ports that must be shut: silence is the good answer, so do not ask twice
 IN_PROGRESS = (0, errno.EINPROGRESS, errno.EAGAIN)
 CHUNK = 65536
 
 
 class ConnectionProbe:
-    """One connection attempt; *rate*: it only measures how fast its payload goes there."""
+    """One connection attempt. *rate*: it only measures the speed of the upload."""
 
     def __init__(self, target: ProbeTarget, seconds: float, rate: bool = False) -> None:
         self.target = target
@@ -65,7 +64,9 @@ class ConnectionProbe:
         self.source = self.seen_as = ""
         self.offset: float | None = None
         self.offset_error = 0.0
-        self.wanted = selectors.EVENT_READ | selectors.EVENT_WRITE  # what the selector watches for
+        self.wanted = (
+            selectors.EVENT_READ | selectors.EVENT_WRITE
+        )  # the events that the selector watches for
         self.turned = 0.0  # when the answer to the whole payload began
 
     def start(self) -> None:
@@ -98,7 +99,7 @@ class ConnectionProbe:
 
     @property
     def complete(self) -> bool:
-        """The payload has gone there and come back."""
+        """Return whether the payload was sent and came back."""
         return self.proved and not self.upload and not self.download and not self.outbox
 
 
@@ -117,10 +118,10 @@ class ProbeMesh:
     def round(
         self, targets: list[ProbeTarget], seconds: float, rate: bool = False
     ) -> list[ConnectionProbe]:
-        """Connect to all targets and wait until all are through or the deadline has come.
+        """Connect to all targets and wait until all are complete or time is over.
 
-        The deadline waits for those who are late, not for those who are silent: on a busy machine the last of some
-        hundred healthy connections got their turn after 3 s, and were called an MTU black hole (64 hosts, load 11).
+        The deadline is extended for late peers, not for silent ones. On a busy machine the last of several hundred
+        healthy connections got their turn after 3 s and looked like an MTU black hole (64 hosts, load 11).
         """
         probes = [
             ConnectionProbe(t, CLOSED_SECONDS if t["kind"] == "outside" else seconds, rate)
@@ -150,7 +151,7 @@ class ProbeMesh:
             self.selector.register(probe.sock, probe.wanted, probe)
 
     def watch(self, probe: ConnectionProbe, wanted: int) -> None:
-        """Watch for other events; a mesh is thousands of connections, and this is a call of the kernel."""
+        """Watch for other events. Unchanged ones are skipped, since each change is a system call."""
         if wanted != probe.wanted:
             probe.wanted = wanted
             self.selector.modify(probe.sock, wanted, probe)
@@ -167,7 +168,7 @@ class ProbeMesh:
 
     @staticmethod
     def ends(probe: ConnectionProbe, moved: float) -> float:
-        """When a probe that is not through is given up."""
+        """Return the time at which an incomplete probe is given up."""
         due = probe.begun + probe.seconds
         if probe.rate or probe.target["kind"] == "outside":
             return due
@@ -181,7 +182,7 @@ class ProbeMesh:
         probe.finish()
 
     def step(self, probe: ConnectionProbe, events: int) -> None:
-        """Do what is possible right now."""
+        """Do the steps that are possible now."""
         try:
             if not probe.connected:
                 probe.error = probe.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -191,8 +192,8 @@ class ProbeMesh:
                 probe.connected = True
                 probe.took = time.monotonic() - probe.begun
                 self.watch(probe, selectors.EVENT_READ)
-                # The listener is the service itself, of which nothing is asked but that it can be reached. What it says
-                # first (gRPC) is no payload: it was taken for one that never ends, an MTU black hole (load 9).
+                # The listener is the service itself, so only reachability counts. Its own first bytes (gRPC) are no
+                # payload: they once looked like an MTU black hole (load 9).
                 probe.proved = probe.target["kind"] == "held"
                 if probe.proved:
                     self.end(probe)
@@ -225,13 +226,13 @@ class ProbeMesh:
         if not data:
             probe.closed = True
             if probe.greeted is None:
-                probe.greeted = False  # it hung up without a word: not one of ours
+                probe.greeted = False  # it closed without a greeting: not a listener of Fullmesh
             self.end(probe)
             return
         if probe.proved:
             probe.download -= len(data)
             probe.came += len(data)
-            if not probe.turned:  # the other end sends nothing before it has all of ours
+            if not probe.turned:  # the other end sends nothing before it has the whole upload
                 probe.turned = time.monotonic()
                 if probe.rate:
                     self.end(probe)
@@ -261,7 +262,7 @@ class ProbeMesh:
             if probe.target["kind"] == "outside":
                 probe.proved = True  # that it could be reached at all is the answer
                 return
-            # Ports beyond the first few only show whether they are open; what size passes is no matter of the port.
+            # Further ports of the range only show whether they are open. The payload size does not depend on the port.
             size = self.payload if probe.rate or probe.target["kind"] != "range" else 0
             probe.outbox = format_client_line(
                 self.token, self.node, probe.theirs, probe.nonce, size
@@ -295,7 +296,7 @@ def describe_probe(
             "greeted": probe.greeted,
             "proved": probe.proved,
             "complete": probe.complete,
-            # What lies in our own kernel's buffer has not arrived.
+            # Bytes in this kernel's send buffer have not arrived.
             "uploaded": probe.proved and not has_unsent_payload(probe),
             "unacked": probe.info["unacked"],
             "retransmitted": probe.info["total_retrans"],
@@ -330,7 +331,7 @@ def has_unsent_payload(probe: ConnectionProbe) -> bool:
 
 
 def find_probe_stage(probe: ConnectionProbe) -> Reached:
-    """How far this end came: asked, connected, greeted, proved, uploaded, complete."""
+    """Return the last stage that the connection reached: asked, connected, greeted, proved, uploaded, complete."""
     if probe.complete:
         return "complete"
     if probe.proved:
@@ -341,7 +342,7 @@ def find_probe_stage(probe: ConnectionProbe) -> Reached:
 
 
 def is_probe_settled(probe: ConnectionProbe) -> bool:
-    """A second try would tell nothing new."""
+    """Return whether a second try would change nothing."""
     if probe.complete or probe.target["kind"] == "outside" or probe.greeted is False:
         return True
     return bool(probe.error) and probe.error not in (errno.EHOSTUNREACH, errno.ETIMEDOUT)
@@ -357,13 +358,15 @@ def find_doubtful_ports(results: list[LinkResult]) -> set[tuple[str, int]]:
 def probe_links(
     targets: list[ProbeTarget], me: ProbeOrigin, seconds: float, window: int, at_once: int = AT_ONCE
 ) -> list[LinkResult]:
-    """Probe every target, at most *window* at a time; whatever got no answer is asked once more.
+    """Probe every target, at most *window* at a time.
 
-    *at_once*: connections in the making; who is silent keeps no place of theirs.
+    Targets without an answer are tried a second time.
 
-    So is a data port that was open where others are shut, and it does not count unless it is open from another source
-    port, too. Of a range that firewalld rejected one port of 19 was open in two of some sixty diagnoses: seen, not
-    explained; each time the nodes had been probed half a dozen times in the minute before.
+    A data port that is open among closed ones is also tried again, and only counts if it is open from another source
+    port as well. Of a range that firewalld rejected, 1 of 19 ports was open in 2 of about 60 diagnoses, for unknown
+    reasons.
+
+    *at_once* limits connections in progress. Silent ones do not count.
     """
     known: dict[str, dict[str, str]] = {}
 
@@ -394,7 +397,7 @@ def probe_links(
 
 
 def discard_doubtful_ports(results: list[LinkResult], denied: list[LinkResult]) -> list[LinkResult]:
-    """Leave out data ports that were open and then *denied*; the records of their shut neighbours say so."""
+    """Leave out data ports that were open and then *denied*. The results of their closed neighbours are enough."""
     chance: dict[str, list[int]] = {}
     for record in denied:
         chance.setdefault(record["node"], []).append(record["port"])
@@ -412,7 +415,7 @@ def discard_doubtful_ports(results: list[LinkResult], denied: list[LinkResult]) 
 
 
 def measure_rate(target: ProbeTarget, me: ProbeOrigin, size: int, seconds: float) -> PeerRate:
-    """Send up to *size* bytes to one listener for at most *seconds*; bits per second from what was acknowledged."""
+    """Send up to *size* bytes to one listener for at most *seconds*. Returns bits/s of acknowledged data."""
     mesh = ProbeMesh(me["node"], me["address"], me["token"], size)
     probe = mesh.round([target], seconds, rate=True)[0]
     spent = max((probe.turned or time.monotonic()) - probe.begun - probe.took, 1e-6)
@@ -432,7 +435,7 @@ def measure_rate(target: ProbeTarget, me: ProbeOrigin, size: int, seconds: float
 def measure_rates(
     links: list[LinkResult], targets: list[ProbeTarget], me: ProbeOrigin, size: int, seconds: float
 ) -> list[PeerRate]:
-    """One sample per peer that can be reached, one after the other, each node beginning with the one after it."""
+    """Measure one rate per reachable peer, one after the other. Each node starts with its successor."""
     good = {
         (r["node"], r["port"])
         for r in links

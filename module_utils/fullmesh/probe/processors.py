@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What kept this node's processes from its processors: the machine's owner (steal), a limit of a control group."""
+"""Measure the CPU time that this node's processes lost to the hypervisor (steal) or to a control group's limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STAT, OWN, GROUPS = "/proc/stat", "/proc/self/cgroup", "/sys/fs/cgroup"
 STEAL, GUEST = (
     7,
     8,
-)  # fields of /proc/stat's cpu line; guests' time is in user's already (proc_stat(5))
+)  # fields of the cpu line in /proc/stat (user includes the guests' time, proc_stat(5))
 
 
 class CpuCounters(NamedTuple):
@@ -25,7 +25,7 @@ class CpuCounters(NamedTuple):
 
 
 def read_counter_file(path: str) -> str:
-    """Return a file, empty where there is none."""
+    """Return a file's text, or ""."""
     try:
         with open(path) as stream:
             return stream.read()
@@ -41,7 +41,10 @@ def read_named_counters(path: str) -> dict[str, int]:
 
 
 def find_cgroup_folders() -> list[str]:
-    """The control groups that this process is in, from the outermost; version 2 only, which all our platforms have."""
+    """Return the control groups of this process, outermost first.
+
+    Version 2 only, which all supported systems have.
+    """
     own = next(
         (one[3:] for one in read_counter_file(OWN).splitlines() if one.startswith("0::")), ""
     )
@@ -64,12 +67,12 @@ def read_cpu_counters() -> CpuCounters:
 
 
 def compute_share(part: int, whole: int) -> float:
-    """A part of a whole, 0 of nothing."""
+    """Return part / whole, or 0 if the whole is 0."""
     return round(max(0, part) / whole, 3) if whole > 0 else 0.0
 
 
 def measure_cpu_loss(before: CpuCounters) -> tuple[float, float]:
-    """The shares since *before*: of the processors' time that was stolen, of periods that a limit cut short."""
+    """Return the shares since *before* of stolen CPU time and of throttled periods."""
     now = read_cpu_counters()
     throttled = [
         compute_share(after[1] - first[1], after[0] - first[0])

@@ -1,10 +1,11 @@
 """Start the ranks of a test job on this node, detached, and end them.
 
-Gloo waits five times its timeout and a TCPStore client may wait for ever, so no rank is trusted to
-end by itself. A supervisor ends them: at the deadline, when the controller asks for it because a rank of another node
-failed, and when the lease of the run is lost (lease.py). If the supervisor dies, the kernel ends the ranks.
-The ranks give up root (unprivileged.py), so
-what they hand over is read as a stranger's: plain files in a folder that they cannot write to, of a limited size.
+No rank is trusted to end by itself: Gloo waits 5 times its timeout, and a TCPStore client may wait forever. A
+supervisor ends the ranks at the deadline, when the controller asks for it because a rank elsewhere failed, or when the
+run's lease is lost (lease.py). If the supervisor dies, the kernel ends the ranks.
+
+The ranks give up root (unprivileged.py), so their output is not trusted: it must be plain files of limited size in a
+folder that they cannot write to.
 """
 
 from __future__ import annotations
@@ -48,20 +49,20 @@ STOP, SUPERVISED = "stop", "supervised"
 SIGN_SECONDS = 1.0  # between two signs of life for the controller
 KEEP = 180.0  # how long results wait for the controller
 TAIL = 1500
-LARGEST = 4 << 20  # bytes of a rank's events or words; a whole climb takes some thousand
+LARGEST = 4 << 20  # bytes of a rank's events or output (a whole verification takes a few thousand)
 TEXTS = ("text", "seen", "expected", "check")
 LONGEST = 4000  # characters of a text
 FIELDS = frozenset(RankEvent.__annotations__)
 
 
 class RankTeam(NamedTuple):
-    """The ranks of this node, and as whom they run.
+    """The ranks of this node and their account.
 
     Attributes:
-        want: what the module was asked for.
-        base: where directories of runs are.
-        account: the ranks' own; None where there is no root to give up.
-        groups: that the devices need.
+        want: the module's parameters.
+        base: the folder with the directories of runs.
+        account: the ranks' own, None if this process is not root.
+        groups: needed for the devices.
     """
 
     want: LadderGlooParams
@@ -87,7 +88,7 @@ def write_run_json(path: str, value: Any) -> None:
 
 
 def build_process_environment(team: RankTeam, rank: int, local_rank: int) -> dict[str, str]:
-    """Build the environment of one rank; nothing of torch's, or of root's own session, is inherited from this shell."""
+    """Build the environment of one rank. Variables of torch and of root's session are not inherited."""
     prefixes = ("GLOO_", "NCCL_", "MASTER_", "TORCH", "TRITON_", "CUDA_CACHE_")
     session = ("SUDO_", "SSH_", "XDG_", "DBUS_", "ANSIBLE_")
     env = {k: v for k, v in os.environ.items() if not k.startswith(prefixes + session)}
@@ -100,7 +101,7 @@ def build_process_environment(team: RankTeam, rank: int, local_rank: int) -> dic
 
 
 def start_rank(team: RankTeam, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
-    """Start one rank, its output in a file; whatever the account, it is not root."""
+    """Start one rank with its output in a file. It never runs as root."""
     account = team.account
     who: Any = (
         {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": team.groups}
@@ -133,7 +134,7 @@ def start_rank(team: RankTeam, rank: int, local_rank: int) -> subprocess.Popen[b
 
 
 def is_output_too_large(team: RankTeam, rank: int) -> bool:
-    """Whether a rank fills the memory that /run is, instead of saying what it does."""
+    """Return whether a rank's output is too large for /run, which is in memory."""
     names = (f"rank-{rank}.log", f"rank-{rank}.jsonl")
     return any(os.stat(team.place(name)).st_size > LARGEST for name in names)
 
@@ -149,7 +150,7 @@ class RankSupervision:
     """The running ranks of this node, and how each ended.
 
     Attributes:
-        failed: when the first rank failed, in seconds of the monotonic clock; None so far.
+        failed: monotonic time of the first failure, or None.
         lost: whether the lease of the run was lost.
     """
 
@@ -191,7 +192,7 @@ class RankSupervision:
         self.running = {}
 
     def look(self) -> None:
-        """See who has ended, and end the rest if it is time."""
+        """Record ranks that have ended, and end the others if it is time."""
         self.note_ends()
         now = time.monotonic()
         if self.leased and now > self.polled + POLL_SECONDS:
@@ -204,7 +205,7 @@ class RankSupervision:
 
 
 def supervise_ranks(team: RankTeam) -> RanksEnd | None:
-    """Run the ranks until all have ended; None if the lease was lost, so that no controller will ask."""
+    """Run the ranks until all have ended. None if the lease was lost, because no controller will ask."""
     raise_limits()
     before = processors.read_cpu_counters()
     ranks = RankSupervision(team)
@@ -254,7 +255,7 @@ def grant_run_access(team: RankTeam) -> None:
 
 
 def write_rank_program(team: RankTeam, shut: list[str]) -> None:
-    """Write what the ranks run and read."""
+    """Write the files that the ranks run and read."""
     want = team.want
     mask = os.umask(0o022)  # the account reads the program as one of all
     try:
@@ -268,11 +269,11 @@ def write_rank_program(team: RankTeam, shut: list[str]) -> None:
 
 
 def prepare_team(want: LadderGlooParams, base: str) -> RankTeam:
-    """Choose the account of the ranks, and write what they need.
+    """Choose the ranks' account and write their files.
 
     Raises:
-        RefusedError: the ranks cannot start on this node; it names the cause and the fix.
-        OSError, ValueError: likewise, in the system's words.
+        RankRefusedError: the ranks cannot start on this node. It has the cause and the fix.
+        OSError, ValueError: the same, with the system's text.
     """
     account = pick()
     groups, shut = find_device_groups() if account else ([], [])
@@ -306,7 +307,7 @@ def wait_for_collector(team: RankTeam) -> None:
 
 
 def start_ranks(want: LadderGlooParams, base: str) -> None:
-    """Leave a supervisor behind that runs the ranks; why they cannot run is a result as well."""
+    """Start a supervisor that runs the ranks. If they cannot run, the reason is recorded as a result."""
     team, failed = RankTeam(want, base), None
     try:
         team = prepare_team(want, base)
@@ -338,7 +339,7 @@ def start_ranks(want: LadderGlooParams, base: str) -> None:
 
 
 def read_run_json(path: str) -> Any:
-    """Return what a file holds, None while it is not there."""
+    """Return the content of a JSON file, or None if it does not exist yet."""
     try:
         with open(path) as stream:
             return json.load(stream)
@@ -347,7 +348,7 @@ def read_run_json(path: str) -> Any:
 
 
 def read_rank_output(path: str, owner: int) -> bytes | None:
-    """What a rank has written; None where it is no plain file of *owner*'s. At most what a rank may write."""
+    """Return a rank's output up to the size limit, or None unless it is a plain file of *owner*."""
     try:
         # O_NONBLOCK: a fifo must not hold us
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -361,7 +362,7 @@ def read_rank_output(path: str, owner: int) -> bytes | None:
 
 
 def is_rank_event(event: Any) -> bool:
-    """Whether this is what a rank says of a step, and nothing that would surprise whoever judges it."""
+    """Return whether this is a valid event of a rank. Ranks are not trusted."""
     if not isinstance(event, dict) or not isinstance(event.get("step"), str):
         return False
     fine = [event.get("state") in STATES, isinstance(event.get("data", {}), dict)]
@@ -400,7 +401,7 @@ def read_event_lines(path: str, owner: int) -> list[RankEvent]:
 
 
 def read_log_tail(path: str) -> str:
-    """Return the last words of a rank; the file is ours, a rank only ever had it as its output."""
+    """Return the end of a rank's log. The file is not the rank's own: it only has it as standard output."""
     try:
         with open(path, "rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - TAIL))
@@ -410,18 +411,18 @@ def read_log_tail(path: str) -> str:
 
 
 def stop_ranks(run: str, base: str) -> None:
-    """Ask the supervisor to end the ranks; nothing happens if there is none."""
+    """Ask the supervisor to end the ranks. Does nothing without one."""
     with contextlib.suppress(OSError):
         os.close(os.open(locate_run_file(run, base, STOP), os.O_WRONLY | os.O_CREAT, 0o600))
 
 
 def wait_for_ranks(run: str, base: str, seconds: float, attached: bool) -> None:
-    """Wait until the ranks have ended, their supervisor is gone, or the time is over.
+    """Wait until the ranks have ended, their supervisor is gone, or time is over.
 
     Args:
         run, base: of the run.
         seconds: how long to wait.
-        attached: the controller listens (ask/boot.py): send signs of life, and hear when it asks for the end.
+        attached: the controller listens (ask/boot.py): send signs of life, and stop when it asks.
     """
     begun = told = time.monotonic()
     if attached:
@@ -437,7 +438,7 @@ def wait_for_ranks(run: str, base: str, seconds: float, attached: bool) -> None:
 
 
 def collect_ranks(run: str, base: str, wait: float, attached: bool = False) -> CollectedRanks:
-    """Return what every rank has said; done is false while some are still at it."""
+    """Return the events of every rank. ``done`` is false while some still run."""
     wait_for_ranks(run, base, wait, attached)
     ended: RanksEnd | None = read_run_json(locate_run_file(run, base, "ended.json"))
     started = read_run_json(locate_run_file(run, base, "ranks.json"))
@@ -478,6 +479,6 @@ def describe_first_failure(ended: RanksEnd, said: dict[str, RankReport]) -> str:
 
 
 def get_current_step(rank: RankReport) -> str:
-    """Say what a rank is doing, for the line that is shown while we wait."""
+    """Return a rank's present step, for the progress line."""
     events = rank["events"]
     return str(events[-1]["step"]) if events else "start"

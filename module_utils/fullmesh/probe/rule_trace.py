@@ -1,13 +1,13 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which rule of this node's packet filter stops a packet of the probe, by the kernel's word (nft(8), monitor trace).
+"""Find the rule of this node's packet filter that blocks a packet of the probe, with nft(8) monitor trace.
 
-A few shut connections are tried once more, at both ends at once, while the kernel tells of each of their first packets
-and answers which rules they meet. It does so for packets that a rule has marked (``meta nftrace set 1``); that rule
-stands in a table of our own, which decides nothing and belongs to the ``nft`` that made it (nft(8), flag ``owner``,
-Linux 5.12): the kernel takes it away with that process, however this one ends.
+A few closed connections are tried again at both ends at once. The kernel reports the rules that each first packet meets
+if a rule has marked the packet (``meta nftrace set 1``). That rule is in a separate table, which makes no decisions and
+belongs to its ``nft`` process (flag ``owner``, Linux 5.12). The kernel removes the table when that process ends, for
+any reason.
 
-Asked by library/ladder_trace.py, or of all nodes at once. Standard library only.
+Called by library/ladder_trace.py, or for all nodes at once. Standard library only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
 
 TABLE = "fullmesh_trace"
-BEFORE_ALL = -450  # in front of raw (-300) and whatever a person puts there
+BEFORE_ALL = -450  # before raw (-300) and any rule of the administrator
 RATE = 60  # packets a second: some dozen tries, repeated once each
 READY_SECONDS = 2.0
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -54,7 +54,10 @@ POLICY = re.compile(WORD + r"policy drop\s*$")
 
 
 def build_trace_commands(ends: list[TracedPeer], table: str) -> Iterator[str]:
-    """The commands that make the table: packets to and from these listeners are told of, and nothing is decided."""
+    """Yield the commands that create the table.
+
+    It traces packets to and from these listeners and decides nothing.
+    """
     yield f"add table inet {table} {{ flags owner; }}"
     for name, hook in (("come", "prerouting"), ("go", "output")):
         yield (
@@ -73,7 +76,7 @@ def build_trace_commands(ends: list[TracedPeer], table: str) -> Iterator[str]:
 
 
 def parse_trace(text: str) -> list[TracedPacket]:
-    """The packets that were stopped, each rule and pair of listener and peer once."""
+    """Return the blocked packets, each combination of rule, listener and peer once."""
     packets: dict[str, tuple[str, str, int, int]] = {}
     found: dict[tuple[Any, ...], TracedPacket] = {}
     for line in text.splitlines():
@@ -103,7 +106,7 @@ def parse_trace(text: str) -> list[TracedPacket]:
 
 
 def is_receiving_traces(pid: int) -> bool:
-    """Say whether a process hears what the packet filter tells."""
+    """Return whether a process receives the packet filter's traces."""
     try:
         with open("/proc/net/netlink") as stream:
             rows = [line.split() for line in stream]
@@ -140,7 +143,7 @@ def start_trace(ends: list[TracedPeer], into: Any) -> list[subprocess.Popen[byte
     libc = ctypes.CDLL(None)
 
     def mortal() -> None:
-        # its reader may be killed; who owns the table reads the end of its input then, this one reads nothing
+        # Its reader may be killed. The table's owner then reads the end of its input, but this process reads nothing.
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
     try:
@@ -171,7 +174,7 @@ def start_trace(ends: list[TracedPeer], into: Any) -> list[subprocess.Popen[byte
 
 
 def stop_trace(running: list[subprocess.Popen[bytes]]) -> None:
-    """End them; the table goes with its owner."""
+    """End the processes. The table disappears with its owner."""
     for process in running[::-1]:
         with contextlib.suppress(OSError):
             process.kill()
@@ -206,7 +209,7 @@ def trace_targets(
 
 
 def answer(**want: Any) -> LadderTraceResult:
-    """Say which rules stop what is tried; *want*: what ladder_trace takes."""
+    """Return the rules that block the tried connections. *want*: the parameters of ladder_trace."""
     me = cast("ProbeOrigin", {key: want[key] for key in ("node", "address", "token", "payload")})
     if os.geteuid() != 0:
         return {"traced": [], "why": "not root"}

@@ -41,7 +41,7 @@ def choose_connection_window() -> int:
 
 
 def answer(**want: Any) -> LadderLinksResult:
-    """Connect to the listeners of the peers; *want*: what ladder_links takes."""
+    """Connect to the listeners of the peers. *want*: the parameters of ladder_links."""
     me = cast("ProbeOrigin", {key: want[key] for key in ("node", "address", "token", "payload")})
     if want["attached"] and want["run"]:
         end_with_lease(run_directory(want["run"], BASE))

@@ -1,9 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The probe of many peers: one listener of each in the order of a schedule, and an answer that does not grow with them.
+"""Probe one listener of each of many peers in the order of a schedule, with an answer of limited size.
 
-What is as it should be is counted; what is not is told in full, up to a bound, and the controller asks for every
-listener of those pairs in a second call. Runs on nodes: standard library only.
+Expected results are only counted. Others are reported in full up to a limit, and the controller probes every listener
+of those pairs in a second call. Runs on nodes: standard library only.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
         Verdict,
     )
 
-# Between these many listeners the budget is looked at; a peer that is silent costs its deadline once for each.
+# The time budget is checked after this many listeners. A silent peer costs one deadline per chunk.
 CHUNK = 256
-# What deviates is told in full up to here; of the rest which peers they are, and the kernel's word.
+# Unexpected results are reported in full up to this number. For the others, only the peers and the kernel's result are
+# reported.
 ODD_MOST = 16
 # Segments sent again to one peer, of some fifty: a healthy network loses none between two nodes.
 LOST_LEAST = 2
 
 
 def row_to_target(row: SweepTarget) -> ProbeTarget:
-    """A row of the schedule as a target."""
+    """Convert a row of the schedule to a target."""
     return {
         "node": row["node"],
         "address": row["address"],
@@ -43,7 +44,7 @@ def row_to_target(row: SweepTarget) -> ProbeTarget:
 
 
 def is_expected_result(record: LinkResult) -> bool:
-    """Nothing about a connection has to be told."""
+    """Return whether a connection needs no report."""
     if record["kind"] == "outside":
         return record["verdict"] != "open"
     lossless = record.get("lost", 0) < LOST_LEAST
@@ -71,16 +72,16 @@ def sweep_peers(
 def condense_sweep(
     rows: list[SweepTarget], tried: int, records: list[LinkResult], master: str
 ) -> tuple[list[LinkResult], SweepResult]:
-    """What is told of so many connections.
+    """Condense the results of many connections.
 
     Args:
-        rows: what was asked for, in its order.
-        tried: the first so many were tried.
-        records: what became of them, in any order.
-        master: the node against whose clock all are held.
+        rows: the requested targets in order.
+        tried: the number of rows that were tried.
+        records: their results, in any order.
+        master: the node whose clock is the reference.
 
     Returns:
-        The records that deviate, up to a bound, and what all of them come to.
+        The unexpected records, up to a limit, and the totals.
     """
     place = {(row["node"], row["port"]): number for number, row in enumerate(rows)}
     blocks = [0] * (1 + max((row["block"] for row in rows), default=-1))

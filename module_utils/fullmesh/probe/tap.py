@@ -1,6 +1,6 @@
-"""A packet tap: handshakes on the wire, before this node's firewall what comes in, after it what leaves.
+"""Record handshakes on the wire: incoming ones before this node's firewall, outgoing ones after it.
 
-Stdlib only.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import ctypes
 import socket
 import struct
 
-SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module has no name for it
+SO_ATTACH_FILTER = 26  # asm-generic/socket.h (the socket module does not define it)
 ETHER_ALL = (
-    3  # a tap for one protocol is not shown what leaves (net/core/dev.c, dev_queue_xmit_nit)
+    3  # a tap for one protocol does not see outgoing packets (net/core/dev.c, dev_queue_xmit_nit)
 )
 # Classic BPF: "IP of our version, TCP, SYN set", counted from the IP header (SOCK_DGRAM packet socket).
 SYN_FILTERS: dict[int, tuple[tuple[int, int, int, int], ...]] = {
@@ -43,7 +43,7 @@ ACK = 0x10
 
 
 def open_tap(interface: str, family: int) -> socket.socket | None:
-    """Tap the handshakes; None where the kernel or a sandbox forbids it."""
+    """Open a tap for handshakes. None if the kernel or a sandbox forbids it."""
     steps = SYN_FILTERS[family]
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     pointer = struct.pack("HL", len(steps), ctypes.addressof(program))

@@ -1,8 +1,8 @@
-"""The account of a verification's ranks: a number that is nobody's, for one run, without an entry anywhere.
+"""Choose the account of a verification's ranks: an unused number, for one run, without an entry in passwd.
 
-Ranks serve torch's store and Gloo's and NCCL's listeners, which ask nobody for a password: whoever reaches such a port
-may be heard by code that parses what he sends. So the ranks own nothing on the node. DynamicUser= of systemd would give
-the same numbers, but needs mount namespaces, which containers often lack, and hides what GPUs need of /dev and /tmp.
+Ranks run the listeners of torch's store, Gloo and NCCL, which require no password and parse the data of any client. So
+the ranks must own nothing on the node. systemd's DynamicUser= would choose numbers in the same way, but it needs mount
+namespaces, which containers often lack, and hides parts of /dev and /tmp that GPUs need.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..account import run_as_account
 FIRST, LAST = 61184, 65519
 TAKEN = "/run/systemd/dynamic-uid"
 NAME = "fullmesh-verify"
-SHARED = "/dev/shm"  # noqa: S108 (looked through for what the account left)
-# What a GPU or an RDMA card is opened by.
+SHARED = "/dev/shm"  # noqa: S108 (searched for files that the account left)
+# The device files of GPUs and RDMA interfaces.
 DEVICES = (
     "/dev/nvidia[0-9]*",
     "/dev/nvidiactl",
@@ -48,7 +48,7 @@ def find_used_uids() -> set[int]:
 
 
 def is_taken_id(number: int) -> bool:
-    """Whether an account or a group has this number, in whatever directory."""
+    """Return whether an account or group has this number, in any directory service."""
     for ask in (pwd.getpwuid, grp.getgrgid):
         with contextlib.suppress(KeyError):
             ask(number)
@@ -57,7 +57,7 @@ def is_taken_id(number: int) -> bool:
 
 
 def pick() -> pwd.struct_passwd | None:
-    """An account for one run; None where we are not root and stay who we are."""
+    """Choose an account for one run. None if this process is not root and keeps its account."""
     if os.geteuid() != 0:
         return None
     busy = find_used_uids()
@@ -66,11 +66,11 @@ def pick() -> pwd.struct_passwd | None:
     for number in numbers:
         if not is_taken_id(number):
             return pwd.struct_passwd((NAME, "x", number, number, "", "/", "/"))
-    raise ValueError(f"all numbers from {FIRST} to {LAST} are somebody's")
+    raise ValueError(f"all numbers from {FIRST} to {LAST} are in use")
 
 
 def find_device_groups() -> tuple[list[int], list[str]]:
-    """The groups that may use the node's accelerators, and those accelerators that only root may use."""
+    """Return the groups that may use the node's accelerators, and the accelerators that only root may use."""
     groups, shut = set(), []
     for path in sorted(found for pattern in DEVICES for found in glob.glob(pattern)):
         info = os.stat(path)
@@ -87,7 +87,8 @@ class RankRefusedError(PermissionError):
     """The ranks cannot start on this node.
 
     Attributes:
-        code: of the finding; fix: the command that helps.
+        code: of the finding.
+        fix: the command that helps.
     """
 
     def __init__(self, code: str, text: str, fix: str) -> None:
@@ -115,11 +116,11 @@ def refuse_unusable_account(account: pwd.struct_passwd) -> None:
 
 
 def find_closed_path(path: str, run: bool = False) -> str:
-    """Name the first part of a path that this process may not use; "" if there is none.
+    """Return the first part of a path that this process may not use, or "".
 
     Args:
-        path: of a file; what is behind links is checked as well.
-        run: the file has to be run, not only read.
+        path: of a file. Targets of links are checked as well.
+        run: whether the file has to be executable.
     """
     for whole in dict.fromkeys((path, os.path.realpath(path))):
         parts = whole.split("/")
@@ -133,10 +134,12 @@ def find_closed_path(path: str, run: bool = False) -> str:
 
 
 def refuse_unreadable(account: pwd.struct_passwd, path: str, run: bool = False) -> None:
-    """Check that the account may read a file, or run it; a file that is not there passes.
+    """Check that the account may read or run a file.
+
+    A missing file passes.
 
     Raises:
-        RefusedError: it may not; with the folder or file that is closed.
+        RankRefusedError: it may not. The text has the closed folder or file.
     """
     if not path or not os.path.exists(path):
         return
@@ -153,7 +156,7 @@ def refuse_unreadable(account: pwd.struct_passwd, path: str, run: bool = False) 
 
 
 def raise_limits() -> None:
-    """What root was never held to: memory that must not be swapped (RDMA, pinned buffers), processes, open files."""
+    """Raise the limits that root is not bound by: locked memory (RDMA, pinned buffers), processes, open files."""
     for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NPROC):
         with contextlib.suppress(OSError, ValueError):  # a container may not raise the hard limit
             resource.setrlimit(kind, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -162,9 +165,9 @@ def raise_limits() -> None:
 
 
 def clean_up_account(account: pwd.struct_passwd) -> None:
-    """End whatever still runs as this account, and remove what it left in shared memory."""
+    """Kill all processes of this account, and remove its files in shared memory."""
     if not FIRST <= account.pw_uid <= LAST:
-        raise ValueError(f"{account.pw_uid} is somebody's")
+        raise ValueError(f"{account.pw_uid} belongs to another account")
     with contextlib.suppress(OSError):
         # -1 is everything that the caller may signal (kill(2)): as this account, its own processes and no others
         run_as_account(account, lambda: os.kill(-1, signal.SIGKILL))

@@ -1,4 +1,4 @@
-"""The word for what became of a connection, from what the kernel and the peer said. Stdlib only."""
+"""Classify a connection from the answers of the kernel and the peer. Standard library only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 NO_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 (of a socket that the kernel never gave one)
-# Said by connect() itself, so by this kernel and no router: what its routes answer (ip-route(8): blackhole, prohibit).
+# Errors of connect() itself, from this kernel's routes and not from a router (ip-route(8): blackhole, prohibit).
 REFUSED_HERE = (errno.EINVAL, errno.EACCES, errno.EHOSTUNREACH)
 FULL_SIZE = 4096  # bytes: more than fits into small packets before the first large one
 LATE = "connected, but the answer was late"
@@ -27,14 +27,20 @@ class ConnectionOutcome(TypedDict):
     """How a connection ended.
 
     Attributes:
-        error: errno, 0 for none; state: of TCP_INFO.
-        at_once: the error is connect()'s own answer, so no packet was waited for.
-        connected: the handshake was through; closed: by the other side.
-        neighbour: the next hop as the kernel knows it: reachable, failed, unknown.
-        source: our address as the peer saw it, else as the kernel took it; own: the plan's.
-        greeted: by a listener of this run (False: by somebody else); proved: it let us in.
-        complete: the payload went there and came back; uploaded: it has arrived there.
-        unacked, retransmitted: segments, of TCP_INFO; moved: bytes that were acknowledged, or came, so far.
+        error: errno, 0 for none.
+        state: of TCP_INFO.
+        at_once: connect() itself returned the error, so no packet was waited for.
+        connected: the handshake was complete.
+        closed: by the other side.
+        neighbour: the kernel's state of the next hop: reachable, failed, unknown.
+        source: the local address as the peer saw it, or else as the kernel chose it.
+        own: the plan's address.
+        greeted: by a listener of this run (False: by another program).
+        proved: the listener accepted this client.
+        complete: the payload was sent and came back.
+        uploaded: the payload has arrived.
+        unacked, retransmitted: segments, of TCP_INFO.
+        moved: bytes that were acknowledged or received so far.
     """
 
     error: int
@@ -55,13 +61,13 @@ class ConnectionOutcome(TypedDict):
 
 
 def classify_refusal(error: int, connected: bool, neighbour: str) -> Verdict:
-    """Name an error that the kernel reported; *neighbour* is the state of the next hop."""
+    """Classify an error that the kernel reported. *neighbour* is the state of the next hop."""
     if error in RESET or (error == errno.ECONNREFUSED and connected):
         return "reset"
     if error == errno.ECONNREFUSED:
         return "refused"
     if error == errno.EHOSTUNREACH:
-        # An ICMP answer can only come over a next hop that answers ARP; without one it is ARP that failed.
+        # An ICMP answer needs a next hop that answers ARP. Without one, ARP itself failed.
         return "no_route" if neighbour == "failed" else "rejected"
     if error in UNREACHABLE:
         return "no_route"
@@ -69,11 +75,11 @@ def classify_refusal(error: int, connected: bool, neighbour: str) -> Verdict:
 
 
 def classify_outcome(seen: ConnectionOutcome) -> tuple[Verdict, str]:
-    """Return the word for one connection and, where the word is not the whole story, a remark."""
+    """Return the verdict of one connection, with a remark if the verdict does not say everything."""
     word, remark = classify_connection(seen)
     source = seen["source"] if seen["source"] not in NO_ADDRESS else ""
     if source and seen["own"] and source != seen["own"] and word in ("open", "dropped", "rejected"):
-        return "wrong_source", f"{word}; the source address was {source}"
+        return "wrong_source", f"{word}, the source address was {source}"
     return word, remark
 
 
@@ -82,7 +88,7 @@ def classify_connection(seen: ConnectionOutcome) -> tuple[Verdict, str]:
     if seen["complete"]:
         return "open", ""
     if seen["greeted"] is False:
-        return "someone_else", "what answers is not the listener of this run"
+        return "someone_else", "another program answers on this port"
     if seen["at_once"] and seen["error"] in REFUSED_HERE:
         return "no_route", ""
     if seen["error"]:

@@ -1,10 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What the kernel of a node decides about packets to and from its peers: rtnetlink(7), RTM_GETROUTE.
+"""Query the kernel's routing decisions for packets to and from peers: rtnetlink(7), RTM_GETROUTE.
 
-The questions are those of ``ip route get``: by which way a connection leaves, by which its answer does, and what
-becomes of what a peer sends. iproute2 need not be there, and a question costs microseconds instead of a process.
-Whatever is ordinary is not reported. Standard library only.
+The queries are those of ``ip route get``: the route of a connection, of its answer, and of a peer's packets. They need
+no iproute2 and take microseconds instead of a process. Only unusual results are reported. Standard library only.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ MARK, UID, PROTO, SPORT, DPORT = 16, 25, 27, 28, 29
 HEAD, BODY = struct.Struct("=IHHII"), struct.Struct("=BBBBBBBBI")
 SECONDS = 2.0
 PEERS_MOST, PORTS_MOST, CHOICES_MOST, WAYS_MOST = 256, 8, 4, 512
-# What an errno is the answer of, ip-route(8); a table without an entry, and a throw, answer ENETUNREACH.
+# The meaning of an errno, ip-route(8). A table without an entry and a throw route both give ENETUNREACH.
 REFUSING = {
     "EINVAL": "blackhole",
     "EACCES": "prohibit",
@@ -41,14 +40,14 @@ ANYBODY = -1
 
 
 class RouteSelector(NamedTuple):
-    """What decides beside the address: the mark of a packet, and whose it is."""
+    """Selectors of a route apart from the address: the packet's mark and its user."""
 
     mark: int
     uid: int
 
 
 class RouteReply(TypedDict):
-    """The kernel's answer: why it refuses, or the interface, the next hop, the source; *local*: it is for this node."""
+    """The kernel's answer: its error, or the interface, next hop and source. *local*: it is for this node."""
 
     error: str
     dev: str
@@ -76,7 +75,7 @@ def unpack_attributes(raw: bytes) -> dict[int, bytes]:
 
 
 def pack_route_request(family: int, numbers: dict[int, int], addresses: dict[int, str]) -> bytes:
-    """Pack one question; *numbers* by attribute, *addresses* likewise."""
+    """Pack one query. *numbers* and *addresses* are keyed by attribute."""
     packed = {kind: socket.inet_pton(family, text) for kind, text in addresses.items() if text}
     bits = {kind: 8 * len(raw) for kind, raw in packed.items()}
     body = BODY.pack(family, bits.get(DST, 0), bits.get(SRC, 0), 0, 0, 0, 0, 0, 0)
@@ -131,14 +130,14 @@ class KernelRoutes:
         self.sock.close()
 
     def ask(self, numbers: dict[int, int], addresses: dict[int, str]) -> RouteReply:
-        """One question."""
+        """Send one query."""
         self.sock.send(pack_route_request(self.family, numbers, addresses))
         return parse_route_reply(self.sock.recv(8192), self.family)
 
     def decide(
         self, direction: Direction, peer: str, port: int, choice: RouteSelector
     ) -> RouteReply:
-        """What becomes of a packet of a TCP connection with a peer."""
+        """Return the routing decision for a packet of a TCP connection with a peer."""
         numbers = {PROTO: socket.IPPROTO_TCP}
         if choice[0]:
             numbers[MARK] = choice[0]
@@ -151,9 +150,9 @@ class KernelRoutes:
         return self.ask({**numbers, DPORT: port, IIF: self.index}, {DST: self.own, SRC: peer})
 
     def odd(self, direction: Direction, peer: str, answer: RouteReply) -> bool:
-        """Whether an answer is another than that packets go over the card of the cluster, with its address.
+        """Return whether an answer differs from the cluster's interface with its address.
 
-        A next hop is odd where the peer is next door.
+        A next hop is unexpected if the peer is in the same network.
         """
         if answer["error"]:
             return True
@@ -166,7 +165,7 @@ class KernelRoutes:
 
 
 def read_routing_rules() -> list[dict[str, object]]:
-    """The rules by which the kernel picks a routing table, as ``ip -j rule`` lists them."""
+    """Return the rules that choose a routing table, as ``ip -j rule`` lists them."""
     try:
         held = parse_tool_json(run_ip("-j", "rule", "show") or "[]")
     except ValueError:
@@ -175,7 +174,7 @@ def read_routing_rules() -> list[dict[str, object]]:
 
 
 def list_route_selectors(held: list[dict[str, object]]) -> list[RouteSelector]:
-    """What these rules ask for beside addresses and ports: nothing, the marks and the accounts that they name."""
+    """Return the selectors of these rules apart from addresses and ports: none, marks, and accounts."""
     found = [RouteSelector(0, ANYBODY)]
     for rule in held:
         mark, uid = str(rule.get("fwmark", "")).split("/")[0], rule.get("uid_start")
@@ -187,7 +186,7 @@ def list_route_selectors(held: list[dict[str, object]]) -> list[RouteSelector]:
 
 
 def is_destination_of(text: str, peer: str) -> bool:
-    """Whether a destination, as ``ip route`` prints it, has the peer in it."""
+    """Return whether a destination in the format of ``ip route`` contains the peer."""
     try:
         if text == "default":
             return True
@@ -197,7 +196,7 @@ def is_destination_of(text: str, peer: str) -> bool:
 
 
 def find_refusing_route(peer: str, error: str) -> str:
-    """The route or the rule that refuses a peer so, in ip's words; "" where none says so."""
+    """Return the route or rule that rejects a peer with this error, in ip's format, or ""."""
     kind = REFUSING.get(error, "")
     version = "-6" if ":" in peer else "-4"
     best, longest = "", -1
@@ -226,7 +225,7 @@ def choose_query_ports(
 def find_unusual_routes(
     own: str, targets: list[ProbeTarget], records: list[LinkResult]
 ) -> list[PacketRoute]:
-    """Whatever the kernel decides about the peers beside the ordinary, ports that fare alike together."""
+    """Return the unusual routing decisions for the peers. Ports with the same result are grouped."""
     held = {
         prefix.split("/")[0]: (name, prefix)
         for name, listed in read_interface_addresses().items()
@@ -249,7 +248,7 @@ def find_unusual_routes(
 def query_all_routes(
     kernel: KernelRoutes, targets: list[ProbeTarget], records: list[LinkResult]
 ) -> list[PacketRoute]:
-    """Every question about every peer."""
+    """Query every combination of peer, port and selector."""
     found: dict[tuple[object, ...], PacketRoute] = {}
     asked = list_route_selectors(read_routing_rules())
     directions: tuple[Direction, ...] = ("out", "answer", "in")

@@ -1,9 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What modules say, as types: written on nodes, read on the controller (src/fullmesh/observed is this directory).
+"""Define the answers of modules as types: written on nodes, read on the controller.
 
-TypedDicts, since a module's answer is JSON and stays plain data on both sides. Standard library only. A class with
-``total=False`` holds the keys that may be missing.
+src/fullmesh/observed is this directory. The types are TypedDicts, since an answer is JSON and stays plain data on both
+sides. Standard library only. Classes with ``total=False`` have the optional keys.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What controller and node say to each other when a node is asked (ask/boot.py). Standard library only."""
+"""Messages between controller and node for queries (ask/boot.py). Standard library only."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import TypedDict
 
 
 class NodeQuestion(TypedDict):
-    """What the controller wants to know.
+    """The controller's query.
 
     Attributes:
-        name: of the question; of each name a node keeps one program.
-        mark: a word that nobody else prints, before everything that is said to the controller.
-        program: SHA-256 of the program's source; size: its bytes on the wire.
-        folder: where a node keeps programs; empty: nowhere.
-        seconds: after so many nobody waits for the answer any more.
-        module, function: what is called; given: its arguments.
-        hold: 0, or after how many silent seconds of the controller the program ends; it then goes on after its answer,
-            in the module's function ``hold``. Its function ``forget`` is called when the controller is gone.
+        name: of the query. A node keeps one program for each name.
+        mark: a random word before each message to the controller.
+        program: SHA-256 of the program's source.
+        size: of the program, in bytes on the wire.
+        folder: with the node's kept programs. Empty: none are kept.
+        seconds: the deadline of the answer.
+        module, function: to call.
+        given: the function's arguments.
+        hold: 0, or the seconds of silence after which the program ends. With it, the program continues after its answer
+            in the module's function ``hold``. The function ``forget`` is called when the controller is gone.
     """
 
     name: str
@@ -34,11 +36,12 @@ class NodeQuestion(TypedDict):
 
 
 class NodeAnswer(TypedDict, total=False):
-    """What the node says.
+    """The node's answer.
 
     Attributes:
-        result: what the function returned, where it did; failed: how it ended instead.
-        unkept: why the program could not be kept, where it could not.
+        result: the function's return value, if it returned.
+        failed: how it ended otherwise.
+        unkept: why the program could not be kept, if so.
         python: the interpreter.
     """
 

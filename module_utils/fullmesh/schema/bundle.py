@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a bundle says of itself: for which machines it was made."""
+"""The description of a bundle: the machines that it suits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BundleContents(TypedDict):
 
 
 class BundleSource(TypedDict, total=False):
-    """What goes into an archive: the ``project``, a ``file`` to ``place``, or a ``path`` that keeps its name there."""
+    """An entry of an archive: the ``project``, a ``file`` with its ``place``, or a ``path`` that keeps its name."""
 
     place: str
     project: str

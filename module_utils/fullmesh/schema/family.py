@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Packages of one family: what package_family returns."""
+"""The packages of one family, as package_family returns them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class KeptPackage(TypedDict):
 
 
 class PackageFamily(TypedDict):
-    """What the node has, and what an undo has to do about it.
+    """The packages on the node, and the steps of an undo.
 
     Attributes:
-        versions: package -> version, as the package manager takes both back: dpkg's ``NAME`` or ``NAME:ARCH``; with rpm
+        versions: package -> version, in the package manager's format: dpkg's ``NAME`` or ``NAME:ARCH``, with rpm
             ``NAME.ARCH`` and ``EPOCH:VERSION-RELEASE``.
-        locks: with rpm, bare name -> ``VERSION-RELEASE``, as dnf's list of locks takes them; empty with dpkg.
-        streams: module of dnf -> the stream that is enabled.
-        install: what was here before and is not any more, as an argument of apt or dnf with its version.
-        remove: what came with the role, and can go without a package of others.
-        needed: what came with the role and stays, because others need it.
-        kept: what somebody else has changed since; it stays.
+        locks: with rpm, bare name -> ``VERSION-RELEASE``, as in dnf's list of locks. Empty with dpkg.
+        streams: dnf module -> enabled stream.
+        install: packages that were removed or changed, as arguments of apt or dnf with their versions.
+        remove: packages that came with the role and can go without packages of others.
+        needed: packages that came with the role and stay, because others need them.
+        kept: packages that others have changed since. They stay.
     """
 
     versions: dict[str, str]

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What network_ways says: who configures a node's interfaces, and how it reaches the rest of the world."""
+"""The result of network_ways: which programs configure a node's interfaces, and its routes to other networks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import TypedDict
 
 
 class Default(TypedDict):
-    """A default route; ``via``: the next hop, empty for none; ``dynamic``: of a lease or a router's advertisement."""
+    """A default route.
+
+    ``via``: the next hop or empty. ``dynamic``: it came from a lease or a router advertisement.
+    """
 
     family: int
     via: str
@@ -17,9 +20,11 @@ class Default(TypedDict):
 
 
 class Ways(TypedDict):
-    """``owners``: interface -> NetworkManager, netplan, networkd, ifupdown, empty for nobody; ``leased``: of DHCP.
+    """``owners``: interface -> NetworkManager, netplan, networkd, ifupdown, or empty.
 
-    ``session``: the words of SSH_CONNECTION that carry us: client, port, server, port; empty without ssh.
+    ``leased``: interfaces with DHCP.
+
+    ``session``: the words of this session's SSH_CONNECTION (client, port, server, port), empty without ssh.
     """
 
     owners: dict[str, str]

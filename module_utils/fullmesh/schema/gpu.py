@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A node's GPUs and their driver: what gpu_facts returns, and what a survey shares with it."""
+"""A node's GPUs and their driver, as gpu_facts and a survey return them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TypedDict
 
 
 class FabricManager(TypedDict):
-    """NVIDIA's fabric manager: systemd's word for its unit, and the installed program's version; empty without it."""
+    """NVIDIA's fabric manager: its unit's state in systemd, and the program's version (empty if not installed)."""
 
     active: str
     version: str
 
 
 class GpuCardBase(TypedDict):
-    """A GPU as ``nvidia-smi -q -x`` names it; ``memory`` with its unit."""
+    """A GPU as in ``nvidia-smi -q -x``. ``memory`` includes its unit."""
 
     name: str
     uuid: str
@@ -23,10 +23,12 @@ class GpuCardBase(TypedDict):
 
 
 class GpuCard(GpuCardBase, total=False):
-    """What some drivers and cards do not tell; texts are empty where nvidia-smi says N/A.
+    """Properties that only some drivers and GPUs report.
 
-    ``slowed``: what holds the clocks down; ``links``: NVLinks, of which ``links_down`` are inactive.
-    ``link_gb_s``: what the others carry together in one direction, GB/s.
+    Texts are empty if nvidia-smi reports N/A.
+
+    ``slowed``: the reason for reduced clocks. ``links``: NVLinks, of which ``links_down`` are inactive. ``link_gb_s``:
+    the bandwidth of the active ones in one direction, GB/s.
     """
 
     bus: str
@@ -74,7 +76,7 @@ class GpuProcess(TypedDict):
 
 
 class SmiReport(TypedDict):
-    """What ``nvidia-smi -q -x`` says."""
+    """The report of ``nvidia-smi -q -x``."""
 
     driver: str
     cuda: str
@@ -97,14 +99,14 @@ class SmiStatus(SmiReport):
 
 
 class SmiDetails(SmiStatus, total=False):
-    """What is asked of cards that are there: ``topology`` is from -> to -> NV18, PIX, PXB, PHB, NODE or SYS."""
+    """Details of the GPUs that are there. ``topology`` is from -> to -> NV18, PIX, PXB, PHB, NODE or SYS."""
 
     topology: dict[str, dict[str, str]]
     nvlinks: list[NvLinks]
 
 
 class Xid(TypedDict):
-    """An error report of the driver, with how often it came; ``bus`` is empty where the message names no card."""
+    """An error report of the driver, and how often it came. ``bus`` is empty if the message names no GPU."""
 
     bus: str
     xid: int
@@ -113,14 +115,17 @@ class Xid(TypedDict):
 
 
 class BuildTools(TypedDict):
-    """What DKMS needs: a compiler's path, the running kernel's headers."""
+    """The tools that DKMS needs: a compiler's path, the running kernel's headers."""
 
     compiler: str
     headers: bool
 
 
 class GpuFacts(TypedDict):
-    """All of it. ``kernel``: its release; ``loaded``: the driver's module; ``secure_boot``: None without EFI."""
+    """The result of gpu_facts.
+
+    ``kernel``: its release. ``loaded``: the driver's module. ``secure_boot``: None without EFI.
+    """
 
     kernel: str
     container: bool

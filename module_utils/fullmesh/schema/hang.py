@@ -1,10 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a rank of a running job says of itself: what it entered, where it stands, what its kernel waits for.
+"""The state of a rank of a running job: the collectives it entered, its stacks, and the call it waits in.
 
-One `Rank` is one rank at one moment. A collector writes it on the node, from inside the process (torch's Flight
-Recorder, Python's stacks) and from outside (/proc); what it could not get it names in ``missing`` and leaves empty.
-Stacks begin with the innermost call. Times are nanoseconds of the node's clock since 1970, 0 where they are not known.
+A `Rank` is one rank at one moment. A collector writes it on the node, from inside the process (torch's Flight Recorder,
+Python's stacks) and from outside (/proc). Parts that it could not get are empty and listed in ``missing``. Stacks begin
+with the innermost call. Times are nanoseconds since 1970 by the node's clock, 0 if unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, TypedDict
 
 
 class FrameBase(TypedDict):
-    """A call: where it stands, in the function ``name``."""
+    """A call: its place in the source, in the function ``name``."""
 
     file: str
     line: int
@@ -21,25 +21,26 @@ class FrameBase(TypedDict):
 
 
 class Frame(FrameBase, total=False):
-    """``text``: the line itself, where the file could be read."""
+    """``text``: the source line, if the file was readable."""
 
     text: str
 
 
 class RecorderEntry(TypedDict):
-    """Something that a rank entered, as the Flight Recorder keeps it.
+    """An entry of the Flight Recorder: an operation that a rank entered.
 
     Attributes:
-        record: counts up on a rank, over all groups: the order in which it entered.
+        record: a counter over all groups of a rank: the order in which it entered.
         group, desc: the process group's name (the same on all ranks) and description (``default_pg``).
-        number: collective_seq_id; of a send or receive p2p_seq_id. Counts up in a group, the same on all its ranks.
+        number: collective_seq_id, or p2p_seq_id of a send or receive. Counts up in a group, the same on all its ranks.
         p2p: a send or receive.
         kind: profiling_name: ``gloo:all_reduce``, ``nccl:send 0->1`` (ranks within the group).
-        in_sizes, out_sizes: shapes; in_dtypes, out_dtypes: ``Float``.
-        state: ``scheduled``, ``started`` or ``completed``; Gloo's stay scheduled.
-        retired: it came to its end, well or not.
+        in_sizes, out_sizes: shapes.
+        in_dtypes, out_dtypes: such as ``Float``.
+        state: ``scheduled``, ``started`` or ``completed``. Gloo's entries stay scheduled.
+        retired: it ended, with or without success.
         created_ns, started_ns, completed_ns: when it was entered, and when torch saw it start and end (NCCL).
-        frames: who called it; empty where the recorder was asked without stacks.
+        frames: the callers, empty if the recorder was queried without stacks.
     """
 
     record: int
@@ -61,9 +62,11 @@ class RecorderEntry(TypedDict):
 
 
 class RankGroup(TypedDict):
-    """A process group that the rank made; ``ranks`` are the job's numbers, empty where they are not known.
+    """A process group that the rank made.
 
-    The recorder knows them with NCCL (pg_config) and not with Gloo; torch.distributed.distributed_c10d._world does.
+    ``ranks`` are global ranks, empty if unknown.
+
+    With NCCL the recorder knows them (pg_config). With Gloo only torch.distributed.distributed_c10d._world does.
     """
 
     name: str
@@ -79,15 +82,16 @@ class PythonThread(TypedDict):
 
 
 class MainThreadState(TypedDict):
-    """What the kernel says of the main thread.
+    """The kernel's state of the main thread.
 
     Attributes:
-        state: the letter of /proc/PID/stat: R, S, D, T, t, Z; "" where it could not be read.
-        wchan: the kernel's function that it sleeps in: ``nfs_wait_bit_killable``; "" or ``0`` where it is not shown.
-        syscall: name of the system call it is in (``read``), its number where the collector has no name for it.
-        fd: first argument of a call on a file, else -1; target: what that leads to: ``/dev/pts/0``, ``pipe:[7]``.
-        forever: it is a futex call without a timeout. A thread that waits for the interpreter's own lock has one.
-        functions: native calls, where a tool on the node could read them (py-spy, eu-stack).
+        state: the letter in /proc/PID/stat: R, S, D, T, t, Z, or "" if unreadable.
+        wchan: the kernel function that it sleeps in, such as ``nfs_wait_bit_killable``. "" or ``0`` if not shown.
+        syscall: the name of its present system call (``read``), or the number if the collector has no name for it.
+        fd: the first argument of a call on a file, else -1.
+        target: the file of this descriptor: ``/dev/pts/0``, ``pipe:[7]``.
+        forever: a futex call without a timeout. A thread that waits for the interpreter's lock has one.
+        functions: native calls, if a tool on the node could read them (py-spy, eu-stack).
     """
 
     state: str
@@ -100,14 +104,14 @@ class MainThreadState(TypedDict):
 
 
 class UncaughtException(TypedDict):
-    """An exception that nobody caught, as the hook in the process saw it pass: ``ValueError: no such shape``."""
+    """An uncaught exception, as the hook in the process recorded it: ``ValueError: no such shape``."""
 
     text: str
     frames: list[Frame]
 
 
 class MissingPart(TypedDict):
-    """What could not be got, and why."""
+    """A part that could not be collected, and the reason."""
 
     what: Literal["process", "recorder", "stacks", "native", "connections", "gpus", "ras"]
     why: str
@@ -118,10 +122,11 @@ class RankConnectionBase(TypedDict):
 
     Attributes:
         here, port, peer, peer_port: its two ends.
-        unacked: bytes that were written and that the peer has not acknowledged; unread: that came and were not read.
-        retransmits: how often the oldest of them was sent again in vain; 0 as soon as an answer comes.
-        zero_window: the peer's kernel takes no more, since its process does not read.
-        segments_out, segments_in: how many this end has sent and got, from the beginning.
+        unacked: bytes that were written and not acknowledged by the peer.
+        unread: bytes that were received and not read.
+        retransmits: how often the oldest of them was resent in vain, 0 as soon as an answer comes.
+        zero_window: the peer's kernel accepts no more, since its process does not read.
+        segments_out, segments_in: how many this end has sent and received since the start.
     """
 
     here: str
@@ -137,12 +142,12 @@ class RankConnectionBase(TypedDict):
 
 
 class RankConnection(RankConnectionBase, total=False):
-    """And what is told where it is so.
+    """Optional parts of a connection.
 
     Attributes:
-        dark: the card that has this end's address, which is down or has no carrier.
-        gone: no card has this end's address any more, as some network services take it away with the carrier: the cards
-            that are down or have none, whichever of them it was.
+        dark: the interface of this end's address, if it is down or has no carrier.
+        gone: if no interface has this end's address (some network services remove it with the carrier): all interfaces
+            that are down or have no carrier.
     """
 
     dark: str
@@ -150,12 +155,15 @@ class RankConnection(RankConnectionBase, total=False):
 
 
 class CgroupLimits(TypedDict):
-    """What a rank's control groups let it have.
+    """The limits of a rank's control groups.
 
     Attributes:
-        cpus: processors, 0 where nothing limits them.
-        periods: in which it ran, each some tenths of a second; throttled: those in which it had to stop before the end.
-        memory_max: bytes, 0 where nothing limits them; memory: in use; oom_kills: processes killed for it.
+        cpus: the CPU limit, 0 without one.
+        periods: the periods it ran in, each some tenths of a second.
+        throttled: the periods in which it was stopped early.
+        memory_max: bytes, 0 without a limit.
+        memory: bytes in use.
+        oom_kills: processes killed because of the limit.
     """
 
     cpus: float
@@ -167,11 +175,11 @@ class CgroupLimits(TypedDict):
 
 
 class RankPaging(TypedDict):
-    """Memory of a rank that is not in memory.
+    """Memory pages of a rank that are not in RAM.
 
     Attributes:
-        swapped: bytes that lie in swap (VmSwap of /proc/PID/status).
-        from_disk: how many pages a disk had to bring since it began (majflt of /proc/PID/stat): swap, and files.
+        swapped: bytes in swap (VmSwap of /proc/PID/status).
+        from_disk: pages read from a disk since its start (majflt of /proc/PID/stat), for swap and files.
     """
 
     swapped: int
@@ -179,13 +187,13 @@ class RankPaging(TypedDict):
 
 
 class RankGpu(TypedDict):
-    """A GPU that a rank's process holds memory on.
+    """A GPU on which a rank's process has memory.
 
     Attributes:
-        index, uuid: as nvidia-smi has them.
-        busy: percent of the last second in which a kernel ran on it, whoever's; -1 where it is not told (MIG).
-        watts: what it draws, -1 where it is not told. NCCL's kernels that wait draw little at 100 %.
-        memory: bytes that the process holds there, 0 where it is not told.
+        index, uuid: as in nvidia-smi.
+        busy: percent of the last second in which a kernel of any process ran on it, -1 if unknown (MIG).
+        watts: the power draw, -1 if unknown. Waiting NCCL kernels draw little power at 100 %.
+        memory: bytes of the process, 0 if unknown.
     """
 
     index: int
@@ -204,11 +212,14 @@ class LaggingCollective(TypedDict):
 
 
 class RasStatus(TypedDict):
-    """What NCCL's RAS says of a rank; missing where it says nothing.
+    """NCCL RAS's report on a rank.
+
+    Missing without one.
 
     Attributes:
-        answers: its process answers RAS' own threads; dead: it has not for a minute.
-        behind: AllReduce and the like, each counted from the start of the communicator.
+        answers: the process answers RAS threads.
+        dead: it has not answered for a minute.
+        behind: AllReduce and other operations, each counted from the start of the communicator.
     """
 
     answers: bool
@@ -227,7 +238,7 @@ class KernelLine(TypedDict):
 
 
 class LauncherBase(TypedDict):
-    """A torchrun that runs: its job's name or master, and the ranks that it started; first is -1 where nobody says."""
+    """A running torchrun: its job's name or master, and the ranks that it started. ``first`` is -1 if unknown."""
 
     pid: int
     job: str
@@ -255,16 +266,18 @@ class RankBase(TypedDict):
     """One rank at one moment.
 
     Attributes:
-        rank, world: its number, and how many there are; world is 0 where it is not known.
-        host, pid: where it runs; pid is 0 where it is not known.
-        taken_ns: when this was taken.
-        process: ``running``, ``gone``, or ``unasked``: the node did not answer, ``missing`` says why.
-        exit_code: of one that is gone, where somebody knows it; below zero it is a signal, as in Python.
-        groups: those that this rank made, itself in them or not.
-        entries: the newest ones of every group in the order of entering. A few dozen do; the first that is not
-            retired has to be among them.
+        rank: its number.
+        world: the world size, 0 if unknown.
+        host: its node.
+        pid: its process, 0 if unknown.
+        taken_ns: the time of this record.
+        process: ``running``, ``gone``, or ``unasked``: the node did not answer, ``missing`` has the reason.
+        exit_code: of a process that is gone, if known. Below 0 it is a signal, as in Python.
+        groups: that this rank made, even if it is not a member.
+        entries: the newest ones of every group in the order of entering. A few dozen are enough. The first one that is
+            not retired has to be among them.
         threads: the main thread first.
-        raised: the exception that ended the rank's program, while its process may still be there.
+        raised: the exception that ended the rank's program, while its process may still exist.
     """
 
     rank: int
@@ -283,14 +296,16 @@ class RankBase(TypedDict):
 
 
 class Rank(RankBase, total=False):
-    """With what the kernel tells beside that; dumps and older collectors have none of it.
+    """Further data from the kernel.
+
+    Dumps and older collectors do not have them.
 
     Attributes:
-        connections: to other nodes, those in which something is stuck first.
-        kernel: lines of its node's log that are about it or its GPUs.
-        gpus: those that its process uses; missing where the node has no nvidia-smi.
-        job: the name of its job, as its process was told it.
-        uid, account: whose process it is, as the kernel says: of a container without root, who started that.
+        connections: to other nodes, stalled ones first.
+        kernel: lines of its node's log about it or its GPUs.
+        gpus: that its process uses. Missing if the node has no nvidia-smi.
+        job: the name of its job, from its environment.
+        uid, account: the process's owner. For a rootless container, the user who started it.
     """
 
     connections: list[RankConnection]
@@ -305,7 +320,7 @@ class Rank(RankBase, total=False):
 
 
 class NodeHangBase(TypedDict):
-    """What one node answers: its ranks, by number, and the jobs that they belong to."""
+    """One node's answer: its ranks, by number, and their jobs."""
 
     host: str
     jobs: list[str]

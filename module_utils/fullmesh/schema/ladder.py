@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What ladder_node, ladder_links and ladder_gloo return: one look at a node, its probe of the peers, the ranks."""
+"""The results of ladder_node, ladder_links and ladder_gloo: a node's facts, its probe of the peers, the ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 
 from .survey import NeighbourTable, NodeSurvey, ParallelLookups
 
-# What becomes of a connection, by the kernel's state of its socket.
+# The result of a connection, from the kernel's state of its socket.
 Verdict = Literal[
     "open",
     "refused",
@@ -20,13 +20,13 @@ Verdict = Literal[
     "someone_else",
     "mtu_black_hole",
 ]
-# How the remark of a shut port begins where another port of that peer was open, and then shut when asked again.
+# How the remark of a closed port begins if another port of that peer was open, and then closed on the second try.
 BY_CHANCE = "open at first and shut when asked again"
-# What a listener stands for: a port that the kernel picked, one of the data range, the plan's own two, a service's
-# (held: the service itself listens there), one outside.
+# The kind of a listener: a port that the kernel chose, one of the data range, the plan's own two, a service's (held:
+# the service itself listens there), one outside.
 PeerKind = Literal["sample", "range", "master", "rendezvous", "service", "held"]
 Kind = Literal[PeerKind, "outside"]
-# A packet of a connection: what asks a peer, what answers one, what comes from one.
+# A packet of a connection: to a peer, the answer to a peer, or from a peer.
 Direction = Literal["out", "answer", "in"]
 # How far the asking end came.
 Reached = Literal["asked", "connected", "greeted", "proved", "uploaded", "complete"]
@@ -47,7 +47,7 @@ class NamedPort(TypedDict):
 
 
 class LadderNodeParams(TypedDict):
-    """What ladder_node is asked for; its documentation says what each of them is."""
+    """The parameters of ladder_node. The module documents them."""
 
     run: str
     token: str
@@ -90,7 +90,7 @@ class ProbeOrigin(TypedDict):
 
 
 class PlannedNic(TypedDict):
-    """The interface of the plan's address; ``speed`` in Mbit/s, ``mtu`` in bytes, 0 where unknown."""
+    """The interface of the plan's address. ``speed`` in Mbit/s, ``mtu`` in bytes, 0 if unknown."""
 
     name: str
     exists: bool
@@ -100,7 +100,7 @@ class PlannedNic(TypedDict):
 
 
 class ResolvedNames(TypedDict):
-    """What names resolve to on a node: its own host name, and those of the plan; None: no answer."""
+    """The addresses of a node's own host name and of the plan's names. None: no answer."""
 
     hostname: str
     own: list[str] | None
@@ -116,7 +116,7 @@ class PortSysctls(TypedDict):
 
 
 class JobVersions(TypedDict):
-    """Of the jobs' interpreter and its torch; empty where there is none."""
+    """The versions of the jobs' interpreter and its torch, empty if there is none."""
 
     python: str
     torch: str
@@ -133,11 +133,11 @@ class LadderFacts(LadderFactsBase, total=False):
     """A node as a distributed job sees it.
 
     Attributes:
-        limits: nofile, nofile_hard, memlock of the process that looked.
-        software: what verify/software.py compares: glibc, locale, time zone, NIC driver, torch's build.
-        load: runnable processes on average over the last minute.
+        limits: nofile, nofile_hard, memlock of the observing process.
+        software: compared by verify/software.py: glibc, locale, time zone, NIC driver, torch's build.
+        load: the average number of runnable processes in the last minute.
         boot: the kernel's boot id.
-        clock: seconds since 1970 when the look ended.
+        clock: seconds since 1970 at the end of the observation.
         seconds: how long it took.
     """
 
@@ -158,7 +158,7 @@ class LadderFacts(LadderFactsBase, total=False):
 
 
 class ProbePort(TypedDict):
-    """A listener of the probe; ``error``: why it is not open, ``holder``: who has its port."""
+    """A listener of the probe. ``error``: why it is not open. ``holder``: the process that has its port."""
 
     kind: Kind
     port: int
@@ -167,14 +167,17 @@ class ProbePort(TypedDict):
 
 
 class OpenedListeners(TypedDict):
-    """The listeners of a node; ``tapped``: handshakes on the wire are seen."""
+    """The listeners of a node. ``tapped``: handshakes on the wire are recorded."""
 
     ports: list[ProbePort]
     tapped: bool
 
 
 class NcclListenerBase(TypedDict):
-    """Where the system's NCCL would listen; ``reason``: empty, or missing, deadline, crashed, refused."""
+    """The address that the system's NCCL would listen on.
+
+    ``reason``: empty, or missing, deadline, crashed, refused.
+    """
 
     address: str
     port: int
@@ -200,7 +203,7 @@ class LadderNodeResultBase(TypedDict):
 
 
 class LadderNodeResult(LadderNodeResultBase, total=False):
-    """NCCL was asked where the plan's address is on an interface."""
+    """The answer of ladder_node. NCCL is only queried if the plan's address is on an interface."""
 
     nccl: NcclListener
 
@@ -210,11 +213,13 @@ class LinkResultBase(TypedDict):
 
     Attributes:
         node: the peer.
-        verdict: what became of it, by the kernel.
-        remark: what else the kernel says of it.
-        errno: its name, empty without one.
-        ms: until the connection stood; rtt_ms: the kernel's own smoothed round trip.
-        offset: seconds by which the peer's clock is ahead, None where it was not measured; offset_error: how sure.
+        verdict: the result, from the kernel.
+        remark: further details from the kernel.
+        errno: its name, or empty.
+        ms: until the connection was established.
+        rtt_ms: the kernel's smoothed round trip time.
+        offset: seconds by which the peer's clock is ahead, None if not measured.
+        offset_error: its uncertainty.
     """
 
     node: str
@@ -231,7 +236,7 @@ class LinkResultBase(TypedDict):
 
 
 class LinkResult(LinkResultBase, total=False):
-    """Where the packets went: own address and interface, neighbour entry, tries, who answered, retransmits."""
+    """The path of the packets: source address, interface, neighbour entry, tries, answering address, retransmits."""
 
     source: str
     device: str
@@ -243,7 +248,7 @@ class LinkResult(LinkResultBase, total=False):
 
 
 class PeerRateBase(TypedDict):
-    """One measurement of the rate to a peer; ``complete``: all bytes came."""
+    """One measurement of the rate to a peer. ``complete``: all bytes came."""
 
     node: str
     bytes: int
@@ -259,15 +264,17 @@ class PeerRate(PeerRateBase, total=False):
 
 
 class PacketRoute(TypedDict):
-    """What the kernel decides about packets to or from a peer, where it is not the ordinary (probe/ways.py).
+    """An unusual routing decision of the kernel for packets to or from a peer (probe/ways.py).
 
     Attributes:
         peer: its address.
-        direction: which packets; ports: of the listener, those for which the kernel was asked.
-        error: why it refuses (EINVAL: blackhole, EACCES: prohibit; of ``in`` also rp_filter), empty where it does not.
-        dev: over which they go, via: to which next hop, source: from which address.
-        mark: of the packet, 0 for none; uid: of the process, -1 for whoever asked.
-        rule: the route or the rule that refuses, in ip's words.
+        direction: of the packets.
+        ports: the listener's ports that were queried.
+        error: the errno's name (EINVAL: blackhole, EACCES: prohibit, with ``in`` also rp_filter), or empty.
+        dev, via, source: interface, next hop and source address.
+        mark: of the packet, 0 for none.
+        uid: of the process, -1 for any.
+        rule: the rejecting route or rule, in ip's format.
     """
 
     peer: str
@@ -283,19 +290,23 @@ class PacketRoute(TypedDict):
 
 
 class SweepTarget(ProbeTarget):
-    """A listener of a schedule; ``block``: of the picture of the mesh, whose cell its peer belongs to."""
+    """A listener of a schedule. ``block``: the cell of the mesh picture that its peer belongs to."""
 
     block: int
 
 
 class SweepResultBase(TypedDict):
-    """What a probe of many peers comes to; what deviates stands among the links.
+    """The totals of a probe of many peers.
+
+    Unexpected results are among the links.
 
     Attributes:
-        asked: listeners; tried: the first so many of them, in the schedule's order; peers: whose they are.
-        rtt_us: by block, the longest of the kernel's round trips; 0 where there is none.
-        ms: the median time until a connection stood.
-        more: verdict -> places in the schedule of what deviates, beyond the links that are told in full.
+        asked: the number of listeners.
+        tried: the number of them that were tried, in the schedule's order.
+        peers: the number of their nodes.
+        rtt_us: by block, the longest of the kernel's round trips, 0 if there is none.
+        ms: the median time until a connection was established.
+        more: verdict -> positions in the schedule of further unexpected results, beyond the links reported in full.
     """
 
     asked: int
@@ -322,7 +333,7 @@ class JobProbeBase(TypedDict):
 
 
 class LoginLimits(TypedDict):
-    """What a login of an account is held to: open files, locked memory in bytes, processes; -1 for no limit."""
+    """The limits of an account's login: open files, locked memory in bytes, processes. -1 for no limit."""
 
     nofile: int
     memlock: int
@@ -330,9 +341,11 @@ class LoginLimits(TypedDict):
 
 
 class JobProbe(JobProbeBase, total=False):
-    """``past``: listeners that it reached and this process did not; ``error``: why nobody could be that account.
+    """``past``: listeners that it reached and this process did not.
 
-    ``login``: what its logins are held to, where one could be made.
+    ``error``: why the account could not be used.
+
+    ``login``: the limits of its logins, if one was possible.
     """
 
     past: list[LinkResult]
@@ -341,13 +354,15 @@ class JobProbe(JobProbeBase, total=False):
 
 
 class JobNetwork(TypedDict):
-    """The network of a container in which ranks run, as it looks from inside.
+    """The network of a container in which ranks run, seen from inside.
 
     Attributes:
-        pid: of a rank; command: its own.
-        addresses: the network's, without loopback and link-local ones.
-        tried: listeners that the node itself had reached; links: those of them that were not open from there.
-        seen_as: the address that peers saw connections come from; empty where none came.
+        pid: of a rank.
+        command: of the rank.
+        addresses: of the network, without loopback and link-local ones.
+        tried: listeners that the node itself had reached.
+        links: those of them that were not open from there.
+        seen_as: the source address that peers saw, empty if no connection came.
     """
 
     pid: int
@@ -368,9 +383,11 @@ class LadderLinksResultBase(TypedDict):
 
 
 class LadderLinksResult(LadderLinksResultBase, total=False):
-    """``ways``: the kernel's decisions that are not the ordinary; ``swept``: of a schedule, what it came to.
+    """``ways``: unusual routing decisions.
 
-    ``as_job``: what the account of jobs met, where it is known; ``networks``: those of containers in which ranks run.
+    ``swept``: the totals of a schedule.
+
+    ``as_job``: the results of the job account, if known. ``networks``: those of containers in which ranks run.
     """
 
     ways: list[PacketRoute]
@@ -380,7 +397,7 @@ class LadderLinksResult(LadderLinksResultBase, total=False):
 
 
 class ListenerReportBase(TypedDict):
-    """What the listeners of a node saw: handshakes by peer, strangers, SYNs and answers by peer and port."""
+    """The observations of a node's listeners: handshakes by peer, strangers, SYNs and answers by peer and port."""
 
     proved: dict[str, int]
     refused: int
@@ -398,7 +415,7 @@ class PacketDrop(TypedDict):
 
 
 class ListenerReport(ListenerReportBase, total=False):
-    """Retransmits and segments by peer; counters of the kernel over the probe, and why it threw packets away."""
+    """Retransmits and segments by peer, kernel counters over the probe, and reasons of dropped packets."""
 
     lost: dict[str, list[int]]
     counters: dict[str, int]
@@ -406,7 +423,7 @@ class ListenerReport(ListenerReportBase, total=False):
 
 
 class DeferredLookups(TypedDict):
-    """Names that ladder_node looked up beside the probe; ladder_gloo brings them."""
+    """Names that ladder_node resolved in the background. ladder_gloo returns them."""
 
     names: ResolvedNames
     survey: ParallelLookups
@@ -421,12 +438,14 @@ class TracedPeer(TypedDict):
 
 
 class TracedPacket(TypedDict):
-    """A packet of the probe that a rule of a node's packet filter stopped, as the kernel says (nft monitor trace).
+    """A packet of the probe that a rule of a node's packet filter blocked (nft monitor trace).
 
     Attributes:
-        family, table, chain: where; handle: of the rule, 0 for the chain's policy.
-        source, target: addresses; sport, dport: ports.
-        rule: in nft's own words.
+        family, table, chain: of the rule.
+        handle: of the rule, 0 for the chain's policy.
+        source, target: addresses.
+        sport, dport: ports.
+        rule: in nft's format.
     """
 
     family: str
@@ -441,7 +460,7 @@ class TracedPacket(TypedDict):
 
 
 class LadderTraceResult(TypedDict):
-    """ladder_trace's answer; ``why``: nothing could be watched, empty where it could."""
+    """The answer of ladder_trace. ``why``: the reason if tracing was not possible, or empty."""
 
     traced: list[TracedPacket]
     why: str

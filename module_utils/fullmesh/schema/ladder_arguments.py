@@ -1,9 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The arguments of the ladder's questions, as Ansible reads them: by a module on a node, and before one travels.
+"""The argument specs of the verification's modules, for Ansible on a node and for queries before they are sent.
 
-One place, as a question that is asked of all nodes at once (library/ask_nodes.py) takes what the module of its name
-takes. What each of them means stands in the module's documentation.
+A query to all nodes at once (library/ask_nodes.py) has the same arguments as the module of its name. The modules
+document them.
 """
 
 from __future__ import annotations

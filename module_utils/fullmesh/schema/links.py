@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a link of the cluster plan may be beside a card: planned on the controller, made on the node."""
+"""Kinds of links in the cluster plan apart from physical interfaces: planned on the controller, created on the node."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class PlannedRoute(TypedDict):
 
 
 class VlanLink(TypedDict, total=False):
-    """A VLAN: its tag, and what it stands on; empty where a link is none."""
+    """A VLAN: its tag and its parent. Empty if a link is none."""
 
     id: int
     parent: str
 
 
 class BondLink(TypedDict, total=False):
-    """A bond: its members, and the kernel's options by their own names (bonding.txt); empty where a link is none."""
+    """A bond: its members, and options by their kernel names (bonding.txt). Empty if a link is none."""
 
     members: list[str]
     mode: str

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""NCCL's packages: what a node's own sources say of the repository that they come from."""
+"""NCCL's packages: how a node's own package sources treat their repository."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TypedDict
 
 
 class Repository(TypedDict):
-    """Who else names the repository: ``theirs``, a path, and its ``section``; ``off``: files where it is switched off.
+    """Other sources of the repository:
 
-    ``in_the_way``: sentences, what of the node's own settings hides the packages.
+    ``theirs``, a path, and its ``section``. ``off``: files that disable it.
+
+    ``in_the_way``: sentences about the node's settings that hide the packages.
     """
 
     theirs: str

@@ -1,6 +1,7 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a node keeps for its next boot, beside what runs now (module_utils/fullmesh/survey/next_boot.py)."""
+"""A node's configuration for its next boot, compared with its present state
+(module_utils/fullmesh/survey/next_boot.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import TypedDict
 
 
 class KeptSetting(TypedDict):
-    """The value that a file gives a kernel setting at boot, and the file; ``source`` is empty where none does."""
+    """The value that a file sets for a kernel setting at boot. ``source`` is the file, or empty."""
 
     value: str
     source: str
@@ -40,7 +41,7 @@ class KeptAddress(TypedDict):
 
 
 class KeptRoute(TypedDict):
-    """A route of the main table to peers that nobody learnt; ``kept``: a file that outlives a boot has its network."""
+    """A static route of the main table to peers. ``kept``: a file for the next boot has its network."""
 
     to: str
     via: str
@@ -50,7 +51,7 @@ class KeptRoute(TypedDict):
 
 
 class KeptTables(TypedDict):
-    """What nftables.service loads: the file, its tables (``inet filter``), whether a rule of it drops or rejects."""
+    """The rules of nftables.service: the file, its tables (``inet filter``), whether a rule drops or rejects."""
 
     source: str
     tables: list[str]
@@ -58,7 +59,7 @@ class KeptTables(TypedDict):
 
 
 class CurrentMount(TypedDict):
-    """A mount of a kind that jobs need; ``size``: of a tmpfs that was given one, in bytes, else 0."""
+    """A mount of a kind that jobs need. ``size``: of a tmpfs with a set size, in bytes, else 0."""
 
     point: str
     kind: str
@@ -69,7 +70,7 @@ class CurrentMount(TypedDict):
 class KeptMount(CurrentMount):
     """A line of fstab or a mount unit.
 
-    ``waits``: the boot waits for it (neither noauto nor nofail); ``mounted``: something is mounted there now.
+    ``waits``: the boot waits for it (neither noauto nor nofail). ``mounted``: the mount point is in use now.
     """
 
     source: str
@@ -78,9 +79,11 @@ class KeptMount(CurrentMount):
 
 
 class KeptKernel(TypedDict):
-    """The kernel that runs and the one that boots next, with their arguments; ``next`` is empty where not known.
+    """The running and the next kernel with their arguments.
 
-    ``driver``: the running kernel has NVIDIA's module, ``driver_next``: the next one has one as well.
+    ``next`` is empty if unknown.
+
+    ``driver``: the running kernel has NVIDIA's module. ``driver_next``: the next one has it as well.
     """
 
     running: str
@@ -93,10 +96,12 @@ class KeptKernel(TypedDict):
 
 
 class NextBoot(TypedDict, total=False):
-    """What could be looked at; in a container the kernel, its modules and SELinux are not the node's.
+    """The parts that could be read.
 
-    ``settings``: by dotted name, those that can be written here. ``tuned``: names that tuned's profile sets later.
-    ``limits``: systemd's own defaults now, ``limits_kept``: what its files say. ``selinux_kept``: SELINUX= of its file.
+    In a container the kernel, its modules and SELinux are not the node's.
+
+    ``settings``: by dotted name, those that are writable here. ``tuned``: names that tuned's profile sets later.
+    ``limits``: systemd's present defaults. ``limits_kept``: those in its files. ``selinux_kept``: SELINUX= of its file.
     """
 
     container: bool

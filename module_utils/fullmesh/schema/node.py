@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What node_facts says: the first look at a node, before anything is decided or touched."""
+"""The answer of node_facts: a node's state before any decision or change."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TypedDict
 
 
 class Interface(TypedDict):
-    """An interface; ``kind``: the kernel's DEVTYPE, empty for a card; ``speed`` in Mbit/s, 0 where unknown.
+    """An interface.
 
-    ``addresses``: with their prefix, link-local IPv6 left out.
+    ``kind``: the kernel's DEVTYPE, empty for a NIC. ``speed`` in Mbit/s, 0 if unknown.
+
+    ``addresses``: with their prefix, without link-local IPv6.
     """
 
     name: str
@@ -33,7 +35,7 @@ class PortGid(TypedDict):
 
 
 class Port(TypedDict):
-    """A port of an RDMA device; ``layer``: ``InfiniBand`` or ``Ethernet``."""
+    """A port of an RDMA device. ``layer``: ``InfiniBand`` or ``Ethernet``."""
 
     device: str
     port: int
@@ -44,7 +46,7 @@ class Port(TypedDict):
 
 
 class Accelerator(TypedDict):
-    """A device on the PCI bus; ``vendor``: nvidia, amd, ascend, gaudi; ``driver``: what holds it, empty for nothing."""
+    """A device on the PCI bus. ``vendor``: nvidia, amd, ascend, gaudi. ``driver``: its driver, or empty."""
 
     vendor: str
     bus: str
@@ -53,7 +55,7 @@ class Accelerator(TypedDict):
 
 
 class Accelerators(TypedDict):
-    """The bus; the loaded NVIDIA driver (``580.95.05``, empty without) and how many GPUs it shows."""
+    """The PCI devices, the loaded NVIDIA driver (``580.95.05`` or empty) and the number of GPUs it shows."""
 
     devices: list[Accelerator]
     nvidia_driver: str
@@ -61,9 +63,11 @@ class Accelerators(TypedDict):
 
 
 class Observations(TypedDict):
-    """What Fullmesh looks at; sizes in bytes, ``epoch`` in seconds since 1970; ``boot`` differs after a restart.
+    """The observed state.
 
-    ``free_bytes``: by path; ``venv``: where jobs find their environment; ``torch_there``: there is one of ours.
+    Sizes are in bytes, ``epoch`` in seconds since 1970. ``boot`` differs after a restart.
+
+    ``free_bytes``: by path. ``venv``: the path of the jobs' environment. ``torch_there``: Fullmesh made one.
     """
 
     epoch: float
@@ -123,16 +127,16 @@ class Facts(TypedDict):
 
 
 class ResolvedSettings(TypedDict, total=False):
-    """What a plan had worked out from the nodes, of what the inventory leaves to ``auto``."""
+    """Values that a plan derived from the nodes for inventory settings with ``auto``."""
 
     local_ranks: int
     accelerator: str
 
 
 class Membership(TypedDict, total=False):
-    """What a node remembers of the list of nodes: its digest, and for how many ranks its kernel settings have room.
+    """A node's record of the list of nodes: its digest, and the number of ranks that its kernel settings have room for.
 
-    ``nodes``: their names, which node_facts keeps to itself.
+    ``nodes``: their names, which node_facts does not return.
     """
 
     digest: str
@@ -143,7 +147,7 @@ class Membership(TypedDict, total=False):
 class PendingChange(TypedDict):
     """A transaction that waits for its confirmation or is being reverted.
 
-    ``what``: in a few words; ``since``: UTC, for people; ``seconds``: until the node reverts it, 0 if it is due.
+    ``what``: a short description. ``since``: UTC, for people. ``seconds``: until the node reverts it, 0 if it is due.
     """
 
     name: str
@@ -153,10 +157,12 @@ class PendingChange(TypedDict):
 
 
 class NodeFacts(TypedDict):
-    """node_facts' answer; ``resolved``: of the plan that the node converged to last; ``busy``: who works there now.
+    """The answer of node_facts.
 
-    ``members``: what it remembers of the list of nodes, {} where it never did; ``pending``: changes of a run that has
-    not confirmed them.
+    ``resolved``: values of the last applied plan. ``busy``: users that work on it now.
+
+    ``members``: its record of the list of nodes, {} if it has none. ``pending``: changes that their run has not
+    confirmed.
     """
 
     ansible_facts: Facts

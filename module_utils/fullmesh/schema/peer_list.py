@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What cluster_peers is asked for and answers: the list of a node's peers, where the node keeps it."""
+"""The parameters and answer of cluster_peers: a node's list of peers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PeerFile(TypedDict):
 
 
 class PeerFirewall(TypedDict):
-    """What peer_zone is asked for with V(present), but for the token of the run."""
+    """The parameters of peer_zone with V(present), without the token of the run."""
 
     mode: str
     zone: str
@@ -40,7 +40,7 @@ class PeerFirewall(TypedDict):
 
 
 class SharedPeerData(TypedDict):
-    """What is the same on all nodes."""
+    """Data that is the same on all nodes."""
 
     hosts: list[PeerHost]
     files: list[PeerFile]
@@ -48,12 +48,13 @@ class SharedPeerData(TypedDict):
 
 
 class OwnPeerData(TypedDict):
-    """What is one node's own.
+    """Data of one node.
 
     Attributes:
-        address: its cluster address; own_names: what it calls itself.
-        lines: path -> how a line begins -> the whole line.
-        firewall: of each entry the settings; empty where the firewall is off.
+        address: its cluster address.
+        own_names: its own host names.
+        lines: path -> start of a line -> whole line.
+        firewall: the settings of each entry, empty if the firewall is off.
     """
 
     address: str
@@ -63,7 +64,7 @@ class OwnPeerData(TypedDict):
 
 
 class ClusterPeersParams(TypedDict):
-    """What cluster_peers is asked for; *also*: files that a role wrote for the same reason."""
+    """The parameters of cluster_peers. *also*: files that a role wrote for the same reason."""
 
     shared: SharedPeerData
     own: OwnPeerData
@@ -72,7 +73,7 @@ class ClusterPeersParams(TypedDict):
 
 
 class PeerListPlan(TypedDict):
-    """What becomes of a run's nodes: what they share, each one's own, and the token of each one's change."""
+    """The changes of a run's nodes: the shared data, the data of each node, and the token of each node's change."""
 
     shared: SharedPeerData
     own: dict[str, OwnPeerData]

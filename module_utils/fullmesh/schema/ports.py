@@ -30,26 +30,24 @@ class PortRange:
         return isinstance(port, int) and self.first <= port <= self.last
 
     def __str__(self) -> str:
-        """As firewalld and the kernel's list of reserved ports write it."""
+        """Format the range for firewalld and the kernel's list of reserved ports."""
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
     @property
     def sysctl(self) -> str:
-        """As ``net.ipv4.ip_local_port_range`` takes it."""
+        """Format the range for ``net.ipv4.ip_local_port_range``."""
         return f"{self.first} {self.last}"
 
     def shared(self, other: PortRange) -> int:
-        """How many ports are in both."""
+        """Return the number of ports that are in both ranges."""
         return max(0, min(self.last, other.last) - max(self.first, other.first) + 1)
 
 
-KERNEL_RANGE = PortRange(
-    32768, 60999
-)  # where nobody set another: net/ipv4/af_inet.c, inet_init_net
+KERNEL_RANGE = PortRange(32768, 60999)  # the default: net/ipv4/af_inet.c, inet_init_net
 
 
 def parse_port_range(text: object) -> PortRange | None:
-    """Read ``50000-54095``, ``50000:54095``, ``50000 54095`` or ``29500``; None for anything else."""
+    """Parse ``50000-54095``, ``50000:54095``, ``50000 54095`` or ``29500``. None for anything else."""
     found = SPAN.fullmatch(str(text).strip())
     if not found:
         return None
@@ -59,13 +57,13 @@ def parse_port_range(text: object) -> PortRange | None:
 
 
 def parse_port_ranges(text: str) -> list[PortRange]:
-    """Read ``8080,30000-32767``, as ip_local_reserved_ports and ufw write it; what is no range is left out."""
+    """Parse ``8080,30000-32767``, the format of ip_local_reserved_ports and ufw. Other parts are left out."""
     found = (parse_port_range(part) for part in text.split(","))
     return [one for one in found if one is not None]
 
 
 def parse_port_entry(text: object) -> tuple[PortRange, str] | None:
-    """Read ``50000-54095/tcp``, as firewalld writes it: the range and the protocol; None for anything else."""
+    """Parse firewalld's ``50000-54095/tcp`` into range and protocol. None for anything else."""
     numbers, _, protocol = str(text).strip().lower().partition("/")
     span = parse_port_range(numbers)
     return (span, protocol) if span and protocol else None

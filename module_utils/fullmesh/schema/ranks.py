@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What ladder_gloo returns: the end of the listeners, then what the ranks of the test job said."""
+"""The answers of ladder_gloo: the end of the listeners, then the results of the test job's ranks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TypedDict
 from .ladder import DeferredLookups, ListenerReport
 from .survey import JobVariable
 
-# What becomes of a step: it begins, ends, is not there in this torch, gives a wrong value, or raises.
+# The states of a step: it begins, ends, is not supported by this torch, gives a wrong value, or raises.
 STATES = ("begin", "ok", "unsupported", "wrong", "failed")
 
 
 class LadderGlooParams(TypedDict):
-    """What ladder_gloo is asked for; its documentation says what each of them is."""
+    """The parameters of ladder_gloo. The module documents them."""
 
     run: str
     state: str
@@ -64,20 +64,20 @@ class BandwidthStepResult(TypedDict):
 
 
 class SocketsStepResult(TypedDict):
-    """Where the rank listens (address, port), and how many connections it has."""
+    """The rank's listeners (address, port), and the number of its connections."""
 
     listeners: list[tuple[str, int]]
     connections: int
 
 
 class OptionalStepResult(TypedDict):
-    """Whether there was anything to do, such as a GPU; all else is missing where there was not."""
+    """Whether the step applied, for example because there is a GPU. The other keys are missing if not."""
 
     applicable: bool
 
 
 class GpusStepResult(OptionalStepResult, total=False):
-    """The rank's GPU: device, backend, its name and NCCL's version; *why* it has none."""
+    """The rank's GPU: device, backend, its name and NCCL's version. *why* it has none."""
 
     why: str
     device: str
@@ -91,9 +91,10 @@ class NcclStepResult(OptionalStepResult, total=False):
 
     Attributes:
         seconds: missing until it has ended.
-        said: NCCL's own lines about the network that it took.
-        settings: the variables that NCCL got of those that choose a network, with their files.
-        verbs: how many RDMA devices have a file in /dev; shut: those that only root may open.
+        said: NCCL's own lines about the network that it chose.
+        settings: NCCL's variables that choose a network, with their files.
+        verbs: the number of RDMA devices with a file in /dev.
+        shut: those that only root may open.
     """
 
     seconds: float
@@ -120,7 +121,7 @@ class NcclSizesStepResult(OptionalStepResult, total=False):
 
 
 class NcclTestsStepResult(OptionalStepResult, total=False):
-    """nccl-tests' command, exit code, and the end of what it printed."""
+    """The command of nccl-tests, its exit code, and the end of its output."""
 
     command: list[str]
     code: int
@@ -128,7 +129,7 @@ class NcclTestsStepResult(OptionalStepResult, total=False):
 
 
 class TrainingStepResult(OptionalStepResult, total=False):
-    """A training job: what it ran on, its losses and the loss of the same job in one process."""
+    """A training job: its device, its losses, and the loss of the same job in one process."""
 
     device: str
     backend: str
@@ -141,7 +142,7 @@ class TrainingStepResult(OptionalStepResult, total=False):
     groups: list[list[int]]
 
 
-# Step -> what it says when it ends well. ``import`` is no name that a class could have.
+# Step -> its data on success. A class cannot have an attribute ``import``.
 StepsSaid = TypedDict(
     "StepsSaid",
     {
@@ -178,21 +179,23 @@ StepsSaid = TypedDict(
 
 
 class RankEventBase(TypedDict):
-    """A line that a rank writes at the beginning and at the end of each step; ``done`` is the last. *state*: of
-    STATES.
-    """
+    """A line that a rank writes at the start and end of each step. ``done`` is the last step."""
 
     step: str
     state: str
 
 
 class RankEvent(RankEventBase, total=False):
-    """What a rank says of a step.
+    """A rank's report on a step.
 
     Attributes:
-        at: seconds since the rank began; seconds: how long the step took.
-        text: the exception, if any; data: what the step found, of StepsSaid.
-        seen, expected: values that differ; check: one word for what was checked; ranks: those at fault.
+        at: seconds since the rank began.
+        seconds: how long the step took.
+        text: the exception, if any.
+        data: the step's result, of StepsSaid.
+        seen, expected: values that differ.
+        check: one word for the checked property.
+        ranks: those at fault.
     """
 
     at: float
@@ -206,26 +209,30 @@ class RankEvent(RankEventBase, total=False):
 
 
 class RankReport(TypedDict):
-    """One rank: its events, and the end of what it printed."""
+    """One rank: its events, and the end of its output."""
 
     events: list[RankEvent]
     log: str
 
 
 class RanksEnd(TypedDict, total=False):
-    """How the ranks of a node ended; empty while they run.
+    """How the ranks of a node ended.
+
+    Empty while they run.
 
     Attributes:
         codes: exit status by rank.
-        killed: ranks that a deadline ended.
-        stopped: ranks that were ended because another rank, of this node or of another, had failed.
-        failed_for: seconds between the first rank that failed here and the end of all of them; missing if none failed.
+        killed: ranks that the deadline ended.
+        stopped: ranks that were ended because another rank, on this node or another, had failed.
+        failed_for: seconds between the first failure here and the end of all ranks. Missing without a failure.
         seconds: from the first start to the last end.
-        at: seconds from a rank's own start to its end, by rank; of those that ended by themselves.
-        load: runnable processes on average over the last minute, when they had ended; cpus: processors.
-        steal: share of the processors' time that the machine's owner gave to others while the ranks ran.
-        throttled: share of a control group's periods in which its limit stopped the ranks.
-        error: why they could not be started; its *code* and *fix*, where they are known.
+        at: rank -> seconds from its start to its end, for ranks that ended by themselves.
+        load: the average number of runnable processes in the last minute, at the end.
+        cpus: the number of CPUs.
+        steal: the share of CPU time that the hypervisor gave to others while the ranks ran.
+        throttled: the share of a control group's periods in which its limit stopped the ranks.
+        error: why they could not be started.
+        code, fix: of this error, if known.
     """
 
     codes: dict[str, int]
@@ -244,7 +251,7 @@ class RanksEnd(TypedDict, total=False):
 
 
 class CollectedRanksBase(TypedDict):
-    """What ladder_gloo always answers, state collected; ``doing``: the step that each rank is at."""
+    """The required keys of ladder_gloo's answer with state collected. ``doing``: the present step of each rank."""
 
     done: bool
     started: bool
@@ -254,11 +261,11 @@ class CollectedRanksBase(TypedDict):
 
 
 class CollectedRanks(CollectedRanksBase, total=False):
-    """ladder_gloo's answer, state collected.
+    """The answer of ladder_gloo with state collected.
 
     Attributes:
-        broken: seconds since a rank of this node failed; missing if none did. The other nodes may be told to stop.
-        why: which rank, and why.
+        broken: seconds since a rank of this node failed. Missing if none did. The other nodes may be stopped.
+        why: the rank and its error.
     """
 
     broken: float
@@ -266,9 +273,9 @@ class CollectedRanks(CollectedRanksBase, total=False):
 
 
 class StartedRanks(TypedDict, total=False):
-    """ladder_gloo's answer, state started: what the listeners saw, and the names that were looked up meanwhile.
+    """The answer of ladder_gloo with state started: the listeners' observations, and names resolved meanwhile.
 
-    Neither is there where no listener was open, or none answered any more, or no names were left to be looked up.
+    Both are missing if no listener was open or answered, or if no names were left to resolve.
     """
 
     listeners: ListenerReport

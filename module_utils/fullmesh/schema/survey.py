@@ -1,8 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The survey of a node (ladder_node with ``survey: true``): all that the rules of verification and diagnosis read.
+"""The survey of a node (ladder_node with ``survey: true``): all inputs of the rules of verification and diagnosis.
 
-What could not be looked at is missing, and stands in ``unknown``.
+Parts that could not be observed are missing and listed in ``unknown``.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from .next_boot import NextBoot
 
 
 class MissingFact(TypedDict):
-    """What was not seen, and why: ``kernel log``, ``in a container the kernel's messages are the host's``."""
+    """A missing part and the reason: ``kernel log``, ``in a container the kernel's messages are the host's``."""
 
     what: str
     why: str
 
 
 class Nic(TypedDict):
-    """An interface of the kernel; ``speed`` in Mbit/s, 0 where the driver names none; ``mtu`` in bytes.
+    """A network interface.
 
-    ``errors``: rx_errors and the like, from /sys/class/net/NAME/statistics. ``addresses``: with their prefix.
+    ``speed`` in Mbit/s, 0 if the driver reports none. ``mtu`` in bytes.
+
+    ``errors``: rx_errors and others, from /sys/class/net/NAME/statistics. ``addresses``: with their prefix.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Nic(TypedDict):
 
 
 class Route(TypedDict):
-    """What ``ip route get`` answers for an address; ``found``: ``yes``, ``no``, or why it could not be asked."""
+    """The answer of ``ip route get`` for an address. ``found``: ``yes``, ``no``, or why the query failed."""
 
     via: str
     dev: str
@@ -60,7 +62,7 @@ class NeighbourBase(TypedDict):
 
 
 class Neighbour(NeighbourBase, total=False):
-    """``by_hand``: the kernel did not learn it and never asks; ``nud``: then its state (PERMANENT, NOARP)."""
+    """``by_hand``: it is static, and the kernel never queries it. ``nud``: its state then (PERMANENT, NOARP)."""
 
     by_hand: bool
     nud: str
@@ -74,7 +76,7 @@ class NeighbourTable(TypedDict):
 
 
 class Listener(TypedDict):
-    """A listening TCP socket and the process that holds it; ``age`` in seconds."""
+    """A listening TCP socket and its process. ``age`` in seconds."""
 
     address: str
     port: int
@@ -94,7 +96,7 @@ class SocketSummary(TypedDict):
 
 
 class NftSurvey(TypedDict):
-    """The kernel's packet filter as ``nft -j list ruleset`` has it; ``cut``: how many rules were left out."""
+    """The kernel's packet filter as in ``nft -j list ruleset``. ``cut``: the number of rules that were left out."""
 
     chains: list[Any]
     rules: list[Any]
@@ -103,7 +105,7 @@ class NftSurvey(TypedDict):
 
 
 class FirewalldZone(TypedDict):
-    """A zone of firewalld; ``rules``: how many rich rules it has."""
+    """A zone of firewalld. ``rules``: the number of its rich rules."""
 
     target: str
     ports: list[str]
@@ -114,7 +116,7 @@ class FirewalldZone(TypedDict):
 
 
 class ZoneState(TypedDict):
-    """A zone now and in its file; None where the file is missing."""
+    """A zone now and in its file. None if the file is missing."""
 
     runtime: FirewalldZone
     permanent: FirewalldZone | None
@@ -132,7 +134,7 @@ class FirewalldPolicy(TypedDict):
 
 
 class PolicyState(TypedDict):
-    """A policy now and in its file; None where the file is missing."""
+    """A policy now and in its file. None if the file is missing."""
 
     runtime: FirewalldPolicy
     permanent: FirewalldPolicy | None
@@ -154,10 +156,11 @@ class FirewalldState(FirewalldStateBase, total=False):
 
 
 class PciPath(TypedDict):
-    """The way of a GPU or an RDMA card through PCIe.
+    """The PCIe path of a GPU or an RDMA interface.
 
-    ``kind``: gpu or rdma; ``numa``: -1 where it is not known; ``iommu``: what its IOMMU group does (DMA, DMA-FQ:
-    translates; identity), empty without one; ``redirecting``: ports of switches above it whose ACS sends peers up.
+    ``kind``: gpu or rdma. ``numa``: -1 if unknown. ``iommu``: the type of its IOMMU group (DMA and DMA-FQ translate;
+    identity does not), empty without one. ``redirecting``: ports of switches above it whose ACS redirects peer traffic
+    upstream.
     """
 
     bus: str
@@ -168,19 +171,19 @@ class PciPath(TypedDict):
 
 
 class GpuSurveyBase(TypedDict):
-    """The GPUs of a node; ``present``: NVIDIA's driver is loaded."""
+    """The GPUs of a node. ``present``: NVIDIA's driver is loaded."""
 
     present: bool
     cards: list[GpuCard]
 
 
 class GpuSurvey(GpuSurveyBase, total=False):
-    """What is known where there is a driver, or was one.
+    """The optional parts of a node that has or had a driver.
 
-    ``failed``: the driver is loaded and nvidia-smi does not work; ``said``: its words; ``loaded``: the module.
-    ``paths`` and ``direct`` (how RDMA reaches a GPU's memory) are known on a machine of its own only.
-    ``linked``: every two GPUs have NVLinks to each other, or a switch of them; missing where no GPU has one.
-    ``fabric_manager`` is known on a machine of its own, where NVSwitches or a card's fabric ask for it.
+    ``failed``: the driver is loaded and nvidia-smi fails. ``said``: its output. ``loaded``: the module. ``paths`` and
+    ``direct`` (how RDMA reaches a GPU's memory) are only known outside of containers. ``linked``: every two GPUs are
+    connected by NVLinks or NVSwitches. Missing if no GPU has one. ``fabric_manager`` is only known outside of
+    containers, if NVSwitches or a GPU's fabric require it.
     """
 
     pci: list[PciGpu]
@@ -197,7 +200,7 @@ class GpuSurvey(GpuSurveyBase, total=False):
 
 
 class KernelEvent(TypedDict):
-    """A message of the kernel that explains a failure; ``age`` in seconds."""
+    """A message of the kernel that explains a failure. ``age`` in seconds."""
 
     kind: str
     age: float
@@ -205,7 +208,7 @@ class KernelEvent(TypedDict):
 
 
 class SelinuxDenial(TypedDict):
-    """What SELinux denied; ``age`` in seconds."""
+    """A denial by SELinux. ``age`` in seconds."""
 
     command: str
     age: float
@@ -227,7 +230,7 @@ class ReverseName(TypedDict):
 
 
 class NameLookups(TypedDict, total=False):
-    """What name servers answered; an address without a name, or a server without an answer, is None."""
+    """The answers of name servers. None for an address without a name or a server without an answer."""
 
     reverse: dict[str, ReverseName | None]
     own_answers: list[str]
@@ -235,7 +238,7 @@ class NameLookups(TypedDict, total=False):
 
 
 class JobProcess(TypedDict):
-    """A process that looks like a rank of a job, with the variables that place it; ``age`` in seconds."""
+    """A process that looks like a rank of a job, with the variables that place it. ``age`` in seconds."""
 
     pid: int
     command: str
@@ -251,14 +254,14 @@ class JobVariable(TypedDict):
 
 
 class JobEnvironmentBase(TypedDict):
-    """What a job's environment would be, and what every file alone says."""
+    """The environment that a job would get, and the settings of each file."""
 
     values: dict[str, JobVariable]
     files: dict[str, dict[str, str]]
 
 
 class JobEnvironment(JobEnvironmentBase, total=False):
-    """``unread``: NCCL_CONF_FILE, where NCCL cannot open what it names, and says nothing."""
+    """``unread``: the path in NCCL_CONF_FILE, if NCCL cannot open it, which it does not report."""
 
     unread: str
 
@@ -306,7 +309,7 @@ class EfaVerbs(TypedDict):
 
 
 class Libfabric(TypedDict, total=False):
-    """What ``fi_info -p efa`` said: its path, version, domains, exit status."""
+    """The output of ``fi_info -p efa``: its path, version, domains, exit status."""
 
     fi_info: str
     version: str
@@ -316,7 +319,7 @@ class Libfabric(TypedDict, total=False):
 
 
 class NcclPluginBase(TypedDict):
-    """NCCL's network plugin: the path that the loader finds, and where else one lies."""
+    """NCCL's network plugin: the path that the loader finds, and the path of another one."""
 
     path: str
     elsewhere: str
@@ -342,7 +345,7 @@ class EfaSurvey(TypedDict):
 
 
 class NetworkNamespace(TypedDict):
-    """A network namespace beside the machine's own; ``port_range`` as in its sysctl."""
+    """Another network namespace on the machine. ``port_range`` as in its sysctl."""
 
     pid: int
     commands: list[str]
@@ -357,7 +360,10 @@ class FilesystemSpace(TypedDict):
 
 
 class NodeSurveyBase(TypedDict):
-    """What every survey has; ``range``: the first and last data port, ``manifest``: Fullmesh configured the node."""
+    """The required parts of a survey.
+
+    ``range``: first and last data port. ``manifest``: Fullmesh configured the node.
+    """
 
     root: bool
     range: list[int]
@@ -369,7 +375,7 @@ class NodeSurveyBase(TypedDict):
 
 
 class PacketHook(TypedDict):
-    """What sees packets beside the packet filter: where (xdp, tc ingress, cgroup egress ...), its card, what it is."""
+    """A packet hook besides the packet filter: its place (xdp, tc ingress, cgroup egress ...), interface, type."""
 
     at: str
     card: str
@@ -377,12 +383,14 @@ class PacketHook(TypedDict):
 
 
 class JobUnitBase(TypedDict):
-    """What systemd holds units of jobs to (fullmesh-job@), as systemctl show has it.
+    """The restrictions of systemd for job units (fullmesh-job@), as in systemctl show.
 
     Attributes:
-        drop_ins: files that change the unit; nofile: open files, -1 for no limit.
-        allow, deny: networks; what is in neither is allowed. own_network: PrivateNetwork=.
-        families: of addresses, RestrictAddressFamilies=; ``~`` before those that are forbidden.
+        drop_ins: files that change the unit.
+        nofile: open files, -1 for no limit.
+        allow, deny: networks. Those in neither are allowed.
+        own_network: PrivateNetwork=.
+        families: of addresses, RestrictAddressFamilies=, with ``~`` before forbidden ones.
     """
 
     drop_ins: list[str]
@@ -394,7 +402,7 @@ class JobUnitBase(TypedDict):
 
 
 class JobUnit(JobUnitBase, total=False):
-    """``environment``: what the unit's own Environment= sets, of the names that matter to a job."""
+    """``environment``: the unit's own Environment=, for the names that matter to a job."""
 
     environment: dict[str, str]
 
@@ -407,7 +415,7 @@ class NodeIdentity(TypedDict):
 
 
 class NodeSurvey(NodeSurveyBase, NameLookups, total=False):
-    """One look at a node; ``limits``: of the process that looked, ``sysctls``: by name."""
+    """One survey of a node. ``limits``: of the observing process. ``sysctls``: by name."""
 
     interfaces: list[Nic]
     routes: dict[str, Route]

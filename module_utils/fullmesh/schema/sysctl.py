@@ -10,13 +10,15 @@ Rule = Literal["exact", "floor", "ports"]
 
 
 class KernelSetting(TypedDict):
-    """A kernel setting that is asked for.
+    """A requested kernel setting.
 
     Attributes:
-        key: dotted; value: as the kernel takes it.
-        rule: exactly this, at least this, or these ports beside what others reserved.
-        reason: for the file; must: a container that cannot have it is refused as well.
-        if_present: a kernel without the key is fine.
+        key: dotted.
+        value: in the kernel's format.
+        rule: exactly this, at least this, or these ports in addition to others' reserved ones.
+        reason: for the file.
+        must: a container that cannot have it is rejected as well.
+        if_present: a kernel without the key is accepted.
     """
 
     key: str

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""NVIDIA's container toolkit on a node: what toolkit_packages and container_devices return."""
+"""The results of toolkit_packages and container_devices: NVIDIA's container toolkit on a node."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from .nccl import Repository
 
 
 class ToolkitPackages(TypedDict):
-    """``version`` is the one to have; ``satisfied``: every package is installed in it.
+    """``version`` is the wanted one.
+
+    ``satisfied``: every package is installed in it.
 
     Attributes:
         installed: package -> version.
-        ours: our own file names the repository.
-        repository: who else names it.
+        ours: Fullmesh's own file names the repository.
+        repository: other sources that name it.
     """
 
     installed: dict[str, str]
@@ -26,12 +28,12 @@ class ToolkitPackages(TypedDict):
 
 
 class CdiState(TypedDict):
-    """Whether containers can have the node's GPUs.
+    """Whether containers can use the node's GPUs.
 
     Attributes:
-        path: the specification that describes them with the driver that is loaded; "" where there is none.
-        driver: its version; "" where none is loaded.
-        units: of the toolkit, which make it anew when the driver changes; older ones have none.
+        path: the specification that describes them with the loaded driver, or "".
+        driver: its version, "" if none is loaded.
+        units: of the toolkit, which renew the specification after a driver change. Older toolkits have none.
     """
 
     path: str

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""torch's environment: what a node has, what the controller downloads for it, what nodes hand to each other."""
+"""torch's environment: a node's state, the controller's downloads for it, and the exchange between nodes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TypedDict
 
 
 class TorchVersions(TypedDict, total=False):
-    """What an environment's torch says of itself, all of it or, without an environment, nothing.
+    """The versions of an environment's torch: all of them, or none without an environment.
 
-    ``cuda``, ``rocm`` and ``nccl`` are empty where torch has none.
+    ``cuda``, ``rocm`` and ``nccl`` are empty if torch has none.
     """
 
     torch: str
@@ -23,7 +23,7 @@ class TorchVersions(TypedDict, total=False):
 
 
 class PythonSeen(TypedDict):
-    """The interpreter that makes the environment: 3.11, x86_64, glibc [2, 36]; *fault*: why it cannot, a sentence."""
+    """The interpreter that makes the environment: 3.11, x86_64, glibc [2, 36]. *fault*: why it cannot, a sentence."""
 
     python: str
     machine: str
@@ -32,14 +32,19 @@ class PythonSeen(TypedDict):
 
 
 class VenvSeen(PythonSeen):
-    """torch_venv's observation.
+    """The observation of torch_venv.
 
     Attributes:
-        digest: of what the environment would be made of; folder: its place.
-        needed: it has to be built; linked: jobs already find it; current: where the link leads, "" for nowhere.
-        versions: empty where there is none.
-        store: where environments are; free_bytes: there.
-        have: SHA-256 of wheels that an earlier run kept; bundles: whole ones that an interrupted run left, with sizes.
+        digest: of the environment's inputs.
+        folder: its path.
+        needed: it has to be built.
+        linked: jobs already use it.
+        current: the link's target, or "".
+        versions: empty if there is no environment.
+        store: the folder with the environments.
+        free_bytes: in the store.
+        have: SHA-256 of wheels that an earlier run kept.
+        bundles: complete ones that an interrupted run left, with sizes.
     """
 
     digest: str
@@ -55,7 +60,7 @@ class VenvSeen(PythonSeen):
 
 
 class BundlePieces(TypedDict, total=False):
-    """What proves every piece of a bundle by itself: sizes in bytes, SHA-256 of each; nothing without a bundle."""
+    """Size of a bundle in bytes, and SHA-256 of each of its pieces. Empty without a bundle."""
 
     size: int
     piece: int
@@ -63,12 +68,15 @@ class BundlePieces(TypedDict, total=False):
 
 
 class WheelhouseResult(TypedDict):
-    """wheelhouse's answer.
+    """The answer of wheelhouse.
 
     Attributes:
-        key: of (lock, Python, machine); wheels: name -> SHA-256.
-        bundle: path of a tar of what the nodes lack, "" where they lack nothing; manifest: of its pieces.
-        bundle_bytes, installed_bytes: of the tar, of all wheels unpacked.
+        key: of (lock, Python, machine).
+        wheels: name -> SHA-256.
+        bundle: path of a tar with the wheels that the nodes lack, or "".
+        manifest: of its pieces.
+        bundle_bytes: of the tar.
+        installed_bytes: of all wheels unpacked.
     """
 
     changed: bool
@@ -109,4 +117,4 @@ Fetched = TypedDict(
         "reasons": dict[str, str],
     },
 )
-"""State fetched: bytes and damaged pieces that came, from which nodes; why each of the others gave nothing."""
+"""State fetched: received bytes and damaged pieces by node, and the reason for each node that gave nothing."""

@@ -1,17 +1,18 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The watch: who takes part in a job (written by the controller), its picture, and what is wrong (read there again)."""
+"""The watch: a job's participants (written by the controller), its state, and its problems (read by the controller)."""
 
 from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-# Where processes go: the ranks' store, the agents' rendezvous (or a static one), another rank's data, a service's port.
+# The targets of connections: the ranks' store, the agents' rendezvous (or a static one), another rank's data, a
+# service's port.
 Kind = Literal["store", "rendezvous", "static", "data", "service"]
 
 
 class ParticipantNodeBase(TypedDict):
-    """A node of a job as the plan has it; ``address`` is the cluster's, ``addresses`` are all that are planned."""
+    """A node of a job in the plan. ``address`` is the cluster's, ``addresses`` are all planned ones."""
 
     name: str
     address: str
@@ -22,13 +23,13 @@ class ParticipantNodeBase(TypedDict):
 
 
 class ParticipantNode(ParticipantNodeBase, total=False):
-    """``auto``: its ranks were not known where the plan was made; what the node remembers itself counts more."""
+    """``auto``: the plan was made without its number of ranks, so the node's own record takes precedence."""
 
     auto: bool
 
 
 class ParticipantMaster(TypedDict):
-    """Where rank 0 is."""
+    """The node and address of rank 0."""
 
     node: str
     address: str
@@ -63,7 +64,10 @@ class Participants(TypedDict):
 
 
 class PartialParticipants(TypedDict, total=False):
-    """The same as the watch meets it, with the services: without a plan it names nobody, and only counts."""
+    """The participants as the watch reads them, with the services.
+
+    Without a plan there are no names, only counts.
+    """
 
     nodes: list[ParticipantNode]
     master: ParticipantMaster
@@ -73,12 +77,17 @@ class PartialParticipants(TypedDict, total=False):
 
 
 class WatchedProcess(TypedDict):
-    """A process of a job, and what it was told; 0 and "" where it was not.
+    """A process of a job, and its settings, 0 and "" if not set.
 
-    ``rank`` is None in what has no rank; ``world`` is the number of ranks, ``groups`` that of nodes as torchrun tells
-    its ranks, ``nnodes`` as it was told itself; ``master`` and ``port`` the ranks' store; ``agent`` torchrun's
-    rendezvous (``static``: ranks follow from the node's number); ``coordinator`` JAX's; ``told`` the environment that
-    ranks come from.
+    Attributes:
+        rank: None in processes without a rank.
+        world: the number of ranks.
+        groups: the number of nodes, as torchrun sets it for its ranks.
+        nnodes: the number of nodes, as torchrun itself got it.
+        master, port: the ranks' store.
+        agent: torchrun's rendezvous (``static``: ranks follow from the node's number).
+        coordinator: JAX's.
+        told: the environment that the ranks inherit.
     """
 
     pid: int
@@ -111,7 +120,7 @@ class WatchedSocket(TypedDict):
 
 
 class JobSnapshot(TypedDict):
-    """A job at one moment, on one node; ``others``: what listens beside it in the same network."""
+    """A job at one moment on one node. ``others``: other listeners in the same network."""
 
     processes: list[WatchedProcess]
     sockets: list[WatchedSocket]
@@ -119,7 +128,7 @@ class JobSnapshot(TypedDict):
 
 
 class JobEndpoint(TypedDict):
-    """Where processes of this node have to go, and which ones."""
+    """An endpoint that processes of this node must reach, and these processes."""
 
     host: str
     port: int
@@ -128,13 +137,21 @@ class JobEndpoint(TypedDict):
 
 
 class JobProblem(TypedDict):
-    """What keeps a job's ranks apart. "" and 0: does not apply.
+    """A problem that separates a job's ranks. "" and 0: not applicable.
 
-    ``at`` is the node that sees it, ``host``/``port``/``kind`` the endpoint; ``who`` names ranks or a node in words;
-    ``node`` is the one that is missing or stuck, ``address`` its own, ``peer`` the node at the other end, ``service``
-    whose port it is in the plan, ``inode`` the socket of somebody beside the job; ``came`` of
-    ``wanted`` connections are there; ``key`` stays the same as long as it is the same problem. ``verdict`` (a probe's)
-    and ``zone`` (firewalld's that keeps it out) come with the explanation: ``why``, ``next`` and the ``sentence``.
+    Attributes:
+        at: the node that sees it.
+        host, port, kind: the endpoint.
+        who: a description of ranks or a node.
+        node: the missing or stalled one.
+        address: of that node.
+        peer: the node at the other end.
+        service: the service that has the port in the plan.
+        inode: the socket of a process outside of the job.
+        came, wanted: the number of present and expected connections.
+        key: stays the same for the same problem.
+        verdict, zone: the probe's verdict and the blocking zone of firewalld, with the explanation: ``why``, ``next``
+            and the ``sentence``.
     """
 
     code: str
@@ -179,7 +196,7 @@ class WatchEventFields(TypedDict, total=False):
 
 
 class WatchEvent(WatchEventFields):
-    """What a node's watch tells the controller, ``after`` so many seconds."""
+    """An event of a node's watch, ``after`` so many seconds."""
 
     event: EventKind
     node: str

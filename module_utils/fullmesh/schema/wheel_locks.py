@@ -1,6 +1,8 @@
-"""The lines of a lock of wheels, and which of them a Python and machine need (PEP 508); read on both sides.
+"""Parse a lock of wheels, and select the lines for a Python and machine (PEP 508).
 
-Markers are judged by ``packaging``, which ansible-core brings: only controllers ask.
+Used on both sides.
+
+Markers are evaluated by ``packaging``, which ansible-core requires. Only controllers do so.
 """
 
 from __future__ import annotations
@@ -9,14 +11,14 @@ import re
 
 
 def parse_logical_lines(text: str) -> list[str]:
-    """The lines of a requirements file, continuations joined, comments and blanks left out."""
+    """Return the lines of a requirements file with continuations joined, without comments and blank lines."""
     joined = re.sub(r"\\\s*\n", " ", text)
     lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in joined.splitlines())
     return [line for line in lines if line]
 
 
 def make_marker_environment(python: str, machine: str) -> dict[str, str]:
-    """What markers ask for, on a node with CPython *python* (``3.12``) on Linux."""
+    """Return the marker environment of a node with CPython *python* (``3.12``) on Linux."""
     return {
         "extra": "",
         "implementation_name": "cpython",
@@ -34,20 +36,20 @@ def make_marker_environment(python: str, machine: str) -> dict[str, str]:
 
 
 def is_marker_met(marker: str, python: str, machine: str) -> bool:
-    """Whether a line with this marker is meant for a Python and machine; one without is for all."""
+    """Return whether a marker applies to a Python and machine. An empty marker always applies."""
     if not marker:
         return True
-    # only where a lock has markers, and a node's own Python need not have it
+    # only for locks with markers, and a node's own Python need not have it
     from packaging.markers import Marker  # noqa: PLC0415
 
     return bool(Marker(marker).evaluate(make_marker_environment(python, machine)))
 
 
 def filter_lock_lines(text: str, python: str, machine: str) -> list[str]:
-    """The lines of a lock that are meant for a Python and machine, without their markers.
+    """Return the lines of a lock for a Python and machine, without their markers.
 
-    ``pip download`` judges markers by the Python that runs it, whatever --python-version says (pypa/pip#11664): a
-    controller would leave out what a node needs.
+    ``pip download`` evaluates markers for its own Python, even with --python-version (pypa/pip#11664), so a controller
+    would leave out packages that a node needs.
     """
     found = []
     for line in parse_logical_lines(text):
