@@ -127,6 +127,7 @@ def parse_connection(family: int, raw: bytes) -> tuple[str, RankConnection]:
     }
 
 
+# tools/ip.py does not lie beside a node program, so this one reads ip(8) itself.
 def read_interfaces() -> list[dict[str, Any]]:
     """This network namespace's cards, as iproute2 tells them; [] where it does not."""
     try:

@@ -129,6 +129,11 @@ def parse_foreign_json(
     return found
 
 
+def list_objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects of a list; of anything else none."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def parse_tool_json(text: str) -> Any:
     """Return what a program of the node printed as JSON: ``ip -j``, ``nft -j``, ``busctl``.
 

@@ -26,6 +26,7 @@ from ansible.module_utils.fullmesh.network.backends import (
     networkd,
     networkmanager,
 )
+from ansible.module_utils.fullmesh.tools import ip as ip_tool
 from hypothesis import given
 from hypothesis import strategies as st
 from network_samples import Link, link
@@ -1115,7 +1116,7 @@ def test_cloud_inits_networkd_files_are_overruled_and_not_written_again() -> Non
 
 # --- the kernel's view, recorded --------------------------------------------------------------
 
-SEEN = static_ip.parse_links(BOND_JSON)
+SEEN = ip_tool.parse_links(BOND_JSON)
 LACP = link(
     interface="bond0",
     addresses=[],
@@ -1244,15 +1245,17 @@ def test_restore_gives_addresses_mtu_and_routes_back_after_the_owner_had_its_tur
 
 
 def test_a_lease_is_not_made_permanent_on_the_way_back() -> None:
-    state = kernel_state.parse_link_state(
-        {
-            "mtu": 1500,
-            "flags": ["UP"],
-            "addr_info": [
-                {"local": "10.0.0.5", "prefixlen": 24, "scope": "global", "dynamic": True},
-                {"local": "fe80::1", "prefixlen": 64, "scope": "link"},
-            ],
-        }
+    state = kernel_state.describe_kernel_link(
+        ip_tool.read_link(
+            {
+                "mtu": 1500,
+                "flags": ["UP"],
+                "addr_info": [
+                    {"local": "10.0.0.5", "prefixlen": 24, "scope": "global", "dynamic": True},
+                    {"local": "fe80::1", "prefixlen": 64, "scope": "link"},
+                ],
+            }
+        )
     )
     assert (state["addresses"], state["leases"]) == ([], ["10.0.0.5/24"])
     steps = kernel_state.build_runtime_commands(["eth0"], {"links": {"eth0": state}, "routes": []})

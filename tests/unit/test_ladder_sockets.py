@@ -89,20 +89,6 @@ def test_neighbours_are_read(text: str, state: str) -> None:
     assert sockets.parse_neighbour(text) == state
 
 
-ADDRESSES = """1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever preferred_lft forever
-7: eth1@if74    inet 10.78.6.11/24 brd 10.78.6.255 scope global eth1\\       valid_lft forever
-7: eth1@if74    inet6 fd78::11/64 scope global \\       valid_lft forever preferred_lft forever
-"""
-
-
-def test_addresses_are_mapped_to_interfaces() -> None:
-    assert observe.parse_ip_addr(ADDRESSES) == {
-        "127.0.0.1": "lo",
-        "10.78.6.11": "eth1",
-        "fd78::11": "eth1",
-    }
-
-
 def test_names_are_looked_up_with_one_deadline() -> None:
     found = lookup.observe_names([{"address": "127.0.0.1", "names": ["localhost"]}], "127.0.0.1")
     assert found["plan"]["localhost"] == ["127.0.0.1"]

@@ -192,7 +192,7 @@ IP_ADDR = """\
 
 
 def test_addresses_of_ip() -> None:
-    assert node.parse_interface_addresses(IP_ADDR) == {
+    assert node.map_global_addresses(lambda _argv: (0, IP_ADDR)) == {
         "lo": ["127.0.0.1/8"],
         "eth0": ["10.77.0.2/24"],
         "wg0": ["10.9.0.1/32"],

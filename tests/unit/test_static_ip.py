@@ -21,6 +21,7 @@ from ansible.module_utils.fullmesh.network import reach
 from ansible.module_utils.fullmesh.network import static_ip as network_static_ip
 from ansible.module_utils.fullmesh.network.backends import netplan, networkmanager
 from ansible.module_utils.fullmesh.state import record
+from ansible.module_utils.fullmesh.tools import ip as ip_tool
 from ansible.module_utils.fullmesh.transaction.engine import ViewLink
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,9 +147,7 @@ OURS = {"local": "10.0.0.11"}
     ],
 )
 def test_what_the_kernel_lacks(wanted: Link, seen: dict[str, Any], word: str | None) -> None:
-    faults = network_static_ip.find_link_faults(
-        wanted, network_static_ip.parse_links(json.dumps([seen])), []
-    )
+    faults = network_static_ip.find_link_faults(wanted, ip_tool.parse_links(json.dumps([seen])), [])
     assert faults == [] if word is None else word in faults[0]
 
 
@@ -161,7 +160,7 @@ def test_what_the_kernel_lacks(wanted: Link, seen: dict[str, Any], word: str | N
 )
 def test_the_default_route_is_recognised(route: dict[str, str], via: str) -> None:
     routes = network_static_ip.parse_routes(json.dumps([route]))
-    seen = network_static_ip.parse_links(json.dumps([kernel(OURS)]))
+    seen = ip_tool.parse_links(json.dumps([kernel(OURS)]))
     assert network_static_ip.find_link_faults(link(gateway=via), seen, routes) == []
 
 
@@ -489,7 +488,7 @@ FILES = [
     ],
 )
 def test_what_no_link_gives_any_more(file: str, stays: list[str], lost: list[str]) -> None:
-    seen = network_static_ip.parse_links(json.dumps(BOTH))
+    seen = ip_tool.parse_links(json.dumps(BOTH))
     links = [link(interface="eth2", addresses=stays, dns=["10.0.0.11"])]
     assert network_static_ip.find_dropped_addresses([file], links, seen) == (
         {"eth1": lost} if lost else {}
@@ -508,7 +507,7 @@ def test_a_name_server_or_a_longer_address_is_no_address_of_ours() -> None:
     )
     assert (
         network_static_ip.find_dropped_addresses(
-            [file], [], network_static_ip.parse_links(json.dumps([kernel(OURS)]))
+            [file], [], ip_tool.parse_links(json.dumps([kernel(OURS)]))
         )
         == {}
     )
@@ -918,7 +917,7 @@ def test_a_lease_that_the_node_still_has_is_not_asked_for(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(network_links.reach, "find_duplicate_host", asked)
     had = {"leases": ["10.0.0.11/24"]}
-    seen = network_static_ip.parse_links(
+    seen = ip_tool.parse_links(
         json.dumps([kernel(OURS), {**kernel(name="eth2"), "master": "bond0"}])
     )
     gone = {"leases": ["10.7.0.1/24", "fd00::1/64"]}
@@ -1064,7 +1063,7 @@ def test_the_point_of_a_change_that_never_came_to_be_is_forgotten(
     ],
 )
 def test_where_our_connection_has_to_come_back(server: str, addresses: list[str], to: str) -> None:
-    seen = network_static_ip.parse_links(json.dumps([kernel(OURS)]))
+    seen = ip_tool.parse_links(json.dumps([kernel(OURS)]))
     assert reach.find_return_address(addresses, ["eth1"], server, seen) == to
 
 

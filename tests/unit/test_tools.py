@@ -1,7 +1,7 @@
 """The readers of tools: each command and parser against recorded cases (recorded/tools/TOOL.json).
 
-A case: ``build`` (function and arguments) makes ``argv``; ``parse`` makes ``fact`` of ``output`` (its lines). One case
-can leave out either pair. Where a parser refuses the output, ``refused`` stands for ``fact``.
+A case: ``build`` (function and arguments, or a constant) makes ``argv``; ``parse`` makes ``fact`` of ``output`` (its
+lines). One case can leave out either pair. Where a parser refuses the output, ``refused`` stands for ``fact``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def test_a_recorded_case_gives_its_fact(reader: str, case: dict[str, Any]) -> No
     assert "build" in case or "parse" in case
     if "build" in case:
         name, *arguments = case["build"]
-        assert getattr(module, name)(*arguments) == case["argv"]
+        made = getattr(module, name)
+        assert (made(*arguments) if callable(made) else made) == case["argv"]
     if "parse" in case:
         name, *arguments = case["parse"]
         output = "".join(line + "\n" for line in case["output"])
@@ -64,7 +65,8 @@ def test_a_recorded_case_gives_its_fact(reader: str, case: dict[str, Any]) -> No
 def test_every_command_and_parser_has_a_case(reader: str) -> None:
     builds = {case["build"][0] for name, case in CASES if name == reader and "build" in case}
     parsers = {parser for name, parser in PARSERS if name == reader}
-    assert builds | parsers == set(list_functions(reader, "build_", "parse_"))
+    commands = {name for name in vars(load_reader(reader)) if name.startswith("SHOW_")}
+    assert builds | parsers == commands | set(list_functions(reader, "build_", "parse_"))
 
 
 @pytest.mark.parametrize(("reader", "parser"), sorted(PARSERS))

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from ..foreign_text import parse_decimal
 from ..node_values import INTERFACE_NAME, OWN_NAME, SYSTEM_NAME, WORD_OR_NONE
+from ..tools import ip
 
 if TYPE_CHECKING:
+    from ..commands import Runner
     from ..schema.node import Interface, Port, PortGid
 
 COMMAND_SECONDS = 20  # no command here takes longer on a healthy node
@@ -103,17 +105,13 @@ def find_package_manager(root: str = "/") -> str:
     return ""
 
 
-def parse_interface_addresses(text: str) -> dict[str, list[str]]:
-    """{interface: [address with prefix]} from ``ip -o addr show``; link-local IPv6 is left out."""
-    result: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        match = re.match(r"\d+:\s+([^\s@]+)(?:@\S+)?\s+inet6?\s+(\S+)", line)
-        if match and not match.group(2).lower().startswith("fe80:"):
-            address = match.group(2)
-            if "/" not in address:
-                address += "/128" if ":" in address else "/32"
-            result.setdefault(match.group(1), []).append(address)
-    return result
+def map_global_addresses(run: Runner) -> dict[str, list[str]]:
+    """{interface: [address with prefix]}; link-local IPv6 is left out."""
+    found = {
+        name: [one for one in held if not one.lower().startswith("fe80:")]
+        for name, held in ip.parse_addresses(run(ip.SHOW_ADDRESSES)[1]).items()
+    }
+    return {name: held for name, held in found.items() if held}
 
 
 def list_interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
@@ -123,7 +121,7 @@ def list_interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
     hardware address; mac is the card's own one. An interface whose name no program gives is left out: the controller
     refuses such a name (node_values).
     """
-    addresses = parse_interface_addresses(run_command(["ip", "-o", "addr", "show"])[1])
+    addresses = map_global_addresses(run_command)
     result: list[Interface] = []
     try:
         names = sorted(os.listdir(sys_net))

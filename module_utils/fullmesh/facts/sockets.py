@@ -135,6 +135,7 @@ def find_port_owner(port: int) -> str:
     return "a process that could not be named"
 
 
+# The watch has this file without tools/ip.py (node_programs), so this file reads ip(8) itself.
 def run_ip(*arguments: str) -> str:
     """Ask iproute2; empty where it is missing or says nothing."""
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from ..facts.node import parse_interface_addresses, read_stripped
+from ..facts.node import map_global_addresses, read_stripped
 from ..files import SPACE, split_words
 from ..netfilter import ruleset
 from . import blocking, firewalld, firewalld_files
@@ -33,9 +33,7 @@ def find_cluster_links(run: Runner, peers: list[str]) -> list[ClusterLink]:
     """Return this node's cluster addresses: interface, family, address, network; empty where it has none yet."""
     wanted = firewalld_files.group_by_family(peers)
     found: list[ClusterLink] = []
-    for name, addresses in sorted(
-        parse_interface_addresses(run(["ip", "-o", "addr", "show"])[1]).items()
-    ):
+    for name, addresses in sorted(map_global_addresses(run).items()):
         for text in addresses:
             one = ipaddress.ip_interface(text)
             family, address = str(one.version), str(one.ip)

@@ -14,7 +14,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..facts import sockets
-from ..facts.node import parse_interface_addresses
+from ..facts.node import map_global_addresses
 from ..files import read_text_or_empty
 from ..schema.ports import KERNEL_RANGE, PortRange, parse_port_range
 from . import firewalld_others
@@ -118,7 +118,7 @@ def map_socket_processes(proc: str) -> dict[str, str]:
 
 def map_interface_addresses(run: Runner) -> dict[str, list[str]]:
     """Return {interface: its addresses}, loopback left out."""
-    found = parse_interface_addresses(run(["ip", "-o", "addr", "show"])[1])
+    found = map_global_addresses(run)
     return {
         name: [text.split("/")[0] for text in found[name]] for name in sorted(found) if name != "lo"
     }

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from ..answer import Diff
     from ..state.record import NetworkBefore
+    from ..tools.ip import IpLink
     from ..transaction.engine import FileContent, OwnChanges
-    from .types import DetailedRoute, LinkSettings, SeenLink
+    from .types import DetailedRoute, LinkSettings
 
 NAME = "static_ip"
 
@@ -97,7 +98,7 @@ class LinkChange:
         return sorted(about & {*self.changes})
 
     def untried(
-        self, link: LinkSettings, seen: Mapping[str, SeenLink], routes: list[DetailedRoute]
+        self, link: LinkSettings, seen: Mapping[str, IpLink], routes: list[DetailedRoute]
     ) -> list[str]:
         """Say what the new files change of a link that is as wanted: adopted, that would come with the next boot."""
         paths = self.rewritten(link)

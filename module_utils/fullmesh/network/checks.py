@@ -16,7 +16,8 @@ from .machine import LinkError, NetworkNode, read_ssh_session
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .types import DetailedRoute, LinkSettings, SeenLink
+    from ..tools.ip import IpLink
+    from .types import DetailedRoute, LinkSettings
 
 ETHERNET = "1"  # ARPHRD_ETHER, linux/if_arp.h
 
@@ -37,7 +38,7 @@ def get_vlan_parent(link: LinkSettings) -> str:
     return common.get_vlan(link).get("parent", "")
 
 
-def refuse_missing_interfaces(links: list[LinkSettings], seen: Mapping[str, SeenLink]) -> None:
+def refuse_missing_interfaces(links: list[LinkSettings], seen: Mapping[str, IpLink]) -> None:
     """Refuse an interface that is not there and does not come with a link."""
     made = {link["interface"] for link in links if is_virtual_link(link)}
     for link in links:
@@ -87,12 +88,12 @@ def find_providers(node: NetworkNode, links: list[LinkSettings], wanted: str) ->
 
 
 def refuse_duplicate_addresses(
-    links: list[LinkSettings], seen: Mapping[str, SeenLink], fresh: bool
+    links: list[LinkSettings], seen: Mapping[str, IpLink], fresh: bool
 ) -> None:
     """Probe the IPv4 addresses that are not ours yet (*fresh*), or those that are; IPv6 is the kernel's job."""
     for link in links:
         state = seen.get(link["interface"])
-        if state is None or not state["up"]:
+        if state is None or not state["carrier"]:
             continue
         have = {one["address"].split("/")[0] for one in state["addresses"]}
         for value in static_ip.of_family(link["addresses"], 4):
@@ -113,7 +114,7 @@ def refuse_duplicate_addresses(
 def refuse_lost_default_route(
     links: list[LinkSettings],
     changing: list[LinkSettings],
-    seen: Mapping[str, SeenLink],
+    seen: Mapping[str, IpLink],
     routes: list[DetailedRoute],
 ) -> None:
     """Refuse to drop a default route that nobody may have meant to drop: ssh would miss it at the next boot."""

@@ -18,15 +18,16 @@ from . import owner, static_ip
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ..tools.ip import IpLink
     from ..transaction.engine import KernelGoal, KernelView, Route, ViewLink
-    from .types import KernelLink, OwnerState, SeenLink
+    from .types import KernelLink, OwnerState
 
 
 # ip-route(8): the words that may stand before the network
 KINDS = ("unicast", "local", "broadcast", "blackhole", "unreachable", "prohibit", "throw")
 
 
-def find_own_addresses(texts: Iterable[str], seen: Mapping[str, SeenLink]) -> dict[str, list[str]]:
+def find_own_addresses(texts: Iterable[str], seen: Mapping[str, IpLink]) -> dict[str, list[str]]:
     """The addresses of each interface that files of ours give, with their prefixes."""
     files = list(texts)
     return {
@@ -43,7 +44,7 @@ def find_own_addresses(texts: Iterable[str], seen: Mapping[str, SeenLink]) -> di
 
 
 def find_foreign_interfaces(
-    touched: Iterable[str], seen: Mapping[str, SeenLink], ours: dict[str, list[str]]
+    touched: Iterable[str], seen: Mapping[str, IpLink], ours: dict[str, list[str]]
 ) -> list[str]:
     """Those of *touched* that carry addresses, and none that our files give: their state is somebody else's by now.
 
@@ -66,7 +67,7 @@ def find_foreign_interfaces(
 def build_undo_goal(
     before: KernelView,
     now: KernelView,
-    seen: Mapping[str, SeenLink],
+    seen: Mapping[str, IpLink],
     texts: Iterable[str],
     touched: list[str],
 ) -> KernelGoal:
@@ -75,7 +76,7 @@ def build_undo_goal(
     Args:
         before: the view of the interfaces that our runs changed, before each one's first change.
         now: the view of the same interfaces.
-        seen: every interface, as `static_ip.parse_links` gives it.
+        seen: every interface, as `ip.parse_links` gives it.
         texts: our files that stand.
         touched: the interfaces that our runs changed, those that they made as well.
 

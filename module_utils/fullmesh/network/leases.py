@@ -12,13 +12,11 @@ from .machine import LinkError
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from ..tools.ip import IpLink
     from ..transaction.engine import KernelGoal
-    from .types import SeenLink
 
 
-def find_taken_leases(
-    kernel: KernelGoal, seen: Mapping[str, SeenLink]
-) -> dict[str, tuple[str, str]]:
+def find_taken_leases(kernel: KernelGoal, seen: Mapping[str, IpLink]) -> dict[str, tuple[str, str]]:
     """The IPv4 leases of before that another host has by now: {interface: (address, its MAC)}.
 
     A lease that ended may have been given to somebody else; the link knows.
@@ -28,7 +26,7 @@ def find_taken_leases(
     for name, link in sorted(kernel["links"].items()):
         state = seen.get(name)
         # a bond's member does not speak for itself
-        if state is None or not state["up"] or state["master"]:
+        if state is None or not state["carrier"] or state["master"]:
             continue
         for value in static_ip.of_family(link.get("leases", []), 4):
             address = value.split("/")[0]

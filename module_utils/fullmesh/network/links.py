@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..state.record import NetworkBefore
+    from ..tools.ip import IpLink
     from ..transaction.engine import ApplyProgress, FileContent, KernelGoal, RestoreReport
     from .calls import (
         HeardPeers,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
         LinkUndoResult,
         StaticIpParams,
     )
-    from .types import LinkSettings, SeenLink
+    from .types import LinkSettings
 
 POLL_SECONDS = 0.3
 NOTHING: NetworkBefore = {
@@ -111,7 +112,7 @@ class StaticIpLinks:
         }
 
     def to_reactivate(
-        self, change: LinkChange, faulty: list[LinkSettings], seen: Mapping[str, SeenLink]
+        self, change: LinkChange, faulty: list[LinkSettings], seen: Mapping[str, IpLink]
     ) -> tuple[list[LinkSettings], list[str]]:
         """The links that are brought up anew, and what else than *faulty* says speaks for it.
 
@@ -141,7 +142,7 @@ class StaticIpLinks:
         why = reach.find_silent_peers(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
         return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
 
-    def moves(self, to_reactivate: list[LinkSettings], seen: Mapping[str, SeenLink]) -> str:
+    def moves(self, to_reactivate: list[LinkSettings], seen: Mapping[str, IpLink]) -> str:
         """Say where our own connection has to come back."""
         server = session.get_server_address(read_ssh_session())
         for link in to_reactivate:
@@ -332,7 +333,7 @@ class StaticIpLinks:
         self,
         before: NetworkBefore,
         names: list[str],
-        seen: Mapping[str, SeenLink],
+        seen: Mapping[str, IpLink],
         stand: dict[str, str],
     ) -> KernelGoal | None:
         """What the kernel shall show after the undo; None where nothing was kept of it."""
@@ -345,7 +346,7 @@ class StaticIpLinks:
         self,
         before: NetworkBefore,
         names: list[str],
-        seen: Mapping[str, SeenLink],
+        seen: Mapping[str, IpLink],
         kernel: KernelGoal | None,
     ) -> str:
         """Say where our connection has to come back after the undo; nothing where its address stays."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from ..commands import make_merged_runner
 from ..files import read_text_file
+from ..tools import ip
 from ..transaction import session
 from . import static_ip
 
 if TYPE_CHECKING:
     from ..commands import SplitRunner
-    from .types import DetailedRoute, LinkSettings, SeenLink, SeenRoute
+    from ..tools.ip import IpLink
+    from .types import DetailedRoute, LinkSettings, SeenRoute
 
 
 class LinkError(Exception):
@@ -40,22 +42,22 @@ class NetworkNode:
         """Return the paths that match a pattern."""
         return [path[len(self.root) :] for path in sorted(glob.glob(self.root + pattern))]
 
-    def links(self) -> dict[str, SeenLink]:
+    def links(self) -> dict[str, IpLink]:
         """Ask the kernel for its interfaces."""
-        return static_ip.parse_links(self.run(static_ip.SHOW)[1])
+        return ip.parse_links(self.run(ip.SHOW_LINKS)[1])
 
     def routes(self) -> list[SeenRoute]:
         """Ask the kernel for its routes, both families."""
         found: list[SeenRoute] = []
         for family in ("-4", "-6"):
-            found += static_ip.parse_routes(self.run(["ip", "-j", family, "route", "show"])[1])
+            found += static_ip.parse_routes(self.run(ip.build_routes_command(family))[1])
         return found
 
     def every_route(self) -> list[DetailedRoute]:
         """The same with those that have no next hop, and who made each."""
         found: list[DetailedRoute] = []
         for family in (4, 6):
-            out = self.run(["ip", "-j", f"-{family}", "route", "show"])[1]
+            out = self.run(ip.build_routes_command(f"-{family}"))[1]
             found += static_ip.parse_detailed_routes(out, family)
         return found
 

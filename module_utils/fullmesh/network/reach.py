@@ -13,14 +13,13 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from ..foreign_text import parse_tool_json
+from ..tools import ip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from ..commands import SplitRunner
-    from .types import SeenLink
+    from ..tools.ip import IpLink
 
 
 # A probe and its repetition; RFC 5227 2.1.1 allows 1-2 s, a rack answers in milliseconds.
@@ -44,7 +43,7 @@ BEFORE_SECONDS = 1.5
 # --- our way in -------------------------------------------------------------------------------
 
 
-def find_carrier(address: str, seen: Mapping[str, SeenLink]) -> str:
+def find_carrier(address: str, seen: Mapping[str, IpLink]) -> str:
     """Name the interface that has *address* (no prefix); nothing where none has."""
     for name, state in seen.items():
         if any(one["address"].split("/")[0] == address for one in state["addresses"]):
@@ -53,7 +52,7 @@ def find_carrier(address: str, seen: Mapping[str, SeenLink]) -> str:
 
 
 def find_return_address(
-    keeps: list[str], touched: list[str], server: str, seen: Mapping[str, SeenLink]
+    keeps: list[str], touched: list[str], server: str, seen: Mapping[str, IpLink]
 ) -> str:
     """Say where our connection has to come back once interfaces are as wanted; nothing where it may stay.
 
@@ -173,27 +172,27 @@ def start_ssh_probe(address: str) -> tuple[socket.socket | None, int]:
     return None, error
 
 
-def read_ip_json(run: SplitRunner, *command: str) -> list[dict[str, Any]]:
-    """Ask ip(8) for JSON; nothing where it has no answer."""
-    rc, out, _ = run(["ip", "-j", *command])
-    found: list[dict[str, Any]] = parse_tool_json(out or "[]") if rc == 0 else []
-    return found
+def run_if_answered(run: SplitRunner, command: list[str]) -> str:
+    """Return what a command prints, nothing if it fails."""
+    rc, out, _ = run(command)
+    return out if rc == 0 else ""
 
 
 def refresh_neighbours(addresses: list[str], run: SplitRunner) -> None:
     """Let the kernel ask the neighbours that it remembers: what they said before a change says nothing after it."""
-    for one in read_ip_json(run, "neigh", "show"):
-        if one["dst"] in addresses and REMEMBERED & set(one.get("state", [])):
-            run(["ip", "neigh", "change", one["dst"], "dev", one["dev"], "nud", "probe"])
+    for one in ip.parse_neighbours(run_if_answered(run, ip.build_neighbours_command())):
+        if one["address"] in addresses and REMEMBERED & set(one["states"]):
+            run(["ip", "neigh", "change", one["address"], "dev", one["dev"], "nud", "probe"])
 
 
 def is_live_neighbour(address: str, run: SplitRunner) -> bool:
     """Say whether the kernel sends to *address* directly, and has just heard from it there."""
-    routes = read_ip_json(run, "route", "get", address)
-    if not routes or "gateway" in routes[0] or "dev" not in routes[0]:
+    routes = ip.parse_routes(run_if_answered(run, ip.build_route_command(address)))
+    if not routes or routes[0]["via"] or not routes[0]["dev"]:
         return False
-    known = read_ip_json(run, "neigh", "show", "to", address, "dev", routes[0]["dev"])
-    return any(ANSWERED & set(one.get("state", [])) for one in known)
+    command = ip.build_neighbours_command("to", address, "dev", routes[0]["dev"])
+    known = ip.parse_neighbours(run_if_answered(run, command))
+    return any(ANSWERED & set(one["states"]) for one in known)
 
 
 def wait_for_peers(

@@ -9,18 +9,16 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
-from ..foreign_text import parse_tool_json
+from ..tools import ip
 from .backends import common, kernel_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any
 
-    from .types import DetailedRoute, LinkSettings, SeenAddress, SeenLink, SeenRoute
+    from ..tools.ip import IpLink
+    from .types import DetailedRoute, LinkSettings, SeenRoute
 
 
-# -d: what kind of device it is, a VLAN's tag and a bond's mode
-SHOW = ["ip", "-d", "-j", "addr", "show"]
 ip_version_of = common.ip_version_of
 of_family = common.of_family
 wanted_routes = common.wanted_routes
@@ -29,63 +27,33 @@ wanted_routes = common.wanted_routes
 # --- what the kernel says ---------------------------------------------------------------------
 
 
-def parse_links(text: str) -> dict[str, SeenLink]:
-    """Read ``ip -d -j addr show``, by interface."""
-    return {
-        one["ifname"]: {
-            "mac": one.get("address", ""),
-            "mtu": one.get("mtu", 0),
-            "up": "LOWER_UP" in one.get("flags", []),
-            "kind": one.get("linkinfo", {}).get("info_kind", ""),
-            "data": one.get("linkinfo", {}).get("info_data", {}),
-            "parent": one.get("link", ""),
-            "master": one.get("master", ""),
-            "addresses": [parse_address_info(info) for info in one.get("addr_info", []) if info],
-        }
-        for one in parse_tool_json(text or "[]")
-        if one.get("ifname")
-    }
-
-
-def parse_address_info(info: dict[str, Any]) -> SeenAddress:
-    """One entry of addr_info."""
-    return {
-        "address": "{}/{}".format(info.get("local"), info.get("prefixlen")),
-        "scope": info.get("scope", ""),
-        "tentative": bool(info.get("tentative")),
-        "duplicate": bool(info.get("dadfailed")),
-        "dynamic": bool(info.get("dynamic")),
-    }
-
-
 def parse_routes(text: str) -> list[SeenRoute]:
-    """Read ``ip -j route show``; "default" becomes its network."""
+    """Read the routes over a next hop; "default" becomes its network."""
     routes: list[SeenRoute] = []
-    for one in parse_tool_json(text or "[]"):
-        via = one.get("gateway", "")
-        to = one.get("dst", "")
+    for one in ip.parse_routes(text):
+        via, to = one["via"], one["to"]
         if to == "default" and via:
-            to = "0.0.0.0/0" if ip_version_of(via) == 4 else "::/0"  # noqa: PLR2004 (IP version)
+            to = common.DEFAULTS[ip_version_of(via)]
         if via and to:
-            routes.append({"to": normalize_network(to), "via": via, "dev": one.get("dev", "")})
+            routes.append({"to": normalize_network(to), "via": via, "dev": one["dev"]})
     return routes
 
 
 def parse_detailed_routes(text: str, family: int) -> list[DetailedRoute]:
-    """Read ``ip -j -4 route show`` whole, a next hop each."""
+    """Read all routes of a family, a next hop each."""
     return [
         {
             "family": family,
             "to": common.DEFAULTS[family]
-            if one["dst"] == "default"
-            else normalize_network(one["dst"]),
-            "via": hop.get("gateway", ""),
-            "dev": hop.get("dev", one.get("dev", "")),
-            "protocol": one.get("protocol", "boot"),
+            if one["to"] == "default"
+            else normalize_network(one["to"]),
+            "via": hop["via"],
+            "dev": hop["dev"],
+            "protocol": one["protocol"],
         }
-        for one in parse_tool_json(text or "[]")
-        for hop in one.get("nexthops") or [one]
-        if one.get("dst")
+        for one in ip.parse_routes(text)
+        for hop in one["hops"]
+        if one["to"]
     ]
 
 
@@ -95,7 +63,7 @@ def normalize_network(text: str) -> str:
 
 
 def find_link_faults(
-    link: LinkSettings, seen: Mapping[str, SeenLink], routes: list[SeenRoute]
+    link: LinkSettings, seen: Mapping[str, IpLink], routes: list[SeenRoute]
 ) -> list[str]:
     """Say what the kernel lacks of a link, in words; nothing when it is as wanted."""
     name = link["interface"]
@@ -126,7 +94,7 @@ def find_link_faults(
     return faults
 
 
-def find_vlan_faults(link: LinkSettings, state: SeenLink | None) -> list[str]:
+def find_vlan_faults(link: LinkSettings, state: IpLink | None) -> list[str]:
     """Say whether the VLAN is another one."""
     vlan = common.get_vlan(link)
     if not vlan:
@@ -140,7 +108,7 @@ def find_vlan_faults(link: LinkSettings, state: SeenLink | None) -> list[str]:
     return [f"{name} is VLAN {have} of {parent}, not {wanted} of {vlan['parent']}"]
 
 
-def find_bond_faults(link: LinkSettings, seen: Mapping[str, SeenLink]) -> list[str]:
+def find_bond_faults(link: LinkSettings, seen: Mapping[str, IpLink]) -> list[str]:
     """Say what a bond lacks: its options, and members that are enslaved and have a carrier or not."""
     bond, name = common.get_bond(link), link["interface"]
     if not bond:
@@ -171,13 +139,13 @@ USUAL_MTU = 1500
 
 
 def find_surplus_state(
-    link: LinkSettings, seen: Mapping[str, SeenLink], routes: list[DetailedRoute]
+    link: LinkSettings, seen: Mapping[str, IpLink], routes: list[DetailedRoute]
 ) -> list[str]:
     """Say what the kernel has of a link that its files do not give, in words: gone with the next boot, if not before.
 
     Args:
         link: of the plan.
-        seen: as `parse_links` gives it.
+        seen: as `ip.parse_links` gives it.
         routes: as `parse_detailed_routes` gives them, of both families.
     """
     name = link["interface"]
@@ -205,7 +173,7 @@ def find_surplus_state(
 
 
 def find_dropped_addresses(
-    old: Iterable[str], links: list[LinkSettings], seen: Mapping[str, SeenLink]
+    old: Iterable[str], links: list[LinkSettings], seen: Mapping[str, IpLink]
 ) -> dict[str, list[str]]:
     """The addresses that *old* files of ours give and no link, by interface, of those that no link means any more.
 
@@ -246,7 +214,7 @@ def list_default_families(links: Iterable[LinkSettings]) -> set[int]:
 def find_lost_default_routes(
     links: list[LinkSettings],
     changing: list[LinkSettings],
-    seen: Mapping[str, SeenLink],
+    seen: Mapping[str, IpLink],
     routes: list[DetailedRoute],
 ) -> list[DetailedRoute]:
     """The default routes that *links* could keep and do not name, of the interfaces of *changing*.
@@ -264,7 +232,7 @@ def find_lost_default_routes(
 
 
 def can_keep_route(
-    route: DetailedRoute, links: list[LinkSettings], seen: Mapping[str, SeenLink]
+    route: DetailedRoute, links: list[LinkSettings], seen: Mapping[str, IpLink]
 ) -> bool:
     """Say whether a default route would work with the new addresses, and its interface keeps one or had a lease."""
     wanted = [ipaddress.ip_interface(value) for link in links for value in link["addresses"]]

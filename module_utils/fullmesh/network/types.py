@@ -40,29 +40,6 @@ class LinkSettings(LinkRequired, total=False):
 # --- as the kernel has it -----------------------------------------------------------------------
 
 
-class SeenAddress(TypedDict):
-    """An address with its prefix; ``dynamic``: it has an end."""
-
-    address: str
-    scope: str
-    tentative: bool
-    duplicate: bool
-    dynamic: bool
-
-
-class SeenLink(TypedDict):
-    """An interface; ``data`` is iproute2's info_data of its kind, ``parent`` what a VLAN stands on."""
-
-    mac: str
-    mtu: int
-    up: bool
-    kind: str
-    data: dict[str, Any]
-    parent: str
-    master: str
-    addresses: list[SeenAddress]
-
-
 class SeenRoute(TypedDict):
     """A route over a next hop."""
 

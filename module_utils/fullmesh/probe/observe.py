@@ -14,6 +14,7 @@ from ..facts.nccl import NcclError, find_nccl_endpoint, find_nccl_library
 from ..facts.sockets import run_ip
 from ..foreign_text import parse_decimal, parse_foreign_json
 from ..survey.lookup import observe_names
+from ..tools import ip
 
 if TYPE_CHECKING:
     from ..schema.ladder import (
@@ -50,18 +51,6 @@ print(json.dumps({"python": platform.python_version(), "torch": torch,
                   "torch_nccl": " ".join(sorted(found.values())), "torch_cuda": cuda,
                   "torch_build": build}))
 """
-
-
-def parse_ip_addr(text: str) -> dict[str, str]:
-    """Read ``ip -o addr show``: address -> interface."""
-    found = {}
-    for line in text.splitlines():
-        words = line.split()
-        for family in ("inet", "inet6"):
-            if family in words[:-1]:
-                address = words[words.index(family) + 1].split("/")[0]
-                found[address] = words[1].split("@")[0]
-    return found
 
 
 def read_proc_text(path: str) -> str:
@@ -182,7 +171,11 @@ def observe_node(want: LadderNodeParams) -> LadderFacts:
     """Look at everything once."""
     begun = time.monotonic()
     address = want["address"]
-    addresses = parse_ip_addr(run_ip("-o", "addr", "show"))
+    addresses = {
+        one.split("/")[0]: name
+        for name, held in ip.parse_addresses(run_ip(*ip.SHOW_ADDRESSES[1:])).items()
+        for one in held
+    }
     interface = addresses.get(address, "")
     # A diagnosis resolves names separately (survey/names.py).
     said = observe_versions(choose_job_python(want))

@@ -14,11 +14,12 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from ..facts.sockets import errno_to_name, find_address_family, run_ip
-from ..foreign_text import parse_tool_json
 from ..survey.net import read_interface_addresses
+from ..tools import ip
 
 if TYPE_CHECKING:
     from ..schema.ladder import Direction, LinkResult, PacketRoute, ProbeTarget
+    from ..tools.ip import IpRule
 
 NETLINK_ROUTE = 0
 GET_ROUTE, FAILED = 26, 2
@@ -164,24 +165,22 @@ class KernelRoutes:
         return astray or (direction == "out" and answer["source"] not in ("", self.own))
 
 
-def read_routing_rules() -> list[dict[str, object]]:
-    """Return the rules that choose a routing table, as ``ip -j rule`` lists them."""
+def read_routing_rules() -> list[IpRule]:
+    """Return the rules that choose a routing table."""
     try:
-        held = parse_tool_json(run_ip("-j", "rule", "show") or "[]")
+        return ip.parse_rules(run_ip(*ip.SHOW_RULES[1:]))
     except ValueError:
         return []
-    return [one for one in held if isinstance(one, dict)] if isinstance(held, list) else []
 
 
-def list_route_selectors(held: list[dict[str, object]]) -> list[RouteSelector]:
+def list_route_selectors(held: list[IpRule]) -> list[RouteSelector]:
     """Return the selectors of these rules apart from addresses and ports: none, marks, and accounts."""
     found = [RouteSelector(0, ANYBODY)]
     for rule in held:
-        mark, uid = str(rule.get("fwmark", "")).split("/")[0], rule.get("uid_start")
-        if mark:
-            found.append(RouteSelector(int(mark, 0), ANYBODY))
-        if isinstance(uid, int):
-            found.append(RouteSelector(0, uid))
+        if rule["mark"]:
+            found.append(RouteSelector(int(rule["mark"], 0), ANYBODY))
+        if rule["uid"] is not None:
+            found.append(RouteSelector(0, rule["uid"]))
     return found[: 1 + CHOICES_MOST]
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..account import AccountError, ForeignFolderError, act_in_folder
 from ..files import read_bytes, read_selinux_context
-from ..foreign_text import parse_tool_json
-from ..tools import systemctl
+from ..tools import ip, systemctl
 from .errors import UndoError
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..commands import SplitRunner
+    from ..tools.ip import IpLink
     from .record import FileBefore, InterfaceBefore, Kind, UndoState, UnitBefore
 
     Names = dict[Kind, list[str]]
@@ -227,22 +227,20 @@ def observe_interfaces(node: NodeSystem, names: list[str]) -> dict[str, Interfac
     """
     if not names:
         return {}
-    _, out, _ = node.run(["ip", "-j", "addr", "show"])
-    found = {
-        one["ifname"]: one for one in parse_tool_json(out or "[]") if one.get("ifname") in names
-    }
-    return {name: parse_ip_interface(found.get(name, {})) for name in names}
+    found = ip.parse_links(node.run(ip.SHOW_LINKS)[1])
+    return {name: describe_interface(found.get(name)) for name in names}
 
 
-def parse_ip_interface(one: dict[str, Any]) -> InterfaceBefore:
-    """Read one entry of ``ip -j addr show``."""
-    lasting = [
-        info
-        for info in one.get("addr_info", [])
-        if info.get("scope") == "global" and not info.get("dynamic")
+def describe_interface(link: IpLink | None) -> InterfaceBefore:
+    """Describe an interface in the words of the undo record."""
+    if link is None:
+        return {"addresses": [], "mtu": 0}
+    addresses = [
+        one["address"]
+        for one in link["addresses"]
+        if one["scope"] == "global" and not one["dynamic"]
     ]
-    addresses = ["{}/{}".format(info["local"], info["prefixlen"]) for info in lasting]
-    return {"addresses": addresses, "mtu": one.get("mtu", 0)}
+    return {"addresses": addresses, "mtu": link["mtu"]}
 
 
 def observe_state(node: NodeSystem, names: Names) -> UndoState:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from ..foreign_text import parse_tool_json
+from ..foreign_text import list_objects, parse_tool_json
+from ..tools import ip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,23 +51,18 @@ def query_json_tool(*command: str) -> Any:
         return []
 
 
-def filter_dicts(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list; of anything else none."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
 def describe_bpf_program(said: dict[str, Any]) -> str:
     """A program by its name and number."""
     return "{} (id {})".format(said.get("name") or "a program without a name", said.get("id", "?"))
 
 
 def parse_xdp_hooks(said: Any) -> Iterator[PacketHook]:
-    """XDP programs, of ``ip -d -j link show``."""
-    for card in filter_dicts(said):
+    """XDP programs, of `ip.build_link_command`."""
+    for card in list_objects(said):
         xdp = card.get("xdp")
         if not isinstance(xdp, dict):
             continue
-        for one in filter_dicts(xdp.get("attached")) or [xdp]:
+        for one in list_objects(xdp.get("attached")) or [xdp]:
             if isinstance(one.get("prog"), dict):
                 name = str(card.get("ifname", ""))
                 yield {"at": "xdp", "card": name, "what": describe_bpf_program(one["prog"])}
@@ -74,7 +70,7 @@ def parse_xdp_hooks(said: Any) -> Iterator[PacketHook]:
 
 def parse_tc_hooks(said: Any, card: str, side: str) -> Iterator[PacketHook]:
     """Filters of tc, of ``tc -j filter show dev CARD ingress``; one line for each that does something."""
-    for one in filter_dicts(said):
+    for one in list_objects(said):
         options = one.get("options")
         if not isinstance(options, dict):
             continue
@@ -86,7 +82,7 @@ def parse_tc_hooks(said: Any, card: str, side: str) -> Iterator[PacketHook]:
                 if isinstance(action.get("control_action"), dict)
                 else action.get("kind", "")
             )
-            for action in filter_dicts(options.get("actions"))
+            for action in list_objects(options.get("actions"))
         ]
         if bpf or actions:
             done = ", ".join(filter(None, [str(bpf or ""), *actions]))
@@ -95,8 +91,8 @@ def parse_tc_hooks(said: Any, card: str, side: str) -> Iterator[PacketHook]:
 
 def parse_tcx_hooks(said: Any, card: str) -> Iterator[PacketHook]:
     """Programs that tc itself does not list (tcx), of ``bpftool -j net show dev CARD``."""
-    for held in filter_dicts(said):
-        for one in filter_dicts(held.get("tc")):
+    for held in list_objects(said):
+        for one in list_objects(held.get("tc")):
             kind = str(one.get("kind", ""))
             side = next((side for side in SIDES if side in kind), "")
             if one.get("devname") == card and kind.startswith("tcx") and side:
@@ -105,8 +101,8 @@ def parse_tcx_hooks(said: Any, card: str) -> Iterator[PacketHook]:
 
 def parse_cgroup_hooks(said: Any) -> Iterator[PacketHook]:
     """Programs at control groups, of ``bpftool -j cgroup tree``, without systemd's own."""
-    for group in filter_dicts(said):
-        for one in filter_dicts(group.get("programs")):
+    for group in list_objects(said):
+        for one in list_objects(group.get("programs")):
             kind = str(one.get("attach_type", ""))
             prefix = next((prefix for prefix in NAMED if kind.startswith(prefix)), "")
             kind = kind[len(prefix) :]
@@ -123,7 +119,7 @@ def survey_hooks(card: str) -> list[PacketHook]:
     """All that is attached to a card and to control groups."""
     found: list[PacketHook] = []
     if card:
-        found += parse_xdp_hooks(query_json_tool("ip", "-d", "-j", "link", "show", "dev", card))
+        found += parse_xdp_hooks(query_json_tool(*ip.build_link_command(card)))
         for side in SIDES:
             found += parse_tc_hooks(
                 query_json_tool("tc", "-j", "filter", "show", "dev", card, side), card, side

@@ -22,6 +22,7 @@ from ..facts.sockets import (
     run_ip,
 )
 from ..foreign_text import LARGEST_NUMBER, parse_decimal, parse_tool_json
+from ..tools import ip
 from . import job_accounts
 from .lookup import look_up_names
 
@@ -126,14 +127,7 @@ def parse_whole_number(text: str) -> int:
 
 def read_interface_addresses() -> dict[str, list[str]]:
     """Addresses with prefix, per interface."""
-    found: dict[str, list[str]] = {}
-    for line in run_ip("-o", "addr", "show").splitlines():
-        words = line.split()
-        for family in ("inet", "inet6"):
-            if family in words[:-1]:
-                card = words[1].split("@")[0]
-                found.setdefault(card, []).append(words[words.index(family) + 1])
-    return found
+    return ip.parse_addresses(run_ip(*ip.SHOW_ADDRESSES[1:]))
 
 
 def find_interface_of(address: str) -> str:

@@ -13,18 +13,15 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
-from ..files import SPACE, split_lines, split_words
-from ..foreign_text import parse_tool_json
+from ..files import split_lines, split_words
 from ..network.configured import CONFIGURED, extract_addresses
 from ..sysctl import SysctlNode, normalize_value
-from ..tools import systemctl
+from ..tools import ip, systemctl
 from . import boot_files
 from .filters import run_tool
 from .net import read_kernel_file
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from ..schema.next_boot import (
         CurrentMount,
         KeptAddress,
@@ -103,11 +100,10 @@ def read_address_files() -> dict[str, str]:
     return {path: read_kernel_file(path) for path in sorted(paths) if os.path.isfile(path)}
 
 
-def query_ip_json(*words: str) -> list[Any]:
-    """What ``ip -j`` answers, [] where it does not."""
-    code, said = run_tool(["ip", "-j", *words])
-    found = parse_tool_json(said) if code == 0 and said.strip(SPACE) else []
-    return found if isinstance(found, list) else []
+def run_if_answered(command: list[str]) -> str:
+    """Return what a command prints, nothing if it fails."""
+    code, said = run_tool(command)
+    return said if code == 0 else ""
 
 
 def survey_boot_settings(node: SysctlNode) -> dict[str, KeptSetting]:
@@ -140,18 +136,18 @@ def survey_boot_units() -> list[KeptUnit]:
 
 def survey_boot_address(own: str, kept: dict[str, str]) -> KeptAddress | None:
     """The cluster address and what brings it back; None where no card has it."""
-    for card in query_ip_json("addr", "show"):
-        for one in card.get("addr_info", []):
-            if one.get("local") != own:
+    for name, card in ip.parse_links(run_if_answered(ip.SHOW_LINKS)).items():
+        for one in card["addresses"]:
+            if one["address"].split("/")[0] != own:
                 continue
-            name, mac = str(card.get("ifname", "")), str(card.get("address", ""))
             about = [
-                text for text in kept.values() if boot_files.is_about_interface(text, name, mac)
+                text
+                for text in kept.values()
+                if boot_files.is_about_interface(text, name, card["mac"])
             ]
             return {
                 "card": name,
-                "leased": one.get("dynamic") is True
-                or any(map(boot_files.needs_address_lease, about)),
+                "leased": one["dynamic"] or any(map(boot_files.needs_address_lease, about)),
                 "kept": any(own in extract_addresses(text) for text in kept.values()),
             }
     return None
@@ -163,18 +159,17 @@ def survey_boot_routes(peers: list[str], kept: dict[str, str]) -> list[KeptRoute
     known = {one for text in kept.values() for one in extract_addresses(text)}
     found: list[KeptRoute] = []
     for family in ("-4", "-6"):
-        for one in query_ip_json(family, "route", "show"):
-            protocol = str(one.get("protocol", "boot"))  # which ip leaves out
-            if protocol not in BY_HAND or one.get("dst") in ("default", None):
+        for one in ip.parse_routes(run_if_answered(ip.build_routes_command(family))):
+            if one["protocol"] not in BY_HAND or one["to"] in ("default", ""):
                 continue
-            network = ipaddress.ip_network(str(one["dst"]), strict=False)
+            network = ipaddress.ip_network(one["to"], strict=False)
             if any(peer in network for peer in far) and len(found) < ROUTES_MOST:
                 found.append(
                     {
                         "to": str(network),
-                        "via": str(one.get("gateway", "")),
-                        "card": str(one.get("dev", "")),
-                        "protocol": protocol,
+                        "via": one["via"],
+                        "card": one["dev"],
+                        "protocol": one["protocol"],
                         "kept": bool(known & {str(network), str(network.network_address)}),
                     }
                 )

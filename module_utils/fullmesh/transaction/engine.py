@@ -607,6 +607,7 @@ def restore_attributes(path: str, entry: SavedPath) -> None:
 
 
 # --- the kernel's view of interfaces ---------------------------------------------------------------
+# Read from ip(8) here and not by tools/ip.py: the engine has to work alone, at a boot without Ansible.
 
 
 def read_kernel_view(interfaces: list[str]) -> KernelView:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...foreign_text import parse_tool_json
+from ...tools import ip
 from . import common
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...commands import SplitRunner
+    from ...tools.ip import IpLink, IpRoute
     from ..types import KernelLink, KernelRoute, LinkSettings, OwnerState
     from .common import Commands
 
@@ -28,49 +29,42 @@ def read_kernel_state(run: SplitRunner, names: Iterable[str]) -> OwnerState:
     """
     wanted = list(names)
     links: dict[str, KernelLink] = {}
-    for one in parse_tool_json(run(["ip", "-d", "-j", "addr", "show"])[1] or "[]"):
-        if one.get("ifname") in wanted:
-            links[one["ifname"]] = parse_link_state(one)
+    for name, one in ip.parse_links(run(ip.SHOW_LINKS)[1]).items():
+        if name in wanted:
+            links[name] = describe_kernel_link(one)
     routes: list[KernelRoute] = []
     for family in ("-4", "-6"):
-        found = parse_tool_json(
-            run(["ip", "-j", family, "route", "show", "table", "main"])[1] or "[]"
-        )
-        routes += [parse_route_state(one, family) for one in found if one.get("dev") in wanted]
+        found = ip.parse_routes(run(ip.build_routes_command(family))[1])
+        routes += [describe_kernel_route(one, family) for one in found if one["dev"] in wanted]
     # what the kernel and a DHCP client or router made of addresses comes back with those
     routes = [one for one in routes if one["protocol"] not in ("kernel", "ra", "dhcp", "redirect")]
     return {"links": links, "routes": routes}
 
 
-def parse_link_state(one: dict[str, Any]) -> KernelLink:
-    """One entry of ``ip -j addr``; an address with an end is a lease, which its client asks for again."""
-    state: KernelLink = {
-        "up": "UP" in one.get("flags", []),
-        "mtu": one.get("mtu", 0),
-        "master": one.get("master", ""),
-        "kind": one.get("linkinfo", {}).get("info_kind", ""),
-        "data": one.get("linkinfo", {}).get("info_data", {}),
-        "parent": one.get("link", ""),
-        "addresses": [],
-        "leases": [],
+def describe_kernel_link(one: IpLink) -> KernelLink:
+    """Describe an interface; an address with an end is a lease, which its client asks for again."""
+    found = [address for address in one["addresses"] if address["scope"] != "link"]
+    return {
+        "up": one["up"],
+        "mtu": one["mtu"],
+        "master": one["master"],
+        "kind": one["kind"],
+        "data": one["data"],
+        "parent": one["parent"],
+        "addresses": [address["address"] for address in found if not address["dynamic"]],
+        "leases": [address["address"] for address in found if address["dynamic"]],
     }
-    for info in one.get("addr_info", []):
-        if info.get("scope") == "link" or not info.get("local"):
-            continue
-        held = state["leases"] if info.get("dynamic") else state["addresses"]
-        held.append("{}/{}".format(info["local"], info.get("prefixlen")))
-    return state
 
 
-def parse_route_state(one: dict[str, Any], family: str) -> KernelRoute:
-    """One entry of ``ip -j route``."""
+def describe_kernel_route(one: IpRoute, family: str) -> KernelRoute:
+    """Describe a route."""
     return {
         "family": family,
-        "to": one.get("dst", ""),
-        "via": one.get("gateway", ""),
-        "dev": one.get("dev", ""),
-        "metric": one.get("metric", 0),
-        "protocol": one.get("protocol", "boot"),
+        "to": one["to"],
+        "via": one["via"],
+        "dev": one["dev"],
+        "metric": one["metric"],
+        "protocol": one["protocol"],
     }
 
 
