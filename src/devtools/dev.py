@@ -1,4 +1,4 @@
-"""``fullmesh dev``: a shell, or one command, with everything that changing Fullmesh takes; and ``fullmesh lock``."""
+"""The developer's environment: ``fullmesh dev`` is a shell or one command in it, ``fullmesh lock`` writes its lock."""
 
 from __future__ import annotations
 
@@ -14,8 +14,19 @@ SHELL = "/bin/bash"
 WELCOME = f"""\
 The developer's environment of {ROOT}: pytest, ruff, mypy, molecule, ansible-lint and the rest by
 their names; leave it with exit.
-  pytest -q tests/unit/test_plan.py      ./fullmesh test --fast      ./fullmesh docs      CONTRIBUTING.md
+  pytest -q tests/unit/test_plan.py      ./fullmesh test --fast      ./fullmesh docs      .github/CONTRIBUTING.md
 """
+
+EXPORT = ("export", "--quiet", "--frozen", "--no-emit-project", "--no-annotate", "--no-header")
+# What pip installs without uv. A file with packages alone, since uv writes its own command line into a header.
+EXPORTED = {
+    "requirements.txt": (),
+    "requirements-ec2.txt": ("--only-group", "ec2"),
+    ".config/uv.txt": ("--only-group", "uv"),
+}
+# Nodes have an older Python than the controller, and one project has one oldest Python.
+NODES = "tests/support/requirements-nodes"
+COMPILE = "pip compile --quiet --no-config --universal --generate-hashes --no-header"
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,24 +49,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write_lock_files(_args: argparse.Namespace) -> int:
-    """``fullmesh lock``."""
-    flags = "--universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links"
-    same = ["-c", "requirements.txt"]
-    both = [*same, "-c", "requirements-ec2.txt"]
-    # the oldest Python that each is for: the controller's, and a node's
-    locks: tuple[tuple[str, str, list[str]], ...] = (
-        ("requirements", "3.11", []),
-        ("requirements-ec2", "3.11", same),
-        ("requirements-docs", "3.11", same),
-        ("requirements-dev", "3.11", [*both, "-c", "requirements-docs.txt"]),
-        ("requirements-reliability", "3.11", [*both, "-c", "requirements-dev.txt"]),
-        ("tests/support/requirements-nodes", "3.9", []),
-        ("tests/support/requirements-navigator", "3.11", ["-c", "requirements-dev.txt"]),
-    )
-    for name, python, more in locks:
-        command = ["uv", "pip", "compile", "--quiet", *flags.split(), "--python-version", python]
-        command += [*more, f"{name}.in", "-o", f"{name}.txt"]
-        done = subprocess.run(command, cwd=ROOT, check=False)
-        if done.returncode:
+    """Lock the dependencies, and export what pip installs; 0 if uv did all of it."""
+    nodes = [
+        *COMPILE.split(),
+        "--no-emit-index-url",
+        "--python-version",
+        "3.9",
+        f"{NODES}.in",
+        "-o",
+        f"{NODES}.txt",
+    ]
+    exports = ([*EXPORT, *which, "-o", name] for name, which in EXPORTED.items())
+    for words in (["lock"], *exports, nodes):
+        code = subprocess.run(["uv", *words], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
+        if code.returncode:
             return 1
     return 0

@@ -226,7 +226,7 @@ VERBS = {
     "lock": _describe_verb(
         DEVELOP,
         "devtools.dev",
-        "Update the locks of Python packages from their .in files",
+        "Update uv.lock and the files for pip from pyproject.toml",
         "lock",
         ok="the locks are written",
         problem="uv failed",

@@ -19,7 +19,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DEFINITION = ROOT / "execution-environment.yml"
-NAVIGATOR = ROOT / "tests/support/requirements-navigator.txt"
+NAVIGATOR = ["uv", "export", "--quiet", "--frozen", "--only-group", "navigator"]
 QUEUES = Path("/dev/mqueue")
 HOSTS = """\
 torch_nodes:
@@ -97,7 +97,9 @@ def hosts(tmp_path: Path) -> Path:
 def navigator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """ansible-navigator in an environment of its own."""
     env = tmp_path_factory.mktemp("navigator") / "env"
-    install = ["uv", "pip", "install", "--quiet", "--require-hashes", "-r", NAVIGATOR]
+    lock = env.with_name("requirements.txt")
+    subprocess.run([*NAVIGATOR, "--output-file", lock], cwd=ROOT, check=True)
+    install = ["uv", "pip", "install", "--quiet", "--require-hashes", "-r", lock]
     subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, env], check=True)
     subprocess.run([*install, "--python", env / "bin/python"], check=True)
     # it wants this folder for podman, and a machine without POSIX message queues has none

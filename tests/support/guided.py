@@ -2,7 +2,8 @@
 
 ``tests/unit/test_fuzz.py`` has the parsers, what each has to keep, and the recorded files to begin from. On demand::
 
-    pip install --require-hashes -r requirements-reliability.txt
+    uv export --quiet --frozen --only-group reliability -o build/reliability.txt
+    pip install --require-hashes -r build/reliability.txt
     python tests/support/guided.py --runs 100000            # all parsers, one after the other
     python tests/support/guided.py --runs 100000 NAME ...   # some of them
 

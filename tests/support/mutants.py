@@ -2,7 +2,8 @@
 
 On demand::
 
-    pip install --require-hashes -r requirements-reliability.txt
+    uv export --quiet --frozen --only-group reliability -o build/reliability.txt
+    pip install --require-hashes -r build/reliability.txt
     python tests/support/mutants.py                        # a hundred of each module, drawn by --seed
     python tests/support/mutants.py --count 0 hosts_file   # every mutant of one
 

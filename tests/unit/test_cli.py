@@ -311,7 +311,7 @@ def test_completion_is_printed(shell: str, word: str, capsys: pytest.CaptureFixt
 
 
 def test_dev_runs_a_command_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli.main(["dev", "sh", "-c", 'test -f CONTRIBUTING.md && exit "$0"', "7"]) == 7
+    assert cli.main(["dev", "sh", "-c", 'test -f .github/CONTRIBUTING.md && exit "$0"', "7"]) == 7
     monkeypatch.setenv("SHELL", "/bin/true")
     assert cli.main(["dev"]) == 0
 
@@ -631,9 +631,11 @@ def tool(folder: Path, name: str, text: str) -> None:
     path.chmod(0o755)
 
 
-def launch(tools: Path, tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def launch(
+    tools: Path, tmp_path: Path, *words: str, **env: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(LAUNCHER), "--version"],
+        [str(LAUNCHER), *(words or ("--version",))],
         env={"PATH": str(tools), "FULLMESH_VENV": str(tmp_path / "venv"), **env},
         timeout=60,
         check=False,
@@ -675,6 +677,23 @@ def test_pip_fails(tools: Path, tmp_path: Path) -> None:
     done = launch(tools, tmp_path)
     assert done.returncode == 2
     assert "[CL-104]" in done.stderr
+
+
+def test_uv_cannot_read_the_lock(tools: Path, tmp_path: Path) -> None:
+    """A developer's packages come from uv.lock, by the uv that pip installs first."""
+    script = (
+        f'echo "$*" >>{tmp_path}/calls; case "$*" in "-m venv "*) mkdir -p {tmp_path}/venv/bin;'
+        f' cp "$0" {tmp_path}/venv/bin/python;; esac\n'
+    )
+    tool(tools, "python3.11", script)
+    done = launch(tools, tmp_path, "test", "--list")
+    assert done.returncode == 2
+    assert "[CL-104] uv could not read uv.lock" in done.stderr
+    (installed,) = [
+        line for line in (tmp_path / "calls").read_text().splitlines() if "-m pip install" in line
+    ]
+    assert "--require-hashes" in installed
+    assert installed.endswith(".config/uv.txt")
 
 
 def test_somebody_holds_the_environment(tools: Path, tmp_path: Path) -> None:

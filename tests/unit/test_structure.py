@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from devtools import dev
 from fullmesh.settings import ROOT
 
 PRODUCT = ("src/fullmesh", "module_utils", "library", "node_programs", "*_plugins")
@@ -181,3 +184,41 @@ def test_a_circle_of_three_packages_is_found(last: str, circle: bool) -> None:
     imports = map_package_imports({name: ast.parse(text) for name, text in texts.items()})
     found = find_import_cycle(imports)
     assert set(found) == ({"fullmesh.a", "fullmesh.b", "fullmesh.c"} if circle else set())
+
+
+MOST_TOP_LEVEL = 34
+
+
+def test_the_top_level_is_small_and_described() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-c"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    entries = {name.partition("/")[0] for name in listed if (ROOT / name).exists()}
+    assert len(entries) <= MOST_TOP_LEVEL
+    page = (ROOT / "docs/architecture.md").read_text().partition("## The tree")[2]
+    rows = re.findall(r"^\| (`.+?) \|", page.partition("\n## ")[0], re.MULTILINE)
+    described = [name.strip("/") for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert sorted(described) == sorted(entries)
+
+
+def run_uv(*words: str) -> str:
+    """Run uv without a network, under the Python of the tests; what it prints."""
+    command = ["uv", *words, "--offline", "--no-config", "--python", sys.executable]
+    return subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+
+
+def test_the_lock_is_that_of_the_project() -> None:
+    run_uv("lock", "--check")
+
+
+@pytest.mark.parametrize("name", dev.EXPORTED)
+def test_the_files_for_pip_are_those_of_the_lock(name: str) -> None:
+    assert run_uv(*dev.EXPORT, *dev.EXPORTED[name]) == (ROOT / name).read_text()
+
+
+def test_the_lock_names_the_public_index_alone() -> None:
+    """Not that of the machine that wrote it."""
+    hosts = set(re.findall(r"\w+://([^/\"]+)", (ROOT / "uv.lock").read_text()))
+    assert hosts == {"pypi.org", "files.pythonhosted.org"}

@@ -42,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Build it; 0 when it was built."""
     if importlib.util.find_spec("sphinx") is None:
         sys.stderr.write(
-            "fullmesh: [CL-190] no Sphinx here. ./fullmesh docs installs it;"
-            " by hand: pip install -r requirements-docs.txt\n"
+            "fullmesh: [CL-190] Sphinx is not installed. Fix: run ./fullmesh docs, which installs it.\n"
         )
         return USAGE
     started = time.monotonic()

@@ -24,9 +24,8 @@ PLACE = ROOT / ".fullmesh/docs"
 SOURCE, HTML, MADE = PLACE / "source", PLACE / "html", PLACE / "collection"
 # Pages, and files that pages link to.
 TAKEN = (
+    ".github/*.md",
     "CHANGELOG.md",
-    "CODE_OF_CONDUCT.md",
-    "CONTRIBUTING.md",
     "LICENSE",
     "README.md",
     "SECURITY.md",
