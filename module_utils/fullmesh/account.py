@@ -1,9 +1,8 @@
-"""Do a piece of work with the rights of an account and no others.
+"""Run work with the rights of an account and no others.
 
-What lies in a folder of a user's is the user's to swap at any moment: a link, a fifo, a directory that moves away
-between two looks. With root's rights each of these is a way to root's files, and no check by path closes the race.
-The kernel does, when the work is done by a process that is the account. It is also the only way in where the home lies
-on NFS with root_squash.
+Users can swap files in their own folders at any moment: for a link, a fifo, another directory. With root's rights, each
+of these could lead to root's files, and checks by path cannot close the race. A process with the account's identity
+can: the kernel checks its rights. This is also the only way to access a home on NFS with root_squash.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ ACCESS_LIST = "system.posix_acl_access"  # acl(5)
 
 
 class AccountError(Exception):
-    """What the work refused, in its own words."""
+    """The work refused to run. The text has the reason."""
 
 
 def drop_privileges(owner: pwd.struct_passwd) -> None:
@@ -41,7 +40,7 @@ def drop_privileges(owner: pwd.struct_passwd) -> None:
 
 
 class WorkOutcome(TypedDict, total=False):
-    """What came of the work: its value, why it refused, or how it failed."""
+    """The outcome of the work: its value, its refusal, or its failure."""
 
     value: Any
     refused: str
@@ -49,7 +48,7 @@ class WorkOutcome(TypedDict, total=False):
 
 
 def capture_outcome(owner: pwd.struct_passwd, work: Callable[[], Any]) -> WorkOutcome:
-    """Do it; what went wrong is an answer as well."""
+    """Run the work as the account and return its outcome, including failures."""
     try:
         os.chdir("/")
         os.umask(0o077)
@@ -57,12 +56,12 @@ def capture_outcome(owner: pwd.struct_passwd, work: Callable[[], Any]) -> WorkOu
         return {"value": work()}
     except AccountError as error:
         return {"refused": str(error)}
-    except Exception as error:  # the parent raises it again: this process must end whatever happens
+    except Exception as error:  # the parent raises it again: this process must end in any case
         return {"failed": str(error) or type(error).__name__}
 
 
 def run_as_account(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Any:
-    """Run *work* in a child that is the account, and return what it returned (anything that JSON can carry).
+    """Run *work* in a child process as the account, and return its result (any JSON value).
 
     Raises:
         AccountError: the work refused.
@@ -100,11 +99,11 @@ def run_as_account(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Any:
 
 
 class ForeignFolderError(PermissionError):
-    """A folder in which neither root nor the folder's owner can work safely; the text has no code."""
+    """A folder that neither root nor its owner can use safely. The text has no code."""
 
 
 def is_root_only_writable(handle: int) -> bool:
-    """Say whether root alone can change the names in an open folder; a group is a risk unless it is root's."""
+    """Return whether only root can change names in an open folder. A group is a risk unless it is root's."""
     info = os.fstat(handle)
     if info.st_uid != 0 or info.st_mode & stat.S_IWOTH:
         return False
@@ -120,9 +119,9 @@ def is_root_only_writable(handle: int) -> bool:
 
 
 def find_foreign_folder(path: str) -> str:
-    """Return the folder, *path* or one above it, that an account other than root can change; empty if there is none.
+    """Return *path* or the folder above it that another account than root can change, or "".
 
-    A folder above may be open to all if it is sticky (/tmp): nobody else can rename what is root's there.
+    A sticky folder above (/tmp) is safe, since other users cannot rename root's entries there.
     """
     place = path = os.path.realpath(path)
     while True:
@@ -141,7 +140,9 @@ def find_foreign_folder(path: str) -> str:
 
 
 def open_subfolder(handle: int, name: str, path: str) -> tuple[int, str]:
-    """Open the folder *name* in the open folder *handle*; return (-1, target) if it is a link instead.
+    """Open the subfolder *name* of the open folder *handle*.
+
+    Return (-1, target) if it is a link.
 
     Raises:
         ForeignFolderError: it is a link that an account other than root can have made.
@@ -208,10 +209,10 @@ def find_folder_account(handle: int, path: str) -> pwd.struct_passwd | None:
 
 
 def act_in_folder(folder: str, work: Callable[[str], Any]) -> Any:
-    """Do *work* in a folder: as root if root alone can change the folder, otherwise as the account that owns it.
+    """Run *work* in a folder: as root if only root can change the folder, otherwise as its owner.
 
-    *work* gets a path of the folder that stays the folder's, wherever somebody moves it meanwhile. Without root's
-    rights, it gets *folder* itself. It returns something that JSON can carry.
+    *work* gets a path that stays valid if the folder is moved. Without root's rights, it gets *folder* itself. It must
+    return a JSON value.
 
     Raises:
         OSError: there is no such folder, or the work failed.
@@ -232,7 +233,7 @@ def act_in_folder(folder: str, work: Callable[[str], Any]) -> Any:
 
 
 def act_in_open_folder(work: Callable[[str], Any], here: str, folder: str) -> Any:
-    """Do *work* in *here*; an error names *folder*."""
+    """Run *work* in *here*. Its errors name *folder*."""
     try:
         return work(here)
     except OSError as error:

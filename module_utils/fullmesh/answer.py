@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What answers of modules have in common. Runs on nodes: standard library only."""
+"""Define types that module answers share. Runs on nodes: standard library only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypedDict
 
 
 class Diff(TypedDict):
-    """What Ansible shows of a change."""
+    """A change in the format of Ansible's diff."""
 
     before: str
     after: str
@@ -27,7 +27,7 @@ class Note(TypedDict):
 
 
 def make_diff(name: str, before: str, after: str) -> Diff:
-    """One thing, as it was and as it becomes."""
+    """Return the diff of one item."""
     return {"before": before, "after": after, "before_header": name, "after_header": name}
 
 
@@ -42,13 +42,13 @@ def format_file_for_diff(content: bytes, mode: int) -> str:
 
 
 def diff_file(path: str, before: str, after: str, root: str = "", mode: int | None = None) -> Diff:
-    """Compare a file as it is and as it becomes.
+    """Return the diff of a file.
 
     Args:
         path: of the file.
-        before, after: its text, as `files.read_text_file` returns it; empty if there is no file.
+        before, after: its text, as `files.read_text_file` returns it. Empty if there is no file.
         root: of the node.
-        mode: that it will have; None for the present one.
+        mode: its new mode, None for the present one.
     """
     try:
         present = os.stat(root + path).st_mode
@@ -63,7 +63,7 @@ def diff_file(path: str, before: str, after: str, root: str = "", mode: int | No
 
 
 class FailedResult(TypedDict):
-    """What could not be done, with the two keys that Ansible has for it."""
+    """A failure, with Ansible's two keys for it."""
 
     failed: bool
     msg: str

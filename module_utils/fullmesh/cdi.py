@@ -1,10 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The specification by which containers get a node's NVIDIA GPUs (Container Device Interface).
+"""Create the specification that gives containers a node's NVIDIA GPUs (Container Device Interface).
 
-NVIDIA's container toolkit writes it: since 1.18 by a unit of its own, at boot and when driver or toolkit change; before
-that only when somebody calls ``nvidia-ctk cdi generate``. Libraries of the driver have its version in their names, so a
-specification of before a driver's update is a wrong one. Runs on nodes: standard library only.
+NVIDIA's container toolkit writes it. Since 1.18 a systemd unit does so at boot and after changes of the driver or the
+toolkit. Earlier versions require a call of ``nvidia-ctk cdi generate``. The driver's libraries have its version in
+their names, so a specification from before a driver update is wrong. Runs on nodes: standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FOLDERS = ("etc/cdi", "run/cdi")
 KIND = "nvidia.com/gpu"
-# Made by hand where no unit makes one.
+# The path for toolkits without a unit.
 PLACE = "/etc/cdi/nvidia.yaml"
 UNITS = ("nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service")
 DRIVER = "proc/driver/nvidia/version"
@@ -36,7 +36,7 @@ class CdiError(Exception):
 
 
 class CdiResult(TypedDict):
-    """What was done, and how the node stands."""
+    """The changes, and the node's state."""
 
     changed: bool
     devices: CdiState
@@ -44,27 +44,27 @@ class CdiResult(TypedDict):
 
 
 def read_loaded_driver(root: str) -> str:
-    """The version of the driver that is loaded; "" where none is."""
+    """Return the version of the loaded driver, or ""."""
     text = read_text_or_empty(os.path.join(root, DRIVER))
     found = re.search(r"^NVRM version:.*?\s(\d+(?:\.\d+)+)\s", text, re.MULTILINE)
     return found.group(1) if found else ""
 
 
 def is_spec_for_driver(text: str, version: str) -> bool:
-    """Whether a specification is of NVIDIA's GPUs with this driver."""
+    """Return whether a specification describes NVIDIA's GPUs with this driver."""
     number = re.search(rf"(?<!\d)(?<!\d\.){re.escape(version)}(?![\d]|\.\d)", text)
     return KIND in text and number is not None
 
 
 def inspect_cdi_spec(root: str = "/") -> CdiState:
-    """How the node stands."""
+    """Return the node's present specification and driver."""
     version = read_loaded_driver(root)
     places = [path for one in FOLDERS for path in sorted(glob.glob(os.path.join(root, one, "*")))]
     right = [
         path for path in places if version and is_spec_for_driver(read_text_or_empty(path), version)
     ]
     units = [one for one in UNITS if _has_unit(one, root)]
-    # what lies in /run is gone after a boot, and without the units nobody makes it again
+    # files in /run disappear at a reboot, and without the units nothing creates them again
     lasting = [path for path in right if units or path.startswith(os.path.join(root, FOLDERS[0]))]
     return {"path": lasting[-1] if lasting else "", "driver": version, "units": units}
 
@@ -75,10 +75,12 @@ def _has_unit(name: str, root: str) -> bool:
 
 
 def ensure_cdi_spec(run: SplitRunner, check: bool, root: str = "/") -> CdiResult:
-    """Let the toolkit describe the GPUs, where nothing does so rightly; without a driver there is nothing to describe.
+    """Let the toolkit describe the GPUs if no valid specification exists.
+
+    Does nothing without a driver.
 
     Raises:
-        CdiError: the toolkit does not manage to.
+        CdiError: the toolkit failed.
     """
     seen = inspect_cdi_spec(root)
     shown = make_diff(PLACE, "", "")

@@ -1,4 +1,4 @@
-"""What chrony's configuration says and should say, and what chronyc answers: text in, text or data out.
+"""Parse and edit chrony's configuration, and parse the output of chronyc: text in, text or data out.
 
 Runs on nodes: standard library only.
 """
@@ -13,13 +13,13 @@ HEAD = "# Ansible managed: role time_sync of Fullmesh; changes made here are los
 BEGIN = "# BEGIN Fullmesh, role time_sync (changes between the marks are lost)"
 END = "# END Fullmesh"
 MUTED = "# Fullmesh, time_sync_only: "
-# chrony.conf(5): what names a source, and the directories in which others name some (DHCP's, the distribution's).
+# chrony.conf(5): directives for sources, and for directories with further sources (from DHCP or the distribution).
 SOURCES = ("server", "pool", "peer", "sourcedir", "initstepslew")
 CAP_SYS_TIME = 25  # capabilities(7), linux/capability.h
 
 
 class ChronySource(TypedDict):
-    """A row of ``chronyc sources``; ``reach``: the last eight polls, a bit each."""
+    """A row of ``chronyc sources``. ``reach``: one bit for each of the last eight polls."""
 
     state: str
     address: str
@@ -28,7 +28,10 @@ class ChronySource(TypedDict):
 
 
 class ChronyTracking(TypedDict):
-    """What ``chronyc tracking`` says; ``offset`` in seconds; ``leap`` is ``no answer`` where chronyd does not run."""
+    """The output of ``chronyc tracking``.
+
+    ``offset`` in seconds. ``leap`` is ``no answer`` if chronyd does not run.
+    """
 
     reference: str
     stratum: int
@@ -37,7 +40,7 @@ class ChronyTracking(TypedDict):
 
 
 def list_confdirs(text: str) -> list[str]:
-    """The directories whose *.conf files this configuration reads (chrony.conf(5), confdir)."""
+    """Return the directories whose *.conf files this configuration reads (chrony.conf(5), confdir)."""
     found: list[str] = []
     for line in split_lines(text):
         fields = split_words(line.split("#", 1)[0])
@@ -47,7 +50,7 @@ def list_confdirs(text: str) -> list[str]:
 
 
 def remove_chrony_block(text: str) -> str:
-    """The configuration without our block."""
+    """Return the configuration without Fullmesh's block."""
     lines, inside = [], False
     for line in split_lines(text):
         mark = line.rstrip("\r")  # an editor may have given the whole file other line ends
@@ -61,7 +64,7 @@ def remove_chrony_block(text: str) -> str:
 
 
 def set_sources_muted(text: str, only: bool) -> str:
-    """The configuration with others' sources as comments, or with what we made comments as it was."""
+    """Return the configuration with others' sources commented out, or with Fullmesh's comments reverted."""
     lines = []
     for line in split_whole_lines(text):
         own = line[len(MUTED) :] if line.startswith(MUTED) else line
@@ -73,9 +76,11 @@ def set_sources_muted(text: str, only: bool) -> str:
 def build_chrony_files(
     config: str, text: str, drop_ins: list[str], lines: list[str], only: bool = False
 ) -> dict[str, str]:
-    """What shall stand where: {path: content, empty for absent}; a drop-in where *text* reads its directory.
+    """Return the wanted files: {path: content, empty for absent}.
 
-    *only*: nobody but *lines* names a source.
+    Uses a drop-in if *text* reads its directory.
+
+    *only*: *lines* are the only sources.
     """
     read = list_confdirs(text)
     usable = [path for path in drop_ins if path.rsplit("/", 1)[0] in read]
@@ -114,10 +119,10 @@ def parse_tracking(text: str) -> ChronyTracking:
 def explain_unsynchronised(
     tracking: ChronyTracking, sources: list[ChronySource], expected: list[str]
 ) -> str:
-    """Say why the clock does not follow what it should; empty when it does.
+    """Return why the clock is not synchronized as expected, or "".
 
-    *expected* are addresses of which one must answer; without any, whatever chrony follows is good,
-    its own clock (``local``) included.
+    One of the *expected* addresses must answer. Without any, every source is accepted, including chrony's own clock
+    (``local``).
     """
     if tracking["leap"] == "no answer":
         return "chronyd does not answer"
@@ -134,11 +139,11 @@ def explain_unsynchronised(
 
 
 def can_set_clock(status: str, uid_map: str, bounding: str) -> bool:
-    """Whether chronyd may set the clock here.
+    """Return whether chronyd may set the clock here.
 
     Args:
-        status: /proc/1/status; a container's bounding set may lack CAP_SYS_TIME.
-        uid_map: /proc/1/uid_map; in a user namespace the kernel refuses whatever the set says.
+        status: /proc/1/status. A container's bounding set may lack CAP_SYS_TIME.
+        uid_map: /proc/1/uid_map. In a user namespace the kernel refuses regardless of the set.
         bounding: the unit's own CapabilityBoundingSet, as systemctl shows it.
     """
     for line in split_lines(status):
@@ -150,9 +155,11 @@ def can_set_clock(status: str, uid_map: str, bounding: str) -> bool:
 
 
 def find_chronyd_command(unit: str) -> str:
-    """The value of the last ExecStart in ``systemctl cat``, with its prefix; empty where chronyd has a starter.
+    """Return the value of the last ExecStart in ``systemctl cat``, with its prefix.
 
-    Ubuntu's starter script adds -x by itself.
+    Empty if a script starts chronyd.
+
+    Ubuntu's script adds -x itself.
     """
     lines = [
         line.split("=", 1)[1].strip(SPACE)
@@ -164,7 +171,7 @@ def find_chronyd_command(unit: str) -> str:
 
 
 def render_unit_drop_in(command: str) -> str:
-    """Start chronyd so that it never sets the clock: what a container may not, its host does."""
+    """Render a drop-in that starts chronyd without setting the clock. In a container, the host sets it."""
     lines = [
         "[Unit]",
         "ConditionCapability=",

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 SplitRunner = Callable[[list[str]], tuple[int, str, str]]
 Runner = Callable[[list[str]], tuple[int, str]]
-# What a shell says of a program that is not there (POSIX, XCU 2.8.2).
+# A shell's exit status if the program does not exist (POSIX, XCU 2.8.2).
 NOT_FOUND = 127
-# The words of nmcli, systemctl, dpkg-query, rpm and others are read; in another language they are other words.
+# The output of nmcli, systemctl, dpkg-query, rpm and others is parsed, so it must be English.
 LOCALE = {"LC_ALL": "C", "LANGUAGE": "C"}
 
 
 def make_split_runner(
     module: AnsibleModule, environment: dict[str, str] | None = None
 ) -> SplitRunner:
-    """Return what runs argv and returns (rc, stdout, stderr); *environment* is set beside the locale."""
+    """Return a function that runs argv and returns (rc, stdout, stderr). *environment* is added to the locale."""
     module.run_command_environ_update = {**LOCALE, **(environment or {})}
 
     def run(command: list[str]) -> tuple[int, str, str]:
@@ -37,7 +37,7 @@ def make_split_runner(
 
 
 def make_merged_runner(run: SplitRunner) -> Runner:
-    """Return the same as (rc, text): what a program answers, and after a failure also what it complains of."""
+    """Return a function that returns (rc, text): stdout, and after a failure also stderr."""
 
     def text(command: list[str]) -> tuple[int, str]:
         rc, out, err = run(command)

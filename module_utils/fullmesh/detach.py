@@ -1,8 +1,7 @@
-"""Leave a helper running on the node after the module has returned, with a death date of its own.
+"""Leave a helper running on the node after the module has returned, for a limited time.
 
-A module call is one ssh command: whatever keeps its pipes open keeps the controller waiting, and
-whatever outlives it must not rely on the controller coming back. So the helper gives up every
-inherited descriptor, and its work function has to end by itself.
+A module call is one ssh command. The controller waits as long as a process keeps its pipes open, and may never come
+back. So the helper closes every inherited descriptor, and its work function has to end by itself.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Callable
 
-# tmpfs: gone after a reboot, whatever happens. A diagnosis without root has no place there.
+# tmpfs, so it is always gone after a reboot. A diagnosis without root cannot use it.
 BASE = (
     "/run/fullmesh-verify" if os.geteuid() == 0 else f"/tmp/fullmesh-verify-{os.getuid()}"  # noqa: S108 (its owner is checked, see below)
 )
 PRIVATE = 0o700
-PASSAGE = 0o711  # the ranks pass through to their run; what runs there are, nobody can list
+PASSAGE = 0o711  # the ranks can enter their run's folder, but cannot list runs
 
 
 def run_directory(run: str, base: str = BASE) -> str:
-    """Return the directory of one run; the name comes from the controller, so it is checked."""
+    """Return the directory of one run. The name comes from the controller, so it is checked."""
     if not run or not all(c.isalnum() or c in "-_" for c in run):
         raise ValueError(f"run id {run!r} may hold letters, digits, - and _ only")
     return os.path.join(base, run)
@@ -51,7 +50,7 @@ def make_run_directory(run: str, base: str = BASE) -> str:
 def remove_run_directory(run: str, base: str = BASE) -> None:
     """Remove it, and the base when this was the last one."""
     shutil.rmtree(run_directory(run, base), ignore_errors=True)
-    with contextlib.suppress(OSError):  # another run is under way, or somebody was faster
+    with contextlib.suppress(OSError):  # another run is active or was faster
         os.rmdir(base)
 
 
@@ -75,7 +74,7 @@ def close_descriptors_except(keep: Iterable[int]) -> None:
 
 
 def run_detached(work: Callable[[], None], keep: Iterable[int] = ()) -> None:
-    """Run *work* in a grandchild without terminal, pipes or parent; return at once."""
+    """Run *work* in a grandchild without terminal, pipes or parent. Returns at once."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()

@@ -1,9 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""NVIDIA's runtime in docker's settings: one entry of ``daemon.json``, where all else is somebody's own.
+"""Add NVIDIA's runtime to docker's settings: one entry of ``daemon.json``.
 
-What ``nvidia-ctk runtime configure --runtime=docker`` enters; that program sorts and indents the whole file anew, and
-has no way back. Runs on nodes: standard library only.
+All other entries belong to the user.
+
+The entry is the one of ``nvidia-ctk runtime configure --runtime=docker``. That program sorts and indents the whole
+file, and cannot revert its change. Runs on nodes: standard library only.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class DockerError(Exception):
 
 
 class DockerRuntimeResult(TypedDict):
-    """What became of the entry; ``waiting``: containers that run, so that docker was not started anew."""
+    """The result. ``waiting``: the number of running containers that prevented a restart of docker."""
 
     changed: bool
     docker: bool
@@ -43,7 +45,9 @@ class DockerRuntimeResult(TypedDict):
 
 
 def parse_docker_settings(text: str) -> dict[str, Any]:
-    """The settings; an empty file has none.
+    """Parse the settings.
+
+    An empty file has none.
 
     Raises:
         DockerError: docker could not read them either.
@@ -60,13 +64,13 @@ def parse_docker_settings(text: str) -> dict[str, Any]:
 def make_settings_error(why: str) -> DockerError:
     """Word it."""
     return DockerError(
-        f"[CT-108] {PLACE} cannot be read: {why}. Correct it (`dockerd --validate` says what docker makes of it), or "
+        f"[CT-108] {PLACE} cannot be read: {why}. Correct it (check: `dockerd --validate`), or "
         "set container_toolkit_docker to false."
     )
 
 
 def add_nvidia_runtime(text: str) -> str:
-    """The file with our entry; one of that name that somebody has made stays."""
+    """Add Fullmesh's entry. An existing entry of that name stays."""
     config = parse_docker_settings(text)
     if NAME in config.get("runtimes", {}):
         return text
@@ -75,16 +79,18 @@ def add_nvidia_runtime(text: str) -> str:
 
 
 def format_docker_settings(config: dict[str, Any]) -> str:
-    """The file's text, in the order that it had."""
+    """Format the settings in their original order."""
     return json.dumps(config, indent=4) + "\n"
 
 
 def remove_nvidia_runtime(text: str, before: str | None) -> str | None:
-    """The file without our entry, byte for byte as *before* where nobody changed anything else; None where it goes.
+    """Return the file without Fullmesh's entry, or None if the file has to be removed.
+
+    If nothing else changed, the result is *before*, byte for byte.
 
     Args:
-        text: as it is now.
-        before: as it was before the entry; None where there was no file.
+        text: the present text.
+        before: the text before the entry was added, None if there was no file.
     """
     config = parse_docker_settings(text)
     was = parse_docker_settings(before or "")
@@ -102,10 +108,10 @@ def remove_nvidia_runtime(text: str, before: str | None) -> str | None:
 def configure_docker_runtime(
     run: SplitRunner, present: bool, check: bool, root: str = "/"
 ) -> DockerRuntimeResult:
-    """Make the entry, or take it away.
+    """Add or remove the entry.
 
     Raises:
-        DockerError: the file is broken, or docker does not start with it; then it is as it was.
+        DockerError: the file is invalid, or docker does not start with it and the change was reverted.
     """
     where = os.path.join(root, PLACE.lstrip("/"))
     docker = any(os.path.exists(os.path.join(root, one)) for one in DAEMONS)
@@ -131,7 +137,7 @@ def configure_docker_runtime(
 
 
 def _load_saved_settings(root: str) -> tuple[bool, str | None]:
-    """Whether the role remembers the file, and what was in it."""
+    """Return whether the role has saved the file, and its content."""
     point = UndoPoint(root, ROLE)
     then = point.load()["files"].get(PLACE) if point.exists() else None
     if then is None:
@@ -147,7 +153,7 @@ def _write_docker_settings(where: str, text: str | None) -> None:
 
 
 def _restart_docker_if_idle(run: SplitRunner, where: str, before: str | None) -> int:
-    """Start docker anew where it runs and no container would end by it; how many would."""
+    """Restart docker if it runs and no container would be stopped. Return the number of such containers."""
     if run(["systemctl", "is-active", "--quiet", "docker.service"])[0]:
         return 0
     rc, out, _ = run(["docker", "ps", "--quiet"])

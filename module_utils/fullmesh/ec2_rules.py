@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypedDict
 
-# What EC2 answers (its API reference): boto3's own dicts.
+# EC2's answers (its API reference): boto3's own dicts.
 Answer = dict[str, Any]
 
 SOURCES = (
@@ -17,7 +17,7 @@ SOURCES = (
 
 
 class SecurityRuleKey(NamedTuple):
-    """What EC2 tells rules apart by; ``ports`` is None for all traffic."""
+    """The identity of a rule in EC2. ``ports`` is None for all traffic."""
 
     direction: str
     protocol: str
@@ -44,7 +44,7 @@ def parse_rule_key(direction: str, permission: Answer, target: str) -> SecurityR
 
 
 def list_group_rules(group: Answer) -> dict[SecurityRuleKey, str]:
-    """Every rule of a group: identity -> its description."""
+    """Return every rule of a group: identity -> description."""
     found = {}
     for direction, key in (("in", "IpPermissions"), ("out", "IpPermissionsEgress")):
         for permission in group.get(key, []):
@@ -67,13 +67,13 @@ def map_rule_ids(answer: list[Answer]) -> dict[SecurityRuleKey, str]:
 
 
 def make_rule_key(rule: SecurityRule) -> SecurityRuleKey:
-    """The identity of a rule as it was given."""
+    """Return the identity of a rule."""
     head = {"IpProtocol": rule["protocol"], "FromPort": rule["first"], "ToPort": rule["last"]}
     return parse_rule_key(rule["direction"], head, rule["target"])
 
 
 def find_removable_rules(group: Answer, rules: list[SecurityRule]) -> list[SecurityRuleKey]:
-    """The rules that are there and are still described as we described them."""
+    """Return the rules that exist and still have the original description."""
     there = list_group_rules(group)
     return [
         key
@@ -83,7 +83,7 @@ def find_removable_rules(group: Answer, rules: list[SecurityRule]) -> list[Secur
 
 
 def describe_security_rule(key: SecurityRuleKey) -> str:
-    """A rule in words, for the diff."""
+    """Describe a rule for the diff."""
     direction, protocol, ports, target = key
     if ports is None:
         return f"{direction} all traffic {target}"
@@ -91,7 +91,7 @@ def describe_security_rule(key: SecurityRuleKey) -> str:
 
 
 def revoke_rules(client: Any, group_id: str, chosen: list[SecurityRuleKey]) -> None:
-    """One call for each direction, by the rules' ids: nothing else can be meant."""
+    """Revoke rules with one call for each direction. Rule ids make this exact."""
     pages = client.get_paginator("describe_security_group_rules").paginate(
         Filters=[{"Name": "group-id", "Values": [group_id]}]
     )

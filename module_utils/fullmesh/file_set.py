@@ -67,7 +67,7 @@ def read_file_state(path: str) -> FileState:
     except (FileNotFoundError, NotADirectoryError):
         return GONE
     if not stat.S_ISREG(info.st_mode):
-        raise ValueError(f"{path} is there and is no regular file; move it away")
+        raise ValueError(f"{path} exists and is not a regular file. Move it away")
     with open(path, "rb") as stream:
         content = stream.read()
     return {"exists": True, "content": content, "mode": stat.S_IMODE(info.st_mode)}
@@ -134,7 +134,7 @@ def plan_file_changes(files: list[FileRequest], absent: list[str]) -> list[FileC
 
 
 def list_missing_directories(paths: list[str]) -> list[str]:
-    """The directories that do not exist yet, parents first."""
+    """Return the directories that do not exist yet, parents first."""
     missing: list[str] = []
     for path in paths:
         chain = []
@@ -146,7 +146,7 @@ def list_missing_directories(paths: list[str]) -> list[str]:
 
 
 def apply_file_change(module: AnsibleModule, step: FileChange) -> None:
-    """Carry out one step; the rename keeps the SELinux context that the place calls for."""
+    """Apply one change. The rename keeps the SELinux context of the path."""
     path, after = step["path"], step["after"]
     if not after["exists"]:
         os.unlink(path)
@@ -166,7 +166,7 @@ def apply_file_change(module: AnsibleModule, step: FileChange) -> None:
 
 
 def set_file_mode(path: str, mode: int) -> None:
-    """Give a file a mode; a link has none of its own."""
+    """Set a file's mode. Links are not followed."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         os.fchmod(handle, mode)
@@ -178,13 +178,13 @@ def apply_file_changes(module: AnsibleModule, folders: list[str], steps: list[Fi
     """Make the directories, then the files."""
     for folder in folders:
         os.mkdir(folder)
-        os.chmod(folder, 0o755)  # noqa: S103 (jobs of every user read here; whatever the umask)
+        os.chmod(folder, 0o755)  # noqa: S103 (jobs of every user read here, with any umask)
     for step in steps:
         apply_file_change(module, step)
 
 
 def diff_file_change(step: FileChange) -> Diff:
-    """One file for Ansible's diff."""
+    """Return one file for Ansible's diff."""
     return make_diff(
         step["path"], format_file_state(step["before"]), format_file_state(step["after"])
     )

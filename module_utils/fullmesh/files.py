@@ -24,12 +24,14 @@ KEEP_OWNER = (-1, -1)  # chown(2): an ID of -1 stays
 
 
 def read_text_file(path: str) -> str:
-    """Return all of a text, empty where there is no file; it survives being written again, byte for byte.
+    """Return a file's text, or "" if there is no file.
 
-    What is not UTF-8 does, and so do the line ends of other systems, which Python would make line feeds of.
+    Writing it again gives the same bytes.
+
+    This includes bytes that are not UTF-8, and line ends of other systems, which Python would convert.
 
     Raises:
-        OSError: it is there and cannot be read, so nobody takes it for empty and writes over it.
+        OSError: it exists and is unreadable. It must not be treated as empty and overwritten.
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
@@ -51,8 +53,8 @@ def read_bytes(path: str) -> bytes:
 def split_lines(text: str) -> list[str]:
     """Return the lines of a configuration file without their ends.
 
-    Its readers end a line with a line feed and nothing else; str.splitlines() has nine others, and would make an entry
-    of what stands behind a form feed in a comment.
+    Only a line feed ends a line. str.splitlines() splits at nine other characters as well, and could turn text after a
+    form feed in a comment into an entry.
     """
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
@@ -66,16 +68,16 @@ def split_whole_lines(text: str) -> list[str]:
 
 
 def split_words(text: str, most: int = -1) -> list[str]:
-    """Split a text at white space as the readers of configuration files do; *most*: splits, -1 for all.
+    """Split a text at white space as the readers of configuration files do. *most*: maximum of splits, -1 for all.
 
-    str.split() also splits at 23 other characters of Unicode, such as a no-break space, which are content for them.
+    str.split() also splits at 23 other Unicode characters, such as a no-break space, which are content.
     """
     words = re.split(f"[{SPACE}]+", text.lstrip(SPACE), maxsplit=max(most, 0))
     return words[:-1] if not words[-1] else words
 
 
 def read_text_or_empty(path: str) -> str:
-    """Return a text that is only looked at: empty where it cannot be read, as of a process that has ended."""
+    """Return a file's text, or "" if it is unreadable, for example because its process has ended."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read()
@@ -133,20 +135,20 @@ def write_file_atomically(
     owner: tuple[int, int] | None = None,
     context: str = "",
 ) -> None:
-    """Replace a file in one step, or write through it where it is a mount point (a container's /etc/hosts).
+    """Replace a file in one step, or overwrite it if it is a mount point (a container's /etc/hosts).
 
-    Whoever reads meanwhile sees the old content or the new one; on a full disk the old one stays and nothing lies
-    beside it. In a folder of another account, this is done as that account, and the file belongs to it.
+    Readers see the old or the new content. On a full disk the old content stays and no temporary file is left. In a
+    folder of another account, this is done as that account, which also owns the file.
 
     Args:
-        path: the file; the folders above it are made (0755).
+        path: of the file. Missing parent folders are created (0755).
         data: text, or bytes.
-        mode: None for what the file had, 0644 where there was none.
-        owner: uid and gid; None for what the file had.
-        context: of SELinux; "" for what the file had, or what its folder gives.
+        mode: None keeps the mode, 0644 for a new file.
+        owner: uid and gid, None keeps them.
+        context: of SELinux. "" keeps it, or uses the folder's default.
 
     Raises:
-        OSError: it cannot be written; the file is as it was, unless it is a mount point.
+        OSError: it cannot be written. The file is unchanged, unless it is a mount point.
         ForeignFolderError: the folder is root's, and others can change it.
     """
     content = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
@@ -170,7 +172,7 @@ def make_folders(folder: str) -> None:
 def replace_file(
     path: str, content: bytes, mode: int | None, owner: tuple[int, int] | None, context: str
 ) -> None:
-    """Write a file aside and rename it; what others can swap meanwhile is reached by descriptor only."""
+    """Write a temporary file and rename it. Files that others can swap are only accessed by descriptor."""
     if os.path.isfile(path):
         info = os.stat(path)
         mode = stat.S_IMODE(info.st_mode) if mode is None else mode
@@ -186,7 +188,9 @@ def replace_file(
             stream.write(content)
             stream.flush()
             set_file_attributes(stream.fileno(), *wanted)
-            with contextlib.suppress(OSError):  # a container may not give what its host gave
+            with contextlib.suppress(
+                OSError
+            ):  # a container may not set the context that its host set
                 set_selinux_context(stream.fileno(), kept)
             os.fsync(stream.fileno())
         try:
@@ -213,7 +217,7 @@ def overwrite_file(path: str, content: bytes, wanted: tuple[int, tuple[int, int]
 
 
 def write_or_remove_file(path: str, text: str) -> None:
-    """Replace a file, or remove it where there is no text for it."""
+    """Replace a file, or remove it if *text* is empty."""
     if text:
         write_file_atomically(path, text)
     elif os.path.lexists(path):

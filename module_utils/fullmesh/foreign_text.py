@@ -96,9 +96,9 @@ def parse_foreign_json(
     most_depth: int = MOST_DEPTH,
     most_values: int = MOST_VALUES,
 ) -> Any:
-    """Return what a foreign JSON text holds.
+    """Parse a foreign JSON text.
 
-    Bytes that are not UTF-8, and halves of surrogate pairs, become question marks or U+FFFD: what is returned can be
+    Bytes that are not UTF-8, and halves of surrogate pairs, become question marks or U+FFFD, so that the result can be
     printed and written.
 
     Raises:
@@ -135,9 +135,11 @@ def list_objects(value: object) -> list[dict[str, Any]]:
 
 
 def parse_tool_json(text: str) -> Any:
-    """Return what a program of the node printed as JSON: ``ip -j``, ``nft -j``, ``busctl``.
+    """Parse JSON from a program on the node:
+
+    ``ip -j``, ``nft -j``, ``busctl``.
 
     Raises:
-        ForeignTextError: it is no JSON, or is larger than any.
+        ForeignTextError: it is no JSON, or exceeds the limits.
     """
     return parse_foreign_json(text, most_bytes=TOOL_BYTES, most_values=TOOL_VALUES)

@@ -1,4 +1,4 @@
-"""What /etc/hosts says and what it should say: text in, text out.
+"""Parse and edit /etc/hosts: text in, text out.
 
 Runs on nodes: standard library only.
 """
@@ -13,8 +13,8 @@ from .files import split_lines
 BEGIN = "# BEGIN Fullmesh, role name_resolution (changes between the marks are lost)"
 END = "# END Fullmesh"
 WAS = "# was: "
-# Gloo announces what the host name resolves to. A line like `127.0.1.1 node1` (Debian's installer writes one)
-# makes a node announce loopback, and its peers then connect to themselves (pytorch#15592).
+# Gloo announces the address of the host name. With a line like `127.0.1.1 node1` (written by Debian's installer) a node
+# announces loopback, and its peers connect to themselves (pytorch#15592).
 REASON = (
     "# A node whose own name is 127.0.1.1 announces loopback to its peers. Lines with other addresses for the"
     " names below were taken out; undo puts them back:"
@@ -32,12 +32,12 @@ class HostsEntry(TypedDict):
 
 
 def filter_host_names(names: list[str]) -> list[str]:
-    """The names that may be tied to an address; a box without a name is called localhost."""
+    """Return the names that may have an address. A machine without a name is called localhost."""
     return [name for name in names if name and not LOOPBACK_NAMES.match(name)]
 
 
 def order_host_names(names: list[str]) -> list[str]:
-    """Full names first: the first name of a line is what `hostname --fqdn` and getfqdn() answer."""
+    """Order names with full names first: `hostname --fqdn` and getfqdn() return a line's first name."""
     unique = sorted(set(names), key=names.index)
     return [n for n in unique if "." in n] + [n for n in unique if "." not in n]
 
@@ -56,9 +56,9 @@ def add_own_names(hosts: list[HostsEntry], address: str, names: list[str]) -> li
 
 
 def build_hosts_file(text: str, hosts: list[HostsEntry]) -> str:
-    """The whole file with our block first, and our names nowhere else.
+    """Return the whole file with Fullmesh's block first, and the cluster's names nowhere else.
 
-    First, because glibc hands out every matching line in the file's order.
+    The block is first because glibc returns all matching lines in the file's order.
     """
     ours = {name.lower() for host in hosts for name in host["names"]}
     rest, before = split_hosts_block(text)
@@ -79,12 +79,12 @@ def build_hosts_file(text: str, hosts: list[HostsEntry]) -> str:
 
 
 def split_hosts_line(line: str) -> list[str]:
-    """The words of a line, without its comment: what isspace(3) calls blank parts them, and nothing else of Unicode."""
+    """Split a line without its comment into words, at the blanks of isspace(3) and no other Unicode ones."""
     return [word for word in re.split(r"[ \t\r\f\v]+", line.split("#", 1)[0]) if word]
 
 
 def list_line_names(line: str) -> set[str]:
-    """The names of a line, in lower case as the resolver compares them."""
+    """Return the names of a line, in lower case as the resolver compares them."""
     return {name.lower() for name in split_hosts_line(line)[1:]}
 
 
@@ -98,9 +98,9 @@ def render_hosts_block(hosts: list[HostsEntry], taken: list[str]) -> list[str]:
 
 
 def split_hosts_block(text: str) -> tuple[list[str], list[str]]:
-    """The lines outside our block, and what an earlier run took out.
+    """Return the lines outside of Fullmesh's block, and the lines that an earlier run removed.
 
-    An editor may have given the whole file other line ends, our marks included.
+    An editor may have changed all line ends, including those of the marks.
     """
     rest, taken, inside = [], [], False
     for line in split_lines(text):
@@ -117,11 +117,13 @@ def split_hosts_block(text: str) -> tuple[list[str], list[str]]:
 
 
 def remove_hosts_block(text: str, original: str) -> str:
-    """The file without our block: what the block had taken out is there again, and what others added since stays.
+    """Return the file without Fullmesh's block.
+
+    Lines that the block removed are restored, later lines of others stay.
 
     Args:
-        text: the file as it stands.
-        original: the file before our first run, which says where a line was.
+        text: the present file.
+        original: the file before the first run, for the positions of lines.
     """
     kept, taken = split_hosts_block(text)
     order = split_lines(original)
@@ -143,7 +145,7 @@ def remove_hosts_block(text: str, original: str) -> str:
 
 
 def is_reduced_line(line: str, other: str) -> bool:
-    """Say whether *other* is what `render` has left of a line: its address, with fewer names."""
+    """Return whether *other* is *line* after `build_hosts_file`: the same address with fewer names."""
     fields, rest = split_hosts_line(line), split_hosts_line(other)
     return (
         rest[:1] == fields[:1] and len(rest) > 1 and list_line_names(other) < list_line_names(line)
@@ -151,7 +153,7 @@ def is_reduced_line(line: str, other: str) -> bool:
 
 
 def parse_nsswitch_sources(text: str) -> list[str]:
-    """The sources for host names in nsswitch.conf, in order; glibc's default where none are named."""
+    """Return the sources for host names in nsswitch.conf, in order. Without any: glibc's default."""
     for line in split_lines(text):
         fields = split_hosts_line(line)
         if fields and fields[0] == "hosts:":
@@ -160,7 +162,7 @@ def parse_nsswitch_sources(text: str) -> list[str]:
 
 
 def parse_manage_etc_hosts(text: str) -> str | None:
-    """The value of manage_etc_hosts in a cloud-init file: none where it is not named, empty where it is off."""
+    """Return the value of manage_etc_hosts in a cloud-init file: None if it is missing, empty if it is off."""
     found = re.findall(
         r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$", text, re.MULTILINE | re.ASCII
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class KernelTuneParams(TypedDict):
-    """What kernel_tune is asked for; its documentation says what each of them is."""
+    """The parameters of kernel_tune. The module documents them."""
 
     path: str
     header: str
@@ -34,7 +34,10 @@ class KernelTuneParams(TypedDict):
 
 
 class KernelTuneResult(TypedDict):
-    """The module's answer; ``files`` and ``sysctls`` are ours from now on, ``keys`` what became of each setting."""
+    """The answer of kernel_tune.
+
+    ``files`` and ``sysctls`` are Fullmesh's from now on, ``keys`` the result per setting.
+    """
 
     changed: bool
     notes: list[Note]
@@ -45,7 +48,7 @@ class KernelTuneResult(TypedDict):
 
 
 class KernelTuneRefusal(TypedDict):
-    """The answer where something cannot be had."""
+    """The answer if a setting cannot be applied."""
 
     failed: bool
     msg: str
@@ -86,7 +89,7 @@ class KernelTuner:
         ]
 
     def apply(self, founds: list[sysctl.KeyedSysctlVerdict]) -> None:
-        """Write what differs; everything goes back when one value was not taken."""
+        """Write the values that differ. If one value was not accepted, all are reverted."""
         todo = [found for found in founds if found["status"] == "set"]
         for found in todo:
             sysctl.apply_setting(self.node, found)
@@ -97,7 +100,7 @@ class KernelTuner:
                     self.node.write(found["key"], found["before"])
 
     def judge(self, founds: list[sysctl.KeyedSysctlVerdict]) -> None:
-        """Turn what was seen into errors and warnings."""
+        """Add errors and warnings for the results."""
         for setting, found in zip(self.params["settings"], founds):
             if found["status"] == "overridden":
                 self.faults.append(describe_override(found, self.params["path"]))
@@ -111,7 +114,7 @@ class KernelTuner:
                 self.reserved(found)
 
     def cannot(self, setting: KernelSetting, found: sysctl.KeyedSysctlVerdict) -> None:
-        """A container that may not set a key is told apart from a host that should be able to."""
+        """Record a setting that cannot be set: a warning in a container, an error on a host."""
         text = "{key} = {target} cannot be set: {detail}, the value seen is {seen}".format(**found)
         if not self.container or setting["must"]:
             self.faults.append(
@@ -123,13 +126,13 @@ class KernelTuner:
             self.notes.append({"code": "KT-201", "text": f"{text}. {step}"})
 
     def reserved(self, found: sysctl.KeyedSysctlVerdict) -> None:
-        """Ports that somebody reserved inside the data range are missing there (bind: EADDRNOTAVAIL)."""
+        """Report reserved ports in the data range. Programs cannot bind them (EADDRNOTAVAIL)."""
         first, last = [int(port) for port in split_words(self.params["data_ports"])]
         taken = sysctl.expand_port_ranges(found["target"]) & set(range(first, last + 1))
         if taken:
             self.faults.append(
                 "[KT-114] {} reserves {} inside the data range {}-{}: the kernel gives none of them to Gloo or NCCL. "
-                "Move fullmesh_data_ports, or give the reservation up where it is made.".format(
+                "Fix: change fullmesh_data_ports, or remove the reservation.".format(
                     found["key"], sysctl.format_port_set(taken), first, last
                 )
             )
@@ -137,7 +140,7 @@ class KernelTuner:
     # -- limits
 
     def limits(self) -> tuple[str, str]:
-        """Work out the two limit files; a limit that this node cannot grant would shut everybody out of ssh."""
+        """Return the content of the two limit files. A limit above the node's maximum would block all ssh logins."""
         soft = int(self.params["nofile"])
         memlock = self.params["memlock"]
         pages = -1 if memlock == "unlimited" else int(memlock) * 1024
@@ -162,7 +165,7 @@ class KernelTuner:
         return header + session if pam else "", header + service if manager else ""
 
     def hard_before(self, soft: int) -> int:
-        """Return the hard limit that must not be lowered; our own file's line once there is one."""
+        """Return the hard limit that must not be lowered, from Fullmesh's own file if it exists."""
         text = self.node.text(self.params["limits_path"]) or ""
         ours = re.search(r"^root\s+hard\s+nofile\s+(\d+)$", text, re.MULTILINE | re.ASCII)
         if ours:
@@ -186,7 +189,7 @@ class KernelTuner:
     # -- files
 
     def file(self, path: str, content: str) -> bool:
-        """Make a file what it shall be; empty content removes it."""
+        """Write a file, or remove it if *content* is empty."""
         before = self.node.text(path)
         if (before or "") == content:
             return False
@@ -233,7 +236,7 @@ class KernelTuner:
         manager: str,
         keys: dict[str, sysctl.SysctlVerdict],
     ) -> KernelTuneResult:
-        """Assemble what the role tells the manifest and the report."""
+        """Return the answer for the manifest and the report."""
         paths = ((self.params["path"], "x"), (self.params["limits_path"], pam))
         files = [
             path for path, content in (*paths, (self.params["manager_path"], manager)) if content
@@ -276,8 +279,8 @@ def describe_refused_value(found: sysctl.KeyedSysctlVerdict) -> str:
     """Name a value that the kernel did not take."""
     return (
         "[KT-110] the kernel did not take {key} = {target}: {detail}, the value seen is {seen!r}. "
-        "Correct it in kernel_tuning_sysctls; for a congestion control see "
-        "net.ipv4.tcp_available_congestion_control."
+        "Fix: correct it in kernel_tuning_sysctls. Possible congestion controls: "
+        "`sysctl net.ipv4.tcp_available_congestion_control`."
     ).format(**found)
 
 

@@ -20,7 +20,7 @@ import time
 
 LEASE = "lease"
 POLL_SECONDS = 0.5
-HELD: list[int] = []  # the descriptor that has the lock; detach() closes it in every helper
+HELD: list[int] = []  # the descriptor of the lock. detach() closes it in every helper.
 
 
 def take_lease(folder: str) -> None:
@@ -35,12 +35,12 @@ def take_lease(folder: str) -> None:
 
 
 def has_lease(folder: str) -> bool:
-    """Whether this run was started with a lease; an Ansible module cannot hold one."""
+    """Return whether this run was started with a lease. An Ansible module cannot hold one."""
     return os.path.exists(os.path.join(folder, LEASE))
 
 
 def is_unlocked(path: str) -> bool:
-    """Whether no process holds the lock of a file; a file that is gone counts as unlocked."""
+    """Return whether no process holds a file's lock. A missing file counts as unlocked."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -55,18 +55,18 @@ def is_unlocked(path: str) -> bool:
 
 
 def is_lease_lost(folder: str) -> bool:
-    """Whether the process that heard the controller is gone, or the run is over."""
+    """Return whether the process that listened to the controller is gone, or the run is over."""
     return is_unlocked(os.path.join(folder, LEASE))
 
 
 def keep_lease(folder: str) -> None:
-    """Wait until the run is over; if the controller goes first, boot.py ends this process."""
+    """Wait until the run is over. If the controller disappears first, boot.py ends this process."""
     while os.path.isdir(folder):
         time.sleep(POLL_SECONDS)
 
 
 def end_with_lease(folder: str) -> None:
-    """End this process as soon as the lease is lost, whatever it is doing."""
+    """End this process as soon as the lease is lost."""
 
     def poll() -> None:
         while not is_lease_lost(folder):

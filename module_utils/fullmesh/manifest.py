@@ -1,4 +1,4 @@
-"""The manifest: what a node converged to, and whether reality still equals it.
+"""Save the state that a run applied to a node (the manifest), and compare it with the present state.
 
 Runs on nodes: standard library only.
 """
@@ -44,12 +44,20 @@ class OwnedAddress(TypedDict):
 
 
 class OwnedItems(TypedDict):
-    """What roles answer for on a node; the values say what each of them wants there.
+    """The items that roles manage on a node.
+
+    The values are the wanted states.
 
     Attributes:
-        files: paths; sysctls: key -> value; services: unit -> what it should be.
-        packages: name -> version or ""; held: those of them that nobody may upgrade; sources: URLs of repositories.
-        firewalld: names of zones, policies and sets; addresses; selinux: ``mode`` -> the one that runs.
+        files: paths.
+        sysctls: key -> value.
+        services: unit -> its wanted state.
+        packages: name -> version or "".
+        held: those packages that must not be upgraded.
+        sources: URLs of repositories.
+        firewalld: names of zones, policies and sets.
+        addresses: of the node.
+        selinux: ``mode`` -> the running mode.
     """
 
     files: list[str]
@@ -63,14 +71,16 @@ class OwnedItems(TypedDict):
     selinux: dict[str, str]
 
 
-# kind (``file``, ``sysctl``, ``held package``) -> name -> what is there: a text, true or false, a unit's two words.
+# kind (``file``, ``sysctl``, ``held package``) -> name -> present state: a text, true or false, a unit's two words.
 State = dict[str, dict[str, Any]]
 
 
 class NodeManifest(TypedDict):
-    """What a node converged to; ``digest``: of what decided it; ``resolved``: what the plan had worked out from it.
+    """The state after a run.
 
-    ``members``: what it remembers of the list of nodes.
+    ``digest``: of the run's inputs. ``resolved``: values that the plan derived from the node.
+
+    ``members``: the node's record of the list of nodes.
     """
 
     schema: int
@@ -104,7 +114,7 @@ def fingerprint_path(path: str) -> str:
 
 
 def read_sysctl_value(key: str, root: str = "/proc/sys") -> str:
-    """A key's value with single spaces, ``absent`` where the kernel does not have it."""
+    """Return a key's value with single spaces, or ``absent`` if the kernel does not have it."""
     # In sysctl.d names '.' and '/' may change places (sysctl.d(5)): "a/b.c" is the path a.b/c's twin.
     slash, dot = key.find("/"), key.find(".")
     path = key
@@ -158,7 +168,7 @@ def read_package_versions(names: Sequence[str], run: Runner = node.run_command) 
 
 
 def read_held_packages(packages: dict[str, str], run: Runner = node.run_command) -> dict[str, bool]:
-    """{package: True when the package manager is told to leave it in the version that it has}."""
+    """Return {package: whether the package manager keeps it in its present version}."""
     if not packages:
         return {}
     if os.path.exists("/usr/bin/dpkg-query"):
@@ -190,7 +200,7 @@ def check_owned_addresses(wanted: Sequence[OwnedAddress]) -> dict[str, bool]:
 
 
 def read_selinux_mode(wanted: dict[str, str]) -> dict[str, str]:
-    """The runtime mode, "" where the kernel has no SELinux."""
+    """Return the runtime mode, with "" if the kernel has no SELinux."""
     if not wanted:
         return {}
     text = node.read_stripped("/sys/fs/selinux/enforce")
@@ -198,7 +208,7 @@ def read_selinux_mode(wanted: dict[str, str]) -> dict[str, str]:
 
 
 def merge_owned(owned: dict[str, dict[str, Any]]) -> OwnedItems:
-    """All roles' ``fullmesh_owned`` entries as one: lists joined, mappings united."""
+    """Merge all roles' ``fullmesh_owned`` entries: lists joined, mappings united."""
     total: dict[str, Any] = {
         "files": [],
         "sysctls": {},
@@ -222,7 +232,7 @@ def merge_owned(owned: dict[str, dict[str, Any]]) -> OwnedItems:
 
 
 def observe_owned(owned: OwnedItems, run: Runner = node.run_command) -> State:
-    """What is there now of all that *owned* (merged) names: {kind: {name: state}}."""
+    """Return the present state of all items of *owned* (merged): {kind: {name: state}}."""
     packages = read_package_versions(sorted(owned["packages"]), run)
     # a manifest of an earlier version has neither this nor sources
     held = {name: packages.get(name, "") for name in owned.get("held", [])}
@@ -242,7 +252,7 @@ def observe_owned(owned: OwnedItems, run: Runner = node.run_command) -> State:
 
 
 def describe_differences(then: State, now: State) -> list[str]:
-    """A sentence for each thing that is no longer as it was."""
+    """Describe each item that has changed."""
     result = []
     for kind in sorted(then):
         for name in sorted(then[kind]):
@@ -285,7 +295,7 @@ def load_manifest(path: str = PATH) -> tuple[NodeManifest | None, str]:
 
 
 def find_drift(digest: str, path: str = PATH, run: Runner = node.run_command) -> list[str]:
-    """Sentences that say why the node is not what the manifest says; [] when it is."""
+    """Return sentences about differences between the node and its manifest, [] if there are none."""
     manifest, why = load_manifest(path)
     if manifest is None:
         return [why]
@@ -295,13 +305,13 @@ def find_drift(digest: str, path: str = PATH, run: Runner = node.run_command) ->
 
 
 def load_manifest_notes(path: str = PATH) -> list[Note]:
-    """What the roles had to say of the node when it converged."""
+    """Return the roles' notes about the node from its last run."""
     manifest = load_manifest(path)[0]
     return list(manifest.get("notes", [])) if manifest else []
 
 
 def load_auto_settings(path: str = PATH) -> ResolvedSettings:
-    """What the plan had worked out from the nodes when this one converged; {} where nothing is kept."""
+    """Return the values that the plan derived from the nodes in this node's last run, or {}."""
     manifest = load_manifest(path)[0]
     nothing: ResolvedSettings = {}
     held = manifest.get("resolved", nothing) if manifest else nothing
@@ -309,7 +319,7 @@ def load_auto_settings(path: str = PATH) -> ResolvedSettings:
 
 
 def load_membership(path: str = PATH) -> Membership:
-    """What the node remembers of the list of nodes, but for their names; {} where nothing is kept."""
+    """Return the node's record of the list of nodes without the names, or {}."""
     manifest = load_manifest(path)[0]
     nothing: Membership = {}
     held = manifest.get("members", nothing) if manifest else nothing
@@ -321,9 +331,10 @@ def load_membership(path: str = PATH) -> Membership:
 def merge_peer_update(
     manifest: NodeManifest, now: State, paths: Sequence[str], members: Membership
 ) -> NodeManifest:
-    """The manifest of a node that learnt of its peers: what was written for them is as it is now, all else as it was.
+    """Return the manifest of a node after an update of its peers: the written *paths* are as now, the rest as
+    before.
 
-    Whatever else changed meanwhile stays a drift.
+    Other changes since then still count as drift.
     """
     state = {kind: dict(held) for kind, held in manifest["state"].items()}
     for path in paths:

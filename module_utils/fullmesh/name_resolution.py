@@ -28,7 +28,7 @@ CLOUD = ("/etc/cloud/cloud.cfg", "/etc/cloud/cloud.cfg.d/*.cfg")
 
 
 class ClusterHostsParams(TypedDict):
-    """What cluster_hosts is asked for: the plan's lines, this node's address in them, its own names."""
+    """The parameters of cluster_hosts: the plan's lines, this node's address in them, its own names."""
 
     hosts: list[hosts_file.HostsEntry]
     address: str
@@ -43,13 +43,13 @@ class HostsChange(TypedDict):
 
 
 class HostsResultBase(HostsChange):
-    """``cloud_init``: where it is told to write the file, or ""."""
+    """``cloud_init``: the file that makes cloud-init manage /etc/hosts, or ""."""
 
     cloud_init: str
 
 
 class HostsResult(HostsResultBase, total=False):
-    """``names``: what the resolver answers; not in check mode, where it would answer from the old file."""
+    """``names``: the resolver's answers. Not in check mode, since they would come from the old file."""
 
     names: dict[str, list[str]]
 
@@ -59,7 +59,7 @@ class HostsError(Exception):
 
 
 def check_hosts_order(nsswitch: str) -> None:
-    """Refuse a resolver that asks somebody else before /etc/hosts."""
+    """Refuse a resolver that queries another source before /etc/hosts."""
     sources = hosts_file.parse_nsswitch_sources(nsswitch)
     if sources[:1] != ["files"]:
         raise HostsError(
@@ -71,7 +71,7 @@ def check_hosts_order(nsswitch: str) -> None:
 
 
 def find_cloud_init_setting() -> str:
-    """Where cloud-init is told to write /etc/hosts; the last file wins."""
+    """Return the file that makes cloud-init manage /etc/hosts. The last file wins."""
     found = ""
     for pattern in CLOUD:
         for path in sorted(glob.glob(pattern)):
@@ -82,7 +82,7 @@ def find_cloud_init_setting() -> str:
 
 
 def resolve_name(name: str) -> list[str]:
-    """The addresses of a name in the resolver's order."""
+    """Return the addresses of a name in the resolver's order."""
     try:
         found = socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)
     except socket.gaierror:
@@ -92,7 +92,7 @@ def resolve_name(name: str) -> list[str]:
 
 
 def configure_hosts_file(params: ClusterHostsParams, check: bool) -> HostsResult:
-    """Write what differs, then ask the resolver."""
+    """Write the differences, then query the resolver."""
     check_hosts_order(read_text_file(NSSWITCH))
     hosts = hosts_file.add_own_names(params["hosts"], params["address"], params["own_names"])
     before = read_text_file(HOSTS)
@@ -118,7 +118,7 @@ def configure_hosts_file(params: ClusterHostsParams, check: bool) -> HostsResult
 
 
 def load_original_hosts() -> tuple[str, str]:
-    """What the undo point has of the file: its kind (empty without a point), and its text."""
+    """Return the file's kind (empty without an undo point) and text from the undo point."""
     point = UndoPoint("", ROLE)
     then = point.load()["files"].get(HOSTS)
     if then is None:
@@ -127,7 +127,7 @@ def load_original_hosts() -> tuple[str, str]:
 
 
 def restore_hosts_file(check: bool) -> HostsChange:
-    """Take out what is ours; where nobody else has changed the file, it is the one of before, byte for byte."""
+    """Remove Fullmesh's block. If nothing else has changed, restore the original file byte for byte."""
     kind, then = load_original_hosts()
     before = read_text_file(HOSTS)
     after = before

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Reads = Callable[[str], str]
 
 NAMES = ("node_exporter", "prometheus-node-exporter")
-# Where packages put programs; what somebody installed by hand lies elsewhere.
+# The folder of packaged programs. Manually installed ones are elsewhere.
 PACKAGED = "/usr/bin/"
 PORT = 9100
 # login.defs(5): accounts of people begin here, on both families
@@ -30,7 +30,7 @@ FIRST_LOGIN = 1000
 NO_SHELLS = ("", "nologin", "false")
 FLAG = "collector.textfile.directory"
 SWITCHED_OFF = "no-collector.textfile"
-# --help prints a flag with its default, in quotes or bare; Debian's build has one, upstream's is empty.
+# --help prints a flag with its default, quoted or unquoted. Debian's build has one, upstream's is empty.
 DEFAULT = re.compile(r'--(?:\[no-\])?collector\.textfile\.directory=(?:"([^"]*)"|(\S*))')
 
 
@@ -49,9 +49,10 @@ class RunningExporter(TypedDict):
 
 
 class TextfileTarget(TypedDict):
-    """Where a text file goes. *own*: the node has a node_exporter that is not ours to install or start.
+    """The folder for text files. *own*: the node has another node_exporter, which Fullmesh does not install or
+    start.
 
-    ``folder`` is empty, and ``fault`` a sentence, where nobody reads one.
+    If no node_exporter reads text files, ``folder`` is empty and ``fault`` a sentence.
     """
 
     own: bool
@@ -61,7 +62,7 @@ class TextfileTarget(TypedDict):
 
 
 def parse_textfile_folders(words: Sequence[str]) -> list[str]:
-    """The folders that a command line names; in newer versions there may be several, and patterns among them."""
+    """Return the folders of a command line. Newer versions accept several, and patterns."""
     named = []
     for at, word in enumerate(words):
         name, equals, value = word.lstrip("-").partition("=")
@@ -71,7 +72,7 @@ def parse_textfile_folders(words: Sequence[str]) -> list[str]:
 
 
 def is_same_folder(root: str, pid: str, folder: str) -> bool:
-    """Whether a process sees under *folder* what this node has there; a container's is another one."""
+    """Return whether a process sees the node's folder at *folder*. A container sees its own."""
     try:
         theirs = os.stat(f"{root}/proc/{pid}/root{folder}")
         return os.path.samestat(theirs, os.stat(root + folder))
@@ -86,7 +87,7 @@ def list_main_processes(run: SplitRunner) -> set[str]:
 
 
 def is_login_account(uid: int) -> bool:
-    """Say whether somebody can log in as this account."""
+    """Return whether this account allows logins."""
     try:
         shell = pwd.getpwuid(uid).pw_shell
     except KeyError:
@@ -135,15 +136,15 @@ def find_exporters(main_processes: Collection[str], root: str = "") -> list[Runn
 
 
 def parse_default_folder(said: str) -> str:
-    """The folder that a program reads by itself, of what its --help says; empty for none."""
+    """Return a program's default folder from its --help, or ""."""
     match = DEFAULT.search(said)
     return (match.group(1) or match.group(2) or "") if match else ""
 
 
 def is_listening(pid: str, port: int = 0) -> bool:
-    """Whether a process waits for connections, on *port* if it is given.
+    """Return whether a process listens, on *port* if it is given.
 
-    One whose port is taken ends, and systemd starts it again.
+    A process whose port is in use exits, and systemd restarts it.
     """
     mine = list_socket_inodes(pid)
     rows = [row for row in read_socket_table() if row["state"] == LISTEN and row["inode"] in mine]
@@ -153,7 +154,7 @@ def is_listening(pid: str, port: int = 0) -> bool:
 def find_packaged_exporters(
     seen: Sequence[RunningExporter], packaged: bool
 ) -> list[RunningExporter]:
-    """Those that are the distribution's service: its package is there, and so is the program."""
+    """Return the exporters that are the distribution's service: package and program are both there."""
     return [
         one for one in seen if packaged and one["service"] and one["program"].startswith(PACKAGED)
     ]
@@ -162,14 +163,14 @@ def find_packaged_exporters(
 def choose_textfile_folder(
     seen: Sequence[RunningExporter], packaged: bool, named: str, usual: str, reads: Reads
 ) -> TextfileTarget:
-    """Where a text file goes.
+    """Choose the folder for text files.
 
     Args:
-        seen: what runs.
+        seen: the running exporters.
         packaged: the distribution's package is installed.
-        named: the folder that the user names, empty to find it out.
+        named: the folder in the user's setting, or empty.
         usual: the folder of the distribution's package, for one that does not run yet.
-        reads: a program of the distribution's -> the folder that it reads without being told.
+        reads: program of the distribution -> its default folder.
     """
     if named:
         return {"own": True, "program": "", "folder": named, "fault": ""}
@@ -197,14 +198,14 @@ def choose_textfile_folder(
 
 
 def make_textfile_target(own: bool, one: RunningExporter, folders: Sequence[str]) -> TextfileTarget:
-    """The place of one that runs."""
+    """Return the target of a running exporter."""
     folder = "" if one["quiet"] else "".join(folders[:1])
     fault = "" if folder else explain_unread_folder(one)
     return {"own": own, "program": one["program"], "folder": folder, "fault": fault}
 
 
 def explain_unread_folder(one: RunningExporter) -> str:
-    """Why a node_exporter reads no folder of this node, and what to do."""
+    """Explain why a node_exporter reads no folder of this node, with a fix."""
     if one["elsewhere"] and not one["quiet"]:
         return (
             f"[MT-105] {one['program']} reads text files from {', '.join(one['elsewhere'])}, and on this node that is "
@@ -212,17 +213,17 @@ def explain_unread_folder(one: RunningExporter) -> str:
             "monitoring_tools_textfile_dir."
         )
     return (
-        f"[MT-105] {one['program']} runs on this node and reads no text files. Start it with --{FLAG}=FOLDER "
-        "(ARGS in /etc/default/prometheus-node-exporter, where the distribution's runs): it is found by itself then."
+        f"[MT-105] {one['program']} runs on this node and reads no text files. Fix: start it with --{FLAG}=FOLDER "
+        "(for the distribution's service: ARGS in /etc/default/prometheus-node-exporter). Fullmesh then finds it."
     )
 
 
 def describe_foreign_exporter(one: RunningExporter) -> str:
     """Say that a node_exporter is no service of the node, and that its port is taken."""
     return (
-        f"[MT-109] {one['program']} (process {one['pid']}) listens on {PORT}/tcp, and it is not the main process of a "
-        "service of this node, or it runs as a login account. Any account can start such a program, so Fullmesh does "
-        "not write to the folder that it names. Fix: if it is yours, name its folder in monitoring_tools_textfile_dir, "
+        f"[MT-109] {one['program']} (process {one['pid']}) listens on {PORT}/tcp. It is not the main process of a "
+        "service of this node, or it runs as a login account. Fullmesh does not write to its folder, because any "
+        "account can start such a program. Fix: if it is yours, set monitoring_tools_textfile_dir to its folder, "
         "otherwise stop it."
     )
 

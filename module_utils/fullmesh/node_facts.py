@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What the roles need to know of a node, and its drift, in one answer. Stdlib only."""
+"""Collect the facts that roles need about a node, and its drift, in one answer. Standard library only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def observe_node_facts(venv: str) -> Observations:
-    """What Fullmesh looks at on a node; sizes in bytes, times in seconds; *venv*: where the environment is linked."""
+    """Return observations of the node, sizes in bytes, times in seconds. *venv*: the link of the jobs' environment."""
     seen = accelerators.observe_accelerators()
     return {
         "epoch": time.time(),
@@ -50,7 +50,7 @@ def observe_node_facts(venv: str) -> Observations:
 
 
 def collect_facts(venv: str) -> Facts:
-    """The facts that the roles use, by Ansible's names."""
+    """Return the facts that the roles use, by Ansible's names."""
     system: dict[str, object] = dict(node.parse_os_release(node.read_stripped("/etc/os-release")))
     system.update(
         {
@@ -82,7 +82,7 @@ def load_pending_changes() -> list[PendingChange]:
 
 
 def answer(digest: str = "", venv: str = "/opt/fullmesh/venv") -> NodeFacts:
-    """All of it; *digest*: of the inputs that a run has for the node, empty skips the comparison."""
+    """Return all facts. *digest*: of a run's inputs for the node. Empty skips the comparison."""
     drift = manifest.find_drift(digest) if digest else []
     return {
         "ansible_facts": collect_facts(venv),

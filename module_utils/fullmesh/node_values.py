@@ -1,10 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Patterns for every value that a node or a user names and that reaches a file, a path, a command or an inventory.
+"""Define patterns for all values from nodes or users that reach a file, a path, a command or an inventory.
 
-A node can lie: it can be broken, or belong to an attacker. ``fullmesh.contract`` holds each answer against CHECKED, so
-that the code behind it can use the values as they are. A node leaves out what does not match, so that an honest node
-with an odd interface is not refused.
+Answers of nodes are not trusted: a node can be broken or compromised. ``fullmesh.contract`` checks each answer against
+CHECKED, so that later code can use the values directly. A node omits values that do not match, so that a good node with
+an odd interface is not rejected.
 
 Runs on nodes as well: standard library only. Each pattern matches a whole text.
 """
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 
-# The kernel takes any byte but "/", ":" and white space (net/core/dev.c, dev_valid_name); these are the names that
-# udev, systemd, NetworkManager and people give.
+# The kernel accepts any byte but "/", ":" and white space (net/core/dev.c, dev_valid_name). These are the names that
+# udev, systemd, NetworkManager and people use.
 INTERFACE_NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,14}\Z")
 INTERFACE_OR_NONE = re.compile(r"\A(?:[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,14})?\Z")
 MAC = re.compile(r"\A(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
@@ -28,9 +28,9 @@ ADDRESS_OR_NONE = re.compile(
 PREFIXED_ADDRESS = re.compile(r"\A[0-9A-Fa-f:.]{2,45}/[0-9]{1,3}\Z")
 # RFC 1123 2.1
 HOST_NAME = re.compile(r"\A(?!-)[A-Za-z0-9-]{1,63}(?<!-)(?:\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\Z")
-# What a machine calls itself, which is not always what RFC 1123 allows.
+# A machine's own name, which RFC 1123 does not always allow.
 OWN_NAME = re.compile(r"\A(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,252})?\Z")
-# resolv.conf(5); "~" before it routes only (systemd.network(5)).
+# resolv.conf(5). A leading "~" marks a routing-only domain (systemd.network(5)).
 SEARCH_DOMAIN = re.compile(
     r"\A(?:~\.|~?[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62}){0,30}\.?)\Z"
 )
@@ -48,7 +48,7 @@ PUBLIC_KEY = re.compile(
     r"\A([a-z0-9][a-z0-9@.-]{0,63}) ([A-Za-z0-9+/]{16,16000}={0,2})(?: [ -~]{0,500})?\Z"
 )
 SHA256 = re.compile(r"\A[0-9a-f]{64}\Z")
-# An absolute path without "..", control characters and what begins a template.
+# An absolute path without "..", control characters and template marks.
 PATH_OR_NONE = re.compile(r"\A(?:(?!.*/\.\.(?:/|\Z))/[^\x00-\x1f\x7f{}]{0,1023})?\Z")
 
 # Record of ``fullmesh.observed`` -> field -> pattern. A field of lists or mappings: each text in it, keys too.
@@ -91,7 +91,7 @@ CHECKED = {
     "torch.VenvSeen": {"python": PYTHON_VERSION, "machine": WORD_OR_NONE, "have": SHA256},
 }
 
-# The same of records that a diagnosis reads, which drops what does not match: findings name these in commands.
+# Further checks for records that a diagnosis reads. It drops other values, because findings use these in commands.
 NAMED = {
     "survey.Nic": {
         "name": INTERFACE_NAME,

@@ -40,7 +40,7 @@ def test_the_newest_that_fits_and_that_all_packages_have(
 
 @pytest.mark.parametrize(("wanted", "cuda"), [("2.31.1", ""), ("2.28", ""), ("2.28.9", "13.3")])
 def test_what_the_repository_lacks_is_refused_with_what_it_has(wanted: str, cuda: str) -> None:
-    with pytest.raises(nccl.NcclError, match=r"it has 2\.28\.9-1\+cuda12\.9, 2\.30\.7") as caught:
+    with pytest.raises(nccl.NcclError, match=r"only 2\.28\.9-1\+cuda12\.9, 2\.30\.7") as caught:
         nccl.choose_nccl_version(APT, wanted, cuda)
     assert caught.value.reason == "absent"
 
@@ -112,7 +112,7 @@ def test_dnf_is_asked_through_its_library() -> None:
             "",
             "NC-102.*Packages",
         ),
-        ({"update": (0, "", ""), "madison": (0, MADISON, "")}, "1.2.3", "NC-101.*it has 2.30.7"),
+        ({"update": (0, "", ""), "madison": (0, MADISON, "")}, "1.2.3", "NC-101.*only 2.30.7"),
     ],
 )
 def test_a_repository_that_does_not_help_is_named(table: Any, version: str, message: str) -> None:

@@ -54,7 +54,7 @@ def test_only_what_differs_is_written(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_the_way_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         file_set.plan_file_changes([item(tmp_path)], [])
 
 
