@@ -6,6 +6,7 @@ Standard library only: Ansible's own process imports this.
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from typing import Any, TextIO
 
@@ -58,6 +59,11 @@ def print_text(text: str, stream: TextIO | None = None) -> None:
     stream = stream or sys.stdout
     stream.write(f"{clean_text(text)}\n")
     stream.flush()
+
+
+def measure_width(stream: TextIO) -> int:
+    """Return the columns of a terminal; 0 if the stream is none: its lines may have any length."""
+    return shutil.get_terminal_size().columns if stream.isatty() else 0
 
 
 def print_error(text: str) -> None:

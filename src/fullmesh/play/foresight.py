@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
@@ -46,8 +47,11 @@ def format_changed_nodes(hosts: str, everybody: int) -> str:
     )
 
 
-def render_change_table(changes: Sequence[TaskChange], everybody: int) -> list[str]:
-    """The rows as text; the first column is written where it changes."""
+def render_change_table(changes: Sequence[TaskChange], everybody: int, width: int = 0) -> list[str]:
+    """The rows as text; the first column is written where it changes.
+
+    If the table is wider than *width* columns (0: any width), the changes are listed below their role and nodes.
+    """
     found = [
         (owner, what, format_changed_nodes(hosts, everybody))
         for owner, what, hosts in merge_folder_rows(list_change_rows(changes))
@@ -55,10 +59,33 @@ def render_change_table(changes: Sequence[TaskChange], everybody: int) -> list[s
     if not found:
         return []
     head = ("role", "what would change", "nodes")
-    widths = [max(len(row[at]) for row in [head, *found]) for at in range(2)]
+    widths = [max(len(row[at]) for row in [head, *found]) for at in range(len(head))]
+    if 0 < width < sum(widths) + 2 * (len(widths) - 1):
+        return render_change_list(found, width)
     lines, before = [f"{head[0]:<{widths[0]}}  {head[1]:<{widths[1]}}  {head[2]}"], ""
     for owner, what, hosts in found:
         shown = owner if owner != before else ""
         lines.append(f"{shown:<{widths[0]}}  {what:<{widths[1]}}  {hosts}")
         before = owner
+    return lines
+
+
+def render_change_list(found: Sequence[tuple[str, str, str]], width: int) -> list[str]:
+    """The changes below a line with their role and nodes. Neither a path nor a node's name is cut."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for owner, what, hosts in found:
+        grouped.setdefault((owner, hosts), []).append(what)
+    lines = []
+    for (owner, hosts), changes in grouped.items():
+        for text, first, more in [(f"{owner} on {hosts}:", "", "    ")] + [
+            (what, "  ", "    ") for what in changes
+        ]:
+            lines += textwrap.wrap(
+                text,
+                width,
+                initial_indent=first,
+                subsequent_indent=more,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
     return lines

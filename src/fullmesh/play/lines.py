@@ -11,8 +11,9 @@ from fullmesh.play.progress import Failure, RunPhase, RunProgress
 from fullmesh.printed import clean_line
 
 SHOWN = 5  # names before they are counted
-NAME_WIDTH = 21
-WIDTH = 80
+NAME_WIDTH, OUTCOME_WIDTH = 21, 32
+WIDTH = 80  # of a log or pipe
+MARK, TIME = 2, 9  # columns of a phase's mark and of its seconds
 
 
 def format_host_list(hosts: Sequence[str]) -> str:
@@ -26,7 +27,9 @@ def render_change_notice(hosts: Sequence[str], preview: str) -> str:
     return f"apply may change {format_count(len(hosts), 'node')}: {format_host_list(hosts)}. To preview: {preview}"
 
 
-def render_undo_notice(hosts: Sequence[str], roles: Sequence[str], preview: str) -> list[str]:
+def render_undo_notice(
+    hosts: Sequence[str], roles: Sequence[str], preview: str, width: int = WIDTH
+) -> list[str]:
     """Say which nodes undo changes and how, and the command that only shows it."""
     told = (
         f"undo changes {format_count(len(hosts), 'node')}: {', '.join(hosts)}.",
@@ -35,7 +38,7 @@ def render_undo_notice(hosts: Sequence[str], roles: Sequence[str], preview: str)
         f"Roles, as far as they changed the node: {', '.join(roles)}.",
     )
     # a name is never cut
-    wrap = textwrap.TextWrapper(WIDTH, break_on_hyphens=False, break_long_words=False).wrap
+    wrap = textwrap.TextWrapper(width, break_on_hyphens=False, break_long_words=False).wrap
     return [*itertools.chain.from_iterable(map(wrap, told)), f"To preview: {preview}"]
 
 
@@ -59,10 +62,14 @@ def describe_phase_outcome(phase: RunPhase, *, check: bool = False) -> str:
     return f"{'would make ' if check else ''}{format_count(total, 'change')} on {where}"
 
 
-def render_phase_line(phase: RunPhase, *, check: bool = False) -> str:
-    """A phase that is over, in a line."""
+def render_phase_line(phase: RunPhase, *, check: bool = False, width: int = 0) -> str:
+    """A phase that is over, in a line, or in several of *width* columns (0: any width)."""
     name, came = clean_line(phase.name), clean_line(describe_phase_outcome(phase, check=check))
-    return f"{name:<{NAME_WIDTH}} {came:<32} {phase.seconds:>6.1f} s"
+    room = max(width - MARK - NAME_WIDTH - 1 - TIME - 1, OUTCOME_WIDTH // 2) if width else len(came)
+    came, *more = textwrap.wrap(came, room, break_on_hyphens=False) or [""]
+    line = f"{name:<{NAME_WIDTH}} {came:<{min(OUTCOME_WIDTH, room) if width else OUTCOME_WIDTH}}"
+    indent = " " * (MARK + NAME_WIDTH + 1)
+    return "\n".join([f"{line} {phase.seconds:>6.1f} s", *(indent + text for text in more)])
 
 
 def format_running_task(progress: RunProgress) -> str:

@@ -48,13 +48,19 @@ class TerminalView(PlainView):
         hosts = [host for host in hosts if host != CONTROLLER]
         if len(hosts) > NODE_ROWS:
             text = lines.describe_waiting_hosts(self.progress) or "all have answered"
-            return [Text(f"     {len(hosts)} nodes, {clean_line(text)}", "dim")]
+            return [self.row(f"{len(hosts)} nodes, {clean_line(text)}")]
         rows = []
         for host in hosts:
             state = f"working, {now - waited[host]:.0f} s" if host in waited else "done, waits"
             name = clean_line(host)
-            rows.append(Text(f"     {name:<{lines.NAME_WIDTH - 2}} {state}", "dim"))
+            rows.append(self.row(f"{name:<{lines.NAME_WIDTH - 2}} {state}"))
         return rows
+
+    def row(self, text: str) -> Text:
+        """A line of the region, cut at the window's edge."""
+        shown = Text(f"     {text}", "dim")
+        shown.truncate(self.console.width - 1, overflow="ellipsis")
+        return shown
 
     def tick(self) -> None:
         """Draw, when there is something to draw; a question for a password comes before."""
@@ -75,7 +81,8 @@ class TerminalView(PlainView):
         good, bad = self.marks
         mark = Text(f"{bad} ", "bold red") if phase.failed else Text(f"{good} ", "green")
         style = "red" if phase.failed else ""
-        line = lines.render_phase_line(phase, check=self.progress.check)
+        width = self.console.width
+        line = lines.render_phase_line(phase, check=self.progress.check, width=width)
         self.console.print(mark.append(line, style), soft_wrap=True)
 
     def failed(self, failure: Failure) -> None:

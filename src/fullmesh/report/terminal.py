@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from fullmesh.printed import print_error
 from fullmesh.report import blocks, model
@@ -22,7 +25,9 @@ OK, PROBLEM, USAGE = 0, 1, 2
 COLOURS = {"passed": "green", "failed": "bold red", "skipped": "yellow", "not_run": "dim"}
 SEVERITIES = {"error": "bold red", "warning": "yellow"}
 PLAIN_WIDTH = 120
-LADDER_COLUMNS = 66  # of the ladder without its remarks
+LEAST_REMARK = 34  # columns of a remark behind its check; below it where there are fewer
+UNBOUNDED = 9999  # columns
+INDENT = 6  # of a remark below its check
 MATRIX_NODES = 8  # a wider matrix does not fit 80 columns; report.html has it
 
 
@@ -63,25 +68,31 @@ def shorten_text(text: str, length: int) -> str:
     return text if len(text) <= length else text[: max(0, length - 1)] + "…"
 
 
-def build_checks_table(result: Result, brief: int = 0) -> Table:
-    """The rungs as a table; in *brief* columns of a terminal each keeps to its line."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("rung", "what", "status"):
-        table.add_column(name, no_wrap=bool(brief))
-    table.add_column("seconds", justify="right")
-    table.add_column("remark", overflow="fold")
-    for rung in result["rungs"]:
-        colour = COLOURS[rung["status"]]
-        table.add_row(
-            rung["id"],
-            escape(rung["name"]),
-            f"[{colour}]{rung['status'].replace('_', ' ')}[/]",
-            f"{rung['seconds']:.1f}",
-            escape(
-                shorten_text(rung["reason"], brief - LADDER_COLUMNS) if brief else rung["reason"]
-            ),
-        )
-    return table
+def render_checks(result: Result, columns: int, *, brief: bool = False) -> list[Text]:
+    """The rungs as a table of so many columns; a name keeps to its line. *brief*: remarks are cut to it, too."""
+    rungs = result["rungs"]
+    name = max(len("what"), *(len(rung["name"]) for rung in rungs))
+    status = max(len(rung["status"]) for rung in rungs)
+    timed = 6 + name + 2 + status + 2 + 7 <= columns
+    left = 6 + name + 2 + status + (2 + 7 if timed else 0) + 2
+    behind = brief or columns - left >= LEAST_REMARK
+    head = f"rung  {'what':<{name}}  {'status':<{status}}" + ("  seconds" if timed else "")
+    remarks = any(rung["reason"] for rung in rungs) and behind and columns > left + len("remark")
+    lines = [Text(head + ("  remark" if remarks else ""), "bold")]
+    for rung in rungs:
+        word = rung["status"].replace("_", " ")
+        line = Text(f"{rung['id']:<4}  {rung['name']:<{name}}  ")
+        line.append(f"{word:<{status}}", COLOURS[rung["status"]])
+        line.append(f"  {rung['seconds']:>7.1f}" if timed else "")
+        start = left if behind else INDENT
+        if brief:
+            more = [shorten_text(rung["reason"], max(0, columns - left))]
+        else:
+            more = textwrap.wrap(rung["reason"], max(columns - start, LEAST_REMARK))
+        if behind and more and more[0]:
+            line.append(f"  {more.pop(0)}")
+        lines += [line, *(Text(" " * start + text) for text in more if text)]
+    return lines
 
 
 def format_link_cell(link: LinkRow | None) -> str:
@@ -156,10 +167,15 @@ def print_result(raw: Result, console: Console, *, brief: bool = False) -> None:
     if brief and notes[1:]:
         console.print(f"[bold yellow]note:[/] {len(notes) - 1} more in the report")
     if result["rungs"]:
-        console.print(build_checks_table(result, console.width if brief else 0))
+        for shown in render_checks(result, console.width, brief=brief):
+            console.print(shown, no_wrap=True, overflow="ignore", crop=False)
     table = build_link_table(result)
     if table is not None:
-        console.print(table)
+        unbounded = console.options.update(max_width=UNBOUNDED)
+        if Measurement.get(console, unbounded, table).minimum <= console.width:
+            console.print(table)
+        else:
+            console.print("The table of links is wider than this terminal: see report.html.")
     for text in describe_figures(result):
         console.print(escape(text))
     for row in result.get("not_looked_at", []):

@@ -13,7 +13,7 @@ from fullmesh.catalogue import add_verb
 from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import make_run_name
-from fullmesh.printed import clean_line, print_error, print_text
+from fullmesh.printed import clean_line, measure_width, print_error, print_text
 from fullmesh.settings import ROOT, RUNS, STARTED_IN
 
 if TYPE_CHECKING:  # slow to import; other verbs go without
@@ -165,7 +165,21 @@ def render_machine_table(
         rows.append(
             (one.name, ssh, system, gpus, seat.address, seat.card["name"], speed, seat.owner or "-")
         )
+    return align_machine_rows(rows)
+
+
+def align_machine_rows(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Align the cells below their heads, or list each machine's cells if the terminal is too narrow."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    columns = measure_width(sys.stdout)
+    if 0 < columns < sum(widths) + 2 * (len(widths) - 1):
+        head, *machines = rows
+        label = max(map(len, head)) + 2
+        return [
+            f"{f'  {title}:' if at else title:<{label + 3}}{cell}"
+            for row in machines
+            for at, (title, cell) in enumerate(zip(head, row, strict=True))
+        ]
     return [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows

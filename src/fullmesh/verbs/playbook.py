@@ -17,7 +17,7 @@ from fullmesh.play.names import make_run_name, shorten_path
 from fullmesh.play.progress import CONTROLLER
 from fullmesh.play.run import RunOutcome
 from fullmesh.play.views import JsonView, RunView
-from fullmesh.printed import print_error, print_text
+from fullmesh.printed import measure_width, print_error, print_text
 from fullmesh.settings import ROOT, RUNS
 
 OK, PROBLEM = 0, 1
@@ -98,7 +98,9 @@ def preview_playbook(
     outcome = run.run_with_view(command, shown, RUNS / make_run_name())
     code = OK if outcome.code == 0 else PROBLEM
     if not isinstance(shown, JsonView):
-        told = foresight.render_change_table(shown.progress.changes, len(shown.progress.changed()))
+        told = foresight.render_change_table(
+            shown.progress.changes, len(shown.progress.changed()), measure_width(sys.stdout)
+        )
         if told:
             print_text("\n".join(["", *told, ""]))
     show_run_end(shown, outcome)
@@ -152,9 +154,9 @@ def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> boo
     listed = list_playbook_tasks(playbook, inventory, options.list_ansible_words(args))
     if not listed.hosts:
         return True  # there is nothing to ask, and Ansible says why
-    for line in lines.render_undo_notice(
-        listed.hosts, listed.roles, format_command("undo --dry-run", inventory, args)
-    ):
+    typed = format_command("undo --dry-run", inventory, args)
+    width = measure_width(sys.stderr) or lines.WIDTH
+    for line in lines.render_undo_notice(listed.hosts, listed.roles, typed, width):
         print_error(line)
     sys.stderr.write("Continue? y or n [n]: ")
     sys.stderr.flush()
