@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fullmesh.diagnose.catalogue import index_cases
+from fullmesh.causes.engine import index_cases
 
 ENVIRONMENT = "/etc/fullmesh/env"
 RULE = '"rule family=ipv4 source ipset=fullmesh-peers4 port port=$FIRST-$LAST protocol=tcp accept"'
@@ -24,7 +24,7 @@ class Break:
     """A mistake.
 
     Attributes:
-        case: its name in the catalogue of the diagnosis, which says the code.
+        case: its name among the cases of the causes, which say the code.
         story: what somebody did, in words.
         do: makes it.
         undo: takes it back.
@@ -40,7 +40,7 @@ class Break:
     @property
     def code(self) -> str:
         """What the diagnosis has to say."""
-        return index_cases()[self.case].code
+        return index_cases()[self.case][0].code
 
 
 def kept(path: str) -> str:

@@ -6,8 +6,10 @@ import importlib
 import importlib.util
 import re
 
+from fullmesh.causes.engine import collect_meanings
+
 CODE = re.compile(r"\b[A-Z]{2}-[1-9][0-9]{2}\b")
-# owner -> (module with its CODES, title)
+# prefix -> (module with its CODES, title); the codes of causes stand in their own modules
 OWNERS = {
     "CL": ("fullmesh.cli", "the command line"),
     "IN": ("fullmesh.verbs.init", "init"),
@@ -30,13 +32,13 @@ OWNERS = {
     "MT": ("fullmesh.roles.monitoring_tools", "role monitoring_tools"),
     "NS": ("fullmesh.roles.node_ssh", "role node_ssh"),
     "LA": ("fullmesh.roles.launchers", "role launchers"),
-    "VC": ("fullmesh.verify.ladder", "role verify_cluster"),
+    "VC": ("", "role verify_cluster"),
+    "DG": ("", "diagnosis (./fullmesh diagnose)"),
     "EC": (
         "fullmesh.ec2.security_group",
         "role ec2_security_group, and what is wrong in EC2",
     ),
     "EF": ("fullmesh.ec2.efa", "EFA on the nodes"),
-    "DG": ("fullmesh.diagnose.codes", "diagnosis (./fullmesh diagnose)"),
     "UN": ("fullmesh.roles.undo_point", "undo"),
     "TX": ("fullmesh.transaction", "changes that undo themselves (transactions)"),
     "WA": ("fullmesh.verbs.watch", "watch"),
@@ -55,9 +57,10 @@ NODE_CODES = {
 def collect_codes() -> dict[str, str]:
     """Code -> what it means, sorted."""
     result = dict(NODE_CODES)
-    for module, _title in OWNERS.values():
+    for prefix, (module, _title) in OWNERS.items():
+        result |= collect_meanings(prefix)
         # an installed package has no developers' tools
-        if importlib.util.find_spec(module.partition(".")[0]):
+        if module and importlib.util.find_spec(module.partition(".")[0]):
             result |= importlib.import_module(module).CODES
     return dict(sorted(result.items()))
 

@@ -47,13 +47,13 @@ class Fault:
     """A cause, made.
 
     Attributes:
-        case: its name in the catalogue, which says the code.
+        case: its name among the cases of the causes, which say the code.
         lab: where it is made.
         steps: undone in reverse order.
         variant: tells two faults of one case apart.
         victim: the master's node or the other one.
-        code: when it is not the catalogue's.
-        severity: when it is not the catalogue's.
+        code: when it is not the cause's.
+        severity: when it is not the cause's.
         expect: fields of the primary finding, with names filled in; ``port`` must be contained in what is said.
         variables: what the inventory says of the victim besides; of both nodes, where it is a cluster's setting.
         deadline: seconds for the diagnosis, when the default is not meant.

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from _pytest.mark import ParameterSet
 
-from fullmesh.diagnose.catalogue import index_cases
+from fullmesh.causes.engine import index_cases
 from fullmesh.diagnose.rules import next_boot
 from fullmesh.settings import CLUSTER_WIDE
 from fullmesh.verbs import diagnose as diagnose_cli
@@ -139,8 +139,8 @@ def expected(where: Bench, fault: Fault, pair: tuple[str, str]) -> dict[str, str
 
 def surprises(said: Diagnosis, fault: Fault, wanted: dict[str, str]) -> list[str]:
     """What is not as it must be."""
-    case = CASES[fault.case]
-    code = fault.code or case.code
+    cause, case = CASES[fault.case]
+    code = fault.code or cause.code
     at_boot = code in next_boot.CODES
     told, other = (said.at_boot, said.findings) if at_boot else (said.findings, [])
     codes = [finding["code"] for finding in told + other]
@@ -152,7 +152,7 @@ def surprises(said: Diagnosis, fault: Fault, wanted: dict[str, str]) -> list[str
         for key, value in wanted.items()
         if (value not in finding[key] if key == "port" else finding[key] != value)
     ]
-    severity = fault.severity or case.severity
+    severity = fault.severity or case.severity or cause.severity
     if finding["severity"] != severity:
         wrong.append(f"severity {finding['severity']}, not {severity}")
     if said.code != (severity == "error"):
@@ -163,7 +163,7 @@ def surprises(said: Diagnosis, fault: Fault, wanted: dict[str, str]) -> list[str
 
 def fault_is_named(where: Bench, fault: Fault, every: int) -> None:
     """One fault, one primary finding, and silence after every Nth repair."""
-    case = CASES[fault.case]
+    _, case = CASES[fault.case]
     pair = roles(where, fault)
     shared = dict.fromkeys(list(where.nodes)[:2], fault.variables)
     whole = fault.variables.keys() & set(CLUSTER_WIDE)
@@ -242,7 +242,7 @@ def both_are_named(where: Bench, faults: Sequence[Fault]) -> None:
         for fault in faults:
             stack.enter_context(broken(where, fault))
         said = where.diagnose(inventory=inventory)
-    wanted = sorted((CASES[fault.case].code, roles(where, fault)[0]) for fault in faults)
+    wanted = sorted((CASES[fault.case][0].code, roles(where, fault)[0]) for fault in faults)
     assert wanted[0][1] != wanted[1][1]
     found = sorted((finding["code"], finding["node"]) for finding in said.findings)
     assert found == wanted, said.told()

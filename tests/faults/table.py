@@ -8,7 +8,7 @@ import platform
 from datetime import UTC, datetime
 from typing import Any
 
-from fullmesh.diagnose.catalogue import LAB, ROWS, CauseCase
+from fullmesh.causes.engine import LAB, Cause, CauseCase, index_cases
 
 from .bench import WORK
 from .causes import FAULTS
@@ -18,8 +18,8 @@ TABLE = WORK / "faults.md"
 HEAD = """\
 # Faults that diagnosis was tried on
 
-Written by `pytest tests/faults`, on {day}. Every cause of the catalogue that containers, namespaces, nft,
-tc or files can make (`src/fullmesh/diagnose/catalogue.py`) was made on lab nodes (look-alikes of CentOS Stream 9 and
+Written by `pytest tests/faults`, on {day}. Every cause that containers, namespaces, nft,
+tc or files can make (`src/fullmesh/causes`) was made on lab nodes (look-alikes of CentOS Stream 9 and
 Ubuntu 24.04, see docs/lab.md), one at a time, and `diagnose` was asked. *Found* says that exactly this code was
 the one primary finding, with the right node, peer, direction and port; a diagnosis after {every} repair had to be
 silent. *Seconds* is from the command to the answer, on {cores} cores that two labs and others shared (load average
@@ -28,7 +28,7 @@ of Fullmesh.
 """
 TAIL = """\
 A container has no GPU, no RDMA device, no kernel's log and no clock of its own: GPUs were the lab's stand-in below the
-real nvidia-smi, on nodes that pass for machines (row 54); their PCI tree and kernel's log, RDMA devices and the clock
+real nvidia-smi, on nodes that pass for machines; their PCI tree and kernel's log, RDMA devices and the clock
 were files. Causes that not even files can make (SELinux, the kernel's tables) are tested from recorded observations, in
 `tests/unit`; they stand in the table as *recorded*.
 """
@@ -59,21 +59,19 @@ def line(*cells: object) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
-def case_lines(
-    number: int, cause: str, case: CauseCase, held: dict[str, dict[str, Any]]
-) -> list[str]:
+def case_lines(cause: Cause, case: CauseCase, held: dict[str, dict[str, Any]]) -> list[str]:
     """The lines of one case: one for each fault that makes it."""
     made = [fault for fault in FAULTS if fault.case == case.name]
     if not made:
         word = "recorded" if case.by != LAB else "NOT MADE"
-        return [line(number, cause, case.name, "", case.code, word, "")]
+        return [line(cause.code, cause.page.meaning, case.name, "", "", word, "")]
     lines = []
     for fault in made:
         one = held.get(f"{fault.lab}-{fault.name}")
         word = "not run" if one is None else "yes" if one["found"] else "NO"
         seconds = f"{one['seconds']:.1f}" if one else ""
-        code = fault.code or case.code
-        lines.append(line(number, cause, fault.name, fault.lab, code, word, seconds))
+        cells = (fault.name, fault.lab, fault.code, word, seconds)
+        lines.append(line(cause.code, cause.page.meaning, *cells))
     return lines
 
 
@@ -81,12 +79,11 @@ def text(every: int) -> str:
     """The whole page."""
     held = rows()
     lines = [
-        line("#", "cause", "case", "nodes", "code", "found", "seconds"),
+        line("code", "cause", "case", "nodes", "other code", "found", "seconds"),
         "|---|---|---|---|---|---|---|",
     ]
-    for one in ROWS:
-        for case in one.cases:
-            lines += case_lines(one.number, one.cause, case, held)
+    for cause, case in index_cases().values():
+        lines += case_lines(cause, case, held)
     took = sorted(float(one["seconds"]) for one in held.values() if "found" in one)
     good = sum(bool(one["found"]) for one in held.values() if "found" in one)
     figures = [f"Found: {good} of {len(took)} faults made"]

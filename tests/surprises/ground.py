@@ -267,7 +267,7 @@ class Ground:
             },
         )
         observed = {n: {"node": node[n], "links": links[n]} for n in self.names}
-        look = judge.build_diagnosis_input(plan, observed, judge.DiagnosisRun(run, begun, begun))
+        look = judge.build_evidence(plan, observed, judge.DiagnosisRun(run, begun, begun))
         asked = {
             name: {**want, "token": token, "seconds": LINK_SECONDS}
             for name, want in traces.build_trace_requests(look).items()

@@ -11,9 +11,9 @@ from diagnose_changes import CHANGES, Break, put, setting, survey, together
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose import compare, judge, show
 from fullmesh.diagnose.compare import CauseCandidate
-from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.result.findings import Finding
 
 DROPPED = Finding("VC-201", "L2", "dropped", node=UB, peer=EL, pairs=((EL, UB),))
@@ -29,12 +29,10 @@ def healthy() -> records.World:
     return records.world("healthy")
 
 
-def look(*changes: Break) -> DiagnosisInput:
+def look(*changes: Break) -> ClusterEvidence:
     world = copy.deepcopy(healthy())
     together(*changes)(world)
-    return judge.build_diagnosis_input(
-        world["plan"], records.answers(world["nodes"]), records.ABOUT
-    )
+    return judge.build_evidence(world["plan"], records.answers(world["nodes"]), records.ABOUT)
 
 
 def third(world: records.World) -> None:
@@ -106,7 +104,7 @@ def test_nodes_that_the_symptom_does_not_touch_are_no_candidates() -> None:
 
 
 def test_of_many_nodes_some_are_held_against_the_broken_ones() -> None:
-    class Many(DiagnosisInput):
+    class Many(ClusterEvidence):
         """Names alone."""
 
         @property
@@ -131,7 +129,7 @@ def test_what_cannot_cause_it_is_left_out() -> None:
 def test_whatever_is_changed_is_among_the_first_candidates_without_a_rule_that_knows_it() -> None:
     """Every typed change by which the rules are tested, if a survey shows it."""
 
-    def all_of(one: DiagnosisInput) -> set[str]:
+    def all_of(one: ClusterEvidence) -> set[str]:
         return {
             found.what
             for found in (*compare.find_differences(one), *compare.find_shared_identities(one))

@@ -9,8 +9,8 @@ import pytest
 
 from devtools import demo
 from devtools.breaks import BREAKS, NAMES, Break, edited
+from fullmesh.causes.engine import index_cases
 from fullmesh.codes import collect_codes
-from fullmesh.diagnose.catalogue import index_cases
 from fullmesh.settings import ROOT
 
 
@@ -18,7 +18,7 @@ from fullmesh.settings import ROOT
 def test_what_is_broken_is_a_fault_of_configured_nodes_that_the_diagnosis_names(one: Break) -> None:
     text = (ROOT / "tests/faults/causes.py").read_text()
     assert f'"{one.case}"' in text
-    assert index_cases()[one.case].by == "lab"
+    assert index_cases()[one.case][1].by == "lab"
     assert one.code in collect_codes()
     assert one.do != one.undo
 
@@ -26,7 +26,7 @@ def test_what_is_broken_is_a_fault_of_configured_nodes_that_the_diagnosis_names(
 def test_one_at_random_is_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo.random, "choice", lambda those: those[-1])
     assert demo.chosen("random").case == NAMES[-1]
-    assert demo.chosen("shm").code == index_cases()["shm"].code
+    assert demo.chosen("shm").code == index_cases()["shm"][0].code
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -37,8 +37,8 @@ from records import UBUNTU1 as UB
 from records import diagnosed as judged
 from records import diagnosis as load
 
-from fullmesh import cli, codes, contract
-from fullmesh.diagnose import catalogue, fold, inventory, judge, packet_filter, pages, rules, show
+from fullmesh import cli, contract
+from fullmesh.diagnose import inventory, judge, packet_filter, rules, show
 from fullmesh.diagnose.rules import firewall as firewall_rules
 from fullmesh.model.types import ClusterPlan
 from fullmesh.netfilter.evaluator import Packet
@@ -471,23 +471,6 @@ def test_ports_that_are_reserved_are_none_to_give_out() -> None:
     assert f"{UB} has 0 ports to give out" in found["cause"]
     assert "1024-65535" in found["seen"]
     assert "grep -r reserved_ports" in found["fix"]
-
-
-def test_roots_have_no_circles() -> None:
-    for root, below, _ in fold.ROOTS:
-        for code in below:
-            assert fold.ORDER[root] < fold.ORDER.get(code, fold.LAST), (root, code)
-
-
-def test_every_code_of_the_catalogue_exists() -> None:
-    assert {case.code for case in catalogue.index_cases().values()} <= codes.collect_codes().keys()
-    numbers = [row.number for row in catalogue.ROWS]
-    assert numbers[:50] == list(range(1, 51))
-    assert len(catalogue.index_cases()) == sum(len(row.cases) for row in catalogue.ROWS)
-
-
-def test_every_code_has_a_page() -> None:
-    assert set(pages.PAGES) == set(pages.index_code_meanings())
 
 
 def test_every_family_of_rules_is_used() -> None:

@@ -8,7 +8,8 @@ import pytest
 from ansible.module_utils.fullmesh.facts import efa as fullmesh_efa
 from test_ec2 import CLUSTER, eni, group, permission, plan, raw
 
-from fullmesh.diagnose import fold, judge, shape
+from fullmesh.causes.relations import fold_cluster_findings
+from fullmesh.diagnose import judge, shape
 from fullmesh.diagnose.rules import cloud
 from fullmesh.ec2 import place
 from fullmesh.filters import ec2, pattern
@@ -20,7 +21,7 @@ def look(held: dict[str, Any], own: dict[str, Any] | None = None) -> Any:
     about = judge.DiagnosisRun(
         "run", "2026-11-20T18:00:00+00:00", "2026-11-20T18:00:05+00:00", ec2=held
     )
-    return judge.build_diagnosis_input(own or plan(), {}, about)
+    return judge.build_evidence(own or plan(), {}, about)
 
 
 def link(code: str, source: str, target: str) -> Finding:
@@ -34,7 +35,7 @@ def test_a_gap_in_the_group_explains_the_silent_links() -> None:
     assert [one.code for one in found] == ["EC-112"]
     assert found[0].rung == "L2"
     both = [link("DG-115", "n0", "n1"), link("DG-116", "n1", "n0"), link("VC-201", "n0", "n1")]
-    heads = fold.fold_findings([*both, *found])
+    heads = fold_cluster_findings([*both, *found])
     assert [one.code for one in heads] == ["EC-112"]
     assert {one.code for one in heads[0].follows} == {"DG-115", "DG-116", "VC-201"}
 
@@ -46,7 +47,7 @@ def test_a_node_outside_the_group_explains_only_its_own_links() -> None:
     held = {"raw": raw(nodes), "settings": {}}
     found = list(cloud.rule_security_groups(look(held, own)))
     assert [(one.code, one.node) for one in found] == [("EC-111", "n2")]
-    heads = fold.fold_findings([*found, link("DG-115", "n0", "n2"), link("DG-115", "n0", "n1")])
+    heads = fold_cluster_findings([*found, link("DG-115", "n0", "n2"), link("DG-115", "n0", "n1")])
     assert sorted(one.code for one in heads) == ["DG-115", "EC-111"]
 
 
@@ -56,7 +57,7 @@ def test_a_warning_explains_no_error() -> None:
         cloud.rule_security_groups(look({"raw": raw(groups=[group(wide)]), "settings": {}}))
     )
     assert [one.code for one in found] == ["EC-118"]
-    heads = fold.fold_findings([*found, link("DG-115", "n0", "n1")])
+    heads = fold_cluster_findings([*found, link("DG-115", "n0", "n1")])
     assert {one.code for one in heads} == {"EC-118", "DG-115"}
 
 

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fullmesh import cli, codes
-from fullmesh.diagnose import pages as diagnose_pages
+from fullmesh.causes.engine import index_cause_modules
 from fullmesh.explain import judge, pages, reader
 from fullmesh.explain.derive import swap_port_bytes
 from fullmesh.explain.model import ANY_CAUSE, ExplainOptions, Severity
@@ -1636,7 +1636,7 @@ def test_every_page_that_a_finding_names_is_made() -> None:
     named = [
         *map(pages.format_cause_link, judge.CAUSES),
         *map(hang_pages.format_hang_link, hang_pages.PAGES),
-        *map(findings.get_code_page, diagnose_pages.PAGES),
+        *map(findings.get_code_page, index_cause_modules()),
     ]
     for path, _, anchor in (one.partition("#") for one in named):
         assert f'<a id="{anchor}"></a>' in made[path]

@@ -10,8 +10,8 @@ import re
 
 import pytest
 
+from fullmesh.causes.engine import load_causes
 from fullmesh.settings import ROOT
-from fullmesh.verify import ladder
 
 SOURCES = (
     *("verify/cards.py", "verify/card_faults.py", "verify/gpu.py", "verify/nccl_ways.py"),
@@ -32,7 +32,7 @@ ELSEWHERE = {
 def spoken() -> set[str]:
     """The codes that the rules about GPUs say."""
     text = "".join((ROOT / "src/fullmesh" / name).read_text() for name in SOURCES)
-    rung_7 = {code for code in ladder.CODES if re.match(r"VC-7[12]", code)}
+    rung_7 = {code for code in load_causes("VC") if re.match(r"VC-7[12]", code)}
     return set(re.findall(r"\"((?:VC|PR)-\d{3})\"", text)) | rung_7 | {"VC-117"}
 
 

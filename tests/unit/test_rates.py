@@ -145,7 +145,7 @@ def world(slow: set[Way], **card: Any) -> records.World:
 
 def findings(slow: set[Way], **card: Any) -> list[Finding]:
     made = world(slow, **card)
-    look = judge.build_diagnosis_input(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    look = judge.build_evidence(made["plan"], records.answers(made["nodes"]), records.ABOUT)
     return list(quality.rule_slow_rates(look))
 
 
@@ -193,11 +193,11 @@ def test_who_is_slow_to_everybody_and_loses_packets_is_one_finding() -> None:
     made = world(OUT)
     for record in made["nodes"]["el1"]["links"]["links"]:
         record.update(lost=4, segments=60)
-    look = judge.build_diagnosis_input(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    look = judge.build_evidence(made["plan"], records.answers(made["nodes"]), records.ABOUT)
     assert list(quality.rule_packet_loss(look)) == []
     for rate in made["nodes"]["ubuntu1"]["links"]["bandwidth"]:
         rate["mbit_s"] = FAST
-    look = judge.build_diagnosis_input(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    look = judge.build_evidence(made["plan"], records.answers(made["nodes"]), records.ABOUT)
     assert [one.code for one in quality.rule_packet_loss(look)] == ["DG-138"]
 
 

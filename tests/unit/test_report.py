@@ -24,7 +24,7 @@ from report_samples import HOSTILE, built, dropped, hostile, large, link
 from rich.console import Console
 
 from fullmesh import cli
-from fullmesh.diagnose import pages
+from fullmesh.causes.engine import load_causes
 from fullmesh.printed import CONTROL
 from fullmesh.report import (
     blocks,
@@ -139,7 +139,7 @@ def test_a_finding_leads_to_what_is_known_of_its_cause() -> None:
     led = [a["href"] for tag, a in read.elements if tag == "a" and "#about-" in str(a.get("href"))]
     assert len(led) == len(list(causes.iterate_codes(result["findings"]))) > 1
     assert {str(one).removeprefix("#") for one in led} <= names
-    assert pages.PAGES["VC-201"].why in read.text()
+    assert load_causes("VC")["VC-201"].page.why in read.text()
     healthy = page.render_report_page(built())
     assert "About these causes" not in healthy
     assert 'href="#about"' not in healthy

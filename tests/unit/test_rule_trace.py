@@ -179,7 +179,7 @@ def test_what_could_not_be_watched_is_said(said: Any) -> None:
 
 
 def look_of(held: World) -> Any:
-    return judge.build_diagnosis_input(held["plan"], held["nodes"], ABOUT)
+    return judge.build_evidence(held["plan"], held["nodes"], ABOUT)
 
 
 def test_both_ends_are_asked_about_what_no_paper_explains() -> None:

@@ -23,11 +23,11 @@ import verify_changes
 from verify_changes import with_gpus
 
 from fullmesh import contract
-from fullmesh.diagnose import codes as diagnose_codes
+from fullmesh.causes.engine import load_causes
 from fullmesh.diagnose import judge, rules
 from fullmesh.diagnose.rules import cloud, next_boot
 from fullmesh.ec2 import efa
-from fullmesh.verify import cards, gpu, ladder, node, pairs, ranks
+from fullmesh.verify import cards, gpu, node, pairs, ranks
 from fullmesh.verify.model import ClusterObservations
 
 # What no answer of a node makes, and why.
@@ -151,7 +151,7 @@ def test_every_code_is_given_by_a_record() -> None:
     given |= {code for code, _, _ in diagnose_changes.CHANGES.values()}
     given |= {code for code, _ in diagnose_changes.REAL.values()}
     given |= {code for code, _, _ in boot_changes.CHANGES.values()}
-    listed = ladder.CODES.keys() | diagnose_codes.CODES.keys() | efa.CODES.keys()
+    listed = load_causes("VC").keys() | load_causes("DG").keys() | efa.CODES.keys()
     assert listed - given == ELSEWHERE.keys()
 
 
@@ -172,7 +172,7 @@ def test_every_rule_of_diagnosis_fires() -> None:
         map(broken, diagnose_changes.CHANGES), map(records.world, diagnose_changes.REAL)
     )
     looks = (
-        judge.build_diagnosis_input(one["plan"], records.answers(one["nodes"]), records.ABOUT)
+        judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
         for one in worlds
     )
     assert silent(rules.RULES, looks) == set()
@@ -181,12 +181,12 @@ def test_every_rule_of_diagnosis_fires() -> None:
 def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -> None:
     worlds = [at_boot(change) for _, _, change in boot_changes.CHANGES.values()]
     looks = [
-        judge.build_diagnosis_input(one["plan"], records.answers(one["nodes"]), records.ABOUT)
+        judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
         for one in worlds
     ]
     assert silent(next_boot.RULES, looks) == set()
     assert {code for code, _, _ in boot_changes.CHANGES.values()} == next_boot.CODES
-    quiet = judge.build_diagnosis_input(
+    quiet = judge.build_evidence(
         (world := at_boot(lambda _world: None))["plan"],
         records.answers(world["nodes"]),
         records.ABOUT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose import packet_filter
-from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.packet_filter import (
     ACCEPT,
     DROP,
@@ -68,7 +68,7 @@ class BlockingRule:
         return self.packet.sport or self.packet.dport
 
 
-def list_blocked_ports(look: DiagnosisInput, block: BlockedLink) -> list[int]:
+def list_blocked_ports(look: ClusterEvidence, block: BlockedLink) -> list[int]:
     """The ports of a link that are shut in this way."""
     return [
         r["port"]
@@ -77,7 +77,7 @@ def list_blocked_ports(look: DiagnosisInput, block: BlockedLink) -> list[int]:
     ]
 
 
-def list_failed_packets(look: DiagnosisInput, block: BlockedLink) -> list[tuple[str, Packet]]:
+def list_failed_packets(look: ClusterEvidence, block: BlockedLink) -> list[tuple[str, Packet]]:
     """The packets of connections that failed, at the nodes whose rules they meet, the likeliest first."""
     source, target = look.address(block.source), look.address(block.target)
     cards = {name: look.cluster_card(name) for name in (block.source, block.target)}
@@ -116,7 +116,7 @@ def resolve_traced_rule(ruleset: Ruleset, one: TracedPacket) -> tuple[str, str, 
     return DROP, one["rule"], False
 
 
-def find_traced_rule(look: DiagnosisInput, block: BlockedLink) -> BlockingRule | None:
+def find_traced_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRule | None:
     """The rule that stopped packets of the link before the kernel's eyes; None where it told of none."""
     source, target = look.address(block.source), look.address(block.target)
     shut = set(list_blocked_ports(look, block))
@@ -142,7 +142,7 @@ def find_traced_rule(look: DiagnosisInput, block: BlockedLink) -> BlockingRule |
     return None
 
 
-def find_blocking_rule(look: DiagnosisInput, block: BlockedLink) -> BlockingRule:
+def find_blocking_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRule:
     """Who stops a link; an accepting rule when none of the two nodes' rules does."""
     told = find_traced_rule(look, block)
     if told:
@@ -185,7 +185,7 @@ def is_unsent_answer(block: BlockedLink, node: str, packet: Packet) -> bool:
 
 
 def find_request_blocks(
-    look: DiagnosisInput, block: BlockedLink, rule: BlockingRule
+    look: ClusterEvidence, block: BlockedLink, rule: BlockingRule
 ) -> list[BlockingRule]:
     """Where one rule stops the answers on a link, one of the other node may stop what is asked, on other ports."""
     if not rule.stop.table or rule.packet.state == "new":
@@ -198,7 +198,7 @@ def find_request_blocks(
     return []
 
 
-def find_reverse_links(look: DiagnosisInput, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
+def find_reverse_links(look: ClusterEvidence, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
     """Links the other way round on which a rule that stops answers stops packets as well, on paper.
 
     What is asked from a port of the rule: listeners of the data range answer from the ports that the same kernel gives
@@ -228,7 +228,7 @@ def find_reverse_links(look: DiagnosisInput, rule: BlockingRule) -> tuple[tuple[
     return tuple(pair for pair in found if pair not in rule.pairs)
 
 
-def group_blocking_rules(look: DiagnosisInput) -> list[BlockingRule]:
+def group_blocking_rules(look: ClusterEvidence) -> list[BlockingRule]:
     """All shut links, those of one rule together."""
     shut = [b for b in list_blocked_links(look.seen) if b.verdict in FIREWALLED]
     by_rule: dict[tuple[object, ...], list[BlockingRule]] = {}

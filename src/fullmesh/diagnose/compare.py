@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
+from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
 from fullmesh.diagnose.packet_filter import format_nft_rule
 from fullmesh.diagnose.shape import clean_value
 from fullmesh.result.findings import ERROR, Finding
@@ -89,7 +89,7 @@ class CauseCandidate:
     weight: int = 0
 
 
-def map_identities(look: DiagnosisInput, names: Sequence[str], name: str) -> dict[str, str]:
+def map_identities(look: ClusterEvidence, names: Sequence[str], name: str) -> dict[str, str]:
     """What names nodes, addresses and cards -> neutral words, as *name* sees it."""
     found: dict[str, str] = {}
     for one in names:
@@ -153,7 +153,7 @@ def drop_transient_values(held: Any) -> Any:
     return [drop_transient_values(one) for one in held] if isinstance(held, list) else held
 
 
-def collect_node_values(look: DiagnosisInput, name: str) -> set[tuple[str, str]]:
+def collect_node_values(look: ClusterEvidence, name: str) -> set[tuple[str, str]]:
     """What a node said, in its own words."""
     facts = look.seen.facts(name)
     parts: dict[str, Any] = {key: value for key, value in facts.items() if key != "survey"}
@@ -163,7 +163,7 @@ def collect_node_values(look: DiagnosisInput, name: str) -> set[tuple[str, str]]
     return set(flatten_values(parts))
 
 
-def summarize_packet_filter(look: DiagnosisInput, name: str) -> dict[str, Any]:
+def summarize_packet_filter(look: ClusterEvidence, name: str) -> dict[str, Any]:
     """Chains and rules of a node's packet filter, each in a line; firewalld's table follows from its zones."""
     chains, rules = [], []
     for (family, table, chain), held in look.ruleset(name)["chains"].items():
@@ -181,7 +181,7 @@ def summarize_packet_filter(look: DiagnosisInput, name: str) -> dict[str, Any]:
     }
 
 
-def tabulate_node_values(look: DiagnosisInput, names: Sequence[str]) -> dict[str, dict[str, str]]:
+def tabulate_node_values(look: ClusterEvidence, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Node -> path -> value, in neutral words, without what all nodes say in the same words (the master's address)."""
     said = {name: collect_node_values(look, name) for name in names if look.survey(name)}
     common = set.intersection(*said.values()) if said else set()
@@ -194,7 +194,7 @@ def tabulate_node_values(look: DiagnosisInput, names: Sequence[str]) -> dict[str
     return found
 
 
-def find_differences(look: DiagnosisInput, names: Sequence[str] = ()) -> list[CauseCandidate]:
+def find_differences(look: ClusterEvidence, names: Sequence[str] = ()) -> list[CauseCandidate]:
     """What not all nodes have alike; those whose value the fewest have, all where there is no majority."""
     sides = tabulate_node_values(look, names or look.nodes)
     found = []
@@ -211,7 +211,7 @@ def find_differences(look: DiagnosisInput, names: Sequence[str] = ()) -> list[Ca
     return found
 
 
-def find_shared_identities(look: DiagnosisInput) -> list[CauseCandidate]:
+def find_shared_identities(look: ClusterEvidence) -> list[CauseCandidate]:
     """What several nodes have and each must have of its own."""
     held: dict[tuple[str, str], list[str]] = {}
 
@@ -235,7 +235,7 @@ def find_shared_identities(look: DiagnosisInput) -> list[CauseCandidate]:
     ]
 
 
-def select_compared_nodes(look: DiagnosisInput, ends: Collection[str]) -> list[str]:
+def select_compared_nodes(look: ClusterEvidence, ends: Collection[str]) -> list[str]:
     """The ends of what is broken, and as many others as it takes to know what is usual: not all of thousands."""
     first = [name for name in look.nodes if name in ends][:NODES_MOST]
     others = [name for name in look.nodes if name not in ends]
@@ -252,7 +252,7 @@ def list_unexplained_errors(found: Sequence[Finding]) -> list[Finding]:
     return [one for one in found if one.severity == ERROR and one.code in KINDS]
 
 
-def rank_candidates(look: DiagnosisInput, found: Sequence[Finding]) -> list[CauseCandidate]:
+def rank_candidates(look: ClusterEvidence, found: Sequence[Finding]) -> list[CauseCandidate]:
     """What may be behind the findings that nothing explains, the likeliest first."""
     symptoms = list_unexplained_errors(found)
     if not symptoms:
@@ -274,7 +274,7 @@ def rank_candidates(look: DiagnosisInput, found: Sequence[Finding]) -> list[Caus
     return sorted(likely, key=lambda one: (-one.weight, one.what))[:MOST]
 
 
-def describe_candidates(look: DiagnosisInput, found: Sequence[Finding]) -> list[NoteRow]:
+def describe_candidates(look: ClusterEvidence, found: Sequence[Finding]) -> list[NoteRow]:
     """The same in words, for the result."""
     made: list[NoteRow] = []
     for one in rank_candidates(look, found):

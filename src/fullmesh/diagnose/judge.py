@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from fullmesh import __version__
-from fullmesh.diagnose import compare, fold, rules, shape, thin
-from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
+from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
+from fullmesh.causes.relations import fold_cluster_findings
+from fullmesh.diagnose import compare, rules, shape, thin
 from fullmesh.diagnose.rules import decisions, next_boot
 from fullmesh.model.ports import range_to_data_ports
 from fullmesh.model.types import ClusterPlan, DataPorts, PlanNode
@@ -94,9 +95,9 @@ def fill_in_ranks(plan: ClusterPlan, nodes: Mapping[str, NodeAnswers]) -> Cluste
     return {**plan, "nodes": held}
 
 
-def build_diagnosis_input(
+def build_evidence(
     plan: ClusterPlan, observed: Mapping[str, Any], about: DiagnosisRun
-) -> DiagnosisInput:
+) -> ClusterEvidence:
     """Make the observations safe and sort the nodes into those that spoke and those that did not."""
     names = set(plan["nodes"])
     nodes: dict[str, NodeAnswers] = {}
@@ -135,7 +136,7 @@ def build_diagnosis_input(
         planned=not plan.get("guessed"),
         scope=about.scope,
     )
-    return DiagnosisInput(
+    return ClusterEvidence(
         seen=seen,
         plan={**plan, "data_ports": small["data_ports"]},
         assumed=assumed,
@@ -144,7 +145,7 @@ def build_diagnosis_input(
     )
 
 
-def run_verification_rules(look: DiagnosisInput) -> list[Finding]:
+def run_verification_rules(look: ClusterEvidence) -> list[Finding]:
     """What the rules of the verification's lower rungs say."""
     if not look.nodes:
         return []
@@ -167,7 +168,7 @@ def run_verification_rules(look: DiagnosisInput) -> list[Finding]:
     return [f for f in found if not (f.code in OF_A_PLAN or is_unplanned_name(look, f))]
 
 
-def is_unplanned_name(look: DiagnosisInput, finding: Finding) -> bool:
+def is_unplanned_name(look: ClusterEvidence, finding: Finding) -> bool:
     """An inventory's alias that no node knows is no fault where nobody promised that it would be one.
 
     systemd-resolved without a name server asks the neighbours for it (LLMNR), which takes longer than we wait.
@@ -183,7 +184,7 @@ def is_unplanned_name(look: DiagnosisInput, finding: Finding) -> bool:
     )
 
 
-def find_root_causes(look: DiagnosisInput) -> list[Finding]:
+def find_root_causes(look: ClusterEvidence) -> list[Finding]:
     """Everything that is wrong: root causes, with what follows from them folded under them."""
     ladder = run_verification_rules(look)
     kept = thin.select_links(look)
@@ -193,10 +194,10 @@ def find_root_causes(look: DiagnosisInput) -> list[Finding]:
         deeper = thin.extend_to_groups(
             rules.run_diagnosis_rules(thin.thin_out_links(look, kept)), ladder, kept
         )
-    return fold.fold_findings([*deeper, *rules.filter_ladder_findings(look, ladder, deeper)])
+    return fold_cluster_findings([*deeper, *rules.filter_ladder_findings(look, ladder, deeper)])
 
 
-def list_unobserved(look: DiagnosisInput) -> list[MissedRow]:
+def list_unobserved(look: ClusterEvidence) -> list[MissedRow]:
     """What could not be looked at, and why."""
     found: list[MissedRow] = [
         {"node": name, "what": "everything", "why": f"{kind}: {text}"}
@@ -229,7 +230,7 @@ def list_unobserved(look: DiagnosisInput) -> list[MissedRow]:
     return found
 
 
-def judge_diagnosis_checks(look: DiagnosisInput, found: Sequence[Finding]) -> list[CheckOutcome]:
+def judge_diagnosis_checks(look: ClusterEvidence, found: Sequence[Finding]) -> list[CheckOutcome]:
     """The ladder as far as a diagnosis goes."""
     made = []
     left_out = verify_mesh.describe_coverage(look.seen)
@@ -248,13 +249,13 @@ def judge_diagnosis_checks(look: DiagnosisInput, found: Sequence[Finding]) -> li
     return made
 
 
-def summarize_nodes(look: DiagnosisInput) -> dict[str, NodeSummary]:
+def summarize_nodes(look: ClusterEvidence) -> dict[str, NodeSummary]:
     """What is kept of every node, of the silent ones their address alone."""
     whole = replace(look.seen, plan=look.plan)
     return {name: build.summarize_node(whole, name, "") for name in look.plan["nodes"]}
 
 
-def assemble_diagnosis(look: DiagnosisInput, about: DiagnosisRun) -> Result:
+def assemble_diagnosis(look: ClusterEvidence, about: DiagnosisRun) -> Result:
     """The result in the shape of the schema."""
     found = [*find_root_causes(look), *next_boot.check_next_boot(look)]
     rungs = judge_diagnosis_checks(look, found)
@@ -301,6 +302,4 @@ def diagnose_cluster(plan: ClusterPlan, observed: Mapping[str, Any], about: Diag
     Raises:
         ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
     """
-    return build.validate_result(
-        assemble_diagnosis(build_diagnosis_input(plan, observed, about), about)
-    )
+    return build.validate_result(assemble_diagnosis(build_evidence(plan, observed, about), about))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fullmesh.diagnose import fold, rules, shape, thin
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.relations import fold_cluster_findings
+from fullmesh.diagnose import rules, shape, thin
 from fullmesh.result.findings import ERROR, Finding
 from fullmesh.result.types import Result
 from fullmesh.verify import build, ladder
@@ -21,10 +22,10 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
     if seen.check_mode:
         return list(found)
     if not any(finding.severity == ERROR for finding in found):
-        return fold.fold_findings(found)
+        return fold_cluster_findings(found)
     names = set(seen.plan["nodes"])
     nodes = {name: shape.sanitize_node(node, names) for name, node in seen.nodes.items()}
-    look = DiagnosisInput(
+    look = ClusterEvidence(
         seen=ClusterObservations(
             plan={
                 **seen.plan,
@@ -46,7 +47,7 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
             rules.run_diagnosis_rules(thin.thin_out_links(look, kept)), found, kept
         )
     deeper = [one for one in deeper if one.rung in seen.rungs]
-    return fold.fold_findings([*deeper, *rules.filter_ladder_findings(look, found, deeper)])
+    return fold_cluster_findings([*deeper, *rules.filter_ladder_findings(look, found, deeper)])
 
 
 def build_result(seen: ClusterObservations, run: build.VerificationRun) -> Result:

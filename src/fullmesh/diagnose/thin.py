@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.observed.ladder import LinkResult
 from fullmesh.result.findings import Finding
 from fullmesh.verify.mesh import LOOKED_AT
@@ -28,7 +28,7 @@ def list_blocked_peers(records: Sequence[LinkResult]) -> list[str]:
     )
 
 
-def select_links(look: DiagnosisInput) -> set[PairOfNodes] | None:
+def select_links(look: ClusterEvidence) -> set[PairOfNodes] | None:
     """The links that are looked at, the same number for each node, far apart; None where all are."""
     shut = {name: held for name in look.nodes if (held := list_blocked_peers(look.records(name)))}
     if sum(len(peers) for peers in shut.values()) <= LOOKED_AT:
@@ -44,7 +44,7 @@ def select_links(look: DiagnosisInput) -> set[PairOfNodes] | None:
     return found
 
 
-def thin_out_links(look: DiagnosisInput, kept: set[PairOfNodes]) -> DiagnosisInput:
+def thin_out_links(look: ClusterEvidence, kept: set[PairOfNodes]) -> ClusterEvidence:
     """The same with what is said of these links, and of all that are open."""
     nodes: dict[str, NodeAnswers] = {}
     for name, said in look.seen.nodes.items():

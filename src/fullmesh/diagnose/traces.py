@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.blocking_rules import find_blocking_rule
-from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.observed.ladder import LinkResult, ProbeTarget, TracedPeer
 from fullmesh.verify.blocked import DATA_KINDS, FIREWALLED, list_blocked_links
 
@@ -26,12 +26,12 @@ class TraceRequest(TypedDict):
     ends: list[TracedPeer]
 
 
-def has_packet_filter(look: DiagnosisInput, name: str) -> bool:
+def has_packet_filter(look: ClusterEvidence, name: str) -> bool:
     """Whether a node's packet filter has any rules; only root sees them, and only root can watch them."""
     return bool(look.survey(name).get("root")) and bool(look.ruleset(name)["chains"])
 
 
-def select_traced_ports(look: DiagnosisInput, source: str, target: str) -> list[LinkResult]:
+def select_traced_ports(look: ClusterEvidence, source: str, target: str) -> list[LinkResult]:
     """Some shut listeners of a link: first and last of the data range's, and the plan's own."""
     shut = [
         one
@@ -44,7 +44,7 @@ def select_traced_ports(look: DiagnosisInput, source: str, target: str) -> list[
     return [*ends, *own][:PORTS_MOST]
 
 
-def list_doubtful_links(look: DiagnosisInput) -> list[tuple[str, str]]:
+def list_doubtful_links(look: ClusterEvidence) -> list[tuple[str, str]]:
     """The shut links of which no rule on paper says for certain that it stops them."""
     found = []
     for block in list_blocked_links(look.seen):
@@ -59,7 +59,7 @@ def list_doubtful_links(look: DiagnosisInput) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))[:LINKS_MOST]
 
 
-def build_trace_requests(look: DiagnosisInput) -> dict[str, TraceRequest]:
+def build_trace_requests(look: ClusterEvidence) -> dict[str, TraceRequest]:
     """Node -> what it tries and watches; empty where there is nothing to ask."""
     found: dict[str, TraceRequest] = {}
 

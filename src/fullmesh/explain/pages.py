@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from fullmesh.diagnose import pages
+from fullmesh.causes import pages as cause_pages
+from fullmesh.causes.engine import load_cause
 from fullmesh.explain.judge import CAUSES, FAMILIES
 from fullmesh.explain.model import ANY_CAUSE, LogCause, Severity
 from fullmesh.hang import pages as hang_pages
@@ -152,8 +153,8 @@ def explain_code(code: str, meaning: str, titles: dict[str, tuple[str, str]]) ->
         return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
     if code in hang_pages.PAGES:
         return hang_pages.explain_hang_code(code, meaning)
-    if code in pages.PAGES:
-        return pages.explain_cause_code(code, meaning)
+    if cause := load_cause(code):
+        return cause_pages.explain_cause(cause)
     readme = find_code_readme(code, titles)
     owner = "the manifest" if code.startswith("MF") else titles[code[:2]][1]
     lines = [
@@ -180,7 +181,7 @@ def render_pages() -> dict[str, str]:
 
     logs = {f"{FOLDER}/{name}.md": render_family_page(name) for name in FAMILIES}
     own = {
-        pages.PATH: pages.render_causes_page(),
+        cause_pages.PATH: cause_pages.render_causes_page(),
         hang_pages.PATH: hang_pages.render_hang_causes(),
     }
     return {"docs/errors.md": codes.render_codes_page(), **logs, **own}

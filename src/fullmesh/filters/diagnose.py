@@ -117,7 +117,7 @@ def diagnose_traces(variables: Any, hosts: list[str], scope: Any) -> Each:
     }
     about = judge.DiagnosisRun(run="", started="", finished="", scope=to_json_value(scope))
     return group_by_argument(
-        traces.build_trace_requests(judge.build_diagnosis_input(plan, observed, about))
+        traces.build_trace_requests(judge.build_evidence(plan, observed, about))
     ) or {"node": {}}
 
 

@@ -5,7 +5,7 @@ One text a code and nothing that decides anything.
 
 from __future__ import annotations
 
-from fullmesh.diagnose.pages import CausePage
+from fullmesh.causes.engine import CausePage
 from fullmesh.hang.codes import CODES
 
 PATH = "docs/causes/hang.md"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from fullmesh.diagnose import pages as diagnose_pages
+from fullmesh.causes.engine import load_cause
 from fullmesh.hang import pages as hang_pages
 from fullmesh.hang.codes import CODES as HANGING
 from fullmesh.result.types import FindingBase, Result
@@ -46,22 +46,14 @@ def iterate_codes(findings: Iterable[FindingBase]) -> Iterator[str]:
 
 def collect_known_causes(result: Result) -> dict[str, KnownCause]:
     """The pages of a result's codes that have one, each once, in the order of the findings."""
-    sources: tuple[tuple[Mapping[str, diagnose_pages.CausePage], Mapping[str, str]], ...] = (
-        (diagnose_pages.PAGES, diagnose_pages.index_code_meanings()),
-        (hang_pages.PAGES, HANGING),
-    )
     found: dict[str, KnownCause] = {}
     for code in dict.fromkeys(iterate_codes(result["findings"])):
-        for pages, meanings in sources:
-            if code in pages:
-                page, place = pages[code], code.lower()
-                found[code] = KnownCause(
-                    code,
-                    f"about-{place}",
-                    meanings[code],
-                    page.why,
-                    page.prove,
-                    page.fix,
-                    page.source,
-                )
+        cause = load_cause(code)
+        page = cause.page if cause else hang_pages.PAGES.get(code)
+        if page:
+            meaning = page.meaning or HANGING[code]
+            place = f"about-{code.lower()}"
+            found[code] = KnownCause(
+                code, place, meaning, page.why, page.prove, page.fix, page.source
+            )
     return found

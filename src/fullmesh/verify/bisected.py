@@ -16,14 +16,6 @@ from fullmesh.verify.bisect import Group, GroupRun, Guess
 from fullmesh.verify.model import ClusterObservations, NodeAnswers
 from fullmesh.verify.rank_ends import STEPS, WORTH, RankEnd, find_rank_end
 
-CODES: dict[str, str] = {
-    "VC-880": "one node makes collectives slow, whoever its peers are (--bisect)",
-    "VC-881": "one node makes collectives wrong, whoever its peers are (--bisect)",
-    "VC-882": "collectives with one node fail, whoever its peers are (--bisect)",
-    "VC-883": "collectives are slow, wrong or fail where two nodes are together, and with neither alone (--bisect)",
-    "VC-884": "a collective is slow, wrong or fails, and the runs leave more than one explanation (--bisect)",
-    "VC-885": "a collective is slow, wrong or fails, and no node, nor any two, explain all runs (--bisect)",
-}
 # The ladder's steps that a run takes: values by every pattern of traffic, then the rate.
 RUN_STEPS: Final = ("import", "store", "init", "all_reduce", "broadcast", "all_gather", "bandwidth")
 ORDER: Final = list(STEPS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fullmesh.diagnose.model import DiagnosisInput, Rule
+from fullmesh.causes.evidence import ClusterEvidence, Rule
 from fullmesh.diagnose.rules import (
     addresses,
     alike,
@@ -55,13 +55,13 @@ REPLACED = {*SHUT, CODES_OF[mtu.HOLE]}
 RULES: tuple[Rule, ...] = tuple(rule for rules in FAMILIES.values() for rule in rules)
 
 
-def run_diagnosis_rules(look: DiagnosisInput) -> list[Finding]:
+def run_diagnosis_rules(look: ClusterEvidence) -> list[Finding]:
     """What all rules say."""
     return [finding for rule in RULES for finding in rule(look)]
 
 
 def filter_ladder_findings(
-    look: DiagnosisInput, ladder: Sequence[Finding], deeper: Sequence[Finding]
+    look: ClusterEvidence, ladder: Sequence[Finding], deeper: Sequence[Finding]
 ) -> list[Finding]:
     """The ladder's own findings, without those that a rule of ours says in the same words or knows to be none."""
     return [
@@ -80,7 +80,7 @@ def is_covered_by(deeper: Finding, finding: Finding) -> bool:
     return deeper.code in (finding.code, *SHUT) or shared != set(finding.pairs)
 
 
-def is_held_by_live_job(look: DiagnosisInput, finding: Finding) -> bool:
+def is_held_by_live_job(look: ClusterEvidence, finding: Finding) -> bool:
     """A job that runs on several nodes holds its port rightly, whoever diagnoses it meanwhile."""
     port = parse_decimal(finding.port)
     return port is not None and processes.is_live_job_port(look, port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
+from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
 from fullmesh.observed.survey import Neighbour
 from fullmesh.result.findings import Finding, join_names
 
@@ -13,7 +13,7 @@ SHARED_MACS = ("12:34:56:78:9a:bc",)  # Azure's fabric answers ARP for every mac
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 
 
-def is_master_address(look: DiagnosisInput, address: str) -> bool:
+def is_master_address(look: ClusterEvidence, address: str) -> bool:
     """Whether the master has the address; of nodes that nobody planned any may be the master."""
     if look.assumed:
         return any(look.holds(name, address) for name in look.nodes)
@@ -22,7 +22,7 @@ def is_master_address(look: DiagnosisInput, address: str) -> bool:
     return address == look.address(look.master)
 
 
-def check_master_address(look: DiagnosisInput, name: str, value: str) -> tuple[str, str, str]:
+def check_master_address(look: ClusterEvidence, name: str, value: str) -> tuple[str, str, str]:
     """Code, what is wrong and what was seen of a node's MASTER_ADDR; empty when it is fine."""
     if value in LOCAL_NAMES or has_loopback_prefix(value):
         return "DG-125", "is this node itself on every node", value
@@ -40,7 +40,7 @@ def check_master_address(look: DiagnosisInput, name: str, value: str) -> tuple[s
     return "", "", ""
 
 
-def rule_master_address(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_master_address(look: ClusterEvidence) -> Iterator[Finding]:
     """MASTER_ADDR, as a job on each node would see it, leads to the master."""
     if len(look.plan["nodes"]) == 1:
         return
@@ -66,7 +66,7 @@ def rule_master_address(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def collect_neighbours(look: DiagnosisInput) -> dict[str, list[tuple[str, Neighbour]]]:
+def collect_neighbours(look: ClusterEvidence) -> dict[str, list[tuple[str, Neighbour]]]:
     """Address -> who has a hardware address for it that somebody answered, and which."""
     found: dict[str, list[tuple[str, Neighbour]]] = {}
     for name in look.plan["nodes"]:
@@ -78,7 +78,7 @@ def collect_neighbours(look: DiagnosisInput) -> dict[str, list[tuple[str, Neighb
 
 
 def find_foreign_macs(
-    look: DiagnosisInput, name: str, seen: Mapping[str, Sequence[tuple[str, Neighbour]]]
+    look: ClusterEvidence, name: str, seen: Mapping[str, Sequence[tuple[str, Neighbour]]]
 ) -> dict[str, list[str]]:
     """MACs that answered for a node's address and are none of its own -> who saw them; *seen*: what all learnt."""
     own = {card["mac"] for card in look.cards(name)}
@@ -94,7 +94,7 @@ def find_foreign_macs(
     return {m: who for m, who in found.items() if m not in own and m not in SHARED_MACS}
 
 
-def make_duplicate_finding(look: DiagnosisInput, name: str, mac: str, holder: str) -> Finding:
+def make_duplicate_finding(look: ClusterEvidence, name: str, mac: str, holder: str) -> Finding:
     """A node of the plan answers for another one's address, as it does for every address of its own on any card."""
     address, card = look.address(name), look.cluster_card(holder)
     if look.holds(holder, address):
@@ -115,7 +115,7 @@ def make_duplicate_finding(look: DiagnosisInput, name: str, mac: str, holder: st
 
 
 def find_stale_neighbour(
-    look: DiagnosisInput, name: str, mac: str, who: Sequence[str]
+    look: ClusterEvidence, name: str, mac: str, who: Sequence[str]
 ) -> Finding | None:
     """One node alone has another card for a peer's address, and nobody answers for that address but the peer.
 
@@ -142,7 +142,7 @@ def find_stale_neighbour(
     )
 
 
-def rule_duplicate_address(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_duplicate_address(look: ClusterEvidence) -> Iterator[Finding]:
     """Another machine answers for a node's cluster address."""
     seen = collect_neighbours(look)
     macs = {card["mac"]: name for name in look.nodes for card in look.cards(name)}
@@ -179,7 +179,7 @@ def is_link_local(address: str) -> bool:
     return address.lower().startswith("fe80:")
 
 
-def find_gloo_address(look: DiagnosisInput, name: str) -> str:
+def find_gloo_address(look: ClusterEvidence, name: str) -> str:
     """The address that Gloo on a node would announce to its peers, "" when it is not known.
 
     Of the interface in GLOO_SOCKET_IFNAME, else the first of the node's own name that is on the node (gloo, device.cc).
@@ -194,7 +194,7 @@ def find_gloo_address(look: DiagnosisInput, name: str) -> str:
     return next((a for a in answers if look.holds(name, a)), "")
 
 
-def rule_address_families(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_address_families(look: ClusterEvidence) -> Iterator[Finding]:
     """All nodes announce the same family: Gloo stops at once with 'ss1.ss_family == ss2.ss_family'."""
     spoken = {name: find_gloo_address(look, name) for name in look.nodes}
     families = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.rules.env import is_matched_by_nccl
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 
@@ -30,7 +30,7 @@ def group_equal_values(held: Mapping[str, str]) -> dict[str, list[str]]:
     return {value: names for value, names in found.items() if len(names) > 1}
 
 
-def rule_unique_host_names(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_unique_host_names(look: ClusterEvidence) -> Iterator[Finding]:
     """Every node has a host name of its own.
 
     NCCL takes two ranks for ranks of one machine when host name and boot id agree (misc/utils.cc, getHostHash), and
@@ -56,7 +56,7 @@ def rule_unique_host_names(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_unique_macs(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_unique_macs(look: ClusterEvidence) -> Iterator[Finding]:
     """Every node's cluster card has a hardware address of its own."""
     cards = {name: look.card(name, look.cluster_card(name)) for name in look.nodes}
     held = {name: card["mac"] for name, card in cards.items() if card}
@@ -79,7 +79,7 @@ def rule_unique_macs(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def group_shared_identity(look: DiagnosisInput) -> dict[tuple[str, ...], dict[str, list[str]]]:
+def group_shared_identity(look: ClusterEvidence) -> dict[tuple[str, ...], dict[str, list[str]]]:
     """Nodes -> what they have in common of what each must have of its own -> its digests."""
     held: dict[tuple[str, str], list[str]] = {}
     for name in look.nodes:
@@ -95,7 +95,7 @@ def group_shared_identity(look: DiagnosisInput) -> dict[tuple[str, ...], dict[st
     return found
 
 
-def rule_cloned_nodes(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_cloned_nodes(look: ClusterEvidence) -> Iterator[Finding]:
     """Every node has a machine-id and ssh host keys of its own; one image that all were copied from is one finding."""
     for names, shared in group_shared_identity(look).items():
         digests = join_names([digest for held in shared.values() for digest in held])
@@ -118,7 +118,7 @@ def is_persistent_source(source: str) -> bool:
     return source.startswith(FOR_ALL) and "fullmesh" not in source
 
 
-def rule_leftover_rank_env(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_leftover_rank_env(look: ClusterEvidence) -> Iterator[Finding]:
     """No file gives every process the rank or the size of one job."""
     for name in look.nodes:
         found = {
@@ -143,7 +143,7 @@ def rule_leftover_rank_env(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_excluded_interface(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_excluded_interface(look: ClusterEvidence) -> Iterator[Finding]:
     """NCCL_SOCKET_IFNAME does not leave the cluster's card out: jobs would run over another network, if at all."""
     for name in look.nodes:
         held, own = look.variable(name, NCCL_INTERFACE), look.cluster_card(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.ec2 import efa
 from fullmesh.ec2 import findings as ec2_findings
 from fullmesh.ec2.settings import SecurityGroupSettings
@@ -12,7 +12,7 @@ from fullmesh.model.types import ClusterPlan
 from fullmesh.result.findings import Finding
 
 
-def build_group_plan(look: DiagnosisInput) -> ClusterPlan:
+def build_group_plan(look: ClusterEvidence) -> ClusterPlan:
     """The plan with the ports that peers really use; where nobody planned any, those that the kernel gives out."""
     plan, data = look.plan, look.plan["data_ports"]
     named = [f"{plan['master']['port']}/tcp", f"{plan['rendezvous']['port']}/tcp"]
@@ -20,7 +20,7 @@ def build_group_plan(look: DiagnosisInput) -> ClusterPlan:
     return {**plan, "open_ports": [*named, f"{data['first']}-{data['last']}/tcp", *more]}
 
 
-def rule_security_groups(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_security_groups(look: ClusterEvidence) -> Iterator[Finding]:
     """What the account says, when it was asked."""
     raw = look.cloud.get("raw")
     if not isinstance(raw, Mapping) or not {"interfaces", "groups", "acls"} <= raw.keys():
@@ -30,7 +30,7 @@ def rule_security_groups(look: DiagnosisInput) -> Iterator[Finding]:
     yield from ec2_findings.check_ec2(raw, plan, settings)
 
 
-def rule_efa_software(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_efa_software(look: ClusterEvidence) -> Iterator[Finding]:
     """Device, driver, libfabric and NCCL's plugin, of those nodes that said anything."""
     surveys = {name: look.survey(name) for name in look.nodes}
     yield from efa.check_efa({name: own["efa"] for name, own in surveys.items() if "efa" in own})

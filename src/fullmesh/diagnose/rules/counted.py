@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.rules.decisions import ALL_KINDS, find_broken_links
 from fullmesh.result.findings import Finding, join_names
 
@@ -48,7 +48,7 @@ def explain_counter(name: str) -> tuple[str, str]:
     return MEANS.get(name, ("", ""))
 
 
-def list_grown_counters(look: DiagnosisInput, name: str) -> list[tuple[str, int, str, str]]:
+def list_grown_counters(look: ClusterEvidence, name: str) -> list[tuple[str, int, str, str]]:
     """The counters of a node that grew and mean something: name, by how much, what, command."""
     held = look.seen.nodes.get(name, {}).get("started", {}).get("listeners", {})
     found = []
@@ -61,7 +61,7 @@ def list_grown_counters(look: DiagnosisInput, name: str) -> list[tuple[str, int,
 
 
 def count_late_connections(
-    look: DiagnosisInput, one: str, other: str
+    look: ClusterEvidence, one: str, other: str
 ) -> dict[tuple[str, str], int]:
     """How many connections between two nodes were made and then got stuck, by direction."""
     found = {}
@@ -73,7 +73,7 @@ def count_late_connections(
 
 
 def find_dropping_links(
-    look: DiagnosisInput, name: str, peer: str, grown: int
+    look: ClusterEvidence, name: str, peer: str, grown: int
 ) -> tuple[tuple[str, str], ...]:
     """The links of a node that are broken, or late with more packets thrown away than connections are late.
 
@@ -84,7 +84,7 @@ def find_dropping_links(
     return broken or (tuple(late) if late and grown >= sum(late.values()) else ())
 
 
-def rule_drop_counters(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_drop_counters(look: ClusterEvidence) -> Iterator[Finding]:
     """A node with broken links counted packets that it threw away."""
     for name in look.nodes:
         counted = list_grown_counters(look, name)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.packet_filter import PacketVerdict, find_possible_stops, make_tcp_packet
 from fullmesh.observed.ladder import PacketRoute
 from fullmesh.observed.survey import Neighbour
@@ -40,7 +40,7 @@ class BrokenLinks:
     ports: dict[tuple[str, str], frozenset[int]]
 
 
-def find_broken_links(look: DiagnosisInput, one: str, other: str) -> BrokenLinks:
+def find_broken_links(look: ClusterEvidence, one: str, other: str) -> BrokenLinks:
     """The directions between two nodes in which something did not get through."""
     ports = {}
     for source, target in ((one, other), (other, one)):
@@ -54,18 +54,18 @@ def find_broken_links(look: DiagnosisInput, one: str, other: str) -> BrokenLinks
     return BrokenLinks(tuple(ports), ports)
 
 
-def list_odd_decisions(look: DiagnosisInput, name: str) -> list[PacketRoute]:
+def list_odd_decisions(look: ClusterEvidence, name: str) -> list[PacketRoute]:
     """The odd decisions of a node's kernel."""
     return look.seen.nodes.get(name, {}).get("links", {}).get("ways", [])
 
 
-def find_address_owner(look: DiagnosisInput, address: str) -> str:
+def find_address_owner(look: ClusterEvidence, address: str) -> str:
     """The node that has an address of the plan, "" when none has."""
     return next((n for n in look.nodes if look.address(n) == address), "")
 
 
 def list_affected_links(
-    look: DiagnosisInput, name: str, way: PacketRoute
+    look: ClusterEvidence, name: str, way: PacketRoute
 ) -> tuple[tuple[str, str], ...]:
     """The directions that a decision breaks: what the node asks, or what it would have to answer."""
     peer = find_address_owner(look, way["peer"])
@@ -79,7 +79,7 @@ def list_affected_links(
     return found.pairs
 
 
-def list_packet_marks(look: DiagnosisInput, name: str) -> set[int]:
+def list_packet_marks(look: ClusterEvidence, name: str) -> set[int]:
     """The marks that a node's packet filter gives to packets."""
     found = set()
     for chain in look.ruleset(name)["chains"].values():
@@ -92,7 +92,7 @@ def list_packet_marks(look: DiagnosisInput, name: str) -> set[int]:
 
 
 def group_route_decisions(
-    look: DiagnosisInput, name: str, wanted: bool
+    look: ClusterEvidence, name: str, wanted: bool
 ) -> dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]]:
     """The decisions that break something, those of one refusal or one card together; *wanted*: that refuse."""
     found: dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]] = {}
@@ -112,7 +112,7 @@ def group_route_decisions(
     return found
 
 
-def rule_refused_routes(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_refused_routes(look: ClusterEvidence) -> Iterator[Finding]:
     """A node's kernel refuses to send to a peer: blackhole, prohibit, unreachable, as a route or as a rule."""
     for name in look.nodes:
         for (error, rule), held in group_route_decisions(look, name, True).items():
@@ -154,7 +154,7 @@ def suggest_route_fix(rule: str, peer: str) -> str:
     return f"ip route show table all; ip rule; ip route get {peer}"
 
 
-def has_working_links(look: DiagnosisInput, pairs: Iterable[tuple[str, str]]) -> bool:
+def has_working_links(look: ClusterEvidence, pairs: Iterable[tuple[str, str]]) -> bool:
     """Whether all connections of these links come through, only from another address than the cluster's."""
     return all(
         r["verdict"] == "open"
@@ -165,7 +165,7 @@ def has_working_links(look: DiagnosisInput, pairs: Iterable[tuple[str, str]]) ->
     )
 
 
-def rule_wrong_interface(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_wrong_interface(look: ClusterEvidence) -> Iterator[Finding]:
     """A node sends to a peer over another card than the one of the cluster."""
     for name in look.nodes:
         for (card, via), held in group_route_decisions(look, name, False).items():
@@ -196,7 +196,7 @@ def rule_wrong_interface(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_account_routes(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_account_routes(look: ClusterEvidence) -> Iterator[Finding]:
     """The kernel refuses, or leads astray, the processes of some accounts only: the probe's own get through."""
     for name in look.nodes:
         ordinary = {
@@ -228,7 +228,7 @@ def rule_account_routes(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def has_account_rule(look: DiagnosisInput, name: str, table: str) -> bool:
+def has_account_rule(look: ClusterEvidence, name: str, table: str) -> bool:
     """Whether a table of a node's packet filter asks whose a packet is (nft(8), skuid and skgid)."""
     texts = [
         json.dumps(rule["expr"])
@@ -239,13 +239,13 @@ def has_account_rule(look: DiagnosisInput, name: str, table: str) -> bool:
     return any(f'"{key}"' in text for text in texts for key in ACCOUNTS)
 
 
-def has_any_account_rule(look: DiagnosisInput, name: str) -> bool:
+def has_any_account_rule(look: ClusterEvidence, name: str) -> bool:
     """Whether any rule of a node does; its rules are not taken apart for it."""
     text = json.dumps(look.survey(name).get("nft", {}).get("rules", []))
     return any(f'"{key}"' in text for key in ACCOUNTS)
 
 
-def rule_filtered_accounts(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_filtered_accounts(look: ClusterEvidence) -> Iterator[Finding]:
     """A rule of the packet filter stops what some accounts send, and the probe, which is of another, got through."""
     for name in look.nodes:
         told: dict[tuple[str, str], tuple[PacketVerdict, list[str]]] = {}
@@ -279,12 +279,12 @@ def rule_filtered_accounts(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def is_cluster_neighbour(look: DiagnosisInput, name: str, entry: Neighbour) -> bool:
+def is_cluster_neighbour(look: ClusterEvidence, name: str, entry: Neighbour) -> bool:
     """Whether an entry is on the cluster's card."""
     return entry["dev"] in ("", look.cluster_card(name))
 
 
-def rule_stale_neighbours(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_stale_neighbours(look: ClusterEvidence) -> Iterator[Finding]:
     """A neighbour entry has another hardware address than the peer's own, and the kernel will not ask again."""
     owners = {look.address(name): name for name in look.nodes}
     place = {name: number for number, name in enumerate(look.nodes)}

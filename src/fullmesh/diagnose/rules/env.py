@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.observed.survey import Nic
 from fullmesh.result.findings import WARNING, Finding, join_names
@@ -49,7 +49,7 @@ def select_interfaces(value: str, variable: str, cards: Sequence[Nic]) -> list[s
 
 
 def make_interface_finding(
-    look: DiagnosisInput, code: str, variable: str, names: Sequence[str], what: str
+    look: ClusterEvidence, code: str, variable: str, names: Sequence[str], what: str
 ) -> Finding:
     """A variable that names a useless interface."""
     value, source = look.variable(names[0], variable) or ("", "")
@@ -68,7 +68,7 @@ def make_interface_finding(
     )
 
 
-def rule_job_interfaces(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_job_interfaces(look: ClusterEvidence) -> Iterator[Finding]:
     """The interfaces that jobs are told to use exist, and are not loopback."""
     for variable in INTERFACES:
         set_on = [
@@ -99,7 +99,7 @@ def rule_job_interfaces(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_nccl_interface(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_nccl_interface(look: ClusterEvidence) -> Iterator[Finding]:
     """NCCL's own choice is an interface over which the peers can be reached."""
     for name in look.nodes:
         cards = look.cards(name)
@@ -134,7 +134,7 @@ def rule_nccl_interface(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def can_reach_peers(look: DiagnosisInput, name: str, card: Nic) -> bool:
+def can_reach_peers(look: ClusterEvidence, name: str, card: Nic) -> bool:
     """Whether every other node has an address in a network of the card, and it is no bridge of containers."""
     if card["name"].startswith(UNREACHED):
         return False
@@ -168,7 +168,7 @@ def find_odd_values(held: Mapping[str, str], wanted: str) -> tuple[str, list[str
     return usual, [name for name, value in held.items() if value != usual]
 
 
-def rule_master_port(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_master_port(look: ClusterEvidence) -> Iterator[Finding]:
     """MASTER_PORT is the same everywhere."""
     held = {n: v[0] for n in look.nodes if (v := look.variable(n, "MASTER_PORT")) and v[0]}
     usual, odd = find_odd_values(held, str(look.plan["master"]["port"])) if held else ("", [])
@@ -187,7 +187,7 @@ def rule_master_port(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_world_size(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_world_size(look: ClusterEvidence) -> Iterator[Finding]:
     """WORLD_SIZE and NNODES are the same everywhere, and the plan's where there is one."""
     for variable, planned in (
         ("WORLD_SIZE", look.plan["world_size"]),
@@ -216,7 +216,7 @@ def rule_world_size(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_node_ranks(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_node_ranks(look: ClusterEvidence) -> Iterator[Finding]:
     """Every node has a rank of its own."""
     for variable in ("NODE_RANK", "GROUP_RANK"):
         held = {n: v[0] for n in look.nodes if (v := look.variable(n, variable)) and v[0]}
@@ -240,7 +240,7 @@ def rule_node_ranks(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_running_ranks(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_running_ranks(look: ClusterEvidence) -> Iterator[Finding]:
     """The ranks of a job that runs now are complete, each once."""
     by_port: dict[str, list[tuple[str, Mapping[str, str]]]] = {}
     for name in look.nodes:
@@ -294,7 +294,7 @@ def is_proxy_excepted(text: str, address: str, names: Sequence[str]) -> bool:
     return False
 
 
-def rule_proxies(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_proxies(look: ClusterEvidence) -> Iterator[Finding]:
     """Proxy variables make an exception for the peers: HTTP between ranks (vLLM, Ray) goes through the proxy else."""
     for name in look.nodes:
         proxy = next(((v, *h) for v in PROXIES if (h := look.variable(name, v)) and h[0]), None)
@@ -323,7 +323,7 @@ def rule_proxies(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_nccl_config_file(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_nccl_config_file(look: ClusterEvidence) -> Iterator[Finding]:
     """The file that NCCL is told to read is there; without it NCCL reads the account's own no more either."""
     for name in look.nodes:
         absent = look.survey(name).get("environment", {}).get("unread", "")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose import packet_filter
 from fullmesh.diagnose.blocking_rules import (
     BlockingRule,
@@ -13,7 +14,6 @@ from fullmesh.diagnose.blocking_rules import (
     describe_peers,
     group_blocking_rules,
 )
-from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.packet_filter import REJECT, VERBS, PacketVerdict
 from fullmesh.netfilter.evaluator import ARP, Packet
 from fullmesh.netfilter.ruleset import MatchValues
@@ -63,7 +63,7 @@ def make_block_finding(
 
 
 def find_arp_stops(
-    look: DiagnosisInput, source: str, target: str
+    look: ClusterEvidence, source: str, target: str
 ) -> Iterator[tuple[str, PacketVerdict]]:
     """The rules of the two nodes that stop who-has and its answer, those that do for certain first."""
     ends = (look.address(source), look.address(target))
@@ -79,7 +79,7 @@ def find_arp_stops(
     yield from perhaps
 
 
-def rule_blocked_arp(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_blocked_arp(look: ClusterEvidence) -> Iterator[Finding]:
     """Nobody answers ARP on a link, and a rule of one of its nodes stops it: a chain at the card, or of family arp.
 
     Rules for TCP never see it, so whose rule it is, neither the probe's packets nor their absence tell.
@@ -112,7 +112,7 @@ def rule_blocked_arp(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def list_unresolved_links(look: DiagnosisInput) -> list[tuple[str, str]]:
+def list_unresolved_links(look: ClusterEvidence) -> list[tuple[str, str]]:
     """The links on which the peer's address was asked for and nobody answered."""
     return [
         (block.source, block.target)
@@ -138,7 +138,7 @@ def suggest_rule_removal(rule: BlockingRule) -> str:
     )
 
 
-def find_accepting_table(look: DiagnosisInput, rule: BlockingRule) -> str:
+def find_accepting_table(look: ClusterEvidence, rule: BlockingRule) -> str:
     """The table that accepts the packet beside the one that stops it, "" when there is none."""
     if not rule.stop.table:
         return ""
@@ -153,7 +153,7 @@ def find_accepting_table(look: DiagnosisInput, rule: BlockingRule) -> str:
     )
 
 
-def explain_second_table(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
+def explain_second_table(look: ClusterEvidence, rule: BlockingRule) -> Finding | None:
     """Rules beside the node's firewall: an accept in one table does not save from a drop in another."""
     other = find_accepting_table(look, rule)
     if not other or rule.stop.table.endswith(" firewalld"):
@@ -190,7 +190,7 @@ def is_accepted_by_rich_rule(
 
 
 def explain_unused_policy(
-    look: DiagnosisInput, rule: BlockingRule, zone: str
+    look: ClusterEvidence, rule: BlockingRule, zone: str
 ) -> tuple[str, Finding] | None:
     """A policy that opens the port to the sender, and is not asked for what comes through the packet's zone."""
     held = look.survey(rule.node).get("firewalld", {})
@@ -217,7 +217,7 @@ def explain_unused_policy(
     return None
 
 
-def explain_wrong_zone(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
+def explain_wrong_zone(look: ClusterEvidence, rule: BlockingRule) -> Finding | None:
     """The packet came through a zone that does not open its port, while another zone or an unasked policy does."""
     held = look.survey(rule.node).get("firewalld", {})
     zone = rule.stop.zone or held.get("default", "")
@@ -253,7 +253,7 @@ def explain_wrong_zone(look: DiagnosisInput, rule: BlockingRule) -> Finding | No
     return make_block_finding(rule, "DG-114", text, fix, f"zone {better[0]}")
 
 
-def explain_network_block(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
+def explain_network_block(look: ClusterEvidence, rule: BlockingRule) -> Finding | None:
     """Nothing of the two nodes stops it: it left one and never came to the other."""
     first = rule.group[0]
     if not first.place.startswith("on_the_way") or rule.stop.table:
@@ -277,7 +277,7 @@ def explain_network_block(look: DiagnosisInput, rule: BlockingRule) -> Finding |
     return make_block_finding(rule, "DG-116" if efa else "DG-115", text, fix)
 
 
-def explain_rdma_block(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
+def explain_rdma_block(look: ClusterEvidence, rule: BlockingRule) -> Finding | None:
     """RDMA jobs need the TCP range, too: NCCL exchanges its RDMA addresses over TCP."""
     ends = sorted({end for b in rule.group for end in (b.source, b.target)})
     up = all(any(p["state"] == "ACTIVE" for p in look.survey(end).get("rdma", [])) for end in ends)
@@ -291,7 +291,7 @@ def explain_rdma_block(look: DiagnosisInput, rule: BlockingRule) -> Finding | No
     return make_block_finding(rule, "DG-117", text, suggest_rule_fix(look, rule))
 
 
-def suggest_rule_fix(look: DiagnosisInput, rule: BlockingRule) -> str:
+def suggest_rule_fix(look: ClusterEvidence, rule: BlockingRule) -> str:
     """What fixes a rule of the node's only firewall."""
     if rule.stop.table.endswith(" firewalld") or not rule.stop.table:
         open_it = (
@@ -315,7 +315,7 @@ def format_port_stretches(ports: Sequence[tuple[int, bool]]) -> str:
     )
 
 
-def explain_partial_range(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
+def explain_partial_range(look: ClusterEvidence, rule: BlockingRule) -> Finding | None:
     """A part of the range is shut: jobs fail now and then."""
     first = rule.group[0]
     data = look.plan["data_ports"]
@@ -341,7 +341,7 @@ def explain_partial_range(look: DiagnosisInput, rule: BlockingRule) -> Finding |
     return replace(found, seen=f"{format_port_stretches(tried)}; {found.seen}")
 
 
-def explain_named_ports(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
+def explain_named_ports(look: ClusterEvidence, rule: BlockingRule) -> Finding | None:
     """Only the store's or the rendezvous' port is shut."""
     first = rule.group[0]
     if not first.kinds or set(first.kinds) & set(DATA_KINDS):
@@ -353,7 +353,7 @@ def explain_named_ports(look: DiagnosisInput, rule: BlockingRule) -> Finding | N
     return make_block_finding(rule, "DG-105", text, suggest_rule_fix(look, rule))
 
 
-def explain_service_ports(look: DiagnosisInput, rule: BlockingRule) -> Finding | None:
+def explain_service_ports(look: ClusterEvidence, rule: BlockingRule) -> Finding | None:
     """Only ports of services are shut: a firewall's rule, or a service that listens on another address."""
     first, kinds = rule.group[0], set(rule.group[0].kinds)
     if not kinds or kinds - {"service", HELD}:
@@ -389,7 +389,7 @@ def describe_link_verdict(rule: BlockingRule) -> tuple[Verdict, str]:
     return verdict, SAID[verdict]
 
 
-def explain_blocked_link(look: DiagnosisInput, rule: BlockingRule) -> Finding:
+def explain_blocked_link(look: ClusterEvidence, rule: BlockingRule) -> Finding:
     """A shut link that has no better name: who stops it, with which rule, and how far the packets came."""
     first = rule.group[0]
     by_rule = ""
@@ -423,7 +423,7 @@ CAUSES = (
 )
 
 
-def rule_blocked_links(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_blocked_links(look: ClusterEvidence) -> Iterator[Finding]:
     """The deepest cause of every shut link."""
     for rule in group_blocking_rules(look):
         named = (cause(look, rule) for cause in CAUSES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.blocking_rules import (
     BlockingRule,
     describe_direction,
@@ -12,7 +13,6 @@ from fullmesh.diagnose.blocking_rules import (
     group_blocking_rules,
     is_inbound_block,
 )
-from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.diagnose.rules.firewall import is_accepted_by_rich_rule
 from fullmesh.observed.ports import is_port_listed
 from fullmesh.result.findings import WARNING, Finding, join_names
@@ -23,7 +23,7 @@ ZONE_PARTS = ("target", "ports", "services", "sources")
 POLICY_PARTS = ("target", "ingress", "egress", "ports", "services", "rules")
 
 
-def rule_firewalld_runtime(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_firewalld_runtime(look: ClusterEvidence) -> Iterator[Finding]:
     """What firewalld runs is not what it keeps: after a reload or a reboot the nodes behave differently."""
     shut = group_blocking_rules(look)
     for name in look.nodes:
@@ -64,7 +64,7 @@ def find_drifted_parts(both: Both, parts: Sequence[str]) -> list[str]:
 
 
 def make_runtime_finding(
-    look: DiagnosisInput, where: tuple[str, str], both: Both, key: str, hit: list[BlockingRule]
+    look: ClusterEvidence, where: tuple[str, str], both: Both, key: str, hit: list[BlockingRule]
 ) -> Finding:
     """One zone or policy whose two sides differ, and the links that are shut for it."""
     name, what = where

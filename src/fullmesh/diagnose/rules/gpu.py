@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.observed.survey import GpuSurvey, RdmaPort
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify import card_faults
@@ -14,7 +14,7 @@ from fullmesh.verify import card_faults
 UP = "ACTIVE"
 
 
-def summarize_gpus(look: DiagnosisInput, name: str) -> dict[str, str]:
+def summarize_gpus(look: ClusterEvidence, name: str) -> dict[str, str]:
     """What must be alike; nothing where GPUs are hidden or nvidia-smi fails, faults of their own (VC-131, VC-132)."""
     held = cast("GpuSurvey", look.survey(name).get("gpus", {}))
     if "present" not in held or held.get("failed") or card_faults.has_hidden_gpus(held):
@@ -26,7 +26,7 @@ def summarize_gpus(look: DiagnosisInput, name: str) -> dict[str, str]:
     }
 
 
-def rule_gpu_inventory(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_gpu_inventory(look: ClusterEvidence) -> Iterator[Finding]:
     """All nodes have as many GPUs of one kind, with one driver."""
     table = {name: row for name in look.nodes if (row := summarize_gpus(look, name))}
     for what in ("GPUs", "driver", "model"):
@@ -53,7 +53,7 @@ def rule_gpu_inventory(look: DiagnosisInput) -> Iterator[Finding]:
         return
 
 
-def group_rdma_ports(look: DiagnosisInput) -> dict[tuple[str, int], dict[str, RdmaPort]]:
+def group_rdma_ports(look: ClusterEvidence) -> dict[tuple[str, int], dict[str, RdmaPort]]:
     """Device and port -> node -> what it has there."""
     found: dict[tuple[str, int], dict[str, RdmaPort]] = {}
     for name in look.nodes:
@@ -62,7 +62,7 @@ def group_rdma_ports(look: DiagnosisInput) -> dict[tuple[str, int], dict[str, Rd
     return found
 
 
-def rule_rdma_ports(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_rdma_ports(look: ClusterEvidence) -> Iterator[Finding]:
     """A port that is up on one node is up on all: NCCL falls back to TCP in silence."""
     for (device, number), held in group_rdma_ports(look).items():
         up = [name for name, port in held.items() if port["state"] == UP]
@@ -90,7 +90,7 @@ def describe_gid_types(port: RdmaPort) -> str:
     )
 
 
-def rule_gid_types(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_gid_types(look: ClusterEvidence) -> Iterator[Finding]:
     """RDMA ports of one name speak alike: a RoCE v2 GID on one end and none on the other never connects."""
     for (device, number), held in group_rdma_ports(look).items():
         kinds = {
@@ -113,7 +113,7 @@ def rule_gid_types(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_interface_speeds(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_interface_speeds(look: ClusterEvidence) -> Iterator[Finding]:
     """The cluster interfaces negotiated one speed."""
     held = {}
     for name in look.nodes:

@@ -6,7 +6,7 @@ import ipaddress
 import math
 from collections.abc import Iterator, Sequence
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.packet_filter import find_possible_stops, make_reply_packet, make_tcp_packet
 from fullmesh.diagnose.rules.decisions import (
     ACCOUNTS,
@@ -31,12 +31,12 @@ THREADS_PER_RANK = 64
 AMPLE = {"nofile": "1048576", "memlock": "unlimited", "nproc": "unlimited"}
 
 
-def get_job_probe(look: DiagnosisInput, name: str) -> JobProbe | None:
+def get_job_probe(look: ClusterEvidence, name: str) -> JobProbe | None:
     """What a node found as the account of jobs; None where it was not tried."""
     return look.seen.nodes.get(name, {}).get("links", {}).get("as_job")
 
 
-def is_return_blocked(look: DiagnosisInput, name: str, peer: str) -> bool:
+def is_return_blocked(look: ClusterEvidence, name: str, peer: str) -> bool:
     """Whether what stops an account stops its answers, too: its listeners cannot be reached then.
 
     The listeners of the probe are not the jobs', so this is by the kernel's decision, or by the rules on paper.
@@ -54,7 +54,7 @@ def is_return_blocked(look: DiagnosisInput, name: str, peer: str) -> bool:
     )
 
 
-def rule_job_account(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_job_account(look: ClusterEvidence) -> Iterator[Finding]:
     """Connections come through for the probe, and not for the account of jobs."""
     for name in look.nodes:
         said = get_job_probe(look, name)
@@ -90,7 +90,7 @@ def rule_job_account(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_probe_only_block(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_probe_only_block(look: ClusterEvidence) -> Iterator[Finding]:
     """Connections come through for the account of jobs, and not for the probe."""
     for name in look.nodes:
         said = get_job_probe(look, name)
@@ -138,7 +138,7 @@ def is_in_networks(address: str, networks: Sequence[str]) -> bool:
 
 
 def list_unit_restrictions(
-    look: DiagnosisInput, name: str, unit: JobUnit
+    look: ClusterEvidence, name: str, unit: JobUnit
 ) -> Iterator[tuple[str, str, list[str]]]:
     """What of a unit keeps jobs from their peers: in words, the setting, and the peers; or from opening files."""
     peers = [peer for peer in look.peers(name) if look.address(peer)]
@@ -172,7 +172,7 @@ def list_unit_restrictions(
         )
 
 
-def rule_job_unit(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_job_unit(look: ClusterEvidence) -> Iterator[Finding]:
     """The unit that jobs run in keeps them from the peers, or holds them to too little."""
     for name in look.nodes:
         unit = look.survey(name).get("job_unit")
@@ -194,7 +194,7 @@ def rule_job_unit(look: DiagnosisInput) -> Iterator[Finding]:
 
 
 def list_low_limits(
-    look: DiagnosisInput, name: str, login: LoginLimits
+    look: ClusterEvidence, name: str, login: LoginLimits
 ) -> Iterator[tuple[str, str, str]]:
     """What a login is held to that jobs need more of, and the probe has enough of: in words, seen, expected."""
     own = look.survey(name).get("limits", {})
@@ -219,7 +219,7 @@ def limit_to_number(limit: int | None) -> float:
     return math.inf if limit is None or limit < 0 else limit
 
 
-def rule_login_limits(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_login_limits(look: ClusterEvidence) -> Iterator[Finding]:
     """Jobs that are started by a login of their account get too little."""
     for name in look.nodes:
         said = get_job_probe(look, name)
@@ -246,7 +246,7 @@ def rule_login_limits(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_container_network(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_container_network(look: ClusterEvidence) -> Iterator[Finding]:
     """Ranks run in the network of a container that peers cannot connect to, or that does not reach them."""
     for name in look.nodes:
         for inner in look.seen.nodes.get(name, {}).get("links", {}).get("networks", []):

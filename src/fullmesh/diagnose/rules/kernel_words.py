@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.blocking_rules import find_blocking_rule
-from fullmesh.diagnose.model import DiagnosisInput
 from fullmesh.observed.ladder import PacketDrop
 from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.blocked import FIREWALLED, BlockedLink, list_blocked_links
@@ -140,20 +140,20 @@ def list_drop_points(block: BlockedLink) -> list[tuple[str, str]]:
     }.get(block.place, [])
 
 
-def list_unexplained_blocks(look: DiagnosisInput) -> Iterator[BlockedLink]:
+def list_unexplained_blocks(look: ClusterEvidence) -> Iterator[BlockedLink]:
     """The shut links that no rule of the two nodes' packet filters explains on paper."""
     for block in list_blocked_links(look.seen):
         if block.verdict in FIREWALLED and not find_blocking_rule(look, block).stop.table:
             yield block
 
 
-def has_own_kernel(look: DiagnosisInput, name: str) -> bool:
+def has_own_kernel(look: ClusterEvidence, name: str) -> bool:
     """Whether no other node has this kernel: containers of one machine all see what it throws away for any of them."""
     boots = [str(look.seen.facts(one).get("boot") or one) for one in look.nodes]
     return boots.count(str(look.seen.facts(name).get("boot") or name)) == 1
 
 
-def list_kernel_drops(look: DiagnosisInput, name: str) -> list[PacketDrop]:
+def list_kernel_drops(look: ClusterEvidence, name: str) -> list[PacketDrop]:
     """What the kernel of a node threw away while the probe ran, and why."""
     if not has_own_kernel(look, name):
         return []
@@ -169,7 +169,7 @@ def group_by_drop_node(blocks: Sequence[BlockedLink]) -> dict[str, list[tuple[Bl
     return found
 
 
-def rule_drop_reasons(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_drop_reasons(look: ClusterEvidence) -> Iterator[Finding]:
     """The kernel of the node where packets end says why it throws packets away."""
     for name, held in group_by_drop_node(list(list_unexplained_blocks(look))).items():
         sides = {side for _, side in held}
@@ -197,7 +197,7 @@ def rule_drop_reasons(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_packet_hooks(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_packet_hooks(look: ClusterEvidence) -> Iterator[Finding]:
     """A program or a filter stands at the card of the node where packets end."""
     for name, held in group_by_drop_node(list(list_unexplained_blocks(look))).items():
         card = look.cluster_card(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.result.findings import ERROR, WARNING, Finding
 from fullmesh.roles.kernel_tuning import CONNECTIONS_PER_RANK
 
@@ -16,14 +16,14 @@ SHM_PER_RANK = (
 LOCKED_LEAST = 1024 * MIB  # RDMA registers all that it sends from (nccl-tests#206)
 
 
-def find_kernel_message(look: DiagnosisInput, name: str, kind: str) -> str:
+def find_kernel_message(look: ClusterEvidence, name: str, kind: str) -> str:
     """A recent message of the kernel, "" when there was none."""
     return next(
         (e["text"] for e in look.survey(name).get("kernel_log", []) if e["kind"] == kind), ""
     )
 
 
-def rule_neighbour_table(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_neighbour_table(look: ClusterEvidence) -> Iterator[Finding]:
     """The neighbour table has room for every peer."""
     key = (
         "net.ipv6.neigh.default.gc_thresh3"
@@ -47,7 +47,7 @@ def rule_neighbour_table(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_conntrack(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_conntrack(look: ClusterEvidence) -> Iterator[Finding]:
     """The table of tracked connections has room: a full one swallows new connections in silence."""
     for name in look.nodes:
         most, count = (
@@ -67,7 +67,7 @@ def rule_conntrack(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_backlog(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_backlog(look: ClusterEvidence) -> Iterator[Finding]:
     """A listener can hold as many waiting connections as come at once: the store all ranks', Gloo every other rank's.
 
     Whether they wait is a matter of moments: a number that might not do is a warning, lost connections are an error.
@@ -100,7 +100,7 @@ def rule_backlog(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_locked_memory(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_locked_memory(look: ClusterEvidence) -> Iterator[Finding]:
     """Where RDMA is used, a process may lock the memory that it sends from."""
     for name in look.nodes:
         soft = look.survey(name).get("limits", {}).get("memlock")
@@ -119,7 +119,7 @@ def rule_locked_memory(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_shared_memory(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_shared_memory(look: ClusterEvidence) -> Iterator[Finding]:
     """The shared memory has room for NCCL's buffers."""
     for name in look.nodes:
         shm = look.survey(name).get("shm")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.rules.quality import find_dropping_rule
 from fullmesh.observed.ladder import Verdict
 from fullmesh.result.findings import Finding, join_names
@@ -15,7 +15,7 @@ FROM_THERE = "from there"  # in the remark of a record: what the listener sent i
 HEADERS = {"ipv4": 28, "ipv6": 48}  # bytes of IP and ICMP around ping's
 
 
-def find_mtu_holes(look: DiagnosisInput) -> set[tuple[str, str]]:
+def find_mtu_holes(look: ClusterEvidence) -> set[tuple[str, str]]:
     """Ordered pairs between which large packets do not arrive."""
     found = {
         (r["node"], name) if FROM_THERE in r["remark"] else (name, r["node"])
@@ -26,7 +26,7 @@ def find_mtu_holes(look: DiagnosisInput) -> set[tuple[str, str]]:
     return {pair for pair in found if not is_dropped_by_rule(look, *pair)}
 
 
-def is_dropped_by_rule(look: DiagnosisInput, source: str, target: str) -> bool:
+def is_dropped_by_rule(look: ClusterEvidence, source: str, target: str) -> bool:
     """A link that loses small packets as well, where a rule of one of its nodes throws away some: no matter of sizes.
 
     Seen with a rule that lets three packets a second pass. The shut ports of such a link name the rule.
@@ -40,7 +40,7 @@ def is_dropped_by_rule(look: DiagnosisInput, source: str, target: str) -> bool:
     return first and find_dropping_rule(look, source, target) is not None
 
 
-def get_interface_mtu(look: DiagnosisInput, name: str) -> int:
+def get_interface_mtu(look: ClusterEvidence, name: str) -> int:
     """The MTU of a node's cluster interface, 0 when it is not known."""
     card = look.card(name, look.cluster_card(name))
     return (
@@ -48,7 +48,7 @@ def get_interface_mtu(look: DiagnosisInput, name: str) -> int:
     )
 
 
-def group_mtu_holes(look: DiagnosisInput) -> Iterator[tuple[str, list[str], bool]]:
+def group_mtu_holes(look: ClusterEvidence) -> Iterator[tuple[str, list[str], bool]]:
     """Target, sources, and whether large packets are lost in both directions between them; each pair stands once."""
     broken = find_mtu_holes(look)
     both = {pair for pair in broken if pair[::-1] in broken}
@@ -61,7 +61,7 @@ def group_mtu_holes(look: DiagnosisInput) -> Iterator[tuple[str, list[str], bool
             yield target, one_way, False
 
 
-def rule_mtu_holes(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_mtu_holes(look: ClusterEvidence) -> Iterator[Finding]:
     """A packet as large as the interface allows comes through, in both directions."""
     for target, sources, mutual in group_mtu_holes(look):
         direction = f"{join_names(sources)} {'<->' if mutual else '->'} {target}"

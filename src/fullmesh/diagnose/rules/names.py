@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import DiagnosisInput, has_loopback_prefix
+from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
 from fullmesh.result.findings import Finding, join_names
 
 SLOW = 2.0  # seconds; TCPStore looks every client up, one after the other (pytorch#159007)
 
 
-def rule_own_host_name(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_own_host_name(look: ClusterEvidence) -> Iterator[Finding]:
     """A node's own name leads to an address of the node, not to what some DNS remembers."""
     for name in look.nodes:
         found = look.survey(name).get("own_answers", [])
@@ -28,7 +28,7 @@ def rule_own_host_name(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_master_name(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_master_name(look: ClusterEvidence) -> Iterator[Finding]:
     """The master's name does not lead to loopback on the other nodes."""
     wanted = [
         n
@@ -58,7 +58,7 @@ def rule_master_name(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_reverse_lookup(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_reverse_lookup(look: ClusterEvidence) -> Iterator[Finding]:
     """Reverse lookups end at once: TCPStore asks for every peer and waits for a silent name server."""
     for name in look.nodes:
         asked = look.survey(name).get("reverse", {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fullmesh.diagnose.model import DiagnosisInput, Rule
+from fullmesh.causes.evidence import ClusterEvidence, Rule
 from fullmesh.observed.next_boot import KeptKernel, KeptUnit, NextBoot
 from fullmesh.observed.ports import parse_port_ranges
 from fullmesh.result.findings import WARNING, Finding, join_names
@@ -42,7 +42,7 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-def get_next_boot(look: DiagnosisInput, name: str) -> NextBoot:
+def get_next_boot(look: ClusterEvidence, name: str) -> NextBoot:
     """What a node keeps; {} where it was not looked at."""
     return look.survey(name).get("next_boot", {})
 
@@ -68,7 +68,7 @@ def expand_port_spans(text: str) -> set[int]:
     return {port for span in parse_port_ranges(text) for port in range(span.first, span.last + 1)}
 
 
-def rule_boot_settings(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_settings(look: ClusterEvidence) -> Iterator[Finding]:
     """Kernel settings come back as files set them (sysctl.d(5)), or as the kernel begins."""
     for name in look.nodes:
         held = get_next_boot(look, name)
@@ -100,7 +100,7 @@ def is_started_at_boot(unit: KeptUnit) -> bool:
     return unit["load"] != "masked" and unit["file"] in STARTS
 
 
-def rule_boot_units(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_units(look: ClusterEvidence) -> Iterator[Finding]:
     """What the node needs and runs now is started by the next boot as well."""
     for name in look.nodes:
         units = {unit["name"]: unit for unit in get_next_boot(look, name).get("units", [])}
@@ -127,7 +127,7 @@ def rule_boot_units(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_boot_firewall(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_firewall(look: ClusterEvidence) -> Iterator[Finding]:
     """No firewall that does not filter now begins to at the next boot."""
     for name in look.nodes:
         for unit in get_next_boot(look, name).get("units", []):
@@ -145,7 +145,7 @@ def rule_boot_firewall(look: DiagnosisInput) -> Iterator[Finding]:
                 )
 
 
-def describe_new_filtering(look: DiagnosisInput, name: str, unit: KeptUnit) -> str:
+def describe_new_filtering(look: ClusterEvidence, name: str, unit: KeptUnit) -> str:
     """What a unit that starts at boot will filter and does not now; empty where that is nothing, or not known."""
     held, nft = get_next_boot(look, name), look.survey(name).get("nft")
     if unit["name"] == "firewalld.service":
@@ -166,7 +166,7 @@ def describe_new_filtering(look: DiagnosisInput, name: str, unit: KeptUnit) -> s
     return ""
 
 
-def rule_boot_address(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_address(look: ClusterEvidence) -> Iterator[Finding]:
     """The cluster address comes back."""
     for name in look.nodes:
         held = get_next_boot(look, name).get("address")
@@ -183,7 +183,7 @@ def rule_boot_address(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_boot_routes(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_routes(look: ClusterEvidence) -> Iterator[Finding]:
     """Routes to peers come back."""
     for name in look.nodes:
         lost = [one for one in get_next_boot(look, name).get("routes", []) if not one["kept"]]
@@ -199,7 +199,7 @@ def rule_boot_routes(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_boot_mounts(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_mounts(look: ClusterEvidence) -> Iterator[Finding]:
     """What jobs read from is mounted again."""
     for name in look.nodes:
         held = get_next_boot(look, name)
@@ -220,7 +220,7 @@ def rule_boot_mounts(look: DiagnosisInput) -> Iterator[Finding]:
                 )
 
 
-def rule_boot_shm(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_shm(look: ClusterEvidence) -> Iterator[Finding]:
     """The shared memory keeps the size that somebody gave it; a container's is its host's business."""
     for name in look.nodes:
         held = get_next_boot(look, name)
@@ -240,7 +240,7 @@ def rule_boot_shm(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_boot_waits(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_waits(look: ClusterEvidence) -> Iterator[Finding]:
     """The boot waits for nothing that is not there."""
     for name in look.nodes:
         for line in get_next_boot(look, name).get("mounts_kept", []):
@@ -256,7 +256,7 @@ def rule_boot_waits(look: DiagnosisInput) -> Iterator[Finding]:
                 )
 
 
-def rule_boot_selinux(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_selinux(look: ClusterEvidence) -> Iterator[Finding]:
     """SELinux comes back in the mode that it has."""
     for name in look.nodes:
         held = get_next_boot(look, name)
@@ -278,7 +278,7 @@ def rule_boot_selinux(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_boot_kernel(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_kernel(look: ClusterEvidence) -> Iterator[Finding]:
     """The next boot starts a kernel that has the driver, with the arguments of today."""
     for name in look.nodes:
         held = get_next_boot(look, name).get("kernel")
@@ -317,7 +317,7 @@ def compare_boot_arguments(held: KeptKernel) -> tuple[list[str], list[str]]:
     return [one for one in now if one not in later], [one for one in later if one not in now]
 
 
-def rule_boot_limits(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_boot_limits(look: ClusterEvidence) -> Iterator[Finding]:
     """systemd gives services the limits that its files say, and units run as their files are."""
     for name in look.nodes:
         held = get_next_boot(look, name)
@@ -358,6 +358,6 @@ CODES = frozenset(
 )  # fmt: skip
 
 
-def check_next_boot(look: DiagnosisInput) -> list[Finding]:
+def check_next_boot(look: ClusterEvidence) -> list[Finding]:
     """What the next boot changes, node by node."""
     return [finding for rule in RULES for finding in rule(look)]

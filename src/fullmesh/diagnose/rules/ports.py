@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.ports import compute_smallest_size
 from fullmesh.observed.ports import KERNEL_RANGE, PortRange, parse_port_range, parse_port_ranges
@@ -21,7 +21,7 @@ JOB = re.compile(
 FULL = 0.8  # of the range; what is left is used up by the next start (measured: restarts fail from here on)
 
 
-def rule_equal_port_ranges(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_equal_port_ranges(look: ClusterEvidence) -> Iterator[Finding]:
     """Nodes without a plan take their ports from one range: the firewall's holes are the same everywhere."""
     if not look.assumed:
         return
@@ -47,13 +47,13 @@ def rule_equal_port_ranges(look: DiagnosisInput) -> Iterator[Finding]:
     )
 
 
-def find_reserved_overlap(look: DiagnosisInput, name: str, held: PortRange) -> str:
+def find_reserved_overlap(look: ClusterEvidence, name: str, held: PortRange) -> str:
     """What is reserved of a node's range; of nodes with a plan the ladder says it (VC-108)."""
     words = look.sysctl(name, RESERVED) if look.assumed else ""
     return words if any(span.shared(held) for span in parse_port_ranges(words)) else ""
 
 
-def rule_port_range_size(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_port_range_size(look: ClusterEvidence) -> Iterator[Finding]:
     """The range holds what the ranks of a node need, restarts included."""
     for name in look.nodes:
         held = look.port_range(name)
@@ -82,7 +82,7 @@ def rule_port_range_size(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def suggest_range_fix(look: DiagnosisInput, name: str) -> str:
+def suggest_range_fix(look: ClusterEvidence, name: str) -> str:
     """The command that gives a node its range back."""
     data = look.plan["data_ports"]
     wanted = KERNEL_RANGE.sysctl if look.assumed else str(data["sysctl"])
@@ -90,7 +90,7 @@ def suggest_range_fix(look: DiagnosisInput, name: str) -> str:
     return by_hand if look.assumed else f"{by_hand}; {look.seen.apply('tuning')}"
 
 
-def rule_exhausted_ports(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_exhausted_ports(look: ClusterEvidence) -> Iterator[Finding]:
     """There are free ports in the range: TIME_WAIT of earlier runs holds them for a minute."""
     for name in look.nodes:
         held, sockets = look.port_range(name), look.survey(name).get("sockets")
@@ -115,7 +115,7 @@ def rule_exhausted_ports(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def rule_master_port_in_range(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_master_port_in_range(look: ClusterEvidence) -> Iterator[Finding]:
     """MASTER_PORT lies where the kernel gives ports to anybody: sooner or later somebody has it."""
     if look.master not in look.nodes:
         return
@@ -140,7 +140,7 @@ def rule_master_port_in_range(look: DiagnosisInput) -> Iterator[Finding]:
     )
 
 
-def rule_container_ports(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_container_ports(look: ClusterEvidence) -> Iterator[Finding]:
     """A container with a job in it has a network of its own, and that never inherits the pinned range."""
     for name in look.nodes:
         mine = look.port_range(name)

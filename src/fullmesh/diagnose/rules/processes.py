@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.rules.ports import JOB
 from fullmesh.observed.survey import Listener
 from fullmesh.result.findings import Finding
@@ -15,7 +15,7 @@ OURS = re.compile(r"python|torch|pt_|nccl|deepspeed|accelerate|ray", re.IGNORECA
 HOUR = 3600.0
 
 
-def is_live_job_port(look: DiagnosisInput, port: int) -> bool:
+def is_live_job_port(look: ClusterEvidence, port: int) -> bool:
     """Whether ranks of a job at this port run on two nodes: then the port is where it belongs."""
     where = {
         name
@@ -26,13 +26,13 @@ def is_live_job_port(look: DiagnosisInput, port: int) -> bool:
     return len(where) > 1
 
 
-def find_port_holder(look: DiagnosisInput, name: str, port: int) -> Listener | None:
+def find_port_holder(look: ClusterEvidence, name: str, port: int) -> Listener | None:
     """Who listens on a port."""
     listening = look.survey(name).get("sockets", {}).get("listening", [])
     return next((one for one in listening if one["port"] == port and one["pid"]), None)
 
 
-def rule_stale_job(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_stale_job(look: ClusterEvidence) -> Iterator[Finding]:
     """A job of before still sits on the master or rendezvous port: its store would answer the new ranks."""
     for name in look.nodes:
         for port in look.seen.nodes[name]["node"]["ports"]:
@@ -58,7 +58,7 @@ def rule_stale_job(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_killed_ranks(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_killed_ranks(look: ClusterEvidence) -> Iterator[Finding]:
     """The kernel did not end a rank: the others then wait for it until their time is over."""
     for name in look.nodes:
         for event in look.survey(name).get("kernel_log", []):
@@ -76,7 +76,7 @@ def rule_killed_ranks(look: DiagnosisInput) -> Iterator[Finding]:
                 break
 
 
-def rule_selinux_denials(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_selinux_denials(look: ClusterEvidence) -> Iterator[Finding]:
     """SELinux let a job do what it needs."""
     for name in look.nodes:
         held = look.survey(name).get("selinux", {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.packet_filter import (
     PacketVerdict,
     find_possible_stops,
@@ -29,7 +29,7 @@ CARD_ERRORS = ("rx_crc", "rx_errors", "rx_frame", "tx_errors", "tx_carrier")
 SLOW_SHARE = 0.1  # of the card's speed, or of the other links' median
 
 
-def count_retransmits(look: DiagnosisInput, source: str, target: str) -> tuple[int, int, int]:
+def count_retransmits(look: ClusterEvidence, source: str, target: str) -> tuple[int, int, int]:
     """Segments sent again and all segments, both ways, on connections that came through; and how many came through."""
     good = [r for r in look.records(source) if r["node"] == target and r["verdict"] == "open"]
     back = (
@@ -44,13 +44,13 @@ def count_retransmits(look: DiagnosisInput, source: str, target: str) -> tuple[i
     return again, total, len(good)
 
 
-def count_lossy_connections(look: DiagnosisInput, source: str, target: str) -> tuple[int, int]:
+def count_lossy_connections(look: ClusterEvidence, source: str, target: str) -> tuple[int, int]:
     """Of the connections of a link that came through: those that had to send something again, and all."""
     good = [r for r in look.records(source) if r["node"] == target and r["verdict"] == "open"]
     return sum(bool(r.get("lost")) for r in good), len(good)
 
 
-def is_random_loss(look: DiagnosisInput, source: str, target: str) -> bool:
+def is_random_loss(look: ClusterEvidence, source: str, target: str) -> bool:
     """What passes on a link at one time is lost at another, so two tries of which one passed say nothing."""
     held = [r for r in look.records(source) if r["node"] == target]
     bad, tried = count_lossy_connections(look, source, target)
@@ -60,7 +60,7 @@ def is_random_loss(look: DiagnosisInput, source: str, target: str) -> bool:
 
 
 def find_dropping_rule(
-    look: DiagnosisInput, source: str, target: str
+    look: ClusterEvidence, source: str, target: str
 ) -> tuple[str, PacketVerdict] | None:
     """The rule of one of two nodes that may throw away some of what they send to each other, and where it is."""
     for near, far in ((source, target), (target, source)):
@@ -80,7 +80,7 @@ def find_dropping_rule(
     return None
 
 
-def list_lossy_pairs(look: DiagnosisInput) -> list[tuple[str, str]]:
+def list_lossy_pairs(look: ClusterEvidence) -> list[tuple[str, str]]:
     """The pairs of nodes between which anything had to be sent again, each once, in the plan's order."""
     place = {name: number for number, name in enumerate(look.nodes)}
     found: set[tuple[int, int]] = set()
@@ -97,7 +97,7 @@ def list_lossy_pairs(look: DiagnosisInput) -> list[tuple[str, str]]:
     return [(look.nodes[low], look.nodes[high]) for low, high in sorted(found)]
 
 
-def rule_packet_loss(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_packet_loss(look: ClusterEvidence) -> Iterator[Finding]:
     """Nothing is lost between two nodes."""
     # Who is slow to everybody loses what does not fit through: that is one finding, of the rate.
     slow = {
@@ -147,7 +147,7 @@ def rule_packet_loss(look: DiagnosisInput) -> Iterator[Finding]:
         )
 
 
-def read_measured_rates(look: DiagnosisInput) -> dict[Way, float]:
+def read_measured_rates(look: ClusterEvidence) -> dict[Way, float]:
     """The rates that were measured, in Mbit/s."""
     return {
         (name, rate["node"]): rate["mbit_s"]
@@ -156,20 +156,20 @@ def read_measured_rates(look: DiagnosisInput) -> dict[Way, float]:
     }
 
 
-def compute_rate_floors(look: DiagnosisInput, rates: Mapping[Way, float]) -> dict[Way, float]:
+def compute_rate_floors(look: ClusterEvidence, rates: Mapping[Way, float]) -> dict[Way, float]:
     """The rate below which each way is slow."""
     usual = median(rates.values()) if rates else 0.0
     return {way: compute_rate_floor(look, way[0], usual, len(rates)) for way in rates}
 
 
-def find_rate_culprits(look: DiagnosisInput) -> list[SlowCulprit]:
+def find_rate_culprits(look: ClusterEvidence) -> list[SlowCulprit]:
     """Who makes ways slow."""
     rates = read_measured_rates(look)
     least = compute_rate_floors(look, rates)
     return find_slow_culprits(rates, [way for way, rate in rates.items() if rate < least[way]])
 
 
-def rule_slow_rates(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_slow_rates(look: ClusterEvidence) -> Iterator[Finding]:
     """No link is far slower than its card or than the others; of slow ones the card, node or link is named."""
     rates = read_measured_rates(look)
     for one in find_rate_culprits(look):
@@ -177,7 +177,7 @@ def rule_slow_rates(look: DiagnosisInput) -> Iterator[Finding]:
 
 
 def make_rate_finding(
-    look: DiagnosisInput, one: SlowCulprit, rates: Mapping[Way, float], least: Mapping[Way, float]
+    look: ClusterEvidence, one: SlowCulprit, rates: Mapping[Way, float], least: Mapping[Way, float]
 ) -> Finding:
     """Slow ways that have one reason."""
     # Both directions are measured at once, and what is slow one way delays the acknowledgements of the other.
@@ -219,7 +219,7 @@ def make_rate_finding(
     )
 
 
-def describe_interface_fault(look: DiagnosisInput, name: str) -> str:
+def describe_interface_fault(look: ClusterEvidence, name: str) -> str:
     """What a node's card says of itself that the others' do not."""
     cards = {one: look.card(one, look.cluster_card(one)) for one in look.nodes}
     own, others = cards.get(name), [card for one, card in cards.items() if card and one != name]
@@ -237,7 +237,7 @@ def describe_interface_fault(look: DiagnosisInput, name: str) -> str:
     return f" ({'; '.join(said)})" if said else ""
 
 
-def compute_rate_floor(look: DiagnosisInput, name: str, usual: float, count: int) -> float:
+def compute_rate_floor(look: ClusterEvidence, name: str, usual: float, count: int) -> float:
     """The rate below which a link is called slow."""
     card = look.card(name, look.cluster_card(name))
     speed = float(card["speed"]) if card and card["physical"] else 0.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.result.findings import Finding
 
 
-def rule_silent_nodes(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_silent_nodes(look: ClusterEvidence) -> Iterator[Finding]:
     """A node that does not answer is a finding; the others are diagnosed all the same."""
     for name, (kind, text) in look.silent.items():
         if kind == "unreachable":
@@ -34,7 +34,7 @@ def rule_silent_nodes(look: DiagnosisInput) -> Iterator[Finding]:
             )
 
 
-def rule_failed_probes(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_failed_probes(look: ClusterEvidence) -> Iterator[Finding]:
     """A node whose own probe could not be started: its outgoing links were not tried."""
     for name in look.nodes:
         node = look.seen.nodes[name]

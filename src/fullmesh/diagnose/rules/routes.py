@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.diagnose.model import DiagnosisInput
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.diagnose.rules import decisions
 from fullmesh.result.findings import Finding, join_names
 
 REVERSE_PATH = "TcpExt.IPReversePathFilter"
 
 
-def is_rp_filter_strict(look: DiagnosisInput, name: str) -> bool:
+def is_rp_filter_strict(look: ClusterEvidence, name: str) -> bool:
     """Whether rp_filter is strict on the cluster interface: the larger of 'all' and its own counts, ip-sysctl.rst."""
     card = look.card(name, look.cluster_card(name))
     own = str(card["rp_filter"]) if card else ""
@@ -19,7 +19,7 @@ def is_rp_filter_strict(look: DiagnosisInput, name: str) -> bool:
     return max(own or "0", everywhere or "0") == "1"
 
 
-def rule_reverse_path(look: DiagnosisInput) -> Iterator[Finding]:
+def rule_reverse_path(look: ClusterEvidence) -> Iterator[Finding]:
     """A strict rp_filter drops packets whose answer would leave by another interface.
 
     It ignores ARP requests as well (arp_process asks for the route back), so on a link that was silent for a minute

@@ -1,0 +1,1 @@
+"""Which address the job's variables, neighbours and nodes give each other."""

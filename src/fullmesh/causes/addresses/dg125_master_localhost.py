@@ -1,0 +1,23 @@
+"""MASTER_ADDR is localhost in a job of several nodes
+
+Every node looks for the store on itself, so only the ranks of the first node meet.
+
+**Prove:** env | grep MASTER_ADDR
+
+**Fix:** Set MASTER_ADDR to the master's cluster address on all nodes.
+
+**Source:** measured with torch 2.13
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.relations import has_same_node
+
+CAUSE = Cause(
+    "DG-125",
+    __doc__,
+    weight=610,
+    explains=(Explains(("DG-126", "DG-127", "DG-128"), has_same_node),),
+    cases=(CauseCase("master-localhost", "MASTER_ADDR=localhost"),),
+)

@@ -1,0 +1,23 @@
+"""MASTER_ADDR is not an address of the master
+
+Nobody answers at that address: 'No route to host' after three seconds of ARP, or a time-out.
+
+**Prove:** ping MASTER_ADDR; ip neigh show
+
+**Fix:** Set MASTER_ADDR to the master's cluster address on all nodes.
+
+**Source:** measured with torch 2.13
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.relations import has_same_node
+
+CAUSE = Cause(
+    "DG-126",
+    __doc__,
+    weight=600,
+    explains=(Explains(("VC-101",), has_same_node),),
+    cases=(CauseCase("master-nobody", "MASTER_ADDR=an unused address of the cluster network"),),
+)

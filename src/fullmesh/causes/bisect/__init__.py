@@ -1,0 +1,1 @@
+"""What runs of groups of nodes (--bisect) show."""

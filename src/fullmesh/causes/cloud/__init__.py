@@ -1,0 +1,1 @@
+"""What the cloud keeps from the nodes."""

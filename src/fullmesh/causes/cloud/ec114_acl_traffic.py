@@ -1,0 +1,18 @@
+"""a network ACL blocks the cluster's traffic
+
+A network ACL stands at the border of a subnet and is asked besides the security group: the first of its rules that
+matches decides.
+
+**Prove:** aws ec2 describe-network-acls --filters Name=association.subnet-id,Values=ID
+
+**Fix:** Allow the ports that the finding names, below the rule that denies them.
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Cause, Explains
+from fullmesh.causes.relations import SHUT, WALLS, has_same_links
+
+CAUSE = Cause(
+    "EC-114", __doc__, weight=790, explains=(Explains((*SHUT, *WALLS, "VC-209"), has_same_links),)
+)

@@ -1,0 +1,1 @@
+"""What nodes have unlike without a rule that says it matters."""

@@ -1,0 +1,253 @@
+"""What every cause is made of, how its file is found, and which finding is put under which.
+
+A cause is a module ``fullmesh.causes.FAMILY.CODE_NAME`` (``names/dg145_reverse_lookup.py``) with a value ``CAUSE``. Its
+docstring is the page of the code: the meaning in one line, then why it happens, how to prove it, how to fix it, and the
+source. Modules are found by their names, so no list of them is kept anywhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from fullmesh.result.findings import ERROR, WARNING
+
+PACKAGE = "fullmesh.causes"
+FOLDER = Path(__file__).parent
+LAB, RECORDED = "lab", "recorded"
+LINK = ("node", "peer", "port", "direction", "seen")
+NODE = ("node", "seen", "expected")
+# A finding is explained only by one that is at least as grave.
+GRAVITY = {ERROR: 0, "cause": 0, WARNING: 1}
+
+
+class RankedFinding(Protocol):
+    """What the engine needs to know of a finding."""
+
+    @property
+    def code(self) -> str:
+        """The code of its cause."""
+
+    @property
+    def severity(self) -> str:
+        """How grave it is."""
+
+
+Found = TypeVar("Found", bound=RankedFinding)
+Relation = Callable[[Any, Any], bool]
+
+
+def is_at_any_place(_root: object, _other: object) -> bool:
+    """Relate two findings wherever they are."""
+    return True
+
+
+@dataclass(frozen=True)
+class Explains:
+    """The findings that a cause explains, which are then shown under it.
+
+    Attributes:
+        codes: of these findings.
+        relation: what holds between a finding of the cause and one of these (the same node, the same links).
+    """
+
+    codes: tuple[str, ...]
+    relation: Relation = is_at_any_place
+
+
+@dataclass(frozen=True)
+class CauseCase:
+    """One way in which a cause shows.
+
+    Attributes:
+        name: short, unique; the tests that make it name it so.
+        how: how to make it on lab nodes, in words; of a recorded case, what the observation shows.
+        by: ``lab`` if containers, namespaces, nft, tc or files can make it, else ``recorded``.
+        node: the ``node`` field of the finding: ``victim`` is where the test breaks something, ``peer`` is another
+            node, ``first`` the first node of the plan.
+        fields: which fields of the finding are filled in.
+        bare: it can be made on nodes that Fullmesh never configured, too.
+        severity: of the finding, if it is not the cause's.
+        options: what ``./fullmesh diagnose`` needs to see it.
+    """
+
+    name: str
+    how: str
+    by: str = LAB
+    node: str = "victim"
+    fields: tuple[str, ...] = NODE
+    bare: bool = True
+    severity: str = ""
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CausePage:
+    """What is worth knowing of a cause.
+
+    Attributes:
+        why: the mechanism, and what a job does under it.
+        prove: a command that shows it without Fullmesh.
+        fix: what to do.
+        source: where the mechanism was measured or read; empty for our own rules.
+        meaning: what the code says, in one line.
+    """
+
+    why: str
+    prove: str
+    fix: str
+    source: str = ""
+    meaning: str = ""
+
+
+def parse_page(text: str) -> CausePage:
+    """Read the page of a cause from the docstring of its module.
+
+    Raises:
+        ValueError: a part is missing, or there is one that no page has.
+    """
+    meaning, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
+    parts = {"why": ""}
+    for paragraph in paragraphs:
+        name, mark, rest = paragraph.partition(":** ")
+        if mark and name.startswith("**"):
+            parts[name.removeprefix("**").lower()] = rest
+        else:
+            parts["why"] = f"{parts['why']}\n\n{paragraph}".strip()
+    if not {"prove", "fix"} <= parts.keys() <= {"why", "prove", "fix", "source"}:
+        raise ValueError(f"the page of '{meaning}' has the parts {', '.join(parts)}")
+    return CausePage(**parts, meaning=meaning)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that can be wrong.
+
+    Attributes:
+        code: as in ``DG-113``. The module's name begins with it.
+        doc: the docstring of its module, which is its page.
+        find: yields its findings in what was observed; None if another module finds it (a check of the verification,
+            or the cause whose code stands in ``found_with``).
+        severity: of its findings, as a rule.
+        weight: the heavier of two causes comes first, and a cause explains only lighter ones, so nothing goes in
+            circles. Close to 0: it explains nothing.
+        explains: the findings that follow from it.
+        needs: parts of a node's survey without which it finds nothing: it is not asked if no node has them.
+        cases: the ways in which it shows.
+        family: the folder of its module.
+    """
+
+    code: str
+    doc: str | None
+    find: Callable[[Any], Iterator[Any]] | None = None
+    severity: str = ERROR
+    weight: int = 0
+    explains: tuple[Explains, ...] = ()
+    needs: tuple[str, ...] = ()
+    cases: tuple[CauseCase, ...] = ()
+    family: str = ""
+
+    @cached_property
+    def page(self) -> CausePage:
+        """The page of its code."""
+        return parse_page(self.doc or "")
+
+
+@cache
+def index_cause_modules() -> Mapping[str, str]:
+    """Map each code that has a module to the module's name, by the names of the files."""
+    found = {}
+    for family in pkgutil.iter_modules([str(FOLDER)]):
+        for module in pkgutil.iter_modules([str(FOLDER / family.name)] if family.ispkg else []):
+            code = module.name.partition("_")[0].upper()
+            if code[2:].isdecimal():
+                found[f"{code[:2]}-{code[2:]}"] = f"{PACKAGE}.{family.name}.{module.name}"
+    return dict(sorted(found.items()))
+
+
+@cache
+def load_cause(code: str) -> Cause | None:
+    """Load the cause of a code; None for a code that has no module.
+
+    Raises:
+        ValueError: the module is named after another code than its cause has.
+    """
+    name = index_cause_modules().get(code)
+    if name is None:
+        return None
+    found: Cause = importlib.import_module(name).CAUSE
+    if found.code != code:
+        raise ValueError(f"{name} has the cause {found.code}")
+    return replace(found, family=name.split(".")[2])
+
+
+@cache
+def load_causes(group: str) -> Mapping[str, Cause]:
+    """Load all causes of a group, such as ``DG``: code -> cause, the heaviest first."""
+    named = [load_cause(code) for code in index_cause_modules() if code.startswith(f"{group}-")]
+    held = sorted((one for one in named if one), key=lambda cause: -cause.weight)
+    return {one.code: one for one in held}
+
+
+def collect_meanings(group: str) -> dict[str, str]:
+    """Map each code of a group to what it means in one line."""
+    return {code: cause.page.meaning for code, cause in sorted(load_causes(group).items())}
+
+
+def index_cases() -> dict[str, tuple[Cause, CauseCase]]:
+    """Map the name of each case of a cluster's causes to its cause and itself."""
+    held = [cause for group in ("VC", "DG") for cause in load_causes(group).values()]
+    return {case.name: (cause, case) for cause in held for case in cause.cases}
+
+
+def get_weight(code: str) -> int:
+    """How heavy the cause of a code is."""
+    cause = load_cause(code)
+    return cause.weight if cause else 0
+
+
+def list_explanations(root: RankedFinding, other: RankedFinding) -> Iterator[Explains]:
+    """List what makes one finding the reason of the other."""
+    cause = load_cause(root.code)
+    if cause and GRAVITY.get(root.severity, 2) <= GRAVITY.get(other.severity, 2):
+        for one in cause.explains:
+            if other.code in one.codes and one.relation(root, other):
+                yield one
+
+
+def can_explain(root: RankedFinding, other: RankedFinding) -> bool:
+    """Whether one finding is why there is the other."""
+    return any(True for _ in list_explanations(root, other))
+
+
+def fold_findings(found: Sequence[Found], explains: Relation = can_explain) -> list[Found]:
+    """Put each finding under the one that explains it: the graver first, of these the heavier.
+
+    Args:
+        found: findings, each a dataclass with ``follows``.
+        explains: whether its first finding is why there is the second.
+    """
+    todo = sorted(found, key=lambda one: (GRAVITY.get(one.severity, 2), -get_weight(one.code)))
+    heads: list[Found] = []
+    under: dict[int, list[Found]] = {}
+    for one in todo:
+        place = next((i for i, head in enumerate(heads) if explains(head, one)), None)
+        if place is None:  # or by one that is explained itself
+            place = next(
+                (i for i, held in under.items() if any(explains(root, one) for root in held)), None
+            )
+        if place is None:
+            heads.append(one)
+        else:
+            under.setdefault(place, []).append(one)
+    return [put_under(head, under.get(i, ())) for i, head in enumerate(heads)]
+
+
+def put_under(head: Found, findings: Iterable[Found]) -> Found:
+    """Return a finding with others under it."""
+    return replace(head, follows=tuple(findings))  # type: ignore[type-var]  # a Protocol cannot say dataclass

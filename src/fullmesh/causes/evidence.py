@@ -1,0 +1,124 @@
+"""What causes of a cluster are looked for in: the plan and everything that its nodes said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fullmesh.foreign_text import LARGEST_NUMBER, parse_decimal
+from fullmesh.model.types import ClusterPlan
+from fullmesh.netfilter.ruleset import Ruleset, build_ruleset
+from fullmesh.observed.ladder import LinkResult
+from fullmesh.observed.ports import PortRange, parse_port_range
+from fullmesh.observed.survey import Nic, NodeSurvey
+from fullmesh.result.findings import Finding
+from fullmesh.verify.model import ClusterObservations
+
+LOOPBACKS = ("127.", "::1")
+
+
+@dataclass(frozen=True)
+class ClusterEvidence:
+    """Everything that was observed, made safe.
+
+    Attributes:
+        seen: what the rules of the ladder work with: the plan, cut down to the nodes that could be looked at.
+        plan: the whole plan.
+        assumed: nobody configured these nodes for a data range, so none is demanded.
+        silent: node -> why it could not be looked at: ``unreachable`` or ``failed``, and the message.
+        given: nodes of the group, in the plan's order.
+        cloud: what AWS said of the nodes' security groups (``raw``, ``settings``, and ``why`` where it said nothing).
+        rulesets: packet filter rules that were read so far, by node.
+    """
+
+    seen: ClusterObservations
+    plan: ClusterPlan
+    assumed: bool = False
+    silent: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    cloud: Mapping[str, Any] = field(default_factory=dict)
+    rulesets: dict[str, Ruleset] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that could be looked at."""
+        return list(self.seen.plan["nodes"])
+
+    @property
+    def master(self) -> str:
+        """The node that holds the store, whether it could be looked at or not."""
+        return str(self.plan["master"]["node"])
+
+    def address(self, name: str) -> str:
+        """The cluster address of a node."""
+        return str(self.plan["nodes"][name]["address"])
+
+    def peers(self, name: str) -> list[str]:
+        """The other nodes."""
+        return [other for other in self.plan["nodes"] if other != name]
+
+    def survey(self, name: str) -> NodeSurvey:
+        """What the survey of a node found; {} where there was none."""
+        return self.seen.survey(name)
+
+    def ruleset(self, name: str) -> Ruleset:
+        """The rules of a node's packet filter; without chains where they are not known."""
+        if name not in self.rulesets:
+            nft = self.survey(name).get("nft", {})
+            parts = (nft.get("chains", []), nft.get("rules", []), nft.get("sets", []))
+            self.rulesets[name] = build_ruleset(*parts)
+        return self.rulesets[name]
+
+    def sysctl(self, name: str, key: str) -> str:
+        """A kernel setting, "" where it is not known."""
+        return str(self.survey(name).get("sysctls", {}).get(key, ""))
+
+    def number(self, name: str, key: str) -> int | None:
+        """A kernel setting that is a whole number."""
+        return parse_decimal(self.sysctl(name, key), least=-LARGEST_NUMBER)
+
+    def variable(self, name: str, key: str) -> tuple[str, str] | None:
+        """A variable as a job on the node would see it, and where it comes from."""
+        found = self.survey(name).get("environment", {}).get("values", {}).get(key)
+        return (found["value"], found["source"]) if found else None
+
+    def cards(self, name: str) -> list[Nic]:
+        """The interfaces of a node, in the kernel's order."""
+        return self.survey(name).get("interfaces", [])
+
+    def card(self, name: str, interface: str) -> Nic | None:
+        """One interface."""
+        return next((card for card in self.cards(name) if card["name"] == interface), None)
+
+    def cluster_card(self, name: str) -> str:
+        """The interface that has the cluster address, else the plan's."""
+        held = self.seen.facts(name).get("addresses", {}).get(self.address(name), "")
+        return str(held or self.plan["nodes"][name].get("interface", ""))
+
+    def holds(self, name: str, address: str) -> bool:
+        """Whether an address is on one of the node's interfaces."""
+        return address in self.seen.facts(name).get("addresses", {})
+
+    def counter(self, name: str, key: str) -> int:
+        """By how much a kernel counter grew during the probe."""
+        listeners = self.seen.nodes.get(name, {}).get("started", {}).get("listeners", {})
+        return int(listeners.get("counters", {}).get(key, 0))
+
+    def port_range(self, name: str) -> PortRange | None:
+        """The range from which the node's kernel takes ports."""
+        return parse_port_range(self.sysctl(name, "net.ipv4.ip_local_port_range"))
+
+    def records(self, name: str) -> Sequence[LinkResult]:
+        """What a node saw when it connected to its peers."""
+        found: Sequence[LinkResult] = (
+            self.seen.nodes.get(name, {}).get("links", {}).get("links", [])
+        )
+        return found
+
+
+Rule = Callable[[ClusterEvidence], Iterator[Finding]]
+
+
+def has_loopback_prefix(address: str) -> bool:
+    """Whether an address never leaves its machine."""
+    return address.startswith(LOOPBACKS)

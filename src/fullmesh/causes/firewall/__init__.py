@@ -1,0 +1,1 @@
+"""Packet filters, and accounts that they treat unlike."""

@@ -1,0 +1,1 @@
+"""GPUs, RDMA ports, NCCL and the cards between."""

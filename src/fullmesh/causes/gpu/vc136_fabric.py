@@ -1,0 +1,30 @@
+"""the NVLink fabric of a node is not set up
+
+On machines with NVSwitch the fabric manager sets the switches up before CUDA can start; without it, or with one of
+another version than the driver, every CUDA program fails with error 802, system not yet initialized.
+
+**Prove:** nvidia-smi -q | grep -A2 Fabric; systemctl status nvidia-fabricmanager
+
+**Fix:** systemctl enable --now nvidia-fabricmanager, of exactly the driver's version: role nvidia_driver.
+
+**Source:** NVIDIA, Fabric Manager User Guide
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import RECORDED, Cause, CauseCase, Explains
+from fullmesh.causes.relations import has_same_node
+
+CAUSE = Cause(
+    "VC-136",
+    __doc__,
+    weight=420,
+    explains=(Explains(("VC-719", "VC-711", "VC-712"), has_same_node),),
+    cases=(
+        CauseCase(
+            "gpu-fabric",
+            "the fabric is not set up, its manager is installed and does not run",
+            by=RECORDED,
+        ),
+    ),
+)

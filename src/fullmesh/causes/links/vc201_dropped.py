@@ -1,0 +1,41 @@
+"""a link drops packets
+
+Silence: the kernel sent a SYN, and again, and nothing came back. Gloo waits 539 s on one side and hours on the other;
+the message stands on the node that is not to blame.
+
+**Prove:** nft list ruleset on the node that is named; nc -zv PEER PORT
+
+**Fix:** Open the ports to the peers on the node that is named: ansible-playbook site.yml -i INVENTORY --tags
+firewall.
+
+**Source:** measured with torch 2.13
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import LINK, Cause, CauseCase
+
+CAUSE = Cause(
+    "VC-201",
+    __doc__,
+    weight=280,
+    cases=(
+        CauseCase(
+            "range-drop", "the only input chain of the node drops the data range", fields=LINK
+        ),
+        CauseCase("output-drop", "an output chain of the node drops the data range", fields=LINK),
+        CauseCase(
+            "decoy",
+            "two rules that match bytes of packets: the first meets none, the second drops all",
+            fields=LINK,
+        ),
+        CauseCase(
+            "one-way", "as 1 for one peer's address; the other direction is open", fields=LINK
+        ),
+        CauseCase(
+            "random-master",
+            "as 1: that port comes out of the data range, so the probe's kernel-chosen ports meet the same rule",
+            fields=LINK,
+        ),
+    ),
+)

@@ -1,0 +1,21 @@
+"""a link refuses connections although a listener is there
+
+A reset came back although our listener was there: a firewall that answers with resets.
+
+**Prove:** nft list ruleset | grep 'tcp reset'
+
+**Fix:** ansible-playbook site.yml -i INVENTORY --tags firewall.
+
+**Source:** measured with torch 2.13
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import LINK, Cause, CauseCase
+
+CAUSE = Cause(
+    "VC-203",
+    __doc__,
+    weight=280,
+    cases=(CauseCase("range-reset", "the only input chain: reject with tcp reset", fields=LINK),),
+)

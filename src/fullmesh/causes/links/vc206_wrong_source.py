@@ -1,0 +1,28 @@
+"""packets leave with another source address than the cluster's
+
+The route chooses another source address than the cluster's, so firewalls that know the peers do not know this one.
+
+**Prove:** ip route get PEER
+
+**Fix:** Give the route its source, or the interface its address: ansible-playbook site.yml -i INVENTORY --tags
+network.
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.relations import SHUT, WALLS, has_same_links
+
+CAUSE = Cause(
+    "VC-206",
+    __doc__,
+    weight=880,
+    explains=(Explains((*SHUT, *WALLS, "DG-138"), has_same_links),),
+    cases=(
+        CauseCase(
+            "wrong-source",
+            "ip route replace PEER dev eth1 src another address of the node",
+            fields=LINK,
+        ),
+    ),
+)

@@ -1,0 +1,14 @@
+"""peers reach a port that the plan does not open
+
+A firewall that is wider than the plan.
+
+**Prove:** firewall-cmd --list-all-zones
+
+**Fix:** ansible-playbook site.yml -i INVENTORY --tags firewall.
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Cause
+
+CAUSE = Cause("VC-210", __doc__)

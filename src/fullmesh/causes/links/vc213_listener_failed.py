@@ -1,0 +1,25 @@
+"""a listener could not be opened
+
+The kernel had no port to give, or the address is not there.
+
+**Prove:** ss -tan | wc -l; sysctl net.ipv4.ip_local_port_range
+
+**Fix:** See DG-110 and VC-108.
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import RECORDED, Cause, CauseCase
+
+CAUSE = Cause(
+    "VC-213",
+    __doc__,
+    cases=(
+        CauseCase(
+            "no-listener",
+            "a range whose every port is held, so that no listener can be opened",
+            by=RECORDED,
+            fields=("node", "seen"),
+        ),
+    ),
+)

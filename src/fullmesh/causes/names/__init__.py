@@ -1,0 +1,1 @@
+"""Names of nodes and who answers them."""

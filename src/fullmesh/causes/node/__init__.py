@@ -1,0 +1,1 @@
+"""What each node must be like."""

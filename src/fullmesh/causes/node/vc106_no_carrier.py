@@ -1,0 +1,50 @@
+"""the cluster interface has no carrier
+
+Nothing is plugged in, the switch port is down, or the interface is. NCCL then silently takes the next one.
+
+**Prove:** ip -br link
+
+**Fix:** ip link set INTERFACE up; look at the cable.
+
+**Source:** measured with torch 2.13
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.relations import (
+    KERNELS,
+    LINKS,
+    WALLS,
+    has_no_route,
+    has_root_node,
+    has_same_node,
+)
+
+CAUSE = Cause(
+    "VC-106",
+    __doc__,
+    weight=1100,
+    explains=(
+        Explains(
+            (
+                *LINKS,
+                *WALLS,
+                *KERNELS,
+                "DG-138",
+                "DG-139",
+                "DG-140",
+                "DG-141",
+                "DG-239",
+                "VC-121",
+                "VC-213",
+            ),
+            has_root_node,
+        ),
+        Explains(
+            ("DG-119", "DG-120", "DG-126", "DG-134", "VC-601", "VC-603", "VC-110"), has_same_node
+        ),
+        Explains(("DG-155",), has_no_route),
+    ),
+    cases=(CauseCase("interface-down", "ip link set eth1 down on one node"),),
+)

@@ -1,0 +1,14 @@
+"""the cluster address is on another interface than the plan says
+
+GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME then name the wrong one.
+
+**Prove:** ip -br address
+
+**Fix:** ansible-playbook site.yml -i INVENTORY --tags network.
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Cause
+
+CAUSE = Cause("VC-122", __doc__)

@@ -1,0 +1,1 @@
+"""The ranges from which ports are taken."""

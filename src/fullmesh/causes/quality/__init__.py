@@ -1,0 +1,1 @@
+"""Lost packets and slow links."""

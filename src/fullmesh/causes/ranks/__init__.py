@@ -1,0 +1,1 @@
+"""What ranks of the check came to."""

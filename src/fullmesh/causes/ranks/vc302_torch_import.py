@@ -1,0 +1,14 @@
+"""torch cannot be imported
+
+The interpreter of the jobs has no torch.
+
+**Prove:** VENV/bin/python -c 'import torch'
+
+**Fix:** ansible-playbook site.yml -i INVENTORY --tags packages.
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Cause
+
+CAUSE = Cause("VC-302", __doc__)

@@ -1,0 +1,1 @@
+"""Nodes that could not be looked at."""

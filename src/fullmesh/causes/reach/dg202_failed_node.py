@@ -1,0 +1,23 @@
+"""a node answers and could not be looked at
+
+ssh works and our module did not run: no Python, no space for it, no right.
+
+**Prove:** ansible -i INVENTORY NODE -m raw -a 'python3 --version; df -h /tmp'
+
+**Fix:** Install Python 3.9 or newer, or set ansible_python_interpreter.
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import RECORDED, Cause, CauseCase
+
+CAUSE = Cause(
+    "DG-202",
+    __doc__,
+    weight=310,
+    cases=(
+        CauseCase(
+            "no-python", "the module cannot run: no Python", by=RECORDED, fields=("node", "seen")
+        ),
+    ),
+)

@@ -1,0 +1,140 @@
+"""How a finding of a cluster and one that it explains belong together, and the codes that many causes explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fullmesh.causes.engine import fold_findings, list_explanations
+from fullmesh.result.findings import ERROR, WARNING, Finding
+
+LINKS = ("VC-201", "VC-202", "VC-203", "VC-204", "VC-205", "VC-206", "VC-207", "VC-208", "VC-209")
+# What ends packets by the kernel's own word, or stands where they end.
+KERNELS = ("DG-180", "DG-181")
+WALLS = ("DG-101", "DG-105", "DG-113", "DG-114", "DG-115", "DG-116", "DG-117", "DG-175")
+SHUT = ("VC-201", "VC-202", "VC-203", "VC-205")
+# What a link is said to have that is shut for the probe's own account alone.
+SPARED = (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-156")
+WHOLE_JOB = ("VC-303", "VC-306", "VC-401", "VC-402", "VC-403", *(f"VC-80{n}" for n in range(1, 9)))
+NAMED = ("VC-101", "VC-102", "DG-123", "DG-124", "DG-127")
+RANGES = ("VC-107", "DG-107", "VC-212", "VC-213", "VC-602", "DG-112")
+
+
+def has_root_node(root: Finding, other: Finding) -> bool:
+    """The other finding is about the root's node, or about links that all have it at one end."""
+    if other.pairs:
+        return all(root.node in pair for pair in other.pairs)
+    return bool(root.node) and root.node in (other.node, other.peer)
+
+
+def has_same_node(root: Finding, other: Finding) -> bool:
+    """Both ask for the same node to be fixed."""
+    return bool(root.node) and root.node == other.node
+
+
+def has_root_end(root: Finding, other: Finding) -> bool:
+    """All links of the other have the root's node, or the one whose address it has taken, at one end."""
+    ends = {root.node, root.peer}
+    return has_root_node(root, other) or (
+        bool(other.pairs) and all(ends & set(pair) for pair in other.pairs)
+    )
+
+
+def has_same_links(root: Finding, other: Finding) -> bool:
+    """All links of the other are links of the root."""
+    return bool(other.pairs) and set(other.pairs) <= set(root.pairs)
+
+
+def has_same_blocked_ports(root: Finding, other: Finding) -> bool:
+    """The same links and no kind of port that the root did not name."""
+    return has_same_links(root, other) and set(other.kinds) <= set(root.kinds)
+
+
+def is_return_path(root: Finding, other: Finding) -> bool:
+    """The other is about the opposite direction: no answer comes over a link whose way back is broken."""
+    if "EADDRNOTAVAIL" in root.seen:  # no port for a connection of one's own; answers need none
+        return has_same_links(root, other)
+    back = {(target, source) for source, target in root.pairs}
+    return has_same_links(root, other) or (bool(other.pairs) and set(other.pairs) <= back)
+
+
+def is_account_rule(root: Finding, other: Finding) -> bool:
+    """The rule that stops the packets asks whose they are: that some are spared is said of this very rule."""
+    return is_return_path(root, other) and any(word in other.seen for word in ("skuid", "skgid"))
+
+
+def has_kernel_ports_only(root: Finding, other: Finding) -> bool:
+    """Only ports that the kernel of the root's node chose are shut, none that were chosen inside the planned range."""
+    into = all(root.node == target for _, target in other.pairs) and bool(other.pairs)
+    return into and set(other.kinds) <= {"sample"}
+
+
+def is_out_of_ports(root: Finding, other: Finding) -> bool:
+    """Connections from the root's node fail because its kernel has no port to give them."""
+    from_it = bool(other.pairs) and all(root.node == source for source, _ in other.pairs)
+    return from_it and "EADDRNOTAVAIL" in other.seen
+
+
+def is_own_name(root: Finding, other: Finding) -> bool:
+    """The other is about the node's own name."""
+    return has_same_node(root, other) and other.peer == other.node
+
+
+def has_lossy_end(root: Finding, other: Finding) -> bool:
+    """The node lost connections and is an end of the link; that it might lose some explains nothing."""
+    return root.severity == ERROR and has_root_node(root, other)
+
+
+def has_no_route(root: Finding, other: Finding) -> bool:
+    """The kernel of the root's node knows no way at all.
+
+    Its routes went with its interface or address; a route or a rule that refuses says EINVAL, EACCES or EHOSTUNREACH
+    (ip-route(8)), and stays a cause of its own.
+    """
+    return has_same_node(root, other) and "ENETUNREACH" in other.seen
+
+
+# A rule that is known to stop the packet is a cause of its own, whatever else is wrong with the link.
+DESPITE_RULE = (has_kernel_ports_only, has_same_blocked_ports, is_account_rule)
+
+
+def has_rule_evidence(finding: Finding) -> bool:
+    """The firewall's rule was found on paper."""
+    return (
+        finding.code in (*SHUT, *WALLS) and "table " in finding.seen and " chain " in finding.seen
+    )
+
+
+def can_explain_on_cluster(root: Finding, other: Finding) -> bool:
+    """Whether one finding of a cluster is why there is the other."""
+    if root.code == other.code and not other.pairs:
+        return has_same_node(root, other)  # said twice, in other words
+    known = has_rule_evidence(other)
+    return any(not known or one.relation in DESPITE_RULE for one in list_explanations(root, other))
+
+
+def drop_duplicate_findings(found: Sequence[Finding]) -> list[Finding]:
+    """Each finding once."""
+    kept: list[Finding] = []
+    for one in found:
+        if one not in kept:
+            kept.append(one)
+    return kept
+
+
+def downgrade_probe_only(found: Sequence[Finding]) -> list[Finding]:
+    """The findings; what only the probe's account meets is no more than a warning, since jobs are not hit."""
+    causes = [one for one in found if one.code == "DG-184"]
+    return [
+        replace(one, severity=WARNING)
+        if one.code in SPARED and any(is_return_path(cause, one) for cause in causes)
+        else one
+        for one in found
+    ]
+
+
+def fold_cluster_findings(found: Sequence[Finding]) -> list[Finding]:
+    """The root causes, errors first and the deepest first, each with what follows from it."""
+    return fold_findings(
+        downgrade_probe_only(drop_duplicate_findings(found)), can_explain_on_cluster
+    )
