@@ -1,4 +1,4 @@
-"""Fullmesh: turns bare nodes into a verified PyTorch-distributed cluster."""
+"""Turn bare nodes into a verified PyTorch-distributed cluster."""
 
 from __future__ import annotations
 

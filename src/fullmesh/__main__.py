@@ -1,4 +1,4 @@
-"""``python -m fullmesh``."""
+"""Run ``python -m fullmesh``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The digest of the code that decides what a node converges to: the manifest keeps it, so that new code is noticed."""
+"""Compute the digest of the code that decides the state of a node. The manifest keeps it, to detect new code."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ COUNTED = (
     "playbooks",
     "src/fullmesh",
 )
-# What lies there as well and decides nothing: a word fixed in a report must not converge every node again. A test
-# holds that nothing which is counted imports one of these.
+# Files in these folders that do not affect a node's state: a new wording in a report must not configure every node
+# again. A test checks that no counted file imports one of these.
 NOT_COUNTED = (
     "*/README.md",
-    # what looks at nodes, judges them and shows what was found
+    # code that surveys nodes, and evaluates and reports the result
     "roles/verify_cluster/*",
     "roles/monitoring_tools/tasks/publish.yml",
     "library/ladder_*.py",
     "library/run_result.py",
     "module_utils/fullmesh/probe/*",
     "module_utils/fullmesh/survey/*",
-    # how nodes are asked, not what
+    # the transport of queries
     "library/ask_nodes.py",
     "library/node_answer.py",
     "module_utils/fullmesh/ask/*",
@@ -59,7 +59,7 @@ NOT_COUNTED = (
     "module_utils/fullmesh/schema/survey.py",
     "src/fullmesh/verify/*",
     "src/fullmesh/watch/*",
-    # EC2's side, which is no node
+    # EC2, which is not on the nodes
     "roles/ec2_security_group/*",
     "library/ec2_*.py",
     "module_utils/fullmesh/ec2_rules.py",
@@ -70,7 +70,7 @@ NOT_COUNTED = (
     "playbooks/ec2*.yml",
     "playbooks/efa_diagnose.yml",
     "src/fullmesh/ec2/*",
-    # where a package comes from; which one it is the roles say
+    # the source of a package (its version comes from the roles)
     "library/bundle_*.py",
     "module_utils/fullmesh/bundle/*",
     "src/fullmesh/filters/bundle.py",
@@ -79,7 +79,7 @@ NOT_COUNTED = (
     "playbooks/tasks/bundle_*.yml",
     "playbooks/vars/bundle.yml",
     "src/fullmesh/roles/bundle.py",
-    # the rollback, the command line, what it asks before there is an inventory
+    # the rollback, the command line, and queries before there is an inventory
     "library/network_ways.py",
     "module_utils/fullmesh/network/ways.py",
     "module_utils/fullmesh/schema/first_look.py",
@@ -96,7 +96,7 @@ NOT_COUNTED = (
 
 
 def list_digest_files(root: Path = ROOT) -> Iterator[Path]:
-    """The files that the digest is made of, relative to the checkout: where that lies makes no difference."""
+    """List the files in the digest, relative to the checkout, so that its location does not matter."""
     for top in COUNTED:
         for path in sorted((root / top).rglob("*")):
             name = path.relative_to(root)
@@ -108,7 +108,7 @@ def list_digest_files(root: Path = ROOT) -> Iterator[Path]:
 
 @cache
 def compute_code_digest(root: Path = ROOT) -> str:
-    """SHA-256 over all that decides what a node is turned into."""
+    """Compute SHA-256 over all code that decides the state of a node."""
     digest = hashlib.sha256()
     for name in list_digest_files(root):
         digest.update(f"{name}\0".encode())

@@ -1,4 +1,4 @@
-"""Every error code of the project in one list, and the site's page of them."""
+"""Collect every error code of the project, and render the site's page of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWNERS = {
     "LB": ("devtools.lab.errors", "the lab"),
     "PL": ("fullmesh.model.plan", "the cluster plan"),
     "PR": ("fullmesh.roles.preflight", "preflight"),
-    "AK": ("fullmesh.ask.program", "all nodes asked at once"),
+    "AK": ("fullmesh.ask.program", "queries of all nodes at once"),
     "IP": ("fullmesh.roles.static_ip", "role static_ip"),
     "NR": ("fullmesh.roles.name_resolution", "role name_resolution"),
     "TS": ("fullmesh.roles.time_sync", "role time_sync"),
@@ -36,7 +36,7 @@ OWNERS = {
     "DG": ("", "diagnosis (./fullmesh diagnose)"),
     "EC": (
         "fullmesh.ec2.security_group",
-        "role ec2_security_group, and what is wrong in EC2",
+        "role ec2_security_group, and problems in EC2",
     ),
     "EF": ("fullmesh.ec2.efa", "EFA on the nodes"),
     "UN": ("fullmesh.roles.undo_point", "undo"),
@@ -45,17 +45,17 @@ OWNERS = {
     "HG": ("fullmesh.hang.codes", "jobs that hang (explain-log of records)"),
     "LG": ("fullmesh.explain.judge", "causes in logs (explain-log)"),
 }
-# raised on nodes, where there is no package of ours
+# raised on nodes, which do not have this package
 NODE_CODES = {
-    "MF-101": "a node is not what the roles made it when its manifest is written",
-    "MF-103": "the node restarted during the run, so it is not in the state that the roles gave it",
+    "MF-101": "a node has drifted before its manifest is written",
+    "MF-103": "the node restarted during the run, so it may have lost changes of the roles",
     "MF-102": "a role owns something of a kind that the manifest does not know",
-    "MF-180": "the list of nodes was to be told to a node that never converged",
+    "MF-180": "a node that never converged should receive the list of nodes",
 }
 
 
 def collect_codes() -> dict[str, str]:
-    """Code -> what it means, sorted."""
+    """Map each code to its meaning, sorted."""
     result = dict(NODE_CODES)
     for prefix, (module, _title) in OWNERS.items():
         result |= collect_meanings(prefix)

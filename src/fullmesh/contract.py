@@ -1,9 +1,8 @@
-"""What modules return, read by the types that they are written with (``fullmesh.observed``); results, likewise.
+"""Read the answers of modules and results by their types (``fullmesh.observed``).
 
-`read` is for answers that must be whole: it refuses an unknown, missing or ill-typed field and says where it stands.
-A diagnosis meets machines that are broken; its lenient reader (``diagnose/shape.py``) is made from the same types.
-
-Both hold texts against the patterns of ``fullmesh.node_values``.
+`convert_value` is strict: it rejects an unknown, missing or ill-typed field, and its error names the path. A
+diagnosis also meets broken machines, so its lenient reader (``diagnose/shape.py``) uses the same types. Both check
+texts against the patterns of ``fullmesh.node_values``.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from fullmesh.observed.ranks import CollectedRanks, RankReport, StepsSaid
 
 T = TypeVar("T")
 WHOLE = "$"
-MOST_SHOWN = 80  # characters of a text that is refused
-# What Ansible adds to what a module returns (its documentation, "Return Values").
+MOST_SHOWN = 80  # characters of a rejected text
+# Keys that Ansible adds to the result of a module (its documentation, "Return Values").
 ANSIBLES = {
     "attempts",
     "changed",
@@ -52,10 +51,10 @@ ENDED = ("failed", "unreachable", "skipped")
 
 
 class ContractError(ValueError):
-    """An answer is not what its type says.
+    """An answer does not match its type.
 
     Attributes:
-        paths: path -> what is wrong there, ``$.facts.limits`` -> ``unknown field``.
+        paths: path -> error, such as ``$.facts.limits`` -> ``unknown field``.
     """
 
     def __init__(self, paths: Mapping[str, str]) -> None:
@@ -76,10 +75,10 @@ def find_field_patterns(
 
 @cache
 def narrow_type(kind: Any, pattern: str = "") -> Any:
-    """Return the type with the patterns of ``fullmesh.node_values`` at its texts.
+    """Return the type with the patterns of ``fullmesh.node_values`` added to its texts.
 
     Args:
-        kind: a TypedDict, or what stands in one.
+        kind: a TypedDict, or the type of a field.
         pattern: of each text in it.
     """
     if is_typeddict(kind):
@@ -109,7 +108,7 @@ STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
 
 def describe_refused_text(value: Any, path: str) -> str:
-    """Return a sentence about a text that matches no pattern, with the text where msgspec's path leads to it."""
+    """Describe a text that matches no pattern, and quote it if msgspec's path leads to it."""
     for name, index in STEP.findall(path):
         if index == "...":  # msgspec does not say which value of a mapping it is
             break
@@ -119,10 +118,10 @@ def describe_refused_text(value: Any, path: str) -> str:
 
 
 def convert_value(kind: type[T], value: object) -> T:
-    """The value, which is exactly what *kind* says.
+    """Convert a value to *kind*, which it must match exactly.
 
     Raises:
-        ContractError: a field is missing, of another type, unknown, or a text that no such field has; with its path.
+        ContractError: a field is missing, unknown, of another type, or a text that does not match. It has the path.
     """
     try:
         found: T = msgspec.convert(value, narrow_type(cast("Any", kind)))
@@ -133,13 +132,12 @@ def convert_value(kind: type[T], value: object) -> T:
             text = describe_refused_text(value, path)
         raise ContractError({path: text}) from error
     except UnicodeEncodeError:
-        # Half a pair of surrogates, which JSON may have, in a key: msgspec stops there, whether it is known or not.
+        # JSON allows half a surrogate pair in a key. msgspec stops there, even if the key is unknown.
         return convert_value(
             kind, json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
         )
-    # msgspec passes over the unknown keys of a TypedDict (its documentation, "Supported Types"), so they are what the
-    # value has and its reading lacks.
-    # What is equal has lost nothing, and that is soon seen; of a thousand nodes the search itself took ten seconds.
+    # msgspec ignores the unknown keys of a TypedDict (its documentation, "Supported Types"), so compare the value with
+    # the result. Equality is checked first, because the search took 10 s for 1,000 nodes.
     unknown = (
         dict.fromkeys(find_unknown_paths(value, found), "unknown field") if value != found else {}
     )
@@ -154,15 +152,15 @@ STEPS = get_type_hints(StepsSaid)
 
 
 def collect_step_data(told: RankReport) -> dict[str, Any]:
-    """Step -> what it found, of a rank's steps that ended well, or said so before their end; as it was written down."""
+    """Map each step of a rank to its raw data, if the step succeeded or reported its data before it ended."""
     said = [one for one in told["events"] if one["state"] in ("begin", "ok") and "data" in one]
     return {one["step"]: one["data"] for one in said}
 
 
 def convert_rank_steps(told: RankReport) -> StepsSaid:
-    """What each step of a rank found; a step that failed, or found something of another form, found nothing.
+    """Convert the data of each step of a rank. Steps that failed or returned malformed data are left out.
 
-    That a form is not right is said once, where answers are read (VC-307); no rule has to look for it.
+    Malformed data is reported once, when answers are read (VC-307), so rules need not check it.
     """
     whole = {}
     for step, data in collect_step_data(told).items():
@@ -172,10 +170,10 @@ def convert_rank_steps(told: RankReport) -> StepsSaid:
 
 
 def validate_rank_steps(found: CollectedRanks) -> None:
-    """Hold what the steps of every rank found against their types.
+    """Check the data of every rank's steps against their types.
 
     Raises:
-        ContractError: a step is not known, or found something else than its type says.
+        ContractError: a step is unknown, or its data does not match its type.
     """
     for rank, told in found["ranks"].items():
         try:
@@ -186,7 +184,7 @@ def validate_rank_steps(found: CollectedRanks) -> None:
 
 
 def find_unknown_paths(value: object, found: object, path: str = WHOLE) -> Iterator[str]:
-    """The paths of what stands in *value* and not in *found*."""
+    """Yield the paths that exist in *value* but not in *found*."""
     if isinstance(value, Mapping) and isinstance(found, Mapping):
         for key, one in value.items():
             if key in found:
@@ -199,10 +197,10 @@ def find_unknown_paths(value: object, found: object, path: str = WHOLE) -> Itera
 
 
 def convert_answer(kind: type[T], said: Mapping[str, Any]) -> T | None:
-    """What a module returned, of what Ansible registered; None where it did not run or did not end well.
+    """Convert the result that Ansible registered for a module. Return None if the module did not run or failed.
 
     Raises:
-        ContractError: it is not what *kind* says.
+        ContractError: it does not match *kind*.
     """
     if any(said.get(word) for word in ENDED):
         return None

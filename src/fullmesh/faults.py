@@ -1,4 +1,4 @@
-"""A fault: what is wrong, the value seen, the next step, under a code that never changes its meaning."""
+"""Define faults: problem, value seen and next step, under a code whose meaning never changes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """One reason to refuse an input.
+    """One reason to reject an input.
 
     Attributes:
-        code: ``PL-104``; two letters name the owner, see ``fullmesh.codes``.
+        code: ``PL-104``. The two letters name the owner, see ``fullmesh.codes``.
         text: one sentence with the value seen.
-        step: what to do next, one sentence.
+        step: the next step, one sentence.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""Everything that the command line prints passes here, so that no text of a node or log acts on a terminal.
+"""Clean all output of the command line, so that no text of a node or log controls a terminal.
 
 Standard library only: Ansible's own process imports this.
 """
@@ -10,19 +10,19 @@ import shutil
 import sys
 from typing import Any, TextIO
 
-# what a terminal or a reader obeys instead of showing it: controls, directions, invisible characters
+# characters that a terminal interprets or hides: controls, text directions, invisible characters
 CONTROL = re.compile(
     "[\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
     "\\ufff9-\\ufffb\\ufffe\\uffff\\ud800-\\udfff\\U000e0000-\\U000e0fff]"
 )
 # colours and other attributes of characters (ECMA-48, SGR)
 STYLE = re.compile(r"(\x1b\[[0-9;:]*m)")
-SHOWN = 240  # characters of a line; longer ones are cut in the middle
+SHOWN = 240  # characters of a line. Longer lines are cut in the middle.
 TAB = "    "
 
 
 def clean_and_shorten(text: str, limit: int = SHOWN) -> str:
-    """Escape what a terminal would obey, and cut the middle of what is too long."""
+    """Escape control characters, and cut the middle of a text that is too long."""
     if len(text) > limit:
         half = (limit - 5) // 2
         text = f"{text[:half]} ... {text[-half:]}"
@@ -30,23 +30,23 @@ def clean_and_shorten(text: str, limit: int = SHOWN) -> str:
 
 
 def clean_line(text: str) -> str:
-    """Escape what a terminal would obey; a tab becomes spaces. Nothing is cut."""
+    """Escape control characters and turn tabs into spaces. Nothing is cut."""
     return clean_and_shorten(text.replace("\t", TAB), 4 * len(text))
 
 
 def clean_text(text: str) -> str:
-    """Clean each of several lines."""
+    """Clean each line of a text."""
     return "\n".join(clean_line(line.removesuffix("\r")) for line in text.split("\n"))
 
 
 def clean_styled(text: str) -> str:
-    """Clean several lines, and keep the styles in them; for text that was cleaned before it got them."""
+    """Clean a text of several lines, but keep its styles. The text must have been cleaned before it was styled."""
     parts = STYLE.split(text)
     return "".join(part if STYLE.fullmatch(part) else clean_text(part) for part in parts)
 
 
 def clean_values(value: Any) -> Any:
-    """Return the same data with every text in it cleaned."""
+    """Return the same data with all texts cleaned."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):

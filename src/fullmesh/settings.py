@@ -1,4 +1,4 @@
-"""The names of all settings: what a user may set, what is derived, what is a slip of the pen.
+"""Know the names of all settings: settable names, derived names, and likely typing errors.
 
 Ansible's argument specs do not catch a misspelled variable (ansible#75098), so the plan does, for all hosts at once.
 """
@@ -18,22 +18,22 @@ import yaml
 from fullmesh.faults import Fault
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# Roles and playbooks lie beside the package in a checkout only; an installed one explains and reports.
+# Roles and playbooks are next to the package in a checkout only. An installed package can only explain and report.
 IN_CHECKOUT = (ROOT / "site.yml").is_file()
 # The command line changes to the checkout after it has imported this. A file that the user names is relative to here.
 try:
     STARTED_IN = Path.cwd()
 except OSError:  # the folder is gone
     STARTED_IN = Path("/")
-# Where the controller keeps what it makes: an installed package or collection is no place of the user's.
+# The folder for files that the controller creates. Do not write into an installed package or collection.
 KEPT = ROOT if IN_CHECKOUT else STARTED_IN
 RUNS = KEPT / "runs"
 PREFIX = "fullmesh_"
-# libyaml's, where PyYAML was built with it: a tenth of the time, in every run
+# libyaml's loader, if PyYAML has it, takes a tenth of the time in every run
 LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SWAPPED = 2  # letters
 
-# The plan's own settings and their defaults; None: must be set, or is worked out.
+# The plan's own settings and their defaults. None: the user must set it, or it is derived.
 PLAN_SETTINGS: dict[str, Any] = {
     "fullmesh_address": None,
     "fullmesh_interface": "",
@@ -71,11 +71,11 @@ CLUSTER_WIDE = (
     "fullmesh_serial",
     "fullmesh_nodes",
 )
-# Facts of ours that live beside the settings.
+# Fullmesh's facts, which share the prefix of the settings.
 FACTS = frozenset(
     {"fullmesh_plan", "fullmesh_node", "fullmesh_owned", "fullmesh_notes", "fullmesh_bootstrap"}
 )
-# Settings that steer a run and say nothing about what a node should be.
+# Settings that control a run but do not change a node's state.
 NOT_STATE = (
     "fullmesh_bundle",
     "fullmesh_converge",
@@ -90,12 +90,13 @@ NOT_STATE = (
 
 @dataclass(frozen=True, eq=False)
 class SettingNames:
-    """Which names exist.
+    """The names of all settings.
 
     Attributes:
         settable: names that an inventory may set.
         wired: role variable -> the plan value that fills it (playbooks/vars/wiring.yml).
-        prefixes: what makes a name ours; a role's name itself counts (``selinux_mode``).
+        prefixes: prefixes of Fullmesh's names.
+        roles: names of roles, which count as well (``selinux_mode``).
     """
 
     settable: frozenset[str]
@@ -104,7 +105,7 @@ class SettingNames:
     roles: frozenset[str] = field(default_factory=frozenset)
 
     def ours(self, name: str) -> bool:
-        """Whether *name* carries one of our prefixes."""
+        """Return whether *name* has one of Fullmesh's prefixes."""
         return name in self.roles or name.startswith(self.prefixes)
 
 
@@ -135,7 +136,7 @@ def load_setting_names(root: Path = ROOT) -> SettingNames:
 
 @cache
 def load_role_defaults(root: Path = ROOT) -> Mapping[str, Any]:
-    """The default of every setting of a role that has one."""
+    """Load the default of every role setting that has one."""
     found: dict[str, Any] = {}
     for spec in sorted(root.glob("roles/*/meta/argument_specs.yml")):
         for name, option in _load_yaml(spec)["argument_specs"]["main"].get("options", {}).items():
@@ -145,18 +146,18 @@ def load_role_defaults(root: Path = ROOT) -> Mapping[str, Any]:
 
 
 def select_own_names(variables: Iterable[str], names: SettingNames) -> list[str]:
-    """The variable names among *variables* that are ours, facts left out."""
+    """Select Fullmesh's names among *variables*, without facts."""
     return sorted(name for name in variables if names.ours(name) and name not in FACTS)
 
 
 def count_common_prefix(first: str, second: str) -> int:
-    """How many letters two names have in common from their beginning on."""
+    """Count the letters that two names share at their beginning."""
     pairs = zip(first, second, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def is_one_edit(first: str, second: str) -> bool:
-    """Whether one letter too many, too few, another one or two swapped make one name of the other."""
+    """Return whether one added, missing, different or swapped letter turns one name into the other."""
     start = count_common_prefix(first, second)
     one, two = first[start:], second[start:]
     end = count_common_prefix(one[::-1], two[::-1])
@@ -167,7 +168,7 @@ def is_one_edit(first: str, second: str) -> bool:
 
 @cache
 def guess_setting(name: str, names: SettingNames) -> str:
-    """The setting that a name which is not ours is a slip of the pen for; empty for none."""
+    """Guess the setting that a misspelled name means. Return an empty text if there is none."""
     near = next((one for one in sorted(names.settable) if is_one_edit(name, one)), "")
     word = name.partition("_")[0]
     if not near and "_" in name and is_one_edit(f"{word}_", PREFIX):
@@ -178,9 +179,9 @@ def guess_setting(name: str, names: SettingNames) -> str:
 
 
 def find_setting_faults(host: str, variables: Iterable[str], names: SettingNames) -> list[Fault]:
-    """A fault for each name of ours that nobody knows, or that is derived, and for a name that is almost ours."""
+    """Return a fault for each unknown or derived name with Fullmesh's prefixes, and for misspelled names."""
     faults = [
-        Fault("PL-134", f"{host}: {name} is no setting", f"Did you mean {near}")
+        Fault("PL-134", f"{host}: {name} is not a setting", f"Did you mean {near}")
         for name in sorted(variables)
         if not names.ours(name) and (near := guess_setting(name, names))
     ]

@@ -1,4 +1,4 @@
-"""How Ansible's ssh plugin would reach a host, wherever that is set."""
+"""Find out how Ansible's ssh plugin would reach a host, wherever that is set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONS = {
 
 
 def resolve_ssh_variables(variables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The variables of a host with what the environment (``ANSIBLE_SSH_COMMON_ARGS``) and ansible.cfg say in them."""
+    """Add the ssh settings of the environment (``ANSIBLE_SSH_COMMON_ARGS``) and ansible.cfg to a host's variables."""
     connection_loader.get("ssh", class_only=True)  # its options are known once it is loaded
     found: dict[str, Any] = {}
     for option, variable in OPTIONS.items():
@@ -30,5 +30,5 @@ def resolve_ssh_variables(variables: Mapping[str, Any]) -> Mapping[str, Any]:
         )
         if value not in (None, ""):
             found[variable] = value
-    # only read, so that a host's variables, which are worked out when they are asked for, need no copy
+    # a view, because a host's variables are evaluated lazily and need no copy
     return ChainMap(found, variables)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""Transactions on nodes (module_utils/fullmesh/transaction): codes, the rollback to a node, how a failure is told.
+"""Transactions on nodes (module_utils/fullmesh/transaction): their codes, connections and failure messages.
 
-Pure, but for the token: data in, data or text out.
+Pure, except for the token: data in, data or text out.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from fullmesh.model.types import ClusterPlan, PlanLink
 
 CODES: dict[str, str] = {
     "TX-101": "another change of the node still waits for its confirmation",
-    "TX-102": "what is there could not be saved; nothing was changed",
-    "TX-103": "systemd did not start the guard or the change; nothing was changed",
-    "TX-106": "something that is neither a file nor a link stands where a file is changed",
+    "TX-102": "the current state could not be saved. Nothing was changed",
+    "TX-103": "systemd did not start the guard or the change. Nothing was changed",
+    "TX-106": "the path of a file to change holds something that is neither a file nor a link",
     "TX-107": "an unconfirmed change has not ended, so nothing was undone",
-    "TX-108": "the rollback was tried before anything was changed, and would not work on this node",
-    "TX-109": "the change that waits for its confirmation is another run's",
-    "TX-110": "the confirmation could not be written, so the node puts back what it had",
+    "TX-108": "a test before the change showed that the rollback does not work on this node",
+    "TX-109": "the change that waits for its confirmation belongs to another run",
+    "TX-110": "the confirmation could not be written, so the node reverts the change",
 }
 
 SSH_PORT = 22
 ALIAS = "HostKeyAlias"
-# Besides the master; when one of them is away for reasons of its own, the others are asked.
+# In addition to the master. Several, because one of them may be down for another reason.
 WITNESSES = 8
 
 
 def find_first_connection(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return how the inventory reaches a host, whatever has moved since: ``{host, port, args}``."""
+    """Return how the inventory reaches a host, even if the host has moved since: ``{host, port, args}``."""
     return dict(variables.get("fullmesh_bootstrap") or find_current_connection(variables, name))
 
 
 def make_change_token(_host: str) -> str:
-    """Return what one change of a host is known by, new with every call; a filter has to begin with some value."""
+    """Return a new token that identifies one change of a host. A filter needs an input value, which is ignored."""
     return secrets.token_hex(8)
 
 
 def find_current_connection(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return how a host is reached now: ``{host, port, args}``; port 0 is ssh's own default.
+    """Return the current connection to a host: ``{host, port, args}``. Port 0 is ssh's own default.
 
     Args:
         variables: of the host.
@@ -55,13 +55,13 @@ def find_current_connection(variables: Mapping[str, Any], name: str) -> dict[str
 
 
 def find_new_connection(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:
-    """Return how to reach a host that has moved to *address*: ``{host, port, args}``.
+    """Return the connection to a host that has moved to *address*: ``{host, port, args}``.
 
-    The host key that is known is the one under the bootstrap name, so ssh is told to look there: a machine that answers
-    at the new address and is not this node is refused. ``fullmesh_ssh_address`` goes before *address* (NAT).
+    ssh uses the host key that is known under the bootstrap name, so it rejects another machine that answers at the new
+    address. ``fullmesh_ssh_address`` takes precedence over *address* (NAT).
 
     Raises:
-        ValueError: *address* is none; ssh would read "-o..." as an option.
+        ValueError: *address* is not an address. ssh would read "-o..." as an option.
     """
     first = find_first_connection(variables, name)
     if address in ("", first["host"]):
@@ -84,7 +84,7 @@ def find_new_connection(variables: Mapping[str, Any], name: str, address: str) -
 
 
 def find_moved_address(variables: Mapping[str, Any]) -> str:
-    """Return where a node is once it has its cluster addresses: the first one, without prefix; empty for none."""
+    """Return the first cluster address of a node, without prefix, or an empty text."""
     given = variables.get("fullmesh_address") or [
         address
         for link in variables.get("fullmesh_links") or []
@@ -95,15 +95,15 @@ def find_moved_address(variables: Mapping[str, Any]) -> str:
 
 
 def check_destination(moves_to: Any, name: str, links: Sequence[PlanLink] | None) -> str:
-    """Return the address at which a node says that it answers after its change; empty if it stays.
+    """Return the address to which a node moves with its change, or an empty text if it does not move.
 
     Args:
-        moves_to: of the node's answer.
+        moves_to: the value in the node's answer.
         name: the node.
-        links: of the plan; None for an undo, after which the node has an address that no inventory needs to know.
+        links: of the plan. None for an undo, after which the node may have an address outside the inventory.
 
     Raises:
-        RefusedError: the node names something else.
+        InvalidInputError: the node names something else.
     """
     address = str(moves_to)
     if address == "":
@@ -111,11 +111,11 @@ def check_destination(moves_to: Any, name: str, links: Sequence[PlanLink] | None
     planned = [one.partition("/")[0] for link in links or () for one in link["addresses"]]
     if is_address(address) and (links is None or address in planned):
         return address
-    what = "not one of its planned addresses" if planned else "no address"
+    what = "not one of its planned addresses" if planned else "not an address"
     text = f"{name} says that it moves to {address[:80]!r}, which is {what}"
     if planned:
         text += f" ({', '.join(planned)})"
-    step = f"Nothing was changed. Check: look at {name}, it is broken or not yours"
+    step = f"Nothing was changed. Check {name}: it is broken, or not your machine"
     raise InvalidInputError([Fault("IP-122", text, step)])
 
 
@@ -125,14 +125,14 @@ def to_text_list(value: Any) -> list[str]:
 
 
 def list_witnesses(peers: Mapping[str, str], name: str, master: str) -> list[str]:
-    """Return the addresses that a node asks before its change: the master's, and those of the nodes after it.
+    """Return the addresses that a node probes before its change: the master's, and those of the next nodes.
 
-    Not all of them: a thousand nodes that knock at a thousand nodes would be an attack.
+    Not all of them, because 1,000 nodes that probe 1,000 nodes would look like an attack.
 
     Args:
         peers: the cluster address of each node, in the plan's order.
-        name: the node that asks.
-        master: the name of the master; empty for none.
+        name: the node that probes.
+        master: the name of the master, or empty.
     """
     order = list(peers)
     at = order.index(name) + 1 if name in peers else 0
@@ -148,17 +148,16 @@ def list_peers_up(
     groups: Mapping[str, Iterable[str]],
     answered: Iterable[str] = (),
 ) -> list[str]:
-    """Return the addresses of the nodes that are up: the converged, those that have come back, those that answered.
+    """Return the addresses of the nodes that are up: converged nodes, nodes that came back, and nodes that answered.
 
-    A node that is not up yet is no fault of anybody's; nor is one that answered and is about to move itself (into a
-    VLAN, say, with all the others, one after the other).
+    Nodes that are not up yet, or that answered and will move themselves (into a VLAN, for example), do not count.
 
     Args:
         peers: the cluster address of each node.
         hostvars: the variables of every host of the inventory.
         name: the node that has changed.
-        groups: preflight's ``fullmesh_converged`` and ``fullmesh_peers``, the nodes that are as the last run had left
-            them, and ``fullmesh_drifted``, whose turn comes in this run or has come.
+        groups: preflight's ``fullmesh_converged`` and ``fullmesh_peers``, the nodes without drift, and
+            ``fullmesh_drifted``, the nodes that this run changes.
         answered: addresses that answered *name* before its change.
     """
     still, learning, turn = (
@@ -184,13 +183,13 @@ def list_peers_up(
 def describe_failed_change(
     failure: str, name: str, tried: str, report: Mapping[str, Any], where: str
 ) -> str:
-    """Return the sentence that ends a transaction which could not be confirmed.
+    """Describe a transaction that could not be confirmed.
 
     Args:
-        failure: what went wrong; without a code of ours it is the connection that did not come back.
+        failure: the error. Without a code of Fullmesh, it means that the connection did not come back.
         name: the host.
         tried: the change, in a few words.
-        report: what the node has done to put itself back (``restored`` of static_ip_links).
+        report: the report of the node's rollback (``restored`` of static_ip_links).
         where: the address that answers again.
     """
     words = " ".join(failure.split()).rstrip(".")
@@ -199,20 +198,20 @@ def describe_failed_change(
     parts = [f"{words}.", f"Tried on {name}: {tried}."]
     if report:
         parts.append(
-            f"The node has put everything back {report.get('after', '?')} s after it was armed "
+            f"The node reverted the change {report.get('after', '?')} s after its timer started "
             f"({report.get('why', '')}) and answers at {where} again."
         )
     else:
-        # Either it was never armed, or the word that it is confirmed was lost on the way.
+        # Either it never started, or the answer to its confirmation was lost.
         parts.append(
-            f"The node answers at {where}, and nothing waits to be put back: it is as it was, or the change stands and "
-            "only its answer was lost. Run again, that shows which."
+            f"The node answers at {where}, and no rollback is pending. Either nothing was changed, or the change is "
+            "active and only its answer was lost. Run again to find out."
         )
     faults = [str(fault) for fault in report.get("faults", [])]
     if faults:
         parts.append(f"Not everything went well: {'; '.join(faults)}.")
     parts.append(
-        "Compare address, prefix, gateway, VLAN and MTU of this link with those of a node that works, and see "
+        "Compare address, prefix, gateway, VLAN and MTU of this link with those of a working node, and see "
         "/var/lib/fullmesh/rollback/log on the node."
     )
     return " ".join(parts)

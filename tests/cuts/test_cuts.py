@@ -36,7 +36,7 @@ def says(words: str, *parts: str) -> None:
 def test_wrong_gateway(lab: Lab, cut: MakeCut) -> None:
     with cut("wrong gateway"):
         words = lab.start(lambda node: lab.link(node, gateway=f"{lab.net}.99")).end()
-    says(words, "[IP-113] el1", "[IP-113] ubuntu1", "answers at", "s after it was armed")
+    says(words, "[IP-113] el1", "[IP-113] ubuntu1", "answers at", "s after its timer started")
 
 
 @pytest.mark.rest

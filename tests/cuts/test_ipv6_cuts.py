@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.rest, pytest.mark.parametrize("lab", ["ipv6"], indirec
 def test_wrong_gateway(lab: Lab, cut: MakeCut) -> None:
     with cut("wrong gateway"):
         words = lab.start(lambda node: lab.link(node, gateway=lab.at("99"))).end()
-    says(words, "[IP-113] el1", "[IP-113] ubuntu1", "answers at", "s after it was armed")
+    says(words, "[IP-113] el1", "[IP-113] ubuntu1", "answers at", "s after its timer started")
 
 
 def test_wrong_prefix(lab: Lab, cut: MakeCut) -> None:

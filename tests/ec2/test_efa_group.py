@@ -78,7 +78,7 @@ def test_an_existing_group_gets_the_rules_and_keeps_its_own(cloud: Cloud) -> Non
     named = cloud.play("ec2_diagnose")
     assert named.code == 2
     lacks = f"security group {fabric} (fabric) lacks a rule to itself for all traffic"
-    assert f"[EC-113] {lacks}; the default outbound 0.0.0.0/0 does not replace it" in named.words
+    assert f"[EC-113] {lacks} (the default outbound 0.0.0.0/0 does not replace it)" in named.words
     cloud.play("ec2").ok()
     assert cloud.rules("fabric") == before | OURS
 

@@ -33,7 +33,7 @@ def test_a_node_of_another_vpc_and_one_that_is_not_there(cloud: Cloud) -> None:
     run = cloud.play("ec2")
     assert run.code == 2
     assert "[EC-110] gpu3 (10.60.1.13) is i-" in run.words
-    assert f"in {second}, and the cluster's VPC is {cloud.vpc}" in run.words
+    assert f"in {second}, but the cluster's VPC is {cloud.vpc}" in run.words
     assert "[EC-108] gpu4: no network interface has the cluster address 10.50.1.14" in run.words
     assert cloud.group() == {}
     assert run.recap("changed") == 0
@@ -59,12 +59,12 @@ def test_without_credentials_and_without_boto3(cloud: Cloud, tmp_path: Path) -> 
     bare = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
     run = cloud.play("ec2", **bare)
     assert run.code == 2
-    assert "[EC-122] AWS gave no answer:" in run.words
+    assert "[EC-122] AWS rejected the query:" in run.words
     assert "Unable to locate credentials" in run.words
     (tmp_path / "sitecustomize.py").write_text(PLUGIN)
     run = cloud.play("ec2_diagnose", PYTHONPATH=str(tmp_path))
     assert run.code == 2
-    assert "[EC-121] AWS cannot be asked:" in run.words
+    assert "[EC-121] Fullmesh cannot query AWS:" in run.words
     assert "requirements-ec2.txt" in run.words
 
 

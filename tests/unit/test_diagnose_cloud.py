@@ -74,7 +74,7 @@ def test_without_an_answer_there_is_no_finding(held: dict[str, Any]) -> None:
 
 
 def test_what_could_not_be_asked_is_said() -> None:
-    missed = judge.list_unobserved(look({"why": "[EC-122] AWS gave no answer: no credentials"}))
+    missed = judge.list_unobserved(look({"why": "[EC-122] AWS rejected the query: no credentials"}))
     assert {"node": "", "what": "security groups and network ACLs of EC2"}.items() <= next(
         one for one in missed if not one["node"]
     ).items()

@@ -305,7 +305,7 @@ def test_nodes_that_cannot_be_found_are_all_named() -> None:
     own = plan(*(f"10.0.1.{at}/24" for at in (1, 2, 3, 4)))
     text = refused(raw(nodes), own, vpc_id=VPC)
     assert (
-        "[EC-110] n1 (10.0.1.2) is i-1 in vpc-other, and the cluster's VPC is vpc-0a0a0a0a" in text
+        "[EC-110] n1 (10.0.1.2) is i-1 in vpc-other, but the cluster's VPC is vpc-0a0a0a0a" in text
     )
     assert "[EC-108] n2: no network interface has the cluster address 10.0.1.3" in text
     assert "[EC-109] n3: eni-3, eni-4 all have 10.0.1.4" in text
@@ -613,7 +613,7 @@ def test_no_answer_names_the_cause_and_shows_no_secret() -> None:
             {"results": [{"failed": False, "msg": "x"}, {**told, "failed": True}]}
         )
     )
-    assert text.startswith("[EC-122] AWS gave no answer: AuthFailure")
+    assert text.startswith("[EC-122] AWS rejected the query: AuthFailure")
     assert key not in text
     assert secret not in text
     missing = {"msg": "Failed to import the required Python library (botocore and boto3)"}

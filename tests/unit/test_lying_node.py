@@ -221,7 +221,7 @@ def test_a_node_moves_to_its_planned_addresses_only(text: Any) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE[:-1])
 def test_an_undo_goes_to_an_address_and_to_nothing_else(text: str) -> None:
-    with pytest.raises(AnsibleFilterError, match=r"\[IP-122\].*no address"):
+    with pytest.raises(AnsibleFilterError, match=r"\[IP-122\].*not an address"):
         static_ip_filters.static_ip_destination(text, "n1", [], "absent")
     found = static_ip_filters.static_ip_destination("10.9.0.7", "n1", [], "absent")
     assert found == "10.9.0.7"

@@ -147,7 +147,7 @@ def test_the_plugin_of_efa_is_missing(seen: ClusterObservations) -> None:
         told(seen, "nccl", name)["said"] = TCP
     one = only(seen)
     assert (one.code, one.node) == ("VC-720", EL1)
-    assert "although EFA of el1 is up: there is EFA, and NCCL finds no libnccl-net.so" in one.cause
+    assert "although EFA of el1 is up: it has EFA, but NCCL finds no libnccl-net.so" in one.cause
     assert "EFA installer" in one.fix
 
 

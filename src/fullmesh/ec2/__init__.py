@@ -1,1 +1,1 @@
-"""The EC2 side: security groups, network ACLs, EFA."""
+"""Handle the EC2 side: security groups, network ACLs, EFA."""

@@ -1,7 +1,7 @@
-"""Network ACLs: stateless, so that answers need an opening of their own, and only between subnets.
+"""Find gaps in network ACLs. ACLs are stateless, so replies need their own rule, and they act only between subnets.
 
-Traffic inside one subnet never meets its network ACL (AWS VPC guide, "Network ACL basics"), so two nodes of one subnet
-are not looked at here.
+Traffic inside one subnet never passes its network ACL (AWS VPC guide, "Network ACL basics"), so two nodes of one
+subnet are not checked here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fullmesh.ec2.model import (
 
 @dataclass(frozen=True, order=True)
 class AclGap:
-    """Ports that an ACL does not let through.
+    """Ports that an ACL blocks.
 
     Attributes:
         acl: its id.
@@ -32,7 +32,7 @@ class AclGap:
         direction: ``in`` or ``out``, seen from that subnet.
         address: the other end.
         need: the ports.
-        number: the entry that denies, 0 when nothing allows.
+        number: the entry that denies them, 0 if no entry allows them.
     """
 
     acl: str
@@ -45,14 +45,14 @@ class AclGap:
 
 @dataclass(frozen=True)
 class AclEndpoint:
-    """One end of a connection; the subnet is empty outside the VPC."""
+    """One end of a connection. The subnet is empty outside the VPC."""
 
     address: str
     subnet: str = ""
 
 
 def find_denied_ports(acl: Acl, direction: str, address: str, need: Need) -> list[tuple[Need, int]]:
-    """The parts of *need* that *acl* denies, each with the number of the entry that does (0: nothing allows it)."""
+    """Return the parts of *need* that *acl* denies, each with the number of the denying entry (0: no entry)."""
     left: list[Span] = [(need.first, need.last)]
     result: list[tuple[Need, int]] = []
     for entry in acl.entries:
@@ -74,7 +74,7 @@ def find_denied_ports(acl: Acl, direction: str, address: str, need: Need) -> lis
 def find_acl_gaps(
     seen: Ec2Resources, source: AclEndpoint, target: AclEndpoint, needs: Iterable[Need]
 ) -> list[AclGap]:
-    """What the ACLs on the way from *source* to *target* do not let through."""
+    """Return the ports that the ACLs between *source* and *target* block."""
     if source.subnet == target.subnet:
         return []
     found = []

@@ -1,4 +1,4 @@
-"""What in EC2 keeps the nodes from each other: rules from what was read to findings, each by name."""
+"""Find settings in EC2 that separate the nodes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ports import PortRange
 from fullmesh.result.findings import ERROR, WARNING, Finding
 
-# where an answer to somebody's ssh goes: any port that a client may have (RFC 6335, and what every NAT uses)
+# replies to an ssh client go to any port that a client may use (RFC 6335, and the ranges of NATs)
 CLIENT_PORTS = Need("tcp", 1024, 65535)
-# what a run of the role puts right
+# findings that a run of the role fixes
 FIXED = ("EC-111", "EC-112", "EC-113")
 
 
@@ -29,22 +29,22 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def make_ec2_finding(code: str, cause: str, **more: Any) -> Finding:
-    """What AWS keeps from the nodes is a matter of links."""
+    """Make a finding of check L2, because AWS blocks links."""
     return Finding(code, "L2", cause, **more)
 
 
 def format_ec2_finding(one: Finding) -> str:
-    """The coded sentence of a finding, as those of faults."""
+    """Format a finding as a coded sentence, as faults are."""
     return str(Fault(one.code, one.cause, one.fix))
 
 
 def fault_to_finding(fault: Fault, node: str = "", pairs: Pairs = ()) -> Finding:
-    """A fault of :mod:`fullmesh.ec2` as a finding."""
+    """Turn a fault of :mod:`fullmesh.ec2` into a finding."""
     return make_ec2_finding(fault.code, fault.text, node=node, fix=fault.step, pairs=pairs)
 
 
 def list_node_pairs(names: Sequence[str], node: str = "") -> Pairs:
-    """All ordered pairs of nodes, or those with *node* at one end."""
+    """List all ordered pairs of nodes, or those that include *node*."""
     every = tuple((one, other) for one in names for other in names if one != other)
     return tuple(pair for pair in every if not node or node in pair)
 
@@ -55,13 +55,13 @@ def check_ec2(
     own: SecurityGroupSettings,
     ephemeral: Sequence[tuple[int, int]] = (),
 ) -> list[Finding]:
-    """Everything that is wrong in the account, [] when nothing is.
+    """Return a finding for everything that is wrong in the account.
 
     Args:
         raw: ``interfaces``, ``groups`` and ``acls`` as amazon.aws returned them.
         plan: the cluster plan.
-        own: the settings. Where the group is not there, the groups that the nodes do have are judged.
-        ephemeral: the ports that the nodes take for outgoing connections; default: the plan's data range.
+        own: the settings. If the group does not exist, the nodes' existing groups are checked.
+        ephemeral: the ports that the nodes use for outgoing connections. Default: the plan's data range.
     """
     seen = ec2_model.parse_ec2_answers(raw["interfaces"], raw["groups"], raw["acls"])
     place = locate_cluster(seen, plan, own)
@@ -78,7 +78,7 @@ def check_ec2(
     if own.groups:
         found += [fault_to_finding(fault) for fault in faults]
     elif faults:
-        groups = []  # somebody else's group of our name
+        groups = []  # a group with this name that Fullmesh did not create
     if groups:
         found += _check_named_groups(seen, place, groups, plan, own)
     else:
@@ -96,7 +96,7 @@ def _check_named_groups(
     plan: ClusterPlan,
     own: SecurityGroupSettings,
 ) -> list[Finding]:
-    """The groups are named: every interface must have them, and they must hold every rule."""
+    """Check that every interface has the named groups, and that they contain every rule."""
     found = []
     for node, interfaces in place.interfaces.items():
         for one in interfaces:
@@ -117,7 +117,7 @@ def _check_named_groups(
         wants = ec2_rules.build_group_rules(main.id, needs, guests, own.name)
         for rule, gap in ec2_rules.find_missing_rules(wants, groups, main.id, addresses):
             severity = WARNING if mode != own.mode else ERROR
-            # somebody who comes by ssh is no pair of nodes
+            # an ssh client is not a pair of nodes
             pairs = list_node_pairs(list(plan["nodes"])) if rule.target == main.id else ()
             found.append(_make_rule_finding(main, rule, gap, pairs, severity))
     return found
@@ -145,7 +145,7 @@ def _make_rule_finding(
 
 
 def _format_aws_command(group: str, rule: ec2_model.SecurityGroupRule, gap: Sequence[Need]) -> str:
-    """The command that fixes it, for those who do not use the role."""
+    """Format the command that adds the rule, for users who do not use the role."""
     verb = "ingress" if rule.direction == IN else "egress"
     need = gap[0]
     ports = "" if need.protocol == ALL else f",FromPort={need.first},ToPort={need.last}"
@@ -164,7 +164,7 @@ def _format_aws_command(group: str, rule: ec2_model.SecurityGroupRule, gap: Sequ
 def _check_attached_groups(
     seen: Ec2Resources, place: ClusterLocation, plan: ClusterPlan, own: SecurityGroupSettings
 ) -> list[Finding]:
-    """No group is named: what do the groups that the nodes have let through, between every two?"""
+    """If no group is named, check the traffic that the nodes' own groups allow between every two nodes."""
     needs = ec2_rules.list_member_needs(
         ec2_rules.PORTS, services.list_open_ports(plan, "peers"), own.extra_ports
     )
@@ -191,14 +191,14 @@ def _fold_blocked_ports(
     seen: Ec2Resources,
     shut: Mapping[tuple[tuple[str, ...], str], Mapping[Need, Sequence[tuple[Ec2Node, Ec2Node]]]],
 ) -> list[Finding]:
-    """One finding for a group and direction, whatever the number of nodes."""
+    """Make one finding per group and direction, whatever the number of nodes."""
     found = []
     for (_groups, direction), gaps in shut.items():
         here, peer = next(iter(gaps.values()))[0]
         shared = [one for one in here.interface.groups if one in peer.interface.groups]
         main = next((seen.groups[one] for one in shared if one in seen.groups), None)
         if main is None:
-            continue  # the account hides the group from us
+            continue  # the account may not see the group
         efa = [need for need in gaps if need.protocol == ALL]
         for part in (efa, [need for need in gaps if need.protocol != ALL]):
             if part:
@@ -216,7 +216,7 @@ def _fold_blocked_ports(
 def _fold_unshared_groups(
     seen: Ec2Resources, pairs: Iterable[tuple[Ec2Node, Ec2Node]]
 ) -> list[Finding]:
-    """Nodes that have no group in common, folded to one finding for a node."""
+    """Make one finding per node for nodes without a common group."""
     by_node: dict[str, list[Ec2Node]] = {}
     members: dict[str, Ec2Node] = {}
     for here, peer in pairs:
@@ -224,7 +224,7 @@ def _fold_unshared_groups(
         by_node.setdefault(here.node, []).append(peer)
     found: list[Finding] = []
     named: set[str] = set()
-    # the node that is apart from most is the one that is wrong
+    # the node that shares a group with the fewest others is probably wrong
     for node, peers in sorted(by_node.items(), key=lambda item: (-len(item[1]), item[0])):
         rest = sorted({peer.node for peer in peers} - named)
         if not rest:
@@ -250,7 +250,7 @@ def _check_acls(
     own: SecurityGroupSettings,
     ephemeral: Sequence[tuple[int, int]],
 ) -> list[Finding]:
-    """Requests and answers between nodes of different subnets, and of those who come from outside."""
+    """Check requests and replies between nodes of different subnets, and of clients outside."""
     data = plan["data_ports"]
     answers = [
         Need("tcp", first, last)
@@ -268,7 +268,7 @@ def _check_acls(
             asked += ec2_acl.find_acl_gaps(seen, here, peer, needs)
             answered += ec2_acl.find_acl_gaps(seen, here, peer, answers)
         for need, source in own.guests(plan, node):
-            # who comes by IPv6 does not come to an IPv4 address
+            # an IPv6 client cannot reach an IPv4 address
             if (":" in source) == (":" in peer.address):
                 outside = ec2_acl.AclEndpoint(source)
                 asked += ec2_acl.find_acl_gaps(seen, outside, peer, [need])
@@ -281,7 +281,7 @@ def _check_acls(
 
 
 def _describe_needs(needs: Iterable[Need], plan: ClusterPlan) -> str:
-    """Ports in words, with the service of the plan to which they belong."""
+    """List ports, each with the service of the plan that it belongs to."""
     told = []
     for need in dict.fromkeys(needs):
         owners = services.find_range_services(plan, need.protocol, PortRange(need.first, need.last))
@@ -295,7 +295,7 @@ def _fold_acl_gaps(
     ends: Mapping[str, ec2_acl.AclEndpoint],
     plan: ClusterPlan,
 ) -> list[Finding]:
-    """One finding for an ACL, subnet, direction and entry."""
+    """Make one finding per ACL, subnet, direction and entry."""
     folded: dict[tuple[str, str, str, int], list[ec2_acl.AclGap]] = {}
     for gap in sorted(set(gaps)):
         key = (gap.acl, gap.subnet, gap.direction, gap.number)
@@ -304,7 +304,7 @@ def _fold_acl_gaps(
     found = []
     for (acl, subnet, direction, number), own in folded.items():
         ports = ", ".join(dict.fromkeys(str(gap.need) for gap in own))
-        # answers go to a client's port, which is nobody's
+        # replies go to a client's port, which belongs to no service
         named = ports if code == "EC-115" else _describe_needs((gap.need for gap in own), plan)
         others = ", ".join(dict.fromkeys(names.get(gap.address, gap.address) for gap in own))
         why = f"its rule {number} denies them" if number else "none of its rules allows them"
@@ -333,7 +333,7 @@ def _list_acl_pairs(
     names: Mapping[str, str],
     direction: str,
 ) -> Pairs:
-    """Between the nodes of the ACL's subnet and the others; without answers there is no connection the other way."""
+    """List pairs of the ACL's subnet and other nodes, in both directions: without replies, no connection works."""
     found: dict[tuple[str, str], None] = {}
     for gap in gaps:
         other = names.get(gap.address)
@@ -347,7 +347,7 @@ def _list_acl_pairs(
 def _check_open_ssh(
     seen: Ec2Resources, place: ClusterLocation, own: SecurityGroupSettings
 ) -> list[Finding]:
-    """Other people's rules stay, and are named."""
+    """Report rules of other owners that open ssh to everybody. Fullmesh does not remove them."""
     used = dict.fromkeys(
         one for member in place.members for one in member.interface.groups if one in seen.groups
     )
@@ -357,7 +357,7 @@ def _check_open_ssh(
             f"security group {group} lets everybody in: {rule}",
             port="22/tcp",
             seen=rule.target,
-            fix="Name the addresses that you work from in ec2_security_group_ssh_from, and take this rule away",
+            fix="Set ec2_security_group_ssh_from to the addresses that you work from, and remove this rule",
             severity=WARNING,
         )
         for group, rule in ec2_rules.find_open_ssh_rules([seen.groups[one] for one in used])
@@ -369,7 +369,7 @@ def _has_efa_interface(place: ClusterLocation) -> bool:
 
 
 def _check_efa_zones(place: ClusterLocation, own: SecurityGroupSettings) -> list[Finding]:
-    """EFA traffic does not cross availability zones (AWS EFA guide), and needs the interface."""
+    """Check that all nodes have an EFA interface in one zone: EFA does not cross availability zones (AWS EFA guide)."""
     if own.mode != EFA and not _has_efa_interface(place):
         return []
     found = []
@@ -388,7 +388,7 @@ def _check_efa_zones(place: ClusterLocation, own: SecurityGroupSettings) -> list
             if not any(one.efa for one in interfaces)
         ]
         for node in bare:
-            cause = f"{node}: the mode is efa, and none of its network interfaces is an EFA"
+            cause = f"{node}: the mode is efa, but none of its network interfaces is an EFA"
             fix = "Stop the instance and attach an EFA, or set ec2_security_group_mode: ports"
             found.append(make_ec2_finding("EC-125", cause, node=node, fix=fix, severity=WARNING))
     return found

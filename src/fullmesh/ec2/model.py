@@ -1,7 +1,7 @@
-"""What EC2 answered, as plain data: interfaces, security groups, network ACLs, and the arithmetic of their ports.
+"""Parse EC2's answers into plain data: interfaces, security groups, network ACLs, and arithmetic of ports.
 
-Read from the answers of ``amazon.aws.ec2_eni_info``, ``ec2_security_group_info`` and ``ec2_vpc_nacl_info``. Whatever a
-rule says that is not known here (a new kind of source) lets nothing through: it is never taken for an opening.
+The answers come from ``amazon.aws.ec2_eni_info``, ``ec2_security_group_info`` and ``ec2_vpc_nacl_info``. A rule with
+something unknown (a new kind of source) is assumed to allow nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = {"1": "icmp", "6": "tcp", "17": "udp", "58": "icmpv6", "all": ALL, "-1":
 
 @dataclass(frozen=True, order=True)
 class Need:
-    """Ports that must be open, both ends included; ``-1`` is every protocol."""
+    """Ports that must be open, both ends included. ``-1`` means every protocol."""
 
     protocol: str
     first: int
@@ -36,13 +36,13 @@ class Need:
 
 @dataclass(frozen=True, order=True)
 class SecurityGroupRule:
-    """One rule of a security group; EC2 knows a rule by all but its description.
+    """One rule of a security group. EC2 identifies a rule by all fields except its description.
 
     Attributes:
         direction: ``in`` or ``out``.
         protocol: ``tcp``, ``udp``, ``icmp``, ``icmpv6``, a number, or ``-1`` for all.
-        first: lowest port; for ``-1`` 0.
-        last: highest port; for ``-1`` 65535.
+        first: lowest port, 0 for ``-1``.
+        last: highest port, 65535 for ``-1``.
         target: ``sg-…``, a network, or ``pl-…`` (prefix list).
         description: free text.
     """
@@ -76,7 +76,7 @@ class SecurityGroup:
 
 @dataclass(frozen=True)
 class Ec2Interface:
-    """An elastic network interface; ``kind`` is ``interface``, ``efa`` or ``efa-only``."""
+    """An elastic network interface. ``kind`` is ``interface``, ``efa`` or ``efa-only``."""
 
     id: str
     instance: str
@@ -90,13 +90,13 @@ class Ec2Interface:
 
     @property
     def efa(self) -> bool:
-        """Whether it carries EFA traffic."""
+        """Return whether it carries EFA traffic."""
         return self.kind.startswith("efa")
 
 
 @dataclass(frozen=True, order=True)
 class AclEntry:
-    """One numbered line of a network ACL; the lowest number that matches decides."""
+    """One numbered entry of a network ACL. The matching entry with the lowest number decides."""
 
     number: int
     direction: str
@@ -118,23 +118,23 @@ class Acl:
 
 @dataclass(frozen=True)
 class Ec2Resources:
-    """All that was read."""
+    """All data that was read from EC2."""
 
     interfaces: tuple[Ec2Interface, ...] = ()
     groups: Mapping[str, SecurityGroup] = field(default_factory=dict)
     acls: tuple[Acl, ...] = ()
 
     def acl_of(self, subnet: str) -> Acl | None:
-        """The ACL of a subnet; a subnet has exactly one."""
+        """Return the ACL of a subnet. A subnet has exactly one."""
         return next((acl for acl in self.acls if subnet in acl.subnets), None)
 
     def named(self, ids: Iterable[str]) -> str:
-        """Groups in words."""
+        """List groups with their names."""
         return ", ".join(str(self.groups.get(one, one)) for one in ids) or "none"
 
 
 def subtract_spans(spans: Sequence[Span], holes: Iterable[Span]) -> list[Span]:
-    """What is left of *spans* without *holes*, sorted."""
+    """Return *spans* without *holes*, sorted."""
     left = sorted(spans)
     for low, high in holes:
         kept: list[Span] = []
@@ -151,7 +151,7 @@ def subtract_spans(spans: Sequence[Span], holes: Iterable[Span]) -> list[Span]:
 
 
 def merge_needs(needs: Iterable[Need]) -> list[Need]:
-    """The same ports in as few needs as possible."""
+    """Merge the ports into as few needs as possible."""
     result: list[Need] = []
     for need in sorted(set(needs)):
         last = result[-1] if result else None
@@ -164,7 +164,7 @@ def merge_needs(needs: Iterable[Need]) -> list[Need]:
 
 @lru_cache(maxsize=65536)
 def is_within_network(inner: str, outer: str) -> bool:
-    """Whether the address or network *inner* lies in *outer*; False where either is no network."""
+    """Return whether the address or network *inner* is in *outer*. If either is not a network, return False."""
     try:
         small = ipaddress.ip_network(inner, strict=False)
         large = ipaddress.ip_network(outer, strict=False)
@@ -178,13 +178,13 @@ def is_within_network(inner: str, outer: str) -> bool:
 
 
 def normalize_protocol(value: object) -> str:
-    """``tcp`` for 6 and so on; what has no name stays a number."""
+    """Return ``tcp`` for 6 and so on. A protocol without a name stays a number."""
     text = str(value).lower()
     return NAMES.get(text, text)
 
 
 def parse_port_span(protocol: str, first: object, last: object) -> Span:
-    """The ports of a rule; a protocol other than TCP and UDP is always open as a whole (EC2 API)."""
+    """Return the ports of a rule. Protocols other than TCP, UDP and ICMP have no ports (EC2 API)."""
     if protocol not in ("tcp", "udp", "icmp", "icmpv6") or first is None or last is None:
         return EVERY_PORT
     return int(str(first)), int(str(last))
@@ -269,7 +269,7 @@ def parse_ec2_answers(
     groups: Iterable[Mapping[str, Any]],
     acls: Iterable[Mapping[str, Any]],
 ) -> Ec2Resources:
-    """Read the three answers; an interface that came twice counts once."""
+    """Parse the three answers. An interface that occurs twice counts once."""
     found = {one.id: one for one in map(parse_ec2_interface, interfaces)}
     known = {one.id: one for one in map(parse_ec2_group, groups)}
     return Ec2Resources(tuple(found.values()), known, tuple(map(parse_ec2_acl, acls)))

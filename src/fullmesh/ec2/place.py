@@ -1,4 +1,4 @@
-"""Where the cluster is in EC2: what has to be read of the account, the nodes' interfaces and their groups."""
+"""Locate the cluster in EC2: the filters for queries, the nodes' interfaces and their groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHUNK = 100  # DescribeNetworkInterfaces takes 200 values in a filter
 
 
 def build_address_filters(plan: ClusterPlan) -> list[dict[str, list[str]]]:
-    """The filters of ``ec2_eni_info`` that find every cluster address."""
+    """Build the filters of ``ec2_eni_info`` that find every cluster address."""
     keys = {4: "addresses.private-ip-address", 6: "ipv6-addresses.ipv6-address"}
     result = []
     for version, key in keys.items():
@@ -31,26 +31,26 @@ def build_address_filters(plan: ClusterPlan) -> list[dict[str, list[str]]]:
 
 
 def build_instance_filters(interfaces: Iterable[Mapping[str, Any]]) -> list[dict[str, list[str]]]:
-    """The filters that find every other interface of the instances: a p5 has 32 EFA interfaces, without addresses."""
+    """Build the filters for all other interfaces of the instances. A p5 has 32 EFA interfaces without addresses."""
     own = sorted({ec2_model.parse_ec2_interface(one).instance for one in interfaces} - {""})
     return [{"attachment.instance-id": own[at : at + CHUNK]} for at in range(0, len(own), CHUNK)]
 
 
 def find_created_groups(groups: Iterable[Mapping[str, Any]], name: str) -> list[str]:
-    """Ids of the groups that we made for the cluster *name*."""
+    """Return the ids of the groups that Fullmesh created for the cluster *name*."""
     known = map(ec2_model.parse_ec2_group, groups)
     return [group.id for group in known if group.tags.get(ec2_rules.TAG) == name]
 
 
 @dataclass(frozen=True)
 class ClusterLocation:
-    """Where the cluster is.
+    """The location of the cluster in EC2.
 
     Attributes:
         vpc: its VPC.
-        members: nodes that were found there, by rank.
+        members: nodes that were found in it, by rank.
         interfaces: node -> every interface that cluster traffic uses.
-        faults: nodes that are not there, by name.
+        faults: one for each node that was not found.
     """
 
     vpc: str
@@ -60,10 +60,10 @@ class ClusterLocation:
 
 
 def needs_ec2_check(hosts: Iterable[tuple[Iterable[str], Mapping[str, Any]]]) -> bool:
-    """Whether a diagnosis has to ask AWS: a node is an EC2 instance, or the inventory speaks of security groups.
+    """Return whether a diagnosis must query AWS: a node is an EC2 instance, or the inventory sets security groups.
 
     Args:
-        hosts: of every host the names of its variables, and what the node said of itself.
+        hosts: the names of the variables of each host, and the survey of the node.
     """
     for names, said in hosts:
         efa = get_survey({"node": said}).get("efa")
@@ -97,7 +97,7 @@ def locate_cluster(
 def _find_cluster_vpc(
     seen: Ec2Resources, own: SecurityGroupSettings, held: Mapping[str, Sequence[Ec2Interface]]
 ) -> str:
-    """The VPC of the cluster: that of an existing group, else the one that has most nodes (then the lowest rank)."""
+    """Return the VPC of an existing group, or the VPC with most nodes (then the lowest rank)."""
     for one in own.groups:
         if one in seen.groups:
             return seen.groups[one].vpc
@@ -106,7 +106,7 @@ def _find_cluster_vpc(
         counts.update({one.vpc for one in interfaces})
     if counts:
         return counts.most_common(1)[0][0]
-    # no node is left: undo still finds what was made for them
+    # no node is left: undo still finds the group that was created for them
     ours = [group for group in seen.groups.values() if group.tags.get(ec2_rules.TAG) == own.name]
     return ours[0].vpc if ours else ""
 
@@ -114,7 +114,7 @@ def _find_cluster_vpc(
 def build_group_filters(
     interfaces: Iterable[Mapping[str, Any]], vpc: str, name: str
 ) -> dict[str, str | list[str]]:
-    """The filter of ``ec2_security_group_info``: the nodes' VPCs, or without nodes the group made for them."""
+    """Build the filter of ``ec2_security_group_info``: the nodes' VPCs or, without nodes, the group made for them."""
     vpcs = {ec2_model.parse_ec2_interface(one).vpc for one in interfaces} | {vpc}
     vpcs -= {""}
     return {"vpc-id": sorted(vpcs)} if vpcs else {f"tag:{ec2_rules.TAG}": name}
@@ -131,8 +131,8 @@ def _choose_interface(
         faults.append(Fault("EC-109", text, "Give each node an address of its own"))
     elif held:
         where = f"{held[0].instance or held[0].id} in {held[0].vpc}"
-        text = f"{name} ({address}) is {where}, and the cluster's VPC is {home}"
-        step = "A security group ends with its VPC: launch the node there, or set ec2_security_group_vpc_id"
+        text = f"{name} ({address}) is {where}, but the cluster's VPC is {home}"
+        step = "Launch the node in the cluster's VPC (security groups are per VPC), or set ec2_security_group_vpc_id"
         faults.append(Fault("EC-110", text, step))
     else:
         text = f"{name}: no network interface has the cluster address {address}"
@@ -144,11 +144,10 @@ def _choose_interface(
 def _list_used_interfaces(
     seen: Ec2Resources, chosen: Ec2Interface, node: Mapping[str, Any]
 ) -> tuple[Ec2Interface, ...]:
-    """Interfaces of the instance with any address of the plan, and every EFA interface; the cluster's first."""
+    """List the instance's interfaces with addresses of the plan, and its EFA interfaces. The cluster's comes first."""
     planned = {
         str(address).split("/", maxsplit=1)[0]
-        for link in node.get("links")
-        or []  # the plan of a diagnosis may know no more than an address
+        for link in node.get("links") or []  # the plan of a diagnosis may only have an address
         for address in link["addresses"]
     }
     others = [
@@ -165,14 +164,14 @@ def _list_used_interfaces(
 def find_cluster_groups(
     seen: Ec2Resources, own: SecurityGroupSettings, home: str, faults: list[Fault]
 ) -> list[SecurityGroup]:
-    """The groups that every member shall have, the one that gets our rules first; [] when it is still to be made."""
+    """Return the groups that every member must have, or []. The first one gets Fullmesh's rules."""
     inside = [group for group in seen.groups.values() if group.vpc == home]
     if own.groups:
         found = [_find_named_group(seen, one, inside, home, faults) for one in own.groups]
         return [group for group in found if group]
     named = [group for group in inside if group.name == own.name]
     if named and named[0].tags.get(ec2_rules.TAG) != own.name:
-        text = f"{named[0]} is there already, and Fullmesh did not make it"
+        text = f"{named[0]} already exists, and Fullmesh did not create it"
         step = (
             "Choose another ec2_security_group_name, or name the group in ec2_security_group_groups"
         )
@@ -191,7 +190,7 @@ def _find_named_group(
     if len(matching) == 1 and matching[0].vpc == home:
         return matching[0]
     if len(matching) == 1:
-        text = f"the group {matching[0]} is in {matching[0].vpc}, and the nodes are in {home}"
+        text = f"the group {matching[0]} is in {matching[0].vpc}, but the nodes are in {home}"
         faults.append(Fault("EC-110", text, "Name a group of the nodes' VPC"))
     elif matching:
         text = f"{wanted} is the tag of {', '.join(map(str, matching))}"

@@ -1,4 +1,4 @@
-"""Which rules a cluster wants in its security groups, which are there, and which are somebody else's."""
+"""Compute the rules that a cluster needs in its security groups, and compare them with the existing ones."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PORTS, EFA = "ports", "efa"
 SSH = Need("tcp", 22, 22)
 EVERYBODY = ("0.0.0.0/0", "::/0")
 EVERYTHING = Need(ALL, *EVERY_PORT)
-# A rule of ours says so in its description, which is what the AWS console shows beside it.
+# Fullmesh marks its rules in their description, which the AWS console shows.
 MARK = "Fullmesh "
 
 
 def parse_need(text: object) -> Need:
-    """Read ``29500/tcp`` or ``50000-54095/udp`` (firewalld's spelling, as in the plan's ``open_ports``).
+    """Read ``29500/tcp`` or ``50000-54095/udp`` (firewalld's notation, as in the plan's ``open_ports``).
 
     Raises:
         ValueError: anything else.
@@ -40,7 +40,7 @@ def parse_need(text: object) -> Need:
     found = parse_port_entry(text)
     if found is None or found[1] not in ("tcp", "udp") or not found[0].first:
         raise ValueError(
-            f"{str(text)!r} is no port within 1-65535; write it like 22/tcp or 6000-6010/udp, lower end first"
+            f"{str(text)!r} is not a port within 1-65535. Write it like 22/tcp or 6000-6010/udp, lower end first"
         )
     span, protocol = found
     return Need(protocol, span.first, span.last)
@@ -49,9 +49,9 @@ def parse_need(text: object) -> Need:
 def list_member_needs(
     mode: str, open_ports: Iterable[object], extra: Iterable[object] = ()
 ) -> list[Need]:
-    """What the members must let each other do: all traffic with EFA, else the plan's ports.
+    """List the ports that members must open to each other: all traffic with EFA, else the plan's ports.
 
-    Neighbouring ports become one: a security group has room for few rules.
+    Adjacent ports are merged, because a security group has room for few rules.
     """
     if mode == EFA:
         return [EVERYTHING]
@@ -59,16 +59,16 @@ def list_member_needs(
 
 
 def format_rule_mark(name: str) -> str:
-    """How the description of each rule of the cluster *name* begins."""
+    """Return the beginning of the description of each rule of the cluster *name*."""
     return f"{MARK}{name}: "
 
 
 def build_group_rules(
     group: str, members: Sequence[Need], guests: Iterable[tuple[Need, str]], name: str
 ) -> list[SecurityGroupRule]:
-    """The rules that *group* has to hold: members both ways, and what named networks may come to.
+    """Build the rules that *group* needs: members in both directions, and ports for named networks.
 
-    The way out is asked for as well: a group whose default outbound rule was taken away blocks the cluster just so.
+    Outbound rules are included, because a group without the default outbound rule blocks the cluster too.
     """
     rules = []
     for need in members:
@@ -89,23 +89,23 @@ def build_group_rules(
 
 
 def is_rule_for(rule: SecurityGroupRule, direction: str, protocol: str) -> bool:
-    """Whether *rule* speaks of this direction and protocol at all."""
+    """Return whether *rule* covers this direction and protocol."""
     return rule.direction == direction and rule.protocol in (ALL, protocol)
 
 
 def find_missing_ports(
     want: SecurityGroupRule, groups: Sequence[SecurityGroup], own: str, members: Sequence[str]
 ) -> list[Need]:
-    """The ports of *want* that *groups* leave shut.
+    """Return the ports of *want* that *groups* do not open.
 
-    For all traffic (EFA) only a rule counts that names the very group that holds it: the default outbound 0.0.0.0/0
-    does not carry OS-bypass traffic (AWS EFA guide, "EFA-enabled security group"; aws-ofi-nccl#663). For ports any
-    rule counts that holds every member.
+    For all traffic (EFA), a rule only counts if it names its own group: the default outbound 0.0.0.0/0 does not carry
+    OS-bypass traffic (AWS EFA guide, "EFA-enabled security group", and aws-ofi-nccl#663). For ports, any rule that
+    covers every member counts.
 
     Args:
         want: the rule.
-        groups: those that every member has.
-        own: id of the group that *want* names, "" when it names a network.
+        groups: the groups that every member has.
+        own: id of the group that *want* names, "" if it names a network.
         members: addresses of the cluster.
     """
     shared = {group.id for group in groups}
@@ -133,7 +133,7 @@ def find_missing_rules(
     own: str,
     members: Sequence[str],
 ) -> list[tuple[SecurityGroupRule, list[Need]]]:
-    """The rules that the groups lack, each with the ports that are shut."""
+    """Return the rules that the groups lack, each with the missing ports."""
     found = []
     for want in wants:
         gap = find_missing_ports(want, groups, own if want.target == own else "", members)
@@ -145,7 +145,7 @@ def find_missing_rules(
 def find_stale_rules(
     wants: Iterable[SecurityGroupRule], group: SecurityGroup | None, name: str
 ) -> list[SecurityGroupRule]:
-    """Rules that carry our mark and are wanted no longer; nobody else's rule is ever among them."""
+    """Return rules with Fullmesh's mark that are no longer needed, never rules of other owners."""
     keep = set(wants)
     rules = group.rules if group else ()
     return [
@@ -156,14 +156,14 @@ def find_stale_rules(
 
 
 def remove_group_rules(group: SecurityGroup, rules: Sequence[SecurityGroupRule]) -> SecurityGroup:
-    """The group as it is once *rules* are gone."""
+    """Return the group without *rules*."""
     return replace(group, rules=tuple(rule for rule in group.rules if rule not in rules))
 
 
 def find_open_ssh_rules(
     groups: Iterable[SecurityGroup],
 ) -> list[tuple[SecurityGroup, SecurityGroupRule]]:
-    """Rules that let the whole world in at the ssh port."""
+    """Return rules that open the ssh port to everybody."""
     return [
         (group, rule)
         for group in groups
@@ -175,7 +175,7 @@ def find_open_ssh_rules(
 
 
 def rule_to_argument(rule: SecurityGroupRule, own: str, own_name: str) -> dict[str, Any]:
-    """The rule as ``amazon.aws.ec2_security_group`` takes it; a group that is still to be made is known by its name."""
+    """Convert the rule for ``amazon.aws.ec2_security_group``. A group that does not exist yet is given by its name."""
     result: dict[str, Any] = {"rule_desc": rule.description}
     if rule.protocol == ALL:
         result["proto"] = "all"
@@ -192,7 +192,7 @@ def rule_to_argument(rule: SecurityGroupRule, own: str, own_name: str) -> dict[s
 
 @dataclass(frozen=True)
 class Ec2Node:
-    """A node as the rules see it: its cluster address and the groups that guard it."""
+    """A node for the rules: its cluster address and its interface with the groups."""
 
     node: str
     address: str
@@ -206,7 +206,7 @@ def find_opened_spans(
     address: str,
     groups: Iterable[str],
 ) -> list[Span]:
-    """The spans of *need* that *rules* open towards a peer with this address and these groups."""
+    """Return the spans of *need* that *rules* open to a peer with this address and these groups."""
     peers = set(groups)
     return [
         (rule.first, rule.last)
@@ -222,9 +222,9 @@ def find_opened_spans(
 def find_blocked_ports(
     seen: Ec2Resources, here: Ec2Node, peer: Ec2Node, direction: str, need: Need
 ) -> list[Need]:
-    """The ports of *need* that the groups of *here* keep shut in *direction* towards *peer*; groups add up.
+    """Return the ports of *need* that the groups of *here* block in *direction* to *peer*. Rules of all groups add up.
 
-    EFA asks for one group that both have and that names itself, so a peer counts by the groups that are shared.
+    EFA needs one group that both have and that names itself, so only the shared groups of a peer count.
     """
     rules = [
         rule
@@ -241,7 +241,7 @@ def find_blocked_ports(
 
 
 def rule_to_permission(rule: SecurityGroupRule) -> dict[str, Any]:
-    """The rule as the module ``ec2_revoked_rules`` takes it."""
+    """Convert the rule for the module ``ec2_revoked_rules``."""
     return {
         "direction": rule.direction,
         "protocol": rule.protocol,
@@ -253,9 +253,10 @@ def rule_to_permission(rule: SecurityGroupRule) -> dict[str, Any]:
 
 
 def build_group_tags(name: str, more: Mapping[str, str]) -> dict[str, str]:
-    """The tags of a group that we make."""
+    """Return the tags of a group that Fullmesh creates."""
     return {**{str(key): str(value) for key, value in more.items()}, TAG: name}
 
 
-# On a group: made by Fullmesh for the cluster of this name. On an interface, "<TAG>/<name>": groups that we put there.
+# On a group: Fullmesh created it for the cluster of this name. On an interface, "<TAG>/<name>" lists groups that
+# Fullmesh attached.
 TAG = "fullmesh-cluster"

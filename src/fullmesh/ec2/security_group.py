@@ -1,4 +1,4 @@
-"""ec2_security_group: what has to be done or undone in EC2.
+"""Compute the changes and the undo of role ec2_security_group in EC2.
 
 Pure: Ansible reads the account through ``amazon.aws`` and applies the result of :func:`find_group_changes` and
 :func:`find_undo_changes`. Findings about the account are in :mod:`fullmesh.ec2.findings`.
@@ -20,53 +20,53 @@ from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.types import ClusterPlan
 
 CODES: dict[str, str] = {
-    "EC-101": "a mode that does not exist",
-    "EC-102": "an ssh source that is no network, or is the whole world",
-    "EC-103": "a malformed extra port",
-    "EC-104": "a group that is named neither by id nor by tag",
-    "EC-105": "a group that is not there",
-    "EC-106": "a tag that several groups have",
-    "EC-107": "the group's name is taken by a group that Fullmesh did not make",
+    "EC-101": "the mode does not exist",
+    "EC-102": "an ssh source is not a network, or is the whole world",
+    "EC-103": "an extra port is malformed",
+    "EC-104": "a group is named neither by id nor by tag",
+    "EC-105": "a group does not exist",
+    "EC-106": "several groups have the tag",
+    "EC-107": "a group that Fullmesh did not create has the group's name",
     "EC-108": "no network interface has a node's cluster address",
     "EC-109": "several network interfaces have a node's cluster address",
     "EC-116": "a network interface has no room for another group",
     "EC-117": "a security group has no room for the rules",
     "EC-118": "warning: ssh is open to the whole world",
-    "EC-119": "EFA across availability zones",
-    "EC-120": "a malformed name, limit or id",
+    "EC-119": "EFA nodes are in different availability zones",
+    "EC-120": "a name, limit or id is malformed",
     "EC-121": "boto3 is missing on the controller",
-    "EC-122": "AWS gave no answer: credentials, rights or region",
+    "EC-122": "AWS rejects the query: check credentials, rights and region",
     "EC-123": "undo would leave a network interface without any group",
     "EC-124": "undo: the group is still used by something else",
-    "EC-125": "mode efa, and a node without an EFA interface",
+    "EC-125": "the mode is efa, but a node has no EFA interface",
 }
 
 DESCRIPTION = "PyTorch-distributed cluster {name}, kept by Fullmesh"
 
-# ids of access keys (IAM user guide, "unique identifiers"), and whatever is as long as a secret or a token
+# ids of access keys (IAM user guide, "unique identifiers"), and texts as long as a secret or a token
 SECRET = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b|[A-Za-z0-9/+=]{40,}")
 
 
 def make_aws_fault(result: Mapping[str, Any]) -> Fault:
-    """The fault for a failed task that asked AWS; what looks like a secret is left out.
+    """Make the fault for a failed task that queried AWS, without texts that look like a secret.
 
     Args:
-        result: what the task returned (``ansible_failed_result``), of a loop or not.
+        result: the result of the task (``ansible_failed_result``), with or without a loop.
     """
     parts = [one for one in result.get("results") or [] if one.get("failed")] or [result]
     text = " ".join(str(parts[0].get("msg") or "no reason was given").split())
     text = SECRET.sub("…", text)[:400]
     if "boto3" in text or "botocore" in text:
-        step = "pip install --require-hashes -r requirements-ec2.txt, into the environment that runs Ansible"
-        return Fault("EC-121", f"AWS cannot be asked: {text}", step)
+        step = "Run pip install --require-hashes -r requirements-ec2.txt in the environment that runs Ansible"
+        return Fault("EC-121", f"Fullmesh cannot query AWS: {text}", step)
     step = "Check `aws sts get-caller-identity`, the rights in docs/ec2.md, and AWS_REGION"
-    return Fault("EC-122", f"AWS gave no answer: {text}", step)
+    return Fault("EC-122", f"AWS rejected the query: {text}", step)
 
 
 def find_group_changes(
     raw: Mapping[str, Any], plan: ClusterPlan, own: SecurityGroupSettings
 ) -> dict[str, Any]:
-    """What has to change in the account (docs: roles/ec2_security_group/README.md).
+    """Compute the changes to the account (docs: roles/ec2_security_group/README.md).
 
     Args:
         raw: ``interfaces``, ``groups`` and ``acls`` as amazon.aws returned them.
@@ -74,8 +74,8 @@ def find_group_changes(
         own: the settings, free of faults.
 
     Returns:
-        ``faults`` (then nothing is to be done), ``create``, ``group``, ``add``, ``remove``, ``attach`` (by node),
-        ``missing`` (in words).
+        ``faults`` (if any, there are no changes), ``create``, ``group``, ``add``, ``remove``, ``attach`` (by node),
+        ``missing`` (sentences).
     """
     seen = ec2_model.parse_ec2_answers(raw["interfaces"], raw["groups"], raw["acls"])
     place = locate_cluster(seen, plan, own)
@@ -86,7 +86,7 @@ def find_group_changes(
     ident = main.id if main else ""
     wants = ec2_rules.build_group_rules(ident, own.needs(plan), own.guests(plan), own.name)
     addresses = [member.address for member in place.members]
-    # what will be taken out opens nothing
+    # rules that will be removed do not count as open
     going = ec2_rules.find_stale_rules(wants, main, own.name)
     staying = [
         ec2_rules.remove_group_rules(group, going) if group is main else group for group in groups
@@ -110,7 +110,7 @@ def find_group_changes(
 def _rules_to_arguments(
     rules: Sequence[SecurityGroupRule], ident: str, name: str
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rules as ``amazon.aws.ec2_security_group`` takes them, by direction."""
+    """Convert the rules for ``amazon.aws.ec2_security_group``, by direction."""
     return {
         direction: [
             ec2_rules.rule_to_argument(rule, ident, name)
@@ -127,22 +127,22 @@ def _describe_group_changes(
     lacks: Sequence[tuple[SecurityGroupRule, Sequence[Need]]],
     attach: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> list[str]:
-    """One line for each thing that will be fixed, as a person says it."""
+    """Return one sentence for each change."""
     if main is None:
-        return [f"there is no security group {own.name} yet"]
+        return [f"security group {own.name} does not exist yet"]
     words = [str(make_rule_fault(main, rule, gap)) for rule, gap in lacks]
     return words + [str(one["fault"]) for entries in attach.values() for one in entries]
 
 
 def make_rule_fault(main: SecurityGroup, rule: SecurityGroupRule, gap: Sequence[Need]) -> Fault:
-    """The sentence for a rule that a group lacks."""
+    """Make the fault for a rule that a group lacks."""
     inward = rule.direction == ec2_model.IN
     whom = f"{'from' if inward else 'to'} {'itself' if rule.target == main.id else rule.target}"
     ports = ", ".join(str(need) for need in gap)
     code = "EC-113" if rule.protocol == ec2_model.ALL else "EC-112"
     why = ""
     if code == "EC-113" and not inward:
-        why = "; the default outbound 0.0.0.0/0 does not replace it"
+        why = " (the default outbound 0.0.0.0/0 does not replace it)"
     return Fault(
         code,
         f"security group {main} lacks a rule {whom} for {ports}{why}",
@@ -177,7 +177,7 @@ def _find_interface_changes(
     own: SecurityGroupSettings,
     faults: list[Fault],
 ) -> dict[str, list[dict[str, Any]]]:
-    """Node -> interfaces that lack a group; the empty id stands for the group that is still to be made."""
+    """Map nodes to interfaces that lack a group. An empty id means the group that does not exist yet."""
     result: dict[str, list[dict[str, Any]]] = {}
     limit = parse_decimal(str(own.interface_limit)) or 0
     for node, interfaces in place.interfaces.items():
@@ -187,9 +187,7 @@ def _find_interface_changes(
                 continue
             if len(one.groups) + len(absent) > limit:
                 text = f"{node}: {one.id} has {len(one.groups)} of {limit} groups ({seen.named(one.groups)})"
-                step = (
-                    "Take a group away, or raise the quota and ec2_security_group_interface_limit"
-                )
+                step = "Remove a group, or raise the quota and ec2_security_group_interface_limit"
                 faults.append(Fault("EC-116", text, step))
             result.setdefault(node, []).append(
                 {
@@ -209,24 +207,24 @@ def make_interface_fault(
     absent: Sequence[str],
     own: SecurityGroupSettings,
 ) -> Fault:
-    """The sentence for an interface without a group."""
+    """Make the fault for an interface without a group."""
     names = ", ".join(str(seen.groups.get(group, own.name)) for group in absent)
     return Fault(
         "EC-111",
-        f"{node}: interface {one.id} is not in security group {names}; it has {seen.named(one.groups)}",
-        "ansible-playbook playbooks/ec2.yml adds it",
+        f"{node}: interface {one.id} is not in security group {names} (it has {seen.named(one.groups)})",
+        "Run ansible-playbook playbooks/ec2.yml, which adds it",
     )
 
 
 def format_tag_key(name: str) -> str:
-    """The tag of an interface that remembers which groups we put there."""
+    """Return the tag of an interface that records which groups Fullmesh attached."""
     return f"{ec2_rules.TAG}/{name}"
 
 
 def _build_attached_tag(
     one: Ec2Interface, absent: Sequence[str], own: SecurityGroupSettings
 ) -> dict[str, str]:
-    """Undo takes off only what we put on. A group of our own making needs no note."""
+    """Record the groups that undo must detach. A group that Fullmesh created needs no record."""
     if not own.groups:
         return {}
     before = one.tags.get(format_tag_key(own.name), "").split()
@@ -239,27 +237,27 @@ def _check_rule_quota(
     own: SecurityGroupSettings,
     faults: list[Fault],
 ) -> None:
-    """IPv4 and IPv6 networks have a quota each in each direction; a rule that names a group counts for both."""
+    """Check the quotas of IPv4 and IPv6 in each direction. A rule that names a group counts for both."""
     limit = parse_decimal(str(own.rule_limit)) or 0
     for direction in (ec2_model.IN, ec2_model.OUT):
         rules = [
             rule for rule in [*(main.rules if main else ()), *more] if rule.direction == direction
         ]
-        for other in (".", ":"):  # what only the other family has in a network
+        for other in (".", ":"):  # the character that only networks of the other family contain
             count = sum(1 for rule in rules if other not in rule.target)
             if more and count > limit:
                 text = f"security group {main or own.name} would have {count} of {limit} rules ({direction})"
-                step = "Clear rules that nobody needs, or raise the quota and ec2_security_group_rule_limit"
+                step = "Remove unused rules, or raise the quota and ec2_security_group_rule_limit"
                 faults.append(Fault("EC-117", text, step))
 
 
 def find_undo_changes(
     raw: Mapping[str, Any], plan: ClusterPlan, own: SecurityGroupSettings
 ) -> dict[str, Any]:
-    """What gives the account back as it was: our group, or our rules and our attachments.
+    """Compute the changes that restore the account: delete Fullmesh's group, or its rules and attachments.
 
     Args:
-        raw: as for :func:`find_group_changes`; ``interfaces`` also has every interface of the VPC in one of the groups.
+        raw: as for :func:`find_group_changes`. ``interfaces`` also has every interface of the VPC in one of the groups.
         plan: the cluster plan.
         own: the settings with which it was made.
 
@@ -268,7 +266,7 @@ def find_undo_changes(
     """
     seen = ec2_model.parse_ec2_answers(raw["interfaces"], raw["groups"], raw["acls"])
     place = locate_cluster(seen, plan, own)
-    # a node that is gone needs no undo
+    # a node that no longer exists needs no undo
     faults: list[Fault] = []
     groups = [] if not place.vpc else find_cluster_groups(seen, own, place.vpc, faults)
     faults = [fault for fault in faults if fault.code not in ("EC-105", "EC-107")]
@@ -314,7 +312,7 @@ def _build_detachment(
     stay = [group for group in one.groups if group not in off]
     if not stay:
         text = f"{one.id} of {one.instance} has no other group than {', '.join(off)}"
-        step = "EC2 demands one: attach the group that shall stay, and run undo again"
+        step = "EC2 needs at least one: attach a group to keep, and run undo again"
         faults.append(Fault("EC-123", text, step))
     key = format_tag_key(own.name)
     return {"eni": one.id, "groups": stay, "tag": key if key in one.tags else ""}
@@ -331,5 +329,7 @@ def _check_group_unused(
     ]
     if others or users:
         text = f"security group {group} is also used by {', '.join(sorted(others) + sorted(users))}"
-        step = "Take it off there (it may be a node that left the inventory), and run undo again"
+        step = (
+            "Remove the group there (it may be a node that left the inventory), and run undo again"
+        )
         faults.append(Fault("EC-124", text, step))

@@ -1,4 +1,4 @@
-"""What the user says of the security group (role ec2_security_group), and what is wrong with it."""
+"""Read the settings of role ec2_security_group, and find their faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fullmesh.model.types import ClusterPlan
 
 GROUP_ID = re.compile(r"sg-[0-9a-f]{8,17}\Z")
 VPC_ID = re.compile(r"vpc-[0-9a-f]{8,17}\Z")
-# CreateSecurityGroup: these characters, and no name that looks like an id; shorter, so that descriptions fit into 255
+# CreateSecurityGroup allows these characters, but no name like an id. Shorter, so that descriptions fit into 255.
 GROUP_NAME = re.compile(r"(?!sg-)[A-Za-z0-9][A-Za-z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,99}\Z")
 
 
@@ -37,7 +37,7 @@ class SecurityGroupSettings:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], plan: ClusterPlan) -> SecurityGroupSettings:
-        """Read the role's variables; the plan's controllers may use ssh as well."""
+        """Read the role's variables. The plan's controllers may use ssh as well."""
 
         def words(key: str) -> tuple[str, ...]:
             value = given.get(key) or []
@@ -57,13 +57,13 @@ class SecurityGroupSettings:
         )
 
     def needs(self, plan: ClusterPlan) -> list[Need]:
-        """What the members must let each other do."""
+        """Return the ports that members must open to each other."""
         return ec2_rules.list_member_needs(
             self.mode, services.list_open_ports(plan, "peers"), self.extra_ports
         )
 
     def needs_at(self, plan: ClusterPlan, node: str) -> list[Need]:
-        """What peers must reach on *node* by the ports of the plan: what everybody may reach is for them as well."""
+        """Return the ports of the plan that peers must reach on *node*, including those that everybody may reach."""
         told = [
             *services.list_open_ports(plan, "peers", node),
             *services.list_open_ports(plan, "everybody", node),
@@ -71,11 +71,11 @@ class SecurityGroupSettings:
         return ec2_rules.list_member_needs(ec2_rules.PORTS, told, self.extra_ports)
 
     def guests(self, plan: ClusterPlan, node: str = "") -> list[tuple[Need, str]]:
-        """What others may come to, and from which networks: ssh, and the services that let in more than peers.
+        """Return the ports for other clients, each with its network: ssh, and services open to more than peers.
 
         Args:
             plan: the cluster plan.
-            node: a node, for what lives there; "" for all that is somewhere.
+            node: only services on this node. "" for all nodes.
         """
         found = [(ec2_rules.SSH, source) for source in self.ssh_from]
         for port in services.list_open_ports(plan, "controllers", node):
@@ -87,7 +87,7 @@ class SecurityGroupSettings:
 
 
 def _normalize_network(text: str) -> str:
-    """The network as EC2 writes it, or what was given when it is none."""
+    """Return the network as EC2 writes it, or the text itself if it is not a network."""
     try:
         return str(ipaddress.ip_network(text.strip(), strict=False))
     except ValueError:
@@ -95,7 +95,7 @@ def _normalize_network(text: str) -> str:
 
 
 def find_group_settings_faults(own: SecurityGroupSettings) -> list[Fault]:
-    """Say what is wrong with the settings, before AWS is asked anything."""
+    """Find faults in the settings before AWS is queried."""
     found = []
     if own.mode not in (ec2_rules.PORTS, ec2_rules.EFA):
         text = f"ec2_security_group_mode is {own.mode!r}"
@@ -103,7 +103,7 @@ def find_group_settings_faults(own: SecurityGroupSettings) -> list[Fault]:
     for source in own.ssh_from:
         if "/" not in _normalize_network(source) or source in ec2_rules.EVERYBODY:
             text = f"ssh from {source!r} is refused"
-            found.append(Fault("EC-102", text, "Name the addresses or networks that you work from"))
+            found.append(Fault("EC-102", text, "Give the addresses or networks that you work from"))
     for port in own.extra_ports:
         try:
             ec2_rules.parse_need(port)
