@@ -1,4 +1,4 @@
-"""The fingerprints of OpenPGP public keys, read without gpg, which a bare machine may not have.
+"""Compute the fingerprints of OpenPGP public keys without gpg, which a minimal machine may not have.
 
 RFC 4880 (and 9580 for what is old): armor 6.2, packet headers 4.2, the fingerprint of a version 4 key 12.2.
 """
@@ -10,14 +10,14 @@ import binascii
 import hashlib
 
 BEGIN, END = b"-----BEGIN PGP PUBLIC KEY BLOCK-----", b"-----END PGP PUBLIC KEY BLOCK-----"
-PUBLIC_KEY = 6  # the tag of a primary key; subkeys are bound to one by a signature, which whoever uses the key checks
+PUBLIC_KEY = 6  # the tag of a primary key (a signature binds subkeys to it, which is checked when the key is used)
 VERSION = 4
 ONE_BYTE, TWO_BYTES, FOUR_BYTES = 192, 224, 255
 ANY = "any"  # instead of a fingerprint: the user named the key, so the user vouches for it
 
 
 def decode_armor(raw: bytes) -> bytes:
-    """The bytes of the packets, out of their armor where they have one."""
+    """Return the bytes of the packets, without their armor if they have one."""
     if BEGIN not in raw:
         return raw
     found = b""
@@ -36,7 +36,7 @@ def decode_armor(raw: bytes) -> bytes:
 
 
 def parse_packet_header(raw: bytes, at: int) -> tuple[int, int, int]:
-    """(tag, where the body begins, where it ends) of the packet at *at*."""
+    """Return (tag, start of the body, end of the body) of the packet at *at*."""
     first = raw[at]
     if not first & 0x80:
         raise ValueError(f"this is no OpenPGP key: byte {at} is {first:#x}")
@@ -57,10 +57,10 @@ def parse_packet_header(raw: bytes, at: int) -> tuple[int, int, int]:
 
 
 def list_fingerprints(key: bytes) -> list[str]:
-    """The fingerprints of all primary keys in a file, in capitals.
+    """Return the fingerprints of all primary keys in a file, in capitals.
 
     Raises:
-        ValueError: it is no public key, or one of another kind than repositories are signed with.
+        ValueError: it is no public key, or of another kind than repositories use.
     """
     raw = decode_armor(key)
     found, at = [], 0
@@ -74,7 +74,7 @@ def list_fingerprints(key: bytes) -> list[str]:
                 if body[0] != VERSION:
                     raise ValueError(f"a key of version {body[0]}, only 4 is known here")
                 frame = b"\x99" + len(body).to_bytes(2, "big")
-                # SHA-1 is what version 4 says; a second key with a given fingerprint is beyond what breaks it
+                # version 4 uses SHA-1, and the known attacks do not give a second key with a given fingerprint
                 found.append(hashlib.sha1(frame + body).hexdigest().upper())  # noqa: S324
             at = end
     except IndexError:
@@ -85,14 +85,16 @@ def list_fingerprints(key: bytes) -> list[str]:
 
 
 def describe_mismatch(key: bytes, expected: list[str]) -> str:
-    """Compare the primary keys in a file with the expected fingerprints; "" if all of them are expected.
+    """Compare the primary keys in a file with the expected fingerprints.
+
+    Return "" if all of them are expected.
 
     Args:
         key: the bytes of the file.
-        expected: fingerprints, with or without spaces; `ANY` accepts every key, an empty list accepts none.
+        expected: fingerprints, with or without spaces. `ANY` accepts every key, an empty list accepts none.
 
     Raises:
-        ValueError: the file is no public key, or one of another kind than repositories are signed with.
+        ValueError: the file is no public key, or of another kind than repositories use.
     """
     seen = list_fingerprints(key)
     wanted = [one.replace(" ", "").upper() for one in expected]

@@ -1,10 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A node learns of a peer that joined or left: its firewall's set, its hosts file, its lists, in one call.
+"""Update a node after a peer joined or left: its firewall's set, its hosts file, its lists, in one call.
 
-Everything else of the node is left alone; the manifest, which said that the rest is as it was, says so again. The
-firewall is the same transaction as ever: armed here, confirmed by whoever comes back on a new connection. Without that
-the node puts it back, and the manifest no longer holds: the next run configures the node from the start.
+The rest of the node is not changed, and the manifest is updated accordingly. The firewall uses the usual transaction:
+it is armed here and confirmed on a new connection. Otherwise the node reverts it, the manifest no longer matches, and
+the next run configures the node completely.
 
 Runs on nodes: standard library only.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .schema.peer_list import ClusterPeersParams, OwnPeerData, PeerFile, PeerFirewall
     from .state.observe import Names
 
-# Whose undo has to know what was written here.
+# Roles whose undo has to know the files written here.
 ROLES = ("name_resolution", "peer_firewall", "cluster_env", "launchers")
 
 
@@ -43,9 +43,9 @@ class ClusterPeersResult(TypedDict):
     """The answer.
 
     Attributes:
-        armed: somebody has to confirm on a new connection.
-        paths: what was or would be written.
-        joined: the nodes that this one did not know.
+        armed: the change must be confirmed on a new connection.
+        paths: files that were or would be written.
+        joined: nodes that were unknown on this node.
     """
 
     changed: bool
@@ -61,7 +61,7 @@ class PeerListError(Exception):
 
 
 def replace_lines(text: str, wanted: dict[str, str]) -> str:
-    """A text with other values in some lines; a line that is not there is not added."""
+    """Replace the values of some lines. Missing lines are not added."""
     lines = []
     for line in text.splitlines(keepends=True):
         end = "\n" if line.endswith("\n") else ""
@@ -71,7 +71,7 @@ def replace_lines(text: str, wanted: dict[str, str]) -> str:
 
 
 def list_peer_files(owned: list[str], files: list[PeerFile], own: OwnPeerData) -> list[FileRequest]:
-    """The files that differ from node to node list; only those that a role has written on this node."""
+    """Return the files that differ between two lists of nodes, only those that a role has written on this node."""
     found: list[FileRequest] = [
         request_text_file(one["path"], one["content"], read_file_mode(one["path"]))
         for one in files
@@ -86,12 +86,12 @@ def list_peer_files(owned: list[str], files: list[PeerFile], own: OwnPeerData) -
 
 
 def read_file_mode(path: str) -> str:
-    """As the file has it now."""
+    """Return the file's present mode."""
     return "{:04o}".format(read_file_state(path)["mode"] or 0o644)
 
 
 def remember_role_states(node: NodeSystem, check: bool) -> None:
-    """Let the roles' undo see what is here before anything is written."""
+    """Save the present state for the roles' undo before any change."""
     nothing: Names = {
         "files": [],
         "directories": [],
@@ -107,11 +107,11 @@ def remember_role_states(node: NodeSystem, check: bool) -> None:
 def open_firewall_to_peers(
     asked: PeerFirewall, token: str, check: bool, run: Runner
 ) -> ClusterPeersResult:
-    """The firewall, as role peer_firewall does it.
+    """Configure the firewall as role peer_firewall does.
 
     Raises:
-        RefusedError: with its coded sentences.
-        ListError: firewalld is gone.
+        FirewallRefusedError: with its coded sentences.
+        PeerListError: firewalld is gone.
     """
     params: FirewallParams = {**asked, "state": "present", "token": token}
     firewall = Firewall(params, check, run)

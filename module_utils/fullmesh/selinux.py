@@ -29,10 +29,14 @@ class SelinuxStatus(TypedDict):
     """SELinux on a node.
 
     Attributes:
-        config: the text of its file; configured: the mode there; type: the policy's name.
+        config: the text of its file.
+        configured: the mode in this file.
+        type: the policy's name.
         runtime: ``enforcing``, ``permissive``, "" for off.
-        installed: there is a file or a kernel with SELinux; policy: there is a policy of this type.
-        container: the kernel is another machine's; cmdline: of the kernel.
+        installed: there is a file or a kernel with SELinux.
+        policy: there is a policy of this type.
+        container: the kernel belongs to another machine.
+        cmdline: of the kernel.
     """
 
     config: str
@@ -46,7 +50,7 @@ class SelinuxStatus(TypedDict):
 
 
 class SelinuxPlan(TypedDict):
-    """What is to be done: the mode for the file and for now ("" where it stays), labels, a reboot; what to say."""
+    """The planned changes: the modes in the file and now ("" for no change), labels, a reboot, and notes."""
 
     config: str
     runtime: str
@@ -56,7 +60,7 @@ class SelinuxPlan(TypedDict):
 
 
 class SelinuxParams(TypedDict):
-    """What selinux_state is asked for; its documentation says what each of them is."""
+    """The parameters of selinux_state. The module documents them."""
 
     mode: str
     state: str
@@ -84,7 +88,7 @@ class SelinuxRefusedError(Exception):
 
 
 def parse_selinux_setting(text: str, key: str) -> str:
-    """Return the value of a KEY=value line, empty where there is none."""
+    """Return the value of a KEY=value line, or ""."""
     found = re.findall(rf"^\s*{key}\s*=\s*(\S+)", text, re.MULTILINE | re.ASCII)
     return str(found[-1]).lower() if found else ""
 
@@ -99,7 +103,7 @@ def replace_selinux_mode(text: str, mode: str) -> str:
 
 
 class SelinuxNode:
-    """The machine; tests bring another root."""
+    """The node. Tests use another root."""
 
     def __init__(self, root: str, run: Runner) -> None:
         self.root = root
@@ -107,7 +111,7 @@ class SelinuxNode:
         self.point = UndoPoint(root, NAME)
 
     def at(self, path: str) -> str:
-        """Say where a path of the node is for us."""
+        """Return the local path of a path on the node."""
         return self.root + path
 
     def observe(self) -> SelinuxStatus:
@@ -129,7 +133,7 @@ class SelinuxNode:
 
 
 def plan_selinux_change(seen: SelinuxStatus, mode: str, staged: bool = False) -> SelinuxPlan:
-    """Work out what to do, as data: config, runtime, relabel, reboot, and what to say."""
+    """Plan the change, as data: config, runtime, relabel, reboot, and notes."""
     plan: SelinuxPlan = {
         "config": "",
         "runtime": "",
@@ -157,7 +161,7 @@ def plan_selinux_change(seen: SelinuxStatus, mode: str, staged: bool = False) ->
     if seen["runtime"] and mode == "disabled":
         plan["reboot"] = True
     if not seen["runtime"] and mode != "disabled":
-        # With selinux=0 on the boot line a boot changes nothing, and nobody would label the files.
+        # With selinux=0 in the kernel arguments, a reboot changes nothing and does not label the files.
         plan["reboot"] = not seen["container"] and "selinux=0" not in seen["cmdline"]
         plan["relabel"] = plan["reboot"]
     if staged and plan["relabel"] and mode == "enforcing":
@@ -167,7 +171,7 @@ def plan_selinux_change(seen: SelinuxStatus, mode: str, staged: bool = False) ->
 
 
 def list_selinux_notes(seen: SelinuxStatus, mode: str, plan: SelinuxPlan) -> list[Note]:
-    """Say what the user has to know."""
+    """Return notes for the user."""
     found = []
     if mode != "enforcing":
         text = f"SELinux does not protect this node because it was asked so (selinux_mode: {mode})"
@@ -193,7 +197,7 @@ def make_selinux_note(code: str, text: str) -> Note:
 
 
 def check_relabel_policy(seen: SelinuxStatus, mode: str, plan: SelinuxPlan) -> None:
-    """Refuse what would keep the node from booting."""
+    """Refuse a change that would prevent the node from booting."""
     if plan["relabel"] and not seen["policy"]:
         raise SelinuxRefusedError(
             "[SE-110] selinux_mode is {} and the policy {!r} is not installed: the node would not boot. Install it "
@@ -243,7 +247,7 @@ class SelinuxSwitch:
             self.node.point.save(record, {})
 
     def act(self, config: str, runtime: str) -> None:
-        """Change what differs; enforcing is armed to undo itself."""
+        """Apply the differences. Enforcing is armed to revert itself."""
         if runtime == "enforcing":
             self.arm("SELinux enforcing")
         if config:
@@ -302,7 +306,7 @@ class SelinuxSwitch:
         return self.answer(seen, plan_selinux_change(seen, "keep"), word == "disarmed")
 
     def disarm(self) -> str:
-        """End the rollback; what came of it."""
+        """End the rollback and return the result."""
         try:
             word = (
                 "idle" if self.check else engine.disarm(self.node.run, NAME, self.params["token"])
@@ -311,18 +315,18 @@ class SelinuxSwitch:
             raise SelinuxRefusedError(str(exc)) from exc
         if word == "fired":
             raise SelinuxRefusedError(
-                "[SE-113] nobody came back in time, so this node is permissive again. Look for denials with "
-                "`ausearch -m avc -ts recent`, fix them, and run again."
+                "[SE-113] The change was not confirmed in time, so this node is permissive again. "
+                "Check: `ausearch -m avc -ts recent` shows denials. Fix them and run again."
             )
         return str(word)
 
     def before(self) -> str:
-        """The runtime mode of before the role came; empty for none, and where nobody has kept it."""
+        """Return the runtime mode before the role's first change, or "" if it is unknown."""
         part = self.node.point.load()["part"]
         return part["selinux"]["runtime"] if "selinux" in part else ""
 
     def leaving(self) -> SelinuxResult:
-        """Before an undo that makes the node enforce again: arm what makes it permissive, as it is now."""
+        """Prepare an undo that returns to enforcing: arm a rollback to the present permissive mode."""
         seen = self.node.observe()
         if self.before() == "enforcing" and seen["runtime"] == "permissive" and not self.check:
             self.arm("undo: SELinux enforcing")
@@ -357,7 +361,7 @@ class SelinuxSwitch:
             self.diff.append(make_diff(name, before + end, after + end))
 
     def answer(self, seen: SelinuxStatus, plan: SelinuxPlan, changed: bool) -> SelinuxResult:
-        """Assemble what the role tells the manifest and the report."""
+        """Return the answer for the manifest and the report."""
         return {
             "changed": changed,
             "installed": seen["installed"],

@@ -28,7 +28,7 @@ FOLDER = "/etc/fullmesh/ssh"
 OWN_KEY = "id_ed25519"
 HOST_KEYS = "/etc/ssh/ssh_host_*_key.pub"
 ROLE = "node_ssh"
-# Where the node's / is for us.
+# The local path of the node's /.
 ROOT = ""
 MARK = " fullmesh-cluster"
 HOMES = "/home"
@@ -40,7 +40,7 @@ COMMAND_SECONDS = 60
 
 
 class ClusterSshParams(TypedDict):
-    """What cluster_ssh is asked for; its documentation says what each of them is."""
+    """The parameters of cluster_ssh. The module documents them."""
 
     state: str
     user: str
@@ -61,7 +61,10 @@ class SshFolderState(TypedDict):
 
 
 class SshFile(NamedTuple):
-    """A file that differs; ``own``: the account's, ``keys``: its authorized_keys, which the account itself writes."""
+    """A file that differs.
+
+    ``own``: the account's. ``keys``: its authorized_keys, which is written as the account.
+    """
 
     path: str
     before: str
@@ -79,7 +82,7 @@ class SshKeysResult(TypedDict):
 
 
 class SshRemovalResult(TypedDict):
-    """State absent; *left*: a folder that had to stay, for somebody's files are in it."""
+    """The result of state absent. *left*: a folder that stays, because it has files of others."""
 
     changed: bool
     left: str
@@ -90,7 +93,7 @@ class SshError(Exception):
 
 
 def read_host_keys() -> list[str]:
-    """The public lines of sshd's keys; DSA is refused by every sshd of today."""
+    """Return the public lines of sshd's keys, without DSA, which every present sshd refuses."""
     lines = [
         read_text_file(path).strip(SPACE)
         for path in sorted(glob.glob(HOST_KEYS))
@@ -104,7 +107,7 @@ def read_host_keys() -> list[str]:
 
 
 def find_account(user: str) -> pwd.struct_passwd | None:
-    """The account, None where there is none."""
+    """Return the account, or None."""
     try:
         return pwd.getpwnam(user)
     except KeyError:
@@ -112,7 +115,7 @@ def find_account(user: str) -> pwd.struct_passwd | None:
 
 
 def run_account_command(argv: list[str]) -> None:
-    """Run a command of shadow-utils; its words are the error."""
+    """Run a command of shadow-utils. Its output is the error text."""
     try:
         done = subprocess.run(
             argv,
@@ -128,19 +131,19 @@ def run_account_command(argv: list[str]) -> None:
     if failed:
         said = said or f"exit status {failed}"
         raise SshError(
-            "[NS-103] {} failed: {}. End what runs in this account, or name another one in node_ssh_user.".format(
+            "[NS-103] {} failed: {}. Fix: end this account's processes, or set another one in node_ssh_user.".format(
                 " ".join(argv), split_lines(said)[-1]
             )
         )
 
 
 def load_made_account() -> AccountBefore:
-    """What was made here before, so that exactly this is taken away again."""
+    """Return the parts that this role created before, so that only these are removed."""
     return UndoPoint(ROOT, ROLE).load()["part"].get("account", {})
 
 
 def save_made_account(made: AccountBefore) -> None:
-    """Remember what was made; written before it is made, so that an interrupted run can be undone."""
+    """Record the created parts. This is written first, so that an interrupted run can be undone."""
     point = UndoPoint(ROOT, ROLE)
     record = point.load()
     record["part"]["account"] = made
@@ -148,19 +151,19 @@ def save_made_account(made: AccountBefore) -> None:
 
 
 def render_authorized_keys(text: str, line: str) -> str:
-    """authorized_keys with our line in it once; *line* empty: without it."""
+    """Return authorized_keys with Fullmesh's line once, or without it if *line* is empty."""
     others = [one for one in split_lines(text) if not one.rstrip("\r").endswith(MARK)]
     lines = others + ([line] if line else [])
     return "".join(one + "\n" for one in lines)
 
 
 def filter_own_keys(text: str) -> str:
-    """The lines that are ours: all that a diff may show of a file of the account's."""
+    """Return Fullmesh's lines. A diff of an account's file must not show others."""
     return "".join(one + "\n" for one in split_lines(text) if one.rstrip("\r").endswith(MARK))
 
 
 def open_ssh_folder(home: str) -> int:
-    """Open the account's .ssh; raises where it is a link, because whoever made the link chose the place."""
+    """Open the account's .ssh. Raises for a link, because its creator could choose any target."""
     base = os.open(
         home, os.O_RDONLY | os.O_DIRECTORY
     )  # the home itself may be a link: passwd names it, and that is root's
@@ -174,7 +177,7 @@ def open_ssh_folder(home: str) -> int:
 
 
 def make_wrong_type_error(path: str, folder: int, name: str, wanted: str) -> AccountError:
-    """Word what is in the way, with the target of a link."""
+    """Return the error for a path of the wrong type, with the target of a link."""
     try:
         what = f"a symbolic link to {os.readlink(name, dir_fd=folder)}"
     except OSError:
@@ -185,7 +188,7 @@ def make_wrong_type_error(path: str, folder: int, name: str, wanted: str) -> Acc
 
 
 def read_ssh_folder(home: str) -> SshFolderState:
-    """As the account: what is in its .ssh."""
+    """Read the account's .ssh. Runs as the account."""
     found: SshFolderState = {"folder": False, "keys": False, "text": "", "uid": -1}
     try:
         folder = open_ssh_folder(home)
@@ -215,7 +218,7 @@ def read_ssh_folder(home: str) -> SshFolderState:
 
 
 def write_authorized_keys(home: str, line: str) -> None:
-    """As the account: bring our line; nobody else's line is lost, whoever reads meanwhile sees a whole file."""
+    """Add Fullmesh's line. Runs as the account. Other lines stay, and readers always see a complete file."""
     seen = read_ssh_folder(home)
     if not seen["folder"]:
         os.mkdir(os.path.join(home, DOT), 0o700)
@@ -246,7 +249,10 @@ def write_authorized_keys(home: str, line: str) -> None:
 
 
 def remove_authorized_key(home: str, made: AccountBefore) -> None:
-    """As the account: take our line away, the file when nobody else's line is in it and we made it, so the folder."""
+    """Remove Fullmesh's line, and the file and folder if the role created them and they are empty.
+
+    Runs as the account.
+    """
     seen = read_ssh_folder(home)
     if seen["keys"]:
         rest = render_authorized_keys(seen["text"], "")
@@ -267,7 +273,7 @@ def remove_authorized_key(home: str, made: AccountBefore) -> None:
 def find_changed_ssh_files(
     params: ClusterSshParams, owner: pwd.struct_passwd | None
 ) -> list[SshFile]:
-    """What has to be written."""
+    """Return the files that have to be written."""
     home = owner.pw_dir if owner else os.path.join(HOMES, params["user"])
     seen: SshFolderState = {"folder": False, "keys": False, "text": "", "uid": -1}
     if owner and os.path.isdir(home):
@@ -283,7 +289,7 @@ def find_changed_ssh_files(
         uid = owner.pw_uid if owner and own else 0
         if before != wanted or not has_owner_and_mode(path, uid, mode):
             found.append(SshFile(path, before, wanted, mode, own))
-    # a user's own authorized_keys keeps the mode it has, and only what is ours of it is shown
+    # a user's own authorized_keys keeps its mode, and a diff only shows Fullmesh's lines
     after = render_authorized_keys(seen["text"], params["authorized"])
     if seen["text"] != after or not owner or seen["uid"] != owner.pw_uid:
         path = os.path.join(home, DOT, KEYS)
@@ -294,7 +300,7 @@ def find_changed_ssh_files(
 
 
 def has_owner_and_mode(path: str, uid: int, mode: int) -> bool:
-    """Whether owner and mode are right."""
+    """Return whether owner and mode are right."""
     try:
         info = os.stat(path)
     except OSError:
@@ -303,7 +309,12 @@ def has_owner_and_mode(path: str, uid: int, mode: int) -> bool:
 
 
 def ensure_account(params: ClusterSshParams, made: AccountBefore) -> pwd.struct_passwd:
-    """The account, made where it is missing: no password ('*' is not 'locked', sshd lets keys in), an empty folder."""
+    """Return the account.
+
+    A missing one is created with an empty folder and no password.
+
+    The password is '*', which is not 'locked', so sshd accepts keys.
+    """
     user = params["user"]
     found = find_account(user)
     if found is None:
@@ -345,7 +356,7 @@ def install_ssh_keys(params: ClusterSshParams, check: bool) -> SshKeysResult:
 
 
 def write_ssh_files(params: ClusterSshParams, made: AccountBefore, files: list[SshFile]) -> None:
-    """Make the account and write what differs."""
+    """Create the account and write the files that differ."""
     owner = ensure_account(params, made)
     seen = run_as_account(owner, lambda: read_ssh_folder(owner.pw_dir))
     made.update({"user": params["user"], "folder": not seen["folder"] or made.get("folder", False)})
@@ -361,13 +372,13 @@ def write_ssh_files(params: ClusterSshParams, made: AccountBefore, files: list[S
 
 
 def relabel_path(path: str) -> None:
-    """Give SELinux's own context to what was made: sshd may not read keys of another type."""
+    """Restore SELinux's default context: sshd may not be allowed to read keys of another type."""
     if shutil.which("restorecon") and os.path.isdir("/sys/fs/selinux"):
         run_account_command(["restorecon", "-RF", path])
 
 
 def remove_ssh_keys(check: bool) -> SshRemovalResult:
-    """Take away what was made here: the line, the files, the account, its folder when nothing of anybody is in it."""
+    """Remove the created parts: the line, the files, the account, and its folder if it has no other files."""
     made = load_made_account()
     changed = bool(made) or os.path.isdir(FOLDER)
     if check or not changed:
@@ -385,11 +396,11 @@ def remove_ssh_keys(check: bool) -> SshRemovalResult:
 
 
 def remove_login(owner: pwd.struct_passwd, made: AccountBefore) -> str:
-    """Our line, and the account when it is ours; returns its folder where it had to stay."""
+    """Remove Fullmesh's line, and the account if the role created it. Return its folder if that stays."""
     if os.path.isdir(owner.pw_dir):
         run_as_account(
             owner, lambda: read_ssh_folder(owner.pw_dir)
-        )  # what is refused is refused before anything is gone
+        )  # a refusal must come before anything is removed
     if made.get("account"):
         # first: it refuses while something runs in the account, and then everything must still be as it was
         run_account_command(["userdel", owner.pw_name])
@@ -399,7 +410,7 @@ def remove_login(owner: pwd.struct_passwd, made: AccountBefore) -> str:
         return ""
     try:
         os.rmdir(owner.pw_dir)
-    except OSError:  # somebody's files are in it
+    except OSError:  # it has files of others
         return str(owner.pw_dir)
     return ""
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Kernel settings on a node: read, merge with what others want, write, read back. Stdlib only."""
+"""Read, merge, write and verify kernel settings on a node. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .files import SPACE, split_lines, split_words
 from .schema.ports import PortRange, parse_port_range, parse_port_ranges
 from .schema.sysctl import KernelSetting, Rule
 
-# sysctl.d(5): a file of the same name in an earlier directory hides the others; then sorted by name.
+# sysctl.d(5): a file in an earlier directory hides others of the same name. The rest is sorted by name.
 DIRECTORIES = (
     "/etc/sysctl.d",
     "/run/sysctl.d",
@@ -21,13 +21,13 @@ DIRECTORIES = (
     "/usr/lib/sysctl.d",
     "/lib/sysctl.d",
 )
-# sysctl(8) --system reads it last; systemd reads it through 99-sysctl.conf where a distribution links that.
+# sysctl(8) --system reads it last. systemd reads it through the link 99-sysctl.conf, if the distribution has that.
 LAST_FILE = "/etc/sysctl.conf"
 ASKED = "# asked for: "
 
 
 class SysctlLine(TypedDict):
-    """A line of a sysctl.d file; ``asked``: what it was made from, where the file is ours."""
+    """A line of a sysctl.d file. ``asked``: the requested value, if the file is Fullmesh's."""
 
     value: str
     asked: str | None
@@ -37,10 +37,12 @@ class SysctlVerdict(TypedDict):
     """A setting on this node.
 
     Attributes:
-        before: the running value, None where there is no such key; seen: as it was read back.
-        asked: what is asked for; target: what it comes to with what others want.
-        status: ``already``, ``kept`` (others want more), ``set``, ``cannot``, ``overridden``, ``refused``, ``clamped``;
-            detail: why.
+        before: the running value, None if there is no such key.
+        seen: the value that was read back.
+        asked: the requested value.
+        target: the value to set, which includes the wishes of others.
+        status: ``already``, ``kept`` (others want more), ``set``, ``cannot``, ``overridden``, ``refused``, ``clamped``.
+        detail: the reason.
     """
 
     before: str | None
@@ -59,7 +61,10 @@ class KeyedSysctlVerdict(SysctlVerdict):
 
 
 def sysctl_key_to_path(key: str) -> str:
-    """Return a key's path below /proc/sys; ``net/ipv4/conf/eth0.1/x`` and ``net.ipv4.conf.eth0/1.x`` are one."""
+    """Return a key's path below /proc/sys.
+
+    ``net/ipv4/conf/eth0.1/x`` and ``net.ipv4.conf.eth0/1.x`` are the same.
+    """
     dot, slash = key.find("."), key.find("/")
     if slash != -1 and (dot == -1 or slash < dot):
         return key
@@ -94,7 +99,7 @@ def pick_larger_values(values: list[str]) -> str:
 
 
 def parse_sysctl_file(text: str) -> dict[str, SysctlLine]:
-    """Read a sysctl.d file: path -> value, and what had been asked for where the file is ours."""
+    """Parse a sysctl.d file: path -> value, and the requested value if the file is Fullmesh's."""
     found: dict[str, SysctlLine] = {}
     asked = None
     for raw in split_lines(text):
@@ -113,17 +118,17 @@ def parse_sysctl_file(text: str) -> dict[str, SysctlLine]:
 
 
 class SysctlNode:
-    """The machine; tests bring another root."""
+    """The node. Tests use another root."""
 
     def __init__(self, root: str = "/") -> None:
         self.root = root.rstrip("/")
 
     def at(self, path: str) -> str:
-        """Say where a path of the node is for us."""
+        """Return the local path of a path on the node."""
         return self.root + path
 
     def text(self, path: str) -> str | None:
-        """Return a file's text, None where there is none."""
+        """Return a file's text, or None if there is none."""
         try:
             with open(self.at(path), encoding="utf-8", errors="replace") as stream:
                 return stream.read()
@@ -131,12 +136,12 @@ class SysctlNode:
             return None
 
     def value(self, key: str) -> str | None:
-        """Return the running kernel's value, None where it has no such key or hides it."""
+        """Return the running kernel's value, or None if the key is missing or hidden."""
         text = self.text("/proc/sys/" + sysctl_key_to_path(key))
         return None if text is None else normalize_value(text)
 
     def why_not(self, key: str) -> str:
-        """Say why a key cannot be written here at all; empty when it can be tried. Writes nothing."""
+        """Return why a key cannot be written here, or "". Writes nothing."""
         path = self.at("/proc/sys/" + sysctl_key_to_path(key))
         if not os.path.exists(path):
             return "absent"
@@ -147,7 +152,7 @@ class SysctlNode:
         return ""
 
     def write(self, key: str, value: str) -> str:
-        """Write a value; return the name of the kernel's error, empty when it took it."""
+        """Write a value. Return the name of the kernel's error, or ""."""
         try:
             with open(self.at("/proc/sys/" + sysctl_key_to_path(key)), "w") as stream:
                 stream.write(value + "\n")
@@ -167,19 +172,19 @@ class SysctlNode:
         return [names[name] for name in sorted(names)]
 
     def conf_files(self) -> list[str]:
-        """List the files that set kernel values, for whoever reads them, in the order of their effect."""
+        """Return the files that set kernel values, in the order of their effect."""
         files = self.boot_files()
         return [*files, LAST_FILE] if os.path.exists(self.at(LAST_FILE)) else files
 
     def is_container(self) -> bool:
-        """Say whether this is a container: it shares a kernel that belongs to somebody else."""
+        """Return whether this is a container, which shares its host's kernel."""
         if os.path.exists(self.at("/run/systemd/container")):
             return True
         return "container=" in (self.text("/proc/1/environ") or "")
 
 
 class OtherSysctlFiles:
-    """What files other than ours set at boot."""
+    """Values that other files set at boot."""
 
     def __init__(self, node: SysctlNode, own: str) -> None:
         self.before: list[tuple[str, dict[str, SysctlLine]]] = []
@@ -197,7 +202,7 @@ class OtherSysctlFiles:
         return [found[path]["value"] for _, found in sides if path in found]
 
     def override(self, key: str) -> tuple[str, str]:
-        """Return the file that has the last word after ours, and its value; empty when nobody has."""
+        """Return the file and value that override Fullmesh's, or empty texts."""
         path = sysctl_key_to_path(key)
         for name, found in reversed(self.after):
             if path in found:
@@ -206,7 +211,7 @@ class OtherSysctlFiles:
 
 
 def is_satisfied(rule: Rule, target: str, seen: str | None) -> bool:
-    """Say whether a value that was read back does what was asked."""
+    """Return whether the value that was read back satisfies the rule."""
     if seen is None:
         return False
     if rule == "exact":
@@ -222,9 +227,9 @@ def is_satisfied(rule: Rule, target: str, seen: str | None) -> bool:
 def choose_target_value(
     setting: KernelSetting, running: str | None, mine: SysctlLine | None, others: list[str]
 ) -> str:
-    """Work out the value to set: never below what the node's admin chose, never without others' ports.
+    """Choose the value to set: never below the administrator's value, and with others' ports.
 
-    A running value that is exactly what we wrote, for exactly what was asked then, is ours to change.
+    A running value that equals Fullmesh's own for the earlier request may be changed.
     """
     wanted = normalize_value(setting["value"])
     if setting["rule"] == "exact":
@@ -257,7 +262,7 @@ def filter_valid_values(rule: Rule, texts: list[str]) -> list[str]:
 def compare_setting(
     node: SysctlNode, setting: KernelSetting, mine: SysctlLine | None, others: OtherSysctlFiles
 ) -> KeyedSysctlVerdict:
-    """Compare one setting with the node; nothing is written."""
+    """Compare one setting with the node. Writes nothing."""
     key = setting["key"]
     running = node.value(key)
     values = filter_valid_values(setting["rule"], others.values(key))
@@ -286,7 +291,7 @@ def compare_setting(
 
 
 def drop_verdict_key(found: KeyedSysctlVerdict) -> SysctlVerdict:
-    """Return what became of a setting, without its key."""
+    """Return the result of a setting without its key."""
     return {
         "before": found["before"],
         "target": found["target"],
@@ -299,7 +304,7 @@ def drop_verdict_key(found: KeyedSysctlVerdict) -> SysctlVerdict:
 
 
 def apply_setting(node: SysctlNode, found: KeyedSysctlVerdict) -> None:
-    """Write one value and read it back; the answer replaces the guess in *found*."""
+    """Write one value and read it back. The result is stored in *found*."""
     error = node.write(found["key"], found["target"])
     found["seen"] = node.value(found["key"])
     if error in ("EACCES", "EROFS", "EPERM"):
@@ -316,7 +321,7 @@ def apply_setting(node: SysctlNode, found: KeyedSysctlVerdict) -> None:
 def render_sysctl_file(
     header: str, settings: list[KernelSetting], founds: list[KeyedSysctlVerdict]
 ) -> str:
-    """Print the drop-in: every line with its reason; a value that cannot be set here stays a comment."""
+    """Render the drop-in. Each line has its reason. A value that cannot be set here becomes a comment."""
     blocks = [header]
     for setting, found in zip(settings, founds):
         lines = ["# " + line for line in split_lines(setting["reason"])]

@@ -25,7 +25,7 @@ AGAIN_SECONDS = (
 
 
 class ChronySyncParams(TypedDict):
-    """What chrony_sync is asked for; its documentation says what each of them is."""
+    """The parameters of chrony_sync. The module documents them."""
 
     config: str
     drop_ins: list[str]
@@ -39,7 +39,7 @@ class ChronySyncParams(TypedDict):
 
 
 class ChronyStatus(TypedDict, total=False):
-    """What chrony follows, once it does; ``clock_is_set``: it was started without -x."""
+    """The state of chrony once it is synchronized. ``clock_is_set``: it runs without -x."""
 
     tracking: chrony.ChronyTracking
     sources: list[chrony.ChronySource]
@@ -47,7 +47,7 @@ class ChronyStatus(TypedDict, total=False):
 
 
 class ChronySyncResult(ChronyStatus):
-    """The module's answer; ``files``: those that carry something of ours."""
+    """The answer of chrony_sync. ``files``: those with Fullmesh's content."""
 
     changed: bool
     files: list[str]
@@ -68,13 +68,13 @@ class ChronySync:
         self.unit = params["unit"]
 
     def units(self) -> dict[str, dict[str, str]]:
-        """All units' properties, one call."""
+        """Return all units' properties with one call."""
         names = [self.unit, *self.params["displaced"]]
         _, out, _ = self.run(systemctl.build_show_command(PROPERTIES, names))
         return dict(zip(names, systemctl.parse_unit_blocks(out)))
 
     def wanted(self, unit: dict[str, str]) -> dict[str, str]:
-        """Everything that shall stand on disk: {path: content, empty for absent}."""
+        """Return the wanted files: {path: content, empty for absent}."""
         config = self.params["config"]
         files = chrony.build_chrony_files(
             config,
@@ -126,20 +126,20 @@ class ChronySync:
         return {**self.read_back(), **result}
 
     def ours(self, path: str, content: str) -> bool:
-        """Whether a file carries something of ours; the main configuration may be all the distribution's."""
+        """Return whether a file has Fullmesh's content. The main configuration may be the distribution's alone."""
         marks = (chrony.BEGIN, chrony.MUTED)
         return bool(content) and (
             path != self.params["config"] or any(mark in content for mark in marks)
         )
 
     def unit_diff(self, unit: dict[str, str]) -> Diff:
-        """Show the unit's state, also where chrony has yet to be installed."""
+        """Return the diff of the unit's state, even if chrony is not installed yet."""
         keys = ("LoadState", "ActiveState", "UnitFileState")
         before = " ".join(unit.get(key, "") for key in keys).strip(SPACE)
         return make_diff(self.unit, before + "\n", "loaded active enabled\n")
 
     def in_the_way(self, unit: dict[str, str]) -> bool:
-        """Whether another time service runs or would at the next boot."""
+        """Return whether another time service runs or would start at the next boot."""
         return unit.get("ActiveState") == "active" or unit.get("UnitFileState") == "enabled"
 
     def apply(self, displaced: list[str], files: dict[str, str], running: bool) -> None:
@@ -187,6 +187,6 @@ class ChronySync:
             time.sleep(POLL_SECONDS)
 
     def sets_clock(self) -> bool:
-        """Whether the running chronyd was started without -x."""
+        """Return whether the running chronyd was started without -x."""
         pid = self.units().get(self.unit, {}).get("MainPID", "0")
         return "-x" not in read_text_or_empty("/proc/" + pid + "/cmdline").split("\0")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .schema.torch import PythonSeen, TorchVersions
 
 SCHEMA = "1"
-# What is built against one torch, where the lock has it.
+# Packages that are built for one version of torch, if they are in the lock.
 BESIDE = ("torchvision", "torchaudio")
 OWN_PIP = re.compile(r"^pip==", re.MULTILINE)
 MARKER = "fullmesh.json"
@@ -70,7 +70,7 @@ sys.stdout.write("\n" + json.dumps(said) + "\n")
 
 
 class TorchVenvParams(TypedDict):
-    """What torch_venv is asked for; its documentation says what each of them is."""
+    """The parameters of torch_venv. The module documents them."""
 
     state: str
     path: str
@@ -87,7 +87,7 @@ class TorchVenvParams(TypedDict):
 
 
 class BuildMarker(TypedDict):
-    """What a finished build writes last."""
+    """The file that a finished build writes last."""
 
     digest: str
     versions: TorchVersions
@@ -98,10 +98,12 @@ class VenvError(Exception):
 
 
 def run_isolated(argv: list[str], seconds: int, temporary: str = "") -> tuple[int, str]:
-    """Run without anybody's Python or pip settings; both outputs in one text.
+    """Run a command without the user's Python or pip settings.
 
-    ``--isolated`` still reads the machine's pip.conf, whose constraints would argue with the lock; pip reads no file
-    at all where PIP_CONFIG_FILE is the null device (pip's user guide, "Configuration").
+    Return both outputs in one text.
+
+    ``--isolated`` still reads the machine's pip.conf, whose constraints could contradict the lock. pip reads no file if
+    PIP_CONFIG_FILE is the null device (pip's user guide, "Configuration").
     """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON"))}
     clean["PIP_CONFIG_FILE"] = os.devnull
@@ -125,7 +127,7 @@ def run_isolated(argv: list[str], seconds: int, temporary: str = "") -> tuple[in
 
 
 def parse_last_json(text: str) -> dict[str, Any]:
-    """The last line that is a JSON object; libraries print warnings before it."""
+    """Return the last line that is a JSON object. Libraries print warnings before it."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
             answer = parse_foreign_json(line)
@@ -135,9 +137,9 @@ def parse_last_json(text: str) -> dict[str, Any]:
 
 
 def inspect_python(path: str, own_pip: bool) -> PythonSeen:
-    """Ask the interpreter what it is and whether it can make environments.
+    """Return the interpreter's version, and whether it can make environments.
 
-    ensurepip is needed only by a lock without pip: Debian and Ubuntu keep it in a package of its own.
+    Only a lock without pip needs ensurepip, which Debian and Ubuntu have in a separate package.
     """
     rc, text = run_isolated([path, "-I", "-c", LOOK], 60)
     try:
@@ -176,7 +178,7 @@ def measure_store_space(path: str) -> int:
 
 
 def read_build_marker(folder: str) -> BuildMarker | None:
-    """What a finished build wrote last; None when it never finished."""
+    """Return the marker of a finished build, or None if it never finished."""
     try:
         with open(os.path.join(folder, MARKER)) as stream:
             found = parse_foreign_json(stream.read())
@@ -189,7 +191,7 @@ def read_build_marker(folder: str) -> BuildMarker | None:
 
 
 def read_venv_link(params: TorchVenvParams) -> str:
-    """Where the link points; refuses what is not ours."""
+    """Return the link's target. Refuses links and files that are not Fullmesh's."""
     path = params["path"]
     if not os.path.lexists(path):
         return ""
@@ -330,15 +332,15 @@ def unpack_wheels(params: TorchVenvParams) -> None:
                 os.unlink(path)
             raise VenvError(
                 f"[TR-107] {name} arrived damaged: SHA-256 {found}, expected {wanted}. "
-                "Run again; if it stays, check the disk and the memory of this node."
+                "Run again. If it is damaged again, check the disk and the memory of this node."
             )
 
 
 def install_wheels(params: TorchVenvParams, folder: str) -> None:
-    """Make the environment at its final place (its scripts hold that path) and fill it offline.
+    """Create the environment at its final place (its scripts hold that path) and fill it offline.
 
-    --no-compile: byte-compiling every module of torch costs more time than the installation itself,
-    and the import that proves the result compiles, as root, the modules that jobs import.
+    --no-compile: compiling all modules takes longer than the installation. The import that verifies the result runs as
+    root and compiles the modules that jobs import.
     """
     wheels = [name for name in params["expected"] if name.startswith("pip-")]
     without = ["--without-pip"] if wheels else []
@@ -366,13 +368,13 @@ def install_wheels(params: TorchVenvParams, folder: str) -> None:
         rc, text = run_isolated([python, "-I", *argv, *quiet], params["seconds"])
         if rc:
             raise VenvError(
-                f"[TR-108] pip {step} failed on this node: {format_output_tail(text)}. Nothing was switched; "
-                "make the lock complete (pip-compile --generate-hashes) and run again."
+                f"[TR-108] pip {step} failed on this node: {format_output_tail(text)}. Nothing was changed. "
+                "Fix: complete the lock (pip-compile --generate-hashes), run again."
             )
 
 
 def format_output_tail(text: str) -> str:
-    """The last words of a program."""
+    """Return the end of a program's output."""
     return (
         " | ".join([line for line in text.splitlines() if line.strip()][-3:]).rstrip(".")
         or "no output"
@@ -380,8 +382,8 @@ def format_output_tail(text: str) -> str:
 
 
 def check_torch_import(folder: str, wanted: str, seconds: int) -> TorchVersions:
-    """Import torch in the new environment and compare what it says with what was asked for."""
-    # torch._dynamo's compiler takes TMPDIR/torchinductor_USER at import, whoever made it, and would leave it behind
+    """Import torch in the new environment and compare its versions with the wanted ones."""
+    # torch._dynamo uses TMPDIR/torchinductor_USER at import, even if others made it, and leaves it behind
     with tempfile.TemporaryDirectory(prefix="fullmesh-torch-") as own:
         rc, text = run_isolated(
             [os.path.join(folder, "bin", "python"), "-I", "-c", PROBE], seconds, own
@@ -390,8 +392,8 @@ def check_torch_import(folder: str, wanted: str, seconds: int) -> TorchVersions:
         said = parse_last_json(text)
     except ValueError:
         raise VenvError(
-            f"[TR-109] torch cannot be imported (rc {rc}): {format_output_tail(text)}. Nothing was switched; check "
-            "that the wheels fit this machine."
+            f"[TR-109] torch cannot be imported (rc {rc}): {format_output_tail(text)}. "
+            "The present environment was kept. Check that the wheels fit this machine."
         ) from None
     if wanted and wanted not in (said["torch"], said["torch"].split("+")[0]):
         raise VenvError(
@@ -409,7 +411,7 @@ def check_torch_import(folder: str, wanted: str, seconds: int) -> TorchVersions:
 
 
 def check_companion_imports(folder: str, requirements: str, seconds: int) -> None:
-    """Import what comes beside torch and has code of its own against it: another torch's build fails here."""
+    """Import torch's companion packages. A build for another torch fails here."""
     for name in BESIDE:
         if not re.search(rf"^{name}==", requirements, re.MULTILINE):
             continue
@@ -418,14 +420,13 @@ def check_companion_imports(folder: str, requirements: str, seconds: int) -> Non
             rc, text = run_isolated(argv, seconds, own)
         if rc:
             raise VenvError(
-                f"[TR-109] {name} cannot be imported (rc {rc}): {format_output_tail(text)}. Nothing was switched; it "
-                "has to be "
-                "built for this torch."
+                f"[TR-109] {name} cannot be imported (rc {rc}): {format_output_tail(text)}. "
+                "The present environment was kept. Fix: use a build for this torch."
             )
 
 
 def check_accelerator(said: TorchVersions, wanted: str) -> None:
-    """A wrong index brings a torch that imports and then finds no GPU: in every rank, at the first job."""
+    """Refuse a torch for another accelerator. It could be imported, but would find no GPU in any job."""
     kind: Literal["rocm", "cuda"] = "rocm" if wanted.startswith("rocm") else "cuda"
     if not wanted.startswith(("cuda", "cu1", "rocm")):
         return  # cpu: every build of torch computes on a CPU
@@ -433,8 +434,8 @@ def check_accelerator(said: TorchVersions, wanted: str) -> None:
     if not said[kind] or (number and not (said[kind] + ".").startswith(number + ".")):
         found = said[kind] and f"{kind} {said[kind]}"
         raise VenvError(
-            f"[TR-113] torch {said['torch']} is made for {found or 'no ' + kind}, asked for was {wanted}. Nothing was "
-            "switched; check torch_runtime_index and torch_runtime_requirements."
+            f"[TR-113] torch {said['torch']} is built for {found or 'no ' + kind}, but {wanted} was requested. "
+            "The present environment was kept. Fix: correct torch_runtime_index and torch_runtime_requirements."
         )
 
 
@@ -462,7 +463,7 @@ def build_venv(params: TorchVenvParams, seen: VenvSeen) -> TorchVersions:
 
 
 def switch_venv_link(params: TorchVenvParams, seen: VenvSeen) -> None:
-    """Point the link to the new environment in one step; keep the one before for running jobs."""
+    """Point the link to the new environment in one step. Keep the previous one for running jobs."""
     aside = tempfile.mktemp(prefix=".venv-", dir=os.path.dirname(params["path"]))  # noqa: S306 (a link cannot be made over an existing name)
     os.symlink(seen["folder"], aside)
     os.replace(aside, params["path"])
@@ -476,14 +477,14 @@ def clear_wheels(params: TorchVenvParams) -> None:
     """Remove the bundle, and the wheels unless they are to be kept."""
     if os.path.isdir(params["wheels"]):
         for name in os.listdir(params["wheels"]):
-            if not name.endswith(".whl"):  # bundles, what an interrupted hand-over left of them
+            if not name.endswith(".whl"):  # bundles that an interrupted transfer left
                 os.unlink(os.path.join(params["wheels"], name))
     if not params["keep_wheels"]:
         shutil.rmtree(params["wheels"], ignore_errors=True)
 
 
 class TorchVenvResult(VenvSeen):
-    """What stands after it, and whether that is new."""
+    """The state after the build, and whether it changed."""
 
     changed: bool
     diff: Diff

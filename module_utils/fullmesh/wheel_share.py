@@ -1,11 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""One large file from node to node: pieces whose hashes came over ssh, each passed on as soon as it is proved.
+"""Distribute one large file from node to node, in pieces that are forwarded as soon as they are verified.
 
-The controller gives the file to one node. Every node listens on a data port of the cluster (the firewall has it
-open to peers only) and asks the nodes above it in a tree. What a peer sends is believed only when its hash is
-the one that the controller named, so a peer can refuse or waste time and nothing else. Who asks has to prove that it
-knows the run's one-time secret; the secret itself never travels between nodes.
+The hashes of the pieces come over ssh. The controller gives the file to one node. Every node listens on a data port of
+the cluster (which the firewall opens to peers only) and fetches pieces from the nodes above it in a tree. A piece is
+only accepted with the controller's hash, so a bad peer can waste time but nothing else. Clients must prove that they
+know the run's one-time secret, which is never sent between nodes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POLL_SECONDS = 0.02
 CLIENTS_MOST = 32
 PORT_TRIES = 64
 BLOCK = 1 << 18
-BATCH = 8  # pieces before a peer is asked again what it has
+BATCH = 8  # pieces between two queries of a peer's state
 
 
 class ShareError(Exception):
@@ -50,15 +50,15 @@ class SharedFile:
         self.hashes = manifest["pieces"]
 
     def length(self, number: int) -> int:
-        """Bytes of a piece; the last one is shorter."""
+        """Return the bytes of a piece. The last one is shorter."""
         return min(self.piece, self.size - number * self.piece)
 
     def file(self) -> str:
-        """Where the bytes are now."""
+        """Return the path that has the bytes now."""
         return self.path if os.path.exists(self.path) else self.part
 
     def prepare(self) -> int:
-        """Prove again what an earlier run left, believe nothing else; returns how many pieces are there."""
+        """Verify the pieces of an earlier run. Return how many are valid."""
         if os.path.exists(self.path) and os.path.getsize(self.path) != self.size:
             os.unlink(self.path)
         if not os.path.exists(self.path):
@@ -77,11 +77,11 @@ class SharedFile:
         return sum(found)
 
     def proved(self, number: int, data: bytes) -> bool:
-        """Whether these are the bytes that the controller named."""
+        """Return whether the bytes have the controller's hash."""
         return bool(hashlib.sha256(data).hexdigest() == self.hashes[number])
 
     def have(self) -> bytes:
-        """A byte for each piece, 1 when it is proved."""
+        """Return one byte per piece, 1 if it is verified."""
         try:
             with open(self.marks, "rb") as stream:
                 return stream.read()
@@ -89,12 +89,12 @@ class SharedFile:
             return bytes(len(self.hashes))
 
     def keep(self, number: int, data: bytes) -> None:
-        """Write a proved piece; the mark comes after the bytes, so nobody passes on what is not there."""
+        """Write a verified piece. The mark is written last, so that missing bytes are never forwarded."""
         write_at_offset(self.part, number * self.piece, data)
         write_at_offset(self.marks, number, b"\1")
 
     def finish(self) -> None:
-        """All pieces are there: on the disk, then under the final name."""
+        """Flush the complete file to disk and give it its final name."""
         if os.path.exists(self.path):
             return
         handle = os.open(self.part, os.O_RDONLY)
@@ -106,7 +106,7 @@ class SharedFile:
 
 
 def write_at_offset(path: str, place: int, data: bytes) -> None:
-    """All of the bytes, at that place of a file that exists."""
+    """Write all bytes at an offset of an existing file."""
     handle = os.open(path, os.O_WRONLY)
     try:
         done = 0
@@ -117,12 +117,12 @@ def write_at_offset(path: str, place: int, data: bytes) -> None:
 
 
 def compute_share_proof(secret: str, nonce: str, name: str) -> str:
-    """What only somebody who knows the secret can say about this nonce and this file."""
+    """Return a proof for this nonce and file that requires the secret."""
     return hmac.new(secret.encode(), f"{nonce}\0{name}".encode(), hashlib.sha256).hexdigest()
 
 
 def read_peer_line(stream: BinaryIO) -> str:
-    """One line of the other side, never a long one."""
+    """Read one line of limited length from the peer."""
     line = stream.readline(LINE)
     if not line.endswith(b"\n"):
         raise ShareError("it hung up")
@@ -170,7 +170,7 @@ def serve_pieces(
 
 
 def read_share_token(control: str) -> str:
-    """Which sharing the control file speaks of; nothing when it is gone."""
+    """Return the token in the control file, or "" if it is gone."""
     try:
         with open(control) as stream:
             return str(json.load(stream)["token"])
@@ -181,7 +181,7 @@ def read_share_token(control: str) -> str:
 def serve_peer_connection(
     peer: socket.socket, store: SharedFile, secret: str, places: threading.BoundedSemaphore
 ) -> None:
-    """One connection: whatever goes wrong with it ends it and nothing else."""
+    """Serve one connection. An error ends only this connection."""
     try:
         peer.settimeout(STALL_SECONDS * 2)
         answer_peer(peer, store, secret)
@@ -193,7 +193,10 @@ def serve_peer_connection(
 
 
 def answer_peer(peer: socket.socket, store: SharedFile, secret: str) -> None:
-    """Prove who asks, then hand out pieces: ``have K`` waits for more than K of them, ``piece N`` is its bytes."""
+    """Authenticate the client, then serve pieces:
+
+    ``have K`` waits for more than K of them, ``piece N`` returns its bytes.
+    """
     nonce = secrets.token_hex(16)
     peer.sendall(nonce.encode() + b"\n")
     stream = peer.makefile("rb")
@@ -214,7 +217,7 @@ def answer_peer(peer: socket.socket, store: SharedFile, secret: str) -> None:
 
 
 def wait_for_more_pieces(store: SharedFile, count: int) -> bytes:
-    """The marks, as soon as there are more than *count*, or as they are after a second."""
+    """Return the marks as soon as there are more than *count*, or after 1 s."""
     end = time.monotonic() + 1
     marks = store.have()
     while sum(marks) <= count and time.monotonic() < end:
@@ -224,7 +227,7 @@ def wait_for_more_pieces(store: SharedFile, count: int) -> bytes:
 
 
 def send_piece(peer: socket.socket, handle: int, store: SharedFile, number: int) -> None:
-    """A piece, straight from the page cache."""
+    """Send a piece from the page cache."""
     place, left = number * store.piece, store.length(number)
     while left:
         data = os.pread(handle, min(BLOCK, left), place)
@@ -248,13 +251,13 @@ class PieceConnection:
             raise ShareError("it does not know this run's secret or this file")
 
     def have(self, count: int) -> bytes:
-        """Its marks, when there are more than *count* or after a second."""
+        """Return the peer's marks as soon as there are more than *count*, or after 1 s."""
         self.sock.sendall(f"have {count}\n".encode())
         line = self.stream.readline(1 << 20)
         return bytes.fromhex(line.decode("ascii").strip())
 
     def piece(self, number: int, length: int) -> bytes:
-        """The bytes of a piece."""
+        """Return the bytes of a piece."""
         self.sock.sendall(f"piece {number}\n".encode())
         data = self.stream.read(length)
         if data is None or len(data) != length:
@@ -268,7 +271,7 @@ class PieceConnection:
 
 
 def pull_pieces(store: SharedFile, peer: PieceConnection, report: Fetched, end: float) -> None:
-    """Take what this peer has until all is here; ShareError when it has had nothing new for too long."""
+    """Fetch the peer's pieces until the file is complete. ShareError if it has nothing new for too long."""
     mine, last = bytearray(store.have()), time.monotonic()
     theirs = peer.have(0)
     while not all(mine):
@@ -293,9 +296,11 @@ def pull_pieces(store: SharedFile, peer: PieceConnection, report: Fetched, end: 
 def fetch_pieces(
     store: SharedFile, sources: list[WheelSource], secret: str, seconds: float
 ) -> Fetched:
-    """Ask the nodes above, nearest first, and go on with the next one where one fails.
+    """Fetch from the nodes above, nearest first.
 
-    A round over all of them that brings nothing ends it: then the controller has to help.
+    After a failure, continue with the next one.
+
+    It ends after a round without progress, and the controller has to help.
     """
     end = time.monotonic() + seconds
     report: Fetched = {

@@ -30,7 +30,7 @@ PIECE = 4 << 20
 
 
 class WheelhouseParams(TypedDict):
-    """What wheelhouse is asked for; its documentation says what each of them is."""
+    """The parameters of wheelhouse. The module documents them."""
 
     requirements: str
     key: str
@@ -48,7 +48,7 @@ class DownloadError(Exception):
 
 
 def build_pip_command(params: WheelhouseParams, dest: str, index: str) -> list[str]:
-    """pip's command line for the nodes' Python, whatever runs here."""
+    """Return pip's command line for the nodes' Python, independent of the local one."""
     line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
     line += ["--require-hashes", "--only-binary", ":all:", "--dest", dest]
     line += ["--implementation", "cp", "--python-version", params["python"]]
@@ -62,7 +62,7 @@ def build_pip_command(params: WheelhouseParams, dest: str, index: str) -> list[s
 
 
 def select_node_requirements(params: WheelhouseParams, folder: str) -> WheelhouseParams:
-    """The parameters with the lock's lines for the nodes' Python and machine alone, where it has some for others."""
+    """Return the parameters with the lock reduced to the lines for the nodes' Python and machine."""
     with open(params["requirements"], encoding="utf-8") as stream:
         text = stream.read()
     if not any(";" in line for line in wheel_locks.parse_logical_lines(text)):
@@ -75,9 +75,11 @@ def select_node_requirements(params: WheelhouseParams, folder: str) -> Wheelhous
 
 
 def download_wheels(params: WheelhouseParams, dest: str) -> None:
-    """Run pip with its own settings, then with the index too; its last words explain a failure.
+    """Run pip with its own settings, then with the index as well.
 
-    A site's mirror or a directory of wheels (pip config) may have everything: then nobody outside is asked.
+    The end of its output explains a failure.
+
+    If the site's mirror or folder of wheels (pip config) has everything, no outside server is contacted.
     """
     with tempfile.TemporaryDirectory() as folder:
         wanted = select_node_requirements(params, folder)
@@ -94,10 +96,12 @@ def download_wheels(params: WheelhouseParams, dest: str) -> None:
 
 
 def try_pip_download(params: WheelhouseParams, dest: str, index: str) -> list[str]:
-    """One run of pip: what it said when it failed, [] when all is there.
+    """Run pip once.
 
-    The lock names every version with its hash: a constraint of this machine could only stop it. Its pip.conf may
-    name the only index that answers, so it is read, except where the wheels are already here.
+    Return its output if it failed, [] on success.
+
+    The lock has hashes for every version, so a constraint of this machine could only break it. Its pip.conf is read,
+    because it may name the only reachable index, unless the wheels are already here.
     """
     own = {"PIP_CONSTRAINT": os.devnull}
     if params["wheels"]:
@@ -114,15 +118,15 @@ def try_pip_download(params: WheelhouseParams, dest: str, index: str) -> list[st
         )
     except subprocess.TimeoutExpired:
         raise DownloadError(
-            "[TR-106] the download took longer than {} s. Run again: what pip has cached is not "
-            "fetched twice.".format(params["seconds"])
+            "[TR-106] the download took longer than {} s. Run again: pip keeps finished downloads "
+            "in its cache.".format(params["seconds"])
         ) from None
     words = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line]
     return (words or ["no output"]) if done.returncode else []
 
 
 def load_recorded_wheels(record: str, wheels: str) -> dict[str, str] | None:
-    """The set that an earlier run downloaded, if every file is still what it was."""
+    """Return the set that an earlier run downloaded, if no file has changed."""
     try:
         with open(record) as stream:
             files = json.load(stream)
@@ -150,13 +154,13 @@ def fetch_wheels(params: WheelhouseParams, record: str, wheels: str) -> dict[str
 
 
 def measure_unpacked_bytes(path: str) -> int:
-    """What a wheel takes on disk, from its table of contents."""
+    """Return the unpacked size of a wheel, from its table of contents."""
     with zipfile.ZipFile(path) as archive:
         return sum(info.file_size for info in archive.infolist())
 
 
 def pack_wheels(files: dict[str, str], wheels: str, bundle: str) -> None:
-    """Write the tar of *files*; uncompressed, wheels are compressed already."""
+    """Write the tar of *files*, without compression, because wheels are compressed."""
     handle, aside = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(bundle))
     try:
         with os.fdopen(handle, "wb") as raw, tarfile.open(fileobj=raw, mode="w") as tar:
@@ -175,7 +179,7 @@ def compute_set_name(params: WheelhouseParams) -> str:
 
 
 def ensure_wheel_bundle(files: dict[str, str], params: WheelhouseParams, wheels: str) -> str:
-    """The path of the tar with what the nodes lack, made when it is not there."""
+    """Return the path of the tar with the wheels that the nodes lack. A missing tar is created."""
     missing = {name: digest for name, digest in files.items() if digest not in params["have"]}
     if not missing:
         return ""
@@ -183,7 +187,7 @@ def ensure_wheel_bundle(files: dict[str, str], params: WheelhouseParams, wheels:
     folder = os.path.join(params["cache"], "bundles", params["key"])
     path = os.path.join(folder, name + ".tar")
     if not os.path.exists(path):
-        # One bundle a set is kept: the wheels themselves are what is worth keeping.
+        # Only one bundle per set is kept. The wheels are kept as well.
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         pack_wheels(missing, wheels, path)
@@ -191,7 +195,7 @@ def ensure_wheel_bundle(files: dict[str, str], params: WheelhouseParams, wheels:
 
 
 def hash_bundle_pieces(bundle: str) -> BundlePieces:
-    """What nodes need to prove every piece of the bundle by itself, before they pass it on."""
+    """Return the hashes that nodes need to verify each piece of the bundle before forwarding it."""
     if not bundle:
         return {}
     pieces = []
@@ -227,7 +231,7 @@ def provide_wheels(params: WheelhouseParams) -> WheelhouseResult:
 
 
 def preview_wheels(params: WheelhouseParams) -> WheelhouseResult:
-    """For check mode: whether something would be downloaded; there may be no wheels to speak of."""
+    """Return whether a run would download. For check mode, in which wheels may be missing."""
     record = os.path.join(params["cache"], compute_set_name(params) + ".json")
     files = load_recorded_wheels(record, os.path.join(params["cache"], "files"))
     return {
@@ -242,7 +246,7 @@ def preview_wheels(params: WheelhouseParams) -> WheelhouseResult:
 
 
 def lock_wheel_cache(lock: IO[str], seconds: int) -> None:
-    """Take the cache's lock; another run that downloads is waited for, not for ever."""
+    """Take the cache's lock. Waits a limited time for another run that downloads."""
     deadline = time.monotonic() + seconds
     while True:
         try:
