@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.facts.gpu import observe_gpus
-from ansible.module_utils.fullmesh.manifest import read_package_versions
+from ansible.module_utils.fullmesh.manifest import read_packages
 
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 DOCUMENTATION = r"""
 ---
@@ -73,8 +73,7 @@ def main() -> None:
     )
     seen = observe_gpus()
     names = [expand_package_name(name, seen["kernel"]) for name in module.params["packages"]]
-    held: dict[str, Any] = read_package_versions(names) if names else {}
-    module.exit_json(changed=False, gpu=seen, packages=held)
+    module.exit_json(changed=False, gpu=seen, packages=read_packages(names)[0])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from .facts import node
 from .files import write_file_atomically
 from .firewall import firewalld
 from .foreign_text import parse_tool_json
-from .packages import sources, versionlock
+from .packages import listed, sources
 from .schema.node import Membership, ResolvedSettings
 from .tools import systemctl
 
@@ -149,35 +149,15 @@ def read_service_states(
     return {name: seen.get(unit, gone) for name, unit in zip(names, units)}
 
 
-def read_package_versions(names: Sequence[str], run: Runner = node.run_command) -> dict[str, str]:
-    """{package: version, "" when not installed} of *names*, from dpkg or rpm, one call."""
-    result = dict.fromkeys(names, "")
+def read_packages(
+    names: Sequence[str], run: Runner = node.run_command
+) -> tuple[dict[str, str], list[str]]:
+    """Return the versions of packages ("" if not installed), and which of them are held, from one call."""
     if not names:
-        return result
-    if os.path.exists("/usr/bin/dpkg-query"):
-        text = run(
-            ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n", *names]
-        )[1]
-        found = re.findall(r"^installed (\S+) (\S+)$", text, re.MULTILINE)
-    else:
-        form = "%{NAME} %{VERSION}-%{RELEASE}\n"
-        text = run(["rpm", "-q", "--qf", form, *names])[1]
-        found = re.findall(r"^(\S+) (\S+)$", text, re.MULTILINE)
-    result.update({name: version for name, version in found if name in result})
-    return result
-
-
-def read_held_packages(packages: dict[str, str], run: Runner = node.run_command) -> dict[str, bool]:
-    """Return {package: whether the package manager keeps it in its present version}."""
-    if not packages:
-        return {}
-    if os.path.exists("/usr/bin/dpkg-query"):
-        form = "${db:Status-Want} ${Package}\n"
-        text = run(["dpkg-query", "-W", "-f", form, *sorted(packages)])[1]
-        found = re.findall(r"^hold (\S+)$", text, re.MULTILINE)
-    else:
-        found = versionlock.read_held_versions(packages)
-    return {name: name in found for name in sorted(packages)}
+        return {}, []
+    manager = "apt" if node.find_package_manager() == "apt" else "dnf"
+    found, held = listed.INSTALLED[manager](run, names)
+    return {name: found.get(name, "") for name in names}, held
 
 
 def fingerprint_firewalld(names: Sequence[str], run: Runner = node.run_command) -> dict[str, Any]:
@@ -233,15 +213,15 @@ def merge_owned(owned: dict[str, dict[str, Any]]) -> OwnedItems:
 
 def observe_owned(owned: OwnedItems, run: Runner = node.run_command) -> State:
     """Return the present state of all items of *owned* (merged): {kind: {name: state}}."""
-    packages = read_package_versions(sorted(owned["packages"]), run)
-    # a manifest of an earlier version has neither this nor sources
-    held = {name: packages.get(name, "") for name in owned.get("held", [])}
+    # a manifest of an earlier version has neither held packages nor sources
+    wanted = sorted(owned.get("held", []))
+    packages, held = read_packages(sorted({*owned["packages"], *wanted}), run)
     return {
         "file": {path: fingerprint_path(path) for path in owned["files"]},
         "sysctl": {key: read_sysctl_value(key) for key in owned["sysctls"]},
         "service": read_service_states(sorted(owned["services"]), run),
-        "package": packages,
-        "held package": read_held_packages(held, run),
+        "package": {name: packages[name] for name in sorted(owned["packages"])},
+        "held package": {name: name in held for name in wanted},
         "package source": {
             url: sources.describe_active_sources(url) for url in owned.get("sources", [])
         },

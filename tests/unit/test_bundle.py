@@ -211,7 +211,7 @@ class Dnf:
                 folder = Path(word.partition("=")[2])
                 self.modes.append(stat.S_IMODE(folder.parent.stat().st_mode))
                 (folder / "a-1-1.x86_64.rpm").write_bytes(b"rpm")
-        if argv[:2] == ["rpm", "--query"] and "--queryformat" in argv:
+        if argv[:2] == ["rpm", "--query"] and "--package" in argv:
             form = argv[argv.index("--queryformat") + 1]
             return 0, "a\tx86_64\t0\t1\t1\t9\tOne\n" if form.startswith("%{NAME}") else "", ""
         return int(argv[:2] == ["rpm", "--query"]), "", ""
@@ -346,7 +346,8 @@ def test_what_is_no_key_is_said(raw: bytes, words: str) -> None:
 
 def test_a_machine_that_is_not_bare_is_said() -> None:
     def run(argv: list[str], **_: Any) -> tuple[int, str, str]:
-        return int(argv[-1] == "absent"), "chrony installed\ngone config-files\n", ""
+        rows = "chrony\t4\tinstalled\tinstall\tchrony\ngone\t1\tconfig-files\tdeinstall\tgone\n"
+        return int(argv[-1] == "absent"), rows, ""
 
     names = {"names": ["chrony", "absent"]}
     assert packages.list_installed_packages(run, {**names, "manager": "dnf"}) == ["chrony"]

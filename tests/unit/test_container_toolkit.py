@@ -134,7 +134,10 @@ def answering(installed: dict[str, str], available: str = "") -> Any:
 
     def run(argv: list[str]) -> tuple[int, str, str]:
         if argv[0] == "dpkg-query":
-            rows = [f"{name}\t{version}\tinstalled\tinstall" for name, version in installed.items()]
+            rows = [
+                f"{name}\t{version}\tinstalled\tinstall\t{name}"
+                for name, version in installed.items()
+            ]
             return 0, "\n".join(rows), ""
         if argv[0] == "apt-get" and not available:
             said = f"E: Failed to fetch {URL}/InRelease  Could not resolve\nE: Some index files failed to download."

@@ -71,7 +71,9 @@ def params(manager: str, names: list[str], **more: str) -> dict[str, Any]:
     } | more
 
 
-DPKG = "libnccl2\t2.28.9-1+cuda12.9\tinstalled\thold\nlibnccl-dev\t2.28.9-1+cuda12.9\tinstalled\tinstall\n"
+DPKG = """libnccl2\t2.28.9-1+cuda12.9\tinstalled\thold\tlibnccl2
+libnccl-dev\t2.28.9-1+cuda12.9\tinstalled\tinstall\tlibnccl-dev
+"""
 MADISON = " libnccl2 | 2.30.7-1+cuda13.3 | file:/r  Packages\nlibnccl-dev | 2.30.7-1+cuda13.3 | file:/r  Packages\n"
 
 

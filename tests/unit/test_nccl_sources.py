@@ -217,7 +217,8 @@ def test_theirs_is_used_ours_is_not_somebody_elses(tmp_path: Path) -> None:
 
 def test_the_look_at_the_packages_tells_of_the_sources(tmp_path: Path) -> None:
     root = put(tmp_path, {THEIR_REPO: REPO})
-    said = "".join(f"{name}\t{VERSION}\n" for name in EL)
+    version = VERSION.replace("-", "\t")
+    said = "".join(f"{name}\t{version}\t0\tx86_64\n" for name in EL)
     asked = {"manager": "dnf", "names": EL, "url": RHEL, "version": "", "cuda": "", "source": ""}
     seen = nccl.observe_nccl_packages(lambda _: (0, said, ""), asked, root)
     assert seen["satisfied"]
@@ -280,8 +281,10 @@ def test_what_dnf_hides_is_refused_before_anything_is_changed(tmp_path: Path) ->
         nccl.observe_nccl_packages(run, asked, root)
     assert "exclude=libnccl* hides libnccl, libnccl-devel" in str(said.value)
 
+    version = VERSION.replace("-", "\t")
+
     def installed(argv: list[str]) -> tuple[int, str, str]:
-        return 0, "".join(f"{name}\t{VERSION}\n" for name in EL), ""
+        return 0, "".join(f"{name}\t{version}\t0\tx86_64\n" for name in EL), ""
 
     assert nccl.observe_nccl_packages(installed, asked, root)["satisfied"]
 

@@ -213,7 +213,8 @@ def test_the_look_at_the_packages_tells_of_the_lock(monkeypatch: pytest.MonkeyPa
         "read_held_versions",
         lambda found: versionlock.find_held_packages(f"libnccl-{OLD}.*\n", found),
     )
-    said = f"libnccl\t{OLD}\nlibnccl-devel\t{OLD}\n"
+    here = "\t".join([*OLD.split("-"), "0", "x86_64"])
+    said = f"libnccl\t{here}\nlibnccl-devel\t{here}\n"
     asked = {"manager": "dnf", "names": NAMES, "url": "file:///r", "version": "", "cuda": ""}
     seen = packages_nccl.observe_nccl_packages(lambda _: (0, said, ""), asked)
     assert (seen["satisfied"], seen["held"]) == (True, ["libnccl"])
@@ -222,16 +223,20 @@ def test_the_look_at_the_packages_tells_of_the_lock(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("dpkg", [True, False])
 def test_a_hold_that_is_gone_is_drift(monkeypatch: pytest.MonkeyPatch, dpkg: bool) -> None:
     """Of the apt and of the dnf kind."""
-    monkeypatch.setattr(manifest.os.path, "exists", lambda _: dpkg)
-    monkeypatch.setattr(manifest.versionlock, "read_held_versions", lambda _: ["libnccl"])
+    manager = "apt" if dpkg else "dnf"
+    monkeypatch.setattr(manifest.node, "find_package_manager", lambda: manager)
+    monkeypatch.setattr(manifest.listed, "read_held_versions", lambda _: ["libnccl"])
     owned = manifest.merge_owned({"nccl": {"packages": pinned(OLD), "held": NAMES}})
+    asked: list[list[str]] = []
 
     def run(argv: list[str]) -> tuple[int, str]:
-        holds = "${db:Status-Want} ${Package}\n" in argv
-        return 0, "hold libnccl\ninstall libnccl-devel\n" if holds else ""
+        asked.append(argv)
+        rows = "libnccl\t1\tinstalled\thold\tlibnccl\nlibnccl-devel\t1\tinstalled\tinstall\tlibnccl-devel\n"
+        return 0, rows if dpkg else ""
 
     seen = manifest.observe_owned(owned, run)["held package"]
     assert seen == {"libnccl": True, "libnccl-devel": False}
+    assert len(asked) == 1
     then = {"held package": dict.fromkeys(NAMES, True)}
     assert manifest.describe_differences(then, {"held package": seen}) == [
         "held package libnccl-devel: was True, is False"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,24 +89,20 @@ class Machine:
             return 0, "\n".join(["Removing:", *lines]), ""
         if command[0] == "dpkg-query" and "--" in command:
             names = command[command.index("--") + 1 :]
-            return 0, "".join(f"{name} installed\n" for name in names), ""
+            return 0, "".join(f"{name}\t1\tinstalled\tinstall\t{name}\n" for name in names), ""
         if command[0] == "dpkg-query":
-            form = command[2]
-            whole = "${binary:Package}" in form
             rows = [
-                f"{name.partition(':')[0]} {name} {version} installed"
-                if whole
-                else f"{name.partition(':')[0]} installed"
+                f"{name.partition(':')[0]}\t{version}\tinstalled\tinstall\t{name}"
                 for name, version in self.versions.items()
             ]
-            gone = "nvidia-driver-390 nvidia-driver-390 390.1 config-files"
+            gone = "nvidia-driver-390\t390.1\tconfig-files\tdeinstall\tnvidia-driver-390"
             return 0, "\n".join([*rows, gone]) + "\n", ""
         if "--" in command:
             names = command[command.index("--") + 1 :]
-            return 0, "".join(f"{name} installed\n" for name in names), ""
-        assert command[:3] == ["rpm", "--query", "--all"]
+            return 0, "".join(f"{name}\t1\t1\t0\tx86_64\n" for name in names), ""
+        assert (command[:2], command[-1]) == (["rpm", "--query"], "--all")
         rows = [
-            f"{name.rpartition('.')[0]} {name} {version} installed"
+            re.sub(r"(.*)\.(.*) (.*):(.*)-(.*)", r"\1\t\4\t\5\t\3\t\2", f"{name} {version}")
             for name, version in self.versions.items()
         ]
         return 0, "\n".join(rows) + "\n", ""

@@ -95,8 +95,8 @@ class PackageManager:
         self.asked.append(command)
         if command[0] in ("rpm", "dpkg-query"):
             names = command[command.index("--") + 1 :] if "--" in command else list(self.needs)
-            state = " installed" if "--" in command or command[0] == "dpkg-query" else ""
-            return 0, "".join(f"{one}{state}\n" for one in names if one in self.needs), ""
+            row = "1\tinstalled\tinstall\tx" if command[0] == "dpkg-query" else "1\t1\t0\tx86_64"
+            return 0, "".join(f"{one}\t{row}\n" for one in names if one in self.needs), ""
         if "autoremove" in command:
             return 0, "".join(f"Remv {one} [1]\n" for one in self.needs), ""
         if self.fails:

@@ -28,6 +28,10 @@ def wanted(**names: list[str]) -> dict[str, list[str]]:
     return {kind: names.get(kind, []) for kind in undo.KINDS}
 
 
+def dpkg_row(name: str, version: str = "1.2", state: str = "installed") -> str:
+    return f"{name}\t{version}\t{state}\tinstall\t{name}\n"
+
+
 class Systemd:
     """Stands for systemctl and dpkg-query; remembers what was asked."""
 
@@ -49,12 +53,12 @@ class Systemd:
         if command[0] == "dpkg-query" and "--" not in command:
             return (
                 0,
-                "".join(f"{name} installed\n" for name in self.installed) + "old config-files\n",
+                "".join(map(dpkg_row, self.installed)) + dpkg_row("old", state="config-files"),
                 "",
             )
         if command[0] == "dpkg-query":
             names = command[command.index("--") + 1 :]
-            return 1, "".join(f"{n} installed\n" for n in names if n in self.installed), "no such"
+            return 1, "".join(dpkg_row(n) for n in names if n in self.installed), "no such"
         if command[1] == self.refuse:
             return 1, "", "Access denied"
         return 0, "", ""
@@ -371,7 +375,7 @@ def test_rpm_is_asked_where_dpkg_has_no_database(node: undo.NodeSystem) -> None:
 
     def rpm(command: list[str]) -> Answer:
         asked.append(command[0])
-        return 1, "package chrony is not installed\nsystemd installed\n", ""
+        return 1, "package chrony is not installed\nsystemd\t252\t1.el9\t0\tx86_64\n", ""
 
     node.run = rpm
     assert observe.observe_packages(node, ["chrony", "systemd"]) == {

@@ -51,7 +51,8 @@ def answers(command: list[str]) -> tuple[int, str, str]:
         block = "LoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"
         return 0, "\n".join(block for _ in names), ""
     if command[0] == "dpkg-query":
-        return 0, "base installed\nchrony installed\nlibfw installed\n", ""
+        names = ("base", "chrony", "libfw")
+        return 0, "".join(f"{name}\t1.2\tinstalled\tinstall\t{name}\n" for name in names), ""
     if "remove" in command:
         return 0, "".join(f"Remv {name} [1.2]\n" for name in command[command.index("--") + 1 :]), ""
     if command[0] == "apt-get":

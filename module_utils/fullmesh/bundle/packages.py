@@ -18,6 +18,7 @@ from ansible.module_utils.urls import open_url
 from ..files import hash_file
 from ..openpgp import BEGIN, describe_mismatch
 from ..packages import sources
+from ..tools import dpkg, rpm
 
 if TYPE_CHECKING:
     from typing import Callable
@@ -204,7 +205,7 @@ def fetch_dnf_packages(run: Runner, params: BundleWork) -> None:
             flags += ["--setopt=fullmesh-bundle.gpgkey=file://" + params["key_path"]]
         # our own file shows one version only and may be there from an earlier run
         flags.append("--disablerepo=fullmesh-nccl")
-    there = [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
+    there = [name for name in params["names"] if run(rpm.build_query_command([name]))[0] == 0]
     for verb, names in (
         ("install", [n for n in params["names"] if n not in there]),
         ("reinstall", there),
@@ -302,12 +303,10 @@ SUFFIX = {"apt": ".deb", "dnf": ".rpm"}
 def list_installed_packages(run: Runner, params: BundlePackagesParams) -> list[str]:
     """Return the named packages that are already installed. Their installed dependencies are not fetched."""
     if params["manager"] == "dnf":
-        return [name for name in params["names"] if run(["rpm", "--query", name])[0] == 0]
+        return [name for name in params["names"] if run(rpm.build_query_command([name]))[0] == 0]
     names = [name.partition("=")[0] for name in params["names"]]
-    _, out, _ = run(
-        ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *names]
-    )
-    return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
+    found = dpkg.parse_packages(run(dpkg.build_query_command(names))[1])
+    return [one.name for one in found if one.state == "installed"]
 
 
 def describe_installed_warning(names: list[str]) -> str:

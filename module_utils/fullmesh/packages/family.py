@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ..state.observe import has_dpkg
 from ..state.record import UndoPoint
 from ..state.removal import describe_kept_packages, list_new_packages, plan_removal
+from ..tools import dpkg, rpm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,17 +40,16 @@ def is_family_package(name: str, patterns: Sequence[str]) -> bool:
 def list_family_versions(node: NodeSystem, patterns: Sequence[str]) -> dict[str, str]:
     """Return every installed package of the family with its version, from the system's database, in one call."""
     if has_dpkg(node):
-        form = "${Package} ${binary:Package} ${Version} ${db:Status-Status}\\n"
-        rows = node.run(["dpkg-query", "--show", "--showformat=" + form])[1]
-    else:
-        form = "%{NAME} %{NAME}.%{ARCH} %{EPOCHNUM}:%{VERSION}-%{RELEASE} installed\\n"
-        rows = node.run(["rpm", "--query", "--all", "--queryformat", form])[1]
-    found = {}
-    for line in rows.splitlines():
-        words = line.split()
-        if len(words) == 4 and words[3] == "installed" and is_family_package(words[0], patterns):  # noqa: PLR2004 (the form's)
-            found[words[1]] = words[2]
-    return found
+        return {
+            one.qualified: one.version
+            for one in dpkg.parse_packages(node.run(dpkg.build_query_command())[1])
+            if one.state == "installed" and is_family_package(one.name, patterns)
+        }
+    return {
+        f"{one.name}.{one.arch}": f"{one.epoch}:{one.version}-{one.release}"
+        for one in rpm.parse_packages(node.run(rpm.build_query_command())[1])
+        if is_family_package(one.name, patterns)
+    }
 
 
 def list_enabled_streams(node: NodeSystem) -> dict[str, str]:

@@ -14,12 +14,15 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ..foreign_text import parse_tool_json
+from ..tools import dpkg, rpm
 from .versionlock import read_held_versions
 
 if TYPE_CHECKING:
-    from typing import Callable
+    from collections.abc import Sequence
+    from typing import Callable, Union
 
     Runner = Callable[..., tuple[int, str, str]]
+    OutputRunner = Callable[[list[str]], Union[tuple[int, str], tuple[int, str, str]]]
 
 READ_DNF = r"""
 import json, sys
@@ -46,20 +49,23 @@ def find_error_line(why: str) -> str:
     return ([line for line in lines if "ailed to fetch" in line] or lines[-1:] or ["no output"])[0]
 
 
-def list_installed_dpkg(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
+def list_installed_dpkg(
+    run: OutputRunner, names: Sequence[str]
+) -> tuple[dict[str, str], list[str]]:
     """Versions and holds from dpkg's database."""
-    form = "${Package}\\t${Version}\\t${db:Status-Status}\\t${db:Status-Want}\\n"
-    _, out, _ = run(["dpkg-query", "--show", "--showformat=" + form, *names])
-    rows = [line.split("\t") for line in out.splitlines()]
-    there = [row for row in rows if len(row) == 4 and row[2] == "installed"]  # noqa: PLR2004 (four fields asked for)
-    return {row[0]: row[1] for row in there}, [row[0] for row in there if row[3] == "hold"]
+    found = dpkg.parse_packages(run(dpkg.build_query_command(names))[1])
+    there = [one for one in found if one.state == "installed"]
+    return {one.name: one.version for one in there}, [
+        one.name for one in there if one.want == "hold"
+    ]
 
 
-def list_installed_rpm(run: Runner, names: list[str]) -> tuple[dict[str, str], list[str]]:
+def list_installed_rpm(run: OutputRunner, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Versions from rpm's database, and locks from the list of dnf's versionlock plugin."""
-    form = "%{NAME}\\t%{VERSION}-%{RELEASE}\\n"
-    _, out, _ = run(["rpm", "--query", "--queryformat", form, *names])
-    found = dict(line.split("\t") for line in out.splitlines() if "\t" in line)
+    found = {
+        one.name: f"{one.version}-{one.release}"
+        for one in rpm.parse_packages(run(rpm.build_query_command(names))[1])
+    }
     return found, read_held_versions(found)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..account import AccountError, ForeignFolderError, act_in_folder
 from ..files import read_bytes, read_selinux_context
-from ..tools import ip, systemctl
+from ..tools import dpkg, ip, rpm, systemctl
 from .errors import UndoError
 
 if TYPE_CHECKING:
@@ -182,25 +182,15 @@ def describe_unit(properties: Mapping[str, str]) -> UnitBefore:
 
 def observe_packages(node: NodeSystem, names: list[str]) -> dict[str, str]:
     """Say of each package whether it is installed, in one call to the system's own database."""
-    if not names:
-        return {}
-    if has_dpkg(node):
-        form = "--showformat=${Package} ${db:Status-Status}\\n"
-        _, out, _ = node.run(["dpkg-query", "--show", form, "--", *names])
-    else:
-        _, out, _ = node.run(
-            ["rpm", "--query", "--queryformat", "%{NAME} installed\\n", "--", *names]
-        )
-    return parse_package_states(out, names)
-
-
-def parse_package_states(out: str, names: list[str]) -> dict[str, str]:
-    """Return each package's state. Other lines, such as ``package x is not installed``, are ignored."""
     found = dict.fromkeys(names, "absent")
-    for line in out.splitlines():
-        words = line.split()
-        if len(words) == 2 and words[0] in found and words[1] in ("installed", "config-files"):  # noqa: PLR2004 (a name and a state)
-            found[words[0]] = words[1]
+    if names and has_dpkg(node):
+        for one in dpkg.parse_packages(node.run(dpkg.build_query_command(names))[1]):
+            if one.name in found and one.state in ("installed", "config-files"):
+                found[one.name] = one.state
+    elif names:
+        for here in rpm.parse_packages(node.run(rpm.build_query_command(names))[1]):
+            if here.name in found:
+                found[here.name] = "installed"
     return found
 
 
@@ -214,10 +204,10 @@ def list_all_packages(node: NodeSystem) -> list[str]:
     """Name every package that dpkg or rpm has installed."""
     if not has_dpkg(node):
         return sorted(
-            node.run(["rpm", "--query", "--all", "--queryformat", "%{NAME}\\n"])[1].split()
+            one.name for one in rpm.parse_packages(node.run(rpm.build_query_command())[1])
         )
-    _, out, _ = node.run(["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n"])
-    return [line.split()[0] for line in out.splitlines() if line.endswith(" installed")]
+    found = dpkg.parse_packages(node.run(dpkg.build_query_command())[1])
+    return [one.name for one in found if one.state == "installed"]
 
 
 def observe_interfaces(node: NodeSystem, names: list[str]) -> dict[str, InterfaceBefore]:
