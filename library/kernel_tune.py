@@ -44,13 +44,9 @@ options:
     description: The systemd manager drop-in.
     type: path
     required: true
-  nofile:
-    description: Open files of a session, soft; the hard limit is raised to it and never lowered.
-    type: int
-    required: true
-  memlock:
-    description: Locked memory in KiB, or V(unlimited).
-    type: str
+  limits:
+    description: Limits of every session, C(SessionLimits) in schema/sysctl.py.
+    type: dict
     required: true
   data_ports:
     description: The pinned range, C(first last); reserved ports of others must leave it alone.
@@ -77,8 +73,7 @@ EXAMPLES = r"""
     limits_path: /etc/security/limits.d/60-fullmesh.conf
     manager_path: /etc/systemd/system.conf.d/60-fullmesh.conf
     settings: [{key: net.ipv4.tcp_fin_timeout, value: "30", rule: exact, reason: "TIME_WAIT eats the range"}]
-    nofile: 65536
-    memlock: unlimited
+    limits: {nofile: 65536, memlock: unlimited}
     data_ports: "50000 54095"
 """
 
@@ -121,8 +116,7 @@ def main() -> None:
         "path": {"type": "path", "required": True},
         "limits_path": {"type": "path", "required": True},
         "manager_path": {"type": "path", "required": True},
-        "nofile": {"type": "int", "required": True},
-        "memlock": {"type": "str", "required": True},
+        "limits": {"type": "dict", "required": True},
         "data_ports": {"type": "str", "required": True},
         "header": {
             "type": "str",

@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh.commands import make_merged_runner, make_split_runner
 from ansible.module_utils.fullmesh.firewall.peers import Firewall, FirewallRefusedError
 from ansible.module_utils.fullmesh.state.errors import UndoError
+
+if TYPE_CHECKING:
+    from ansible.module_utils.fullmesh.firewall.types import FirewallParams
 
 DOCUMENTATION = r"""
 ---
@@ -19,7 +24,7 @@ description:
     rules with the files. Established connections survive; zones, interfaces and the default zone are not touched.
   - A policy only adds. What the zone of their interface or address lets in, peers reach as before.
   - The addresses at the other end of every ssh session that carries the play are taken from the node and always keep
-    ssh, as all of C(controllers) do.
+    ssh, as all controllers of the request do.
   - Rules beside firewalld that would drop the peers' traffic are found in the kernel and named, before and after.
 options:
   state:
@@ -32,61 +37,17 @@ options:
     type: str
     choices: [present, confirmed, reloaded, 'off', leaving, left]
     default: present
-  mode:
+  request:
     description:
-      - V(peers_range) opens C(ports) to the peers and takes nothing, V(peers_trusted) opens everything to them.
-        V(peers_only) opens C(ports) and takes the rest, by a zone that has the peers as its source.
-    type: str
-    choices: [peers_range, peers_only, peers_trusted]
-    default: peers_range
+      - What is wanted, for V(present). The filter C(peer_firewall_request) makes it of the role's variables;
+        C(PeerFirewall) in schema/peer_list.py describes each entry. Its C(zone) and C(rollback_seconds) come before
+        the options of these names.
+    type: dict
+    default: {}
   zone:
     description: Name of that zone, and the start of the names of policies and ipsets; at most 13 characters.
     type: str
     default: fullmesh
-  peers:
-    description: Addresses of all nodes.
-    type: list
-    elements: str
-    default: []
-  controllers:
-    description: Addresses and networks that must always reach ssh.
-    type: list
-    elements: str
-    default: []
-  ports:
-    description: Ports with protocol, such as C(50000-54095/tcp).
-    type: list
-    elements: str
-    default: []
-  controller_ports:
-    description: Ports of services that C(controllers) may reach besides ssh.
-    type: list
-    elements: str
-    default: []
-  public_ports:
-    description: Ports of services that everybody may reach.
-    type: list
-    elements: str
-    default: []
-  rdma:
-    description: V(auto) opens 4791/udp to the peers where a network card does RoCE, V(true) always, V(false) never.
-    type: str
-    choices: [auto, 'true', 'false']
-    default: auto
-  ufw:
-    description:
-      - Where ufw is active. V(carry) takes over and keeps the user's rules in a policy; what cannot be kept is refused.
-        V(discard) takes over and only names what cannot be kept. V(refuse) stops.
-    type: str
-    choices: [carry, discard, refuse]
-    default: carry
-  start:
-    description:
-      - Where no firewall ran before, about listeners that the default zone would shut. V(refuse) stops and names them.
-        V(carry) opens them to the peers. V(cut) goes on. Both say what is lost.
-    type: str
-    choices: [refuse, carry, cut]
-    default: refuse
   rollback_seconds:
     description:
       - When nobody confirms within this time, the node puts everything back. With 0 nobody has to confirm; a change
@@ -112,9 +73,7 @@ author: [Fullmesh contributors]
 EXAMPLES = r"""
 - name: Allow the peers in the firewall
   peer_zone:
-    peers: [192.0.2.11, 192.0.2.12]
-    controllers: [198.51.100.7]
-    ports: [29500/tcp, 50000-54095/tcp]
+    request: "{{ __peer_firewall_request }}"
 """
 
 RETURN = r"""
@@ -168,34 +127,21 @@ notes:
 
 def main() -> None:
     """Read the parameters, call, answer."""
-    texts: dict[str, object] = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         argument_spec={
             "state": {
                 "choices": ["present", "confirmed", "reloaded", "off", "leaving", "left"],
                 "default": "present",
             },
-            "mode": {
-                "choices": ["peers_range", "peers_only", "peers_trusted"],
-                "default": "peers_range",
-            },
+            "request": {"type": "dict", "default": {}},
             "zone": {"type": "str", "default": "fullmesh"},
-            "peers": texts,
-            "controllers": texts,
-            "ports": texts,
-            "controller_ports": texts,
-            "public_ports": texts,
-            "rdma": {"choices": ["auto", "true", "false"], "default": "auto"},
-            "ufw": {"choices": ["carry", "discard", "refuse"], "default": "carry"},
-            "start": {"choices": ["refuse", "carry", "cut"], "default": "refuse"},
             "rollback_seconds": {"type": "int", "default": 60},
             "token": {"type": "str", "default": "", "no_log": False},
         },
         supports_check_mode=True,
     )
-    firewall = Firewall(
-        module.params, module.check_mode, make_merged_runner(make_split_runner(module))
-    )
+    params = cast("FirewallParams", {**module.params, **module.params["request"]})
+    firewall = Firewall(params, module.check_mode, make_merged_runner(make_split_runner(module)))
     try:
         result = getattr(firewall, module.params["state"])()
     except (FirewallRefusedError, UndoError) as exc:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Callable
 
     from .answer import Diff, Note
-    from .schema.sysctl import KernelSetting
+    from .schema.sysctl import KernelSetting, SessionLimits
 
 
 class KernelTuneParams(TypedDict):
@@ -29,8 +29,7 @@ class KernelTuneParams(TypedDict):
     data_ports: str
     limits_path: str
     manager_path: str
-    nofile: int
-    memlock: str
+    limits: SessionLimits
 
 
 class KernelTuneResult(TypedDict):
@@ -141,8 +140,7 @@ class KernelTuner:
 
     def limits(self) -> tuple[str, str]:
         """Return the content of the two limit files. A limit above the node's maximum would block all ssh logins."""
-        soft = int(self.params["nofile"])
-        memlock = self.params["memlock"]
+        soft, memlock = self.params["limits"]["nofile"], self.params["limits"]["memlock"]
         pages = -1 if memlock == "unlimited" else int(memlock) * 1024
         ceiling = int(self.node.value("fs.nr_open") or soft)
         if soft > ceiling:

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable
 
 import pytest
+import yaml
 from plays import run
 
+from fullmesh.roles import peer_firewall
 from fullmesh.settings import ROOT
 
 from .conftest import RESULTS, STORE, Cut, Lab, knock, settle
@@ -41,6 +43,17 @@ def module(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def ask_firewall(
+    lab: Lab, hosts: tuple[str, ...] = ("torch_nodes",), seconds: int = 60, **wired: list[str]
+) -> str:
+    """One call of peer_zone with the role's defaults."""
+    defaults = yaml.safe_load((ROOT / "roles/peer_firewall/defaults/main.yml").read_text())
+    options = {name.removeprefix("peer_firewall_"): value for name, value in defaults.items()}
+    options |= {"ports": [], "others": {"controllers": [], "everybody": []}, **wired}
+    request = peer_firewall.build_firewall_request(options | {"rollback_seconds": seconds})
+    return module(lab, "peer_zone", hosts, request=request)
 
 
 def wall(lab: Lab) -> Lab:
@@ -76,14 +89,7 @@ def test_peer_list_without_the_controller(walled: Lab, cut: MakeCut) -> None:
     """The controller is in no list, and keeps its way in all the time: it is taken from the live connection."""
     peers = [node.planned.split("/")[0] for node in walled.nodes]
     with cut("peer list without the controller"):
-        said = module(
-            walled,
-            "peer_zone",
-            peers=peers,
-            controllers=[],
-            ports=["29500/tcp"],
-            rollback_seconds=40,
-        )
+        said = ask_firewall(walled, seconds=40, peers=peers, controllers=[], ports=["29500/tcp"])
         assert said.count("armed: true") + said.count('"armed": true') == 2
         for node in walled.nodes:
             assert "fullmesh-job" in node.run("firewall-cmd --get-active-policies")
@@ -101,7 +107,7 @@ def test_an_undo_while_a_change_waits_for_its_confirmation(walled: Lab, cut: Mak
     """The run was killed and the undo is started at once: nothing may be put back over what it gives back."""
     with cut("undo while a change waits for its confirmation"):
         peers = [node.planned.split("/")[0] for node in walled.nodes]
-        module(walled, "peer_zone", peers=peers, controllers=[], rollback_seconds=30)
+        ask_firewall(walled, seconds=30, peers=peers, controllers=[])
         assert any(not node.idle() for node in walled.nodes)
         command = ("ansible-playbook", "playbooks/undo.yml", "-i", walled.inventory)
         assert run(*command, "--tags", "peer_firewall").code == 0
@@ -130,7 +136,7 @@ def test_an_undo_that_shuts_ssh(walled: Lab, cut: MakeCut) -> None:
     before = {"paths": OURS, "services": ["firewalld.service"], "packages": ["firewalld"]}
     module(walled, "undo_point", role="peer_firewall", **before)
     peers = [node.planned.split("/")[0] for node in walled.nodes]
-    module(walled, "peer_zone", peers=peers, controllers=[walled.controller], rollback_seconds=0)
+    ask_firewall(walled, seconds=0, peers=peers, controllers=[walled.controller])
     module(walled, "undo_point", role="peer_firewall", state="written")
     undo = ("ansible-playbook", "playbooks/undo.yml", "-i", walled.inventory)
     undo += ("--tags", "peer_firewall", "-e", "peer_firewall_rollback_seconds=40")
@@ -169,7 +175,7 @@ def test_through_a_jump_host(walled: Lab) -> None:
     try:
         assert walled.login(node, "-o", way).split()[0] == jump.address
         own = [node.planned.split("/")[0]]
-        said = module(walled, "peer_zone", hosts, peers=own, controllers=[], rollback_seconds=300)
+        said = ask_firewall(walled, hosts, 300, peers=own, controllers=[])
         assert jump.address in said, said
         assert not knock(node, walled.controller), "the firewall was not tightened"
         assert walled.login(node, "-o", way).split()[0] == jump.address

@@ -28,7 +28,6 @@ OPTIONS = {
     "container_toolkit_version": "",
     "container_toolkit_repository_url": "",
     "container_toolkit_repository_key": "",
-    "fullmesh_bundle": "",
 }
 URL = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64"
 AROUND = {"theirs": "", "section": "", "off": [], "in_the_way": []}
@@ -61,7 +60,6 @@ CLOSED = (
         ({"container_toolkit_repository_key": "key.asc"}, ["CT-101"]),
         ({"container_toolkit_repository_key": "none"}, []),
         ({"container_toolkit_repository_key": "/srv/key.asc"}, []),
-        ({"fullmesh_bundle": "/srv/bundle.tar"}, ["CT-101"]),
         (
             {"container_toolkit_version": "x", "container_toolkit_repository_url": "y"},
             ["CT-101", "CT-101"],
@@ -69,8 +67,13 @@ CLOSED = (
     ],
 )
 def test_settings_that_cannot_work(change: dict[str, str], said: list[str]) -> None:
-    found = roles_container_toolkit.find_toolkit_faults({**OPTIONS, **change})
+    found = roles_container_toolkit.find_toolkit_faults({**OPTIONS, **change}, "")
     assert [fault.code for fault in found] == said
+
+
+def test_a_bundle_does_not_have_the_toolkit() -> None:
+    (fault,) = roles_container_toolkit.find_toolkit_faults(OPTIONS, "/srv/bundle.tar")
+    assert fault.code == "CT-101"
 
 
 @pytest.mark.parametrize(

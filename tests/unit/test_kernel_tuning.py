@@ -206,8 +206,7 @@ def tune(node: Fake, settings: list[dict[str, Any]], check: bool = False) -> dic
         "path": "/etc/sysctl.d/60-fullmesh.conf",
         "limits_path": "/etc/security/limits.d/60-fullmesh.conf",
         "manager_path": "/etc/systemd/system.conf.d/60-fullmesh.conf",
-        "nofile": 65536,
-        "memlock": "unlimited",
+        "limits": kernel_tuning.build_session_limits(OPTIONS),
         "data_ports": DATA,
         "header": "# ours",
     }

@@ -11,8 +11,9 @@ import pytest
 import simulated_nodes
 import yaml
 from ansible.module_utils.fullmesh import manifest, peer_list
+from jinja2.nativetypes import NativeEnvironment
 
-from fullmesh.filters import peers
+from fullmesh.filters import cluster_plan, peers
 from fullmesh.model import membership
 from fullmesh.model.plan import derive_plan
 from fullmesh.observed.peer_list import PeerListPlan
@@ -175,11 +176,24 @@ def test_paths_and_parameters_are_those_of_the_roles() -> None:
     assert held["__launchers_services"] == roles_peers.SERVICES
     held = yaml.safe_load((ROOT / "roles/cluster_env/vars/main.yml").read_text())
     assert held["__cluster_env_path"] == roles_peers.ENVIRONMENT
-    _, wanted = told(2)
-    (firewall,) = wanted["own"][FIRST]["firewall"]
-    tasks = yaml.safe_load((ROOT / "roles/peer_firewall/tasks/apply.yml").read_text())
-    asked = next(task["peer_zone"] for task in tasks if "peer_zone" in task)
-    assert firewall.keys() == asked.keys() - {"token"}
+
+
+def test_a_joining_node_and_the_role_send_the_same_request_to_the_firewall() -> None:
+    plan, wanted = told(2)
+    wiring = yaml.safe_load((ROOT / "playbooks/vars/wiring.yml").read_text())
+    defaults = yaml.safe_load((ROOT / "roles/peer_firewall/defaults/main.yml").read_text())
+    wired = {name: wiring[name] for name in wiring if name.startswith("peer_firewall_")}
+    known = {"fullmesh_plan": plan, "inventory_hostname": FIRST}
+    environment = NativeEnvironment(autoescape=True)
+    environment.filters["plan_opened"] = cluster_plan.plan_opened
+
+    def render(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: render(one) for key, one in value.items()}
+        return environment.from_string(value).render(known)
+
+    rendered = render(wired)
+    assert peers.peer_firewall_request(defaults | rendered) == wanted["own"][FIRST]["firewall"][0]
 
 
 def test_lines_are_replaced_where_they_are() -> None:

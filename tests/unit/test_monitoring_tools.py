@@ -62,12 +62,17 @@ def test_a_folder_that_is_no_plain_path_is_refused(value: Any) -> None:
 
 
 def test_the_filter_says_it_in_sentences() -> None:
-    given: dict[str, Any] = {"packages": "htop", "gpu_packages": [], "folder": "text"}
-    first, second, third = role_faults(
-        "monitoring_tools", **given, manage=True, node_exporter=False
-    )
+    given: dict[str, Any] = {
+        "monitoring_tools_packages": "htop",
+        "monitoring_tools_gpu_packages": [],
+        "monitoring_tools_textfile_dir": "text",
+        "monitoring_tools_manage": "true",
+        "monitoring_tools_node_exporter": "no",
+    }
+    first, second, third = role_faults("monitoring_tools", given, {})
     assert first.startswith("[MT-102] monitoring_tools_packages has 'htop'")
     assert second.startswith("[MT-103] monitoring_tools_textfile_dir is 'text'")
     assert third.startswith("[MT-104] ")
-    given["folder"] = "/srv/text"
-    assert role_faults("monitoring_tools", **given, manage=False, node_exporter=True) == []
+    given["monitoring_tools_textfile_dir"] = "/srv/text"
+    changed = {"monitoring_tools_manage": False, "monitoring_tools_node_exporter": True}
+    assert role_faults("monitoring_tools", given | changed, {}) == []

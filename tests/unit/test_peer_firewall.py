@@ -48,6 +48,20 @@ OPTIONS: dict[str, Any] = {
     "rollback_seconds": 60,
 }
 PEERS = ["10.0.0.11", "10.0.0.12", "fd00::11"]
+
+
+def faults_of(
+    peers: list[str] = PEERS,
+    controllers: list[str] | None = None,
+    ports: list[str] | None = None,
+    options: dict[str, Any] = OPTIONS,
+    groups: list[str] | None = None,
+) -> list[Any]:
+    wired = {"peers": peers, "controllers": controllers or [], "ports": ports or []}
+    others: dict[str, list[str]] = {"controllers": [], "everybody": []}
+    return peer_firewall.find_firewall_faults({**options, **wired, "others": others}, groups or [])
+
+
 WANT: dict[str, Any] = {
     "zone": "fullmesh",
     "mode": "peers_range",
@@ -98,20 +112,18 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(code: str, change: dict[str, Any]) -> None:
-    found = peer_firewall.find_firewall_faults(PEERS, [], ["29500/tcp"], OPTIONS | change)
+    found = faults_of(PEERS, [], ["29500/tcp"], OPTIONS | change)
     assert [fault.code for fault in found] == [code]
 
 
 @pytest.mark.parametrize("port", ["1/tcp", "65535/udp", "123-124/udp", "1-65535/tcp", "22/sctp"])
 def test_a_port_is_written_as_the_kernel_prints_it(port: str) -> None:
-    assert peer_firewall.find_firewall_faults(PEERS, [], [port], OPTIONS) == []
+    assert faults_of(PEERS, [], [port], OPTIONS) == []
 
 
 @pytest.mark.parametrize("peers", [[], ["node1"], ["10.0.0.0/24"]])
 def test_peers_are_single_addresses(peers: list[str]) -> None:
-    assert {fault.code for fault in peer_firewall.find_firewall_faults(peers, [], [], OPTIONS)} == {
-        "PF-102"
-    }
+    assert {fault.code for fault in faults_of(peers, [], [], OPTIONS)} == {"PF-102"}
 
 
 @pytest.mark.parametrize(
@@ -125,18 +137,11 @@ def test_peers_are_single_addresses(peers: list[str]) -> None:
     ],
 )
 def test_controllers_are_addresses_and_networks(controllers: list[str], codes: set[str]) -> None:
-    assert {
-        fault.code for fault in peer_firewall.find_firewall_faults(PEERS, controllers, [], OPTIONS)
-    } == codes
+    assert {fault.code for fault in faults_of(PEERS, controllers, [], OPTIONS)} == codes
 
 
 def test_zero_seconds_arm_nothing_and_are_fine() -> None:
-    assert (
-        peer_firewall.find_firewall_faults(
-            PEERS, ["fe80::1%eth0"], [], OPTIONS | {"rollback_seconds": 0}
-        )
-        == []
-    )
+    assert faults_of(PEERS, ["fe80::1%eth0"], [], OPTIONS | {"rollback_seconds": 0}) == []
 
 
 @pytest.mark.parametrize(
@@ -155,9 +160,9 @@ def test_off_in_production_has_to_be_confirmed(
     group: str, confirmed: bool, codes: list[str]
 ) -> None:
     options = OPTIONS | {"mode": False, "off_confirmed": confirmed}
-    found = peer_firewall.find_firewall_faults(PEERS, [], [], options, ["torch_nodes", group])
+    found = faults_of(PEERS, [], [], options, ["torch_nodes", group])
     assert [fault.code for fault in found] == codes
-    assert peer_firewall.find_firewall_faults(PEERS, [], [], OPTIONS, [group]) == []
+    assert faults_of(PEERS, [], [], OPTIONS, [group]) == []
 
 
 @pytest.mark.parametrize(

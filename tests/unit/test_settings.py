@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jinja2.nodes
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
@@ -136,36 +135,42 @@ def test_a_role_asks_itself_what_it_is_asked_beforehand() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_every_role_gives_its_check_the_arguments_it_takes(role: Path) -> None:
+def test_every_argument_of_a_check_is_a_variable_of_the_role(role: Path) -> None:
     own = role / "tasks/assert.yml"
     assert own.exists() == (role.name in late.SETTING_CHECKS)
     if not own.exists():
         return
-    texts = [text for task in _yaml(own) for text in task.get("vars", {}).values()]
-    calls = [
-        call
-        for text in texts
-        for call in jinja2.Environment(autoescape=True).parse(text).find_all(jinja2.nodes.Filter)
-        if call.name == "role_faults"
-    ]
-    assert [call.node.as_const() for call in calls if call.node] == [role.name]
+    (task,) = [one for one in _yaml(own) if "check_settings" in str(one)]
+    more = task.get("vars", {}).get("__more", {}).keys()
+    variables = {name.removeprefix(f"{role.name}_") for name in _options(role)}
     check = late.load_function(late.SETTING_CHECKS[role.name])
-    assert {one.key for one in calls[0].kwargs} == inspect.signature(check).parameters.keys()
+    taken = inspect.signature(check).parameters.keys()
+    assert more <= taken <= variables | more | {"settings", "options"}
+
+
+def test_a_check_gets_its_arguments_by_name() -> None:
+    given = {"node_ssh_user": "root", "node_ssh_port": "22", "node_ssh_plan": {}}
+    assert [text[:8] for text in role_faults("node_ssh", given, {})] == ["[NS-101]"]
+    assert role_faults("node_ssh", given, {"user": "train"}) == []
+    assert role_faults(
+        "selinux_mode", {"selinux_mode": "x", "selinux_mode_rollback_seconds": 0}, {}
+    )
 
 
 @pytest.mark.parametrize(
     ("role", "given"),
     [
         ("node_ssh", {"user": "fullmesh"}),
-        ("name_resolution", {"hosts": [{}], "address": "", "own_names": []}),
+        ("name_resolution", {"hosts": [{}], "address": "", "names": []}),
         ("nobody", {}),
     ],
 )
 def test_settings_of_another_form_are_an_error_of_the_filter(
     role: str, given: dict[str, Any]
 ) -> None:
+    variables = {f"{role}_{name}": value for name, value in given.items()}
     with pytest.raises(AnsibleFilterError, match=rf"role_faults\('{role}'\): "):
-        role_faults(role, **given)
+        role_faults(role, variables, {})
 
 
 TYPED = {"bool": "bool", "int": "int|float", "float": "float"}

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from .node import Membership
 
@@ -24,18 +24,35 @@ class PeerFile(TypedDict):
 
 
 class PeerFirewall(TypedDict):
-    """The parameters of peer_zone with V(present), without the token of the run."""
+    """The request for the peers' firewall of a node, which peer_zone and cluster_peers take.
 
-    mode: str
+    ``fullmesh.roles.peer_firewall`` builds it and refuses a setting that has none of its words.
+
+    Attributes:
+        mode: ``peers_range`` opens *ports* to the peers and takes nothing, ``peers_trusted`` opens everything to them.
+            ``peers_only`` opens *ports* and takes the rest, by a zone that has the peers as its source.
+        zone: its name, and the start of the names of policies and ipsets; at most 13 characters.
+        peers: addresses of all nodes; controllers: addresses and networks that must always reach ssh.
+        ports: for the peers, with protocol (``50000-54095/tcp``); controller_ports: services that the controllers may
+            reach besides ssh; public_ports: services that everybody may reach.
+        rdma: ``auto`` opens 4791/udp to the peers where a network card does RoCE, ``true`` always, ``false`` never.
+        ufw: ``carry`` takes over from an active ufw with the user's rules and refuses what it cannot keep, ``discard``
+            only names that, ``refuse`` stops.
+        start: no firewall ran before, and the default zone would shut listeners: ``refuse`` stops and names them,
+            ``carry`` opens them to the peers, ``cut`` goes on.
+        rollback_seconds: without a confirmation in this time the node restores everything; 0: none is needed.
+    """
+
+    mode: Literal["peers_range", "peers_only", "peers_trusted"]
     zone: str
     peers: list[str]
     controllers: list[str]
     ports: list[str]
     controller_ports: list[str]
     public_ports: list[str]
-    rdma: str
-    ufw: str
-    start: str
+    rdma: Literal["auto", "true", "false"]
+    ufw: Literal["carry", "discard", "refuse"]
+    start: Literal["refuse", "carry", "cut"]
     rollback_seconds: int
 
 

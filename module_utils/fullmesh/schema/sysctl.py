@@ -27,3 +27,15 @@ class KernelSetting(TypedDict):
     reason: str
     must: bool
     if_present: bool
+
+
+class SessionLimits(TypedDict):
+    """Limits of every session.
+
+    Attributes:
+        nofile: open files, soft; the hard limit is raised to it and never lowered.
+        memlock: locked memory in KiB, or ``unlimited``.
+    """
+
+    nofile: int
+    memlock: str

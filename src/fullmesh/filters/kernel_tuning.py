@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from fullmesh.observed.sysctl import KernelSetting
+from fullmesh.observed.sysctl import KernelSetting, SessionLimits
 from fullmesh.roles import kernel_tuning
 
 
-def kernel_tuning_settings(
-    options: dict[str, Any], local_ports: str, reserved: list[int | str], world_size: int
-) -> list[KernelSetting]:
-    """Every kernel key with value, rule and reason."""
-    return kernel_tuning.build_kernel_settings(local_ports, reserved, world_size, options)
+def _strip_prefix(variables: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix("kernel_tuning_"): value for name, value in variables.items()}
+
+
+def kernel_tuning_settings(variables: dict[str, Any]) -> list[KernelSetting]:
+    """Every kernel key with value, rule and reason, from the variables of the role."""
+    options = _strip_prefix(variables)
+    return kernel_tuning.build_kernel_settings(
+        options["local_ports"], options["reserved_ports"], options["world_size"], options
+    )
+
+
+def kernel_tuning_limits(variables: dict[str, Any]) -> SessionLimits:
+    """The limits of every session, from the variables of the role."""
+    return kernel_tuning.build_session_limits(_strip_prefix(variables))

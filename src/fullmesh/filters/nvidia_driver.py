@@ -20,9 +20,9 @@ def validate_driver_options(
     return nvidia_driver.read_driver_settings(to_json_value(options), there), there
 
 
-def find_driver_option_faults(options: Any, offers: Any) -> list[Fault]:
+def find_driver_option_faults(settings: Any, offers: Any) -> list[Fault]:
     """Find the settings that cannot work on a system with these *offers*."""
-    return nvidia_driver.find_driver_faults(*validate_driver_options(options, offers))
+    return nvidia_driver.find_driver_faults(*validate_driver_options(settings, offers))
 
 
 def nvidia_driver_may_build(options: Any, offers: Any, gpu: Any) -> list[str]:

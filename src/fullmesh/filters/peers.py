@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,31 +11,24 @@ from fullmesh.border import validate_answer
 from fullmesh.model.node_view import resolve_node_interfaces
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.node import Facts
-from fullmesh.observed.peer_list import PeerListPlan
+from fullmesh.observed.peer_list import PeerFirewall, PeerListPlan
 from fullmesh.plain import to_json_value
-from fullmesh.roles import peers
+from fullmesh.roles import peer_firewall, peers
 
 NAMED = 5
-SETTINGS = (
-    "name_resolution_own_names",
-    "peer_firewall_extra_ports",
-    "peer_firewall_mode",
-    "peer_firewall_rdma",
-    "peer_firewall_rollback_seconds",
-    "peer_firewall_start",
-    "peer_firewall_ufw",
-    "peer_firewall_zone",
-)
+# The settings that a node's list of peers depends on.
+SETTINGS = re.compile(r"name_resolution_own_names|peer_firewall_\w+")
 
 
 def peers_wanted(plan: ClusterPlan, hostvars: Any, hosts: Sequence[str]) -> PeerListPlan:
     """What the nodes *hosts* are told; once for all of them, as the roles' defaults are read for it."""
     made: ClusterPlan = to_json_value(plan)
-    defaults = settings.load_role_defaults()
+    known = settings.load_role_defaults()
+    defaults = {name: known[name] for name in known if SETTINGS.fullmatch(name)}
     found: PeerListPlan = {"shared": peers.build_shared_update(made), "own": {}, "tokens": {}}
     for host in map(str, hosts):
         variables = hostvars[host]
-        chosen = {name: to_json_value(variables.get(name, defaults[name])) for name in SETTINGS}
+        chosen = {name: to_json_value(variables.get(name, defaults[name])) for name in defaults}
         facts = validate_answer(
             Facts, select_module_facts(variables["ansible_facts"]), f"node_facts on {host}"
         )
@@ -42,6 +36,13 @@ def peers_wanted(plan: ClusterPlan, hostvars: Any, hosts: Sequence[str]) -> Peer
         found["tokens"][host] = transaction.make_change_token(host)
         found["own"][host] = peers.build_node_update(made, node, facts, chosen)
     return found
+
+
+def peer_firewall_request(variables: Mapping[str, Any]) -> PeerFirewall:
+    """Build the request to a node's firewall from the variables of role peer_firewall."""
+    given = to_json_value(variables)
+    options = {name.removeprefix("peer_firewall_"): value for name, value in given.items()}
+    return peer_firewall.build_firewall_request(options)
 
 
 def select_module_facts(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,15 +62,15 @@ def choose_toolkit_source(
     }
 
 
-def find_toolkit_faults(options: Mapping[str, Any]) -> list[Fault]:
+def find_toolkit_faults(settings: Mapping[str, Any], bundle: str) -> list[Fault]:
     """Every setting that cannot work."""
     found = []
-    version = str(options["container_toolkit_version"])
+    version = str(settings["container_toolkit_version"])
     read = VERSION.fullmatch(version)
     if version and (not read or (int(read[1]), int(read[2])) < OLDEST):
         text = f"container_toolkit_version {version!r} is no version of the toolkit that describes GPUs"
         found.append(Fault("CT-101", text, "Write it like 1.20.0 or 1.20.0-1; 1.12.0 is the first"))
-    url, key = (str(options[f"container_toolkit_repository_{one}"]) for one in ("url", "key"))
+    url, key = (str(settings[f"container_toolkit_repository_{one}"]) for one in ("url", "key"))
     if url and not ADDRESS.fullmatch(url):
         text = f"container_toolkit_repository_url {url!r} is no address"
         found.append(
@@ -81,8 +81,8 @@ def find_toolkit_faults(options: Mapping[str, Any]) -> list[Fault]:
             f"container_toolkit_repository_key {key!r} is neither an address nor an absolute path"
         )
         found.append(Fault("CT-101", text, "Write it like https://mirror.example/gpgkey"))
-    if options["fullmesh_bundle"]:
-        text = f"the container toolkit is not in a bundle, and fullmesh_bundle is {options['fullmesh_bundle']}"
+    if bundle:
+        text = f"the container toolkit is not in a bundle, and fullmesh_bundle is {bundle}"
         step = "Give -e container_toolkit_manage=false beside it, then run once without the bundle, with a mirror"
         found.append(Fault("CT-101", text, step))
     return found

@@ -11,7 +11,7 @@ from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.membership import ROOM_LEAST, compute_rank_room
 from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange, parse_port_ranges
-from fullmesh.observed.sysctl import KernelSetting, Rule
+from fullmesh.observed.sysctl import KernelSetting, Rule, SessionLimits
 
 CODES: dict[str, str] = {
     "KT-101": "link speed or round trip time give no usable TCP buffer",
@@ -211,6 +211,11 @@ def _normalize_sysctl_key(key: object) -> str:
     if slash != -1 and (dot == -1 or slash < dot):
         return text.translate({ord("."): "/", ord("/"): "."})
     return text
+
+
+def build_session_limits(options: Mapping[str, Any]) -> SessionLimits:
+    """Build the limits of every session."""
+    return {"nofile": int(options["nofile"]), "memlock": str(options["memlock"])}
 
 
 def find_kernel_faults(

@@ -150,17 +150,17 @@ def build_hook_files(folder: str) -> list[dict[str, str]]:
 
 
 def find_launcher_faults(
-    user: object, join_seconds: Any, stop_seconds: Any, watch_seconds: Any = 60
+    job_user: object, join_timeout_seconds: Any, stop_timeout_seconds: Any, watch_seconds: Any = 60
 ) -> list[Fault]:
     """Every setting that cannot work."""
     found = []
-    user = str(user)
+    user = str(job_user)
     if user and not USER.fullmatch(user):
         text = f"launchers_job_user is {user!r}, which is no user name"
         found.append(Fault("LA-101", text, "Write it like train, or leave it empty"))
     named = {
-        "launchers_join_timeout_seconds": join_seconds,
-        "launchers_stop_timeout_seconds": stop_seconds,
+        "launchers_join_timeout_seconds": join_timeout_seconds,
+        "launchers_stop_timeout_seconds": stop_timeout_seconds,
     }
     for name, value in named.items():
         if not parse_decimal(str(value), LONGEST):

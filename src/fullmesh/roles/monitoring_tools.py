@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.faults import Fault
+from fullmesh.plain import parse_switch
 
 CODES: dict[str, str] = {
     "MT-101": "a monitoring tool that no repository of the node has",
@@ -28,12 +29,12 @@ FOLDER = re.compile(r"/[^\x00-\x1f*?\[\]]+")
 
 
 def find_monitoring_faults(
-    packages: Any, gpu_packages: Any, folder: Any, *, manage: bool, node_exporter: bool
+    packages: Any, gpu_packages: Any, textfile_dir: Any, *, manage: Any, node_exporter: Any
 ) -> list[Fault]:
     """Find the settings that cannot work; without *manage* no list of packages is used."""
     lists = {"monitoring_tools_packages": packages, "monitoring_tools_gpu_packages": gpu_packages}
-    found = find_package_list_faults(lists) if manage else []
-    return found + find_textfile_dir_faults(folder, node_exporter)
+    found = find_package_list_faults(lists) if parse_switch(manage) else []
+    return found + find_textfile_dir_faults(textfile_dir, parse_switch(node_exporter) is True)
 
 
 def find_package_list_faults(settings: Mapping[str, Any]) -> list[Fault]:

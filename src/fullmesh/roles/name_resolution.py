@@ -19,7 +19,7 @@ CODES: dict[str, str] = {
 
 
 def find_hosts_file_faults(
-    hosts: Sequence[Mapping[str, Any]], address: str, own_names: Sequence[str]
+    hosts: Sequence[Mapping[str, Any]], address: str, names: Sequence[str]
 ) -> list[Fault]:
     """Say what is wrong with the lines and with this node's own names."""
     owners: dict[str, str] = {}
@@ -40,7 +40,7 @@ def find_hosts_file_faults(
                 "name_resolution_address must be one of name_resolution_hosts",
             )
         )
-    for name in dict.fromkeys(own_names):
+    for name in dict.fromkeys(names):
         owner = owners.get(name.lower(), address)
         if owner != address:
             found.append(_explain_duplicate_name(name, owner, address))

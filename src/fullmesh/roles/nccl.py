@@ -88,7 +88,9 @@ def collect_nccl_notes(around: Repository, url: str, ours: str) -> list[CodedTex
     return [{"code": "NC-109", "text": text}]
 
 
-def find_nccl_faults(version: Any, cuda: Any, url: str, key: str) -> list[Fault]:
+def find_nccl_faults(
+    version: Any, cuda: Any, repository_url: str, repository_key: str
+) -> list[Fault]:
     """Every setting that cannot work."""
     found = []
     if version and not VERSION.fullmatch(str(version)):
@@ -97,6 +99,7 @@ def find_nccl_faults(version: Any, cuda: Any, url: str, key: str) -> list[Fault]
     if cuda and not CUDA.fullmatch(str(cuda)):
         text = f"nccl_cuda {cuda!r} is no version of CUDA"
         found.append(Fault("NC-103", text, 'Write it like "12.9", in quotes'))
+    url, key = repository_url, repository_key
     if url and not ADDRESS.fullmatch(url):
         text = f"nccl_repository_url {url!r} is no address"
         found.append(

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from fullmesh.faults import Fault
 from fullmesh.observed.family import PackageFamily
 from fullmesh.observed.gpu import GpuFacts
+from fullmesh.plain import parse_switch
 
 CODES: dict[str, str] = {
     "ND-101": "nvidia_driver_branch is missing or no branch",
@@ -136,12 +137,12 @@ def read_driver_settings(options: Mapping[str, Any], offers: DriverOffers) -> Dr
     return DriverSettings(
         branch=str(options["nvidia_driver_branch"]),
         kind=choose_driver_kind(options, offers),
-        open=bool(options["nvidia_driver_open"]),
+        open=parse_switch(options["nvidia_driver_open"]) is True,
         fabric=str(options["nvidia_driver_fabric_manager"]),
         packages=tuple(str(name) for name in options["nvidia_driver_packages"]),
-        key_enrolled=bool(options["nvidia_driver_key_enrolled"]),
-        persistence=bool(options["nvidia_driver_persistence"]),
-        hold=bool(options["nvidia_driver_hold"]),
+        key_enrolled=parse_switch(options["nvidia_driver_key_enrolled"]) is True,
+        persistence=parse_switch(options["nvidia_driver_persistence"]) is True,
+        hold=parse_switch(options["nvidia_driver_hold"]) is True,
     )
 
 

@@ -1,14 +1,17 @@
-"""What the peers' firewall is asked for, and what makes no sense to ask."""
+"""The request to the peers' firewall, and the settings that cannot work."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.addresses import parse_bare_address, parse_network
+from fullmesh.observed.peer_list import PeerFirewall
+from fullmesh.observed.ports import parse_port_entry
+from fullmesh.plain import parse_switch
 
 CODES: dict[str, str] = {
     "PF-101": "peer_firewall_mode is not one of the four",
@@ -53,17 +56,19 @@ CODES: dict[str, str] = {
     "PF-180": "firewalld is gone from a node that is to learn of its peers",
 }
 
-MODES = ("peers_range", "peers_only", "peers_trusted", "off")
-RDMA = ("auto", "true", "false")
-UFW = ("carry", "discard", "refuse")
-START = ("refuse", "carry", "cut")
+# Setting -> its words; ``off`` is no request to a node's firewall.
+WORDS = {
+    name: get_args(kind)
+    for name, kind in get_type_hints(PeerFirewall).items()
+    if get_origin(kind) is Literal
+}
+OFF = "off"
+MODES = (*WORDS["mode"], OFF)
+PROTOCOLS = ("tcp", "udp", "sctp", "dccp")
 # one of these as a word of a group's name: prod, gpu-production, live_eu
 PRODUCTION = re.compile(r"(?:^|[_.-])(?:prod|production|live)(?:[_.-]|$)", re.IGNORECASE)
 # firewalld: chain names have 28 characters, which leaves 17; `-ssh` and `-job` of the policies take four of them
 ZONE = re.compile(r"[a-z][a-z0-9_-]{0,12}\Z")
-# As the kernel prints it, with which it is compared: 0123 comes back as 123, and so does 123-123.
-PORT = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?/(tcp|udp|sctp|dccp)\Z")
-HIGHEST_PORT = 65535
 # a reload and a new ssh connection take 2 to 5 s on a loaded node
 SHORTEST_ROLLBACK = 20
 RESERVED_ZONES = frozenset(
@@ -86,7 +91,7 @@ RESERVED_ZONES = frozenset(
 
 def parse_firewall_mode(value: object) -> str:
     """The mode by its name; YAML reads a bare ``off`` as false."""
-    return "off" if value is False else str(value).strip().lower()
+    return OFF if value is False else parse_word(value)
 
 
 def parse_word(value: object) -> str:
@@ -94,15 +99,28 @@ def parse_word(value: object) -> str:
     return str(value).strip().lower()
 
 
-def find_firewall_faults(
-    peers: Sequence[Any],
-    controllers: Sequence[Any],
-    ports: Sequence[Any],
-    options: Mapping[str, Any],
-    groups: Sequence[str] = (),
-) -> list[Fault]:
-    """Everything that is wrong with the input of a host in *groups*, at once."""
+def build_firewall_request(options: Mapping[str, Any]) -> PeerFirewall:
+    """Build the request to a node's firewall from the role's variables, without the role's prefix."""
+    others = options["others"]
+    words = {name: parse_word(options[name]) for name in WORDS if name != "mode"}
+    request = {
+        **words,
+        "mode": parse_firewall_mode(options["mode"]),
+        "zone": str(options["zone"]),
+        "peers": list(options["peers"]),
+        "controllers": list(options["controllers"]),
+        "ports": [*options["ports"], *map(str, options["extra_ports"])],
+        "controller_ports": list(others["controllers"]),
+        "public_ports": list(others["everybody"]),
+        "rollback_seconds": int(options["rollback_seconds"]),
+    }
+    return cast("PeerFirewall", request)
+
+
+def find_firewall_faults(options: Mapping[str, Any], groups: Sequence[str] = ()) -> list[Fault]:
+    """Everything that is wrong with the variables of a host in *groups*, at once."""
     found = _find_production_faults(groups, options)
+    peers, others = options["peers"], options["others"]
     if parse_firewall_mode(options["mode"]) not in MODES:
         step = f"Choose one of {', '.join(MODES)}"
         found.append(Fault("PF-101", f"peer_firewall_mode is {options['mode']!r}", step))
@@ -110,8 +128,9 @@ def find_firewall_faults(
         step = "Load playbooks/vars/wiring.yml, it takes them from the plan"
         found.append(Fault("PF-102", "peer_firewall_peers is empty", step))
     found += _find_address_faults("peer_firewall_peers", peers)
-    found += _find_network_faults("peer_firewall_controllers", controllers)
-    found += _find_port_faults("peer_firewall_ports", ports)
+    found += _find_network_faults("peer_firewall_controllers", options["controllers"])
+    wired = [*options["ports"], *others["controllers"], *others["everybody"]]
+    found += _find_port_faults("peer_firewall_ports", wired)
     found += _find_port_faults("peer_firewall_extra_ports", options["extra_ports"])
     return found + _find_option_faults(options)
 
@@ -157,19 +176,22 @@ def _find_port_faults(name: str, ports: Sequence[Any]) -> list[Fault]:
 
 
 def is_port_entry(text: object) -> bool:
-    """Whether *text* is a port or range with its protocol; a protocol alone would open all of it."""
-    found = PORT.match(str(text))
-    if not found:
+    """Whether *text* is a port or range with its protocol, as the kernel prints it, with which it is compared.
+
+    A protocol alone would open all of it. The kernel prints 0123 and 123-123 as 123.
+    """
+    found = parse_port_entry(text)
+    if found is None:
         return False
-    first = int(found[1])
-    return first < int(found[2]) <= HIGHEST_PORT if found[2] else first <= HIGHEST_PORT
+    span, protocol = found
+    return span.first > 0 and protocol in PROTOCOLS and str(text) == f"{span}/{protocol}"
 
 
 def _find_production_faults(groups: Sequence[str], options: Mapping[str, Any]) -> list[Fault]:
     named = [group for group in groups if PRODUCTION.search(group)]
     if (
-        parse_firewall_mode(options["mode"]) != "off"
-        or options["off_confirmed"] is True
+        parse_firewall_mode(options["mode"]) != OFF
+        or parse_switch(options["off_confirmed"])
         or not named
     ):
         return []
@@ -185,8 +207,8 @@ def _find_word_faults(options: Mapping[str, Any]) -> list[Fault]:
             f"peer_firewall_{name} is {options[name]!r}",
             f"Choose one of {', '.join(words)}",
         )
-        for name, words in (("rdma", RDMA), ("ufw", UFW), ("start", START))
-        if parse_word(options[name]) not in words
+        for name, words in WORDS.items()
+        if name != "mode" and parse_word(options[name]) not in words
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from fullmesh.model import membership, services
@@ -18,7 +18,6 @@ NODES = "/etc/fullmesh/nodes.json"
 HOSTFILE = "/etc/fullmesh/hostfile"
 SERVICES = "/etc/fullmesh/services.json"
 JOB = "/etc/fullmesh/job.sbatch"
-OFF = "off"
 # What of a job's environment follows from the list of nodes.
 VARIABLES = ("MASTER_ADDR", "WORLD_SIZE", "NNODES", "NODE_RANK", "no_proxy", "NO_PROXY")
 Settings = Mapping[str, Any]
@@ -52,33 +51,32 @@ def build_slurm_updates(plan: ClusterPlan) -> dict[str, str]:
     return {begins: f"{begins}{value}" for begins, value in held.items()}
 
 
+def wire_firewall(plan: ClusterPlan, host: str) -> Settings:
+    """The variables of role peer_firewall that follow from the plan, as playbooks/vars/wiring.yml has them."""
+    return {
+        "peers": plan["peers"],
+        "controllers": plan["controllers"],
+        "ports": services.list_open_ports(plan, "peers", host),
+        "others": {
+            "controllers": services.list_open_ports(plan, "controllers", host),
+            "everybody": services.list_open_ports(plan, "everybody", host),
+        },
+    }
+
+
 def build_firewall_update(plan: ClusterPlan, host: str, chosen: Settings) -> list[PeerFirewall]:
-    """What the firewall of a node is asked for; empty where it is off.
+    """The request to the firewall of a node; empty if it is off.
 
     Args:
         plan: the cluster plan.
         host: the node.
         chosen: its settings, with the roles' defaults.
     """
-    mode = peer_firewall.parse_firewall_mode(chosen["peer_firewall_mode"])
-    if mode == OFF:
+    prefix = "peer_firewall_"
+    own = {name.removeprefix(prefix): chosen[name] for name in chosen if name.startswith(prefix)}
+    if peer_firewall.parse_firewall_mode(own["mode"]) == peer_firewall.OFF:
         return []
-    extra: Sequence[str] = chosen["peer_firewall_extra_ports"]
-    return [
-        {
-            "mode": mode,
-            "zone": str(chosen["peer_firewall_zone"]),
-            "peers": list(plan["peers"]),
-            "controllers": list(plan["controllers"]),
-            "ports": [*services.list_open_ports(plan, "peers", host), *map(str, extra)],
-            "controller_ports": services.list_open_ports(plan, "controllers", host),
-            "public_ports": services.list_open_ports(plan, "everybody", host),
-            "rdma": peer_firewall.parse_word(chosen["peer_firewall_rdma"]),
-            "ufw": peer_firewall.parse_word(chosen["peer_firewall_ufw"]),
-            "start": str(chosen["peer_firewall_start"]),
-            "rollback_seconds": int(chosen["peer_firewall_rollback_seconds"]),
-        }
-    ]
+    return [peer_firewall.build_firewall_request({**own, **wire_firewall(plan, host)})]
 
 
 def build_node_update(

@@ -34,20 +34,22 @@ SHORTEST_REBOOT = 60
 
 
 def find_selinux_faults(
-    mode: object, rollback_seconds: object, reboot_seconds: object = 1800
+    selinux_mode: object, rollback_seconds: object, reboot_timeout_seconds: object = 1800
 ) -> list[Fault]:
     """Everything that is wrong with the input, at once."""
     found = []
-    if mode not in MODES:
+    if selinux_mode not in MODES:
         found.append(
-            Fault("SE-101", f"selinux_mode is {mode!r}", f"Choose one of {', '.join(MODES)}")
+            Fault(
+                "SE-101", f"selinux_mode is {selinux_mode!r}", f"Choose one of {', '.join(MODES)}"
+            )
         )
     number = parse_decimal(str(rollback_seconds))
     if number is None or 0 < number < SHORTEST_ROLLBACK:
         text = f"selinux_mode_rollback_seconds is {rollback_seconds!r}"
         step = f"Give {SHORTEST_ROLLBACK} or more, or 0 to arm nothing"
         found.append(Fault("SE-102", text, step))
-    if parse_decimal(str(reboot_seconds), least=SHORTEST_REBOOT) is None:
-        text = f"selinux_mode_reboot_timeout_seconds is {reboot_seconds!r}"
+    if parse_decimal(str(reboot_timeout_seconds), least=SHORTEST_REBOOT) is None:
+        text = f"selinux_mode_reboot_timeout_seconds is {reboot_timeout_seconds!r}"
         found.append(Fault("SE-103", text, f"Give {SHORTEST_REBOOT} or more"))
     return found

@@ -8,9 +8,10 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from fullmesh.faults import Fault
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.types import PlanLink
 
 LONGEST_WAIT = 600
@@ -44,7 +45,7 @@ CODES: dict[str, str] = {
 
 
 def find_static_ip_faults(
-    links: Sequence[PlanLink], wait_seconds: int, rollback_seconds: int = 60
+    links: Sequence[PlanLink], wait_seconds: Any, rollback_seconds: Any = 60
 ) -> list[Fault]:
     """Say what is wrong with the links of one node."""
     found = [_explain_no_link_interface(link) for link in links if not link["interface"]]
@@ -58,7 +59,7 @@ def find_static_ip_faults(
             )
         )
     found += _find_gateway_faults(links)
-    if not 1 <= wait_seconds <= LONGEST_WAIT:
+    if parse_decimal(str(wait_seconds), LONGEST_WAIT, 1) is None:
         found.append(
             Fault(
                 "IP-112",
@@ -66,7 +67,7 @@ def find_static_ip_faults(
                 f"Choose 1 to {LONGEST_WAIT} seconds",
             )
         )
-    if not SHORTEST_ROLLBACK <= rollback_seconds <= LONGEST_ROLLBACK:
+    if parse_decimal(str(rollback_seconds), LONGEST_ROLLBACK, SHORTEST_ROLLBACK) is None:
         found.append(
             Fault(
                 "IP-116",

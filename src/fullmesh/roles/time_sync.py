@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fullmesh.faults import Fault
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.addresses import is_address, is_host_name
+from fullmesh.plain import parse_switch
 
 CODES: dict[str, str] = {
     "TS-101": "time_sync_source is servers, but no server is given",
@@ -23,7 +26,7 @@ LONGEST_WAIT = 600
 
 
 def find_time_sync_faults(
-    source: str, servers: Sequence[str], wait_seconds: int, only: bool = False
+    source: str, servers: Sequence[str], wait_seconds: Any, only: Any = False
 ) -> list[Fault]:
     """Say what is wrong with the settings."""
     found = []
@@ -50,7 +53,7 @@ def find_time_sync_faults(
         for server in servers
         if not (is_host_name(server) or is_address(server))
     ]
-    if only and source == "distribution":
+    if parse_switch(only) and source == "distribution":
         found.append(
             Fault(
                 "TS-108",
@@ -58,7 +61,7 @@ def find_time_sync_faults(
                 "Set time_sync_source: servers or leader, or drop time_sync_only",
             )
         )
-    if not 1 <= wait_seconds <= LONGEST_WAIT:
+    if parse_decimal(str(wait_seconds), LONGEST_WAIT, 1) is None:
         found.append(
             Fault(
                 "TS-107",

@@ -191,7 +191,7 @@ def choose_package_index(files: str, version: str, wanted: str, own: str) -> str
     return f"{PYTORCH}/{folder}"
 
 
-def find_torch_faults(files: str, version: object, wanted: str, own: str) -> list[Fault]:
+def find_torch_faults(files: str, version: object, wanted: str, requirements: str) -> list[Fault]:
     """What is wrong with the settings."""
     version = str(version)
     try:
@@ -199,10 +199,14 @@ def find_torch_faults(files: str, version: object, wanted: str, own: str) -> lis
     except ValueError:
         step = "Write cpu, cuda, cuda13.0 (or cu130), rocm or rocm6.4"
         return [Fault("TR-112", f"torch_runtime_accelerator is {wanted!r}", step)]
-    path = Path(choose_lock_file(files, version, wanted, own))
+    path = Path(choose_lock_file(files, version, wanted, requirements))
     if path.is_file():
         return find_lock_faults(str(path), path.read_text(encoding="utf-8"))
-    what = f"{own} does not exist" if own else f"there is no lock for torch {version} ({wanted})"
+    what = (
+        f"{requirements} does not exist"
+        if requirements
+        else f"there is no lock for torch {version} ({wanted})"
+    )
     beside = "".join(f" --with {one}" for one in BESIDE if Path(files).name == DOMAIN)
     step = (
         f"Take one of {', '.join(list_lock_names(files))}, or make your own with ./fullmesh torch-lock{beside} and "

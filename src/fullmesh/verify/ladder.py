@@ -47,11 +47,11 @@ def parse_setting_number(value: Any) -> float | None:
         return None
 
 
-def find_verify_faults(options: Mapping[str, Any]) -> list[Fault]:
+def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
     """What is wrong with the role's settings."""
     found = []
-    unknown = [str(rung) for rung in options["verify_cluster_rungs"] if rung not in RUNGS]
-    if unknown or not options["verify_cluster_rungs"]:
+    unknown = [str(rung) for rung in settings["verify_cluster_rungs"] if rung not in RUNGS]
+    if unknown or not settings["verify_cluster_rungs"]:
         found.append(
             Fault(
                 "VC-701",
@@ -59,7 +59,7 @@ def find_verify_faults(options: Mapping[str, Any]) -> list[Fault]:
                 f"Choose from {', '.join(RUNGS)}",
             )
         )
-    how = str(options["verify_cluster_links"])
+    how = str(settings["verify_cluster_links"])
     if how not in schedule.HOW:
         found.append(
             Fault(
@@ -68,19 +68,19 @@ def find_verify_faults(options: Mapping[str, Any]) -> list[Fault]:
                 f"Choose from {', '.join(schedule.HOW)}",
             )
         )
-    numbers = {name: parse_setting_number(options[name]) for name in LIMITS}
+    numbers = {name: parse_setting_number(settings[name]) for name in LIMITS}
     for name, (low, high) in LIMITS.items():
         value = numbers[name]
         if value is None or not low <= value <= high:
             step = f"Give a number from {low:g} to {high:g}"
-            found.append(Fault("VC-702", f"{name} is {options[name]!r}", step))
+            found.append(Fault("VC-702", f"{name} is {settings[name]!r}", step))
     init, deadline = (numbers[f"verify_cluster_{x}"] for x in ("init_timeout", "deadline"))
     if not found and init is not None and deadline is not None and init >= deadline:
         found.append(
             Fault(
                 "VC-702",
-                f"verify_cluster_init_timeout ({options['verify_cluster_init_timeout']}) is not below "
-                f"verify_cluster_deadline ({options['verify_cluster_deadline']})",
+                f"verify_cluster_init_timeout ({settings['verify_cluster_init_timeout']}) is not below "
+                f"verify_cluster_deadline ({settings['verify_cluster_deadline']})",
                 "Raise the deadline; Gloo waits five times its timeout",
             )
         )
