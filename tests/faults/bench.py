@@ -21,7 +21,7 @@ from lab_nodes import Node, fullmesh, nodes_of, shell
 
 from devtools.lab import lifecycle, paths
 from devtools.lab.state import Store
-from fullmesh.diagnose.rules import next_boot
+from fullmesh.diagnose.run import list_boot_codes
 from fullmesh.play.names import make_run_name
 from fullmesh.settings import ROOT
 from fullmesh.verbs import diagnose as diagnose_cli
@@ -50,13 +50,13 @@ class Diagnosis:
         there as well.
         """
         found: list[dict[str, Any]] = self.result["findings"]
-        return [one for one in found if one["code"] not in next_boot.CODES]
+        return [one for one in found if one["code"] not in list_boot_codes()]
 
     @property
     def at_boot(self) -> list[dict[str, Any]]:
         """What the next boot changes, beside what the bench is known for."""
         found: list[dict[str, Any]] = self.result["findings"]
-        return [one for one in found if one["code"] in next_boot.CODES - self.usual]
+        return [one for one in found if one["code"] in list_boot_codes() - self.usual]
 
     @property
     def codes(self) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from fullmesh.causes.engine import index_cases
-from fullmesh.diagnose.rules import next_boot
+from fullmesh.diagnose.run import list_boot_codes
 from fullmesh.settings import CLUSTER_WIDE
 from fullmesh.verbs import diagnose as diagnose_cli
 
@@ -141,7 +141,7 @@ def surprises(said: Diagnosis, fault: Fault, wanted: dict[str, str]) -> list[str
     """What is not as it must be."""
     cause, case = CASES[fault.case]
     code = fault.code or cause.code
-    at_boot = code in next_boot.CODES
+    at_boot = code in list_boot_codes()
     told, other = (said.at_boot, said.findings) if at_boot else (said.findings, [])
     codes = [finding["code"] for finding in told + other]
     if codes != [code]:

@@ -123,20 +123,20 @@ OPINIONS = {
         "src/fullmesh/diagnose/inventory.py",
     ),
     "duplicate-string-formatting-argument": ("node_programs/fullmesh_launch.py",),
-    "use-sequence-for-iteration": ("src/fullmesh/diagnose/blocking_rules.py",),
+    "use-sequence-for-iteration": ("src/fullmesh/causes/firewall/blocking_rules.py",),
     "stop-iteration-return": (
-        "src/fullmesh/diagnose/rules/addresses.py",
+        "src/fullmesh/causes/addresses/taken_addresses.py",
         "src/fullmesh/hang/rules/whole.py",
         "src/fullmesh/verify/card_faults.py",
         "src/fullmesh/verify/software.py",
     ),
     # names that stand in a quoted type
     "unused-import": (
-        "src/fullmesh/diagnose/rules/gpu.py",
+        "src/fullmesh/causes/gpu/dg149_unequal_gpus.py",
         "src/fullmesh/play/progress.py",
         "src/fullmesh/verify/pairs.py",
     ),
-    "arguments-out-of-order": ("src/fullmesh/diagnose/rules/quality.py",),
+    "arguments-out-of-order": ("src/fullmesh/causes/quality/dg138_packet_loss.py",),
     # a fifth of the search's price
     "unidiomatic-typecheck": ("src/fullmesh/diagnose/shape.py",),
     "unnecessary-comprehension": ("src/fullmesh/verify/ranks.py",),

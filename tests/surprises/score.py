@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fullmesh.diagnose.rules import next_boot
+from fullmesh.diagnose.run import list_boot_codes
 
 Failed = Mapping[tuple[str, str, int], str]
 EVERY = ("", "all")
@@ -100,7 +100,7 @@ def text_of(finding: Mapping[str, Any]) -> str:
 
 def of_now(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """What is wrong now: these nodes' addresses were typed in, which a boot takes away."""
-    return [finding for finding in findings if finding["code"] not in next_boot.CODES]
+    return [finding for finding in findings if finding["code"] not in list_boot_codes()]
 
 
 def judged(

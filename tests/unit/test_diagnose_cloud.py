@@ -8,9 +8,9 @@ import pytest
 from ansible.module_utils.fullmesh.facts import efa as fullmesh_efa
 from test_ec2 import CLUSTER, eni, group, permission, plan, raw
 
+from fullmesh.causes.cloud import accounts
 from fullmesh.causes.relations import fold_cluster_findings
 from fullmesh.diagnose import judge, shape
-from fullmesh.diagnose.rules import cloud
 from fullmesh.ec2 import place
 from fullmesh.filters import ec2, pattern
 from fullmesh.result.findings import Finding
@@ -31,7 +31,7 @@ def link(code: str, source: str, target: str) -> Finding:
 
 def test_a_gap_in_the_group_explains_the_silent_links() -> None:
     held = {"raw": raw(groups=[group(CLUSTER[:1])]), "settings": {}}
-    found = list(cloud.rule_security_groups(look(held)))
+    found = list(accounts.rule_security_groups(look(held)))
     assert [one.code for one in found] == ["EC-112"]
     assert found[0].rung == "L2"
     both = [link("DG-115", "n0", "n1"), link("DG-116", "n1", "n0"), link("VC-201", "n0", "n1")]
@@ -45,7 +45,7 @@ def test_a_node_outside_the_group_explains_only_its_own_links() -> None:
     nodes[2]["groups"] = [{"group_id": "sg-0fedcba9876543210"}]
     own = plan(*(f"10.0.1.{at}/24" for at in (1, 2, 3)))
     held = {"raw": raw(nodes), "settings": {}}
-    found = list(cloud.rule_security_groups(look(held, own)))
+    found = list(accounts.rule_security_groups(look(held, own)))
     assert [(one.code, one.node) for one in found] == [("EC-111", "n2")]
     heads = fold_cluster_findings([*found, link("DG-115", "n0", "n2"), link("DG-115", "n0", "n1")])
     assert sorted(one.code for one in heads) == ["DG-115", "EC-111"]
@@ -54,7 +54,7 @@ def test_a_node_outside_the_group_explains_only_its_own_links() -> None:
 def test_a_warning_explains_no_error() -> None:
     wide = [*CLUSTER, permission("tcp", 22, 22, "0.0.0.0/0")]
     found = list(
-        cloud.rule_security_groups(look({"raw": raw(groups=[group(wide)]), "settings": {}}))
+        accounts.rule_security_groups(look({"raw": raw(groups=[group(wide)]), "settings": {}}))
     )
     assert [one.code for one in found] == ["EC-118"]
     heads = fold_cluster_findings([*found, link("DG-115", "n0", "n1")])
@@ -64,13 +64,13 @@ def test_a_warning_explains_no_error() -> None:
 def test_nobody_planned_ports_so_the_kernels_own_are_judged() -> None:
     own = plan() | {"open_ports": []}
     own["data_ports"] = {"first": 32768, "last": 60999}
-    found = list(cloud.rule_security_groups(look({"raw": raw(), "settings": {}}, own)))
+    found = list(accounts.rule_security_groups(look({"raw": raw(), "settings": {}}, own)))
     assert "32768-49999/tcp, 54096-60999/tcp" in found[0].cause
 
 
 @pytest.mark.parametrize("held", [{}, {"raw": {}}, {"raw": None}, {"raw": [], "settings": None}])
 def test_without_an_answer_there_is_no_finding(held: dict[str, Any]) -> None:
-    assert list(cloud.rule_security_groups(look(held))) == []
+    assert list(accounts.rule_security_groups(look(held))) == []
 
 
 def test_what_could_not_be_asked_is_said() -> None:

@@ -12,7 +12,7 @@ import pytest
 from ansible.module_utils.fullmesh.probe import drops
 from ansible.module_utils.fullmesh.survey import hooks
 
-from fullmesh.diagnose.rules import kernel_words
+from fullmesh.causes.firewall import kernel_drops
 
 RECORDED = (
     Path(__file__).parent / "recorded/drops"
@@ -45,7 +45,7 @@ def test_a_trace_without_reasons_says_nothing() -> None:
 def test_every_reason_that_rules_know_is_one_of_the_kernels() -> None:
     """Of the event's format in 6.18."""
     known = set((RECORDED / "reasons.txt").read_text().split())
-    assert kernel_words.MEANS.keys() <= known
+    assert kernel_drops.MEANS.keys() <= known
 
 
 def test_a_kernel_before_reasons_is_left_alone(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_compare import third
 
+from fullmesh.causes.quality.dg138_packet_loss import rule_packet_loss
+from fullmesh.causes.quality.dg139_slow_link import rule_slow_rates
+from fullmesh.causes.quality.rates import SlowCulprit, Way, find_slow_culprits, schedule_rate_rounds
 from fullmesh.diagnose import judge
-from fullmesh.diagnose.rates import SlowCulprit, Way, find_slow_culprits, schedule_rate_rounds
-from fullmesh.diagnose.rules import quality
 from fullmesh.filters import diagnose
 from fullmesh.result.findings import Finding
 
@@ -146,7 +147,7 @@ def world(slow: set[Way], **card: Any) -> records.World:
 def findings(slow: set[Way], **card: Any) -> list[Finding]:
     made = world(slow, **card)
     look = judge.build_evidence(made["plan"], records.answers(made["nodes"]), records.ABOUT)
-    return list(quality.rule_slow_rates(look))
+    return list(rule_slow_rates(look))
 
 
 OUT = {("ubuntu1", "el1"), ("ubuntu1", "el2")}
@@ -194,11 +195,11 @@ def test_who_is_slow_to_everybody_and_loses_packets_is_one_finding() -> None:
     for record in made["nodes"]["el1"]["links"]["links"]:
         record.update(lost=4, segments=60)
     look = judge.build_evidence(made["plan"], records.answers(made["nodes"]), records.ABOUT)
-    assert list(quality.rule_packet_loss(look)) == []
+    assert list(rule_packet_loss(look)) == []
     for rate in made["nodes"]["ubuntu1"]["links"]["bandwidth"]:
         rate["mbit_s"] = FAST
     look = judge.build_evidence(made["plan"], records.answers(made["nodes"]), records.ABOUT)
-    assert [one.code for one in quality.rule_packet_loss(look)] == ["DG-138"]
+    assert [one.code for one in rule_packet_loss(look)] == ["DG-138"]
 
 
 def test_a_node_measures_with_its_partner_of_the_round_on_a_listener_that_it_reached() -> None:

@@ -23,9 +23,9 @@ import verify_changes
 from verify_changes import with_gpus
 
 from fullmesh import contract
+from fullmesh.causes.cloud import accounts
 from fullmesh.causes.engine import load_causes
-from fullmesh.diagnose import judge, rules
-from fullmesh.diagnose.rules import cloud, next_boot
+from fullmesh.diagnose import judge, run
 from fullmesh.ec2 import efa
 from fullmesh.verify import cards, gpu, node, pairs, ranks
 from fullmesh.verify.model import ClusterObservations
@@ -45,7 +45,7 @@ ELSEWHERE = {
 }
 OTHER_RULES = {
     node.rule_answer_format: "an answer that its type refuses (test_contract.py)",
-    cloud.rule_security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
+    accounts.rule_security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
 }
 VERIFICATION = (*node.RULES, *pairs.RULES, *cards.CARD_RULES, *gpu.JOB_RULES, *ranks.RULES)
 
@@ -142,7 +142,7 @@ def test_what_is_wrong_now_folds_nothing_of_the_next_boot_and_is_not_folded_by_i
 
     found = records.diagnosed(at_boot(both))
     assert [f["code"] for f in found["findings"]] == ["DG-113", "DG-166"]
-    assert not any(f["code"] in next_boot.CODES for f in found["findings"][0]["follows"])
+    assert not any(f["code"] in run.list_boot_codes() for f in found["findings"][0]["follows"])
     assert found["exit_code"] == 1
 
 
@@ -175,7 +175,7 @@ def test_every_rule_of_diagnosis_fires() -> None:
         judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
         for one in worlds
     )
-    assert silent(rules.RULES, looks) == set()
+    assert silent(run.list_cause_rules(), looks) == set()
 
 
 def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -> None:
@@ -184,14 +184,15 @@ def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -
         judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
         for one in worlds
     ]
-    assert silent(next_boot.RULES, looks) == set()
-    assert {code for code, _, _ in boot_changes.CHANGES.values()} == next_boot.CODES
+    boot = [cause for cause in load_causes("DG").values() if cause.family == run.NEXT_BOOT]
+    assert silent([cause.find for cause in boot if cause.find], looks) == set()
+    assert {code for code, _, _ in boot_changes.CHANGES.values()} == run.list_boot_codes()
     quiet = judge.build_evidence(
         (world := at_boot(lambda _world: None))["plan"],
         records.answers(world["nodes"]),
         records.ABOUT,
     )
-    assert next_boot.check_next_boot(quiet) == []
+    assert run.check_next_boot(quiet) == []
 
 
 def test_a_rule_that_reads_what_no_module_writes_is_found() -> None:
@@ -208,3 +209,9 @@ def test_a_change_that_no_module_could_return_is_refused() -> None:
     seen.nodes["el1"]["node"]["gpus"] = {"cards": []}  # type: ignore[typeddict-unknown-key]
     with pytest.raises(contract.ContractError, match=r"\$\.gpus: unknown field"):
         records.verified(seen)
+
+
+def test_every_cause_that_shuts_links_is_named() -> None:
+    shut = {code for code, cause in load_causes("DG").items() if cause.explain_block}
+    given = {code for code, _, _ in diagnose_changes.CHANGES.values()}
+    assert shut - given == {"DG-114"} <= {code for code, _ in diagnose_changes.REAL.values()}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What a node keeps for its next boot: what its files, units and boot loader say, beside what runs now.
 
-Nothing is judged here (src/fullmesh/diagnose/rules/next_boot.py does). What others change while the node runs, and do
+Nothing is judged here (src/fullmesh/causes/next_boot does). What others change while the node runs, and do
 so after every boot as well (kubelet, Docker, libvirt: ip_forward; kube-proxy: nf_conntrack_max), is left out.
 """
 

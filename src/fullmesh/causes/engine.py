@@ -132,7 +132,8 @@ class Cause:
         code: as in ``DG-113``. The module's name begins with it.
         doc: the docstring of its module, which is its page.
         find: yields its findings in what was observed; None if another module finds it (a check of the verification,
-            or the cause whose code stands in ``found_with``).
+            or another cause, as a comment in its module says).
+        explain_block: says whether it is why a rule, or what else it may be, shuts links: its finding, or None.
         severity: of its findings, as a rule.
         weight: the heavier of two causes comes first, and a cause explains only lighter ones, so nothing goes in
             circles. Close to 0: it explains nothing.
@@ -145,6 +146,7 @@ class Cause:
     code: str
     doc: str | None
     find: Callable[[Any], Iterator[Any]] | None = None
+    explain_block: Callable[[Any, Any], Any | None] | None = None
     severity: str = ERROR
     weight: int = 0
     explains: tuple[Explains, ...] = ()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
-from fullmesh.diagnose.packet_filter import format_nft_rule
+from fullmesh.causes.firewall.packet_filter import format_nft_rule
 from fullmesh.diagnose.shape import clean_value
 from fullmesh.result.findings import ERROR, Finding
 from fullmesh.result.findings import join_names as listed

@@ -9,8 +9,9 @@ from typing import Any, cast
 from fullmesh import __version__
 from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
 from fullmesh.causes.relations import fold_cluster_findings
-from fullmesh.diagnose import compare, rules, shape, thin
-from fullmesh.diagnose.rules import decisions, next_boot
+from fullmesh.causes.routes import decisions
+from fullmesh.diagnose import compare, shape, thin
+from fullmesh.diagnose.run import check_next_boot, filter_ladder_findings, find_causes
 from fullmesh.model.ports import range_to_data_ports
 from fullmesh.model.types import ClusterPlan, DataPorts, PlanNode
 from fullmesh.observed.ports import PortRange
@@ -189,12 +190,10 @@ def find_root_causes(look: ClusterEvidence) -> list[Finding]:
     ladder = run_verification_rules(look)
     kept = thin.select_links(look)
     if kept is None:
-        deeper = rules.run_diagnosis_rules(look)
+        deeper = find_causes(look)
     else:
-        deeper = thin.extend_to_groups(
-            rules.run_diagnosis_rules(thin.thin_out_links(look, kept)), ladder, kept
-        )
-    return fold_cluster_findings([*deeper, *rules.filter_ladder_findings(look, ladder, deeper)])
+        deeper = thin.extend_to_groups(find_causes(thin.thin_out_links(look, kept)), ladder, kept)
+    return fold_cluster_findings([*deeper, *filter_ladder_findings(look, ladder, deeper)])
 
 
 def list_unobserved(look: ClusterEvidence) -> list[MissedRow]:
@@ -257,7 +256,7 @@ def summarize_nodes(look: ClusterEvidence) -> dict[str, NodeSummary]:
 
 def assemble_diagnosis(look: ClusterEvidence, about: DiagnosisRun) -> Result:
     """The result in the shape of the schema."""
-    found = [*find_root_causes(look), *next_boot.check_next_boot(look)]
+    found = [*find_root_causes(look), *check_next_boot(look)]
     rungs = judge_diagnosis_checks(look, found)
     bad = any(f.severity == ERROR for f in found)
     rows = pairs.build_link_rows(look.seen)

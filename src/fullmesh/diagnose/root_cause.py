@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import fold_cluster_findings
-from fullmesh.diagnose import rules, shape, thin
+from fullmesh.diagnose import shape, thin
+from fullmesh.diagnose.run import filter_ladder_findings, find_causes
 from fullmesh.result.findings import ERROR, Finding
 from fullmesh.result.types import Result
 from fullmesh.verify import build, ladder
@@ -41,13 +42,11 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
     )
     kept = thin.select_links(look)
     if kept is None:
-        deeper = rules.run_diagnosis_rules(look)
+        deeper = find_causes(look)
     else:
-        deeper = thin.extend_to_groups(
-            rules.run_diagnosis_rules(thin.thin_out_links(look, kept)), found, kept
-        )
+        deeper = thin.extend_to_groups(find_causes(thin.thin_out_links(look, kept)), found, kept)
     deeper = [one for one in deeper if one.rung in seen.rungs]
-    return fold_cluster_findings([*deeper, *rules.filter_ladder_findings(look, found, deeper)])
+    return fold_cluster_findings([*deeper, *filter_ladder_findings(look, found, deeper)])
 
 
 def build_result(seen: ClusterObservations, run: build.VerificationRun) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fullmesh.diagnose import compare
-from fullmesh.diagnose.rules import next_boot
+from fullmesh.diagnose.run import list_boot_codes
 from fullmesh.result.types import FindingRow, Result
 
 MISSED_SHOWN = 12
@@ -69,7 +69,7 @@ def format_diagnosis(result: Result) -> list[str]:
     """Everything, line by line."""
     found = [format_diagnosis_headline(result)]
     for number, finding in enumerate(result["findings"], 1):
-        if finding["code"] in next_boot.CODES and AT_BOOT not in found:
+        if finding["code"] in list_boot_codes() and AT_BOOT not in found:
             found.append(AT_BOOT)
         found += format_diagnosis_finding(number, finding)
     for note in result["notes"]:

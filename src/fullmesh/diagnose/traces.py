@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from fullmesh.causes.evidence import ClusterEvidence
-from fullmesh.diagnose.blocking_rules import find_blocking_rule
+from fullmesh.causes.firewall.blocking_rules import find_blocking_rule
 from fullmesh.observed.ladder import LinkResult, ProbeTarget, TracedPeer
 from fullmesh.verify.blocked import DATA_KINDS, FIREWALLED, list_blocked_links
 

@@ -8,8 +8,9 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
-from fullmesh.diagnose import inventory, judge, rates, show, traces
-from fullmesh.diagnose.rates import Way
+from fullmesh.causes.quality import rates
+from fullmesh.causes.quality.rates import Way
+from fullmesh.diagnose import inventory, judge, show, traces
 from fullmesh.filters.verify_cluster import build_node_identity
 from fullmesh.model.types import ClusterPlan
 from fullmesh.plain import to_json_value

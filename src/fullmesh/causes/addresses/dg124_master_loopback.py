@@ -11,12 +11,60 @@ The worker looks for the store on itself: refused until the time-out, while rank
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from fullmesh.causes.addresses.master_address import find_master_address
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
 from fullmesh.causes.relations import has_same_node
+from fullmesh.result.findings import Finding, join_names
+
+
+def rule_master_name(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The master's name does not lead to loopback on the other nodes."""
+    wanted = [
+        n
+        for h in evidence.plan["hosts"]
+        if h["address"] == evidence.address(evidence.master)
+        for n in h["names"]
+    ]
+    for name in evidence.nodes:
+        if name == evidence.master:
+            continue
+        answers = evidence.seen.facts(name).get("names", {}).get("plan", {})
+        astray = {
+            n: found for n in wanted if (found := answers.get(n)) and has_loopback_prefix(found[0])
+        }
+        wrong = list(astray)
+        if wrong:
+            yield Finding(
+                "DG-124",
+                "L1",
+                f"the master's name {wrong[0]} leads to loopback on {name}, so its ranks would look "
+                f"for the store at home",
+                node=name,
+                peer=evidence.master,
+                seen=f"{wrong[0]}: {join_names(astray[wrong[0]])}",
+                expected=f"{wrong[0]}: {evidence.address(evidence.master)}",
+                fix=f"on {name}: take {wrong[0]} off the loopback line in /etc/hosts (getent ahosts {wrong[0]})",
+            )
+
+
+def rule_master_loopback(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """MASTER_ADDR is a name that leads to loopback on a worker."""
+    yield from find_master_address(evidence, "DG-124")
+
+
+def rule_any_master_loopback(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """All ways in which it shows."""
+    yield from rule_master_name(evidence)
+    yield from rule_master_loopback(evidence)
+
 
 CAUSE = Cause(
     "DG-124",
     __doc__,
+    find=rule_any_master_loopback,
     weight=620,
     explains=(Explains(("VC-101", "DG-126", "DG-127"), has_same_node),),
     cases=(CauseCase("master-loopback", "127.0.0.1 MASTERNAME first in a worker's /etc/hosts"),),

@@ -11,12 +11,24 @@ Nobody answers at that address: 'No route to host' after three seconds of ARP, o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from fullmesh.causes.addresses.master_address import find_master_address
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import has_same_node
+from fullmesh.result.findings import Finding
+
+
+def rule_master_foreign(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """MASTER_ADDR is not an address of the master."""
+    yield from find_master_address(evidence, "DG-126")
+
 
 CAUSE = Cause(
     "DG-126",
     __doc__,
+    find=rule_master_foreign,
     weight=600,
     explains=(Explains(("VC-101",), has_same_node),),
     cases=(CauseCase("master-nobody", "MASTER_ADDR=an unused address of the cluster network"),),

@@ -11,12 +11,24 @@ torch says 'gai error: -3 - Temporary failure in name resolution' and repeats un
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from fullmesh.causes.addresses.master_address import find_master_address
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import has_same_node
+from fullmesh.result.findings import Finding
+
+
+def rule_master_unknown(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """MASTER_ADDR is a name that a node cannot resolve."""
+    yield from find_master_address(evidence, "DG-127")
+
 
 CAUSE = Cause(
     "DG-127",
     __doc__,
+    find=rule_master_unknown,
     weight=590,
     explains=(Explains(("VC-101",), has_same_node),),
     cases=(CauseCase("master-unknown", "MASTER_ADDR=no-such-node"),),

@@ -13,12 +13,68 @@ card for all of its addresses, also for one on lo (arp_ignore=0), so a node of t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from fullmesh.causes.addresses.taken_addresses import (
+    find_stale_neighbour,
+    list_foreign_macs,
+    map_card_owners,
+)
 from fullmesh.causes.engine import NODE, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import KERNELS, LINKS, WALLS, has_root_end, has_same_node
+from fullmesh.result.findings import Finding, join_names
+
+
+def make_duplicate_finding(evidence: ClusterEvidence, name: str, mac: str, holder: str) -> Finding:
+    """A node of the plan answers for another one's address, as it does for every address of its own on any card."""
+    address, card = evidence.address(name), evidence.cluster_card(holder)
+    if evidence.holds(holder, address):
+        what, fix = "has", f"ip -o addr show to {address}; ip addr del {address}/LENGTH dev CARD"
+    else:
+        what, fix = "answers for", f"sysctl net.ipv4.conf.{card}.proxy_arp; ip neigh show proxy"
+    return Finding(
+        "DG-140",
+        "L2",
+        f"{holder} {what} the address {address} of {name}, too",
+        node=holder,
+        peer=name,
+        direction=f"{holder} <-> {name}",
+        seen=f"{mac} of {holder} answered for it",
+        expected=f"{address} on {name} alone",
+        fix=f"on {holder}: {fix}",
+    )
+
+
+def rule_duplicate_address(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """Another machine answers for a node's cluster address."""
+    owners = map_card_owners(evidence)
+    for name, mac, who in list_foreign_macs(evidence):
+        if mac in owners:
+            yield make_duplicate_finding(evidence, name, mac, owners[mac])
+            continue
+        if find_stale_neighbour(evidence, name, mac, who):
+            continue
+        yield Finding(
+            "DG-140",
+            "L2",
+            f"another machine has the address {evidence.address(name)} of {name}, too: {mac} answers for it",
+            node=name,
+            peer=join_names(evidence.peers(name)),
+            seen=f"{mac} answered {join_names(who)}",
+            expected=join_names(
+                [c["mac"] for c in evidence.cards(name) if c["name"] == evidence.cluster_card(name)]
+            ),
+            fix=f"on {who[0]}: arping -D -I {evidence.cluster_card(who[0])} {evidence.address(name)}; find "
+            f"{mac} in the switch's"
+            " table and give that machine another address",
+        )
+
 
 CAUSE = Cause(
     "DG-140",
     __doc__,
+    find=rule_duplicate_address,
     weight=1080,
     explains=(
         Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-141", "VC-103"), has_root_end),

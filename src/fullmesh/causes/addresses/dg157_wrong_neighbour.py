@@ -12,12 +12,87 @@ was copied from elsewhere, every packet for the peer goes to a machine that drop
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from fullmesh.causes.addresses.taken_addresses import (
+    find_stale_neighbour,
+    list_foreign_macs,
+    map_card_owners,
+)
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import KERNELS, LINKS, WALLS, is_return_path
+from fullmesh.causes.routes.decisions import ALL_KINDS, find_broken_links
+from fullmesh.observed.survey import Neighbour
+from fullmesh.result.findings import Finding, join_names
+
+
+def is_cluster_neighbour(evidence: ClusterEvidence, name: str, entry: Neighbour) -> bool:
+    """Whether an entry is on the cluster's card."""
+    return entry["dev"] in ("", evidence.cluster_card(name))
+
+
+def rule_stale_neighbours(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A neighbour entry has another hardware address than the peer's own, and the kernel will not ask again."""
+    owners = {evidence.address(name): name for name in evidence.nodes}
+    place = {name: number for number, name in enumerate(evidence.nodes)}
+    for name in evidence.nodes:
+        entries = (
+            evidence.seen.nodes[name].get("links", {}).get("neighbours", {}).get("entries", {})
+        )
+        held = {owners[one]: entry for one, entry in entries.items() if one in owners}
+        for peer in sorted(held.keys() - {name}, key=place.__getitem__):
+            entry = held[peer]
+            own = {card["mac"] for card in evidence.cards(peer)}
+            if not own or entry["mac"] in own or not is_cluster_neighbour(evidence, name, entry):
+                continue
+            found = find_broken_links(evidence, name, peer)
+            if not found.pairs or not entry.get("by_hand"):
+                continue
+            yield Finding(
+                "DG-157",
+                "L2",
+                f"{name} sends what is for {peer} to {entry['mac'] or 'nobody'}, which is not {peer}'s card: a"
+                " neighbour entry made by hand",
+                node=name,
+                peer=peer,
+                port="all",
+                direction=f"{name} -> {peer}",
+                seen=f"{evidence.address(peer)} lladdr {entry['mac']} {entry.get('nud') or 'PERMANENT or NOARP'}: the"
+                " kernel never asks anew",
+                expected=join_names(
+                    [
+                        c["mac"]
+                        for c in evidence.cards(peer)
+                        if c["name"] == evidence.cluster_card(peer)
+                    ]
+                ),
+                fix=f"on {name}: ip neigh del {evidence.address(peer)} dev {entry['dev']}; find who sets it:"
+                " ip neigh in boot scripts, NetworkManager's dispatcher.d, /etc/ethers",
+                pairs=found.pairs,
+                kinds=ALL_KINDS,
+            )
+
+
+def rule_learnt_neighbour(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A node learnt another card for a peer's address than the peer has."""
+    owners = map_card_owners(evidence)
+    for name, mac, who in list_foreign_macs(evidence):
+        stale = None if mac in owners else find_stale_neighbour(evidence, name, mac, who)
+        if stale:
+            yield stale
+
+
+def rule_any_wrong_neighbour(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """All ways in which it shows."""
+    yield from rule_stale_neighbours(evidence)
+    yield from rule_learnt_neighbour(evidence)
+
 
 CAUSE = Cause(
     "DG-157",
     __doc__,
+    find=rule_any_wrong_neighbour,
     weight=990,
     explains=(
         Explains(

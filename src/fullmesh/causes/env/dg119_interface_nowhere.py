@@ -11,11 +11,23 @@ Gloo stops with 'Unable to find address for', NCCL with 'no socket interface fou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.env.job_interfaces import find_job_interfaces
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.result.findings import Finding
+
+
+def rule_interface_nowhere(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """An interface that jobs are told to use exists on no node."""
+    yield from (one for one in find_job_interfaces(evidence) if one.code == "DG-119")
+
 
 CAUSE = Cause(
     "DG-119",
     __doc__,
+    find=rule_interface_nowhere,
     weight=580,
     explains=(Explains(("DG-120", "DG-121", "DG-134")),),
     cases=(CauseCase("ifname-everywhere", "GLOO_SOCKET_IFNAME=eth9 on every node", node="first"),),

@@ -12,12 +12,24 @@ cause.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.env.job_interfaces import find_job_interfaces
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import has_same_node
+from fullmesh.result.findings import Finding
+
+
+def rule_interface_absent(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """An interface that jobs are told to use does not exist on a node."""
+    yield from (one for one in find_job_interfaces(evidence) if one.code == "DG-120")
+
 
 CAUSE = Cause(
     "DG-120",
     __doc__,
+    find=rule_interface_absent,
     weight=570,
     explains=(Explains(("DG-134",), has_same_node),),
     cases=(CauseCase("ifname-one", "the same on one node"),),

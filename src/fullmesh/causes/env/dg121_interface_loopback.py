@@ -11,12 +11,24 @@ Every rank announces 127.0.0.1, so peers connect to themselves: refused at once,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.env.job_interfaces import find_job_interfaces
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import has_same_node
+from fullmesh.result.findings import Finding
+
+
+def rule_interface_loopback(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The interface that jobs are told to use is loopback."""
+    yield from (one for one in find_job_interfaces(evidence) if one.code == "DG-121")
+
 
 CAUSE = Cause(
     "DG-121",
     __doc__,
+    find=rule_interface_loopback,
     weight=560,
     explains=(Explains(("DG-134",), has_same_node),),
     cases=(CauseCase("ifname-lo", "GLOO_SOCKET_IFNAME=lo on one node or all"),),

@@ -12,11 +12,99 @@ nodes cannot reach, or that every node has.
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Iterator
+from typing import Any
+
 from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.env.job_interfaces import LOOPBACK, is_matched_by_nccl
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.observed.survey import Nic
+from fullmesh.result.findings import Finding, join_names
+
+UNREACHED = (
+    "docker",
+    "virbr",
+    "br-",
+    "veth",
+    "cni",
+    "flannel",
+    "cali",
+    "tailscale",
+    "tun",
+    "lxcbr",
+    "podman",
+)
+
+
+def rule_nccl_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """NCCL's own choice is an interface over which the peers can be reached."""
+    for name in evidence.nodes:
+        cards = evidence.cards(name)
+        held = evidence.variable(name, "NCCL_SOCKET_IFNAME")
+        if not cards or not held or not held[0]:
+            continue
+        taken = [
+            card
+            for card in cards
+            if is_matched_by_nccl(held[0], card["name"])
+            and card["running"]
+            and card["name"] != LOOPBACK
+            and card["addresses"]
+        ]
+        wanted = evidence.cluster_card(name)
+        if (
+            not taken
+            or taken[0]["name"] == wanted
+            or not wanted
+            or can_reach_peers(evidence, name, taken[0])
+        ):
+            continue
+        yield Finding(
+            "DG-134",
+            "L1",
+            f"NCCL on {name} would announce {taken[0]['name']}, over which its peers cannot be reached",
+            node=name,
+            seen=f"NCCL_SOCKET_IFNAME={held[0]} from {held[1]}: {taken[0]['name']} {join_names(taken[0]['addresses'])}",
+            expected=f"={wanted}",
+            fix=f"set NCCL_SOCKET_IFNAME=={wanted} in {held[1]} on {name}"
+            + ("" if evidence.assumed else f", or {evidence.seen.apply('launch')}"),
+        )
+
+
+def can_reach_peers(evidence: ClusterEvidence, name: str, card: Nic) -> bool:
+    """Whether every other node has an address in a network of the card, and it is no bridge of containers."""
+    if card["name"].startswith(UNREACHED):
+        return False
+    for text in card["addresses"]:
+        try:
+            network = ipaddress.ip_interface(text).network
+        except ValueError:
+            continue
+        if network.is_link_local:
+            continue
+        others = [
+            evidence.seen.facts(peer).get("addresses", {})
+            for peer in evidence.nodes
+            if peer != name
+        ]
+        if all(any(is_in_network(a, network) for a in held) for held in others):
+            return True
+    return False
+
+
+def is_in_network(address: str, network: Any) -> bool:
+    """Whether an address lies in a network."""
+    try:
+        return ipaddress.ip_address(address.split("%", maxsplit=1)[0]) in network
+    except ValueError:
+        return False
+
 
 CAUSE = Cause(
     "DG-134",
     __doc__,
+    find=rule_nccl_interface,
     weight=230,
     cases=(
         CauseCase("nccl-interface", "NCCL_SOCKET_IFNAME=docker0 with a dummy docker0 that is up"),

@@ -10,12 +10,56 @@ hand, or by a launcher that finds them set, takes the same rank on every node, o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase
-from fullmesh.result.findings import WARNING
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.result.findings import WARNING, Finding, join_names
+
+# What a launcher gives each process; a file gives it to all of them.
+OF_A_PROCESS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+
+
+# Files that whatever is started on the node gets its environment from.
+FOR_ALL = ("/etc/environment", "/etc/profile.d/", "/etc/systemd/")
+
+
+def is_persistent_source(source: str) -> bool:
+    """Whether a file gives a variable to whatever is started, and is not of role cluster_env, which keeps it right."""
+    return source.startswith(FOR_ALL) and "fullmesh" not in source
+
+
+def rule_leftover_rank_env(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """No file gives every process the rank or the size of one job."""
+    for name in evidence.nodes:
+        found = {
+            variable: held
+            for variable in OF_A_PROCESS
+            if (held := evidence.variable(name, variable))
+            and held[0]
+            and is_persistent_source(held[1])
+        }
+        if not found:
+            continue
+        sources = list(dict.fromkeys(source for _, source in found.values()))
+        shown = ", ".join(f"{variable}={value}" for variable, (value, _) in found.items())
+        yield Finding(
+            "DG-160",
+            "L1",
+            f"{join_names(sources)} on {name} gives {join_names(list(found))} to every process: a job that no launcher"
+            " numbers takes them for its own",
+            node=name,
+            seen=f"{shown} from {join_names(sources)}",
+            expected="none of them in a file",
+            fix=f"on {name}: take {join_names(list(found))} out of {join_names(sources)}",
+            severity=WARNING,
+        )
+
 
 CAUSE = Cause(
     "DG-160",
     __doc__,
+    find=rule_leftover_rank_env,
     severity=WARNING,
     weight=170,
     cases=(CauseCase("rank-left", "RANK=0 in /etc/environment"),),

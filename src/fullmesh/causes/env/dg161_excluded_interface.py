@@ -12,12 +12,39 @@ among them NCCL announces another one: slow where the peers are reached over it,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase
-from fullmesh.result.findings import WARNING
+from fullmesh.causes.env.job_interfaces import is_matched_by_nccl
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.result.findings import WARNING, Finding
+
+NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
+
+
+def rule_excluded_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """NCCL_SOCKET_IFNAME does not leave the cluster's card out: jobs would run over another network, if at all."""
+    for name in evidence.nodes:
+        held, own = evidence.variable(name, NCCL_INTERFACE), evidence.cluster_card(name)
+        if not held or not held[0].startswith("^") or not own or is_matched_by_nccl(held[0], own):
+            continue
+        yield Finding(
+            "DG-161",
+            "L1",
+            f"{NCCL_INTERFACE}={held[0]} on {name} leaves {own} out, the card of {evidence.address(name)}",
+            node=name,
+            seen=f"{NCCL_INTERFACE}={held[0]} from {held[1]}",
+            expected=f"={own}",
+            fix=f"on {name}: set {NCCL_INTERFACE}=={own} in {held[1]}"
+            + ("" if evidence.assumed else f", or {evidence.seen.apply('launch')}"),
+            severity=WARNING,
+        )
+
 
 CAUSE = Cause(
     "DG-161",
     __doc__,
+    find=rule_excluded_interface,
     severity=WARNING,
     weight=160,
     cases=(CauseCase("ifname-left-out", "NCCL_SOCKET_IFNAME=^eth1 in /etc/environment"),),

@@ -14,12 +14,62 @@ does no harm to a job.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase
-from fullmesh.result.findings import WARNING
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.result.findings import WARNING, Finding, join_names
+
+MACHINE_ID, HOST_KEYS = "machine-id", "ssh host keys"
+
+
+DIGEST = 12  # of a machine-id's digest, to compare by eye
+
+
+ANEW = {
+    MACHINE_ID: "rm /etc/machine-id; systemd-machine-id-setup; reboot",
+    HOST_KEYS: "rm /etc/ssh/ssh_host_*; ssh-keygen -A; restart sshd and take its new keys into known_hosts",
+}
+
+
+def group_shared_identity(evidence: ClusterEvidence) -> dict[tuple[str, ...], dict[str, list[str]]]:
+    """Nodes -> what they have in common of what each must have of its own -> its digests."""
+    held: dict[tuple[str, str], list[str]] = {}
+    for name in evidence.nodes:
+        own = evidence.survey(name).get("identity")
+        if own and own["machine_id"]:
+            held.setdefault((MACHINE_ID, own["machine_id"][:DIGEST]), []).append(name)
+        for key in own["host_keys"] if own else ():
+            held.setdefault((HOST_KEYS, key), []).append(name)
+    found: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for (what, digest), names in held.items():
+        if len(names) > 1:
+            found.setdefault(tuple(names), {}).setdefault(what, []).append(digest)
+    return found
+
+
+def rule_cloned_nodes(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """Every node has a machine-id and ssh host keys of its own; one image that all were copied from is one finding."""
+    for names, shared in group_shared_identity(evidence).items():
+        digests = join_names([digest for held in shared.values() for digest in held])
+        steps = [command for what, command in ANEW.items() if what in shared]
+        yield Finding(
+            "DG-162",
+            "L1",
+            f"{join_names(names)} have one {join_names(list(shared))}: they were copied from one image",
+            node=names[1],
+            peer=join_names([name for name in names if name != names[1]]),
+            seen=digests,
+            expected=f"{join_names(list(shared))} of its own on each node",
+            fix=f"on {join_names(names[1:])}: {'; '.join(steps)}",
+            severity=WARNING,
+        )
+
 
 CAUSE = Cause(
     "DG-162",
     __doc__,
+    find=rule_cloned_nodes,
     severity=WARNING,
     weight=180,
     cases=(

@@ -13,12 +13,37 @@ the same. NCCL expands no ~ and no variable in the name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase
-from fullmesh.result.findings import WARNING
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.result.findings import WARNING, Finding
+
+
+def rule_nccl_config_file(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The file that NCCL is told to read is there; without it NCCL reads the account's own no more either."""
+    for name in evidence.nodes:
+        absent = evidence.survey(name).get("environment", {}).get("unread", "")
+        if not absent:
+            continue
+        _, source = evidence.variable(name, "NCCL_CONF_FILE") or ("", "the environment")
+        yield Finding(
+            "DG-171",
+            "L1",
+            f"NCCL_CONF_FILE on {name} names {absent}, which is no file: NCCL says nothing and reads neither it nor"
+            " ~/.nccl.conf",
+            node=name,
+            seen=f"NCCL_CONF_FILE={absent} from {source}",
+            expected="a file, or no NCCL_CONF_FILE",
+            fix=f"on {name}: write {absent}, or take NCCL_CONF_FILE out of {source}",
+            severity=WARNING,
+        )
+
 
 CAUSE = Cause(
     "DG-171",
     __doc__,
+    find=rule_nccl_config_file,
     severity=WARNING,
     weight=240,
     cases=(CauseCase("nccl-conf-gone", "NCCL_CONF_FILE=/etc/nccl/gone.conf in /etc/environment"),),

@@ -10,12 +10,42 @@ the address was seen last, so connections break by turns.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase, Explains
+from fullmesh.causes.env.shared_identity import group_equal_values
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import KERNELS, LINKS, WALLS, has_root_node
+from fullmesh.result.findings import Finding, join_names
+
+
+def rule_unique_macs(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """Every node's cluster card has a hardware address of its own."""
+    cards = {name: evidence.card(name, evidence.cluster_card(name)) for name in evidence.nodes}
+    held = {name: card["mac"] for name, card in cards.items() if card}
+    for value, names in group_equal_values(held).items():
+        if not value.strip("0:"):
+            continue  # cards without one: loopback, tunnels
+        yield Finding(
+            "DG-259",
+            "L2",
+            f"the cluster cards of {join_names(names)} have one hardware address, {value}: a switch sends to whichever"
+            " spoke last",
+            node=names[1],
+            peer=join_names([name for name in names if name != names[1]]),
+            port="all",
+            seen=value,
+            expected="a hardware address for each card",
+            fix=f"on {names[1]}: ip link set {evidence.cluster_card(names[1])} address ADDRESS; in the machine's"
+            " definition where it was cloned",
+            pairs=tuple((a, b) for a in names for b in names if a != b),
+        )
+
 
 CAUSE = Cause(
     "DG-259",
     __doc__,
+    find=rule_unique_macs,
     weight=1070,
     explains=(Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-158"), has_root_node),),
     cases=(CauseCase("one-mac", "the cluster cards show one hardware address", by=RECORDED),),

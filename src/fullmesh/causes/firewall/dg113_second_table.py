@@ -13,11 +13,55 @@ help while a table of Docker, of a hardening script or of a forgotten experiment
 from __future__ import annotations
 
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.firewall import packet_filter
+from fullmesh.causes.firewall.blocked_links import make_block_finding, suggest_rule_removal
+from fullmesh.causes.firewall.blocking_rules import (
+    BlockingRule,
+    describe_direction,
+)
+from fullmesh.causes.firewall.packet_filter import VERBS
 from fullmesh.causes.relations import SHUT, has_same_blocked_ports
+from fullmesh.result.findings import Finding
+
+
+def find_accepting_table(evidence: ClusterEvidence, rule: BlockingRule) -> str:
+    """The table that accepts the packet beside the one that stops it, "" when there is none."""
+    if not rule.stop.table:
+        return ""
+    rules = evidence.ruleset(rule.node)
+    names = [
+        name
+        for name in packet_filter.list_deciding_tables(rules, rule.packet)
+        if name != rule.stop.table
+    ]
+    return next(
+        (name for name in names if packet_filter.is_accepted_by_table(rules, rule.packet, name)), ""
+    )
+
+
+def explain_second_table(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
+    """Rules beside the node's firewall: an accept in one table does not save from a drop in another."""
+    other = find_accepting_table(evidence, rule)
+    if not other or rule.stop.table.endswith(" firewalld"):
+        return None
+    verb, ports = VERBS[rule.stop.verdict], rule.group[0].ports
+    text = (
+        f"the table {rule.stop.table} on {rule.node} {verb} what {describe_direction(rule)} sends to {ports},"
+        f" although {other} is the node's firewall"
+    )
+    return make_block_finding(
+        rule,
+        "DG-113",
+        text,
+        f"{suggest_rule_removal(rule)}; find who loads it: grep -r {rule.stop.table.split()[-1]} /etc",
+    )
+
 
 CAUSE = Cause(
     "DG-113",
     __doc__,
+    explain_block=explain_second_table,
     weight=760,
     explains=(Explains((*SHUT, "VC-209"), has_same_blocked_ports),),
     cases=(

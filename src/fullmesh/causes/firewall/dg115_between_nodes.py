@@ -13,11 +13,36 @@ security group, a switch's access list, a hypervisor, a router.
 from __future__ import annotations
 
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.firewall.blocked_links import (
+    describe_loss_between,
+    has_efa_ends,
+    is_between_nodes,
+    make_block_finding,
+)
+from fullmesh.causes.firewall.blocking_rules import (
+    BlockingRule,
+)
 from fullmesh.causes.relations import SHUT, has_same_blocked_ports
+from fullmesh.result.findings import Finding
+
+
+def explain_network_block(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
+    """It left one node and never came to the other."""
+    if not is_between_nodes(rule) or has_efa_ends(evidence, rule):
+        return None
+    data = evidence.plan["data_ports"]["firewalld"]
+    fix = (
+        f"allow tcp {data} and the named ports between the nodes in the network (switch ACL, cloud "
+        f"security group), both ways"
+    )
+    return make_block_finding(rule, "DG-115", describe_loss_between(rule), fix)
+
 
 CAUSE = Cause(
     "DG-115",
     __doc__,
+    explain_block=explain_network_block,
     weight=740,
     explains=(Explains((*SHUT, "VC-209"), has_same_blocked_ports),),
     cases=(

@@ -13,12 +13,63 @@ launchers_job_user, else User= of fullmesh-job@, else whoever's ranks run.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.firewall.job_account import get_job_probe, is_return_blocked
+from fullmesh.causes.quality.link_quality import is_random_loss
 from fullmesh.causes.relations import has_same_node
+from fullmesh.causes.routes.decisions import ACCOUNTS
+from fullmesh.observed.ladder import LinkResult
+from fullmesh.result.findings import Finding, join_names
+from fullmesh.verify.blocked import DATA_KINDS, SAID, describe_blocked_ports, describe_port_errors
+
+
+def rule_job_account(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """Connections come through for the probe, and not for the account of jobs."""
+    for name in evidence.nodes:
+        said = get_job_probe(evidence, name)
+        if not said:
+            continue
+        open_here = {
+            (r["node"], r["port"]) for r in evidence.records(name) if r["verdict"] == "open"
+        }
+        shut: dict[str, list[LinkResult]] = {}
+        for record in said["links"]:
+            there = (record["node"], record["port"]) in open_here and record[
+                "node"
+            ] in evidence.nodes
+            if there and not is_random_loss(evidence, name, record["node"]):
+                shut.setdefault(record["node"], []).append(record)
+        if not shut:
+            continue
+        peers = sorted(shut)
+        held = shut[peers[0]]
+        who = f"{said['account']} (uid {said['uid']})"
+        back = [(peer, name) for peer in peers if is_return_blocked(evidence, name, peer)]
+        data = sum(record["kind"] in DATA_KINDS for record in held)
+        yield Finding(
+            "DG-182",
+            "L2",
+            f"{name} -> {join_names(peers)} {SAID[held[0]['verdict']]} for {who}, who runs the jobs there; for the"
+            f" probe's own account the same ports are open{'; its answers are stopped as well' if back else ''}",
+            node=name,
+            peer=join_names(peers),
+            port=describe_blocked_ports(evidence.seen, held, data),
+            direction=f"{name} -> {join_names(peers)}",
+            seen=f"as {who}: {describe_port_errors(held)}",
+            expected="open for every account",
+            fix=f"on {name}: nft list ruleset | grep -E '{'|'.join(ACCOUNTS)}'; ip rule | grep uidrange",
+            pairs=(*((name, peer) for peer in peers), *back),
+            kinds=tuple(sorted({str(r["kind"]) for records in shut.values() for r in records})),
+        )
+
 
 CAUSE = Cause(
     "DG-182",
     __doc__,
+    find=rule_job_account,
     weight=920,
     explains=(Explains(("DG-255",), has_same_node),),
     cases=(

@@ -12,12 +12,36 @@ names that lead to loopback, or a default such as localhost, make it so.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.firewall.blocked_links import is_refused_by_kernel, make_block_finding
+from fullmesh.causes.firewall.blocking_rules import (
+    BlockingRule,
+)
 from fullmesh.causes.relations import SHUT, has_same_blocked_ports
+from fullmesh.result.findings import Finding
+
+
+def explain_service_elsewhere(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
+    """A service listens on another address than the cluster's."""
+    if not is_refused_by_kernel(rule):
+        return None
+    first = rule.group[0]
+    address = evidence.address(first.target)
+    text = f"{first.ports} of {first.target} is taken, and nothing listens there on {address}"
+    fix = f"on {first.target}: ss -ltnp; let the service listen on {address}, or on every address"
+    return replace(
+        make_block_finding(rule, "DG-275", text, fix, f"a listener on {address}"),
+        node=first.target,
+    )
+
 
 CAUSE = Cause(
     "DG-275",
     __doc__,
+    explain_block=explain_service_elsewhere,
     weight=670,
     explains=(Explains((*SHUT, "VC-209"), has_same_blocked_ports),),
     cases=(CauseCase("service-loopback", "a service that listens on 127.0.0.1", fields=LINK),),

@@ -12,12 +12,51 @@ InfiniBand at the other end, NCCL ends with completion status 12.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.gpu.rdma_ports import UP, group_rdma_ports
 from fullmesh.causes.relations import has_same_node
+from fullmesh.observed.survey import RdmaPort
+from fullmesh.result.findings import Finding, join_names
+
+
+def describe_gid_types(port: RdmaPort) -> str:
+    """Link layer and types of GIDs of a port."""
+    return (
+        f"{port['layer']}: {join_names(sorted({gid['type'] for gid in port['gids']})) or 'no GID'}"
+    )
+
+
+def rule_gid_types(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """RDMA ports of one name speak alike: a RoCE v2 GID on one end and none on the other never connects."""
+    for (device, number), held in group_rdma_ports(evidence).items():
+        kinds = {
+            name: describe_gid_types(port) for name, port in held.items() if port["state"] == UP
+        }
+        if len(set(kinds.values())) < 2:  # noqa: PLR2004 (two that differ)
+            continue
+        usual = Counter(kinds.values()).most_common(1)[0][0]
+        odd = [name for name, kind in kinds.items() if kind != usual]
+        yield Finding(
+            "DG-118",
+            "L1",
+            f"the RDMA port {device}/{number} of {join_names(odd)} has other GIDs than the others'",
+            node=odd[0],
+            peer=join_names([n for n in kinds if n not in odd]),
+            seen=kinds[odd[0]],
+            expected=usual,
+            fix=f"on {odd[0]}: show_gids; give {device}'s network interface its IP address; leave "
+            f"NCCL_IB_GID_INDEX unset",
+        )
+
 
 CAUSE = Cause(
     "DG-118",
     __doc__,
+    find=rule_gid_types,
     weight=360,
     explains=(Explains(("VC-148",), has_same_node),),
     cases=(CauseCase("roce-gid", "one node has a RoCE v2 GID, the other has none", by=RECORDED),),

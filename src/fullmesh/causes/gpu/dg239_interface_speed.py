@@ -9,13 +9,42 @@ A cable or a port that negotiated down makes one node the brake of all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import has_root_node
-from fullmesh.result.findings import WARNING
+from fullmesh.result.findings import WARNING, Finding, join_names
+
+
+def rule_interface_speeds(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The cluster interfaces negotiated one speed."""
+    held = {}
+    for name in evidence.nodes:
+        card = evidence.card(name, evidence.cluster_card(name))
+        if card and card["physical"] and card["speed"] > 0:
+            held[name] = card["speed"]
+    if len(set(held.values())) < 2:  # noqa: PLR2004 (two that differ)
+        return
+    best = max(held.values())
+    odd = [name for name, speed in held.items() if speed != best]
+    yield Finding(
+        "DG-239",
+        "L1",
+        f"the cluster interface of {join_names(odd)} runs at {held[odd[0]]} Mbit/s, the others at {best}",
+        node=odd[0],
+        peer=join_names([n for n in held if n not in odd]),
+        seen=f"{held[odd[0]]} Mbit/s",
+        expected=f"{best} Mbit/s",
+        fix=f"on {odd[0]}: ethtool {evidence.cluster_card(odd[0])}; look at the cable and the switch port",
+        severity=WARNING,
+    )
+
 
 CAUSE = Cause(
     "DG-239",
     __doc__,
+    find=rule_interface_speeds,
     severity=WARNING,
     weight=510,
     explains=(Explains(("DG-139",), has_root_node),),

@@ -11,11 +11,39 @@ NCCL uses the ports that are up; with none it falls back to TCP without an error
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.gpu.rdma_ports import UP, group_rdma_ports
+from fullmesh.result.findings import Finding, join_names
+
+
+def rule_rdma_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A port that is up on one node is up on all: NCCL falls back to TCP in silence."""
+    for (device, number), held in group_rdma_ports(evidence).items():
+        up = [name for name, port in held.items() if port["state"] == UP]
+        down = [name for name, port in held.items() if port["state"] != UP]
+        if not up or not down:
+            continue
+        port = held[down[0]]
+        yield Finding(
+            "DG-249",
+            "L1",
+            f"the RDMA port {device}/{number} is {port['state'] or 'not up'} on {join_names(down)} and "
+            f"up on {join_names(up)}",
+            node=down[0],
+            peer=join_names(up),
+            seen=f"{port['state']}, physically {port['physical']}",
+            expected=UP,
+            fix=f"on {down[0]}: ibstat {device}; look at cable, switch port and subnet manager",
+        )
+
 
 CAUSE = Cause(
     "DG-249",
     __doc__,
+    find=rule_rdma_ports,
     weight=130,
     cases=(CauseCase("rdma-port", "an RDMA port is down on one node", by=RECORDED),),
 )

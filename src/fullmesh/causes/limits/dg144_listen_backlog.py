@@ -12,12 +12,52 @@ and more: start-up takes ten times as long.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import KERNELS, LINKS, WALLS, has_lossy_end
+from fullmesh.result.findings import ERROR, WARNING, Finding
+from fullmesh.roles.kernel_tuning import CONNECTIONS_PER_RANK
+
+
+def rule_backlog(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A listener can hold as many waiting connections as come at once: the store all ranks', Gloo every other rank's.
+
+    Whether they wait is a matter of moments: a number that might not do is a warning, lost connections are an error.
+    Linux lets one more wait than the backlog says: sk_acceptq_is_full compares with >.
+    """
+    world = int(evidence.plan["world_size"])
+    for name in evidence.nodes:
+        most = evidence.number(name, "net.core.somaxconn")
+        # Other services overflow, too; ours did when a link to them is not open.
+        hit = any(
+            r["node"] == name and r["verdict"] != "open"
+            for n in evidence.nodes
+            for r in evidence.records(n)
+        )
+        lost = evidence.counter(name, "TcpExt.ListenOverflows") if hit else 0
+        connections = CONNECTIONS_PER_RANK * world if name == evidence.master else world - 1
+        if most is None or (most + 1 >= connections and not lost):
+            continue
+        yield Finding(
+            "DG-144",
+            "L1",
+            f"listeners on {name} let {most + 1} connections wait, {world} ranks may open {connections} at once",
+            node=name,
+            seen=f"net.core.somaxconn={most}"
+            + (f", {lost} connections lost during the probe" if lost else ""),
+            expected=f"at least {max(connections - 1, 128)}",
+            fix=f"on {name}: sysctl -w net.core.somaxconn=4096"
+            + ("" if evidence.assumed else f"; {evidence.seen.apply('tuning')}"),
+            severity=ERROR if lost else WARNING,
+        )
+
 
 CAUSE = Cause(
     "DG-144",
     __doc__,
+    find=rule_backlog,
     weight=1040,
     explains=(Explains((*LINKS, *WALLS, *KERNELS, "DG-138"), has_lossy_end),),
     cases=(

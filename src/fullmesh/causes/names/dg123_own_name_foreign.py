@@ -12,12 +12,36 @@ takes loopback.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
 from fullmesh.causes.relations import is_own_name
+from fullmesh.result.findings import Finding, join_names
+
+
+def rule_own_host_name(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A node's own name leads to an address of the node, not to what some DNS remembers."""
+    for name in evidence.nodes:
+        found = evidence.survey(name).get("own_answers", [])
+        if not found or any(has_loopback_prefix(a) or evidence.holds(name, a) for a in found):
+            continue
+        hostname = evidence.seen.facts(name).get("names", {}).get("hostname", name)
+        yield Finding(
+            "DG-123",
+            "L1",
+            f"{name}'s own host name {hostname} leads to an address that {name} does not have",
+            node=name,
+            seen=join_names(found),
+            expected=evidence.address(name),
+            fix=f"on {name}: put '{evidence.address(name)} {hostname}' into /etc/hosts; then: getent ahosts {hostname}",
+        )
+
 
 CAUSE = Cause(
     "DG-123",
     __doc__,
+    find=rule_own_host_name,
     weight=630,
     explains=(Explains(("VC-101",), is_own_name),),
     cases=(CauseCase("own-foreign", "203.0.113.9 HOSTNAME in /etc/hosts"),),

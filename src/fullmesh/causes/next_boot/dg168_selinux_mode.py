@@ -12,12 +12,40 @@ after the next boot; one that was made enforcing by hand is not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
-from fullmesh.result.findings import WARNING
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.next_boot.kept_state import get_next_boot, make_boot_warning
+from fullmesh.result.findings import WARNING, Finding
+
+
+def rule_boot_selinux(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """SELinux comes back in the mode that it has."""
+    for name in evidence.nodes:
+        held = get_next_boot(evidence, name)
+        now = evidence.survey(name).get("selinux", {}).get("mode", "")
+        later = held.get("selinux_kept", "")
+        forced = [
+            one
+            for one in held.get("kernel", {}).get("next_arguments", [])
+            if one.startswith(("selinux=", "enforcing="))
+        ]
+        if now and later and now != later and not forced:
+            yield make_boot_warning(
+                "DG-168",
+                f"SELinux of {name} is {now} and will be {later} after the next boot",
+                name,
+                seen=f"{now} now",
+                expected=f"SELINUX={later} in /etc/selinux/config",
+                fix=f"on {name}: SELINUX={now} there; or setenforce {int(later == 'enforcing')} and see what it denies",
+            )
+
 
 CAUSE = Cause(
     "DG-168",
     __doc__,
+    find=rule_boot_selinux,
     severity=WARNING,
     weight=30,
     cases=(CauseCase("boot-selinux", "setenforce 0 under SELINUX=enforcing", by=RECORDED),),

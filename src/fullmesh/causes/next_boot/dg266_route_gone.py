@@ -11,12 +11,34 @@ site.yml -i INVENTORY --tags network
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase
-from fullmesh.result.findings import WARNING
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.next_boot.kept_state import get_next_boot, make_boot_warning
+from fullmesh.result.findings import WARNING, Finding, join_names
+
+
+def rule_boot_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """Routes to peers come back."""
+    for name in evidence.nodes:
+        lost = [one for one in get_next_boot(evidence, name).get("routes", []) if not one["kept"]]
+        if lost:
+            ways = [f"{one['to']} via {one['via'] or one['card']}" for one in lost]
+            yield make_boot_warning(
+                "DG-266",
+                f"{name} will not have its route to {join_names([one['to'] for one in lost])} after the next boot",
+                name,
+                seen=f"{'; '.join(ways)}, in no file that configures a card at boot",
+                expected="in the files of who configures the card",
+                fix=f"on {name}: write it there (fullmesh_links: routes, docs/links.md)",
+            )
+
 
 CAUSE = Cause(
     "DG-266",
     __doc__,
+    find=rule_boot_routes,
     severity=WARNING,
     weight=60,
     cases=(CauseCase("boot-route", "ip route add of a network with the peer in it"),),

@@ -13,12 +13,66 @@ and driver together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
-from fullmesh.result.findings import WARNING
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.next_boot.kept_state import get_next_boot, make_boot_warning
+from fullmesh.observed.next_boot import KeptKernel
+from fullmesh.result.findings import WARNING, Finding, join_names
+
+# Arguments of the kernel that jobs feel: names of cards, address families, IOMMU and PCI, SELinux, memory, the driver.
+ARGUMENTS = (
+    "net.ifnames=", "biosdevname=", "ipv6.disable=", "iommu", "intel_iommu=", "amd_iommu=", "pci=", "pcie_",
+    "selinux=", "enforcing=", "hugepage", "default_hugepagesz=", "transparent_hugepage=", "numa", "isolcpus=",
+    "nohz_full=", "cgroup", "systemd.unified_cgroup_hierarchy=", "nvidia", "nouveau", "modprobe.blacklist=",
+    "rd.driver.blacklist=", "module_blacklist=", "nokaslr",
+)  # fmt: skip
+
+
+def rule_boot_kernel(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The next boot starts a kernel that has the driver, with the arguments of today."""
+    for name in evidence.nodes:
+        held = get_next_boot(evidence, name).get("kernel")
+        if not held:
+            continue
+        if held["driver"] and not held["driver_next"]:
+            yield make_boot_warning(
+                "DG-269",
+                f"the kernel that {name} boots next, {held['next']}, has no NVIDIA module",
+                name,
+                seen=f"{held['running']} runs and has one; none below /lib/modules/{held['next']}",
+                expected="nvidia.ko for the next kernel as well",
+                fix=f"on {name}: dkms autoinstall -k {held['next']}, or the precompiled modules of that kernel; or boot"
+                f" {held['running']} again",
+            )
+        gone, come = compare_boot_arguments(held)
+        if gone or come:
+            yield make_boot_warning(
+                "DG-169",
+                f"the next boot of {name} changes arguments of the kernel: {join_names([*gone, *come])}",
+                name,
+                seen=f"runs with {join_names(gone) if gone else 'none of these'}",
+                expected=f"{held['source']} has {join_names(come) if come else 'none of these'}",
+                fix=f"on {name}: grubby --update-kernel=ALL --args/--remove-args (EL), or /etc/default/grub and"
+                " update-grub; or reboot now, and see",
+            )
+
+
+def compare_boot_arguments(held: KeptKernel) -> tuple[list[str], list[str]]:
+    """Arguments that the next boot leaves out, and those that it adds."""
+
+    def felt(arguments: Sequence[str]) -> list[str]:
+        return [one for one in arguments if one.startswith(ARGUMENTS)]
+
+    now, later = felt(held["arguments"]), felt(held["next_arguments"])
+    return [one for one in now if one not in later], [one for one in later if one not in now]
+
 
 CAUSE = Cause(
     "DG-269",
     __doc__,
+    find=rule_boot_kernel,
     severity=WARNING,
     weight=20,
     cases=(CauseCase("boot-driver", "no nvidia.ko for the next kernel", by=RECORDED),),

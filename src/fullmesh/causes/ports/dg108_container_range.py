@@ -12,11 +12,40 @@ its own network listens outside the opened range.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.ports.port_ranges import JOB, KEY
+from fullmesh.observed.ports import parse_port_range
+from fullmesh.result.findings import Finding
+
+
+def rule_container_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A container with a job in it has a network of its own, and that never inherits the pinned range."""
+    for name in evidence.nodes:
+        mine = evidence.port_range(name)
+        for space in evidence.survey(name).get("namespaces", []):
+            job = next((c for c in space["commands"] if JOB.search(c)), "")
+            theirs = space["port_range"]
+            if not job or mine is None or parse_port_range(theirs) == mine:
+                continue
+            yield Finding(
+                "DG-108",
+                "L1",
+                f"a job in a network namespace of its own on {name} takes its ports from another range than {name}",
+                node=name,
+                port=theirs.replace(" ", "-"),
+                seen=f"{theirs} (pid {space['pid']}: {job[:80]})",
+                expected=mine.sysctl,
+                fix=f"start the container with --network=host, or with --sysctl {KEY}='{mine.sysctl}'",
+            )
+
 
 CAUSE = Cause(
     "DG-108",
     __doc__,
+    find=rule_container_ports,
     weight=250,
     cases=(
         CauseCase(

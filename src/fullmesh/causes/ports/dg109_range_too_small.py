@@ -13,7 +13,11 @@ all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.ports.port_ranges import RESERVED, suggest_range_fix
 from fullmesh.causes.relations import (
     RANGES,
     SHUT,
@@ -22,10 +26,51 @@ from fullmesh.causes.relations import (
     has_same_node,
     is_out_of_ports,
 )
+from fullmesh.model.ports import compute_smallest_size
+from fullmesh.observed.ports import PortRange, parse_port_ranges
+from fullmesh.result.findings import Finding
+from fullmesh.verify.node import list_node_links
+
+
+def find_reserved_overlap(evidence: ClusterEvidence, name: str, held: PortRange) -> str:
+    """What is reserved of a node's range; of nodes with a plan the ladder says it (VC-108)."""
+    words = evidence.sysctl(name, RESERVED) if evidence.assumed else ""
+    return words if any(span.shared(held) for span in parse_port_ranges(words)) else ""
+
+
+def rule_port_range_size(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The range holds what the ranks of a node need, restarts included."""
+    for name in evidence.nodes:
+        held = evidence.port_range(name)
+        ranks = int(evidence.plan["nodes"][name]["local_ranks"])
+        need = compute_smallest_size(ranks, 1)
+        if held is None:
+            continue
+        reserved = find_reserved_overlap(evidence, name, held)
+        free = len(held) - sum(span.shared(held) for span in parse_port_ranges(reserved))
+        if free >= need:
+            continue
+        unreserve = f"; find the file that sets {RESERVED}: grep -r reserved_ports /etc/sysctl.d"
+        yield Finding(
+            "DG-109",
+            "L1",
+            f"{name} has {free} ports to give out, {ranks} rank(s) need {need}",
+            node=name,
+            port=str(held),
+            seen=held.sysctl + (f", of which {RESERVED} has {reserved}" if reserved else ""),
+            expected=evidence.plan["data_ports"]["sysctl"]
+            if not evidence.assumed
+            else f"at least {need} ports",
+            fix=suggest_range_fix(evidence, name) + (unreserve if reserved else ""),
+            # neither its connections nor its listeners get one, or which of them get the few is chance
+            pairs=list_node_links(evidence.seen, name),
+        )
+
 
 CAUSE = Cause(
     "DG-109",
     __doc__,
+    find=rule_port_range_size,
     weight=1020,
     explains=(
         Explains(("VC-204",), is_out_of_ports),

@@ -11,7 +11,11 @@ All ports are taken: by sockets in TIME_WAIT after fast restarts, or by somethin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.ports.port_ranges import suggest_range_fix
 from fullmesh.causes.relations import (
     RANGES,
     SHUT,
@@ -20,10 +24,40 @@ from fullmesh.causes.relations import (
     has_same_node,
     is_out_of_ports,
 )
+from fullmesh.result.findings import Finding
+
+FULL = 0.8  # of the range; what is left is used up by the next start (measured: restarts fail from here on)
+
+
+def rule_exhausted_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """There are free ports in the range: TIME_WAIT of earlier runs holds them for a minute."""
+    for name in evidence.nodes:
+        held, sockets = evidence.port_range(name), evidence.survey(name).get("sockets")
+        if held is None or not sockets:
+            continue
+        size = len(held)
+        if sockets["in_range"] < FULL * size:
+            continue
+        waiting = sockets["time_wait"]
+        yield Finding(
+            "DG-110",
+            "L1",
+            f"{sockets['in_range']} of {name}'s {size} ports are in use, so new listeners and connections fail",
+            node=name,
+            port=str(held),
+            seen=f"{sockets['in_range']} in use, {waiting} sockets in TIME_WAIT",
+            expected=f"less than {FULL:.0%} in use",
+            fix=(
+                f"on {name}: ss -tan | awk '{{print $1}}' | sort | uniq -c; wait a minute, or "
+                f"{suggest_range_fix(evidence, name)}"
+            ),
+        )
+
 
 CAUSE = Cause(
     "DG-110",
     __doc__,
+    find=rule_exhausted_ports,
     weight=1010,
     explains=(
         Explains(("VC-204",), is_out_of_ports),

@@ -12,11 +12,46 @@ gives EADDRINUSE at random.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.ports.port_ranges import RESERVED
+from fullmesh.foreign_text import parse_decimal
+from fullmesh.observed.ports import parse_port_ranges
+from fullmesh.result.findings import Finding
+
+
+def rule_master_port_in_range(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """MASTER_PORT lies where the kernel gives ports to anybody: sooner or later somebody has it."""
+    if evidence.master not in evidence.nodes:
+        return
+    held = evidence.variable(evidence.master, "MASTER_PORT")
+    pool = evidence.port_range(evidence.master)
+    port = parse_decimal(held[0]) if held else None
+    if held is None or port is None or pool is None or port not in pool:
+        return
+    reserved = parse_port_ranges(evidence.sysctl(evidence.master, RESERVED))
+    if any(port in span for span in reserved):
+        return
+    yield Finding(
+        "DG-112",
+        "L1",
+        f"MASTER_PORT {port} on {evidence.master} lies inside the range that its kernel gives out, so anybody"
+        " may have it",
+        node=evidence.master,
+        port=f"{port}/tcp",
+        seen=f"MASTER_PORT={port} from {held[1]}, range {pool.sysctl}",
+        expected="a port outside the range, such as 29500",
+        fix=f"set MASTER_PORT=29500 in {held[1]} on every node, or on {evidence.master}: sysctl -w"
+        f" {RESERVED}={port}",
+    )
+
 
 CAUSE = Cause(
     "DG-112",
     __doc__,
+    find=rule_master_port_in_range,
     weight=530,
     explains=(Explains(("DG-128",)),),
     cases=(CauseCase("port-in-range", "MASTER_PORT=50004 in the job's environment on every node"),),

@@ -12,11 +12,38 @@ empty.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.processes.job_processes import OURS
+from fullmesh.result.findings import Finding
+
+KILLED = ("out of memory", "segfault")
+
+
+def rule_killed_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The kernel did not end a rank: the others then wait for it until their time is over."""
+    for name in evidence.nodes:
+        for event in evidence.survey(name).get("kernel_log", []):
+            if event["kind"] in KILLED and OURS.search(event["text"]):
+                what = "killed" if event["kind"] == KILLED[0] else "stopped"
+                yield Finding(
+                    "DG-133",
+                    "L1",
+                    f"the kernel {what} a process of a job on {name} {event['age'] / 60:.0f} min ago ({event['kind']})",
+                    node=name,
+                    seen=event["text"],
+                    expected="ranks that live",
+                    fix=f"on {name}: journalctl -k --since -30min; give the job less memory per rank, or the node more",
+                )
+                break
+
 
 CAUSE = Cause(
     "DG-133",
     __doc__,
+    find=rule_killed_ranks,
     weight=120,
     cases=(
         CauseCase(

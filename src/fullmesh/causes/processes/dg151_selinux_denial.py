@@ -9,11 +9,35 @@ SELinux in enforcing mode denied a system call of a job's process; the job only 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.processes.job_processes import OURS
+from fullmesh.result.findings import Finding
+
+
+def rule_selinux_denials(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """SELinux let a job do what it needs."""
+    for name in evidence.nodes:
+        held = evidence.survey(name).get("selinux", {})
+        denied = [d for d in held.get("denials", []) if OURS.search(d["command"])]
+        if denied and held.get("mode") == "enforcing":
+            yield Finding(
+                "DG-151",
+                "L1",
+                f"SELinux on {name} denied something to {denied[-1]['command']}",
+                node=name,
+                seen=denied[-1]["text"],
+                expected="no denial",
+                fix=f"on {name}: ausearch -m avc -ts recent | audit2why; role selinux_mode can make a policy of it",
+            )
+
 
 CAUSE = Cause(
     "DG-151",
     __doc__,
+    find=rule_selinux_denials,
     weight=110,
     cases=(CauseCase("selinux", "avc: denied in the audit log, of a job's command", by=RECORDED),),
 )

@@ -12,12 +12,103 @@ Each has a counter of the network namespace, and what grew while the probe ran i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.quality.drop_counters import MEANS
 from fullmesh.causes.relations import KERNELS, LINKS, WALLS, is_return_path
+from fullmesh.causes.routes.decisions import ALL_KINDS, find_broken_links
+from fullmesh.result.findings import Finding, join_names
+
+QUEUE = "Queue."
+
+
+ABOVE = {QUEUE: "the queue of {0} is too short or too slow"}
+
+
+def explain_counter(name: str) -> tuple[str, str]:
+    """What a counter says, and what shows more; empty for one that says nothing."""
+    if name.startswith(QUEUE):
+        card = name[len(QUEUE) :].split(" ", maxsplit=1)[0]
+        return ABOVE[QUEUE].format(name[len(QUEUE) :]), f"tc -s qdisc show dev {card}"
+    return MEANS.get(name, ("", ""))
+
+
+def list_grown_counters(evidence: ClusterEvidence, name: str) -> list[tuple[str, int, str, str]]:
+    """The counters of a node that grew and mean something: name, by how much, what, command."""
+    held = evidence.seen.nodes.get(name, {}).get("started", {}).get("listeners", {})
+    found = []
+    for counter, grown in held.get("counters", {}).items():
+        what, command = explain_counter(counter)
+        other = (
+            counter.startswith(QUEUE) and evidence.cluster_card(name) not in counter.split(" ")[0]
+        )
+        if grown > 0 and what and not other:
+            found.append((counter, grown, what, command))
+    return found
+
+
+def count_late_connections(
+    evidence: ClusterEvidence, one: str, other: str
+) -> dict[tuple[str, str], int]:
+    """How many connections between two nodes were made and then got stuck, by direction."""
+    found = {}
+    for source, target in ((one, other), (other, one)):
+        late = [r for r in evidence.records(source) if r["node"] == target and r["remark"]]
+        if late:
+            found[(source, target)] = sum(r["verdict"] == "open" for r in late)
+    return {pair: count for pair, count in found.items() if count}
+
+
+def find_dropping_links(
+    evidence: ClusterEvidence, name: str, peer: str, grown: int
+) -> tuple[tuple[str, str], ...]:
+    """The links of a node that are broken, or late with more packets thrown away than connections are late.
+
+    A busy machine is late as well, and a queue may drop a packet now and then without any harm.
+    """
+    broken = find_broken_links(evidence, name, peer).pairs
+    late = count_late_connections(evidence, name, peer)
+    return broken or (tuple(late) if late and grown >= sum(late.values()) else ())
+
+
+def rule_drop_counters(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A node with broken links counted packets that it threw away."""
+    for name in evidence.nodes:
+        counted = list_grown_counters(evidence, name)
+        if not counted:
+            continue
+        _, grown, what, command = max(counted, key=lambda one: one[1])
+        pairs = tuple(
+            pair
+            for peer in evidence.peers(name)
+            if peer in evidence.nodes
+            for pair in find_dropping_links(evidence, name, peer, grown)
+        )
+        if not pairs:
+            continue
+        peers = sorted({end for pair in pairs for end in pair} - {name})
+        yield Finding(
+            "DG-158",
+            "L2",
+            f"the kernel of {name} threw {grown} packets away: {what}",
+            node=name,
+            peer=join_names(peers),
+            port="all",
+            direction=f"{join_names(peers)} <-> {name}",
+            seen=", ".join(f"{one[0]} +{one[1]}" for one in counted),
+            expected="none",
+            fix=f"on {name}: {command}",
+            pairs=pairs,
+            kinds=ALL_KINDS,
+        )
+
 
 CAUSE = Cause(
     "DG-158",
     __doc__,
+    find=rule_drop_counters,
     weight=950,
     explains=(Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), is_return_path),),
     cases=(

@@ -9,11 +9,43 @@ Nothing is known of this node; the others were diagnosed all the same, links to 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.result.findings import Finding
+
+
+def rule_silent_nodes(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A node that does not answer is a finding; the others are diagnosed all the same."""
+    for name, (kind, text) in evidence.silent.items():
+        if kind == "unreachable":
+            yield Finding(
+                "DG-201",
+                "L0",
+                f"{name} does not answer Ansible",
+                node=name,
+                seen=text,
+                expected="a login over ssh",
+                fix=f"ansible -i {evidence.seen.inventory} {name} -m ping -vvv; is it powered, is sshd "
+                f"up, is its host key known?",
+            )
+        else:
+            yield Finding(
+                "DG-202",
+                "L0",
+                f"{name} answers and could not be looked at",
+                node=name,
+                seen=text,
+                expected="Python 3.9 or newer on the node",
+                fix=f"ansible -i {evidence.seen.inventory} {name} -m raw -a 'python3 --version'",
+            )
+
 
 CAUSE = Cause(
     "DG-201",
     __doc__,
+    find=rule_silent_nodes,
     weight=310,
     cases=(CauseCase("unreachable", "stop the node's sshd or the node", fields=("node", "seen")),),
 )

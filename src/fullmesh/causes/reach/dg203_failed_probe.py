@@ -9,11 +9,37 @@ The node could be looked at, and its own connections were not tried; those to it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.result.findings import Finding
+
+
+def rule_failed_probes(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A node whose own probe could not be started: its outgoing links were not tried."""
+    for name in evidence.nodes:
+        node = evidence.seen.nodes[name]
+        links = node.get("links")
+        if "L2" not in evidence.seen.rungs or (links is not None and not links.get("failed")):
+            continue
+        if len(evidence.nodes) == 1 or not node["node"]["ports"]:
+            continue
+        yield Finding(
+            "DG-203",
+            "L2",
+            f"the probe could not be started on {name}, so no link from it was tried",
+            node=name,
+            seen=(links.get("failed", "") if links else "") or "no answer",
+            expected="a probe",
+            fix=f"ansible -i {evidence.seen.inventory} {name} -m ping; then run the diagnosis again",
+        )
+
 
 CAUSE = Cause(
     "DG-203",
     __doc__,
+    find=rule_failed_probes,
     weight=300,
     cases=(
         CauseCase(

@@ -12,12 +12,84 @@ network or a stray route are enough. It looks like a firewall that drops.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import KERNELS, LINKS, WALLS, is_return_path
+from fullmesh.causes.routes import decisions
+from fullmesh.result.findings import Finding, join_names
+
+REVERSE_PATH = "TcpExt.IPReversePathFilter"
+
+
+def is_rp_filter_strict(evidence: ClusterEvidence, name: str) -> bool:
+    """Whether rp_filter is strict on the cluster interface: the larger of 'all' and its own counts, ip-sysctl.rst."""
+    card = evidence.card(name, evidence.cluster_card(name))
+    own = str(card["rp_filter"]) if card else ""
+    everywhere = evidence.sysctl(name, "net.ipv4.conf.all.rp_filter")
+    return max(own or "0", everywhere or "0") == "1"
+
+
+def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A strict rp_filter drops packets whose answer would leave by another interface.
+
+    It ignores ARP requests as well (arp_process asks for the route back), so on a link that was silent for a minute
+    not one packet comes to be counted: then the route alone tells.
+    """
+    for name in evidence.nodes:
+        dropped = evidence.counter(name, REVERSE_PATH)
+        if not is_rp_filter_strict(evidence, name):
+            continue
+        broken = {
+            pair
+            for source in evidence.nodes
+            for r in evidence.records(source)
+            if r["verdict"] != "open" and name in (pair := (source, r["node"]))
+        }
+        if not broken:
+            continue
+        card = evidence.cluster_card(name)
+        routes = {to: one["dev"] for to, one in evidence.survey(name).get("routes", {}).items()}
+        peers = sorted({end for pair in broken for end in pair} - {name})
+        refused = {
+            w["peer"]
+            for w in decisions.list_odd_decisions(evidence, name)
+            if w["direction"] == "in"
+        }
+        astray = [
+            p
+            for p in peers
+            if routes.get(evidence.address(p), card) != card or evidence.address(p) in refused
+        ]
+        if not dropped and not astray:
+            continue
+        shown = astray or peers
+        counted = f"{dropped} packets dropped" if dropped else "no packets let in"
+        device = routes.get(evidence.address(shown[0]), "")
+        yield Finding(
+            "DG-141",
+            "L2",
+            f"{name} drops what {join_names(shown)} sends: it comes in on {card} and {name} would answer over"
+            f" {device or 'another interface'} (rp_filter)",
+            node=name,
+            peer=join_names(shown),
+            port="all",
+            direction=f"{join_names(shown)} -> {name}",
+            seen=f"rp_filter=1, {counted} during the probe; the way to "
+            f"{evidence.address(shown[0])}: {device}",
+            expected=f"the way to the peers over {card}, or rp_filter=2",
+            fix=f"on {name}: ip route get {evidence.address(shown[0])}; take the wrong route away, or sysctl -w"
+            f" net.ipv4.conf.{card}.rp_filter=2",
+            pairs=tuple(sorted(broken if dropped else {p for p in broken if {*p} & {*astray}})),
+            kinds=("sample", "range", "master", "rendezvous"),
+        )
+
 
 CAUSE = Cause(
     "DG-141",
     __doc__,
+    find=rule_reverse_path,
     weight=970,
     explains=(Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-156"), is_return_path),),
     cases=(

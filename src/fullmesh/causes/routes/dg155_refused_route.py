@@ -13,12 +13,70 @@ silence. No packet filter shows it. The diagnosis asks the kernel as ip route ge
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import KERNELS, LINKS, WALLS, is_return_path
+from fullmesh.causes.routes.decisions import ALL_KINDS, find_address_owner, group_route_decisions
+from fullmesh.observed.ladder import PacketRoute
+from fullmesh.result.findings import Finding, join_names
+
+# What connect() and `ip route get` answer for a route of that kind: ip-route(8).
+KINDS = {
+    "EINVAL": "blackhole",
+    "EACCES": "prohibit",
+    "EHOSTUNREACH": "unreachable",
+    "ENETUNREACH": "no route at all",
+}
+
+
+def rule_refused_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A node's kernel refuses to send to a peer: blackhole, prohibit, unreachable, as a route or as a rule."""
+    for name in evidence.nodes:
+        for (error, rule), held in group_route_decisions(evidence, name, True).items():
+            peers = sorted({find_address_owner(evidence, way["peer"]) for way, _ in held})
+            kind = KINDS.get(error, error)
+            first = held[0][0]
+            ports = (
+                "all"
+                if "port" not in rule
+                else join_names(sorted({str(p) for w, _ in held for p in w["ports"]}))
+            )
+            yield Finding(
+                "DG-155",
+                "L2",
+                f"the kernel of {name} refuses to send to {join_names(peers)}: {rule or kind}",
+                node=name,
+                peer=join_names(peers),
+                port=ports,
+                direction=f"{name} -> {join_names(peers)}",
+                seen=f"ip route get {first['peer']}{describe_mark(first)}: {error} ({kind})",
+                expected=f"a way over {evidence.cluster_card(name)}",
+                fix=f"on {name}: {suggest_route_fix(rule, first['peer'])}",
+                pairs=tuple(sorted({pair for _, pairs in held for pair in pairs})),
+                kinds=ALL_KINDS,
+            )
+
+
+def describe_mark(way: PacketRoute) -> str:
+    """The words that ask for a mark."""
+    return f" mark {way['mark']:#x}, which nftables gives" if way["mark"] else ""
+
+
+def suggest_route_fix(rule: str, peer: str) -> str:
+    """The command that takes a refusal away, or shows it."""
+    if rule.startswith("rule "):
+        return f"ip rule del pref {rule.split()[1].rstrip(':')}"
+    if rule:
+        return f"ip route del {rule}"
+    return f"ip route show table all; ip rule; ip route get {peer}"
+
 
 CAUSE = Cause(
     "DG-155",
     __doc__,
+    find=rule_refused_routes,
     weight=980,
     explains=(
         Explains(

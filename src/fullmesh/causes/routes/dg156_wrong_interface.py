@@ -12,12 +12,55 @@ drops what comes from there, or it never arrives: both ends look healthy, no fir
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import KERNELS, LINKS, WALLS, is_return_path
+from fullmesh.causes.routes.decisions import (
+    ALL_KINDS,
+    find_address_owner,
+    group_route_decisions,
+    has_working_links,
+)
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
+
+
+def rule_wrong_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A node sends to a peer over another card than the one of the cluster."""
+    for name in evidence.nodes:
+        for (card, via), held in group_route_decisions(evidence, name, False).items():
+            own = evidence.cluster_card(name)
+            if not card or (card == own and not via):
+                continue  # another source address over the same card: VC-206
+            peers = sorted({find_address_owner(evidence, way["peer"]) for way, _ in held})
+            asked = {way["direction"] for way, _ in held}
+            what = "answers" if asked == {"answer"} else "packets"
+            over = f"{card} to {via}" if via else card
+            pairs = tuple(sorted({pair for _, found in held for pair in found}))
+            rather = f"not over {own}" if card != own else "although they are next door"
+            yield Finding(
+                "DG-156",
+                "L2",
+                f"{what} of {name} to {join_names(peers)} leave over {over}, {rather}",
+                node=name,
+                peer=join_names(peers),
+                port="all",
+                direction=f"{name} -> {join_names(peers)}",
+                seen=f"ip route get {held[0][0]['peer']} from {evidence.address(name)}: dev {over}",
+                expected=f"dev {own} without a next hop" if card == own else f"dev {own}",
+                fix=f"on {name}: ip rule; ip route show table all | grep -w {card}; take the rule or"
+                " route away that leads there",
+                severity=WARNING if has_working_links(evidence, pairs) else ERROR,
+                pairs=pairs,
+                kinds=ALL_KINDS,
+            )
+
 
 CAUSE = Cause(
     "DG-156",
     __doc__,
+    find=rule_wrong_interface,
     weight=960,
     explains=(Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), is_return_path),),
     cases=(

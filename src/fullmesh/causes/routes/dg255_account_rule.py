@@ -12,12 +12,110 @@ of that account does not.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import LINK, Cause, CauseCase
-from fullmesh.result.findings import WARNING
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.firewall.packet_filter import (
+    PacketVerdict,
+    find_possible_stops,
+    make_tcp_packet,
+)
+from fullmesh.causes.routes.decisions import (
+    ACCOUNTS,
+    ANYBODY,
+    find_address_owner,
+    find_broken_links,
+    has_account_rule,
+    list_odd_decisions,
+)
+from fullmesh.observed.ladder import PacketRoute
+from fullmesh.result.findings import WARNING, Finding, join_names
+
+
+def rule_account_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The kernel refuses, or leads astray, the processes of some accounts only: the probe's own get through."""
+    for name in evidence.nodes:
+        ordinary = {
+            (w["peer"], w["direction"])
+            for w in list_odd_decisions(evidence, name)
+            if w["uid"] == ANYBODY
+        }
+        told: dict[tuple[int, str], list[PacketRoute]] = {}
+        for way in list_odd_decisions(evidence, name):
+            if way["uid"] != ANYBODY and (way["peer"], way["direction"]) not in ordinary:
+                told.setdefault((way["uid"], way["rule"] or way["dev"]), []).append(way)
+        for (uid, what), held in told.items():
+            peers = sorted({n for way in held if (n := find_address_owner(evidence, way["peer"]))})
+            if not peers:
+                continue
+            verb = "refuses" if held[0]["error"] else f"sends over {what}"
+            yield Finding(
+                "DG-255",
+                "L2",
+                f"the kernel of {name} {verb} what account {uid} and its neighbours send to {join_names(peers)}",
+                node=name,
+                peer=join_names(peers),
+                port="all",
+                direction=f"{name} -> {join_names(peers)}",
+                seen=f"uid {uid}: {held[0]['error'] or 'dev ' + held[0]['dev']}; {what}",
+                expected="the same way for all",
+                fix=f"on {name}: ip rule | grep uidrange",
+                severity=WARNING,
+            )
+
+
+def has_any_account_rule(evidence: ClusterEvidence, name: str) -> bool:
+    """Whether any rule of a node does; its rules are not taken apart for it."""
+    text = json.dumps(evidence.survey(name).get("nft", {}).get("rules", []))
+    return any(f'"{key}"' in text for key in ACCOUNTS)
+
+
+def rule_filtered_accounts(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """A rule of the packet filter stops what some accounts send, and the probe, which is of another, got through."""
+    for name in evidence.nodes:
+        told: dict[tuple[str, str], tuple[PacketVerdict, list[str]]] = {}
+        if not has_any_account_rule(evidence, name):
+            continue
+        for peer in evidence.peers(name):
+            ports = [r["port"] for r in evidence.records(name) if r["node"] == peer]
+            if not ports or find_broken_links(evidence, name, peer).pairs:
+                continue
+            card = evidence.cluster_card(name)
+            packet = make_tcp_packet(
+                evidence.address(name), evidence.address(peer), ports[0], card, outgoing=True
+            )
+            for stop in find_possible_stops(evidence.ruleset(name), packet):
+                if has_account_rule(evidence, name, stop.table):
+                    told.setdefault((stop.table, stop.chain), (stop, []))[1].append(peer)
+        for stop, peers in told.values():
+            yield Finding(
+                "DG-255",
+                "L2",
+                f"a rule in chain {stop.chain} of table {stop.table} on {name} stops what some accounts send to"
+                f" {join_names(peers)}; the probe's is none of them",
+                node=name,
+                peer=join_names(peers),
+                port="all",
+                direction=f"{name} -> {join_names(peers)}",
+                seen=f"table {stop.table} chain {stop.chain}: {stop.text}; the table asks for skuid or skgid",
+                expected="the same for all accounts",
+                fix=f"on {name}: nft list table {stop.table}",
+                severity=WARNING,
+            )
+
+
+def rule_any_account_rule(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """All ways in which it shows."""
+    yield from rule_account_routes(evidence)
+    yield from rule_filtered_accounts(evidence)
+
 
 CAUSE = Cause(
     "DG-255",
     __doc__,
+    find=rule_any_account_rule,
     severity=WARNING,
     weight=290,
     cases=(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fullmesh.causes.evidence import ClusterEvidence
-from fullmesh.diagnose import packet_filter
-from fullmesh.diagnose.packet_filter import (
+from fullmesh.causes.firewall import packet_filter
+from fullmesh.causes.firewall.packet_filter import (
     ACCEPT,
     DROP,
     REJECT,
@@ -16,7 +16,7 @@ from fullmesh.diagnose.packet_filter import (
     make_reply_packet,
     make_tcp_packet,
 )
-from fullmesh.diagnose.packet_filter import format_nft_rule as rule_in_words
+from fullmesh.causes.firewall.packet_filter import format_nft_rule as rule_in_words
 from fullmesh.netfilter.evaluator import STOPS, Packet, parse_verdict
 from fullmesh.netfilter.ruleset import Ruleset
 from fullmesh.observed.ladder import TracedPacket

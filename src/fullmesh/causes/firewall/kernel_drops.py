@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fullmesh.causes.evidence import ClusterEvidence
-from fullmesh.diagnose.blocking_rules import find_blocking_rule
-from fullmesh.observed.ladder import PacketDrop
+from fullmesh.causes.firewall.blocking_rules import find_blocking_rule
 from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.blocked import FIREWALLED, BlockedLink, list_blocked_links
 
 # Where on a node packets end: as they leave, as they come in, before its tap sees them.
 OUT, IN, BEFORE = "out", "in", "before"
+
+
 BOTH = (IN, OUT)
-TRIES = 2  # a connection that gets no answer is tried that often, so its packets are thrown away as often at least
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,14 @@ class DropReasonMeaning:
 
 
 NFT = "nft list ruleset; nft monitor trace, with a rule that sets meta nftrace"
+
+
 SIGNED = "ss -tinM"
+
+
 QUEUE = "tc -s qdisc; ip -s link"
+
+
 MEANS = {
     "NETFILTER_DROP": DropReasonMeaning("its own packet filter drops them", BOTH, NFT),
     "IP_RPFILTER": DropReasonMeaning(
@@ -125,8 +131,6 @@ MEANS = {
         "the ring of a card is full", BOTH, "ethtool -S CARD; ethtool -g CARD"
     ),
 }
-# Where a program stands, and which packets of a link it sees.
-STANDS = {"xdp": BEFORE, "tc ingress": IN, "tc egress": OUT}
 
 
 def list_drop_points(block: BlockedLink) -> list[tuple[str, str]]:
@@ -140,24 +144,11 @@ def list_drop_points(block: BlockedLink) -> list[tuple[str, str]]:
     }.get(block.place, [])
 
 
-def list_unexplained_blocks(look: ClusterEvidence) -> Iterator[BlockedLink]:
+def list_unexplained_blocks(evidence: ClusterEvidence) -> Iterator[BlockedLink]:
     """The shut links that no rule of the two nodes' packet filters explains on paper."""
-    for block in list_blocked_links(look.seen):
-        if block.verdict in FIREWALLED and not find_blocking_rule(look, block).stop.table:
+    for block in list_blocked_links(evidence.seen):
+        if block.verdict in FIREWALLED and not find_blocking_rule(evidence, block).stop.table:
             yield block
-
-
-def has_own_kernel(look: ClusterEvidence, name: str) -> bool:
-    """Whether no other node has this kernel: containers of one machine all see what it throws away for any of them."""
-    boots = [str(look.seen.facts(one).get("boot") or one) for one in look.nodes]
-    return boots.count(str(look.seen.facts(name).get("boot") or name)) == 1
-
-
-def list_kernel_drops(look: ClusterEvidence, name: str) -> list[PacketDrop]:
-    """What the kernel of a node threw away while the probe ran, and why."""
-    if not has_own_kernel(look, name):
-        return []
-    return look.seen.nodes.get(name, {}).get("started", {}).get("listeners", {}).get("drops", [])
 
 
 def group_by_drop_node(blocks: Sequence[BlockedLink]) -> dict[str, list[tuple[BlockedLink, str]]]:
@@ -167,64 +158,6 @@ def group_by_drop_node(blocks: Sequence[BlockedLink]) -> dict[str, list[tuple[Bl
         for name, side in list_drop_points(block):
             found.setdefault(name, []).append((block, side))
     return found
-
-
-def rule_drop_reasons(look: ClusterEvidence) -> Iterator[Finding]:
-    """The kernel of the node where packets end says why it throws packets away."""
-    for name, held in group_by_drop_node(list(list_unexplained_blocks(look))).items():
-        sides = {side for _, side in held}
-        fitting = [
-            one
-            for one in list_kernel_drops(look, name)
-            if one["reason"] in MEANS
-            and one["count"] >= TRIES
-            and sides & set(MEANS[one["reason"]].sides)
-        ]
-        if not fitting:
-            continue
-        first = max(fitting, key=lambda one: one["count"])
-        meaning = MEANS[first["reason"]]
-        blocks = [block for block, side in held if side in meaning.sides]
-        yield make_drop_finding(
-            "DG-180",
-            name,
-            blocks,
-            f"{meaning.what}, as its kernel says ({first['reason']}, {first['count']} packets while the probe ran)",
-            (
-                ", ".join(f"{one['reason']} {one['count']} at {one['place']}" for one in fitting),
-                f"on {name}: {meaning.show.replace('CARD', look.cluster_card(name))}",
-            ),
-        )
-
-
-def rule_packet_hooks(look: ClusterEvidence) -> Iterator[Finding]:
-    """A program or a filter stands at the card of the node where packets end."""
-    for name, held in group_by_drop_node(list(list_unexplained_blocks(look))).items():
-        card = look.cluster_card(name)
-        sides = {side for _, side in held}
-        standing = [
-            hook
-            for hook in look.survey(name).get("hooks", [])
-            if (hook["card"] == card and STANDS.get(hook["at"]) in sides)
-            or (hook["at"].startswith("cgroup ") and sides & set(BOTH))
-        ]
-        if not standing:
-            continue
-        first = standing[0]
-        seen_at = (STANDS[first["at"]],) if first["at"] in STANDS else BOTH
-        blocks = [block for block, side in held if side in seen_at]
-        place = f"{first['card']} ({first['at']})" if first["card"] else first["at"]
-        yield make_drop_finding(
-            "DG-181",
-            name,
-            blocks,
-            f"a program or filter at its {place} sees them there, and no rule of the packet filters stops them",
-            (
-                "; ".join(f"{hook['at']} {hook['card']}: {hook['what']}" for hook in standing),
-                f"on {name}: ip -d link show {card}; tc filter show dev {card} ingress; bpftool net; find who loads it"
-                " (systemctl), then take it away or let the peers through",
-            ),
-        )
 
 
 def make_drop_finding(
@@ -253,6 +186,3 @@ def make_drop_finding(
         pairs=pairs,
         kinds=tuple(sorted({kind for block in blocks for kind in block.kinds})),
     )
-
-
-RULES = (rule_packet_hooks, rule_drop_reasons)

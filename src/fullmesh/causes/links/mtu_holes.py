@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.causes.evidence import ClusterEvidence
-from fullmesh.diagnose.rules.quality import find_dropping_rule
+from fullmesh.causes.quality.link_quality import find_dropping_rule
 from fullmesh.observed.ladder import Verdict
 from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.blocked import CODES_OF, DATA_KINDS
 
 HOLE: Verdict = "mtu_black_hole"
+
+
 FROM_THERE = "from there"  # in the remark of a record: what the listener sent is what was lost
+
+
 HEADERS = {"ipv4": 28, "ipv6": 48}  # bytes of IP and ICMP around ping's
 
 
-def find_mtu_holes(look: ClusterEvidence) -> set[tuple[str, str]]:
+def find_mtu_holes(evidence: ClusterEvidence) -> set[tuple[str, str]]:
     """Ordered pairs between which large packets do not arrive."""
     found = {
         (r["node"], name) if FROM_THERE in r["remark"] else (name, r["node"])
-        for name in look.nodes
-        for r in look.records(name)
+        for name in evidence.nodes
+        for r in evidence.records(name)
         if r["verdict"] == HOLE
     }
-    return {pair for pair in found if not is_dropped_by_rule(look, *pair)}
+    return {pair for pair in found if not is_dropped_by_rule(evidence, *pair)}
 
 
-def is_dropped_by_rule(look: ClusterEvidence, source: str, target: str) -> bool:
+def is_dropped_by_rule(evidence: ClusterEvidence, source: str, target: str) -> bool:
     """A link that loses small packets as well, where a rule of one of its nodes throws away some: no matter of sizes.
 
     Seen with a rule that lets three packets a second pass. The shut ports of such a link name the rule.
@@ -34,23 +38,25 @@ def is_dropped_by_rule(look: ClusterEvidence, source: str, target: str) -> bool:
     first = any(
         r["verdict"] == "dropped"
         for near, far in ((source, target), (target, source))
-        for r in look.records(near)
+        for r in evidence.records(near)
         if r["node"] == far
     )
-    return first and find_dropping_rule(look, source, target) is not None
+    return first and find_dropping_rule(evidence, source, target) is not None
 
 
-def get_interface_mtu(look: ClusterEvidence, name: str) -> int:
+def get_interface_mtu(evidence: ClusterEvidence, name: str) -> int:
     """The MTU of a node's cluster interface, 0 when it is not known."""
-    card = look.card(name, look.cluster_card(name))
+    card = evidence.card(name, evidence.cluster_card(name))
     return (
-        int(card["mtu"]) if card else int(look.seen.facts(name).get("interface", {}).get("mtu", 0))
+        int(card["mtu"])
+        if card
+        else int(evidence.seen.facts(name).get("interface", {}).get("mtu", 0))
     )
 
 
-def group_mtu_holes(look: ClusterEvidence) -> Iterator[tuple[str, list[str], bool]]:
+def group_mtu_holes(evidence: ClusterEvidence) -> Iterator[tuple[str, list[str], bool]]:
     """Target, sources, and whether large packets are lost in both directions between them; each pair stands once."""
-    broken = find_mtu_holes(look)
+    broken = find_mtu_holes(evidence)
     both = {pair for pair in broken if pair[::-1] in broken}
     for target in sorted({pair[1] for pair in broken}):
         mutual = sorted(s for s, t in both if t == target and s < t)
@@ -61,28 +67,27 @@ def group_mtu_holes(look: ClusterEvidence) -> Iterator[tuple[str, list[str], boo
             yield target, one_way, False
 
 
-def rule_mtu_holes(look: ClusterEvidence) -> Iterator[Finding]:
+def rule_mtu_holes(evidence: ClusterEvidence) -> Iterator[Finding]:
     """A packet as large as the interface allows comes through, in both directions."""
-    for target, sources, mutual in group_mtu_holes(look):
+    for target, sources, mutual in group_mtu_holes(evidence):
         direction = f"{join_names(sources)} {'<->' if mutual else '->'} {target}"
-        sizes = {name: get_interface_mtu(look, name) for name in (*sources, target)}
+        sizes = {name: get_interface_mtu(evidence, name) for name in (*sources, target)}
         shown = ", ".join(f"mtu {size} on {name}" for name, size in sizes.items() if size)
-        size = min((s for s in sizes.values() if s), default=1500) - HEADERS[look.plan["family"]]
+        size = (
+            min((s for s in sizes.values() if s), default=1500) - HEADERS[evidence.plan["family"]]
+        )
         yield Finding(
             CODES_OF[HOLE],
             "L2",
             f"{direction} gets small packets through and loses large ones (MTU)",
             node=target,
             peer=join_names(sources),
-            port=f"{look.plan['data_ports']['firewalld']}/tcp",
+            port=f"{evidence.plan['data_ports']['firewalld']}/tcp",
             direction=direction,
             seen=f"no answer to a full-size segment; {shown or 'mtu not known'}",
             expected="64 KiB there and back",
-            fix=f"on {sources[0]}: ping -M do -s {size} {look.address(target)}; give both ends and the switches between"
-            " them one MTU",
+            fix=f"on {sources[0]}: ping -M do -s {size} {evidence.address(target)}; give both ends and the switches"
+            " between them one MTU",
             pairs=tuple(sorted({p for s in sources for p in ((s, target), (target, s))})),
             kinds=(*DATA_KINDS, "master", "rendezvous"),
         )
-
-
-RULES = (rule_mtu_holes,)

@@ -12,27 +12,27 @@ from fullmesh.model.types import ClusterPlan
 from fullmesh.result.findings import Finding
 
 
-def build_group_plan(look: ClusterEvidence) -> ClusterPlan:
+def build_group_plan(evidence: ClusterEvidence) -> ClusterPlan:
     """The plan with the ports that peers really use; where nobody planned any, those that the kernel gives out."""
-    plan, data = look.plan, look.plan["data_ports"]
+    plan, data = evidence.plan, evidence.plan["data_ports"]
     named = [f"{plan['master']['port']}/tcp", f"{plan['rendezvous']['port']}/tcp"]
     more = [port for port in plan["open_ports"] if not port.endswith("/tcp")]
     return {**plan, "open_ports": [*named, f"{data['first']}-{data['last']}/tcp", *more]}
 
 
-def rule_security_groups(look: ClusterEvidence) -> Iterator[Finding]:
+def rule_security_groups(evidence: ClusterEvidence) -> Iterator[Finding]:
     """What the account says, when it was asked."""
-    raw = look.cloud.get("raw")
+    raw = evidence.cloud.get("raw")
     if not isinstance(raw, Mapping) or not {"interfaces", "groups", "acls"} <= raw.keys():
         return
-    plan = build_group_plan(look)
-    settings = SecurityGroupSettings.of(look.cloud.get("settings") or {}, plan)
+    plan = build_group_plan(evidence)
+    settings = SecurityGroupSettings.of(evidence.cloud.get("settings") or {}, plan)
     yield from ec2_findings.check_ec2(raw, plan, settings)
 
 
-def rule_efa_software(look: ClusterEvidence) -> Iterator[Finding]:
+def rule_efa_software(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Device, driver, libfabric and NCCL's plugin, of those nodes that said anything."""
-    surveys = {name: look.survey(name) for name in look.nodes}
+    surveys = {name: evidence.survey(name) for name in evidence.nodes}
     yield from efa.check_efa({name: own["efa"] for name, own in surveys.items() if "efa" in own})
 
 

@@ -1,0 +1,83 @@
+"""Cards that answer for the cluster address of a node and are not its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.observed.survey import Neighbour
+from fullmesh.result.findings import Finding, join_names
+
+SHARED_MACS = ("12:34:56:78:9a:bc",)  # Azure's fabric answers ARP for every machine with this one
+
+
+def collect_neighbours(evidence: ClusterEvidence) -> dict[str, list[tuple[str, Neighbour]]]:
+    """Address -> who has a hardware address for it that somebody answered, and which."""
+    found: dict[str, list[tuple[str, Neighbour]]] = {}
+    for name in evidence.plan["nodes"]:
+        links = evidence.seen.nodes.get(name, {}).get("links", {})
+        for address, entry in links.get("neighbours", {}).get("entries", {}).items():
+            if entry["mac"] and not entry.get("by_hand"):
+                found.setdefault(address, []).append((name, entry))
+    return found
+
+
+def find_foreign_macs(
+    evidence: ClusterEvidence, name: str, seen: Mapping[str, Sequence[tuple[str, Neighbour]]]
+) -> dict[str, list[str]]:
+    """MACs that answered for a node's address and are none of its own -> who saw them; *seen*: what all learnt."""
+    own = {card["mac"] for card in evidence.cards(name)}
+    if not own:
+        return {}
+    found: dict[str, list[str]] = {}
+    for mac in evidence.survey(name).get("duplicates", []):
+        found.setdefault(mac, []).append(name)
+    for other, entry in seen.get(evidence.address(name), []):
+        broken = any(r["node"] == name and r["verdict"] != "open" for r in evidence.records(other))
+        if other != name and broken:
+            found.setdefault(entry["mac"], []).append(other)
+    return {m: who for m, who in found.items() if m not in own and m not in SHARED_MACS}
+
+
+def find_stale_neighbour(
+    evidence: ClusterEvidence, name: str, mac: str, who: Sequence[str]
+) -> Finding | None:
+    """One node alone has another card for a peer's address, and nobody answers for that address but the peer.
+
+    The peer has asked the wire itself (RFC 5227): whoever had answered once would answer now.
+    """
+    if len(who) != 1 or who[0] == name or evidence.survey(name).get("duplicates") != []:
+        return None
+    holder, address = who[0], evidence.address(name)
+    return Finding(
+        "DG-157",
+        "L2",
+        f"{holder} sends what is for {name} to {mac}, which is not {name}'s card, and nobody else on the wire answers"
+        f" for {address}: an entry that was put there, or is of before",
+        node=holder,
+        peer=name,
+        port="all",
+        direction=f"{holder} -> {name}",
+        seen=f"{address} lladdr {mac} on {holder} alone",
+        expected=join_names(
+            [c["mac"] for c in evidence.cards(name) if c["name"] == evidence.cluster_card(name)]
+        ),
+        fix=f"on {holder}: ip neigh del {address} dev {evidence.cluster_card(holder)}; if it comes back, find who"
+        " sets it",
+        pairs=((holder, name),),
+    )
+
+
+def list_foreign_macs(evidence: ClusterEvidence) -> Iterator[tuple[str, str, list[str]]]:
+    """Each node for whose address another card answers, that card, and who saw it."""
+    seen = collect_neighbours(evidence)
+    for name in evidence.nodes:
+        found = find_foreign_macs(evidence, name, seen)
+        if found:
+            mac, who = next(iter(found.items()))
+            yield name, mac, who
+
+
+def map_card_owners(evidence: ClusterEvidence) -> dict[str, str]:
+    """Hardware address -> the node that has it."""
+    return {card["mac"]: name for name in evidence.nodes for card in evidence.cards(name)}

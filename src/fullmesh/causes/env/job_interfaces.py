@@ -1,0 +1,97 @@
+"""The interfaces that variables tell jobs to use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.observed.survey import Nic
+from fullmesh.result.findings import Finding, join_names
+
+INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+
+
+LOOPBACK = "lo"
+
+
+def is_matched_by_nccl(value: str, name: str) -> bool:
+    """Whether NCCL would take an interface: prefixes, ``=`` exact names, ``^`` all but these (NCCL, os/linux.cc)."""
+    other, exact = value.startswith("^"), value.lstrip("^").startswith("=")
+    wanted = [w for w in value.lstrip("^").lstrip("=").split(",") if w]
+    hit = any(
+        name == w.split(":")[0] if exact else name.startswith(w.split(":")[0]) for w in wanted
+    )
+    return hit != other
+
+
+def select_interfaces(value: str, variable: str, cards: Sequence[Nic]) -> list[str]:
+    """The interfaces that a variable means on a node."""
+    if variable == "GLOO_SOCKET_IFNAME":
+        wanted = [w.strip() for w in value.split(",") if w.strip()]
+        return [card["name"] for card in cards if card["name"] in wanted]
+    return [card["name"] for card in cards if is_matched_by_nccl(value, card["name"])]
+
+
+def make_interface_finding(
+    evidence: ClusterEvidence, code: str, variable: str, names: Sequence[str], what: str
+) -> Finding:
+    """A variable that names a useless interface."""
+    value, source = evidence.variable(names[0], variable) or ("", "")
+    wanted = evidence.cluster_card(names[0]) or "INTERFACE"
+    fix = f"set {variable}={wanted} in {source} on {join_names(names)}"
+    have = join_names([card["name"] for card in evidence.cards(names[0])])
+    return Finding(
+        code,
+        "L1",
+        f"{variable}={value} on {join_names(names)} {what}",
+        node=names[0],
+        peer=join_names(names[1:]),
+        seen=f"{variable}={value} from {source}; {names[0]} has {have}",
+        expected=wanted,
+        fix=fix if evidence.assumed else f"{fix}, or {evidence.seen.apply('launch')}",
+    )
+
+
+def find_job_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The interfaces that jobs are told to use do not exist, or are loopback."""
+    for variable in INTERFACES:
+        set_on = [
+            n
+            for n in evidence.nodes
+            if (evidence.variable(n, variable) or ("",))[0] and evidence.cards(n)
+        ]
+        taken = {
+            n: select_interfaces(
+                (evidence.variable(n, variable) or ("",))[0], variable, evidence.cards(n)
+            )
+            for n in set_on
+        }
+        absent = [n for n in set_on if not taken[n]]
+        looped = [
+            n
+            for n in set_on
+            if taken[n] and set(taken[n]) == {LOOPBACK} and len(evidence.plan["nodes"]) > 1
+        ]
+        if absent and len(absent) == len(evidence.nodes) and len(absent) > 1:
+            yield make_interface_finding(
+                evidence, "DG-119", variable, absent, "is an interface that no node has"
+            )
+        else:
+            for name in absent:
+                yield make_interface_finding(
+                    evidence, "DG-120", variable, [name], "is an interface that it does not have"
+                )
+        if looped:
+            yield make_interface_finding(
+                evidence, "DG-121", variable, looped, "keeps every rank at home"
+            )
+
+
+def find_odd_values(held: Mapping[str, str], wanted: str) -> tuple[str, list[str]]:
+    """The usual value, which is the wanted one when it is a draw, and the nodes that have another."""
+    counts = Counter(held.values()).most_common()
+    most = counts[0][1]
+    draw = [value for value, count in counts if count == most]
+    usual = wanted if wanted in draw else draw[0]
+    return usual, [name for name, value in held.items() if value != usual]

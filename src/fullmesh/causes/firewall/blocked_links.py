@@ -1,0 +1,193 @@
+"""What stops a link: helpers of the causes that shut links, and the one that asks them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fullmesh.causes.engine import load_causes
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.firewall.blocking_rules import (
+    BlockingRule,
+    describe_direction,
+    describe_peers,
+    group_blocking_rules,
+)
+from fullmesh.causes.firewall.packet_filter import REJECT
+from fullmesh.netfilter.ruleset import MatchValues
+from fullmesh.observed.ladder import Verdict
+from fullmesh.observed.ports import is_port_listed
+from fullmesh.result.findings import Finding, join_names
+from fullmesh.verify.blocked import (
+    CODES_OF,
+    SAID,
+    STOPPED,
+    describe_drop_place,
+    suggest_link_fix,
+)
+from fullmesh.verify.probe_wants import HELD
+
+# What a rich rule accepts, as firewalld writes it: firewalld.richlanguage(5).
+RULE_SOURCE = re.compile(r'source (?:ipset="(?P<ipset>[^"]+)"|address="(?P<address>[^"]+)")')
+
+
+RULE_PORT = re.compile(r'\bport port="(?P<ports>[0-9-]+)" protocol="tcp"')
+
+
+EFA_VENDOR = "0x1d0f"  # Amazon, pci.ids
+
+
+def make_block_finding(
+    rule: BlockingRule, code: str, cause: str, fix: str, expected: str = "accepted"
+) -> Finding:
+    """A finding about what one rule stops."""
+    first, stop = rule.group[0], rule.stop
+    if rule.too:
+        ways = join_names([f"{source} -> {target}" for source, target in rule.too])
+        cause = f"{cause}; it stops packets of {ways} as well"
+    shown = f"table {stop.table} chain {stop.chain}: {stop.text}" if stop.table else first.shown
+    return Finding(
+        code,
+        "L2",
+        cause,
+        node=rule.node,
+        peer=describe_peers(rule),
+        port=first.ports,
+        direction=describe_direction(rule),
+        seen=shown,
+        expected=expected,
+        fix=fix,
+        pairs=rule.pairs,
+        kinds=rule.kinds,
+    )
+
+
+def suggest_rule_removal(rule: BlockingRule) -> str:
+    """The command that takes a rule away."""
+    stop = rule.stop
+    if stop.handle:
+        return f"on {rule.node}: nft delete rule {stop.table} {stop.chain} handle {stop.handle}"
+    return (
+        f"on {rule.node}: nft list chain {stop.table} {stop.chain}, and give it 'policy accept' or "
+        f"a rule for the peers"
+    )
+
+
+def is_accepted_by_rich_rule(
+    rules: Sequence[str], port: int, source: str, sets: Mapping[str, Sequence[str]]
+) -> bool:
+    """Whether a rich rule of these accepts a TCP port from an address."""
+    for rule in rules:
+        who, what = RULE_SOURCE.search(rule), RULE_PORT.search(rule)
+        if "accept" not in rule.split() or "NOT" in rule.split():
+            continue
+        if what and not is_port_listed([f"{what['ports']}/tcp"], port):
+            continue
+        if not what and re.search(r"\b(?:port|service|protocol|icmp-type) ", rule):
+            continue
+        named = sets.get(who["ipset"] or "", [who["address"] or ""]) if who else [source]
+        if MatchValues(list(named)).holds(source):
+            return True
+    return False
+
+
+def is_between_nodes(rule: BlockingRule) -> bool:
+    """Nothing of the two nodes stops it: it left one and never came to the other."""
+    return rule.group[0].place.startswith("on_the_way") and not rule.stop.table
+
+
+def describe_loss_between(rule: BlockingRule) -> str:
+    """Say which packets did not come to the other node."""
+    ends_of = {"source": join_names(sorted({b.source for b in rule.group}))}
+    ends_of["target"] = join_names(sorted({b.target for b in rule.group}))
+    return f"{describe_direction(rule)}: {STOPPED[rule.group[0].place].format(**ends_of)}"
+
+
+def list_rule_ends(rule: BlockingRule) -> list[str]:
+    """List the nodes at the ends of all links that a rule stops."""
+    return sorted({end for b in rule.group for end in (b.source, b.target)})
+
+
+def has_efa_ends(evidence: ClusterEvidence, rule: BlockingRule) -> bool:
+    """Whether all ends of the links have EFA devices."""
+    return all(
+        any(port["vendor"] == EFA_VENDOR for port in evidence.survey(end).get("rdma", []))
+        for end in list_rule_ends(rule)
+    )
+
+
+def suggest_rule_fix(evidence: ClusterEvidence, rule: BlockingRule) -> str:
+    """What fixes a rule of the node's only firewall."""
+    if rule.stop.table.endswith(" firewalld") or not rule.stop.table:
+        open_it = (
+            f"on {rule.node}: firewall-cmd --permanent --zone={rule.stop.zone or 'ZONE'} "
+            f"--add-port=…; firewall-cmd --reload"
+        )
+        return open_it if evidence.assumed else evidence.seen.apply("firewall")
+    return suggest_rule_removal(rule)
+
+
+def is_about_services(rule: BlockingRule) -> bool:
+    """Whether only ports of services are shut."""
+    kinds = set(rule.group[0].kinds)
+    return bool(kinds) and not kinds - {"service", HELD}
+
+
+def is_refused_by_kernel(rule: BlockingRule) -> bool:
+    """The kernel's own answer at a service's port: no rule is met that does anything else than reset."""
+    first = rule.group[0]
+    return set(first.kinds) == {HELD} and first.verdict == "refused" and not rule.stop.reset
+
+
+def describe_link_verdict(rule: BlockingRule) -> tuple[Verdict, str]:
+    """What a link meets, and how that is said.
+
+    The kernel sends an address six ICMP answers at once and then one a second (icmp_ratelimit), and the answers to the
+    other direction's packets count, too. So a rule that rejects may look like one that drops.
+    """
+    verdict, stop = rule.group[0].verdict, rule.stop
+    silent = verdict == "dropped" and rule.packet.state == "new" and stop.table
+    if silent and stop.verdict == REJECT and not stop.reset:
+        return "rejected", "is rejected, although no ICMP answer came (the kernel limits them)"
+    return verdict, SAID[verdict]
+
+
+def explain_blocked_link(evidence: ClusterEvidence, rule: BlockingRule) -> Finding:
+    """A shut link that has no better name: who stops it, with which rule, and how far the packets came."""
+    first = rule.group[0]
+    by_rule = ""
+    if rule.stop.table:
+        word = "the rule is" if rule.stop.sure else "a rule that does so to some packets is"
+        by_rule = f"; {word} in chain {rule.stop.chain} of table {rule.stop.table}"
+    elif (
+        first.place in AT_HOME
+        and evidence.survey(rule.node).get("nft", {}).get("chains") is not None
+    ):
+        by_rule = "; no rule of nftables there does so"
+    zone = f", zone {rule.stop.zone}" if rule.stop.zone else ""
+    verdict, words = describe_link_verdict(rule)
+    cause = f"{describe_direction(rule)} {words}{describe_drop_place(first)}{by_rule}{zone}"
+    found = make_block_finding(
+        rule,
+        CODES_OF[verdict],
+        cause,
+        suggest_rule_fix(evidence, rule)
+        if rule.stop.table
+        else suggest_link_fix(evidence.seen, first),
+    )
+    shown = f"{first.shown}; {found.seen}" if rule.stop.table else first.shown
+    return replace(found, seen=shown, expected="open")
+
+
+AT_HOME = ("leaving", "target", "source")  # one of the two nodes stops the packets itself
+
+
+def rule_blocked_links(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The deepest cause of every shut link; the heaviest causes are asked first."""
+    asked = [cause.explain_block for cause in load_causes("DG").values() if cause.explain_block]
+    for rule in group_blocking_rules(evidence):
+        named = (explain(evidence, rule) for explain in asked)
+        yield next((found for found in named if found), None) or explain_blocked_link(
+            evidence, rule
+        )

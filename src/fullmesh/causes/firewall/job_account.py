@@ -1,0 +1,36 @@
+"""What the probe of the account of jobs came to."""
+
+from __future__ import annotations
+
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.firewall.packet_filter import (
+    find_possible_stops,
+    make_reply_packet,
+    make_tcp_packet,
+)
+from fullmesh.causes.routes.decisions import ANYBODY, has_account_rule, list_odd_decisions
+from fullmesh.observed.ladder import JobProbe
+from fullmesh.observed.ports import KERNEL_RANGE
+
+
+def get_job_probe(evidence: ClusterEvidence, name: str) -> JobProbe | None:
+    """What a node found as the account of jobs; None where it was not tried."""
+    return evidence.seen.nodes.get(name, {}).get("links", {}).get("as_job")
+
+
+def is_return_blocked(evidence: ClusterEvidence, name: str, peer: str) -> bool:
+    """Whether what stops an account stops its answers, too: its listeners cannot be reached then.
+
+    The listeners of the probe are not the jobs', so this is by the kernel's decision, or by the rules on paper.
+    """
+    for way in list_odd_decisions(evidence, name):
+        of_account = way["uid"] != ANYBODY and way["direction"] == "answer"
+        if of_account and way["peer"] == evidence.address(peer):
+            return True
+    card = evidence.cluster_card(name)
+    port = (evidence.port_range(name) or KERNEL_RANGE).first
+    asked = make_tcp_packet(evidence.address(peer), evidence.address(name), port, card)
+    return any(
+        has_account_rule(evidence, name, stop.table)
+        for stop in find_possible_stops(evidence.ruleset(name), make_reply_packet(asked, port))
+    )

@@ -1,0 +1,20 @@
+"""Limits, and what the kernel logs of them."""
+
+from __future__ import annotations
+
+from fullmesh.causes.evidence import ClusterEvidence
+
+NEARLY = 0.95
+
+
+MIB = 1048576
+
+
+LOCKED_LEAST = 1024 * MIB  # RDMA registers all that it sends from (nccl-tests#206)
+
+
+def find_kernel_message(evidence: ClusterEvidence, name: str, kind: str) -> str:
+    """A recent message of the kernel, "" when there was none."""
+    return next(
+        (e["text"] for e in evidence.survey(name).get("kernel_log", []) if e["kind"] == kind), ""
+    )

@@ -1,0 +1,29 @@
+"""What a node keeps for its next boot."""
+
+from __future__ import annotations
+
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.observed.next_boot import KeptUnit, NextBoot
+from fullmesh.result.findings import WARNING, Finding
+from fullmesh.result.types import RungId
+
+STARTS = ("enabled", "static", "indirect", "generated", "alias", "linked")
+
+
+def get_next_boot(evidence: ClusterEvidence, name: str) -> NextBoot:
+    """What a node keeps; {} where it was not looked at."""
+    return evidence.survey(name).get("next_boot", {})
+
+
+def make_boot_warning(  # noqa: PLR0913 (the fields of a finding)
+    code: str, cause: str, node: str, *, seen: str, expected: str, fix: str, rung: RungId = "L0"
+) -> Finding:
+    """A finding of this class."""
+    return Finding(
+        code, rung, cause, node=node, seen=seen, expected=expected, fix=fix, severity=WARNING
+    )
+
+
+def is_started_at_boot(unit: KeptUnit) -> bool:
+    """Whether the next boot starts a unit."""
+    return unit["load"] != "masked" and unit["file"] in STARTS

@@ -1,0 +1,95 @@
+"""Lost packets and measured rates of links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.firewall.packet_filter import (
+    PacketVerdict,
+    find_possible_stops,
+    make_reply_packet,
+    make_tcp_packet,
+)
+from fullmesh.causes.quality.rates import SlowCulprit, Way, find_slow_culprits
+from fullmesh.observed.ladder import BY_CHANCE
+from fullmesh.observed.ports import KERNEL_RANGE
+
+# Of connections: where only first packets are lost, they are few among all that carry data.
+HURT_LEAST, OFTEN_LEAST, HURT_SHARE = 2, 3, 0.2
+
+
+SLOW_MBIT = 100.0  # no cluster network is slower than this; a Gloo job at it moves 12 MB/s
+
+
+SLOW_SHARE = 0.1  # of the card's speed, or of the other links' median
+
+
+def count_lossy_connections(evidence: ClusterEvidence, source: str, target: str) -> tuple[int, int]:
+    """Of the connections of a link that came through: those that had to send something again, and all."""
+    good = [r for r in evidence.records(source) if r["node"] == target and r["verdict"] == "open"]
+    return sum(bool(r.get("lost")) for r in good), len(good)
+
+
+def is_random_loss(evidence: ClusterEvidence, source: str, target: str) -> bool:
+    """What passes on a link at one time is lost at another, so two tries of which one passed say nothing."""
+    held = [r for r in evidence.records(source) if r["node"] == target]
+    bad, tried = count_lossy_connections(evidence, source, target)
+    repeated = sum(r.get("lost", 0) for r in held if r["verdict"] == "open")
+    again = any(r["remark"].startswith(BY_CHANCE) for r in held)
+    return again or (repeated >= HURT_LEAST and bad >= HURT_SHARE * tried)
+
+
+def find_dropping_rule(
+    evidence: ClusterEvidence, source: str, target: str
+) -> tuple[str, PacketVerdict] | None:
+    """The rule of one of two nodes that may throw away some of what they send to each other, and where it is."""
+    for near, far in ((source, target), (target, source)):
+        port = next((r["port"] for r in evidence.records(near) if r["node"] == far), 0)
+        cards = evidence.cluster_card(near), evidence.cluster_card(far)
+        asked = make_tcp_packet(evidence.address(near), evidence.address(far), port, cards[1])
+        left = make_tcp_packet(
+            evidence.address(near), evidence.address(far), port, cards[0], outgoing=True
+        )
+        back = KERNEL_RANGE.last
+        for node, packet in (
+            (far, asked),
+            (near, left),
+            (far, make_reply_packet(asked, back)),
+            (near, make_reply_packet(left, back)),
+        ):
+            for stop in find_possible_stops(evidence.ruleset(node), packet):
+                return node, stop
+    return None
+
+
+def read_measured_rates(evidence: ClusterEvidence) -> dict[Way, float]:
+    """The rates that were measured, in Mbit/s."""
+    return {
+        (name, rate["node"]): rate["mbit_s"]
+        for name in evidence.nodes
+        for rate in evidence.seen.nodes[name].get("links", {}).get("bandwidth", [])
+    }
+
+
+def compute_rate_floors(evidence: ClusterEvidence, rates: Mapping[Way, float]) -> dict[Way, float]:
+    """The rate below which each way is slow."""
+    usual = median(rates.values()) if rates else 0.0
+    return {way: compute_rate_floor(evidence, way[0], usual, len(rates)) for way in rates}
+
+
+def find_rate_culprits(evidence: ClusterEvidence) -> list[SlowCulprit]:
+    """Who makes ways slow."""
+    rates = read_measured_rates(evidence)
+    least = compute_rate_floors(evidence, rates)
+    return find_slow_culprits(rates, [way for way, rate in rates.items() if rate < least[way]])
+
+
+def compute_rate_floor(evidence: ClusterEvidence, name: str, usual: float, count: int) -> float:
+    """The rate below which a link is called slow."""
+    card = evidence.card(name, evidence.cluster_card(name))
+    speed = float(card["speed"]) if card and card["physical"] else 0.0
+    among = SLOW_SHARE * usual if count > 2 else 0.0  # noqa: PLR2004 (two nodes have two links, and no usual)
+    # A card that says nothing true of itself (a virtual one) counts for nothing here.
+    return max(SLOW_MBIT, min(SLOW_SHARE * speed, 1000.0), among)

@@ -1,0 +1,127 @@
+"""What the kernel of a node decides about its peers: routes that refuse or lead astray, neighbours typed in by hand.
+
+The kernel was asked in so many words (probe/ways.py), so a cause is said only where its answer shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.observed.ladder import PacketRoute
+
+ANYBODY = -1
+
+
+ACCOUNTS = ("skuid", "skgid")
+
+
+ALL_KINDS = ("sample", "range", "master", "rendezvous")
+
+
+@dataclass(frozen=True)
+class BrokenLinks:
+    """Links between two nodes that are not whole.
+
+    Attributes:
+        pairs: directions.
+        ports: of the listeners that were not reached, by direction.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    ports: dict[tuple[str, str], frozenset[int]]
+
+
+def find_broken_links(evidence: ClusterEvidence, one: str, other: str) -> BrokenLinks:
+    """The directions between two nodes in which something did not get through."""
+    ports = {}
+    for source, target in ((one, other), (other, one)):
+        shut = frozenset(
+            r["port"]
+            for r in evidence.records(source)
+            if r["node"] == target and r["verdict"] != "open" and r["kind"] != "outside"
+        )
+        if shut:
+            ports[(source, target)] = shut
+    return BrokenLinks(tuple(ports), ports)
+
+
+def list_odd_decisions(evidence: ClusterEvidence, name: str) -> list[PacketRoute]:
+    """The odd decisions of a node's kernel."""
+    return evidence.seen.nodes.get(name, {}).get("links", {}).get("ways", [])
+
+
+def find_address_owner(evidence: ClusterEvidence, address: str) -> str:
+    """The node that has an address of the plan, "" when none has."""
+    return next((n for n in evidence.nodes if evidence.address(n) == address), "")
+
+
+def list_affected_links(
+    evidence: ClusterEvidence, name: str, way: PacketRoute
+) -> tuple[tuple[str, str], ...]:
+    """The directions that a decision breaks: what the node asks, or what it would have to answer."""
+    peer = find_address_owner(evidence, way["peer"])
+    if not peer:
+        return ()
+    found = find_broken_links(evidence, name, peer)
+    if way["direction"] == "out":
+        return tuple(pair for pair in found.pairs if pair == (name, peer))
+    if way["direction"] == "answer":
+        return tuple(pair for pair in found.pairs if pair == (peer, name))
+    return found.pairs
+
+
+def list_packet_marks(evidence: ClusterEvidence, name: str) -> set[int]:
+    """The marks that a node's packet filter gives to packets."""
+    found = set()
+    for chain in evidence.ruleset(name)["chains"].values():
+        for rule in chain["rules"]:
+            for part in rule["expr"]:
+                held = part.get("mangle")
+                if isinstance(held, Mapping) and held.get("key") == {"meta": {"key": "mark"}}:
+                    found |= {held["value"]} if isinstance(held.get("value"), int) else set()
+    return found
+
+
+def group_route_decisions(
+    evidence: ClusterEvidence, name: str, wanted: bool
+) -> dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]]:
+    """The decisions that break something, those of one refusal or one card together; *wanted*: that refuse."""
+    found: dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]] = {}
+    odd = list_odd_decisions(evidence, name)
+    marked = list_packet_marks(evidence, name) if odd else set()
+    for way in odd:
+        if way["mark"] and way["mark"] not in marked:
+            continue  # nobody is seen to mark packets so
+        if way["uid"] != ANYBODY or bool(way["error"]) != wanted:
+            continue
+        if way["direction"] == "in" and not (wanted and way["rule"]):
+            continue  # rp_filter's doing: DG-141
+        pairs = list_affected_links(evidence, name, way)
+        if pairs:
+            key = (way["error"], way["rule"]) if wanted else (way["dev"], way["via"])
+            found.setdefault(key, []).append((way, pairs))
+    return found
+
+
+def has_working_links(evidence: ClusterEvidence, pairs: Iterable[tuple[str, str]]) -> bool:
+    """Whether all connections of these links come through, only from another address than the cluster's."""
+    return all(
+        r["verdict"] == "open"
+        or (r["verdict"] == "wrong_source" and r["remark"].startswith("open"))
+        for source, target in pairs
+        for r in evidence.records(source)
+        if r["node"] == target and r["kind"] != "outside"
+    )
+
+
+def has_account_rule(evidence: ClusterEvidence, name: str, table: str) -> bool:
+    """Whether a table of a node's packet filter asks whose a packet is (nft(8), skuid and skgid)."""
+    texts = [
+        json.dumps(rule["expr"])
+        for (family, held, _), chain in evidence.ruleset(name)["chains"].items()
+        if f"{family} {held}" == table
+        for rule in chain["rules"]
+    ]
+    return any(f'"{key}"' in text for text in texts for key in ACCOUNTS)

@@ -1,0 +1,76 @@
+"""All causes of a cluster are asked, and what they say is held against the verification's own findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fullmesh.causes.cloud import accounts
+from fullmesh.causes.engine import index_cause_modules, load_causes
+from fullmesh.causes.evidence import ClusterEvidence, Rule
+from fullmesh.causes.firewall import blocked_links
+from fullmesh.causes.links import mtu_holes
+from fullmesh.causes.processes.job_processes import is_live_job_port
+from fullmesh.foreign_text import parse_decimal
+from fullmesh.result.findings import Finding
+from fullmesh.verify.blocked import CODES_OF, FIREWALLED
+
+NEXT_BOOT = "next_boot"  # the family whose findings are about the next boot, and fold nothing
+SHUT = {CODES_OF[verdict] for verdict in FIREWALLED}  # find_blocked_links tells of every such link
+REPLACED = {*SHUT, CODES_OF[mtu_holes.HOLE]}
+# What finds codes of other groups than the diagnosis's own.
+OTHERS: tuple[Rule, ...] = (
+    blocked_links.rule_blocked_links,
+    mtu_holes.rule_mtu_holes,
+    *accounts.RULES,
+)
+
+
+def list_boot_codes() -> frozenset[str]:
+    """The codes of what only the next boot changes."""
+    modules = index_cause_modules().items()
+    return frozenset(code for code, module in modules if f".{NEXT_BOOT}." in module)
+
+
+def list_cause_rules() -> tuple[Rule, ...]:
+    """What finds the causes of what is wrong now."""
+    causes = load_causes("DG").values()
+    own = [cause.find for cause in causes if cause.find and cause.family != NEXT_BOOT]
+    return (*own, *OTHERS)
+
+
+def find_causes(evidence: ClusterEvidence) -> list[Finding]:
+    """What all causes say of now."""
+    return [finding for rule in list_cause_rules() for finding in rule(evidence)]
+
+
+def check_next_boot(evidence: ClusterEvidence) -> list[Finding]:
+    """What the next boot changes, cause by cause."""
+    causes = load_causes("DG").values()
+    own = [cause.find for cause in causes if cause.find and cause.family == NEXT_BOOT]
+    return [finding for rule in own for finding in rule(evidence)]
+
+
+def filter_ladder_findings(
+    evidence: ClusterEvidence, ladder: Sequence[Finding], deeper: Sequence[Finding]
+) -> list[Finding]:
+    """The ladder's own findings, without those that a cause says in the same words or knows to be none."""
+    return [
+        f
+        for f in ladder
+        if not (f.code in REPLACED and any(is_covered_by(one, f) for one in deeper))
+        and not (f.code == "VC-109" and is_held_by_live_job(evidence, f))
+    ]
+
+
+def is_covered_by(deeper: Finding, finding: Finding) -> bool:
+    """One of ours is about one of its links and will not fold it: the links of one rule were put together."""
+    shared = set(deeper.pairs) & set(finding.pairs)
+    if not shared or not deeper.kinds or deeper.rung != "L2":
+        return False
+    return deeper.code in (finding.code, *SHUT) or shared != set(finding.pairs)
+
+
+def is_held_by_live_job(evidence: ClusterEvidence, finding: Finding) -> bool:
+    """A job that runs on several nodes holds its port rightly, whoever diagnoses it meanwhile."""
+    port = parse_decimal(finding.port)
+    return port is not None and is_live_job_port(evidence, port)
