@@ -171,7 +171,7 @@ def test_what_nodes_have_decides_before_anything_is_touched(inventory: str) -> N
     assert look(inventory).code == 0
     play(inventory, "ubuntu1", "h100x8", "gpus=7")
     hidden = look(inventory)
-    assert hidden.says("[PR-118] ubuntu1: 8 NVIDIA GPU(s) on the PCI bus")
+    assert hidden.says("[PR-118] ubuntu1: the PCI bus has 8 NVIDIA GPU(s)")
     play(inventory, "ubuntu1", "h100x2")
     assert look(inventory).says("[PR-117]")
     play(inventory, "ubuntu1", "none")

@@ -473,7 +473,7 @@ def test_a_system_whose_python_has_no_wheels_is_refused_before_it_is_touched(
     done = site("-e", "fullmesh_converge=always", "-e", "torch_runtime_python=")
     on(lab[1], "cat /tmp/os-release > /usr/lib/os-release; rm /tmp/os-release")
     assert done.code != 0
-    assert f"[TR-114] {lab[1]}: torch would be built on Python 3.10" in done.output
+    assert f"[TR-114] {lab[1]}: torch would run on Python 3.10" in done.output
     assert not any(done.changed().values())
 
 

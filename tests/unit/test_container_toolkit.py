@@ -215,9 +215,9 @@ def test_what_the_package_manager_says_is_handed_on() -> None:
     }
     said = container_toolkit.container_toolkit_not_installed(failed, SEEN, URL)
     assert said.startswith("[CT-106] version 1.20.0-1 of https://nvidia")
-    assert "held broken packages. Look at the repository's key" in said
+    assert "held broken packages. Check the repository's key" in said
     way = {**SEEN, "repository": {**AROUND, "in_the_way": ["/etc/apt/preferences pins x"]}}
-    assert "Let that version through" in container_toolkit.container_toolkit_not_installed(
+    assert "Allow that version" in container_toolkit.container_toolkit_not_installed(
         failed, way, URL
     )
 
@@ -300,7 +300,7 @@ def test_without_a_driver_there_is_nothing_to_describe(tmp_path: Path) -> None:
     assert not made["changed"]
     (note,) = container_toolkit.container_toolkit_notes(made["devices"], 0)
     assert note["code"] == "CT-109"
-    assert "unit does it then" in note["text"]
+    assert "unit then does it" in note["text"]
     old = {**made["devices"], "units": []}
     assert "run again" in container_toolkit.container_toolkit_notes(old, 0)[0]["text"]
 

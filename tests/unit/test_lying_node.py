@@ -278,7 +278,7 @@ def test_facts_that_name_files_are_words_in_every_playbook(field: str, text: str
     result["ansible_facts"][field] = text
     (fault,) = cluster_plan.preflight_facts_faults(result, "el1")
     assert fault.startswith(
-        f"[PR-102] el1: node_facts' answer is not what it should be, $.ansible_facts.{field}"
+        f"[PR-102] el1: the answer of node_facts is malformed, $.ansible_facts.{field}"
     )
     with pytest.raises(contract.ContractError):
         contract.convert_answer(NodeFacts, result)

@@ -236,7 +236,7 @@ def test_one_that_is_switched_off_is_noted_and_left_alone(tmp_path: Path) -> Non
     assert (seen["theirs"], seen["off"]) == ("", [f"{root}/{THEIR_LIST}"])
     (note,) = roles_nccl.collect_nccl_notes(seen, UBUNTU, "/" + OUR_LIST)
     assert note["code"] == "NC-109"
-    assert f"named in {root}/{THEIR_LIST} and switched off there" in note["text"]
+    assert f"switched off in {root}/{THEIR_LIST}" in note["text"]
     put(tmp_path, {"etc/apt/sources.list": LIST})
     assert roles_nccl.collect_nccl_notes(around(root), UBUNTU, "/" + OUR_LIST) == []
 
@@ -334,7 +334,7 @@ def test_a_refusal_of_the_package_manager_names_what_is_in_the_way(
         "[NC-108] libnccl2=2.28.9 cannot be installed from /etc/apt/sources.list.d/cuda.list"
     )
     assert said in text
-    assert "Settings of this node that touch these packages: /etc/apt/x pins y. Let" in text
+    assert "Settings of this node that affect these packages: /etc/apt/x pins y. Allow" in text
     bare = roles_nccl.explain_nccl_failure(
         failed, ["libnccl2=2.28.9"], {"theirs": "", "in_the_way": []}
     )

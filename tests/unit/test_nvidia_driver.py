@@ -347,7 +347,7 @@ def test_signed_or_enrolled_modules_pass_secure_boot() -> None:
 
 def test_the_real_job_on_a_t4_is_not_disturbed() -> None:
     (fault,) = planned(smi={**recorded("tesla-t4"), "failed": False})["faults"]
-    assert "python (pid 5762) computes on the GPUs" in fault
+    assert "python (pid 5762) uses the GPUs" in fault
 
 
 @pytest.mark.parametrize(

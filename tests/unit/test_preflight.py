@@ -300,13 +300,13 @@ def test_a_lock_of_the_users_own_is_held_against_the_driver_too(tmp_path: Path) 
     faults = run(gpus(8, "470.256.02"), ubuntu1=(gpus(8),), made=made)
     assert codes(faults) == ["PR-116"]
     assert "el1: NVIDIA driver 470.256.02 does not run CUDA 12.8" in faults[0]
-    assert "Bring the driver to branch 525" in faults[0]
+    assert "Upgrade the driver to branch 525" in faults[0]
 
 
 def test_a_version_of_torch_that_no_lock_for_cuda_is_for() -> None:
     faults = run(gpus(8), ubuntu1=(gpus(8),), made=derived({"torch_runtime_version": "1.0.0"}))
     assert codes(faults) == ["PR-116", "PR-116"]
-    assert "no lock of torch 1.0.0 for CUDA" in faults[0]
+    assert "torch 1.0.0 has no lock for CUDA" in faults[0]
     assert "(2.10.0-cuda12.8, 2.13.0-cuda13.0, 2.7.1-cuda12.6)" in faults[0]
     assert "nvidia_driver_manage" not in faults[0]
 
@@ -339,7 +339,7 @@ def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
     ("el1", "ubuntu1", "code", "words"),
     [
         (gpus(8), gpus(0, ""), "PR-115", "el1: 8 nvidia, ubuntu1: none"),
-        (gpus(8, ""), gpus(8), "PR-116", "el1: 8 NVIDIA GPU(s) and no driver"),
+        (gpus(8, ""), gpus(8), "PR-116", "el1: it has 8 NVIDIA GPU(s) but no driver"),
         (
             gpus(8, "535.183.01"),
             gpus(8),
@@ -350,10 +350,10 @@ def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
             gpus(8, "535.183.01"),
             gpus(8),
             "PR-116",
-            "version of torch that has one (2.10.0-cuda12.8, 2.7.1-",
+            "version of torch that runs on it (2.10.0-cuda12.8, 2.7.1-",
         ),
         (gpus(8), gpus(7), "PR-117", "el1: 8, ubuntu1: 7"),
-        (gpus(8, shown=7), gpus(8), "PR-118", "el1: 8 NVIDIA GPU(s) on the PCI bus"),
+        (gpus(8, shown=7), gpus(8), "PR-118", "el1: the PCI bus has 8 NVIDIA GPU(s)"),
     ],
 )
 def test_what_cannot_be_decided_is_refused(

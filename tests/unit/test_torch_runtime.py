@@ -231,10 +231,8 @@ def test_a_system_whose_python_no_lock_serves_is_refused(
     refused = system == "Ubuntu_22" and accelerator == "cpu"
     assert [fault.code for fault in found] == (["TR-114"] if refused else [])
     for fault in found:
-        assert (
-            "n1: torch would be built on Python 3.10 (/usr/bin/python3.10) on x86_64" in fault.text
-        )
-        assert "serves CPython 3.11, 3.12 on x86_64" in fault.text
+        assert "n1: torch would run on Python 3.10 (/usr/bin/python3.10) on x86_64" in fault.text
+        assert "supports CPython 3.11, 3.12 on x86_64" in fault.text
         assert "torch_runtime_python" in fault.step
 
 
@@ -268,7 +266,7 @@ def test_a_lock_of_ones_own_counts_and_may_say_nothing(tmp_path: Path) -> None:
     (fault,) = roles_torch_runtime.find_python_faults(
         "n1", "/usr/bin/python3.12", "", "x86_64", str(own)
     )
-    assert "own.txt serves CPython 3.10 on x86_64, aarch64" in fault.text
+    assert "own.txt supports CPython 3.10 on x86_64, aarch64" in fault.text
     own.write_text(f"{PIN}\n")
     assert roles_torch_runtime.parse_lock_targets(own.read_text()) is None
     assert (

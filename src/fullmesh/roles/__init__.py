@@ -1,1 +1,1 @@
-"""What each role asks of its settings, one file a role."""
+"""The controller's part of each role: its checks of settings and its values. One module per role."""

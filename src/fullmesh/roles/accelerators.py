@@ -1,6 +1,6 @@
-"""What is left to ``auto`` is worked out from the first look at the nodes: what torch is made for, and how many ranks.
+"""Resolve ``auto`` from the survey of the nodes: the accelerator of the torch build, and the number of ranks.
 
-Pure. What cannot be decided for the user is refused, for all nodes at once and before anything is touched.
+Pure. If Fullmesh cannot decide, it reports all nodes at once and stops before anything is changed.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ LOCKS = str(ROOT / "roles/torch_runtime/files")
 # The lowest driver branch for each CUDA, with minor version compatibility (CUDA compatibility guide, "Minor Version
 # Compatibility": 12.x from 525.60.13, 13.x from 580.65.06).
 LOWEST_BRANCH = {11: 450, 12: 525, 13: 580}
-# A device that a virtual machine has is nobody's here.
+# Jobs on the node cannot use a device that is passed through to a virtual machine.
 PASSED_THROUGH = ("vfio-pci", "pci-stub", "pciback")
 NOT_NVIDIA = {
     "amd": "AMD GPUs: give a lock of torch for ROCm (torch_runtime_requirements)",
     "ascend": "Ascend NPUs: HCCL needs torch_npu, which Fullmesh does not install",
     "gaudi": "Gaudi accelerators: HCCL needs Intel's own torch, which Fullmesh does not install",
 }
-RCCL = "torch for ROCm: its backend nccl is RCCL, with NCCL's variables; what is said of NCCL is said of it"
+RCCL = "torch for ROCm: its backend nccl is RCCL, which uses NCCL's variables. Messages about NCCL mean RCCL"
 CUDA_OF_WHEEL = re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?$")
 
 
 class UndecidedError(Exception):
-    """Auto cannot choose; the fault says why."""
+    """Auto cannot choose. The fault has the reason."""
 
     def __init__(self, code: str, text: str, step: str) -> None:
         self.fault = Fault(code, text, step)
@@ -40,21 +40,21 @@ class UndecidedError(Exception):
 
 
 def count_usable_devices(seen: Accelerators, vendor: str) -> int:
-    """How many devices of a vendor jobs on the node itself can have."""
+    """Count the devices of a vendor that jobs on the node itself can use."""
     return sum(
         one["vendor"] == vendor and one["driver"] not in PASSED_THROUGH for one in seen["devices"]
     )
 
 
 def describe_accelerators(seen: Accelerators) -> str:
-    """``8 nvidia``, ``none``: the kinds on the bus."""
+    """Describe the devices on the bus, such as ``8 nvidia`` or ``none``."""
     vendors = sorted({one["vendor"] for one in seen["devices"]})
     counted = [(count_usable_devices(seen, vendor), vendor) for vendor in vendors]
     return " and ".join(f"{count} {vendor}" for count, vendor in counted if count) or "none"
 
 
 def find_lock_accelerator(text: str) -> str:
-    """What the torch of a lock is made for: its local version says it, else the CUDA runtime beside it."""
+    """Return the accelerator of a lock's torch: from its local version, or from the CUDA runtime in the lock."""
     pins = torch_runtime.parse_lock_pins(text)
     local = pins.get("torch", "").partition("+")[2]
     if local:
@@ -64,17 +64,17 @@ def find_lock_accelerator(text: str) -> str:
 
 
 def read_own_lock_accelerator(host: str, path: Path) -> str:
-    """What the torch of a user's own lock is made for.
+    """Return the accelerator of the torch in a user's own lock.
 
     Raises:
-        Undecided: it says something that we don't know.
+        UndecidedError: the accelerator is unknown to Fullmesh.
     """
-    # role torch_runtime refuses a lock that is not there (TR-101)
+    # role torch_runtime reports a missing lock (TR-101)
     made_for = find_lock_accelerator(path.read_text(encoding="utf-8")) if path.is_file() else "cpu"
     try:
         torch_runtime.parse_accelerator(made_for)
     except ValueError:
-        step = "Set torch_runtime_accelerator to what it is made for (cpu, cuda12.8, rocm6.4)"
+        step = "Set torch_runtime_accelerator to the accelerator of that build (cpu, cuda12.8, rocm6.4)"
         raise UndecidedError(
             "PR-116", f"{host}: {path.name} pins torch for {made_for!r}", step
         ) from None
@@ -82,7 +82,7 @@ def read_own_lock_accelerator(host: str, path: Path) -> str:
 
 
 def list_cuda_locks(locks: str, version: str) -> list[str]:
-    """The CUDA versions that there is a committed lock for, newest first."""
+    """List the CUDA versions that have a committed lock, newest first."""
     start = f"{version}-cuda"
     found = [
         one.removeprefix(start)
@@ -93,22 +93,22 @@ def list_cuda_locks(locks: str, version: str) -> list[str]:
 
 
 def find_lowest_branch(number: str) -> int:
-    """The oldest driver branch that runs programs for a CUDA version; one that is not known needs the newest."""
+    """Return the oldest driver branch that runs programs for a CUDA version. An unknown version needs the newest."""
     major = number.split(".", maxsplit=1)[0]
     return LOWEST_BRANCH.get(int(major or 0), max(LOWEST_BRANCH.values()))
 
 
 def can_branch_run_lock(lock: str, branch: int) -> bool:
-    """Whether a committed lock (``2.10.0-cuda12.8``) is for a CUDA that a driver branch runs."""
+    """Return whether a committed lock (``2.10.0-cuda12.8``) is for a CUDA that a driver branch runs."""
     kind, _, number = lock.partition("-")[2].partition("cuda")
     return not kind and number != "" and branch >= find_lowest_branch(number)
 
 
 def list_torch_builds(host: str, asked: AutoSettings, seen: Accelerators, locks: str) -> list[str]:
-    """The builds of torch that a node's driver runs, or will run, newest first; ``cpu`` where it has no NVIDIA GPU.
+    """List the torch builds that a node's current or planned driver runs, newest first, or ``cpu`` without NVIDIA GPUs.
 
     Raises:
-        Undecided: no driver, no lock, or none that fits.
+        UndecidedError: there is no driver, no lock, or no lock that fits.
     """
     own = read_own_lock_accelerator(host, Path(asked["lock"])) if asked["lock"] else ""
     cards = count_usable_devices(seen, "nvidia")
@@ -121,17 +121,17 @@ def list_torch_builds(host: str, asked: AutoSettings, seen: Accelerators, locks:
     if not held:
         raise UndecidedError(
             "PR-116",
-            f"{host}: {cards} NVIDIA GPU(s), and no lock of torch {asked['torch']} for CUDA",
-            "Take a version that has one "
+            f"{host}: it has {cards} NVIDIA GPU(s), but torch {asked['torch']} has no lock for CUDA",
+            "Use a version that has one "
             f"({', '.join(one for one in torch_runtime.list_lock_names(locks) if 'cuda' in one)}), "
-            f"give your own (torch_runtime_requirements; ./fullmesh torch-lock makes one), {by_hand}",
+            f"use your own lock (./fullmesh torch-lock creates one for torch_runtime_requirements), {by_hand}",
         )
     driver = asked["driver_branch"] or seen["nvidia_driver"]
     branch = re.match(r"\d+", driver)
     if not branch:
         raise UndecidedError(
             "PR-116",
-            f"{host}: {cards} NVIDIA GPU(s) and no driver",
+            f"{host}: it has {cards} NVIDIA GPU(s) but no driver",
             f"Set nvidia_driver_manage: true and nvidia_driver_branch, install a driver, {by_hand}",
         )
     found = [one for one in held if int(branch[0]) >= find_lowest_branch(numbers[one])]
@@ -144,23 +144,25 @@ def list_torch_builds(host: str, asked: AutoSettings, seen: Accelerators, locks:
         if can_branch_run_lock(name, int(branch[0]))
     ]
     other = (
-        f"take a version of torch that has one ({', '.join(older)}), " if older and not own else ""
+        f"use a version of torch that runs on it ({', '.join(older)}), "
+        if older and not own
+        else ""
     )
     raise UndecidedError(
         "PR-116",
         f"{host}: NVIDIA driver {driver} does not run CUDA {cuda}, which the lock of torch is for",
-        f"Bring the driver to branch {needed} or newer (nvidia_driver_manage), {other}give a lock of torch for an "
-        f"older CUDA (torch_runtime_requirements; ./fullmesh torch-lock makes one), {by_hand}",
+        f"Upgrade the driver to branch {needed} or newer (nvidia_driver_manage), {other}use a lock of torch for an "
+        f"older CUDA (./fullmesh torch-lock creates one for torch_runtime_requirements), {by_hand}",
     )
 
 
 def choose_torch_build(
     host: str, torch: str, lock: str, seen: Accelerators, locks: str = LOCKS
 ) -> str:
-    """What torch is made for on a machine that no plan has looked at.
+    """Return the torch build for a machine without a cluster plan.
 
     Raises:
-        Undecided: as `fitting`.
+        UndecidedError: as `list_torch_builds`.
     """
     asked: AutoSettings = {
         "ranks": False,
@@ -174,22 +176,22 @@ def choose_torch_build(
 
 
 def count_ranks(host: str, asked: AutoSettings, seen: Accelerators, made_for: str) -> int:
-    """A rank for each GPU that torch can use; one where it uses none.
+    """Return one rank for each GPU that torch can use, or 1 without GPUs.
 
     Raises:
-        Undecided: the bus and the driver disagree.
+        UndecidedError: the bus and the driver disagree.
     """
     try:
         kind = torch_runtime.parse_accelerator(made_for)[0]
     except ValueError:
-        return 1  # TR-112 says so
+        return 1  # TR-112 reports it
     count = count_usable_devices(seen, {"cuda": "nvidia", "rocm": "amd"}.get(kind, ""))
     shown = seen["nvidia_shown"]
     if kind == "cuda" and seen["nvidia_driver"] and shown != count:
         raise UndecidedError(
             "PR-118",
-            f"{host}: {count} NVIDIA GPU(s) on the PCI bus, its driver shows {shown}",
-            "Look for Xid in its kernel log (a card that fell off comes back with a reset or a reboot), or set "
+            f"{host}: the PCI bus has {count} NVIDIA GPU(s), but the driver shows {shown}",
+            "Check its kernel log for Xid errors and reset or reboot to recover a lost GPU, or set "
             "fullmesh_local_ranks",
         )
     left = count if asked["visible"] is None else asked["visible"]
@@ -202,15 +204,15 @@ def resolve_auto_choice(
     kept: ResolvedSettings,
     locks: str = LOCKS,
 ) -> tuple[ResolvedSettings, list[Fault]]:
-    """What the look at the nodes decides for all that leave it to auto, and why it cannot.
+    """Resolve ``auto`` for all nodes, and return the faults that prevent it.
 
-    All such nodes are given the same: one job runs on them, and an NCCL of another version or a rank without a GPU
-    ends it. So a node that this run leaves out gets what the others get.
+    All such nodes get the same result, because one job runs on them: another version of NCCL, or a rank without a GPU,
+    ends it. A node that this run leaves out gets the result of the others.
 
     Args:
         plan: with ``auto``.
-        looked: host -> what its bus and driver show, for the hosts of this run that answered.
-        kept: what a node remembers of an earlier run, for a run that looks at none of these hosts.
+        looked: host -> its devices and driver, for the hosts of this run that answered.
+        kept: the result of an earlier run from a node's manifest, for a run that surveys none of these hosts.
         locks: the folder of the committed locks.
     """
     asked = plan.get("auto", {})
@@ -239,7 +241,7 @@ def _explain_unknown_ranks(asked: Mapping[str, AutoSettings]) -> Fault:
     hosts = ", ".join(host for host, one in asked.items() if one["ranks"])
     return Fault(
         "PR-120",
-        f"the ranks of {hosts} are left to auto, and this run looks at none of them",
+        f"the ranks of {hosts} are auto, but this run does not include any of them",
         "Set fullmesh_local_ranks, or run without --limit",
     )
 
@@ -250,7 +252,7 @@ def _choose_common_build(
     locks: str,
     faults: list[Fault],
 ) -> str:
-    """The newest build that all of them run; "" with a fault."""
+    """Return the newest build that runs on all of them, or "" with a fault."""
     builds: dict[str, list[str]] = {}
     for host, one in asked.items():
         try:
@@ -262,7 +264,7 @@ def _choose_common_build(
         faults.append(
             Fault(
                 "PR-115",
-                f"auto would give some nodes torch for GPUs and some for CPUs (accelerators: {seen})",
+                f"auto would install torch for GPUs on some nodes and for CPUs on others (accelerators: {seen})",
                 "Set torch_runtime_accelerator for the group or by host, or leave a host out of torch_nodes",
             )
         )
@@ -277,7 +279,7 @@ def _choose_common_build(
         Fault(
             "PR-116",
             f"no build of torch runs on all nodes ({seen})",
-            "Give the nodes one driver branch (nvidia_driver_manage), or set torch_runtime_accelerator",
+            "Install one driver branch on all nodes (nvidia_driver_manage), or set torch_runtime_accelerator",
         )
     )
     return ""
@@ -301,15 +303,15 @@ def _count_equal_ranks(
         faults.append(
             Fault(
                 "PR-117",
-                f"auto starts a rank for each GPU, and their number differs ({seen})",
-                "Look for the missing cards, or set fullmesh_local_ranks by host",
+                f"auto starts one rank per GPU, but the nodes have different numbers ({seen})",
+                "Fix the missing GPUs, or set fullmesh_local_ranks by host",
             )
         )
     return counts
 
 
 def describe_unused_devices(looked: Mapping[str, Accelerators], plan: ClusterPlan) -> list[str]:
-    """A sentence for each kind of accelerator that torch on its nodes does not use, or not by NCCL."""
+    """Return one sentence for each kind of accelerator that torch does not use, or not through NCCL."""
     notes = []
     for vendor, step in NOT_NVIDIA.items():
         hosts = [
@@ -319,6 +321,6 @@ def describe_unused_devices(looked: Mapping[str, Accelerators], plan: ClusterPla
             and plan["nodes"][host].get("accelerator") == "cpu"
         ]
         if hosts:
-            notes.append(f"torch does not use what {', '.join(hosts)} have. {step}")
+            notes.append(f"torch does not use the accelerators of {', '.join(hosts)}. {step}")
     rocm = [h for h in looked if str(plan["nodes"][h].get("accelerator", "")).startswith("rocm")]
     return notes + ([f"{', '.join(rocm)} get {RCCL}"] if rocm else [])

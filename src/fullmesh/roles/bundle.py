@@ -1,4 +1,4 @@
-"""What an air-gapped installation needs, for which machines it was gathered, and which nodes it does not fit."""
+"""Plan a bundle for air-gapped installation: its contents, its target machines, and the nodes that it does not fit."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from fullmesh.observed.bundle import BundleContents, BundleSource, WheelSet
 from fullmesh.roles.torch_runtime import find_python_version
 
 CODES: dict[str, str] = {
-    "BN-101": "there is no bundle, or the file is none",
+    "BN-101": "there is no bundle, or the file is not one",
     "BN-102": "the bundle is damaged",
-    "BN-103": "the bundle was made for another system than a node has",
+    "BN-103": "the bundle was made for another system than a node's",
     "BN-104": "the bundle has no wheels for a node's Python, machine or lock",
-    "BN-106": "the machine that the packages come from has some of them already (a warning)",
-    "BN-105": "a package manager could not fetch what goes into the bundle",
-    "BN-107": "others could write to where the bundle's packages are gathered",
-    "BN-108": "the key that signs a repository is not the one that is known",
+    "BN-106": "the machine that packs the bundle already has some of its packages (a warning)",
+    "BN-105": "a package manager could not fetch packages for the bundle",
+    "BN-107": "other users can write to the folder that collects the bundle's packages",
+    "BN-108": "a repository is signed with an unexpected key",
     "BN-109": "A node reports a distribution, release or machine that is not a word",
 }
 
 
 class BundlePart(TypedDict):
-    """What was gathered for a kind of node: a tar of packages, names of wheels, and what they are for."""
+    """The contents for one kind of node: a tar of packages, names of wheels, and their target."""
 
     kind: str
     packages: str
@@ -34,23 +34,25 @@ class BundlePart(TypedDict):
 
 
 def derive_node_kind(facts: Mapping[str, Any]) -> str:
-    """Nodes of one kind take the same packages: distribution, release and machine, as one word that names a folder.
+    """Return the kind of a node: distribution, release and machine, as one word for a folder name.
+
+    Nodes of one kind need the same packages.
 
     Raises:
-        RefusedError: a node reports something that is no word.
+        InvalidInputError: a node reports something that is not a word.
     """
     names = ("distribution", "distribution_major_version", "architecture")
     parts = [str(facts[name]) for name in names]
     for name, part in zip(names, parts, strict=True):
         if not WORD.match(part):
             text = f"a node reports {part[:80]!r} as its {name}"
-            step = "Look at the node: it is broken, or not yours. Or leave it out with --limit"
+            step = "Check the node: it is broken, or not yours. Or leave it out with --limit"
             raise InvalidInputError([Fault("BN-109", text, step)])
     return "-".join(parts)
 
 
 def list_first_of_kind(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """One host of each kind, the first in the order given."""
+    """List the first host of each kind, in the given order."""
     found: dict[str, str] = {}
     for host, known in facts.items():
         found.setdefault(derive_node_kind(known), host)
@@ -58,18 +60,18 @@ def list_first_of_kind(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def derive_lock_name(text: str) -> str:
-    """A lock by its content."""
+    """Name a lock by its content."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def find_bundle_faults(
     contents: BundleContents, node: str, facts: Mapping[str, Any], interpreter: str, lock: str
 ) -> list[Fault]:
-    """Why a node cannot be installed from this bundle; *lock* is the text of its lock."""
+    """Return why this bundle cannot install a node. *lock* is the text of its lock."""
     found = []
     if derive_node_kind(facts) not in contents["kinds"]:
-        text = f"{node} is {derive_node_kind(facts)}, the bundle was made for {', '.join(sorted(contents['kinds']))}"
-        step = "Make one with a machine like it: ./fullmesh bundle -i <inventory with one of each kind>"
+        text = f"{node} is {derive_node_kind(facts)}, but the bundle is for {', '.join(sorted(contents['kinds']))}"
+        step = "Make a bundle with a machine like it: ./fullmesh bundle -i <inventory with one of each kind>"
         found.append(Fault("BN-103", text, step))
     wanted: WheelSet = {
         "python": find_python_version(interpreter, ""),
@@ -82,21 +84,21 @@ def find_bundle_faults(
         there = sorted({f"Python {w['python']} {w['machine']}" for w in contents["wheels"]})
         same = any({**w, "lock": ""} == {**wanted, "lock": ""} for w in contents["wheels"])
         what = "this lock" if same else f"Python {wanted['python']} {wanted['machine']}"
-        text = f"{node} needs wheels for {what}, the bundle has {', '.join(there)}"
+        text = f"{node} needs wheels for {what}, but the bundle has {', '.join(there)}"
         step = "Make the bundle with the same torch_runtime settings as the cluster"
         found.append(Fault("BN-104", text, step))
     return found
 
 
 def list_bundle_hosts(facts: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
-    """Like first_of_kind, from Ansible's hostvars."""
+    """Do the same as `list_first_of_kind`, from Ansible's hostvars."""
     return list_first_of_kind({host: facts[host]["ansible_facts"] for host in hosts})
 
 
 def list_bundle_sources(
     parts: Sequence[BundlePart], controller: Mapping[str, Sequence[str]], root: str, cache: str
 ) -> list[BundleSource]:
-    """What goes where in the archive."""
+    """List the files of the archive and their places in it."""
     files = f"{cache}/wheels/files"
     wheels = sorted({name for part in parts for name in part["wheels"]})
     found: list[BundleSource] = [{"place": "project.tar", "project": root}]
@@ -108,7 +110,7 @@ def list_bundle_sources(
 
 
 def collect_bundle_contents(parts: Sequence[BundlePart]) -> BundleContents:
-    """For which machines the archive is."""
+    """Return the machines that the archive is for."""
     wheels: list[WheelSet] = []
     for part in parts:
         if part["target"] not in wheels:

@@ -1,7 +1,7 @@
-"""The environment that every job on a node needs, worked out from the cluster plan.
+"""Derive the environment that every job on a node needs from the cluster plan.
 
-One file serves systemd (``EnvironmentFile=``) and shells (``set -a; . file``), so only values that
-both read alike are written.
+One file serves systemd (``EnvironmentFile=``) and shells (``set -a; . file``), so it only contains values that both
+read in the same way.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ CODES: dict[str, str] = {
 }
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Read alike without quotes by sh and by systemd; '=' and ',' occur in NCCL_SOCKET_IFNAME.
+# sh and systemd read these in the same way without quotes. '=' and ',' occur in NCCL_SOCKET_IFNAME.
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]-]*")
-# Inside single quotes both take everything literally, except these; systemd before 240 also
-# treated the backslash as an escape there.
+# Inside single quotes, both read everything literally except these. systemd before 240 also treated the backslash as
+# an escape there.
 UNSAFE = re.compile(r"['\\\x00-\x1f\x7f]")
 PROXY_NAMES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 # Mbit/s from which one TCP connection does not fill a link.
 FAST = 100_000
-# Collectives that torch's Flight Recorder keeps of a rank, for `fullmesh hang` and for NCCL's dumps; some MB.
+# Collectives that torch's Flight Recorder keeps per rank, for `fullmesh hang` and NCCL's dumps. They take some MB.
 RECORDED = 2000
 NO_PROXY_NAMES = ("no_proxy", "NO_PROXY")
-# What the plan decides -> the setting that changes it.
+# Variable that the plan decides -> the setting that changes it.
 DECIDED: dict[str, str] = {
     "MASTER_ADDR": "fullmesh_master",
     "MASTER_PORT": "fullmesh_master_port",
@@ -53,13 +53,13 @@ DECIDED: dict[str, str] = {
 
 
 def list_node_interfaces(node: PlanNode) -> list[str]:
-    """The node's cluster interfaces, primary first, each once."""
+    """List the node's cluster interfaces, primary first, each once."""
     names = [node["interface"], *(link["interface"] for link in node["links"])]
     return list(dict.fromkeys(name for name in names if name))
 
 
 def build_environment(plan: ClusterPlan, node: PlanNode, facts: Observations) -> dict[str, str]:
-    """The variables of one node, in the order in which they are written."""
+    """Build the variables of one node, in the order in which they are written."""
     links = list_node_interfaces(node)
     if not links:
         raise InvalidInputError([_explain_no_interface(node)])
@@ -86,9 +86,9 @@ def build_environment(plan: ClusterPlan, node: PlanNode, facts: Observations) ->
 
 
 def build_socket_variables(links: Sequence[str], facts: Observations) -> dict[str, int]:
-    """NCCL over TCP: no look for verbs, and more threads and sockets where one of each cannot fill the link.
+    """Build NCCL's variables for TCP: without verbs, and with more threads and sockets on fast links.
 
-    NCCL starts one thread with one socket; its documentation names 4 and 4 for generic 100 Gbit/s networks.
+    NCCL starts one thread with one socket. Its documentation recommends 4 and 4 for generic 100 Gbit/s networks.
     """
     speed = {one["name"]: one["speed"] for one in facts["interfaces"]}
     env = {"NCCL_IB_DISABLE": 1}
@@ -100,10 +100,10 @@ def build_socket_variables(links: Sequence[str], facts: Observations) -> dict[st
 def build_rdma_variables(
     plan: ClusterPlan, links: Sequence[str], facts: Observations
 ) -> dict[str, str | int]:
-    """Which RDMA ports NCCL shall take, and of which family their GIDs are where they speak RoCE.
+    """Build NCCL's variables for RDMA: its ports, and the address family of their GIDs for RoCE.
 
-    InfiniBand before Ethernet; of Ethernet's ports those of the cluster's interfaces, else all that are up. EFA is none
-    of them: NCCL reaches it by its plugin only, which needs no variable.
+    InfiniBand comes before Ethernet. Of Ethernet's ports, those of the cluster's interfaces are used, or else all
+    that are up. EFA is left out, because NCCL reaches it through its plugin, which needs no variable.
     """
     up = [one for one in facts["rdma"] if one["active"] and one["driver"] != "efa"]
     infiniband = [one for one in up if one["layer"] == "InfiniBand"]
@@ -115,13 +115,13 @@ def build_rdma_variables(
         "NCCL_IB_HCA": "=" + ",".join(f"{one['device']}:{one['port']}" for one in ports)
     }
     if not infiniband and plan["family"] == "ipv6":
-        # NCCL chooses the GID of each port itself, an IPv4 one unless it is told otherwise
+        # NCCL chooses the GID of each port itself, by default an IPv4 one
         env["NCCL_IB_ADDR_FAMILY"] = "AF_INET6"
     return env
 
 
 def build_no_proxy(plan: ClusterPlan, facts: Observations) -> dict[str, str]:
-    """Both spellings of NO_PROXY with every peer, when a proxy is in force; else nothing."""
+    """Build both spellings of NO_PROXY with every peer if a proxy is set, else nothing."""
     proxy = {name: value for name, value in facts["proxy"].items() if value}
     if not any(name in proxy for name in PROXY_NAMES):
         return {}
@@ -133,7 +133,7 @@ def build_no_proxy(plan: ClusterPlan, facts: Observations) -> dict[str, str]:
 
 
 def quote_value(value: str) -> str:
-    """*value* as both readers take it literally."""
+    """Quote *value* so that both readers take it literally."""
     if PLAIN.fullmatch(value):
         return value
     if UNSAFE.search(value):
@@ -142,12 +142,12 @@ def quote_value(value: str) -> str:
 
 
 def render_env_lines(env: Mapping[str, Any]) -> list[str]:
-    """``KEY=value`` lines."""
+    """Render ``KEY=value`` lines."""
     return [f"{name}={quote_value(str(value))}" for name, value in env.items()]
 
 
 def find_cluster_env_faults(node: PlanNode, extra: Mapping[str, Any]) -> list[Fault]:
-    """What is wrong with the settings of one node."""
+    """Return the faults in the settings of one node."""
     found = [] if list_node_interfaces(node) else [_explain_no_interface(node)]
     for name, value in extra.items():
         found += _find_extra_faults(str(name), str(value))
@@ -159,13 +159,13 @@ def _find_extra_faults(name: str, value: str) -> list[Fault]:
         step = "Use letters, digits and underscores, like NCCL_NSOCKS_PERTHREAD"
         return [Fault("CE-101", f"cluster_env_extra: {name!r} is not a variable name", step)]
     if name in DECIDED:
-        step = f"Remove it; it follows from {DECIDED[name]}"
+        step = f"Remove it. Fullmesh derives it from {DECIDED[name]}"
         text = f"cluster_env_extra: {name} must agree on all nodes and was set to {value!r}"
         return [Fault("CE-102", text, step)]
     try:
         quote_value(value)
     except ValueError as error:
-        step = "systemd and the shell would read it differently: write it without"
+        step = "Remove these characters, which systemd and the shell read differently"
         return [Fault("CE-103", f"cluster_env_extra: {name}: {error}", step)]
     return []
 

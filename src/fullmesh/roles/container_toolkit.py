@@ -1,4 +1,4 @@
-"""NVIDIA's container toolkit: what is wrong with the settings, where it comes from, what the report has to say."""
+"""Check the settings of NVIDIA's container toolkit, choose its repository, and write notes for the report."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fullmesh.observed.toolkit import CdiState, ToolkitPackages
 CODES: dict[str, str] = {
     "CT-101": "a setting of the role container_toolkit cannot work",
     "CT-102": "the container toolkit's repository cannot be read",
-    "CT-103": "the repository has no such container toolkit; the message lists what it has",
-    "CT-104": "no NVIDIA GPU on the node, so containers have none to get",
+    "CT-103": "the repository does not have this version of the container toolkit",
+    "CT-104": "the node has no NVIDIA GPU for containers",
     "CT-105": "the repository's key or file cannot be written",
     "CT-106": "the package manager does not install the container toolkit",
     "CT-107": "the container toolkit does not describe the GPUs for containers (CDI)",
@@ -32,11 +32,11 @@ OLDEST = (1, 12)
 
 
 class ToolkitSource(TypedDict):
-    """Where the packages come from.
+    """The repository of the packages.
 
     Attributes:
         url: of the repository.
-        key: where its key is fetched from; "" for none.
+        key: the address of its key, or "" for none.
     """
 
     url: str
@@ -46,14 +46,14 @@ class ToolkitSource(TypedDict):
 def choose_toolkit_source(
     url: str, key: str, vendors: str, vendors_key: str, machine: str
 ) -> ToolkitSource:
-    """The site's own repository and key, or NVIDIA's; a plain path is a file on the node.
+    """Choose the site's own repository and key, or NVIDIA's. A plain path is a file on the node.
 
     Args:
         url: of the site's mirror, or "".
         key: the site's key, "none", or "".
         vendors: NVIDIA's address, with ``ARCH`` in it.
         vendors_key: NVIDIA's key.
-        machine: as the package manager calls it.
+        machine: its name in the package manager.
     """
     found = "" if key == UNSIGNED else key or vendors_key
     return {
@@ -63,16 +63,18 @@ def choose_toolkit_source(
 
 
 def find_toolkit_faults(settings: Mapping[str, Any], bundle: str) -> list[Fault]:
-    """Every setting that cannot work."""
+    """Return a fault for every setting that cannot work."""
     found = []
     version = str(settings["container_toolkit_version"])
     read = VERSION.fullmatch(version)
     if version and (not read or (int(read[1]), int(read[2])) < OLDEST):
-        text = f"container_toolkit_version {version!r} is no version of the toolkit that describes GPUs"
-        found.append(Fault("CT-101", text, "Write it like 1.20.0 or 1.20.0-1; 1.12.0 is the first"))
+        text = f"container_toolkit_version {version!r} is not a version of the toolkit that describes GPUs"
+        found.append(
+            Fault("CT-101", text, "Write it like 1.20.0 or 1.20.0-1. The first version is 1.12.0")
+        )
     url, key = (str(settings[f"container_toolkit_repository_{one}"]) for one in ("url", "key"))
     if url and not ADDRESS.fullmatch(url):
-        text = f"container_toolkit_repository_url {url!r} is no address"
+        text = f"container_toolkit_repository_url {url!r} is not an address"
         found.append(
             Fault("CT-101", text, "Write it like https://mirror.example/libnvidia-container/deb")
         )
@@ -82,27 +84,32 @@ def find_toolkit_faults(settings: Mapping[str, Any], bundle: str) -> list[Fault]
         )
         found.append(Fault("CT-101", text, "Write it like https://mirror.example/gpgkey"))
     if bundle:
-        text = f"the container toolkit is not in a bundle, and fullmesh_bundle is {bundle}"
-        step = "Give -e container_toolkit_manage=false beside it, then run once without the bundle, with a mirror"
+        text = f"bundles do not contain the container toolkit, but fullmesh_bundle is {bundle}"
+        step = (
+            "Add -e container_toolkit_manage=false, then run once without the bundle, with a mirror"
+        )
         found.append(Fault("CT-101", text, step))
     return found
 
 
 def find_missing_gpu_faults(gpu: GpuFacts) -> list[Fault]:
-    """Why the toolkit has no business on this node."""
+    """Return a fault if the node has no GPU for the toolkit."""
     if gpu["pci"]["gpus"]:
         return []
-    step = "Set container_toolkit_manage only for nodes with a GPU; lspci -d 10de: shows what is on the bus"
+    step = "Set container_toolkit_manage only for nodes with a GPU (lspci -d 10de: lists the GPUs)"
     return [Fault("CT-104", "no NVIDIA GPU is on the PCI bus", step)]
 
 
 def needs_own_source(seen: ToolkitPackages) -> bool:
-    """Whether our own file has to name the repository: not beside somebody else's, nor for what others installed."""
+    """Return whether Fullmesh's own file must name the repository.
+
+    It must not if another file names it already, or if others installed the packages.
+    """
     return not seen["repository"]["theirs"] and (seen["ours"] or not seen["satisfied"])
 
 
 def explain_toolkit_failure(failed: Mapping[str, Any], seen: ToolkitPackages, url: str) -> str:
-    """The refusal when the package manager does not install what the repository has."""
+    """Explain why the package manager does not install a version that the repository has."""
     lines = [*str(failed.get("stderr") or "").splitlines(), str(failed.get("msg") or "")]
     told = [line.strip().rstrip(".") for line in lines if line.strip()]
     telling = (
@@ -110,23 +117,23 @@ def explain_toolkit_failure(failed: Mapping[str, Any], seen: ToolkitPackages, ur
     )
     text = f"version {seen['version']} of {url} cannot be installed: {telling[0]}"
     way = seen["repository"]["in_the_way"]
-    step = "Look at the repository's key, and at what else the node's sources have"
+    step = "Check the repository's key, and the node's other sources"
     if way:
-        text += f". Settings of this node that touch these packages: {'; '.join(way)}"
-        step = "Let that version through there, or set container_toolkit_version to one that they let through"
+        text += f". Settings of this node that affect these packages: {'; '.join(way)}"
+        step = "Allow that version there, or set container_toolkit_version to one that they allow"
     return str(Fault("CT-106", text, step))
 
 
 def collect_toolkit_notes(devices: CdiState, waiting: int) -> list[CodedText]:
-    """What the report has to say.
+    """Return the notes for the report.
 
     Args:
-        devices: what container_devices returned.
-        waiting: containers that run under docker, for whose end its settings wait.
+        devices: the result of container_devices.
+        waiting: the number of running docker containers that delay its settings.
     """
     found: list[CodedText] = []
     if not devices["driver"]:
-        how = "the toolkit's unit does it then" if devices["units"] else "run again then"
+        how = "the toolkit's unit then does it" if devices["units"] else "then run again"
         text = f"no NVIDIA driver is loaded: containers get the GPUs after the reboot that loads it ({how})"
         found.append({"code": "CT-109", "text": text})
     if waiting:

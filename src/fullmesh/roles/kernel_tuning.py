@@ -1,4 +1,4 @@
-"""What a node's kernel is asked for, each value with its reason; and what makes no sense to ask."""
+"""Derive a node's kernel settings, each with its reason, and check the user's values."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ CODES: dict[str, str] = {
     "KT-101": "link speed or round trip time give no usable TCP buffer",
     "KT-102": "kernel_tuning_sysctls names a key that the cluster plan decides",
     "KT-103": "kernel_tuning_sysctls has a key or value that sysctl cannot read",
-    "KT-104": "kernel_tuning_nofile is too small for the world size, or is no number",
-    "KT-105": "the pinned ports or the reserved ports are not what the plan makes",
+    "KT-104": "kernel_tuning_nofile is too small for the world size, or is not a number",
+    "KT-105": "the pinned ports or the reserved ports differ from the plan",
     "KT-110": "the kernel did not take a value",
     "KT-111": "kernel_tuning_nofile is above the node's fs.nr_open",
-    "KT-112": "another file that is read later overrides a value at boot",
+    "KT-112": "a file that the system reads later overrides a value at boot",
     "KT-113": "a key cannot be set on a real host, or a key that must be set cannot",
-    "KT-114": "somebody reserved ports inside the data range",
+    "KT-114": "ports inside the data range are reserved for another program",
     "KT-115": "a limit cannot be granted on a real host",
-    "KT-201": "a key cannot be set in this container (named, the rest is in force)",
-    "KT-202": "a limit cannot be granted in this container (left out, the rest is in force)",
+    "KT-201": "a key cannot be set in this container (the other keys are set)",
+    "KT-202": "a limit cannot be granted in this container (the other limits are set)",
 }
 
-BUFFER_FLOOR = 16777216  # 16 MiB: what one stream needs on 10 Gbit/s and 13 ms
+BUFFER_FLOOR = 16777216  # 16 MiB, which one stream needs for 10 Gbit/s and 13 ms
 BUFFER_CEILING = 2147483647  # the kernel keeps buffer sizes in an int
 QUEUE_FLOOR = 4096
 # To the store: one that lasts and a short one before it (measured, TCPStore).
@@ -43,7 +43,7 @@ KEY = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_@:-]+)+\Z")
 
 
 def compute_buffer_bytes(link_gbit: float, rtt_ms: float) -> int:
-    """Bytes that keep one stream going for a whole round trip, twice over, never under 16 MiB.
+    """Compute the bytes that one stream sends in a round trip, times 2, and at least 16 MiB.
 
     Twice, because the kernel counts its own bookkeeping against the buffer (tcp_adv_win_scale).
     """
@@ -57,13 +57,13 @@ def build_kernel_settings(
     world_size: int,
     options: Mapping[str, Any],
 ) -> list[KernelSetting]:
-    """Every key with value, rule and reason, in the order of the drop-in.
+    """Return every key with value, rule and reason, in the order of the drop-in.
 
     Args:
         local_ports: ``50000 54095``, the plan's data range.
         reserved_ports: the plan's named ports and those of services, ``29400``, ``10002-13999``.
         world_size: ranks in the cluster.
-        options: ``link_gbit``, ``rtt_ms`` and ``sysctls`` (the user's own, which win).
+        options: ``link_gbit``, ``rtt_ms`` and ``sysctls`` (the user's own, which take precedence).
     """
     found = _build_port_settings(local_ports, reserved_ports)
     found += _build_buffer_settings(
@@ -107,16 +107,16 @@ def _build_port_settings(local: str, reserved: Sequence[object]) -> list[KernelS
             LOCAL_PORTS,
             " ".join(local.split()),
             "exact",
-            "The firewall opens exactly this range to the peers. Gloo and NCCL listen on whatever port the\n"
-            "kernel picks from it, neither takes a port list (pytorch/gloo#54, NVIDIA/nccl#388).",
+            "The firewall opens exactly this range to the peers. Gloo and NCCL listen on ports that the kernel\n"
+            "picks from it. Neither accepts a list of ports (pytorch/gloo#54, NVIDIA/nccl#388).",
             must=True,
         ),
         _make_kernel_setting(
             RESERVED_PORTS,
             ",".join(str(span) for span in sorted(_parse_reserved_spans(reserved))),
             "ports",
-            "Ports of store, rendezvous and services, so that no outgoing connection sits on them. Merged with\n"
-            "what this node had reserved: the value replaces the kernel's whole list.",
+            "Ports of store, rendezvous and services, so that no outgoing connection uses them. Merged with the\n"
+            "ports that this node had reserved, because the value replaces the kernel's whole list.",
             must=True,
         ),
     ]
@@ -127,17 +127,17 @@ def _parse_reserved_spans(reserved: Sequence[object]) -> list[PortRange]:
 
 
 def _build_buffer_settings(size: int, options: Mapping[str, Any]) -> list[KernelSetting]:
-    why = f"{options['link_gbit']} Gbit/s x {options['rtt_ms']} ms, twice, never under 16 MiB"
+    why = f"{options['link_gbit']} Gbit/s x {options['rtt_ms']} ms x 2, at least 16 MiB"
     return [
         _make_kernel_setting(
-            "net.core.rmem_max", size, "floor", f"Largest buffer a program may ask for: {why}."
+            "net.core.rmem_max", size, "floor", f"Largest buffer that a program may request: {why}."
         ),
         _make_kernel_setting("net.core.wmem_max", size, "floor", "The same for sending."),
         _make_kernel_setting(
             "net.ipv4.tcp_rmem",
             f"4096 131072 {size}",
             "floor",
-            "Smallest, first, largest buffer that the kernel tunes itself (tcp(7)); first two: its defaults.",
+            "Smallest, initial and largest buffer of the kernel's own tuning (tcp(7)). The first two are defaults.",
         ),
         _make_kernel_setting(
             "net.ipv4.tcp_wmem", f"4096 16384 {size}", "floor", "The same for sending."
@@ -146,20 +146,20 @@ def _build_buffer_settings(size: int, options: Mapping[str, Any]) -> list[Kernel
             "net.ipv4.tcp_mtu_probing",
             1,
             "floor",
-            "A path whose MTU is smaller than ours and whose ICMP is lost passes init and hangs on the first\n"
-            "4 MB (RFC 4821 finds the size without ICMP).",
+            "If a path has a smaller MTU and loses ICMP, a job starts but hangs on the first 4 MB. RFC 4821 finds\n"
+            "the size without ICMP.",
         ),
         _make_kernel_setting(
             "net.ipv4.tcp_slow_start_after_idle",
             0,
             "exact",
-            "Collectives come in bursts; starting slowly after every pause costs each of them (tcp(7)).",
+            "Collectives come in bursts. A slow start after every pause delays each of them (tcp(7)).",
         ),
         _make_kernel_setting(
             "net.core.netdev_max_backlog",
             16384,
             "floor",
-            "All peers answer at once; the kernel's 1000 packets overflow (column 2 of softnet_stat).",
+            "All peers answer at once, which overflows the kernel's 1000 packets (column 2 of softnet_stat).",
         ),
     ]
 
@@ -170,26 +170,27 @@ def _build_connection_settings(queue: int) -> list[KernelSetting]:
             "net.core.somaxconn",
             queue,
             "floor",
-            "All ranks call rank 0's store at once; a short queue cost init a factor of 11 (measured, 48 ranks).",
+            "All ranks connect to rank 0's store at once. With a short queue, init took 11 times as long\n"
+            "(measured, 48 ranks).",
         ),
         _make_kernel_setting(
             "net.ipv4.tcp_max_syn_backlog",
             queue,
             "floor",
-            "The same for handshakes that are not finished.",
+            "The same for incomplete handshakes.",
         ),
         _make_kernel_setting(
             "net.ipv4.tcp_fin_timeout",
             30,
             "exact",
-            "Half-closed sockets of the last job give their port back sooner.",
+            "Half-closed sockets of the last job release their port sooner.",
         ),
     ]
 
 
 def _build_neighbour_settings(world: int) -> list[KernelSetting]:
     top = max(8192, 4 * world)
-    reason = "A full mesh fills the neighbour table: with 1024 entries 1024 of 4032 links worked (measured)."
+    reason = "A full mesh fills the neighbour table: with 1024 entries, 1024 of 4032 links worked (measured)."
     levels = ((1, top // 4), (2, top // 2), (3, top))
     return [
         _make_kernel_setting(
@@ -205,7 +206,7 @@ def _build_neighbour_settings(world: int) -> list[KernelSetting]:
 
 
 def _normalize_sysctl_key(key: object) -> str:
-    """``net/ipv4/x`` and ``net.ipv4.x`` are one key; the first separator decides, sysctl.d(5)."""
+    """Normalize ``net/ipv4/x`` to ``net.ipv4.x``. The first separator decides (sysctl.d(5))."""
     text = str(key).strip()
     slash, dot = text.find("/"), text.find(".")
     if slash != -1 and (dot == -1 or slash < dot):
@@ -224,7 +225,7 @@ def find_kernel_faults(
     world_size: int,
     options: Mapping[str, Any],
 ) -> list[Fault]:
-    """Everything that is wrong with the input, at once."""
+    """Return all faults in the input at once."""
     return [
         *_find_buffer_faults(options),
         *_find_sysctl_faults(options["sysctls"]),
@@ -245,7 +246,7 @@ def _find_buffer_faults(options: Mapping[str, Any]) -> list[Fault]:
         size = compute_buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"]))
         if size > BUFFER_CEILING:
             text = f"{options['link_gbit']} Gbit/s x {options['rtt_ms']} ms need buffers of {size} bytes"
-            step = f"The kernel takes {BUFFER_CEILING} at most; check both values (Gbit/s, milliseconds)"
+            step = f"Correct both values (Gbit/s, milliseconds). The kernel accepts at most {BUFFER_CEILING}"
             found.append(Fault("KT-101", text, step))
     return found
 
@@ -270,7 +271,7 @@ def _find_sysctl_faults(sysctls: object) -> list[Fault]:
             step = "Write it like net.ipv4.tcp_keepalive_time, without * or spaces"
             found.append(Fault("KT-103", f"{where} is not a sysctl name", step))
         elif _normalize_sysctl_key(key) in (LOCAL_PORTS, RESERVED_PORTS):
-            step = "Set fullmesh_data_ports or fullmesh_services: firewall and kernel must agree"
+            step = "Set fullmesh_data_ports or fullmesh_services instead, because firewall and kernel must agree"
             found.append(Fault("KT-102", f"{where} is decided by the cluster plan", step))
         elif isinstance(value, bool) or value is None or not _is_one_line(value):
             step = "Write numbers or words on one line, 1 and 0 instead of yes and no"
@@ -289,7 +290,7 @@ def _find_limit_faults(world_size: int, options: Mapping[str, Any]) -> list[Faul
     least = max(1024, FILES_PER_RANK * int(world_size))
     if isinstance(nofile, bool) or parse_decimal(str(nofile), least=least) is None:
         text = f"kernel_tuning_nofile is {nofile!r}"
-        step = f"{world_size} ranks need {least} at least ({FILES_PER_RANK} a rank)"
+        step = f"Set at least {least} for {world_size} ranks ({FILES_PER_RANK} per rank)"
         found.append(Fault("KT-104", text, step))
     if memlock != "unlimited" and parse_decimal(memlock) is None:
         text = f"kernel_tuning_memlock is {memlock!r}"
@@ -301,11 +302,11 @@ def _find_reserved_port_faults(local_ports: object, reserved_ports: Sequence[Any
     try:
         data = parse_range(local_ports)
     except ValueError as error:
-        step = "It comes from the plan; load playbooks/vars/wiring.yml"
+        step = "Load playbooks/vars/wiring.yml, which takes it from the plan"
         return [Fault("KT-105", f"kernel_tuning_local_ports: {error}", step)]
     inside = sorted(span for span in _parse_reserved_spans(reserved_ports) if span.shared(data))
     if inside:
         text = f"reserved port(s) {', '.join(map(str, inside))} lie inside the data range {local_ports}"
-        step = "Move them or fullmesh_data_ports: a reserved port is never given to Gloo or NCCL"
+        step = "Move them or fullmesh_data_ports, because the kernel never assigns a reserved port to Gloo or NCCL"
         return [Fault("KT-105", text, step)]
     return []

@@ -1,4 +1,4 @@
-"""What can be wrong with the settings of the launchers."""
+"""Check the settings of the launchers and render their files."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ CODES: dict[str, str] = {
     "LA-103": "the node has no torchrun",
     "LA-104": "the launcher was called without a script or with half an option",
     "LA-105": "the launcher was asked for an unknown rendezvous",
-    "LA-106": "the launcher was asked to watch for something that is no number of seconds",
+    "LA-106": "the launcher's watch time is not a number of seconds",
     "LA-107": "a launcher's software is not installed",
     "LA-108": "no etcd answers",
-    "LA-109": "an etcd without the interface that torch uses",
+    "LA-109": "an etcd lacks the interface that torch uses",
     "LA-110": "the nodes cannot log in to each other for mpirun or DeepSpeed",
     "LA-111": "no Slurm answers",
     "LA-112": "the processes that were started do not fit the cluster plan",
-    "LA-113": "a node that is not among the nodes of the plan or of the job",
-    "LA-114": "mpirun or DeepSpeed was started by another account than the one whose key it is",
-    "LA-115": "different versions of Open MPI or DeepSpeed",
-    "LA-116": "nobody is named to run the systemd jobs",
+    "LA-113": "a node is not among the nodes of the plan or of the job",
+    "LA-114": "an account without the cluster's key started mpirun or DeepSpeed",
+    "LA-115": "the nodes have different versions of Open MPI or DeepSpeed",
+    "LA-116": "no account is set to run the systemd jobs",
     "LA-117": "a launcher's service is not in the cluster plan",
     "LA-118": "a service cannot listen on the cluster address",
-    "LA-119": "ports of Ray are taken on the node",
+    "LA-119": "ports of Ray are in use on the node",
     "LA-120": "no head of Ray answers",
-    "LA-121": "nodes with different numbers of ranks, which accelerate cannot start",
-    "LA-122": "a container was asked for with a network of its own",
-    "LA-123": "GPUs that no container gets",
-    "LA-180": "options of Ray that the cluster plan decides, such as a second head",
+    "LA-121": "nodes have different numbers of ranks, which accelerate cannot start",
+    "LA-122": "a container was requested with its own network",
+    "LA-123": "containers cannot use the GPUs",
+    "LA-180": "an option of Ray, such as a second head, is decided by the cluster plan",
 }
 
 # useradd's own rule, so that nothing else gets into the unit file.
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\$?")
 LONGEST = 7 * 24 * 3600
 HEAD = "# Ansible managed (Fullmesh, role launchers)"
-# -B: what Python writes beside a file would be left over by undo. -E -s: root imports nothing from the caller's
-# environment. -I would also leave out the folder of the program, in which its other modules are.
+# -B: undo would leave Python's cache files behind. -E -s: root imports nothing from the caller's environment. -I would
+# also exclude the program's own folder, which holds its other modules.
 ISOLATED = "-B -E -s"
 # Commands of node_programs/fullmesh_launch.py that users, mpirun or Slurm start.
 RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
 # The same of node_programs/fullmesh_services.py.
 SERVE = ("jax", "ray")
-# What has a program of its own among them.
+# Commands with their own program.
 OWN = ("accelerate", "deepspeed")
 # The tools of node_programs/fullmesh_container.py.
 CONTAIN = ("docker", "podman")
 
 
 def build_job_members(plan: ClusterPlan) -> Participants:
-    """Who takes part in a job, for the watch and the launchers: names, addresses, ranks, master, ports, networks."""
+    """Return the participants of a job, with names, addresses, ranks, master, ports and networks."""
     named = {host["address"]: host["names"] for host in plan["hosts"]}
     nodes: list[ParticipantNode] = []
     networks: list[str] = []
@@ -76,7 +76,7 @@ def build_job_members(plan: ClusterPlan) -> Participants:
             "names": [str(name) for name in named.get(node["address"], [])],
         }
         if node["name"] in unknown and unknown[node["name"]]["ranks"]:
-            # nobody has looked at the node: what it remembers itself counts more
+            # the node was not surveyed, so its own stored value takes precedence
             one["auto"] = True
         nodes.append(one)
         primary = [a for a in written if a.partition("/")[0] == node["address"]]
@@ -91,17 +91,17 @@ def build_job_members(plan: ClusterPlan) -> Participants:
 
 
 def render_hostfile(plan: ClusterPlan) -> str:
-    """Open MPI's host file: every node's cluster address, and a slot for each of its ranks."""
+    """Render Open MPI's host file: every node's cluster address, with a slot for each of its ranks."""
     lines = [f"{node['address']} slots={node['local_ranks']}" for node in plan["nodes"].values()]
     return "\n".join([HEAD, *lines]) + "\n"
 
 
 def build_command_files(folder: str, library: str, venv: str) -> list[dict[str, str]]:
-    """The small commands, as write_files wants them.
+    """Build the small commands, as write_files takes them.
 
     Args:
-        folder: where they go.
-        library: where the code lies that they run.
+        folder: the folder of the commands.
+        library: the folder of the code that they run.
         venv: the environment that runs it.
     """
     python = f"{venv}/bin/python {ISOLATED}"
@@ -124,39 +124,39 @@ def build_command_files(folder: str, library: str, venv: str) -> list[dict[str, 
 
 
 def render_nodes_file(plan: ClusterPlan) -> str:
-    """The same as a file."""
+    """Render the participants of a job as a file."""
     return json.dumps(build_job_members(plan), indent=1) + "\n"
 
 
 def render_services_file(plan: ClusterPlan) -> str:
-    """Ports of what else runs over the nodes, for the launchers, as a file."""
+    """Render the ports of the services on the nodes as a file, for the launchers."""
     return json.dumps(plan.get("services", []), indent=1) + "\n"
 
 
 def build_program_file(name: str, path: str) -> dict[str, str]:
-    """One of the programs of nodes, as write_files wants it."""
+    """Return one of the node programs, as write_files takes it."""
     text = (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8")
     return {"path": path, "content": text}
 
 
 def build_library_files(modules: Sequence[str], folder: str) -> list[dict[str, str]]:
-    """The watch's own files, and what `fullmesh-hang` is made of."""
+    """Return the files of the watch and of `fullmesh-hang`."""
     return [build_program_file(name, f"{folder}/{name}.py") for name in modules]
 
 
 def build_hook_files(folder: str) -> list[dict[str, str]]:
-    """What lets ranks be asked: Python imports a module of this name at its start (site, docs.python.org)."""
+    """Return the hook that lets Fullmesh query ranks. Python imports a module of this name at its start (site)."""
     return [build_program_file("fullmesh_hook", f"{folder}/sitecustomize.py")]
 
 
 def find_launcher_faults(
     job_user: object, join_timeout_seconds: Any, stop_timeout_seconds: Any, watch_seconds: Any = 60
 ) -> list[Fault]:
-    """Every setting that cannot work."""
+    """Return a fault for every setting that cannot work."""
     found = []
     user = str(job_user)
     if user and not USER.fullmatch(user):
-        text = f"launchers_job_user is {user!r}, which is no user name"
+        text = f"launchers_job_user is {user!r}, which is not a user name"
         found.append(Fault("LA-101", text, "Write it like train, or leave it empty"))
     named = {
         "launchers_join_timeout_seconds": join_timeout_seconds,
@@ -164,9 +164,9 @@ def find_launcher_faults(
     }
     for name, value in named.items():
         if not parse_decimal(str(value), LONGEST):
-            text = f"{name} is {value!r}, which is no number of seconds from 1 to {LONGEST}"
+            text = f"{name} is {value!r}, which is not a number of seconds from 1 to {LONGEST}"
             found.append(Fault("LA-101", text, "Write it like 300"))
     if parse_decimal(str(watch_seconds), LONGEST) is None:
-        text = f"launchers_watch_seconds is {watch_seconds!r}, which is no number of seconds from 0 to {LONGEST}"
-        found.append(Fault("LA-101", text, "Write it like 60, or 0 to go without"))
+        text = f"launchers_watch_seconds is {watch_seconds!r}, which is not a number of seconds from 0 to {LONGEST}"
+        found.append(Fault("LA-101", text, "Write it like 60, or 0 to switch the watch off"))
     return found

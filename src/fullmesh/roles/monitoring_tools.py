@@ -1,4 +1,4 @@
-"""The role monitoring_tools: what is wrong with its settings, and what it owns."""
+"""Check the settings of role monitoring_tools, and list its packages for the manifest."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from fullmesh.faults import Fault
 from fullmesh.plain import parse_switch
 
 CODES: dict[str, str] = {
-    "MT-101": "a monitoring tool that no repository of the node has",
-    "MT-102": "a list of monitoring tools that is none, or holds something that is no package's name",
-    "MT-103": "a folder for text files that is no plain absolute path",
-    "MT-104": "a folder for text files is named, and node_exporter is not asked for",
-    "MT-105": "a node_exporter that runs on the node reads no text files that could be written",
-    "MT-106": "the folder for text files is not there",
+    "MT-101": "no repository of the node has a monitoring tool",
+    "MT-102": "a list of monitoring tools is malformed, or has an invalid package name",
+    "MT-103": "the folder for text files is not a plain absolute path",
+    "MT-104": "a folder for text files is set, but node_exporter is off",
+    "MT-105": "a running node_exporter reads no folder of text files that Fullmesh could write to",
+    "MT-106": "the folder for text files does not exist",
     "MT-107": "node_exporter does not run although it was started",
-    "MT-108": "a verification's figures could not be left for node_exporter (a warning)",
+    "MT-108": "the metrics of a verification could not be written for node_exporter (a warning)",
     "MT-109": "A node_exporter that holds port 9100 is not a service of the node",
     "MT-110": "The folder for text files is root's and other accounts can change it, or a foreign link leads to it",
 }
-# What rpm and dpkg both take, and dnf's groups (@) besides.
+# Names that both rpm and dpkg accept, and dnf's groups (@).
 NAME = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9._+:-]*")
-# In a pattern node_exporter would look for folders, and of two names one could not be told.
+# No pattern, because node_exporter would then search folders and Fullmesh could not choose one.
 FOLDER = re.compile(r"/[^\x00-\x1f*?\[\]]+")
 
 
 def find_monitoring_faults(
     packages: Any, gpu_packages: Any, textfile_dir: Any, *, manage: Any, node_exporter: Any
 ) -> list[Fault]:
-    """Find the settings that cannot work; without *manage* no list of packages is used."""
+    """Return the settings that cannot work. Without *manage*, the lists of packages are not used."""
     lists = {"monitoring_tools_packages": packages, "monitoring_tools_gpu_packages": gpu_packages}
     found = find_package_list_faults(lists) if parse_switch(manage) else []
     return found + find_textfile_dir_faults(textfile_dir, parse_switch(node_exporter) is True)
 
 
 def find_package_list_faults(settings: Mapping[str, Any]) -> list[Fault]:
-    """What is wrong with the lists of packages, by the name of the setting.
+    """Return the faults in the lists of packages, which are given by setting.
 
-    ``-e monitoring_tools_packages=htop`` is a text: joined with a list it fails in the middle of a run, and as a list
-    of letters it would be worse.
+    ``-e monitoring_tools_packages=htop`` is a text. Joining it with a list would fail in the middle of a run, and as
+    a list it would be read as single letters.
     """
     found = []
     for setting, value in settings.items():
@@ -54,9 +54,9 @@ def find_package_list_faults(settings: Mapping[str, Any]) -> list[Fault]:
 
 
 def find_textfile_dir_faults(folder: Any, asked: bool) -> list[Fault]:
-    """What is wrong with ``monitoring_tools_textfile_dir``; *asked*: node_exporter is.
+    """Return the faults in ``monitoring_tools_textfile_dir``. *asked* is whether node_exporter is on.
 
-    Empty is right: the folder is found out then.
+    An empty value is valid: the role then finds the folder.
     """
     if folder == "":
         return []
@@ -66,22 +66,22 @@ def find_textfile_dir_faults(folder: Any, asked: bool) -> list[Fault]:
         found.append(
             Fault(
                 "MT-103",
-                f"monitoring_tools_textfile_dir is {folder!r}, which is no folder's plain absolute path",
-                "Write it like /var/lib/prometheus/node-exporter, or leave it empty to have it found out",
+                f"monitoring_tools_textfile_dir is {folder!r}, which is not a plain absolute path",
+                "Write it like /var/lib/prometheus/node-exporter, or leave it empty so that the role finds it",
             )
         )
     if not asked:
         found.append(
             Fault(
                 "MT-104",
-                f"monitoring_tools_textfile_dir is {folder!r}, and monitoring_tools_node_exporter is off, so"
+                f"monitoring_tools_textfile_dir is {folder!r}, but monitoring_tools_node_exporter is off, so"
                 " nothing would be written there",
-                "Set monitoring_tools_node_exporter: true; a node_exporter of your own is left as it is",
+                "Set monitoring_tools_node_exporter: true, which leaves your own node_exporter unchanged",
             )
         )
     return found
 
 
 def list_watched_packages(packages: Sequence[str]) -> dict[str, str]:
-    """The packages as the manifest watches them: any version."""
+    """Return the packages as the manifest watches them: in any version."""
     return dict.fromkeys(packages, "")

@@ -1,4 +1,4 @@
-"""name_resolution: what is wrong with the names of a cluster, before a node is touched."""
+"""Check the names of a cluster before a node is changed."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from fullmesh.model.addresses import is_host_name
 
 CODES: dict[str, str] = {
     "NR-101": "this node's address is not among the hosts",
-    "NR-102": "one name is wanted for two addresses",
-    "NR-103": "nsswitch.conf asks something else before /etc/hosts",
+    "NR-102": "two addresses use the same name",
+    "NR-103": "nsswitch.conf uses another source before /etc/hosts",
     "NR-104": "a name does not resolve to its cluster address",
     "NR-105": "warning: cloud-init overwrites /etc/hosts at boot",
-    "NR-106": "a name that cannot stand in /etc/hosts",
+    "NR-106": "a name is not allowed in /etc/hosts",
 }
 
 
 def find_hosts_file_faults(
     hosts: Sequence[Mapping[str, Any]], address: str, names: Sequence[str]
 ) -> list[Fault]:
-    """Say what is wrong with the lines and with this node's own names."""
+    """Return the faults in the hosts' lines and in this node's own names."""
     owners: dict[str, str] = {}
     found = []
     for host in hosts:
@@ -37,7 +37,7 @@ def find_hosts_file_faults(
             Fault(
                 "NR-101",
                 f"this node's address {address} is not among the hosts",
-                "name_resolution_address must be one of name_resolution_hosts",
+                "Set name_resolution_address to one of name_resolution_hosts",
             )
         )
     for name in dict.fromkeys(names):
@@ -58,6 +58,6 @@ def _explain_unusable_name(name: str) -> Fault:
 def _explain_duplicate_name(name: str, first: str, second: str) -> Fault:
     return Fault(
         "NR-102",
-        f"the name {name} is wanted for {first} and for {second}",
+        f"{first} and {second} both use the name {name}",
         "Give every node its own name: hostnamectl set-hostname, or the inventory's names",
     )

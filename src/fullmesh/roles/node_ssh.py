@@ -1,7 +1,7 @@
-"""The cluster's own key between the nodes: the key itself, who is known, and what cannot work.
+"""Handle the cluster's own ssh key between the nodes: the key, the known hosts, and faults in the settings.
 
-Pure: nothing is read or written here. The key is made in the controller's memory and handed to the nodes; it never
-lies on the controller's disk.
+Pure: nothing is read or written here. The key is created in the controller's memory and sent to the nodes. It is
+never stored on the controller's disk.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fullmesh.model.types import ClusterPlan
 from fullmesh.node_values import PUBLIC_KEY
 
 CODES: dict[str, str] = {
-    "NS-101": "an account for ssh between the nodes that cannot work",
+    "NS-101": "the account for ssh between the nodes cannot work",
     "NS-102": "a node has no ssh host key",
-    "NS-103": "the account for ssh between the nodes cannot be made or removed",
+    "NS-103": "the account for ssh between the nodes cannot be created or removed",
     "NS-104": "a node cannot log in to the next one with the cluster's key",
-    "NS-105": "something that is no plain folder or file is in the way of the account's keys",
+    "NS-105": "the path of the account's keys has something that is not a plain folder or file",
     "NS-106": "A node reports a line that is not a public host key",
 }
 
@@ -34,26 +34,28 @@ SSH_PORT, LAST_PORT = 22, 65535
 
 
 def find_node_ssh_faults(user: Any, port: Any) -> list[Fault]:
-    """What is wrong with the settings."""
+    """Return the faults in the settings."""
     found = []
     if not USER.fullmatch(str(user)):
-        text = f"node_ssh_user is {user!r}, which is no user name"
+        text = f"node_ssh_user is {user!r}, which is not a user name"
         found.append(Fault("NS-101", text, "Write it like fullmesh or train"))
     elif user == "root":
-        text = "node_ssh_user is 'root': whoever gets into one node would own all, and mpirun refuses root"
+        text = "node_ssh_user is 'root', which would give a user of one node root on all (and mpirun rejects root)"
         found.append(
             Fault(
-                "NS-101", text, "Name an account for jobs, like fullmesh; it is made where missing"
+                "NS-101",
+                text,
+                "Name an account for jobs, like fullmesh. The role creates it if missing",
             )
         )
     if not parse_decimal(str(port), LAST_PORT):
-        text = f"node_ssh_port is {port!r}, which is no port"
+        text = f"node_ssh_port is {port!r}, which is not a port"
         found.append(Fault("NS-101", text, "Give sshd's port, such as 22"))
     return found
 
 
 def generate_private_key() -> str:
-    """A new ed25519 key, as OpenSSH keeps it, without a passphrase: jobs start with nobody there to type one."""
+    """Generate an ed25519 key in OpenSSH's format, without a passphrase, because jobs start unattended."""
     key = ed25519.Ed25519PrivateKey.generate()
     form = serialization.PrivateFormat.OpenSSH
     return key.private_bytes(
@@ -62,10 +64,10 @@ def generate_private_key() -> str:
 
 
 def derive_public_key(private: str) -> str:
-    """The public half of *private* as a line of authorized_keys, without options.
+    """Return the public half of *private* as a line of authorized_keys, without options.
 
     Raises:
-        ValueError: when *private* is no key.
+        ValueError: *private* is not a key.
     """
     key = serialization.load_ssh_private_key(private.encode(), password=None)
     form = serialization.PublicFormat.OpenSSH
@@ -74,18 +76,18 @@ def derive_public_key(private: str) -> str:
 
 
 def choose_private_key(plan: ClusterPlan, kept: Mapping[str, str]) -> str:
-    """The key that all nodes get: the master's, else the first node's that has one, else a new one.
+    """Choose the key for all nodes: the master's, else that of the first node with a key, else a new one.
 
     Args:
         plan: the cluster plan.
-        kept: node -> its private key, "" where it has none.
+        kept: node -> its private key, or "".
     """
     order = [plan["master"]["node"], *plan["nodes"]]
     for node in order:
         try:
             if kept.get(node) and derive_public_key(kept[node]):
                 return kept[node]
-        except ValueError:  # a damaged file is no key
+        except ValueError:  # a damaged file
             continue
     return generate_private_key()
 
@@ -93,15 +95,15 @@ def choose_private_key(plan: ClusterPlan, kept: Mapping[str, str]) -> str:
 def render_known_hosts(
     plan: ClusterPlan, keys: Mapping[str, Sequence[str]], port: int = SSH_PORT
 ) -> str:
-    """known_hosts with every node's real host keys, under every address and name of the node.
+    """Render known_hosts with every node's real host keys, under all of its addresses and names.
 
     Args:
         plan: the cluster plan.
-        keys: node -> the lines of its /etc/ssh/ssh_host_*_key.pub, read over the connection that is already trusted.
+        keys: node -> the lines of its /etc/ssh/ssh_host_*_key.pub, read over the trusted connection.
         port: sshd's port.
 
     Raises:
-        RefusedError: a node reports a line that is no public key; it would be written on all others.
+        InvalidInputError: a node reports a line that is not a public key. It would be written on all others.
     """
     names = {host["address"]: [str(name) for name in host["names"]] for host in plan["hosts"]}
     lines = []
@@ -113,18 +115,18 @@ def render_known_hosts(
             found = PUBLIC_KEY.match(str(key))
             if not found:
                 text = f"{node} reports {str(key)[:80]!r} as a host key of its sshd"
-                step = f"Look at {node}: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
+                step = f"Check on {node}: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
                 raise InvalidInputError([Fault("NS-106", text, step)])
             lines.append(f"{','.join(written)} {found[1]} {found[2]}")
     return "\n".join(lines) + "\n"
 
 
 def render_authorized_key(public_key: str, peers: Sequence[str]) -> str:
-    """The line of authorized_keys: from the cluster's addresses only, and no forwarding of anything."""
+    """Render the line of authorized_keys: only from the cluster's addresses, and without forwarding."""
     return f'restrict,from="{",".join(peers)}" {public_key}'
 
 
 def find_next_address(plan: ClusterPlan, name: str) -> str:
-    """The address of the node after *name* in the order of ranks: each is asked by one, however many there are."""
+    """Return the address of the node after *name* in rank order, so that each node is tested by exactly one other."""
     nodes = list(plan["nodes"])
     return str(plan["nodes"][nodes[(nodes.index(name) + 1) % len(nodes)]]["address"])

@@ -1,4 +1,4 @@
-"""The NVIDIA driver: which packages a node needs, and why it must not be touched now. Pure functions."""
+"""Choose the packages of the NVIDIA driver, and find reasons not to change it now. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from fullmesh.observed.gpu import GpuFacts
 from fullmesh.plain import parse_switch
 
 CODES: dict[str, str] = {
-    "ND-101": "nvidia_driver_branch is missing or no branch",
-    "ND-102": "this system has no driver of the kind that is asked for",
+    "ND-101": "nvidia_driver_branch is missing or not a branch",
+    "ND-102": "this system has no driver of the requested kind",
     "ND-103": "the packages of the driver cannot be installed",
-    "ND-104": "Secure Boot would refuse the driver's modules",
-    "ND-105": "a job computes on the GPUs, so the driver stays as it is",
-    "ND-106": "no compiler or no kernel headers to build the driver's modules",
-    "ND-107": "no NVIDIA GPU on the node",
-    "ND-108": "the node is a container: its kernel is another machine's",
+    "ND-104": "Secure Boot would reject the driver's modules",
+    "ND-105": "a job uses the GPUs, so the driver stays unchanged",
+    "ND-106": "the node lacks a compiler or kernel headers to build the driver's modules",
+    "ND-107": "the node has no NVIDIA GPU",
+    "ND-108": "the node is a container, which uses another machine's kernel",
     "ND-109": "a node did not come back from its reboot",
     "ND-110": "a node before this one did not come back, so this one was not rebooted",
-    "ND-111": "the driver is installed and does not work",
+    "ND-111": "the driver is installed but does not work",
     "ND-112": "the driver takes effect at the next reboot (note)",
-    "ND-113": "the driver's packages that were here before cannot be given back; nothing was undone",
+    "ND-113": "the previous packages of the driver cannot be restored. Nothing was undone",
 }
 BRANCH = re.compile(r"[1-9][0-9]{2}")
 AUTO, PRECOMPILED, DKMS = "auto", "precompiled", "dkms"
@@ -34,12 +34,12 @@ NO_FABRIC = ("", "N/A")
 
 
 class HoldPatterns(TypedDict):
-    """What upgrades that nobody asked for leave alone.
+    """The packages that unattended upgrades must leave alone.
 
     Attributes:
-        family, kernel: regular expressions of names, of the driver and of the kernel that it needs, for
+        family, kernel: regular expressions for names of packages of the driver, and of the kernel that it needs, for
             unattended-upgrades.
-        locks: the packages of dnf's list of locks, where that holds the driver.
+        locks: the packages for dnf's versionlock, if that holds the driver.
     """
 
     family: list[str]
@@ -48,16 +48,17 @@ class HoldPatterns(TypedDict):
 
 
 class DriverOffers(TypedDict):
-    """What a platform has (roles/nvidia_driver/vars); names may contain ``BRANCH``, ``KERNEL`` and ``FLAVOUR``.
+    """The drivers that a platform offers (roles/nvidia_driver/vars). Names contain ``BRANCH``, ``KERNEL``, ``FLAVOUR``.
 
     Attributes:
         packages: kind -> ``open`` or ``closed`` -> names.
-        probes: packages whose presence shows the driver, where names cannot be asked for; empty: the names themselves.
-        signed: kinds whose modules are signed by a key that the firmware knows.
-        build: what DKMS needs.
-        fabric: packages of the fabric manager; fabric_service and persistence: units.
-        family: regular expressions of the names of all packages that a driver has, whatever its branch.
-        stream: the module of dnf whose streams are branches; "" where there is none.
+        probes: packages that show whether the driver is installed, if names cannot be queried. Empty: the names.
+        signed: kinds whose modules are signed with a key that the firmware knows.
+        build: the packages that DKMS needs.
+        fabric: packages of the fabric manager.
+        fabric_service, persistence: units.
+        family: regular expressions for the names of all packages of a driver, of any branch.
+        stream: the dnf module whose streams are branches, or "".
     """
 
     packages: dict[str, dict[str, list[str]]]
@@ -73,16 +74,19 @@ class DriverOffers(TypedDict):
 
 
 class DriverPlan(TypedDict):
-    """What the role does on a node.
+    """The actions of the role on a node.
 
     Attributes:
-        faults: coded sentences; where there are any, nothing else counts.
-        install: packages of the driver; build: those that its modules are built with; empty when they are there.
-        fabric_packages: of the fabric manager; fabric_missing: those of them that are not here; services: units to
-            start.
-        reboot: why the node has to be rebooted, or "".
-        hold: names that unattended-upgrades leaves alone; locks: packages of what holds the driver under dnf.
-        leave: the stream of another branch, which dnf would not leave by itself; "" where there is none.
+        faults: coded sentences. If there are any, the other fields do not count.
+        install: packages of the driver to install.
+        build: packages to build its modules, empty if installed.
+        fabric_packages: packages of the fabric manager.
+        fabric_missing: those that are not installed.
+        services: units to start.
+        reboot: the reason why the node has to be rebooted, or "".
+        hold: names that unattended-upgrades leaves alone.
+        locks: packages to lock under dnf.
+        leave: the enabled stream of another branch, which dnf does not leave by itself, or "".
     """
 
     faults: list[str]
@@ -99,16 +103,16 @@ class DriverPlan(TypedDict):
 
 @dataclass(frozen=True)
 class DriverSettings:
-    """What is asked for.
+    """The user's choice of a driver.
 
     Attributes:
         branch: ``580``.
         kind: ``precompiled`` or ``dkms``.
-        open: the open kernel modules, which Blackwell needs and Turing and later can have.
+        open: use the open kernel modules. Blackwell needs them, Turing and later support them.
         fabric: ``auto``, ``always`` or ``never``.
-        packages: names in place of ours, empty for ours.
-        key_enrolled: the key that signs the modules is known to the firmware.
-        persistence: the daemon that keeps the driver's state runs.
+        packages: names that replace the default ones, or empty.
+        key_enrolled: the firmware knows the key that signs the modules.
+        persistence: run the daemon that keeps the driver's state.
         hold: unattended upgrades leave the driver alone.
     """
 
@@ -123,7 +127,7 @@ class DriverSettings:
 
 
 def choose_driver_kind(options: Mapping[str, Any], offers: DriverOffers) -> str:
-    """What ``auto`` stands for: modules that are built and signed, where the system has them for what is asked."""
+    """Resolve ``auto``: signed modules if the system offers them for this choice, else DKMS."""
     kind = str(options["nvidia_driver_kind"])
     if kind != AUTO:
         return kind
@@ -133,7 +137,7 @@ def choose_driver_kind(options: Mapping[str, Any], offers: DriverOffers) -> str:
 
 
 def read_driver_settings(options: Mapping[str, Any], offers: DriverOffers) -> DriverSettings:
-    """Read the role's settings, on a system that has *offers*."""
+    """Read the role's settings on a system with *offers*."""
     return DriverSettings(
         branch=str(options["nvidia_driver_branch"]),
         kind=choose_driver_kind(options, offers),
@@ -147,19 +151,19 @@ def read_driver_settings(options: Mapping[str, Any], offers: DriverOffers) -> Dr
 
 
 def list_driver_packages(asked: DriverSettings, offers: DriverOffers) -> list[str]:
-    """The packages, with ``KERNEL`` and ``FLAVOUR`` still in them; empty where there is no such driver."""
+    """List the packages, still with ``KERNEL`` and ``FLAVOUR``. Empty if there is no such driver."""
     table = offers["packages"].get(asked.kind, {}).get("open" if asked.open else "closed", [])
     return [name.replace("BRANCH", asked.branch) for name in asked.packages or table]
 
 
 def list_probe_packages(asked: DriverSettings, offers: DriverOffers) -> list[str]:
-    """The packages whose presence shows that the driver is installed: groups and streams cannot be asked for."""
+    """List the packages that show whether the driver is installed. Groups and streams cannot be queried."""
     given = offers["probes"] or list_driver_packages(asked, offers)
     return [name.replace("BRANCH", asked.branch) for name in given]
 
 
 def find_driver_faults(asked: DriverSettings, offers: DriverOffers) -> list[Fault]:
-    """What is wrong with the settings."""
+    """Return the faults in the settings."""
     found = []
     if not BRANCH.fullmatch(asked.branch):
         found.append(
@@ -177,18 +181,18 @@ def find_driver_faults(asked: DriverSettings, offers: DriverOffers) -> list[Faul
             if listed
         ]
         what = f"{asked.kind} with {'open' if asked.open else 'closed'} modules"
-        step = f"Choose from: {'; '.join(kinds)}; or name the packages in nvidia_driver_packages"
-        found.append(Fault("ND-102", f"no driver is packaged for this system as {what}", step))
+        step = f"Choose one of: {', '.join(kinds)}. Or name the packages in nvidia_driver_packages"
+        found.append(Fault("ND-102", f"this system has no packages of the driver as {what}", step))
     return found
 
 
 def parse_driver_branch(version: str) -> str:
-    """``580`` of ``3:580.95.05-1.el9`` and ``580.95.05-0ubuntu1``."""
+    """Return ``580`` from ``3:580.95.05-1.el9`` and ``580.95.05-0ubuntu1``."""
     return version.rpartition(":")[2].partition(".")[0]
 
 
 def is_driver_installed(asked: DriverSettings, packages: Mapping[str, str]) -> bool:
-    """Whether the packages are there, those that carry a version of the driver in the asked branch."""
+    """Return whether the packages are installed, with all driver versions in the requested branch."""
     drivers = [v for name, v in packages.items() if not name.startswith(("linux-", "kernel-"))]
     return (
         bool(packages)
@@ -198,7 +202,7 @@ def is_driver_installed(asked: DriverSettings, packages: Mapping[str, str]) -> b
 
 
 def needs_fabric(asked: DriverSettings, gpu: GpuFacts) -> bool:
-    """NVSwitches are on the bus, or the GPUs say that they wait for a fabric."""
+    """Return whether the node needs the fabric manager: it has NVSwitches, or its GPUs wait for a fabric."""
     if asked.fabric != "auto":
         return asked.fabric == "always"
     waiting = any(card.get("fabric", "") not in NO_FABRIC for card in gpu["smi"]["cards"])
@@ -208,18 +212,18 @@ def needs_fabric(asked: DriverSettings, gpu: GpuFacts) -> bool:
 def find_secure_boot_faults(
     asked: DriverSettings, offers: DriverOffers, gpu: GpuFacts
 ) -> list[Fault]:
-    """Whether the firmware would refuse the modules."""
+    """Return a fault if the firmware would reject the modules."""
     signed = asked.kind in offers["signed"]
     if not gpu["secure_boot"] or signed or asked.key_enrolled:
         return []
     return [
         Fault(
             "ND-104",
-            f"Secure Boot is on and {asked.kind} modules are not signed by a key that the firmware knows",
-            "Enrol the key that signs them (mokutil --import, then at the console) and set nvidia_driver_key_enrolled; "
+            f"Secure Boot is on, but the firmware does not know the key that signs {asked.kind} modules",
+            "Enrol that key (mokutil --import, then at the console) and set nvidia_driver_key_enrolled, "
             "or turn Secure Boot off"
             + (
-                "; or set nvidia_driver_kind: precompiled"
+                ", or set nvidia_driver_kind: precompiled"
                 if PRECOMPILED in offers["signed"]
                 else ""
             ),
@@ -230,12 +234,14 @@ def find_secure_boot_faults(
 def find_install_faults(
     asked: DriverSettings, offers: DriverOffers, gpu: GpuFacts, packages: Mapping[str, str]
 ) -> list[Fault]:
-    """Why this node's driver must not be touched; empty when it may, or need not."""
+    """Return why the driver of this node must not be changed. Empty if it may, or need not."""
     if gpu["container"]:
-        step = "Install the driver on the machine that runs it, and leave nvidia_driver_manage off here"
-        return [Fault("ND-108", "the node is a container, its kernel another machine's", step)]
+        step = "Install the driver on its host, and set nvidia_driver_manage: false for this node"
+        return [
+            Fault("ND-108", "the node is a container, which uses another machine's kernel", step)
+        ]
     if not gpu["pci"]["gpus"]:
-        step = "Set nvidia_driver_manage only for nodes with a GPU; lspci -d 10de: shows what is on the bus"
+        step = "Set nvidia_driver_manage only for nodes with a GPU (lspci -d 10de: lists the GPUs)"
         return [Fault("ND-107", "no NVIDIA GPU is on the PCI bus", step)]
     if is_driver_installed(asked, packages):
         return []
@@ -243,15 +249,15 @@ def find_install_faults(
 
 
 def find_gpu_job_faults(gpu: GpuFacts) -> list[Fault]:
-    """Whether a job computes on the GPUs."""
+    """Return a fault if a job uses the GPUs."""
     jobs = gpu["smi"]["processes"]
     shown = ", ".join(f"{job['name']} (pid {job['pid']})" for job in jobs[:5])
-    step = "Wait for it or end it; another driver under a running job breaks it (version mismatch)"
-    return [Fault("ND-105", f"{shown} computes on the GPUs", step)] if jobs else []
+    step = "Wait for it or end it, because a new driver breaks a running job (version mismatch)"
+    return [Fault("ND-105", f"{shown} uses the GPUs", step)] if jobs else []
 
 
 def find_build_faults(asked: DriverSettings, gpu: GpuFacts) -> list[Fault]:
-    """Whether modules can be built, asked once the packages for it had their chance."""
+    """Return a fault if modules cannot be built, after the packages for that were installed."""
     tools = gpu["tools"]
     if asked.kind != DKMS or (tools["compiler"] and tools["headers"]):
         return []
@@ -263,14 +269,14 @@ def find_build_faults(asked: DriverSettings, gpu: GpuFacts) -> list[Fault]:
         Fault(
             "ND-106",
             f"{' and '.join(lacking)} to build the modules is missing",
-            "Bring the kernel up to one whose headers the repositories have and reboot into it, "
+            "Update to a kernel whose headers are in the repositories and reboot into it, "
             "or set nvidia_driver_kind: precompiled",
         )
     ]
 
 
 def explain_reboot(asked: DriverSettings, gpu: GpuFacts) -> str:
-    """Why the node must be rebooted before the driver works; empty when it need not."""
+    """Return why the node must be rebooted before the driver works, or ""."""
     if gpu["nouveau"]:
         return "nouveau holds the GPUs"
     if gpu["loaded"] and parse_driver_branch(gpu["loaded"]) != asked.branch:
@@ -281,7 +287,7 @@ def explain_reboot(asked: DriverSettings, gpu: GpuFacts) -> str:
 
 
 def list_hold_patterns(asked: DriverSettings, offers: DriverOffers) -> list[str]:
-    """What unattended upgrades must leave alone; with modules that are built already the kernel that they are of."""
+    """List the packages that unattended upgrades must leave alone. Prebuilt modules include their kernel."""
     hold = offers["hold"]
     return [*hold["family"], *(hold["kernel"] if asked.kind == PRECOMPILED else [])]
 
@@ -289,7 +295,7 @@ def list_hold_patterns(asked: DriverSettings, offers: DriverOffers) -> list[str]
 def find_blocking_stream(
     install: Sequence[str], offers: DriverOffers, family: PackageFamily
 ) -> str:
-    """The enabled stream that is in the way: dnf installs nothing of another one (dnf.modularity(7))."""
+    """Return the enabled stream of another branch. dnf installs nothing from a second stream (dnf.modularity(7))."""
     name = offers["stream"]
     enabled = family["streams"].get(name, "")
     wanted = [one.partition(":")[2] for one in install if one.startswith(f"@{name}:")]
@@ -297,13 +303,13 @@ def find_blocking_stream(
 
 
 def list_missing_packages(wanted: Sequence[str], family: PackageFamily) -> list[str]:
-    """Those of *wanted*, names or patterns of names, that are not here in any version."""
+    """List the names or patterns in *wanted* that no installed package matches."""
     here = family["locks"].keys() or {name.partition(":")[0] for name in family["versions"]}
     return [name for name in wanted if not fnmatch.filter(here, name)]
 
 
 def find_undo_faults(gpu: GpuFacts, family: PackageFamily) -> list[Fault]:
-    """Why the driver's packages must not be given back now."""
+    """Return why the driver's packages must not be restored now."""
     return find_gpu_job_faults(gpu) if family["install"] or family["remove"] else []
 
 
@@ -314,7 +320,7 @@ def plan_driver(
     packages: Mapping[str, str],
     family: PackageFamily,
 ) -> DriverPlan:
-    """What the role does on a node; *packages*: the version of each package that was probed, empty where it is not."""
+    """Plan the actions of the role on a node. *packages*: the version of each probed package, or ""."""
     release = gpu["kernel"]
 
     def full(listed: Sequence[str]) -> list[str]:

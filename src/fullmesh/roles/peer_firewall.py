@@ -1,4 +1,4 @@
-"""The request to the peers' firewall, and the settings that cannot work."""
+"""Check the settings of the peers' firewall, and build the request to a node's firewall."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ CODES: dict[str, str] = {
     "PF-102": "a peer or controller is not an address, or there are no peers",
     "PF-103": "a port is not written like 123/udp or 50000-54095/tcp",
     "PF-104": "peer_firewall_zone is not a name that firewalld can use",
-    "PF-105": "peer_firewall_rollback_seconds is too short to come back in",
-    "PF-106": "the firewall shall be off in a group named like production",
-    "PF-107": "peer_firewall_rdma, peer_firewall_ufw or peer_firewall_start is not one of its words",
-    "PF-110": "ufw is active on the node and shall not be taken over",
+    "PF-105": "peer_firewall_rollback_seconds is too short for a new connection",
+    "PF-106": "the firewall is set to off in a group named like production",
+    "PF-107": "peer_firewall_rdma, peer_firewall_ufw or peer_firewall_start has a value that does not exist",
+    "PF-110": "ufw is active on the node, but the settings do not allow to replace it",
     "PF-111": "another firewall service is active, which starting firewalld would stop",
     "PF-112": "firewalld is masked",
     "PF-113": "another zone claims a peer's address (mode peers_only)",
-    "PF-114": "others have runtime-only settings, which a reload would drop",
+    "PF-114": "another program has runtime-only settings, which a reload would drop",
     "PF-115": "starting firewalld would close sshd's port in the default zone",
-    "PF-116": "firewalld does not accept the configuration with our files in it",
+    "PF-116": "firewalld does not accept the configuration with Fullmesh's files",
     "PF-117": "firewalld did not start, stop or reload",
-    "PF-118": "the kernel's rules are not what the files say",
-    "PF-119": "the guard that puts the firewall back could not be started",
-    "PF-120": "nobody came back in time, the node has put its firewall back",
+    "PF-118": "the kernel's rules differ from the files",
+    "PF-119": "the guard that reverts the firewall could not be started",
+    "PF-120": "no connection confirmed the change in time, so the node reverted its firewall",
     "PF-121": "no new connection could be made after the change",
     "PF-122": "ufw has rules that firewalld cannot take over",
     "PF-123": "another zone claims the cluster's interface (mode peers_only)",
-    "PF-124": "a rule beside firewalld drops the peers' traffic",
+    "PF-124": "a rule outside firewalld drops the peers' traffic",
     "PF-125": "ufw could not be switched off or on",
     "PF-126": "firewalld uses the iptables backend, which is not supported",
     "PF-127": "firewalld is too old to have policies",
     "PF-128": "firewalld flushed the iptables rules of others, and they could not be restored in their order",
-    "PF-129": "starting firewalld would cut what others reach on the node",
+    "PF-129": "starting firewalld would block services that are reachable today",
     "PF-130": "The gate between two firewalls could not be opened",
-    "PF-201": "the firewall is off because it was asked for",
-    "PF-202": "the firewall is off and ufw is active all the same",
-    "PF-203": "ufw was taken over",
-    "PF-204": "a rule carried over from ufw opens the cluster's ports to others than peers",
-    "PF-205": "a rule beside firewalld drops forwarded traffic of peers",
-    "PF-206": "a rule beside firewalld may drop the peers' traffic",
+    "PF-201": "the firewall is off, as configured",
+    "PF-202": "the firewall is off, but ufw is active",
+    "PF-203": "firewalld replaced ufw",
+    "PF-204": "a rule carried over from ufw opens the cluster's ports to other clients than peers",
+    "PF-205": "a rule outside firewalld drops forwarded traffic of peers",
+    "PF-206": "a rule outside firewalld may drop the peers' traffic",
     "PF-207": "iptables' old tables are in use and cannot be read",
-    "PF-208": "what others had set at runtime only went with the undo's reload",
-    "PF-209": "the zone of the cluster's interface lets everybody to the cluster's ports",
-    "PF-210": "peers lose what they reached so far, as asked",
-    "PF-211": "the first start of firewalld shuts what was reached so far, as asked",
-    "PF-180": "firewalld is gone from a node that is to learn of its peers",
+    "PF-208": "the undo's reload dropped runtime-only settings of another program",
+    "PF-209": "the zone of the cluster's interface opens the cluster's ports to everybody",
+    "PF-210": "peers can no longer reach services that they reached before, as configured",
+    "PF-211": "the first start of firewalld blocks services that were reachable, as configured",
+    "PF-180": "a node whose list of peers changes no longer has firewalld",
 }
 
-# Setting -> its words; ``off`` is no request to a node's firewall.
+# Setting -> its allowed values. ``off`` is not a request to a node's firewall.
 WORDS = {
     name: get_args(kind)
     for name, kind in get_type_hints(PeerFirewall).items()
@@ -67,7 +67,7 @@ MODES = (*WORDS["mode"], OFF)
 PROTOCOLS = ("tcp", "udp", "sctp", "dccp")
 # one of these as a word of a group's name: prod, gpu-production, live_eu
 PRODUCTION = re.compile(r"(?:^|[_.-])(?:prod|production|live)(?:[_.-]|$)", re.IGNORECASE)
-# firewalld: chain names have 28 characters, which leaves 17; `-ssh` and `-job` of the policies take four of them
+# firewalld: chain names have 28 characters, which leaves 17. `-ssh` and `-job` of the policies take 4 of them.
 ZONE = re.compile(r"[a-z][a-z0-9_-]{0,12}\Z")
 # a reload and a new ssh connection take 2 to 5 s on a loaded node
 SHORTEST_ROLLBACK = 20
@@ -90,12 +90,12 @@ RESERVED_ZONES = frozenset(
 
 
 def parse_firewall_mode(value: object) -> str:
-    """The mode by its name; YAML reads a bare ``off`` as false."""
+    """Return the mode by its name. YAML reads a bare ``off`` as false."""
     return OFF if value is False else parse_word(value)
 
 
 def parse_word(value: object) -> str:
-    """A setting as one of its words; YAML reads a bare ``true`` as a boolean."""
+    """Return the setting as text. YAML reads a bare ``true`` as a boolean."""
     return str(value).strip().lower()
 
 
@@ -118,14 +118,14 @@ def build_firewall_request(options: Mapping[str, Any]) -> PeerFirewall:
 
 
 def find_firewall_faults(options: Mapping[str, Any], groups: Sequence[str] = ()) -> list[Fault]:
-    """Everything that is wrong with the variables of a host in *groups*, at once."""
+    """Return all faults in the variables of a host in *groups* at once."""
     found = _find_production_faults(groups, options)
     peers, others = options["peers"], options["others"]
     if parse_firewall_mode(options["mode"]) not in MODES:
         step = f"Choose one of {', '.join(MODES)}"
         found.append(Fault("PF-101", f"peer_firewall_mode is {options['mode']!r}", step))
     if not peers:
-        step = "Load playbooks/vars/wiring.yml, it takes them from the plan"
+        step = "Load playbooks/vars/wiring.yml, which takes them from the plan"
         found.append(Fault("PF-102", "peer_firewall_peers is empty", step))
     found += _find_address_faults("peer_firewall_peers", peers)
     found += _find_network_faults("peer_firewall_controllers", options["controllers"])
@@ -155,11 +155,11 @@ def _find_network_faults(name: str, networks: Sequence[Any]) -> list[Fault]:
         except ValueError:
             step = "Write addresses or networks, such as 192.0.2.7, 198.51.100.0/24 or fd00::7"
             found.append(
-                Fault("PF-102", f"{name}: {str(text)!r} is no address and no network", step)
+                Fault("PF-102", f"{name}: {str(text)!r} is neither an address nor a network", step)
             )
         else:
             if not network.prefixlen:
-                step = "Let ssh in through the default zone instead (firewall-cmd --permanent --add-service=ssh)"
+                step = "Allow ssh in the default zone instead (firewall-cmd --permanent --add-service=ssh)"
                 found.append(Fault("PF-102", f"{name}: {str(text)!r} is everybody", step))
     return found
 
@@ -176,9 +176,9 @@ def _find_port_faults(name: str, ports: Sequence[Any]) -> list[Fault]:
 
 
 def is_port_entry(text: object) -> bool:
-    """Whether *text* is a port or range with its protocol, as the kernel prints it, with which it is compared.
+    """Return whether *text* is a port or range with its protocol, in the kernel's own format.
 
-    A protocol alone would open all of it. The kernel prints 0123 and 123-123 as 123.
+    The kernel prints 0123 and 123-123 as 123. A protocol alone would open all of its ports.
     """
     found = parse_port_entry(text)
     if found is None:
@@ -196,7 +196,7 @@ def _find_production_faults(groups: Sequence[str], options: Mapping[str, Any]) -
     ):
         return []
     text = f"peer_firewall_mode is off for a host in the group {named[0]}"
-    step = "Every port would be open to everybody; set peer_firewall_off_confirmed to true if that is meant"
+    step = "Every port would be open to everybody. If you want that, set peer_firewall_off_confirmed to true"
     return [Fault("PF-106", text, step)]
 
 
@@ -216,7 +216,7 @@ def _find_option_faults(options: Mapping[str, Any]) -> list[Fault]:
     found = _find_word_faults(options)
     zone, seconds = str(options["zone"]), options["rollback_seconds"]
     if not ZONE.match(zone) or zone in RESERVED_ZONES:
-        step = "Use up to 13 letters, digits, - and _, and no zone of firewalld's own"
+        step = "Use up to 13 letters, digits, - and _, but no zone of firewalld itself"
         found.append(Fault("PF-104", f"peer_firewall_zone is {zone!r}", step))
     number = parse_decimal(str(seconds))
     if number is None or 0 < number < SHORTEST_ROLLBACK:

@@ -1,4 +1,4 @@
-"""What a node that converged is told when a peer joins or leaves: what its roles would write, and nothing else."""
+"""Build the update that converged nodes get when a peer joins or leaves: the parts that depend on the list of nodes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fullmesh.observed.peer_list import OwnPeerData, PeerFirewall, SharedPeerDat
 from fullmesh.plain import parse_switch
 from fullmesh.roles import cluster_env, launchers, peer_firewall
 
-# The paths of the roles' vars, of which a test knows.
+# The paths in the roles' vars. A test compares them.
 ENVIRONMENT = "/etc/fullmesh/env"
 NODES = "/etc/fullmesh/nodes.json"
 HOSTFILE = "/etc/fullmesh/hostfile"
 SERVICES = "/etc/fullmesh/services.json"
 JOB = "/etc/fullmesh/job.sbatch"
-# What of a job's environment follows from the list of nodes.
+# The variables of a job's environment that depend on the list of nodes.
 VARIABLES = ("MASTER_ADDR", "WORLD_SIZE", "NNODES", "NODE_RANK", "no_proxy", "NO_PROXY")
 Settings = Mapping[str, Any]
 
 
 def build_shared_update(plan: ClusterPlan) -> SharedPeerData:
-    """What is the same on all nodes."""
+    """Build the part that is the same on all nodes."""
     return {
         "hosts": [{"address": one["address"], "names": one["names"]} for one in plan["hosts"]],
         "files": [
@@ -37,7 +37,7 @@ def build_shared_update(plan: ClusterPlan) -> SharedPeerData:
 
 
 def build_env_updates(plan: ClusterPlan, node: PlanNode, seen: Observations) -> dict[str, str]:
-    """The lines of a node's environment that follow from the list: how each begins, and the whole."""
+    """Map the beginning of each line of a node's environment that depends on the list of nodes to the whole line."""
     held = cluster_env.build_environment(plan, node, seen)
     wanted = {name: held[name] for name in VARIABLES if name in held}
     lines = cluster_env.render_env_lines(wanted)
@@ -45,14 +45,14 @@ def build_env_updates(plan: ClusterPlan, node: PlanNode, seen: Observations) -> 
 
 
 def build_slurm_updates(plan: ClusterPlan) -> dict[str, str]:
-    """The lines of the Slurm job that follow from the list."""
+    """Map the beginning of each line of the Slurm job that depends on the list of nodes to the whole line."""
     most = max(node["local_ranks"] for node in plan["nodes"].values())
     held = {"#SBATCH --nodes=": plan["nnodes"], "#SBATCH --ntasks-per-node=": most}
     return {begins: f"{begins}{value}" for begins, value in held.items()}
 
 
 def wire_firewall(plan: ClusterPlan, host: str) -> Settings:
-    """The variables of role peer_firewall that follow from the plan, as playbooks/vars/wiring.yml has them."""
+    """Return the variables of role peer_firewall that come from the plan, as playbooks/vars/wiring.yml sets them."""
     return {
         "peers": plan["peers"],
         "controllers": plan["controllers"],
@@ -65,7 +65,7 @@ def wire_firewall(plan: ClusterPlan, host: str) -> Settings:
 
 
 def build_firewall_update(plan: ClusterPlan, host: str, chosen: Settings) -> list[PeerFirewall]:
-    """The request to the firewall of a node; empty if it is off.
+    """Build the request to the firewall of a node, or an empty list if its firewall is off.
 
     Args:
         plan: the cluster plan.
@@ -82,12 +82,12 @@ def build_firewall_update(plan: ClusterPlan, host: str, chosen: Settings) -> lis
 def build_node_update(
     plan: ClusterPlan, node: PlanNode, facts: Mapping[str, Any], chosen: Settings
 ) -> OwnPeerData:
-    """What is one node's own.
+    """Build the part that belongs to one node.
 
     Args:
         plan: the cluster plan.
         node: its entry, with the interface that was found.
-        facts: what Ansible knows of it (node_facts).
+        facts: its Ansible facts (node_facts).
         chosen: its settings, with the roles' defaults.
     """
     names = [str(facts[key]) for key in ("fqdn", "nodename", "hostname")]

@@ -1,6 +1,6 @@
-"""What the nodes' observations say against the plan, before anything is changed. Pure.
+"""Compare the survey of the nodes with the cluster plan before anything is changed. Pure.
 
-One file, though long: each rule is a few lines, and all of them read the same two things.
+This is one long file, because each rule is a few lines and all rules read the same two inputs.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from fullmesh.roles import accelerators
 
 CODES = {
     "PR-101": "a node cannot be reached",
-    "PR-102": "a node could be reached but not observed (no sudo, no Python, a broken module)",
-    "PR-103": "an operating system that is not supported",
+    "PR-102": "a node could be reached but not surveyed (no sudo, no Python, a broken module)",
+    "PR-103": "the operating system is not supported",
     "PR-104": "the interface that the inventory names is not on the node",
-    "PR-105": "no interface is named and none carries the address",
+    "PR-105": "no interface is named, and none has the address",
     "PR-106": "another interface of the node carries the cluster address",
-    "PR-107": "the observation did not run as root",
-    "PR-109": "too little free space",
+    "PR-107": "the survey did not run as root",
+    "PR-109": "the node has too little free space",
     "PR-110": "the clock is far from the controller's",
     "PR-111": "two inventory hosts are one machine",
     "PR-112": "the node has no systemd",
-    "PR-113": "the node's Python is too old for what runs on nodes",
+    "PR-113": "the node's Python is too old for Fullmesh's programs",
     "PR-114": "an inventory host's own name is another host's inventory name",
-    "PR-115": "some nodes have GPUs and some have none, so auto cannot choose a torch",
-    "PR-116": "NVIDIA GPUs and no driver, or none that a torch with a lock can run on",
+    "PR-115": "some nodes have GPUs and some have none, so auto cannot choose a torch build",
+    "PR-116": "NVIDIA GPUs have no driver, or one on which no torch build with a lock runs",
     "PR-117": "the nodes have different numbers of GPUs, so auto cannot choose the ranks",
     "PR-118": "NVIDIA's driver shows another number of GPUs than the PCI bus",
-    "PR-119": "too little memory for the ranks",
+    "PR-119": "the node has too little memory for the ranks",
     "PR-122": "a service's range has too few ports for the CPUs of a node",
-    "PR-121": "somebody else still works on the node's packages or its first boot",
-    "PR-180": "a run leaves out nodes that would have to learn of a new one",
-    "PR-120": "ranks left to auto on a node that this run does not look at",
+    "PR-121": "another program still works on the node's packages or its first boot",
+    "PR-180": "a run leaves out nodes that need the new list of nodes",
+    "PR-120": "the ranks of a node outside this run are auto",
 }
 
-# What the roles have variables for; the README says what was tested where.
+# The systems that the roles have variables for. docs/tested.md lists the tests on each.
 SUPPORTED: Mapping[str, Sequence[str]] = {
     "CentOS": ("9", "10"),
     "RedHat": ("9", "10"),
@@ -63,31 +63,31 @@ SUPPORTED: Mapping[str, Sequence[str]] = {
     "Ubuntu": ("22", "24"),
     "Debian": ("12",),
 }
-# EL 9's own. ansible-core 2.19 goes down to 3.8 on managed nodes (its porting guide); older ones fail in its wrapper.
+# EL 9's Python. ansible-core 2.19 supports 3.8 and newer on managed nodes (its porting guide).
 LOWEST_PYTHON = (3, 9)
 NEEDED_PYTHON = ".".join(map(str, LOWEST_PYTHON))
 NEWER_PYTHON = "Set ansible_python_interpreter to a newer one (EL 8: dnf install python39)"
-# The venv with torch's CPU build takes 1.3 GB, with CUDA 7 GB; the wheels beside it as much again while installing.
+# The venv takes 1.3 GB with torch's CPU build and 7 GB with CUDA. During the installation, wheels take the same again.
 NEEDED_BYTES = 3 * 1000**3
 NEEDED_FOR_GPUS = 14 * 1000**3
-# A rank that has only loaded torch holds 229 MB (CPU build, VmHWM); the system and a first tensor need some as well.
+# A rank that has only loaded torch takes 229 MB (CPU build, VmHWM). The system and a first tensor need some more.
 RANK_BYTES = 400 * 1000**2
-# The c10d rendezvous drops a node whose clock is 15 s off and trains on without it (measured); chrony fixes what is
-# less, so only a clock that chrony would have to step by a lot is refused here.
+# The c10d rendezvous drops a node whose clock is 15 s off and trains on without it (measured). chrony fixes small
+# offsets, so only a clock that is far off is an error here.
 CLOCK_SECONDS = 3600
-# A node's pending changes are foreign data: bounded before they are shown or waited for. 3600 s is the longest
-# rollback time that a role accepts.
+# A node's pending changes are foreign data, so they are limited before they are shown or waited for. 3600 s is the
+# longest rollback time that a role accepts.
 PENDING_CHANGES, PENDING_WORDS, PENDING_SECONDS = 8, 100, 3600
 PENDING_TEXTS: Sequence[Literal["name", "what", "since"]] = ("name", "what", "since")
 
 
 class PreflightInput(TypedDict, total=False):
-    """One look at the nodes.
+    """One survey of the nodes.
 
     Attributes:
         now: the controller's clock, seconds since 1970.
-        asked: host -> what node_facts would have registered, for the hosts that were asked at once.
-        converge: ``fullmesh_converge`` of hosts that have none of their own.
+        asked: host -> the result that node_facts would have registered, for hosts that were queried at once.
+        converge: ``fullmesh_converge`` for hosts without their own value.
     """
 
     now: Required[float]
@@ -96,13 +96,13 @@ class PreflightInput(TypedDict, total=False):
 
 
 class PreflightVerdict(TypedDict):
-    """What the nodes' answers come to.
+    """The result of preflight.
 
     Attributes:
-        faults: coded sentences; with any, nothing is touched.
-        plan: with all that was left to the first look at the nodes.
-        unused: what is to be said of accelerators that stay unused.
-        parted: what this run does with each host: it is configured, only learns of other nodes, or nothing.
+        faults: coded sentences. If there are any, nothing is changed.
+        plan: the plan with all ``auto`` values resolved.
+        unused: notes about accelerators that stay unused.
+        parted: the hosts by group: configured in this run, updated with the list of nodes, or unchanged.
     """
 
     faults: list[str]
@@ -114,14 +114,15 @@ class PreflightVerdict(TypedDict):
 def judge_preflight(
     plan: ClusterPlan, hostvars: Any, hosts: Sequence[str], look: PreflightInput
 ) -> PreflightVerdict:
-    """What the answers of *hosts* come to.
+    """Evaluate the answers of *hosts*.
 
     Args:
         plan: the cluster plan.
-        hostvars: Ansible's; ``__preflight`` is the registered result of node_facts, ``__preflight_python`` what the
-            interpreter of a node says of itself that could not give one.
+        hostvars: Ansible's. ``__preflight`` is the registered result of node_facts, ``__preflight_python`` the
+            version of
+            the interpreter on a node without a result.
         hosts: the hosts of this run (``--limit`` may leave some out).
-        look: when, and what those said that were asked at once.
+        look: the time, and the answers of the hosts that were queried at once.
     """
     observed, faults = collect_node_facts(hostvars, hosts, look.get("asked", {}))
     made, undecided = resolve_plan(plan, observed)
@@ -145,7 +146,7 @@ def judge_preflight(
 
 
 def list_group_members(found: PreflightVerdict) -> list[dict[str, str]]:
-    """The group that each host goes to; none where nobody has anything to do."""
+    """List the group of each host, or nothing if no host has anything to do."""
     parted = found["parted"]
     if not parted["drifted"] and not parted["peers"]:
         return []
@@ -157,7 +158,7 @@ def list_group_members(found: PreflightVerdict) -> list[dict[str, str]]:
 
 
 def list_unqueried_hosts(asked: Mapping[str, Any]) -> list[str]:
-    """The hosts that Ansible's own tasks look at: those that only they can ask, and those that did not answer."""
+    """List the hosts for Ansible's own tasks: those that only they can query, and those that did not answer."""
     silent = [host for host, said in asked["answers"].items() if said.get("unreachable")]
     return [*asked["ordinary"], *silent]
 
@@ -168,9 +169,9 @@ def list_hosts_with_pending_changes(
     """Return the hosts on which a change of an earlier run still waits for its confirmation.
 
     Args:
-        hostvars: Ansible's, with what node_facts registered for hosts that were asked one by one.
+        hostvars: Ansible's, with the result of node_facts for hosts that were queried one by one.
         hosts: the hosts of this run.
-        asked: the same for the hosts that were asked at once.
+        asked: the same for hosts that were queried at once.
     """
     found = []
     for host in hosts:
@@ -181,7 +182,7 @@ def list_hosts_with_pending_changes(
 
 
 def read_pending_changes(changes: object) -> list[PendingChange]:
-    """Return a node's pending changes as far as they can be believed: of a known form, printable, at most an hour."""
+    """Return the plausible pending changes of a node: of a known form, printable, at most an hour."""
     found: list[PendingChange] = []
     for one in changes if isinstance(changes, list) else []:
         try:
@@ -222,14 +223,14 @@ def count_pending_seconds(changes: object) -> int:
 def collect_node_facts(
     hostvars: Any, hosts: Sequence[str], asked: Mapping[str, Any]
 ) -> tuple[dict[str, NodeFacts], list[Fault]]:
-    """What the nodes said, whole or not at all, and why some said nothing.
+    """Return the complete facts of each node, and a fault for each node without them.
 
     Args:
-        hostvars: Ansible's, with what node_facts registered.
+        hostvars: Ansible's, with the result of node_facts.
         hosts: the hosts of this run.
-        asked: the same of those that were asked at once.
+        asked: the same for hosts that were queried at once.
     """
-    # who was looked at once more, at another address, has both
+    # a host that was queried again at another address has both results
     results = {
         host: to_json_value(hostvars[host].get("__preflight") or asked.get(host) or {})
         for host in hosts
@@ -240,7 +241,7 @@ def collect_node_facts(
         try:
             said = read_node_facts(result)
         except contract.ContractError as error:
-            result["msg"] = f"node_facts' answer is not what it should be, {error}"
+            result["msg"] = f"the answer of node_facts is malformed, {error}"
             said = None
         if said is None:
             silent[host] = result
@@ -261,24 +262,24 @@ def collect_node_facts(
 
 
 def read_node_facts(result: dict[str, Any]) -> NodeFacts | None:
-    """Return what node_facts returned, None if it failed.
+    """Return the result of node_facts, or None if it failed.
 
     Raises:
-        ContractError: it returned something else.
+        ContractError: the result is malformed.
     """
-    # Ansible adds the interpreter that it discovered, to the result of a module that failed as well
+    # Ansible adds the interpreter that it discovered, even to the result of a module that failed
     if isinstance(result.get("ansible_facts"), dict):
         result["ansible_facts"].pop("discovered_interpreter_python", None)
     return contract.convert_answer(NodeFacts, result)
 
 
 def find_facts_faults(host: str, result: dict[str, Any]) -> list[Fault]:
-    """Return why the facts of a node are not used; for a playbook that does without the plan."""
+    """Return why the facts of a node are not used, for a playbook without the plan."""
     try:
         read_node_facts(result)
     except contract.ContractError as error:
-        text = f"{host}: node_facts' answer is not what it should be, {error}"
-        step = "Look at the node: it is broken, or not yours. Or leave it out with --limit"
+        text = f"{host}: the answer of node_facts is malformed, {error}"
+        step = "Check the node: it is broken, or not yours. Or leave it out with --limit"
         return [Fault("PR-102", text, step)]
     return []
 
@@ -286,11 +287,11 @@ def find_facts_faults(host: str, result: dict[str, Any]) -> list[Fault]:
 def resolve_plan(
     plan: ClusterPlan, observed: Mapping[str, NodeFacts]
 ) -> tuple[ClusterPlan, list[Fault]]:
-    """The plan with all that was left to ``auto``, and why some of it cannot be decided.
+    """Return the plan with all ``auto`` values resolved, and faults for those that cannot be.
 
     Args:
-        plan: as the inventory alone makes it.
-        observed: host -> what node_facts said, for the hosts of this run that answered.
+        plan: derived from the inventory alone.
+        observed: host -> its result of node_facts, for the hosts of this run that answered.
     """
     looked = collect_accelerators(observed)
     nothing: ResolvedSettings = {}
@@ -305,7 +306,7 @@ def resolve_plan(
 
 
 def find_choice_drift(plan: ClusterPlan, held: ResolvedSettings) -> list[str]:
-    """Sentences for what the look at the nodes decides otherwise than when a node converged."""
+    """Describe the differences between the current ``auto`` values and those at the time when a node converged."""
     nothing: ResolvedSettings = {}
     now: Mapping[str, object] = plan.get("resolved", nothing)
     then: Mapping[str, object] = to_json_value(held)
@@ -317,14 +318,14 @@ def find_choice_drift(plan: ClusterPlan, held: ResolvedSettings) -> list[str]:
 
 
 def collect_accelerators(observed: Mapping[str, NodeFacts]) -> dict[str, Accelerators]:
-    """The accelerators of the nodes that answered."""
+    """Collect the accelerators of the nodes that answered."""
     return {
         host: said["ansible_facts"]["fullmesh"]["accelerators"] for host, said in observed.items()
     }
 
 
 def find_unused_accelerators(plan: ClusterPlan, observed: Mapping[str, NodeFacts]) -> list[str]:
-    """What the user should know of accelerators that stay unused."""
+    """Return the notes about accelerators that stay unused."""
     return accelerators.describe_unused_devices(collect_accelerators(observed), plan)
 
 
@@ -334,9 +335,9 @@ def find_reach_faults(
     ways: Mapping[str, tuple[str, str]],
     count: int,
 ) -> list[Fault]:
-    """Nodes that did not answer, all in one fault, and nodes that answered with a failure.
+    """Return one fault for all nodes that did not answer, and one for each node that answered with a failure.
 
-    *ways*: where ssh looks for each and as whom; *count*: of all nodes.
+    *ways*: the ssh address and user of each node. *count*: the number of all nodes.
     """
     away = {host: result for host, result in silent.items() if result.get("unreachable")}
     faults = []
@@ -360,7 +361,7 @@ def find_reach_faults(
 def _list_reach_steps(
     away: Mapping[str, Mapping[str, Any]], ways: Mapping[str, tuple[str, str]]
 ) -> str:
-    """What to do for each node, the same once."""
+    """List the steps for all nodes, each step once."""
     known = [
         reach.explain_reach_failure(str(result.get("msg", "")), *ways[host])
         for host, result in away.items()
@@ -372,7 +373,7 @@ def _list_reach_steps(
 def _explain_unobserved(
     host: str, result: Mapping[str, Any], python: Mapping[str, Any], way: tuple[str, str]
 ) -> Fault:
-    """A Python that is too old fails in Ansible's wrapper or in ours, with another error in each version."""
+    """Explain a failed survey. A Python that is too old fails in Ansible's wrapper or in ours, with varying errors."""
     version = str(python.get("stdout", "")).strip()
     numbers = re.match(r"(\d+)\.(\d+)\.\d", version)
     if numbers and tuple(map(int, numbers.groups())) < LOWEST_PYTHON:
@@ -397,13 +398,13 @@ def _read_first_line(result: Mapping[str, Any]) -> str:
 
 
 def find_node_faults(plan: ClusterPlan, host: str, facts: Facts, now: float) -> list[Fault]:
-    """What one node's facts say against its entry in the plan."""
+    """Compare one node's facts with its entry in the plan."""
     seen = facts["fullmesh"]
     faults = [*_find_platform_faults(host, facts), *_find_link_faults(plan, host, seen)]
     if not seen["root"]:
         faults.append(
             Fault(
-                "PR-107", f"{host}: observed without root", "Set ansible_become: true for the group"
+                "PR-107", f"{host}: surveyed without root", "Set ansible_become: true for the group"
             )
         )
     faults += _find_room_faults(plan, host, seen)
@@ -414,14 +415,14 @@ def find_node_faults(plan: ClusterPlan, host: str, facts: Facts, now: float) -> 
             Fault(
                 "PR-110",
                 f"{host}: its clock is {offset:+.0f} s from the controller's",
-                "Set it (timedatectl set-time), chrony keeps it from then on",
+                "Set it once with timedatectl set-time. Then chrony keeps it synchronized",
             )
         )
     return faults
 
 
 def _find_room_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[Fault]:
-    """Disk and memory. An environment that is there was paid for; TR-105 weighs exactly what a new one would take."""
+    """Check disk and memory. An existing environment counts as installed. TR-105 checks the exact size of a new one."""
     node = plan["nodes"][host]
     for_cpus = node.get("accelerator", "cpu") in ("cpu", "") or seen["torch_there"]
     faults = []
@@ -442,7 +443,7 @@ def _find_room_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[
         faults.append(
             Fault(
                 "PR-119",
-                f"{host}: {held} for {ranks} rank(s), which hold {ranks * RANK_BYTES / 1e9:.1f} before any model",
+                f"{host}: {held} for {ranks} rank(s), which need {ranks * RANK_BYTES / 1e9:.1f} before any model",
                 "Add memory, or lower fullmesh_local_ranks",
             )
         )
@@ -450,13 +451,13 @@ def _find_room_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[
 
 
 def find_service_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[Fault]:
-    """Ranges of services that are smaller than what the node's CPUs will ask for."""
+    """Find ranges of services that are too small for the node's CPUs."""
     return [
         Fault(
             "PR-122",
             f"{host}: {services.describe_service_port(port)} has {len(services.service_port_to_range(port))} ports "
             f"for {seen['cpus']} CPUs,"
-            f" {port['per_cpu']} for each are needed",
+            f" but each CPU needs {port['per_cpu']}",
             "Widen the range",
         )
         for port in services.find_small_ranges(plan, host, seen["cpus"])
@@ -510,8 +511,8 @@ def _find_link_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[
             faults.append(
                 Fault(
                     "PR-105",
-                    f"{host}: none of {present} carries {', '.join(link['addresses'])}",
-                    "Set fullmesh_interface to the one that shall have it",
+                    f"{host}: none of {present} has {', '.join(link['addresses'])}",
+                    "Set fullmesh_interface to the interface for this address",
                 )
             )
         else:
@@ -520,7 +521,7 @@ def _find_link_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[
 
 
 def _list_lower_interfaces(link: PlanLink, links: Sequence[PlanLink]) -> list[str]:
-    """The cards that a bond or VLAN needs and that are not made by another link."""
+    """List the NICs that a bond or VLAN needs and that no other link creates."""
     if link.get("bond"):
         return list(link["bond"]["members"])
     made = {one["interface"] for one in links if one.get("bond")}
@@ -531,7 +532,7 @@ def _find_misplaced_addresses(
     host: str, name: str, link: PlanLink, interfaces: Sequence[Interface]
 ) -> list[Fault]:
     wanted = {str(entry).split("/", 1)[0] for entry in link["addresses"]}
-    # a card that goes into a bond hands its address over
+    # a NIC that becomes a member of a bond passes its address to the bond
     free = {
         name,
         *(find_interface_name(one, interfaces) for one in link.get("bond", {}).get("members", [])),
@@ -540,7 +541,7 @@ def _find_misplaced_addresses(
         Fault(
             "PR-106",
             f"{host}: {held} is on {one['name']}, the inventory puts it on {name}",
-            "Fix fullmesh_interface, or take the address away there",
+            "Fix fullmesh_interface, or remove the address from that interface",
         )
         for one in interfaces
         if one["name"] not in free
@@ -550,7 +551,7 @@ def _find_misplaced_addresses(
 
 
 def find_twin_faults(observed: Mapping[str, NodeFacts]) -> list[Fault]:
-    """Two inventory names for one machine: seen by the same hardware addresses."""
+    """Find two inventory names for one machine, by its hardware addresses."""
     owners: dict[tuple[str, ...], list[str]] = {}
     for host, said in observed.items():
         macs = sorted(
@@ -572,7 +573,7 @@ def find_twin_faults(observed: Mapping[str, NodeFacts]) -> list[Fault]:
 
 
 def find_node_name_faults(plan: ClusterPlan, observed: Mapping[str, NodeFacts]) -> list[Fault]:
-    """A node that calls itself by another node's name would resolve to the wrong address everywhere."""
+    """Find nodes whose own name is another node's name, which would resolve to the wrong address everywhere."""
     owner = {
         name: node
         for node in plan["nodes"]
@@ -583,7 +584,7 @@ def find_node_name_faults(plan: ClusterPlan, observed: Mapping[str, NodeFacts]) 
     return [
         Fault(
             "PR-114",
-            f"{host}: calls itself {name}, which is {owner[name]} in the inventory",
+            f"{host}: its host name is {name}, which is {owner[name]} in the inventory",
             "Fix the inventory, or rename one of the two (hostnamectl)",
         )
         for host, name in names.items()

@@ -1,6 +1,6 @@
-"""static_ip: what is wrong with the links of one node, and what the manifest shall watch.
+"""Check the links of one node, and list the addresses for the manifest.
 
-The plan has checked every value by itself; here is what only shows once the interfaces are found on the node.
+The plan has checked every value by itself. These checks need the interfaces that were found on the node.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.types import PlanLink
 
 LONGEST_WAIT = 600
-# A change takes 2 to 5 s, a new ssh connection as much again on a loaded node.
+# A change takes 2 to 5 s, and a new ssh connection the same again on a loaded node.
 SHORTEST_ROLLBACK = 10
 LONGEST_ROLLBACK = 3600
 
 CODES: dict[str, str] = {
     "IP-101": "the interface of a link is not on the node",
-    "IP-102": "nobody on the node can configure the interface",
+    "IP-102": "no service on the node can configure the interface",
     "IP-103": "something that Fullmesh does not support owns the interface",
     "IP-105": "another host on the link uses the address",
-    "IP-106": "the owner's own tool refuses the links; nothing was written",
+    "IP-106": "the network service's own tool rejects the links. Nothing was written",
     "IP-107": "the kernel does not show an address, MTU or route after the deadline",
-    "IP-108": "the owner refused the configuration; the node has put everything back",
+    "IP-108": "the network service rejected the configuration, so the node reverted the change",
     "IP-109": "no interface was found for a link",
     "IP-110": "two links mean the same interface",
     "IP-111": "two links have a gateway of the same family",
     "IP-112": "static_ip_wait_seconds is out of range",
-    "IP-113": "the node did not come back on a new connection; it has put everything back",
-    "IP-114": "the node has put everything back before the change could be confirmed",
-    "IP-115": "with the new addresses the master, or every other node that is up, is out of reach",
+    "IP-113": "the node did not come back on a new connection, so it reverted the change",
+    "IP-114": "the node reverted the change before it could be confirmed",
+    "IP-115": "with the new addresses, the node cannot reach the master, or any other node that is up",
     "IP-116": "static_ip_rollback_seconds is out of range",
     "IP-117": "the node does not answer at its old address either, after its deadline",
     "IP-118": "another file configures the interface, and settings in it would be lost, or Fullmesh cannot edit it",
-    "IP-119": "an interface carries a default route that no link names; it would be gone",
-    "IP-120": "an interface that carries ssh or the default route is in no link any more; it would not survive a boot",
-    "IP-121": "what others had on an interface could not be put there again after the change",
+    "IP-119": "an interface has a default route that no link names and that would be lost",
+    "IP-120": "an interface with ssh or the default route is no longer in a link, so a boot would lose its addresses",
+    "IP-121": "settings of another program on an interface could not be restored after the change",
     "IP-122": "A node reports a new address that is not one of its planned addresses",
 }
 
@@ -47,14 +47,14 @@ CODES: dict[str, str] = {
 def find_static_ip_faults(
     links: Sequence[PlanLink], wait_seconds: Any, rollback_seconds: Any = 60
 ) -> list[Fault]:
-    """Say what is wrong with the links of one node."""
+    """Return the faults in the links of one node."""
     found = [_explain_no_link_interface(link) for link in links if not link["interface"]]
     names = Counter(link["interface"] for link in links if link["interface"])
     for name in [name for name, count in names.items() if count > 1]:
         found.append(
             Fault(
                 "IP-110",
-                f"two links of this node are both the interface {name}",
+                f"two links of this node use interface {name}",
                 "Give one link all its addresses",
             )
         )
@@ -72,7 +72,7 @@ def find_static_ip_faults(
             Fault(
                 "IP-116",
                 f"static_ip_rollback_seconds is {rollback_seconds}",
-                f"Choose {SHORTEST_ROLLBACK} to {LONGEST_ROLLBACK} seconds; the change always undoes itself",
+                f"Choose {SHORTEST_ROLLBACK} to {LONGEST_ROLLBACK} seconds. The rollback cannot be switched off",
             )
         )
     return found
@@ -88,7 +88,7 @@ def _explain_no_link_interface(link: PlanLink) -> Fault:
 
 
 def _find_gateway_faults(links: Sequence[PlanLink]) -> list[Fault]:
-    """Two default routes of one family: the kernel would take one of them, and which is not ours to guess."""
+    """Find two default routes of one family. The kernel would use only one, and Fullmesh cannot know which is right."""
     gateways = [(str(link["gateway"]), link["interface"]) for link in links if link.get("gateway")]
     families = Counter(ipaddress.ip_address(address).version for address, _ in gateways)
     return [
@@ -97,7 +97,7 @@ def _find_gateway_faults(links: Sequence[PlanLink]) -> list[Fault]:
             "two links have an IPv{} gateway: {}".format(
                 family, ", ".join(f"{address} on {name}" for address, name in gateways)
             ),
-            "Keep one; use routes for the other network",
+            "Keep one, and use routes for the other network",
         )
         for family, count in families.items()
         if count > 1
@@ -112,7 +112,7 @@ class WatchedAddress(TypedDict):
 
 
 def list_watched_addresses(links: Sequence[PlanLink]) -> list[WatchedAddress]:
-    """What the manifest watches: each address with its interface."""
+    """List each address with its interface, for the manifest."""
     return [
         {"interface": link["interface"], "address": address}
         for link in links

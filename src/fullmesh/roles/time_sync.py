@@ -1,4 +1,4 @@
-"""time_sync: what chrony is told on one node, and what is wrong with the settings."""
+"""Render chrony's configuration of one node, and check the settings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ CODES: dict[str, str] = {
     "TS-101": "time_sync_source is servers, but no server is given",
     "TS-102": "servers are given, but time_sync_source is not servers",
     "TS-103": "chrony cannot be started",
-    "TS-104": "the clock is not synchronised after the deadline",
-    "TS-105": "warning: the node may not set its clock; chronyd runs with -x",
-    "TS-106": "a time server that is neither a name nor an address",
+    "TS-104": "the clock is not synchronized after the deadline",
+    "TS-105": "warning: chronyd runs with -x, because the node may not set its clock",
+    "TS-106": "a time server is neither a name nor an address",
     "TS-107": "time_sync_wait_seconds is out of range",
-    "TS-108": "time_sync_only, but time_sync_source is distribution",
+    "TS-108": "time_sync_only is on, but time_sync_source is distribution",
 }
-# Below any real time server: a node that hears one follows it rather than the leader's own clock.
+# Lower priority than any real time server: a node that reaches one prefers it over the leader's own clock.
 LOCAL_STRATUM = 10
 LONGEST_WAIT = 600
 
@@ -28,13 +28,13 @@ LONGEST_WAIT = 600
 def find_time_sync_faults(
     source: str, servers: Sequence[str], wait_seconds: Any, only: Any = False
 ) -> list[Fault]:
-    """Say what is wrong with the settings."""
+    """Return the faults in the settings."""
     found = []
     if source == "servers" and not servers:
         found.append(
             Fault(
                 "TS-101",
-                "time_sync_source is servers, and time_sync_servers is empty",
+                "time_sync_source is servers, but time_sync_servers is empty",
                 "Name the servers, or use leader or distribution",
             )
         )
@@ -42,8 +42,8 @@ def find_time_sync_faults(
         found.append(
             Fault(
                 "TS-102",
-                f"time_sync_servers is {', '.join(servers)}, and time_sync_source is {source}",
-                "Set time_sync_source: servers, or drop the servers",
+                f"time_sync_servers is {', '.join(servers)}, but time_sync_source is {source}",
+                "Set time_sync_source: servers, or remove the servers",
             )
         )
     found += [
@@ -57,8 +57,8 @@ def find_time_sync_faults(
         found.append(
             Fault(
                 "TS-108",
-                "time_sync_only is true, and time_sync_source is distribution, so no source would be left",
-                "Set time_sync_source: servers or leader, or drop time_sync_only",
+                "time_sync_only is true and time_sync_source is distribution, so no source would be left",
+                "Set time_sync_source: servers or leader, or remove time_sync_only",
             )
         )
     if parse_decimal(str(wait_seconds), LONGEST_WAIT, 1) is None:
@@ -75,14 +75,14 @@ def find_time_sync_faults(
 def render_chrony_lines(
     source: str, servers: Sequence[str], leader: str, address: str, peers: Sequence[str]
 ) -> list[str]:
-    """What chrony is told on the node *address*; nothing leaves the distribution's configuration alone.
+    """Render chrony's lines for the node *address*. No lines leave the distribution's configuration unchanged.
 
-    prefer: the distribution's own pools stay (unless time_sync_only), and a cluster must agree with itself first.
+    ``prefer``: the distribution's own pools stay (unless time_sync_only), but the cluster's clocks must agree first.
     """
     if source == "servers":
         return [f"server {server} iburst prefer" for server in servers]
     if source == "leader" and address == leader:
-        # No orphan: it is for several leaders, and since chrony 4.6 it waits 300 s before it serves.
+        # Without "orphan", which is for several leaders, and since chrony 4.6 waits 300 s before it serves.
         return [f"local stratum {LOCAL_STRATUM}", *(f"allow {peer}" for peer in sorted(peers))]
     if source == "leader":
         return [f"server {leader} iburst prefer"]
@@ -92,7 +92,7 @@ def render_chrony_lines(
 def list_expected_sources(
     source: str, servers: Sequence[str], leader: str, address: str
 ) -> list[str]:
-    """The addresses of which one must answer; names are only known as addresses to chronyc."""
+    """List the addresses of which one must answer. chronyc knows names only as addresses."""
     if source == "servers":
         known = [server for server in servers if is_address(server)]
         return known if len(known) == len(servers) else []

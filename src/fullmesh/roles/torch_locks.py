@@ -1,8 +1,8 @@
-"""``fullmesh torch-lock``: one lock of torch for every Python and machine that has wheels for it, resolved by uv.
+"""Create locks of torch with uv, each for all Pythons and machines that have wheels (``fullmesh torch-lock``).
 
-A node may be a DGX Spark with Python 3.12 on aarch64, its neighbour an EL 9 box with 3.11 on x86-64. uv resolves for
-all of them at once; what differs stands behind a marker (PEP 508) in the line, which pip on the node reads, and which
-the role reads for it where the wheels are downloaded: pip download judges markers by the Python that runs it.
+A node may be a DGX Spark with Python 3.12 on aarch64, and the next one an EL 9 box with 3.11 on x86-64. uv resolves
+for all of them at once. Lines that differ have a marker (PEP 508). pip reads it on the node. When the wheels are
+downloaded, the role evaluates it, because pip download uses the Python that runs it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from fullmesh.settings import ROOT
 FILES = ROOT / "roles/torch_runtime/files"
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")
-# torch, accelerator: builds that PyPI itself has. PyTorch's index has more, for those who reach it.
+# torch, accelerator: builds on PyPI itself. PyTorch's own index has more.
 COMMITTED = (("2.13.0", "cuda13.0"), ("2.10.0", "cuda12.8"), ("2.7.1", "cuda12.6"))
-# What every training script has beside it; pip, so that nodes need no ensurepip.
+# Packages that every training script needs. With pip, nodes need no ensurepip.
 BESIDE = ("numpy", "pip")
 SECONDS = 600.0
 GLIBC = "manylinux_2_28"
@@ -35,12 +35,12 @@ Target = tuple[str, str]
 
 
 class TorchLockError(Exception):
-    """uv could not; in its words."""
+    """uv failed. The message is uv's."""
 
 
 def run_uv(*words: str, cwd: Path | None = None) -> str:
-    """Run uv, which must not fetch a Python of its own; its standard output."""
-    # Beside our own interpreter: a virtual environment need not be activated.
+    """Run uv, which must not download its own Python, and return its standard output."""
+    # Also search next to this interpreter: its virtual environment may not be activated.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env = dict(os.environ, UV_PYTHON_DOWNLOADS="never", PATH=path)
     try:
@@ -64,12 +64,12 @@ def run_uv(*words: str, cwd: Path | None = None) -> str:
 
 
 def build_index_options(index: str) -> list[str]:
-    """Options of uv for an index besides the one it is set up with."""
+    """Return uv's options for an additional index."""
     return ["--extra-index-url", index, "--index-strategy", "unsafe-best-match"] if index else []
 
 
 def resolve_requirements(wanted: Sequence[str], index: str, python: str) -> str:
-    """uv's universal resolution from *python* on, for Linux, with the hashes of every file."""
+    """Run uv's universal resolution from *python* on, for Linux, with the hashes of every file."""
     with tempfile.TemporaryDirectory() as folder:
         lines = "\n".join(f"{one} ; sys_platform == 'linux'" for one in wanted)
         (Path(folder) / "torch.in").write_text(lines + "\n")
@@ -82,7 +82,7 @@ def resolve_requirements(wanted: Sequence[str], index: str, python: str) -> str:
 
 
 def find_marker_targets(marker: str, served: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """For which Pythons and which of the served machines a line is, where every such pair is meant; else None."""
+    """Return the Pythons and served machines of a marker if it covers all their pairs, else None."""
     meant = {one for one in itertools.product(PYTHONS, served) if is_marker_met(marker, *one)}
     pythons = [p for p in PYTHONS if any(p == one[0] for one in meant)]
     machines = [m for m in served if any(m == one[1] for one in meant)]
@@ -93,7 +93,7 @@ def find_marker_targets(marker: str, served: Sequence[str]) -> tuple[list[str], 
 
 
 def shorten_marker(marker: str, served: Sequence[str]) -> str | None:
-    """The marker for our targets alone: uv's names every system that there is. None: the line is for none of them."""
+    """Reduce a marker to the supported targets, because uv's covers every system. None: no target needs the line."""
     found = find_marker_targets(marker, served)
     if found is None:
         return marker
@@ -114,7 +114,7 @@ def shorten_marker(marker: str, served: Sequence[str]) -> str | None:
 
 
 def render_lock_entries(text: str, served: Sequence[str] = MACHINES) -> str:
-    """The lock's entries with short markers; hashes below, as pip-compile writes them."""
+    """Render the lock's entries with short markers, and the hashes below as pip-compile does."""
     found = []
     for line in parse_logical_lines(text):
         pin, *hashes = line.split(" --hash=")
@@ -127,7 +127,7 @@ def render_lock_entries(text: str, served: Sequence[str] = MACHINES) -> str:
 
 
 def can_install_lock(lock: Path, target: Target, index: str) -> bool:
-    """Whether uv finds a wheel for every line, without downloading them."""
+    """Return whether uv finds a wheel for every line, without downloading them."""
     python, machine = target
     try:
         run_uv(
@@ -142,7 +142,7 @@ def can_install_lock(lock: Path, target: Target, index: str) -> bool:
 
 
 def find_target_accelerator(text: str, target: Target) -> str:
-    """What torch is made for on a target, by the CUDA runtime beside it; ``cpu`` without one."""
+    """Return the accelerator of torch on a target: from the CUDA runtime in the lock, or ``cpu``."""
     for line in filter_lock_lines(text, *target):
         name, _, version = line.split(" ")[0].partition("==")
         if name.startswith("nvidia-cuda-runtime"):
@@ -151,9 +151,10 @@ def find_target_accelerator(text: str, target: Target) -> str:
 
 
 def limit_companions(torch: str, more: Sequence[str]) -> list[str]:
-    """What is wanted beside torch; torchvision names its torch, torchaudio has torch's own number and names none.
+    """Limit the companion packages to the torch version. torchvision pins its torch, torchaudio does not.
 
-    Its last release (2.11) is built against torch's stable interface, and serves later ones.
+    Its number was torch's own up to its last release (2.11), which uses torch's stable interface and works with later
+    ones.
     """
     number = torch.partition("+")[0]
     return [f"torchaudio<={number}" if one == "torchaudio" else one for one in more]
@@ -162,22 +163,22 @@ def limit_companions(torch: str, more: Sequence[str]) -> list[str]:
 def build_torch_lock(
     torch: str, accelerator: str, index: str = "", more: Sequence[str] = ()
 ) -> str:
-    """A whole lock, with the line that says for what it serves.
+    """Create a whole lock, with the line that lists its targets.
 
     Args:
-        torch: its version; a local one (``2.13.0+cu126``) where the index has such.
-        accelerator: ``cpu``, ``cuda12.8``, ``rocm6.4``: machines on which the torch that comes is made for something
-            else are left out (PyPI's torch 2.10 on aarch64 is for CPUs).
-        index: besides the one that uv is set up with.
-        more: packages beside it.
+        torch: its version, a local one (``2.13.0+cu126``) if the index has it.
+        accelerator: ``cpu``, ``cuda12.8``, ``rocm6.4``. Machines whose torch is built for another accelerator are left
+            out (PyPI's torch 2.10 on aarch64 is for CPUs).
+        index: an additional index.
+        more: additional packages.
 
     Raises:
-        LockError: nothing can be resolved, or no Python and machine has wheels for all of it.
+        TorchLockError: nothing can be resolved, or no Python and machine has wheels for all of it.
     """
     try:
         kind, number = torch_runtime.parse_accelerator(accelerator)
     except ValueError:
-        raise TorchLockError("that is no accelerator; write cpu, cuda13.0 or rocm6.4") from None
+        raise TorchLockError("the accelerator is unknown. Write cpu, cuda13.0 or rocm6.4") from None
     text = resolve_requirements(
         [f"torch=={torch}", *BESIDE, *limit_companions(torch, more)], index, PYTHONS[0]
     )
@@ -187,7 +188,7 @@ def build_torch_lock(
         served = [
             target
             for target in itertools.product(PYTHONS, MACHINES)
-            # what ROCm's torch is for stands in no package beside it
+            # no other package shows the ROCm version of torch
             if (kind == "rocm" or find_target_accelerator(text, target).startswith(kind + number))
             and can_install_lock(path, target, index)
         ]
@@ -195,7 +196,7 @@ def build_torch_lock(
     pythons = [p for p in PYTHONS if machines and all((p, m) in served for m in machines)]
     if not pythons:
         raise TorchLockError(
-            f"no Python of {', '.join(PYTHONS)} has wheels of all of it for {accelerator}"
+            f"no Python of {', '.join(PYTHONS)} has wheels for all packages for {accelerator}"
         )
     head = [
         f"# torch {torch} for {accelerator}, resolved by uv with the hashes of every file of these versions.",
@@ -206,7 +207,7 @@ def build_torch_lock(
 
 
 def list_committed_locks() -> Iterator[tuple[str, str, tuple[str, ...], Path]]:
-    """Torch, accelerator, what is beside it, and the place of each lock of the role."""
+    """List torch, accelerator, additional packages, and the path of each lock of the role."""
     for (torch, accelerator), domain in itertools.product(COMMITTED, (False, True)):
         folder = Path(torch_runtime.choose_lock_folder(str(FILES), domain=domain))
         more = torch_runtime.BESIDE if domain else ()
@@ -214,7 +215,7 @@ def list_committed_locks() -> Iterator[tuple[str, str, tuple[str, ...], Path]]:
 
 
 def run_torch_lock(args: argparse.Namespace) -> int:
-    """Write one lock, or renew those of the role."""
+    """Write one lock, or update the role's locks."""
     own = ((args.torch, args.accelerator, tuple(args.with_packages), Path(args.output)),)
     for torch, accelerator, more, path in list_committed_locks() if args.committed else own:
         try:

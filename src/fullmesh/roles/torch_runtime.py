@@ -1,6 +1,6 @@
-"""Which wheels a cluster needs: the lock, the targets to download for, the room they take.
+"""Choose the wheels of a cluster: the lock, the targets to download for, and the disk space.
 
-The controller downloads once for each different target (lock, Python, machine), never once a node.
+The controller downloads once for each different target (lock, Python, machine), not once per node.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from fullmesh.observed.torch import VenvSeen, WheelhouseResult
 from fullmesh.observed.wheel_locks import parse_logical_lines
 
 CODES: dict[str, str] = {
-    "TR-101": "there is no lock file for the torch that was asked for",
+    "TR-101": "there is no lock file for the requested torch",
     "TR-102": "the lock file has a line that is not pinned by version and hash",
     "TR-103": "the node has no Python at torch_runtime_python",
-    "TR-104": "the node's Python cannot make virtual environments",
-    "TR-105": "the node has not enough disk space",
+    "TR-104": "the node's Python cannot create virtual environments",
+    "TR-105": "the node does not have enough disk space",
     "TR-106": "the controller could not download the wheels",
     "TR-107": "a wheel arrived damaged on the node",
     "TR-108": "pip could not install the wheels on the node",
-    "TR-109": "the new environment's torch does not load, or is not the one that was asked for",
-    "TR-110": "something that is not ours is at torch_runtime_path",
-    "TR-111": "nodes could not get the wheels from each other, so the controller gave them (a warning)",
-    "TR-113": "the new environment's torch is made for another accelerator",
+    "TR-109": "the new environment's torch does not load, or is not the requested one",
+    "TR-110": "torch_runtime_path has files that Fullmesh did not create",
+    "TR-111": "nodes could not get the wheels from each other, so the controller sent them (a warning)",
+    "TR-113": "the new environment's torch is built for another accelerator",
     "TR-114": "the lock has no wheels for the node's Python or machine",
-    "TR-112": "torch_runtime_accelerator is none that we know",
+    "TR-112": "torch_runtime_accelerator is unknown",
     "TR-115": "An account other than root can change the folder of torch_runtime_path, or one above it",
     "TR-116": "Another run still builds or removes the environment on the node",
 }
 
 GIB = 1 << 30
-# torch_runtime_domain_libraries: built against one torch each, and so of its lock.
+# torch_runtime_domain_libraries: each is built for one torch version, so it belongs to that lock.
 BESIDE = ("torchvision", "torchaudio")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;*]+)\s*(;.*?)?$")
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
@@ -48,10 +48,10 @@ ACCELERATOR = re.compile(
 )
 PYTORCH = "https://download.pytorch.org/whl"
 OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}
-NEWEST_GLIBC = 199  # a node's number is not counted down from further than this
+NEWEST_GLIBC = 199  # limit for a node's number, which is foreign data
 
 
-# The line of a lock that says for what it was resolved: hashes do not tell, and pip finds out when it downloads.
+# The line of a lock with its targets: hashes do not show them, and pip only finds out when it downloads.
 SERVES = re.compile(
     r"^# serves: CPython (?P<pythons>[\d., ]+) on (?P<machines>[\w, ]+)$", re.MULTILINE
 )
@@ -60,18 +60,18 @@ PYTHON = re.compile(r"python(\d+\.\d+)$")
 
 @dataclass(frozen=True)
 class LockTargets:
-    """For which Pythons and machines a lock has wheels."""
+    """The Pythons and machines for which a lock has wheels."""
 
     pythons: tuple[str, ...]
     machines: tuple[str, ...]
 
     def __str__(self) -> str:
-        """In words."""
+        """Describe the targets."""
         return f"CPython {', '.join(self.pythons)} on {', '.join(self.machines)}"
 
 
 def parse_lock_targets(text: str) -> LockTargets | None:
-    """What a lock says of itself; None for one that says nothing, as a user's own may."""
+    """Return the targets that a lock states. None: it states none, as a user's own lock may."""
     found = SERVES.search(text)
     if not found:
         return None
@@ -82,7 +82,7 @@ def parse_lock_targets(text: str) -> LockTargets | None:
 
 
 def find_python_version(interpreter: str, seen: str) -> str:
-    """The version of a node's Python: by its name, for it may not be installed yet; else what was seen."""
+    """Return the version of a node's Python: from its name, because it may not be installed yet, or else *seen*."""
     named = PYTHON.search(interpreter)
     return named[1] if named else seen
 
@@ -90,9 +90,9 @@ def find_python_version(interpreter: str, seen: str) -> str:
 def find_python_faults(
     node: str, interpreter: str, seen: str, machine: str, lock: str
 ) -> list[Fault]:
-    """Why no environment can be built on a node from a lock, known before anything is touched.
+    """Return why a node cannot build an environment from a lock, before anything is changed.
 
-    *seen*: the version that the interpreter gave itself, where somebody could ask it; *lock*: its path.
+    *seen*: the version of the interpreter, if known. *lock*: its path.
     """
     path = Path(lock)
     held = parse_lock_targets(path.read_text(encoding="utf-8")) if path.is_file() else None
@@ -101,17 +101,17 @@ def find_python_faults(
         return []
     shown = f"Python {version} ({interpreter})" if version else interpreter
     step = (
-        "Set torch_runtime_python (and torch_runtime_packages, which bring it) to one that the lock serves, or "
-        "give a lock of your own by torch_runtime_requirements (./fullmesh torch-lock makes one)"
+        "Set torch_runtime_python (and torch_runtime_packages, which install it) to one that the lock supports, or "
+        "use your own lock (./fullmesh torch-lock creates one for torch_runtime_requirements)"
     )
     text = (
-        f"{node}: torch would be built on {shown} on {machine}, the lock {path.name} serves {held}"
+        f"{node}: torch would run on {shown} on {machine}, but the lock {path.name} supports {held}"
     )
     return [Fault("TR-114", text, step)]
 
 
 def find_lock_faults(path: str, text: str) -> list[Fault]:
-    """Every line that is not ``name==version`` with at least one SHA-256."""
+    """Return a fault for every line that is not ``name==version`` with at least one SHA-256."""
     faults = []
     for line in parse_logical_lines(text):
         pin = line.split("--hash", 1)[0].strip()
@@ -126,13 +126,13 @@ def find_lock_faults(path: str, text: str) -> list[Fault]:
 
 
 def parse_lock_pins(text: str) -> dict[str, str]:
-    """Name -> version of everything in a lock."""
+    """Map the name of each package in a lock to its version."""
     pins = (PIN.match(line.split("--hash", 1)[0].strip()) for line in parse_logical_lines(text))
     return {re.sub(r"[-_.]+", "-", pin["name"]).lower(): pin["version"] for pin in pins if pin}
 
 
 def parse_accelerator(text: str) -> tuple[str, str]:
-    """Kind and version of an accelerator: ``cuda13.0`` and ``cu130`` are ("cuda", "13.0"), ``rocm`` is ("rocm", "").
+    """Split an accelerator: ``cuda13.0`` and ``cu130`` are ("cuda", "13.0"), ``rocm`` is ("rocm", "").
 
     Raises:
         ValueError: it is none of these.
@@ -151,17 +151,17 @@ DOMAIN = "domain"
 
 
 def choose_lock_folder(files: str, *, domain: bool) -> str:
-    """Where the committed locks are that have the domain libraries in them, or none; under the same names."""
+    """Return the folder of the committed locks with or without the domain libraries. Both use the same file names."""
     return f"{files}/{DOMAIN}" if domain else files
 
 
 def list_lock_names(files: str) -> list[str]:
-    """The committed locks as version and accelerator, like ``2.13.0-cuda13.0``."""
+    """List the committed locks by version and accelerator, like ``2.13.0-cuda13.0``."""
     return sorted(path.stem.removeprefix("torch-") for path in Path(files).glob("torch-*.txt"))
 
 
 def choose_lock_file(files: str, version: str, wanted: str, own: str) -> str:
-    """The path of the lock that the settings ask for; ``cuda`` alone takes the newest CUDA that there is a lock for."""
+    """Return the path of the lock for the settings. ``cuda`` alone means the newest CUDA that has a lock."""
     if own:
         return own
     try:
@@ -179,7 +179,7 @@ def choose_lock_file(files: str, version: str, wanted: str, own: str) -> str:
 
 
 def choose_package_index(files: str, version: str, wanted: str, own: str) -> str:
-    """PyTorch's package index for an accelerator (https://pytorch.org/get-started); *own* wins, ``none`` is none."""
+    """Return PyTorch's package index for an accelerator (https://pytorch.org/get-started). *own* overrides it."""
     if own:
         return "" if own == "none" else own
     kind, number = parse_accelerator(wanted)
@@ -192,7 +192,7 @@ def choose_package_index(files: str, version: str, wanted: str, own: str) -> str
 
 
 def find_torch_faults(files: str, version: object, wanted: str, requirements: str) -> list[Fault]:
-    """What is wrong with the settings."""
+    """Return the faults in the settings."""
     version = str(version)
     try:
         parse_accelerator(wanted)
@@ -209,14 +209,14 @@ def find_torch_faults(files: str, version: object, wanted: str, requirements: st
     )
     beside = "".join(f" --with {one}" for one in BESIDE if Path(files).name == DOMAIN)
     step = (
-        f"Take one of {', '.join(list_lock_names(files))}, or make your own with ./fullmesh torch-lock{beside} and "
-        "give it by torch_runtime_requirements"
+        f"Use one of {', '.join(list_lock_names(files))}, or create your own with ./fullmesh torch-lock{beside} and "
+        "set torch_runtime_requirements to it"
     )
     return [Fault("TR-101", what, step)]
 
 
 def list_platform_tags(machine: str, glibc: Sequence[int]) -> list[str]:
-    """pip's platform names that run on a machine with this glibc, newest first."""
+    """List pip's platform names that run on a machine with this glibc, newest first."""
     tags = []
     newest = min([*glibc, 0, 0][1], NEWEST_GLIBC)
     for minor in range(newest, OLDEST_GLIBC.get(machine, 17) - 1, -1):
@@ -227,20 +227,20 @@ def list_platform_tags(machine: str, glibc: Sequence[int]) -> list[str]:
 
 
 def derive_target_key(lock: str, python: str, machine: str) -> str:
-    """A short name for (lock, Python, machine): nodes with the same key take the same wheels."""
+    """Derive a short name for (lock, Python, machine). Nodes with the same key use the same wheels."""
     text = "\0".join([lock, python, machine])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class WheelSettings(TypedDict):
-    """What the controller's settings say of a node's download: the lock's path and the package index."""
+    """The controller's settings for a node's download: the lock's path and the package index."""
 
     lock: str
     index: str
 
 
 class WheelTarget(TypedDict):
-    """A set of wheels to download; ``have``: SHA-256 of those that all of its nodes have kept."""
+    """A set of wheels to download. ``have``: SHA-256 of those that all of its nodes already have."""
 
     key: str
     lock: str
@@ -253,17 +253,18 @@ class WheelTarget(TypedDict):
 
 
 class BundleHandover(TypedDict):
-    """Whom a node asks for the bundle, nearest first; not ``shared``: the controller gives it."""
+    """The nodes from which a node fetches the bundle, nearest first. If not ``shared``, the controller sends it."""
 
     sources: list[str]
     shared: bool
 
 
 def list_wheel_targets(nodes: Sequence[tuple[WheelSettings, VenvSeen]]) -> list[WheelTarget]:
-    """What must be downloaded, each once.
+    """List the sets of wheels to download, each once.
 
-    *nodes*: settings and observation of each node. The oldest glibc of a group decides, so that one set of
-    wheels runs on all of it; a wheel that every node of the group has kept need not travel.
+    *nodes*: settings and survey of each node. The oldest glibc of a group decides, so that one set of wheels runs on
+    all of
+    its nodes. Wheels that every node of the group already has are not sent.
     """
     found: dict[str, WheelTarget] = {}
     for wanted, seen in nodes:
@@ -289,23 +290,24 @@ def list_wheel_targets(nodes: Sequence[tuple[WheelSettings, VenvSeen]]) -> list[
 
 
 def find_space_faults(node: str, seen: VenvSeen, wheels: WheelhouseResult) -> list[Fault]:
-    """Refuse a node whose disk cannot hold the bundle, its copy in transit and the environment."""
+    """Return a fault if a node's disk cannot hold the bundle, its copy in transit and the environment."""
     need = 2 * wheels["bundle_bytes"] + wheels["installed_bytes"]
     free = seen["free_bytes"]
     if free >= need:
         return []
     text = f"{node}: {free / GIB:.2f} GiB free at {seen['store']}, {need / GIB:.2f} GiB needed"
-    return [Fault("TR-105", text, "Make room, or set torch_runtime_path to a larger disk")]
+    return [Fault("TR-105", text, "Free some space, or set torch_runtime_path to a larger disk")]
 
 
 FAN_OUT = 2
 
 
 def order_bundle_sources(place: int, count: int) -> list[int]:
-    """Whom the node at *place* asks, nearest first: its way up the tree, then its neighbours.
+    """List the sources for the node at *place*, nearest first: its way up the tree, then its neighbors.
 
-    Place 0 has the file. Nobody serves more than FAN_OUT others unless some of them fail, and a node passes pieces
-    on while it still receives: the time is that of FAN_OUT copies and a few pieces, however many nodes there are.
+    Place 0 has the file. No node serves more than FAN_OUT others unless some fail, and a node passes on pieces while
+    it still receives. The transfer therefore takes the time of FAN_OUT copies and a few pieces, for any number of
+    nodes.
     """
     way = []
     here = place
@@ -319,11 +321,13 @@ def order_bundle_sources(place: int, count: int) -> list[int]:
 def plan_bundle_handover(
     nodes: Mapping[str, tuple[VenvSeen, WheelhouseResult]], plan: ClusterPlan
 ) -> dict[str, BundleHandover]:
-    """Who gets the bundle from the controller, who from which nodes.
+    """Decide which nodes get the bundle from the controller and which from other nodes.
 
-    *nodes*: name -> (observation, download that is meant for it). Without a plan, for a node that is not in it, and
-    where one node alone needs a bundle, it comes from the controller. A node that still has the whole bundle from
-    an interrupted run is the first, else the first in the plan's order.
+    *nodes*: name -> (survey, its download). The controller sends the bundle if there is no plan, to a node outside
+    the plan,
+    and if only one node needs it. A node that still has the whole bundle from an interrupted run comes first, else
+    the first
+    in the plan's order.
     """
     groups: dict[str, list[str]] = {}
     found: dict[str, BundleHandover] = {}
@@ -334,7 +338,7 @@ def plan_bundle_handover(
         if name in plan.get("nodes", {}):
             groups.setdefault(wheels["bundle"], []).append(name)
     for bundle, members in groups.items():
-        if len(members) < 2:  # noqa: PLR2004 (nobody to share with)
+        if len(members) < 2:  # noqa: PLR2004 (no other node to share with)
             continue
         name = Path(bundle).name
         members.sort(key=lambda node: int(plan["nodes"][node]["node_rank"]))

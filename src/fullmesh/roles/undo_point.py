@@ -1,16 +1,16 @@
-"""The error codes of the module ``undo_point``; its code runs on the nodes (library/)."""
+"""The error codes of the module ``undo_point``, whose code runs on the nodes (library/)."""
 
 from __future__ import annotations
 
 CODES: dict[str, str] = {
-    "UN-101": "an undo point on a node is broken; nothing was put back from it",
+    "UN-101": "an undo point on a node is broken. Nothing was restored from it",
     "UN-102": "a name given to undo_point is not a plain path, sysctl or role",
     "UN-103": "systemctl could not describe the units on a node",
-    "UN-104": "something could not be put back; the point is kept",
-    "UN-105": "a file was changed since Fullmesh wrote it; an undo keeps that version beside it (warning)",
-    "UN-106": "packages were changed since Fullmesh installed them; an undo leaves those (warning)",
+    "UN-104": "something could not be restored. The undo point is kept",
+    "UN-105": "a file was changed after Fullmesh wrote it. An undo keeps that version next to it (warning)",
+    "UN-106": "packages were changed after Fullmesh installed them. An undo leaves them (warning)",
     "UN-107": "An undo point has a file in a folder that is root's and that other accounts can change",
     "UN-108": "An undo leaves a package because packages of others need it (warning)",
-    "UN-109": "The package manager cannot simulate the removal of packages; none is removed",
-    "UN-110": "The undo was asked to forget a node on which roles are not undone; their undo points stay",
+    "UN-109": "The package manager cannot simulate the removal of packages. None is removed",
+    "UN-110": "The undo should forget a node on which roles are not undone. Their undo points stay",
 }
