@@ -1,23 +1,23 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""One question to all hosts of a play at once: what Ansible shows of it; action_plugins/ask_nodes.py does it."""
+"""Declare the query of all hosts of a play at once. action_plugins/ask_nodes.py implements it."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 ---
 module: ask_nodes
-short_description: Ask all hosts of a play the same question at once
+short_description: Query all hosts of a play at once
 description:
-  - Runs once for the play, in one process on the controller, over the connections that Ansible is configured with and
-    that ssh keeps open; a host costs no process here.
-  - The program that answers travels to a host once, is compiled there and kept in a folder below C(/run) that only root
-    may enter.
-  - Hosts that need a password at a prompt, or another connection than ssh or C(local), are left to the module of the
-    question's name and returned as C(ordinary), or asked by that module from here (O(one_by_one)).
+  - Runs once for the play, in one process on the controller, over the ssh connections that Ansible is configured with.
+    It needs no process per host.
+  - The program that answers is sent to a host once, compiled there, and kept in a folder below C(/run) that only root
+    can enter.
+  - Hosts that need a password prompt, or another connection than ssh or C(local), are returned as C(ordinary). With
+    O(one_by_one), the module of the question's name runs on them instead.
 options:
   question:
-    description: Which question; the name of the module that answers it as well.
+    description: The query, which is also the name of the module that answers it.
     type: str
     required: true
     choices: [ladder_gloo, ladder_links, ladder_node, ladder_trace, node_facts]
@@ -26,58 +26,58 @@ options:
     type: dict
     default: {}
   each:
-    description: Arguments that each host has its own of, by argument and then by host; as a dictionary or as its JSON.
+    description: Arguments that differ between hosts, by argument and then by host. A dictionary or its JSON.
     type: raw
     default: {}
   secret:
-    description: Arguments that are the same for all hosts and are shown nowhere.
+    description: Arguments that are the same for all hosts and are never shown.
     type: dict
     default: {}
   hosts:
-    description: Whom of the play's hosts to ask; all of them when this is missing.
+    description: The hosts of the play to query. All of them if this is missing.
     type: list
     elements: str
   as_login:
-    description: Hosts that are asked as whoever logs in, whatever C(become) says.
+    description: Hosts that are queried as the login user, even with C(become).
     type: list
     elements: str
     default: []
   or_login:
-    description: Ask hosts that fail once more, as whoever logs in.
+    description: Query hosts that fail again, as the login user.
     type: bool
     default: false
   one_by_one:
     description: >-
-      Run the module of the question's name, over Ansible's own connection, on hosts that can't be asked at once.
+      On hosts that cannot be queried at once, run the module of the question's name over Ansible's own connection.
     type: bool
     default: false
   complete:
-    description: Fail, and name every host that gave no answer, unless all have answered.
+    description: Fail with the names of all hosts that gave no answer, unless all have answered.
     type: bool
     default: false
   together:
     description: >-
-      The answers belong together. As soon as a host gives none, fails, or answers with C(broken), the others are asked
-      to stop, and their answers are waited for 5 s.
+      The answers belong together. If a host gives none, fails, or answers with C(broken), the others are asked to stop,
+      and have 5 s to answer.
     type: bool
     default: false
   hold:
     description: >-
-      Keep a session to each host open until the run is over there. If the controller ends, or is not heard for 3.5 s,
-      the host ends all that the run started on it. Hosts that are asked one by one cannot do this.
+      Keep a session to each host open until the run is over there. If the controller ends, or is silent for 3.5 s,
+      the host ends all processes of the run. Hosts that are queried one by one do not support this.
     type: bool
     default: false
   seconds:
-    description: How long a host's answer is waited for. Who waits for a turn to connect has not begun.
+    description: How long to wait for a host's answer. The time starts when the host's turn to connect comes.
     type: int
     default: 60
   folder:
-    description: Where a host keeps the program; root's alone, and better gone after a reboot. Empty keeps it nowhere.
+    description: The host's folder for the program. It must be root's and temporary. Empty keeps none.
     type: path
     default: /run/fullmesh/ask
 attributes:
   check_mode:
-    description: Asks all the same; a question leaves nothing that lasts on a host.
+    description: Queries as usual, since a query leaves nothing lasting on a host.
     support: full
 author: [Fullmesh contributors]
 """
@@ -93,12 +93,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answers:
-  description: By host, what the module of the question would have returned. A host that gave none has C(unreachable) or
-    C(failed).
+  description: By host, the result that the module of the question would have returned. A host without an answer has
+    C(unreachable) or C(failed).
   type: dict
   returned: always
 ordinary:
-  description: By host, why it has to be asked by the module itself, or was.
+  description: By host, the reason for using the module itself.
   type: dict
   returned: always
 """

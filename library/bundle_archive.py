@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""On the controller: everything that an installation fetches in one checksummed archive, and out of it again."""
+"""Pack all downloads of an installation into one checksummed archive, or open it. Runs on the controller."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ DOCUMENTATION = r"""
 module: bundle_archive
 short_description: Make or open the archive of an air-gapped installation
 description:
-  - V(packed) writes the archive, with the checksum of every file in C(bundle.json), and its own checksum beside it.
-  - V(opened) proves the archive and every file in it, and unpacks it into a folder that is named by its checksum.
+  - V(packed) writes the archive, with the checksum of every file in C(bundle.json), and its own checksum next to it.
+  - V(opened) verifies the archive and every file in it, and unpacks it into a folder named after its checksum.
 options:
   state:
     description: What to do.
@@ -28,23 +28,23 @@ options:
     type: path
     required: true
   folder:
-    description: With V(opened), where archives are unpacked.
+    description: With V(opened), the folder for unpacked archives.
     type: path
     default: ''
   sources:
     description:
-      - With V(packed). A C(path) goes into the folder C(place) of the archive, a C(file) becomes C(place) itself,
-        the files of a checkout C(project) become one tar there.
+      - With V(packed). A C(path) goes into the archive's folder C(place), a C(file) becomes C(place) itself, and the
+        files of a checkout C(project) become one tar there.
     type: list
     elements: dict
     default: []
   contents:
-    description: With V(packed), what the archive is for; handed back when it is opened.
+    description: With V(packed), a description of the archive, which V(opened) returns.
     type: dict
     default: {}
 attributes:
   check_mode:
-    description: V(packed) writes nothing; V(opened) does not change any node and works as ever.
+    description: V(packed) writes nothing. V(opened) changes no node and works as usual.
     support: full
   diff_mode:
     description: There is nothing to compare.
@@ -62,11 +62,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 folder:
-  description: Where it was unpacked.
+  description: The folder it was unpacked into.
   type: str
   returned: opened
 contents:
-  description: What it is for.
+  description: The archive's description.
   type: dict
   returned: opened
 bytes:

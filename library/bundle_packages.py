@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""On a machine that reaches its repositories: fetch packages with what they need, and make a repository of them."""
+"""Fetch packages with their dependencies, and make a repository of them. Runs on a machine that has a network."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from ansible.module_utils.fullmesh.bundle.packages import (
 DOCUMENTATION = r"""
 ---
 module: bundle_packages
-short_description: Fetch packages with what they need, and make a repository of them
+short_description: Fetch packages with their dependencies, and make a repository of them
 description:
-  - Uses the package manager's own sources, and a further one, without changing them. What is installed here and not
-    named is not fetched, so this machine should be as bare as those that the packages are for.
-  - The index is written here, so that no machine needs C(createrepo) or C(apt-ftparchive).
-  - Everything lies in a new folder that nobody else can write to, whoever else has a login on the machine.
+  - Uses the package manager's own sources, and an additional one, without changing them. Installed packages that are
+    not named are not fetched, so this machine should have as few packages as the target machines.
+  - The module writes the index itself, so that no machine needs C(createrepo) or C(apt-ftparchive).
+  - All files are in a new folder that other users cannot write to.
 options:
   names:
-    description: Packages; C(name=version) for apt, C(name-version) for dnf.
+    description: Packages, as C(name=version) for apt, C(name-version) for dnf.
     type: list
     elements: str
     required: true
   manager:
-    description: Which kind.
+    description: The package manager.
     type: str
     choices: [apt, dnf]
     required: true
   url:
-    description: A further repository, flat for apt. Empty for none.
+    description: An additional repository, flat for apt. Empty for none.
     type: str
     default: ''
   key:
-    description: Address of the key that signs it. Empty where it is not signed.
+    description: Address of the key that signs it. Empty if it is not signed.
     type: str
     default: ''
   fingerprints:
-    description: The fingerprints that the key may have; V(any) for a key that the user names. Empty refuses every key.
+    description: The fingerprints that the key may have. V(any) for a key that the user names. Empty refuses every key.
     type: list
     elements: str
     default: []
   base:
-    description: Where the new folder is made. Others may write there only if they cannot rename what is ours (sticky).
+    description: Parent of the new folder. Other users may write there only if they cannot rename entries (sticky).
     type: path
     default: /var/tmp
 attributes:
@@ -78,11 +78,11 @@ files:
   elements: str
   returned: always
 folder:
-  description: The new folder, to be removed by whoever asked; empty in check mode.
+  description: The new folder, which the caller has to remove. Empty in check mode.
   type: str
   returned: always
 tar:
-  description: The packages and their index as one archive in it; empty in check mode.
+  description: The packages and their index as one archive in it. Empty in check mode.
   type: str
   returned: always
 """

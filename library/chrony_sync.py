@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Let chrony follow the cluster's time source, and read back that it does."""
+"""Configure chrony with the cluster's time source, and verify that it is synchronized."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ DOCUMENTATION = r"""
 module: chrony_sync
 short_description: Configure chrony, start it, and wait until the clock follows a source
 description:
-  - Writes C(lines) as a drop-in where chrony's configuration reads one, else as a marked block.
+  - Writes C(lines) as a drop-in if chrony's configuration reads one, else as a marked block.
   - Stops other time services, enables and starts chrony, restarts it after a change.
-  - Fails unless chronyc shows within the deadline that the clock follows a source.
+  - Fails unless chronyc shows within the deadline that the clock is synchronized.
 options:
   config:
     description: chrony's main configuration file.
     type: str
     required: true
   drop_ins:
-    description: Where a drop-in may be written; used when C(config) reads that directory.
+    description: Possible paths of a drop-in, used if C(config) reads the directory.
     type: list
     elements: str
     default: []
   lines:
-    description: The configuration. Empty leaves the distribution's alone and removes an earlier one of ours.
+    description: The configuration. Empty keeps the distribution's and removes an earlier one of Fullmesh.
     type: list
     elements: str
     default: []
   only:
-    description: Nobody but C(lines) names a time source; those of C(config) become comments.
+    description: Use no other time source than C(lines). Those in C(config) become comments.
     type: bool
     default: false
   unit:
@@ -40,7 +40,7 @@ options:
     type: str
     required: true
   unit_drop_in:
-    description: Where C(-x) is written when this node may not set the clock (no CAP_SYS_TIME).
+    description: The file for C(-x), which is needed if this node may not set the clock (no CAP_SYS_TIME).
     type: str
     required: true
   displaced:
@@ -59,7 +59,7 @@ options:
     default: 60
 attributes:
   check_mode:
-    description: Reports files and units that would change; where chrony is not installed yet, that it would be.
+    description: Reports files and units that would change, and an installation of chrony if it is missing.
     support: full
   diff_mode:
     description: The files.
@@ -79,12 +79,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 files:
-  description: The files that carry something of ours.
+  description: The files with Fullmesh's content.
   type: list
   elements: str
   returned: always
 tracking:
-  description: What chronyc says of the clock (C(reference), C(stratum), C(offset) in seconds, C(leap)).
+  description: The clock's state from chronyc (C(reference), C(stratum), C(offset) in seconds, C(leap)).
   type: dict
   returned: when chrony runs
 sources:
@@ -92,7 +92,7 @@ sources:
   type: list
   returned: when chrony runs
 clock_is_set:
-  description: chronyd sets this node's clock. False in a container whose host has to.
+  description: chronyd sets this node's clock. False in a container, whose host has to.
   type: bool
   returned: when chrony runs
 """

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Make every node's names resolve to its cluster address, and prove it with the resolver itself."""
+"""Make every node's names resolve to its cluster address, and verify it with the resolver."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ansible.module_utils.fullmesh.state.errors import UndoError
 DOCUMENTATION = r"""
 ---
 module: cluster_hosts
-short_description: Own a block of /etc/hosts, and read every name back through the resolver
+short_description: Manage a block of /etc/hosts, and resolve every name in it
 description:
-  - Writes the block first in the file and takes our names out of all other lines (the C(127.0.1.1) trap).
-  - Then asks getaddrinfo for each name, as Gloo does, and fails unless the cluster address comes first.
+  - Writes the block first in the file and removes its names from all other lines (such as C(127.0.1.1)).
+  - Then calls getaddrinfo for each name, as Gloo does, and fails unless the cluster address comes first.
 options:
   hosts:
-    description: The lines, each with C(address) and C(names); with V(present).
+    description: The lines, each with C(address) and C(names). Needed with V(present).
     type: list
     elements: dict
   address:
-    description: This node's own cluster address; the node's own names are added to that line; with V(present).
+    description: This node's own cluster address, whose line also gets O(own_names). Needed with V(present).
     type: str
   state:
     description:
-      - V(absent) gives the file back, as the undo point of the role has it. Where others have changed it since, only
-        our block goes, and what it had taken out comes back.
+      - V(absent) restores the file from the role's undo point. If others have changed it since, only the block is
+        removed, and the names that it replaced are restored.
     type: str
     choices: [present, absent]
     default: present
@@ -42,7 +42,7 @@ options:
     default: []
 attributes:
   check_mode:
-    description: Shows the new file; names are asked only when the file is already right.
+    description: Shows the new file. Names are only resolved if the file is already right.
     support: full
   diff_mode:
     description: The whole file.
@@ -62,9 +62,9 @@ RETURN = r"""
 names:
   description: Every name and the addresses that it resolves to, in order.
   type: dict
-  returned: when the names were asked
+  returned: when the names were resolved
 cloud_init:
-  description: The file and value by which cloud-init rewrites /etc/hosts at boot; empty where it does not.
+  description: The file and value that make cloud-init rewrite /etc/hosts at boot, or empty.
   type: str
   returned: state is present
 """

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Tell a node that converged which peers it has from now on."""
+"""Update the list of peers on a configured node."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: cluster_peers
-short_description: One peer more or less, in one call
+short_description: Add or remove peers in one call
 description:
   - Writes the list of peers into the firewall's sets, the hosts file, the environment of jobs and the launchers' lists
-    of a node that converged, wherever its roles have written it; nothing else of the node changes.
+    of a configured node, if its roles have written them. The rest of the node does not change.
   - The firewall is armed as by C(peer_zone), whose V(confirmed) disarms it on a new connection.
-  - The manifest takes over what was written here, and nothing else.
+  - The manifest is updated for these changes only.
 options:
   shared:
-    description: What all nodes have in common, C(hosts), C(files) and C(members) (schema/peer_list.py).
+    description: Data of all nodes, C(hosts), C(files) and C(members) (schema/peer_list.py).
     type: dict
     required: true
   own:
-    description: What is this node's own, C(address), C(own_names), C(lines) and C(firewall).
+    description: Data of this node, C(address), C(own_names), C(lines) and C(firewall).
     type: dict
     required: true
   also:
-    description: Files that a role wrote in this run for the same reason; the manifest takes them over as well.
+    description: Files that a role wrote in this run for the same reason. They are updated in the manifest as well.
     type: list
     elements: path
     default: []
   token:
-    description: Who may confirm the change of the firewall.
+    description: The token that is needed to confirm the change of the firewall.
     type: str
     default: ""
 attributes:
   check_mode:
-    description: Shows what would be written.
+    description: Shows the files that would be written.
     support: full
   diff_mode:
     description: Every file that differs.
@@ -63,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 armed:
-  description: The firewall's timer runs; somebody has to confirm on a new connection.
+  description: The firewall's timer runs, so the change must be confirmed on a new connection.
   type: bool
   returned: always
 joined:
@@ -72,7 +72,7 @@ joined:
   elements: str
   returned: always
 paths:
-  description: Files that were or would be written, but for the firewall's.
+  description: Files that were or would be written, without the firewall's.
   type: list
   elements: str
   returned: always

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The account and the key by which nodes log in to each other."""
+"""Manage the account and the key that nodes use to log in to each other."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from ansible.module_utils.fullmesh.state.errors import UndoError
 DOCUMENTATION = r"""
 ---
 module: cluster_ssh
-short_description: The account and the key by which nodes log in to each other
+short_description: Manage the account and the key for logins between nodes
 description:
-  - Makes the account where it is missing, brings key, known_hosts and ssh's settings into a folder of ours, and adds
-    one line to the account's authorized_keys. Lines and files of others are never touched.
-  - What lies in the account's folder is read and written by a process that is the account. A C(.ssh) or
-    C(authorized_keys) that is a symbolic link is refused.
-  - Then logs in to another node, so that what was written is also what works.
+  - Creates the account if it is missing, writes key, known_hosts and ssh's settings into a folder of Fullmesh, and adds
+    one line to the account's authorized_keys. Lines and files of others are never changed.
+  - A process with the account's rights reads and writes the account's folder. A C(.ssh) or C(authorized_keys) that is a
+    symbolic link is refused.
+  - Then logs in to another node, to verify the result.
 options:
   state:
     description:
-      - V(read) looks only, V(present) brings everything, V(tried) logs in to O(peer), V(absent) takes everything away.
+      - V(read) only reads, V(present) writes everything, V(tried) logs in to O(peer), V(absent) removes everything.
     type: str
     choices: [read, present, tried, absent]
     required: true
@@ -63,10 +63,10 @@ options:
     default: ''
 attributes:
   check_mode:
-    description: Says what would change, on a bare machine too; does not log in.
+    description: Reports the changes, on a new machine too. Does not log in.
     support: full
   diff_mode:
-    description: Names of what differs and the text of what is ours and no secret; no line of anybody else's.
+    description: Names of the files that differ, and Fullmesh's own text unless it is secret. No lines of others.
     support: full
 author: [Fullmesh contributors]
 """
@@ -80,7 +80,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 private_key:
-  description: The key that the node has; empty where there is none. A secret.
+  description: The node's key, or empty. A secret.
   type: str
   returned: with state=read
 host_keys:
@@ -89,7 +89,7 @@ host_keys:
   elements: str
   returned: with state=read
 left:
-  description: The account's folder, where somebody's files are in it and it was therefore left.
+  description: The account's folder, if it was left because it has files of others.
   type: str
   returned: with state=absent
 """

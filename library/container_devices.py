@@ -13,16 +13,16 @@ DOCUMENTATION = r"""
 module: container_devices
 short_description: Let NVIDIA's container toolkit describe the node's GPUs for containers
 description:
-  - A specification (CDI) in C(/etc/cdi) or C(/run/cdi) that names the driver that is loaded is left as it is, whoever
-    made it.
-  - Else the toolkit's own unit is asked to make one; a toolkit that is older than 1.18 has none, and its program's
-    output goes to C(/etc/cdi/nvidia.yaml).
+  - A specification (CDI) in C(/etc/cdi) or C(/run/cdi) for the loaded driver is left unchanged, even if others made
+    it.
+  - Otherwise the toolkit's own unit makes one. A toolkit older than 1.18 has no unit, so its program's output goes to
+    C(/etc/cdi/nvidia.yaml).
 attributes:
   check_mode:
-    description: Says whether one would be made.
+    description: Reports whether one would be made.
     support: full
   diff_mode:
-    description: Of the file that this module writes; what the unit writes is not compared.
+    description: Of the file that this module writes. The unit's file is not compared.
     support: partial
 author: [Fullmesh contributors]
 """
@@ -36,8 +36,7 @@ EXAMPLES = r"""
 RETURN = r"""
 devices:
   description: >-
-    C(path) of the specification ("" where there is none), C(driver) (the version that is loaded) and the toolkit's
-    C(units).
+    C(path) of the specification (empty if there is none), C(driver) (the loaded version) and the toolkit's C(units).
   type: dict
   returned: success
 """

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""NVIDIA's runtime in docker's settings."""
+"""Add or remove NVIDIA's runtime in docker's settings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ansible.module_utils.fullmesh.state.errors import UndoError
 DOCUMENTATION = r"""
 ---
 module: docker_runtime
-short_description: Enter NVIDIA's runtime in docker's settings, or take it out
+short_description: Add or remove NVIDIA's runtime in docker's settings
 description:
-  - Changes one entry of C(/etc/docker/daemon.json), C(runtimes.nvidia). All else in there stays, and an entry of that
-    name that somebody has made.
-  - With O(state=absent) the file is byte for byte what role container_toolkit remembers, where nobody changed anything
-    else in it since.
-  - Docker is started anew where it runs without a container; with one it is left alone.
+  - Changes one entry of C(/etc/docker/daemon.json), C(runtimes.nvidia). Other entries stay, and also an entry of that
+    name that others made.
+  - O(state=absent) restores the file byte for byte as it was before role container_toolkit changed it, if nothing else
+    has changed since.
+  - Docker is restarted if it runs without a container. With running containers it is not restarted.
 options:
   state:
-    description: Whether the entry shall be there.
+    description: Whether the entry should exist.
     type: str
     choices: [present, absent]
     default: present
@@ -47,7 +47,7 @@ docker:
   type: bool
   returned: success
 waiting:
-  description: How many containers run, for whose end the new settings wait.
+  description: The number of running containers. The new settings take effect after they have ended.
   type: int
   returned: success
 """

@@ -20,10 +20,10 @@ with contextlib.suppress(ImportError):  # AnsibleAWSModule says so
 DOCUMENTATION = r"""
 ---
 module: ec2_revoked_rules
-short_description: Take single rules out of a security group
+short_description: Revoke single rules of a security group
 description:
-  - M(amazon.aws.ec2_security_group) removes either no rule or all that it was not given, other people's among them.
-    This one revokes exactly the rules that it is given, where they are there.
+  - M(amazon.aws.ec2_security_group) removes either no rule or all rules that it was not given, including those of
+    others. This module revokes exactly the given rules, if they exist.
   - Needs boto3 and the rights C(ec2:DescribeSecurityGroups), C(ec2:DescribeSecurityGroupRules),
     C(ec2:RevokeSecurityGroupIngress) and C(ec2:RevokeSecurityGroupEgress).
   - Credentials come through the usual AWS chain.
@@ -33,7 +33,7 @@ options:
     type: str
     required: true
   rules:
-    description: What must be gone.
+    description: The rules to remove.
     type: list
     elements: dict
     required: true
@@ -60,7 +60,7 @@ options:
         type: str
         required: true
       description:
-        description: A rule with another description is somebody else's by now, and stays.
+        description: A rule with another description belongs to others and stays.
         type: str
         default: ''
 extends_documentation_fragment:
@@ -69,7 +69,7 @@ extends_documentation_fragment:
   - amazon.aws.boto3
 attributes:
   check_mode:
-    description: Says what would be revoked.
+    description: Reports the rules that would be revoked.
     support: full
   diff_mode:
     description: The group's rules before and after.
@@ -87,7 +87,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 revoked:
-  description: The rules that were there.
+  description: The rules that existed.
   type: list
   elements: str
   returned: success

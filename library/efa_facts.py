@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Say what a node has of EFA. Reads only."""
+"""Return a node's EFA setup."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ansible.module_utils.fullmesh.facts.efa import (
 DOCUMENTATION = r"""
 ---
 module: efa_facts
-short_description: Say what a node has of EFA
+short_description: Return a node's EFA setup
 description:
-  - Looks for the device, its driver, C(fi_info)'s provider C(efa), libfabric and NCCL's network plugin, which is loaded
-    in a child process.
+  - Reads the device, its driver, the provider C(efa) of C(fi_info), libfabric, and NCCL's network plugin, which is
+    loaded in a child process.
 options:
   environment_files:
     description:
-      - Files of C(NAME=value) lines that a job's environment comes from. The last one wins; missing ones are skipped.
+      - Files of C(NAME=value) lines for a job's environment. The last one wins. Missing ones are skipped.
     type: list
     elements: path
     default: [/etc/environment, /etc/fullmesh/env]

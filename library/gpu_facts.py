@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Look at a node's NVIDIA GPUs, their driver, and what a driver would need."""
+"""Return a node's NVIDIA GPUs, their driver, and the requirements of a driver."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: gpu_facts
-short_description: Look at the NVIDIA GPUs of a node, their driver, and what a driver would need
+short_description: Return a node's NVIDIA GPUs, their driver, and the requirements of a driver
 description:
-  - Reads the PCI bus, /proc, /sys, the kernel's log and C(nvidia-smi). Without a GPU or a driver it says so.
+  - Reads the PCI bus, /proc, /sys, the kernel's log and C(nvidia-smi). Works without a GPU or a driver.
 options:
   packages:
     description: >-
-      Packages whose installed version is asked; C(KERNEL) in a name becomes the running kernel's release, C(FLAVOUR)
+      Packages whose installed version is returned. C(KERNEL) in a name becomes the running kernel's release, C(FLAVOUR)
       its last word (C(generic)).
     type: list
     elements: str
@@ -47,21 +47,21 @@ EXAMPLES = r"""
 RETURN = r"""
 gpu:
   description: >-
-    C(pci) (C(gpus) on the bus with the driver each has, number of C(switches)), C(smi) (C(driver), C(cuda), C(cards),
+    C(pci) (C(gpus) on the bus with the driver of each, number of C(switches)), C(smi) (C(driver), C(cuda), C(cards),
     C(processes), C(topology), C(nvlinks), C(failed)), C(loaded) (version of the loaded module), C(nouveau),
     C(secure_boot) (null without EFI), C(xids), C(tools) (C(compiler), C(headers) of the running C(kernel)) and
     C(container).
   type: dict
   returned: success
 packages:
-  description: Version of each package, empty where it is not installed.
+  description: Version of each package, empty if it is not installed.
   type: dict
   returned: success
 """
 
 
 def expand_package_name(name: str, release: str) -> str:
-    """A package's name for the running kernel."""
+    """Return a package's name for the running kernel."""
     return name.replace("KERNEL", release).replace("FLAVOUR", release.rsplit("-", 1)[-1])
 
 

@@ -11,12 +11,11 @@ from ansible.module_utils.fullmesh.kernel import KernelTuner
 DOCUMENTATION = r"""
 ---
 module: kernel_tune
-short_description: Set kernel values and limits, and prove them by reading back
+short_description: Set kernel values and limits, and verify them
 description:
-  - Works out each value from what was asked and what is there (a floor never lowers, reserved ports are merged),
+  - Works out each value from the request and the present value (a floor never lowers, reserved ports are merged),
     writes it to the running kernel, reads it back, and writes one drop-in for sysctl, one for pam_limits and one
-    for systemd. When anything is refused, everything that was written is put back and the module fails with
-    every fault at once.
+    for systemd. If a value is rejected, all changes are reverted and the module fails with all faults at once.
 options:
   settings:
     description:
@@ -27,7 +26,7 @@ options:
     required: true
     suboptions:
       key: {description: Dotted name., type: str, required: true}
-      value: {description: What is asked for., type: str, required: true}
+      value: {description: The requested value., type: str, required: true}
       rule: {description: How to combine it., type: str, choices: [exact, floor, ports], default: exact}
       reason: {description: Comment lines for the drop-in., type: str, default: ''}
       must: {description: An error even in a container., type: bool, default: false}
@@ -49,7 +48,7 @@ options:
     type: dict
     required: true
   data_ports:
-    description: The pinned range, C(first last); reserved ports of others must leave it alone.
+    description: The pinned range, C(first last). Others must not reserve ports in it.
     type: str
     required: true
   header:
@@ -58,7 +57,7 @@ options:
     default: '# Written by Fullmesh (role kernel_tuning); changes here are overwritten.'
 attributes:
   check_mode:
-    description: Whether a key can be written is tried by opening it; whether a value is taken is not known.
+    description: Opens each key to check that it is writable. Cannot predict whether the kernel accepts a value.
     support: full
   diff_mode:
     description: The files, and the running values that change.
@@ -90,11 +89,11 @@ notes:
   elements: dict
   returned: success
 sysctls:
-  description: The values in force, for the manifest.
+  description: The active values, for the manifest.
   type: dict
   returned: success
 files:
-  description: Files that are ours now.
+  description: Files that Fullmesh owns now.
   type: list
   elements: str
   returned: success

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Last calls of the verification on a node: end the listeners, start a real job, collect what it said."""
+"""Run the last calls of the verification on a node: end the listeners, start a real job, collect its results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ DOCUMENTATION = r"""
 module: ladder_gloo
 short_description: Start the ranks of a test job on this node, detached, and collect their results
 description:
-  - V(started) ends the listeners of ladder_node, and starts the ranks when there are any; it returns at once.
-  - V(collected) waits up to O(wait) seconds for the ranks and returns what they wrote. When they have ended,
-    nothing is left on the node. Ranks that hang are killed at O(deadline) by a process on the node itself.
-  - V(stopped) asks that process to end the ranks now, since a rank of another node has failed.
-  - The ranks are no account of the node and have no rights; what they write is read as a stranger's.
+  - V(started) ends the listeners of ladder_node, starts the ranks if there are any, and returns at once.
+  - V(collected) waits up to O(wait) seconds for the ranks and returns their results. After their end, nothing is left
+    on the node. A process on the node kills ranks that hang at O(deadline).
+  - V(stopped) asks that process to end the ranks now, because a rank of another node has failed.
+  - The ranks run as an unused account without rights, and their output is not trusted.
 options:
   run:
     description: Name of this verification.
@@ -58,7 +58,7 @@ options:
     type: int
     default: 60
   brief:
-    description: Of the handshakes tell those with the peers of O(about) only; with V(started).
+    description: With V(started), return only the handshakes with the peers of O(about).
     type: bool
     default: false
   about:
@@ -74,12 +74,12 @@ options:
     type: bool
     default: false
   keep:
-    description: With V(collected), keep what another job of the same run needs.
+    description: With V(collected), keep the files that another job of the same run needs.
     type: bool
     default: false
 attributes:
   check_mode:
-    description: Does the same; nothing lasting is left on the node.
+    description: Works as usual, since nothing lasting is left on the node.
     support: full
 author: [Fullmesh contributors]
 """
@@ -106,13 +106,13 @@ EXAMPLES = r"""
 RETURN = r"""
 listeners:
   description: >-
-    What the listeners saw: C(proved) probes per node, C(refused) and C(strangers), and the handshakes on the wire,
-    C(asked) and C(answered), as ports per pair of addresses.
+    The listeners' observations, C(proved) probes per node, C(refused) and C(strangers), and the handshakes on the
+    wire, C(asked) and C(answered), as ports per pair of addresses.
   type: dict
   returned: state is started, and listeners were there
 names:
   description: >-
-    What ladder_node left to be looked up beside the probe: C(names) and C(survey), as its C(facts) have them otherwise.
+    Names that ladder_node resolved in the background, C(names) and C(survey), as they would be in its C(facts).
   type: dict
   returned: state is started, and ladder_node was called with C(beside)
 done:
@@ -120,11 +120,11 @@ done:
   type: bool
   returned: state is collected
 ranks:
-  description: Events and last words of every rank.
+  description: Events and the end of the output of every rank.
   type: dict
   returned: state is collected
 ended:
-  description: Exit codes and times of ranks, those that were killed at the deadline, seconds, how busy the node was.
+  description: Exit codes and times of ranks, those killed at the deadline, seconds, the node's load.
   type: dict
   returned: state is collected
 broken:

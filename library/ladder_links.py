@@ -11,10 +11,10 @@ from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_LINKS
 DOCUMENTATION = r"""
 ---
 module: ladder_links
-short_description: Connect to the listeners of all peers at once and name what became of every connection
+short_description: Connect to the listeners of all peers at once and classify every connection
 description:
-  - The verdict comes from the kernel's state of the socket at the deadline, not from a time-out of ours.
-  - Runs on the nodes, and on the controller to prove that a port is shut to outsiders.
+  - The verdict comes from the kernel's state of the socket at the deadline, not from a client-side timeout.
+  - Runs on the nodes, and on the controller to prove that a port is closed to outsiders.
 options:
   token:
     description: The secret of this verification. Empty for an outsider.
@@ -25,7 +25,7 @@ options:
     type: str
     required: true
   address:
-    description: This node's cluster address; empty when the source address does not matter.
+    description: This node's cluster address. Empty if the source address does not matter.
     type: str
     default: ""
   targets:
@@ -36,20 +36,20 @@ options:
   sweep:
     description:
       - Instead of O(targets). Listeners of many peers in the order of a schedule, each with C(block) as well.
-      - The answer has in C(links) what deviates only, and counts the rest in C(swept).
+      - C(links) of the answer has unexpected results only. The others are counted in C(swept).
     type: list
     elements: dict
     default: []
   at_once:
-    description: Connections of O(sweep) that are in the making together.
+    description: Maximum of simultaneous connections in progress for O(sweep).
     type: int
     default: 16
   budget:
-    description: Seconds after which no more of O(sweep) are begun.
+    description: Seconds after which no further connections of O(sweep) are started.
     type: float
     default: 60.0
   master:
-    description: The node against whose clock this one's is held, with O(sweep).
+    description: With O(sweep), the node whose clock is the reference.
     type: str
     default: ""
   payload:
@@ -57,19 +57,19 @@ options:
     type: int
     default: 65536
   seconds:
-    description: Deadline of one try; what got no answer is tried twice.
+    description: Deadline of one try. Targets without an answer are tried twice.
     type: float
     default: 3.0
   as_job:
-    description: Try some of the listeners that were reached once more as the account that runs jobs. Needs root.
+    description: Repeat some of the successful connections as the account that runs jobs. Needs root.
     type: bool
     default: false
   job_user:
-    description: That account; empty to look at the units of jobs and at ranks that run.
+    description: That account. Empty to find it from job units and running ranks.
     type: str
     default: ""
   bandwidth:
-    description: Bytes for one measurement of the rate to each peer; 0 measures nothing.
+    description: Bytes for one rate measurement per peer. 0 for none.
     type: int
     default: 0
   run:
@@ -82,7 +82,7 @@ options:
     default: false
 attributes:
   check_mode:
-    description: Does the same; nothing is changed.
+    description: Works as usual, since nothing is changed.
     support: full
 author: [Fullmesh contributors]
 """
@@ -103,7 +103,7 @@ links:
   description: >-
     One record per target: C(verdict) (open, refused, rejected, dropped, no_route, reset, wrong_source, someone_else,
     mtu_black_hole), C(remark), C(errno), C(ms), C(rtt_ms), C(source), C(neighbour), C(attempts), C(offset) of the
-    peer's clock in seconds and C(offset_error), C(reached) (how far this end came), C(lost) and C(segments).
+    peer's clock in seconds and C(offset_error), C(reached) (the last stage), C(lost) and C(segments).
   type: list
   elements: dict
   returned: always
@@ -113,14 +113,14 @@ neighbours:
   returned: always
 swept:
   description: >-
-    What O(sweep) came to: C(asked), C(tried), C(peers) that these are of, C(rtt_us) by block, C(ms), C(more)
-    (places of what deviates beyond C(links), by verdict) and C(clock) against the master's.
+    The totals of O(sweep), C(asked), C(tried), C(peers) of these, C(rtt_us) by block, C(ms), C(more) (positions of
+    unexpected results beyond C(links), by verdict) and C(clock) against the master's.
   type: dict
   returned: when O(sweep) was given
 ways:
   description: >-
-    What the kernel decides about packets to and from the peers where it is not the ordinary, each with C(peer),
-    C(direction), C(ports), C(error), C(dev), C(via), C(source), C(mark), C(uid), C(rule).
+    Unusual routing decisions for packets to and from the peers. Each has C(peer), C(direction), C(ports), C(error),
+    C(dev), C(via), C(source), C(mark), C(uid), C(rule).
   type: list
   elements: dict
   returned: always
@@ -131,14 +131,14 @@ bandwidth:
   returned: always
 as_job:
   description: >-
-    What the account of jobs met: C(account), C(uid), C(tried) listeners, C(links) that are not open for it, C(error),
-    and C(login), what its logins are held to.
+    The results of the job account. It has C(account), C(uid), C(tried) listeners, C(links) that are not open for it,
+    C(error), and C(login), the limits of its logins.
   type: dict
   returned: when O(as_job) was given and the account is known
 networks:
   description: >-
-    The networks of containers in which ranks run: C(pid), C(command), C(addresses), C(tried) listeners, C(links) that
-    are not open from there, and C(seen_as), the address that peers see.
+    The networks of containers in which ranks run. Each has C(pid), C(command), C(addresses), C(tried) listeners,
+    C(links) that are not open from there, and C(seen_as), the address that peers see.
   type: list
   elements: dict
   returned: when O(as_job) was given and there are any

@@ -11,14 +11,14 @@ from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_NODE
 DOCUMENTATION = r"""
 ---
 module: ladder_node
-short_description: Look at a node as a distributed job sees it, and open the listeners for a link test
+short_description: Survey a node from a distributed job's view, and open the listeners for a link test
 description:
-  - Reads addresses, names, limits, kernel settings and versions; lets the system's NCCL choose its address.
+  - Reads addresses, names, limits, kernel settings and versions. Lets the system's NCCL choose its address.
   - Leaves a detached process behind that listens for ladder_links and ends by itself after O(lifetime) seconds.
-    It serves only those who know O(token).
+    It only serves clients that know O(token).
 options:
   run:
-    description: Name of this verification; letters, digits, - and _.
+    description: Name of this verification (letters, digits, - and _).
     type: str
     required: true
   token:
@@ -34,7 +34,7 @@ options:
     type: str
     required: true
   interface:
-    description: Interface of the plan, used when the address is not there.
+    description: Interface of the plan, used if the address is not on this node.
     type: str
     default: ""
   hosts:
@@ -47,7 +47,7 @@ options:
     type: str
     required: true
   samples:
-    description: How many listeners get their port from the kernel.
+    description: Number of listeners on ports that the kernel chooses.
     type: int
     default: 3
   named:
@@ -60,31 +60,31 @@ options:
     type: bool
     default: false
   allowed:
-    description: Ranges (first and last port) that the extra listener must keep out of.
+    description: Ranges (first and last port) that the extra listener must avoid.
     type: list
     elements: list
     default: []
   survey:
-    description: Look at everything that the rules of the diagnosis ask for.
+    description: Collect everything that the rules of the diagnosis need.
     type: bool
     default: false
   beside:
     description:
-      - Look names up while the listeners and probes of this run are at work; ladder_gloo returns the answers.
-      - A name server that says nothing costs its seconds in any case, but nobody waits for them twice.
+      - Resolve names in the background. ladder_gloo returns the answers.
+      - A silent name server delays the run only once.
     type: bool
     default: false
   range:
-    description: First and last data port; empty takes the range that this kernel gives out.
+    description: First and last data port. Empty uses this kernel's own range.
     type: list
     elements: int
     default: []
   assumed:
-    description: The range is a guess; a node that Fullmesh never configured takes its kernel's own range.
+    description: The range is a guess. A node that Fullmesh never configured uses its kernel's own range.
     type: bool
     default: false
   spread:
-    description: How many listeners are spread over the range, besides those at the borders of firewall rules.
+    description: Number of listeners across the range, in addition to those at the borders of firewall rules.
     type: int
     default: 0
   listen:
@@ -92,7 +92,7 @@ options:
     type: bool
     default: true
   nccl:
-    description: Ask the system's NCCL.
+    description: Query the system's NCCL.
     type: bool
     default: true
   lifetime:
@@ -101,13 +101,13 @@ options:
     default: 120
   attached:
     description: >-
-      Set by ask_nodes if the session stays open for the run; the listeners, and all that the run starts later, then end
+      Set by ask_nodes if the session stays open for the run. The listeners, and all that the run starts later, then end
       with that session.
     type: bool
     default: false
 attributes:
   check_mode:
-    description: Does the same; nothing lasting is left on the node.
+    description: Works as usual, since nothing lasting is left on the node.
     support: full
 author: [Fullmesh contributors]
 """
@@ -125,11 +125,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 facts:
-  description: Addresses, interface, names, limits, sysctls, versions, clock; C(survey) when it was asked for.
+  description: Addresses, interface, names, limits, sysctls, versions, clock. C(survey) if it was requested.
   type: dict
   returned: always
 nccl:
-  description: What the system's NCCL answered; C(reason) is empty or one of missing, deadline, crashed, refused.
+  description: The answer of the system's NCCL. C(reason) is empty or one of missing, deadline, crashed, refused.
   type: dict
   returned: when it was asked and the plan's address is on an interface
 ports:
@@ -139,7 +139,7 @@ ports:
   elements: dict
   returned: always
 tapped:
-  description: Handshakes are watched on the wire.
+  description: Handshakes on the wire are recorded.
   type: bool
   returned: always
 """

@@ -11,10 +11,10 @@ from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_TRACE
 DOCUMENTATION = r"""
 ---
 module: ladder_trace
-short_description: Try shut connections once more, and say which rules of the packet filter stop them
+short_description: Repeat closed connections, and find the packet filter rules that block them
 description:
-  - Both ends of a connection are asked at the same time; the kernel tells of the packets that a table of our own marks.
-  - That table decides nothing. The kernel takes it away with the process that made it.
+  - Both ends of a connection are traced at the same time. The kernel reports the packets that Fullmesh's table marks.
+  - That table decides nothing. The kernel removes it with the process that made it.
 options:
   token:
     description: The secret of this diagnosis.
@@ -35,12 +35,12 @@ options:
     default: []
   ends:
     description: >-
-      Peers to watch, each with C(address), and the ports of shut listeners here (C(mine)) and there (C(theirs)).
+      Peers to watch, each with C(address), and the ports of closed listeners here (C(mine)) and there (C(theirs)).
     type: list
     elements: dict
     required: true
   payload:
-    description: Bytes that go there and back where a connection is open after all.
+    description: Bytes to send there and back if a connection is open after all.
     type: int
     default: 1024
   seconds:
@@ -49,7 +49,7 @@ options:
     default: 1.3
 attributes:
   check_mode:
-    description: Does the same; nothing is left on the node.
+    description: Works as usual, since nothing is left on the node.
     support: full
 author: [Fullmesh contributors]
 """
@@ -69,13 +69,13 @@ EXAMPLES = r"""
 RETURN = r"""
 traced:
   description: >-
-    Packets that were stopped: C(family), C(table) and C(chain) of the rule, its C(handle) (0 for the chain's policy),
-    and C(rule) as nft prints it; C(source), C(target), C(sport), C(dport) of the packet.
+    Blocked packets. C(family), C(table) and C(chain) of the rule, its C(handle) (0 for the chain's policy), C(rule) as
+    nft prints it, and C(source), C(target), C(sport), C(dport) of the packet.
   type: list
   elements: dict
   returned: always
 why:
-  description: Why nothing could be watched; empty where it could.
+  description: Why tracing was not possible, or empty.
   type: str
   returned: always
 """

@@ -10,12 +10,12 @@ from ansible.module_utils.fullmesh.packages.nccl import NcclRepositoryError, obs
 DOCUMENTATION = r"""
 ---
 module: nccl_packages
-short_description: Which NCCL is installed, and which one the repository would give
+short_description: Return the installed NCCL, and the version that the repository offers
 description:
-  - Reads the package database. Only when what is installed does not fit, reads the repository, with a
-    private cache and list of sources, so the system's own are neither needed nor changed. Therefore it is honest in
-    check mode on a machine that does not know the repository yet.
-  - Says which of the system's own sources name that repository already, and what of its settings is in the way.
+  - Reads the package database. Reads the repository only if the installed packages do not fit, with a private cache and
+    source list. The system's own are neither needed nor changed, so check mode also works on a machine without this
+    repository.
+  - Returns the system's own sources of that repository, and settings that hide its packages.
 options:
   names:
     description: Packages that must have the same version.
@@ -23,7 +23,7 @@ options:
     elements: str
     required: true
   manager:
-    description: Whose database and repository format.
+    description: The package manager, which determines the database and the repository format.
     type: str
     choices: [apt, dnf]
     required: true
@@ -32,15 +32,15 @@ options:
     type: str
     required: true
   version:
-    description: Package version, or NCCL's part of it. Empty keeps what is installed, else takes the newest.
+    description: Package version, or NCCL's part of it. Empty keeps the installed one, else takes the newest.
     type: str
     default: ''
   cuda:
-    description: Only builds for this CUDA, like C(12.9).
+    description: Only builds for this CUDA version, such as C(12.9).
     type: str
     default: ''
   source:
-    description: Our own file among the system's sources, which is nobody else's.
+    description: Fullmesh's own file among the system's sources.
     type: str
     default: ''
 attributes:
@@ -67,22 +67,21 @@ EXAMPLES = r"""
 RETURN = r"""
 repository:
   description:
-    - C(theirs) and C(section), the file of somebody else that names the repository and counts, C("") where there is
-      none. C(off), files in which it is named and switched off. C(in_the_way), sentences on pins and excludes that
-      touch the packages.
+    - C(theirs) and C(section), another active file that names the repository, or empty. C(off), files in which it is
+      disabled. C(in_the_way), sentences about pins and excludes that affect the packages.
   type: dict
   returned: always
 installed:
-  description: Package to version, of those that are installed.
+  description: Package to version, of the installed packages.
   type: dict
   returned: always
 held:
-  description: Packages that the package manager is told not to move.
+  description: Packages that the package manager holds at their version.
   type: list
   elements: str
   returned: always
 satisfied:
-  description: What was asked for is installed.
+  description: The requested packages are installed.
   type: bool
   returned: always
 version:

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Load an NCCL library and ask it: its version, and where it would listen."""
+"""Load the NCCL library that jobs would use, and query its version and listening address."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ansible.module_utils.fullmesh.facts.nccl import (
 DOCUMENTATION = r"""
 ---
 module: nccl_probe
-short_description: Load an NCCL library and ask it
+short_description: Load an NCCL library and query it
 description:
-  - No GPU and no driver is needed. The library runs in a child process with a deadline.
+  - Needs no GPU and no driver. The library runs in a child process with a deadline.
 options:
   path:
-    description: The library. Empty takes what the dynamic linker finds.
+    description: The library. Empty uses the one that the dynamic linker finds.
     type: path
     default: ''
   version:
-    description: What it has to answer, like C(2.28.9). Empty takes any.
+    description: The expected version, such as C(2.28.9). Empty accepts any.
     type: str
     default: ''
   endpoint:
-    description: Also make a unique id and say which address and port NCCL listens on.
+    description: Also create a unique id and return the address and port that NCCL listens on.
     type: bool
     default: false
   env:
@@ -63,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 version:
-  description: What the library answered.
+  description: The library's version.
   type: str
   returned: success
 path:
@@ -85,7 +85,7 @@ WORDS = {
 
 
 class NcclProbeParams(TypedDict):
-    """What is asked for; the documentation says what each of them is."""
+    """The parameters. DOCUMENTATION explains them."""
 
     path: str
     version: str
@@ -95,13 +95,13 @@ class NcclProbeParams(TypedDict):
 
 
 class NcclProbeResult(NcclLibrary, total=False):
-    """The library, and where it would listen."""
+    """The library, and the address that it would listen on."""
 
     endpoint: NcclEndpoint
 
 
 def probe_nccl(params: NcclProbeParams) -> tuple[NcclProbeResult, str]:
-    """Ask, and say what is not as expected."""
+    """Query the library. Return the result and an error text, or ""."""
     library = find_nccl_library(params["path"], params["seconds"])
     found: NcclProbeResult = {"version": library["version"], "path": library["path"]}
     wanted = params["version"]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: network_ways
-short_description: Who configures a node's interfaces, its default routes, its name servers
+short_description: Return the programs that configure interfaces, the default routes and the name servers
 description:
-  - Asks the kernel, NetworkManager, netplan, systemd-networkd and ifupdown, in one call. Changes nothing.
+  - Queries the kernel, NetworkManager, netplan, systemd-networkd and ifupdown, in one call. Changes nothing.
 attributes:
   check_mode: {support: full, description: Only reads.}
 author: [Fullmesh contributors]
@@ -22,7 +22,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 owners:
-  description: Interface, and who configures it; empty for nobody.
+  description: Interface to the program that configures it, or empty.
   type: dict
   returned: always
 defaults:
@@ -31,12 +31,12 @@ defaults:
   elements: dict
   returned: always
 leased:
-  description: Interfaces whose address a lease or a router gave.
+  description: Interfaces with an address from a lease or a router.
   type: list
   elements: str
   returned: always
 dns:
-  description: Name servers that the node asks.
+  description: The node's name servers.
   type: list
   elements: str
   returned: always

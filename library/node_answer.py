@@ -1,19 +1,19 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Give a host the facts of its answer: what Ansible shows of it; action_plugins/node_answer.py does it."""
+"""Declare the module that sets a host's facts from its answer. action_plugins/node_answer.py implements it."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 ---
 module: node_answer
-short_description: Set the facts that a host answered with when all were asked at once
+short_description: Set the facts of a host from its answer to a query of all hosts
 description:
-  - C(ask_nodes) keeps all answers in one variable, as most hosts never need their facts. This gives a host its own.
+  - C(ask_nodes) keeps all answers in one variable, since most hosts never need their facts. This module sets them.
   - Runs on the controller, without a connection.
 options:
   answer:
-    description: What C(ask_nodes) has in C(answers) for the host.
+    description: The host's entry in C(answers) of C(ask_nodes).
     type: dict
     required: true
 attributes:
@@ -31,7 +31,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ansible_facts:
-  description: Those of the answer.
+  description: The facts in the answer.
   type: dict
   returned: always
 """

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Wait until nobody else works on a node's packages or its first boot."""
+"""Wait until a node's first boot is over and no other program changes its packages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from ansible.module_utils.fullmesh.facts import busy
 DOCUMENTATION = r"""
 ---
 module: node_at_rest
-short_description: Wait until nobody else works on a node's packages or its first boot
+short_description: Wait until other programs have finished with a node's packages or its first boot
 description:
-  - cloud-init, unattended upgrades, dnf-automatic, and whoever holds a lock of dpkg, apt, rpm or dnf. Changes nothing.
+  - Waits for cloud-init, unattended upgrades, dnf-automatic, and holders of a lock of dpkg, apt, rpm or dnf. Changes
+    nothing.
 options:
   seconds:
     description: How long to wait.
@@ -20,7 +21,7 @@ options:
     required: true
 attributes:
   check_mode:
-    description: Looks once and does not wait.
+    description: Checks once and does not wait.
     support: full
   diff_mode:
     description: There is nothing to compare.
@@ -36,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 busy:
-  description: Who still works there; always empty in a real run, which fails otherwise.
+  description: Programs that still run. Always empty in a real run, which fails otherwise.
   type: list
   elements: str
   returned: success
@@ -56,8 +57,8 @@ def main() -> None:
     found, took = busy.wait_until_idle(0 if module.check_mode else asked, busy.describe_busy_node)
     if found and not module.check_mode:
         module.fail_json(
-            msg=f"[PR-121] after {asked} s somebody still works on this node: {'; '.join(found)}. Wait for it, or end "
-            "it where it hangs, and run again; preflight_wait_seconds says how long a run waits."
+            msg=f"[PR-121] after {asked} s other programs still work on this node: {'; '.join(found)}. Fix: wait for "
+            "them, or end those that hang, and run again. A run waits for preflight_wait_seconds."
         )
     module.exit_json(changed=False, busy=found, seconds=round(took, 1))
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_facts
-short_description: What the roles need to know of a node, and its drift, in one call
+short_description: Return the facts that the roles need about a node, and its drift, in one call
 description:
-  - Sets the few facts that the roles use, under Ansible's own names, and C(fullmesh) with what Fullmesh looks at.
-  - Compares the node with the manifest it kept when it last converged and names every difference.
+  - Sets the few facts that the roles use, under Ansible's own names, and C(fullmesh) with Fullmesh's observations.
+  - Compares the node with its saved manifest and describes every difference.
   - Changes nothing.
 options:
   digest:
-    description: The digest of the inputs that this run has for the node. Empty skips the comparison.
+    description: The digest of this run's inputs for the node. Empty skips the comparison.
     type: str
     default: ""
   venv:
-    description: Where the role torch_runtime links its environment; the room beside it is looked at.
+    description: The path of torch_runtime's environment. The free space there is measured.
     type: path
     default: /opt/fullmesh/venv
 author: [Fullmesh]
@@ -36,11 +36,11 @@ ansible_facts:
   type: dict
   returned: always
 notes:
-  description: What the roles had to say when the node converged; empty when it drifted, as they will say it again.
+  description: The roles' notes from the last run. Empty after drift, since the roles will repeat them.
   type: list
   returned: always
 drift:
-  description: One sentence for each difference from the manifest; empty when the node is what it converged to.
+  description: One sentence for each difference from the manifest. Empty if there is none.
   type: list
   returned: always
 pending:
@@ -49,15 +49,15 @@ pending:
   elements: dict
   returned: always
 busy:
-  description: Who works on the node's packages or its first boot at this moment, in words.
+  description: Descriptions of programs that work on the node's packages or its first boot now.
   type: list
   returned: always
 members:
-  description: What the node remembers of the list of nodes, C(digest) and C(room); empty where it never converged.
+  description: The node's record of the list of nodes, C(digest) and C(room). Empty if it was never configured.
   type: dict
   returned: always
 resolved:
-  description: What the plan that the node converged to had worked out from the nodes; empty when it never did.
+  description: Values that the last applied plan derived from the nodes. Empty if there was none.
   type: dict
   returned: always
 """

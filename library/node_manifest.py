@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Keep on the node what it converged to."""
+"""Save on the node the state that a run applied."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ DOCUMENTATION = r"""
 module: node_manifest
 short_description: Write the manifest that the next run compares with
 description:
-  - Observes everything that the roles own and keeps it with checksums in one file.
-  - Refuses to write a manifest that is not true, that is when a value differs from what a role says it wrote.
+  - Observes everything that the roles manage and saves it with checksums in one file.
+  - Refuses to write the manifest if a value differs from the one that a role reported.
 options:
   digest:
-    description: The digest of the inputs that led here; with V(present).
+    description: The digest of the run's inputs. Needed with V(present).
     type: str
   owned:
-    description: Role name to what it owns, see docs/architecture.md; with V(present).
+    description: Role name to the items that it manages, see docs/architecture.md. Needed with V(present).
     type: dict
   notes:
-    description: What the roles have to say of the node, kept for the reports of later runs that skip the roles.
+    description: The roles' notes about the node, kept for the reports of later runs that skip the roles.
     type: list
     elements: dict
     default: []
   resolved:
-    description: What the plan had worked out from the nodes (ranks and accelerators left to V(auto)); kept as it is.
+    description: Values that the plan derived from the nodes (ranks and accelerators with V(auto)), saved unchanged.
     type: dict
     default: {}
   members:
-    description: What the node shall remember of the list of nodes; kept as it is.
+    description: The node's record of the list of nodes, saved unchanged.
     type: dict
     default: {}
   boot:
-    description: The mark of the node's boot when the run began (C(boot) of M(node_facts)), to recognise a restart.
+    description: The node's boot id when the run began (C(boot) of M(node_facts)), to detect a restart.
     type: str
     default: ""
   state:
@@ -40,7 +40,7 @@ options:
     default: present
 author: [Fullmesh]
 attributes:
-  check_mode: {support: full, description: Says whether it would write.}
+  check_mode: {support: full, description: Reports whether it would write.}
 """
 
 EXAMPLES = r"""
@@ -52,11 +52,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: Where the manifest lies on the node.
+  description: The manifest's path on the node.
   type: str
   returned: always
 untrue:
-  description: What differs from what the roles said; a failure when not empty.
+  description: Differences from the roles' reports. The module fails if there are any.
   type: list
   returned: always
 """
@@ -69,7 +69,7 @@ from ansible.module_utils.fullmesh.facts import node
 
 
 def describe_missing_state(owned: manifest.OwnedItems, state: manifest.State) -> list[str]:
-    """Sentences for what the roles said they wrote and is not there."""
+    """Return sentences about reported values that differ from the present ones."""
     wrong = []
     for path, value in state["file"].items():
         if value == "absent" or value.startswith("unreadable"):
@@ -103,7 +103,7 @@ def describe_missing_state(owned: manifest.OwnedItems, state: manifest.State) ->
 
 
 def explain_difference(wrong: list[str], before: str, now: str) -> str:
-    """Return why the node is not in the state that the roles gave it; *before* and *now* mark its boots."""
+    """Return why the node differs from the roles' reports. *before* and *now* are its boot ids."""
     seen = "; ".join(wrong)
     if before and before != now:
         first, second = (mark.partition("/")[0] for mark in (before, now))

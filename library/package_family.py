@@ -12,31 +12,31 @@ from ansible.module_utils.fullmesh.state.observe import NodeSystem
 DOCUMENTATION = r"""
 ---
 module: package_family
-short_description: Keep the versions of packages that belong together, for an undo to give them back
+short_description: Save the versions of packages that belong together, for an undo
 description:
-  - A driver of another branch replaces thirty packages at once. What the node had before stands in the role's undo
-    point, with what the role left, so that an undo knows which versions to give back and what somebody else changed.
+  - A driver of another branch replaces 30 packages at once. The role's undo point keeps the versions before and after
+    the role, so that an undo knows which versions to restore and which changes others made.
   - Installs and removes nothing itself. Needs no repository.
 options:
   role:
-    description: Whose undo point it is.
+    description: The role whose undo point is used.
     type: str
     required: true
   patterns:
-    description: Regular expressions; a package whose whole name is one of them belongs to the family.
+    description: Regular expressions. A package whose whole name matches belongs to the family.
     type: list
     elements: str
     required: true
   state:
     description: >-
-      V(seen) only looks; V(remembered) keeps what is there now as what was before, once; V(noted) keeps what the role
-      leaves; V(compared) says what gives the first back, and warns of what somebody else has changed since.
+      V(seen) only reads. V(remembered) saves the present versions as the original ones, once. V(noted) saves the
+      versions after the role. V(compared) returns the steps of an undo, and warns about later changes by others.
     type: str
     choices: [seen, remembered, noted, compared]
     default: seen
 attributes:
   check_mode:
-    description: Looks and writes nothing.
+    description: Reads and writes nothing.
     support: full
   diff_mode:
     description: There is nothing to compare.
@@ -61,7 +61,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 versions:
-  description: Each package of the family with its version, as the package manager takes both back.
+  description: Each package of the family with its version, in the package manager's format.
   type: dict
   returned: always
 streams:
@@ -73,22 +73,22 @@ locks:
   type: dict
   returned: always
 install:
-  description: What was there before and is not any more, as arguments of apt or dnf; empty unless O(state=compared).
+  description: Removed or changed packages, as arguments of apt or dnf. Empty unless O(state=compared).
   type: list
   elements: str
   returned: always
 remove:
-  description: What came with the role and can go without a package of others; empty unless O(state=compared).
+  description: New packages that can go without packages of others. Empty unless O(state=compared).
   type: list
   elements: str
   returned: always
 needed:
-  description: Each C(package) that came with the role and stays, because the packages in C(needed_by) need it.
+  description: Each new C(package) that stays, because the packages in C(needed_by) need it.
   type: list
   elements: dict
   returned: always
 kept:
-  description: What somebody else has changed since; empty unless O(state=compared).
+  description: Packages that others have changed since. Empty unless O(state=compared).
   type: list
   elements: str
   returned: always

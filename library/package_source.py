@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Take our package source away where another file names the same repository."""
+"""Remove Fullmesh's package source if another file names the same repository."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: package_source
-short_description: Take our package source away where another file names the same repository
+short_description: Remove Fullmesh's package source if another file names the same repository
 description:
-  - apt reads no source at all where two of them name one repository with different keys. Whoever names a repository
-    that we named before wins, and our file goes. Nothing is asked of apt or dnf, which would refuse.
+  - apt reads no source at all if two of them name one repository with different keys. If another file names a
+    repository that Fullmesh added, Fullmesh's file is removed. apt and dnf are not called, since they would refuse.
 options:
   path:
-    description: Our file, of apt or dnf.
+    description: Fullmesh's file, for apt or dnf.
     type: path
     required: true
 attributes:
   check_mode:
-    description: Says whether it would be taken away.
+    description: Reports whether it would be removed.
     support: full
   diff_mode:
     description: The file.
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 beside:
-  description: Files of others that name what ours names.
+  description: Other files that name the same repository.
   type: list
   elements: str
   returned: always
@@ -53,7 +53,7 @@ beside:
 
 
 class SourceRemovalPlan(TypedDict):
-    """Whether the file goes, and beside which others."""
+    """Whether the file is removed, and the other files."""
 
     changed: bool
     beside: list[str]
@@ -61,7 +61,7 @@ class SourceRemovalPlan(TypedDict):
 
 
 def plan_source_removal(path: str, root: str = "/") -> SourceRemovalPlan:
-    """Whether the file goes, for whom, and what it held."""
+    """Return whether the file is removed, because of which files, and its content."""
     beside = sorted({one["path"] for one in sources.find_duplicate_sources(path, root)})
     text = read_text_or_empty(path) if beside else ""
     return {

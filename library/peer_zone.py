@@ -17,52 +17,51 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: peer_zone
-short_description: The ports of the cluster's peers in firewalld, as one transaction
+short_description: Open the ports of the cluster's peers in firewalld, as one transaction
 description:
-  - Writes policies for peers and controllers and their ipsets as files of its own, checks them in a copy of the
-    configuration, arms a timer that puts everything back, starts or reloads firewalld once, and compares the kernel's
-    rules with the files. Established connections survive; zones, interfaces and the default zone are not touched.
-  - A policy only adds. What the zone of their interface or address lets in, peers reach as before.
-  - The addresses at the other end of every ssh session that carries the play are taken from the node and always keep
-    ssh, as all controllers of the request do.
-  - Rules beside firewalld that would drop the peers' traffic are found in the kernel and named, before and after.
+  - Writes policies for peers and controllers and their ipsets as separate files, checks them in a copy of the
+    configuration, arms a timer that reverts everything, starts or reloads firewalld once, and compares the kernel's
+    rules with the files. Established connections survive. Zones, interfaces and the default zone are not changed.
+  - A policy only adds. Ports that the zone of an interface or address opens stay open to peers.
+  - The client addresses of all ssh sessions that carry the play are taken from the node and always keep ssh, as do
+    all controllers of the request.
+  - Other rules that would drop the peers' traffic are found in the kernel and reported, before and after.
 options:
   state:
     description:
-      - V(present) opens the ports. V(confirmed) disarms the timer. V(reloaded) makes firewalld read its files again,
-        when it runs. V(off) stops and disables firewalld. V(leaving) and V(left) stand before and after an undo.
-        The first arms a timer that brings back the firewall of now, and somebody has to confirm after the second. They
-        switch ufw on again where V(present) took over from it, and keep other people's iptables rules over the end of
-        firewalld.
+      - V(present) opens the ports. V(confirmed) disarms the timer. V(reloaded) makes a running firewalld read its files
+        again. V(off) stops and disables firewalld. V(leaving) and V(left) come before and after an undo. The first arms
+        a timer that restores the present firewall, and the second must be followed by a confirmation. They enable ufw
+        again if V(present) replaced it, and keep other iptables rules when firewalld stops.
     type: str
     choices: [present, confirmed, reloaded, 'off', leaving, left]
     default: present
   request:
     description:
-      - What is wanted, for V(present). The filter C(peer_firewall_request) makes it of the role's variables;
-        C(PeerFirewall) in schema/peer_list.py describes each entry. Its C(zone) and C(rollback_seconds) come before
+      - The wanted state for V(present). The filter C(peer_firewall_request) makes it from the role's variables.
+        C(PeerFirewall) in schema/peer_list.py describes each entry. Its C(zone) and C(rollback_seconds) override
         the options of these names.
     type: dict
     default: {}
   zone:
-    description: Name of that zone, and the start of the names of policies and ipsets; at most 13 characters.
+    description: Name of the zone, and prefix of the names of policies and ipsets, at most 13 characters.
     type: str
     default: fullmesh
   rollback_seconds:
     description:
-      - When nobody confirms within this time, the node puts everything back. With 0 nobody has to confirm; a change
-        that fails is put back all the same.
+      - Without a confirmation within this time, the node reverts everything. With 0 no confirmation is needed, but a
+        change that fails is still reverted.
     type: int
     default: 60
   token:
     description:
-      - Of this run. Who confirms or restores has to show the one that the change was armed with, so that a late run
-        ends no other one's change. The caller's choice, because the answer to the call that arms may get lost.
+      - The run's token. A confirmation or restore needs the token of the armed change, so that a late run cannot end
+        another one's change. The caller chooses it, because the answer to the arming call may get lost.
     type: str
     default: ''
 attributes:
   check_mode:
-    description: Files are compared, nothing is started; on a bare node the files that would come are shown.
+    description: Compares files and starts nothing. On a new node, shows the files that would be written.
     support: full
   diff_mode:
     description: Every file that differs.
@@ -78,38 +77,38 @@ EXAMPLES = r"""
 
 RETURN = r"""
 needs_package:
-  description: firewalld is not installed; call again once it is, before it was ever started.
+  description: firewalld is not installed. Call again after its installation and before its first start.
   type: bool
   returned: state is present
 armed:
-  description: The timer runs, somebody has to confirm on a new connection.
+  description: The timer runs, so the change must be confirmed on a new connection.
   type: bool
   returned: state is present, leaving or left
 rollback:
-  description: V(disarmed), V(idle), or V(fired) when the node had already put everything back.
+  description: V(disarmed), V(idle), or V(fired) if the node had already reverted everything.
   type: str
   returned: state is confirmed
 files:
-  description: Files that are ours now.
+  description: Files that Fullmesh owns now.
   type: list
   elements: str
   returned: state is present
 ssh_ports:
-  description: Where sshd listens.
+  description: The ports that sshd listens on.
   type: list
   elements: int
   returned: state is present
 controllers:
-  description: Addresses that keep ssh, the live one among them.
+  description: Addresses that keep ssh, including the present client.
   type: list
   elements: str
   returned: state is present
 default_zone:
-  description: firewalld's default zone, which is left alone.
+  description: firewalld's default zone, which is not changed.
   type: str
   returned: state is present
 ports:
-  description: What the peers may reach, the port of RoCE among it where it is on.
+  description: The ports that peers may reach, including RoCE's if it is active.
   type: list
   elements: str
   returned: state is present

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Wait until no change of this node waits for its confirmation, so that nothing is put back over what comes next."""
+"""Wait until no change of this node waits for its confirmation, so that a revert cannot overwrite later changes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: pending_change
-short_description: Wait for the end of a change that nobody has confirmed
+short_description: Wait for the end of an unconfirmed change
 description:
-  - A run that was killed leaves the node with a change that is put back in a moment, with the files and the units of
-    before that change. Whoever changes the same files meanwhile would find them written over.
-  - The node's own timer ends the change. One whose timer is gone is ended here.
-  - Changes nothing itself; the connection may go with a network change that is put back.
+  - A killed run leaves the node with a change that will soon be reverted, with all its files and units. The revert
+    would overwrite changes that another program makes to the same files meanwhile.
+  - The node's own timer ends the change. If the timer is gone, this module ends it.
+  - Changes nothing itself. The connection may be cut when a network change is reverted.
 attributes:
   check_mode:
-    description: Does not wait, and says what there is.
+    description: Does not wait, and reports the changes.
     support: full
 author: [Fullmesh contributors]
 """
@@ -38,12 +38,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: The changes that were waited for, by their names.
+  description: The names of the changes that it waited for.
   type: list
   elements: str
   returned: always
 left:
-  description: Those that have not ended.
+  description: Changes that have not ended.
   type: list
   elements: str
   returned: always
@@ -51,12 +51,12 @@ left:
 
 
 def list_pending_names() -> list[str]:
-    """Name the changes that have yet to end."""
+    """Return the changes that have not ended."""
     return [change["name"] for change in engine.list_pending_changes()]
 
 
 def wait_for_change_end(run: Runner, name: str) -> None:
-    """Wait for the timer of one change, or end it where no timer does."""
+    """Wait for the timer of one change, or end it if there is no timer."""
     directory = engine.folder(name)
     journal: engine.Journal = engine.read_json(directory + "/journal.json")
     left = engine.seconds_left(journal) if journal else 0.0
@@ -77,8 +77,8 @@ def main() -> None:
     left = list_pending_names()
     if left and not module.check_mode:
         module.fail_json(
-            msg=f"[TX-107] the change {left[0]!r} of this node has not ended. See "
-            f"{engine.STORE}/log on the node; a reboot ends it."
+            msg=f"[TX-107] the change {left[0]!r} of this node has not ended. Fix: reboot the node, "
+            f"which ends it. Check: {engine.STORE}/log on the node."
         )
     module.exit_json(changed=False, changes=found, left=left)
 

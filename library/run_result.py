@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Keep the result of a run on the controller: what Ansible shows of it; action_plugins/run_result.py does it."""
+"""Declare the module that saves a run's result on the controller. action_plugins/run_result.py implements it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ DOCUMENTATION = r"""
 module: run_result
 short_description: Write runs/<time>/result.json, junit.xml and report.html in one step
 description:
-  - Makes the directory, writes the file whole or not at all, and points C(latest) at it.
-  - Runs on the controller, without a connection to anywhere, whatever the host of the task is.
-  - When the reports cannot be written the task warns; the result is kept all the same.
+  - Makes the directory, writes the file completely or not at all, and points C(latest) at it.
+  - Runs on the controller without any connection, for every host of the task.
+  - If the reports cannot be written, the task warns and keeps the result.
 options:
   directory:
-    description: Where runs are kept.
+    description: The folder of all runs.
     type: path
     required: true
   run:
@@ -27,7 +27,7 @@ options:
     required: true
 attributes:
   check_mode:
-    description: Writes the file as well; a verification is a report about the nodes and changes none.
+    description: Writes the file as well, since a verification is a report about the nodes and does not change them.
     support: full
 author: [Fullmesh contributors]
 """
@@ -46,7 +46,7 @@ path:
   type: str
   returned: always
 reports:
-  description: What was written beside it.
+  description: The other files that were written.
   type: list
   elements: str
   returned: always

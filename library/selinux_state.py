@@ -12,38 +12,38 @@ from ansible.module_utils.fullmesh.state.errors import UndoError
 DOCUMENTATION = r"""
 ---
 module: selinux_state
-short_description: SELinux' mode, now and at the next boot
+short_description: Set SELinux's mode, now and at the next boot
 description:
-  - Needs no Python bindings. Where the system has no SELinux nothing is done, and that is said.
-  - Switching to enforcing is armed to switch back, unless somebody confirms on a new connection.
+  - Needs no Python bindings. Without SELinux, nothing is done and the module reports that.
+  - Switching to enforcing is reverted by a timer, unless it is confirmed on a new connection.
 options:
   state:
     description:
-      - V(present) sets the mode. V(confirmed) disarms the timer. V(restored) sets the runtime mode that was there
-        before the first V(present); the configuration is the undo point's. V(leaving) stands before an undo; where that
-        will enforce, it arms the timer, and somebody has to confirm after V(restored).
+      - V(present) sets the mode. V(confirmed) disarms the timer. V(restored) sets the runtime mode from before the
+        first V(present). The undo point has the configuration. V(leaving) comes before an undo. If the undo will
+        enforce, it arms the timer, and V(restored) must be followed by a confirmation.
     type: str
     choices: [present, confirmed, leaving, restored]
     default: present
   mode:
-    description: V(keep) only looks.
+    description: V(keep) only reads.
     type: str
     choices: [enforcing, permissive, disabled, keep]
     default: enforcing
   staged:
     description:
-      - Somebody reboots the node and calls again. Then a node that was disabled at boot comes back permissive and
-        labelled first, and is switched to enforcing only after that, armed. Otherwise the next boot enforces at once.
+      - The caller reboots the node and calls again. A node that was disabled at boot first boots permissive and gets
+        labels, and is switched to enforcing afterwards with the timer. Otherwise the next boot enforces at once.
     type: bool
     default: false
   rollback_seconds:
-    description: When nobody confirms within this time, the node goes back to permissive. 0 arms nothing.
+    description: Without a confirmation within this time, the node returns to permissive. 0 arms nothing.
     type: int
     default: 60
   token:
     description:
-      - Of this run. Who confirms or restores has to show the one that the change was armed with, so that a late run
-        ends no other one's change. The caller's choice, because the answer to the call that arms may get lost.
+      - The run's token. A confirmation or restore needs the token of the armed change, so that a late run cannot end
+        another one's change. The caller chooses it, because the answer to the arming call may get lost.
     type: str
     default: ''
 attributes:
@@ -69,23 +69,23 @@ installed:
   type: bool
   returned: always
 runtime:
-  description: The mode now, V(enforcing), V(permissive), or empty where the kernel runs without.
+  description: The present mode, V(enforcing), V(permissive), or empty if the kernel runs without SELinux.
   type: str
   returned: always
 reboot_required:
-  description: The mode that was asked for comes with the next boot.
+  description: The requested mode takes effect at the next boot.
   type: bool
   returned: always
 may_reboot:
-  description: O(staged), so that the other nodes of a run know who takes a turn.
+  description: O(staged), so that a run knows the nodes that take a turn.
   type: bool
   returned: always
 armed:
-  description: The timer runs, somebody has to confirm on a new connection.
+  description: The timer runs, so the change must be confirmed on a new connection.
   type: bool
   returned: always
 files:
-  description: Files that are ours to watch.
+  description: Files that Fullmesh watches for drift.
   type: list
   elements: str
   returned: always

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Give the cluster interfaces their addresses through whoever owns them, as a transaction, and read them back."""
+"""Configure the cluster interfaces with their owners' files, as a transaction, and verify the result."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ansible.module_utils.fullmesh.transaction import engine
 DOCUMENTATION = r"""
 ---
 module: static_ip_links
-short_description: Give interfaces static addresses in a transaction, and read them back
+short_description: Give interfaces static addresses in a transaction, and verify them
 description:
-  - Finds out who owns each interface, renders its files, checks them, arms a timer that puts everything back, and
-    lets the node apply the change detached from our connection, which may go with it.
-  - A second call with C(state=proved), over a new connection, reads the kernel back, asks the peers, and answers with
-    more than any MTU holds. When that has arrived, a third one with C(state=confirmed) disarms the timer.
-  - An interface that is already as wanted, and has nothing that its new files drop, is adopted; nothing brings it up
-    anew.
+  - Finds the program that configures each interface, renders its files, checks them, arms a timer that reverts
+    everything, and lets the node apply the change independently of the connection, which it may cut.
+  - A second call with C(state=proved), over a new connection, reads the kernel's state, contacts the peers, and returns
+    more bytes than any MTU allows. If that answer arrives, a third call with C(state=confirmed) disarms the timer.
+  - An interface that already has the wanted state, and nothing that its new files would drop, is adopted without a
+    restart.
 options:
   links:
     description: The links of the cluster plan (C(interface), C(addresses), C(mac), C(mtu) ...).
@@ -33,43 +33,43 @@ options:
     default: []
   state:
     description:
-      - V(present) arms and starts the change. V(proved) proves it. V(confirmed) disarms. V(restored) waits until the
-        node has put itself back, or lets it do so now. V(absent) arms and starts the undo. V(verified) only reads.
+      - V(present) arms and starts the change. V(proved) verifies it. V(confirmed) disarms. V(restored) waits until the
+        node has reverted the change, or starts that now. V(absent) arms and starts the undo. V(verified) only reads.
     type: str
     choices: [present, proved, confirmed, restored, absent, verified]
     default: present
   provider:
-    description: Who shall own the interfaces; V(auto) asks the node.
+    description: The program that should configure the interfaces. V(auto) detects it.
     type: str
     choices: [auto, networkmanager, netplan, networkd, ifupdown]
     default: auto
   check_duplicates:
-    description: Ask the link for a duplicate of each new IPv4 address first (RFC 5227).
+    description: Probe the link for duplicates of each new IPv4 address first (RFC 5227).
     type: bool
     default: true
   wait_seconds:
-    description: How long an address may take to be there and checked for duplicates.
+    description: How long an address may take to appear and pass the duplicate check.
     type: int
     default: 30
   rollback_seconds:
-    description: When nobody confirms within this time, the node puts everything back.
+    description: Without a confirmation within this time, the node reverts everything.
     type: int
     default: 60
   peers:
     description:
-      - Cluster addresses of other nodes. With V(present) they are asked before the change, see C(answered). With
-        V(proved) they are those of nodes that are up, and one of them besides the master has to be reached.
+      - Cluster addresses of other nodes. With V(present) they are contacted before the change, see C(answered). With
+        V(proved) they are those of nodes that are up, and one of them in addition to the master must be reachable.
     type: list
     elements: str
     default: []
   master:
-    description: The master's address, only with V(proved). When it is one of O(peers), it has to be reached.
+    description: The master's address, only with V(proved). If it is one of O(peers), it must be reachable.
     type: str
     default: ""
   token:
     description:
-      - Of this run. Who confirms or restores has to show the one that the change was armed with, so that a late run
-        ends no other one's change. The caller's choice, because the answer to the call that arms may get lost.
+      - The run's token. A confirmation or restore needs the token of the armed change, so that a late run cannot end
+        another one's change. The caller chooses it, because the answer to the arming call may get lost.
     type: str
     default: ''
 attributes:
@@ -77,7 +77,7 @@ attributes:
     description: Detects, renders, validates, and writes nothing.
     support: full
   diff_mode:
-    description: The files, and what the kernel lacks.
+    description: The files, and the kernel's differences.
     support: full
 author: [Fullmesh contributors]
 """
@@ -100,16 +100,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 providers:
-  description: Who owns each interface.
+  description: The program that configures each interface.
   type: dict
   returned: state is present
 files:
-  description: The files of ours that stand, or would stand, on the node.
+  description: Fullmesh's files that are or would be on the node.
   type: list
   elements: str
   returned: state is present
 paths:
-  description: Every file that changes, ours and those of others.
+  description: Every file that changes, including those of others.
   type: list
   elements: str
   returned: state is present or absent
@@ -119,62 +119,62 @@ interfaces:
   elements: str
   returned: state is present
 adopted:
-  description: Interfaces that were as wanted before; only the files were written.
+  description: Interfaces that already had the wanted state, so only their files were written.
   type: list
   elements: str
   returned: state is present
 lacking:
-  description: What the kernel lacked before, in words.
+  description: Descriptions of the kernel's differences before the change.
   type: list
   elements: str
   returned: state is present or verified
 remembered:
-  description: There is an undo point of the role, of an earlier change.
+  description: The role has an undo point of an earlier change.
   type: bool
   returned: state is present
 needed:
-  description: Something has to change; V(changed), for a task that must not count as one.
+  description: A change is needed. Like V(changed), for a task that must not count as changed.
   type: bool
   returned: state is present, absent or verified
 armed:
-  description: The timer runs; somebody has to come back on a new connection and confirm.
+  description: The timer runs, so the change must be confirmed on a new connection.
   type: bool
   returned: state is present or absent
 moves_to:
-  description: The address at which our connection has to come back; empty where it stays.
+  description: The address for the new connection, or empty if it stays the same.
   type: str
   returned: state is present or absent
 answered:
-  description: Those of O(peers) that answered before the change.
+  description: The O(peers) that answered before the change.
   type: list
   elements: str
   returned: state is present
 silent:
-  description: Those of O(peers) that did not answer before the change, of whom no answer is asked afterwards.
+  description: The O(peers) that did not answer before the change and need not answer afterwards.
   type: list
   elements: str
   returned: state is present
 fresh:
-  description: False when the connection is older than the change and proves nothing; ask again over a new one.
+  description: False if the connection is older than the change and proves nothing. Call again over a new one.
   type: bool
   returned: state is proved
 ballast:
-  description: A text that no single packet of any MTU holds.
+  description: A text that is larger than a packet of any MTU.
   type: str
   returned: state is proved
 lost:
   description: >-
-    Commands for what others had on the links (addresses, routes, rules), that the kernel does not take any more with
-    the new addresses.
+    Commands for other owners' addresses, routes and rules on the links that the kernel rejects with the new
+    addresses.
   type: list
   elements: str
   returned: state is proved
 tried:
-  description: The change in a few words.
+  description: A short description of the change.
   type: str
   returned: state is present or absent
 report:
-  description: What the node has put back, why, and after how many seconds.
+  description: The files that the node has restored, the reason, and after how many seconds.
   type: dict
   returned: state is restored
 """

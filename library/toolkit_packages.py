@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: toolkit_packages
-short_description: Which of NVIDIA's container toolkit is installed, and which one its repository would give
+short_description: Return the installed NVIDIA container toolkit, and the version that its repository offers
 description:
-  - Reads the package database. Only when what is installed does not fit, reads the repository, with a private cache
-    and list of sources, so that it is honest in check mode on a machine that does not know the repository yet.
-  - Says which of the system's own sources name that repository already.
+  - Reads the package database. Reads the repository only if the installed packages do not fit, with a private cache and
+    source list, so that check mode also works on a machine without this repository.
+  - Returns the system's own sources of that repository.
 options:
   names:
-    description: The packages; all must have the same version.
+    description: The packages, which must all have the same version.
     type: list
     elements: str
     required: true
@@ -37,11 +37,11 @@ options:
     type: str
     required: true
   version:
-    description: Package version, with or without its release. Empty keeps what is installed, else takes the newest.
+    description: Package version, with or without its release. Empty keeps the installed one, else takes the newest.
     type: str
     default: ''
   source:
-    description: Our own file among the system's sources, which is nobody else's.
+    description: Fullmesh's own file among the system's sources.
     type: str
     required: true
 attributes:
@@ -67,8 +67,8 @@ EXAMPLES = r"""
 RETURN = r"""
 toolkit:
   description: >-
-    C(installed) (package to version), C(satisfied), the C(version) to have, C(ours) (our own source is there), and
-    C(repository) as nccl_packages has it.
+    C(installed) (package to version), C(satisfied), the wanted C(version), C(ours) (Fullmesh's source exists), and
+    C(repository) as in nccl_packages.
   type: dict
   returned: success
 """

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Build a virtual environment from hash-pinned wheels beside the one in use, then switch to it."""
+"""Build the environment of training jobs next to the one in use, and switch only after it has been verified."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ansible.module_utils.fullmesh.torch_env import (
 DOCUMENTATION = r"""
 ---
 module: torch_venv
-short_description: Build a virtual environment from hash-pinned wheels beside the one in use
+short_description: Build a virtual environment from hash-pinned wheels next to the one in use
 description:
-  - The environment lives in a directory named by its content (lock, Python, machine); C(path) is a link to it. The
-    link moves only after torch has been imported in the new one, so an interrupted run changes nothing.
-  - An environment that an earlier run built is used again.
+  - The environment is in a directory named after its content (lock, Python, machine), and C(path) is a link to it. The
+    link changes only after torch has been imported in the new one, so an interrupted run changes nothing.
+  - An environment from an earlier run is used again.
   - The module waits until the build of an earlier run has ended on this node.
 options:
   state:
     description:
-      - V(observed) only reads; V(present) builds and switches.
+      - V(observed) only reads. V(present) builds and switches.
       - V(absent) removes C(store) and C(wheels). It leaves the link C(path) to the undo point.
     type: str
     choices: [observed, present, absent]
@@ -50,15 +50,15 @@ options:
     description: The lock's text. Required unless O(state=absent).
     type: str
   torch_version:
-    description: What C(torch.__version__) has to be.
+    description: The expected C(torch.__version__).
     type: str
     default: ''
   accelerator:
-    description: What torch has to be made for, like V(cpu), V(cuda) or V(cuda13.0).
+    description: The build of torch that is needed, such as V(cpu), V(cuda) or V(cuda13.0).
     type: str
     default: cpu
   bundle:
-    description: Tar of wheels on this node; removed afterwards.
+    description: Tar of wheels on this node, which is removed afterwards.
     type: str
     default: ''
   expected:
@@ -75,7 +75,7 @@ options:
     default: 900
 attributes:
   check_mode:
-    description: Says what it would build.
+    description: Reports the environment that it would build.
     support: full
   diff_mode:
     description: The environment before and after, by name.
@@ -104,11 +104,11 @@ linked:
   type: bool
   returned: always
 python:
-  description: Version of the interpreter, like C(3.11); empty when it cannot be used.
+  description: Version of the interpreter, such as C(3.11). Empty if it cannot be used.
   type: str
   returned: always
 fault:
-  description: Why the interpreter cannot be used, coded.
+  description: Why the interpreter cannot be used, with a code.
   type: str
   returned: always
 have:
@@ -117,11 +117,11 @@ have:
   elements: str
   returned: always
 bundles:
-  description: Whole bundles that are still here, with their sizes.
+  description: Complete bundles that are still on the node, with their sizes.
   type: dict
   returned: always
 versions:
-  description: What the environment said when it was built.
+  description: The versions that the environment reported when it was built.
   type: dict
   returned: when it is built
 """
@@ -149,7 +149,7 @@ def main() -> None:
         ],
         supports_check_mode=True,
     )
-    os.umask(0o022)  # jobs run as other users; a root umask of 077 would hide torch from them
+    os.umask(0o022)  # jobs run as other users, and a root umask of 077 would hide torch from them
     try:
         if module.params["state"] == "observed":
             module.exit_json(changed=False, **observe_torch_venv(module.params))

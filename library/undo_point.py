@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Remember what a role is about to change on this node, and put it back on demand."""
+"""Save the state that a role is about to change, and restore it."""
 
 from __future__ import annotations
 
@@ -31,35 +31,34 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: undo_point
-short_description: Remember the state that a role is about to change, and put it back
+short_description: Save the state that a role is about to change, and restore it
 description:
-  - Saves files (bytes, mode, owner, SELinux context, symlink target, or that they are absent),
-    sysctl values, systemd unit states and which packages are installed. Only what is not remembered
-    yet is saved, so the first state ever seen stays the original.
+  - Saves files (bytes, mode, owner, SELinux context, symlink target, or their absence), sysctl values, systemd unit
+    states, and the installed packages. Items are saved only once, so the first state stays the original.
   - Kept in C(/var/lib/fullmesh/undo/<role>/), which only root can read.
 options:
   role:
-    description: Whose point this is.
+    description: The role that the undo point belongs to.
     type: str
     required: true
   state:
     description:
-      - V(present) remembers, V(restored) puts back only what differs, V(forgotten) drops the point.
-      - V(written) is told at the end of a role, so that an undo knows what the role wrote. A file that is another one
-        by then was changed by somebody else. V(restored) keeps that version beside the file (RV(kept)) and names it;
-        V(kept) does only that, for a role that puts its files back by itself.
+      - V(present) saves, V(restored) restores the differences, V(forgotten) removes the undo point.
+      - V(written) comes at the end of a role, so that an undo knows the content that the role wrote. If a file differs
+        from it later, others have changed it. V(restored) keeps that version next to the file (RV(kept)) and reports
+        it. V(kept) does only that, for a role that restores its files itself.
     type: str
     choices: [present, written, kept, restored, forgotten]
     default: present
   paths:
     description:
-      - Files or symlinks. Directories above them that do not exist yet are remembered as well.
+      - Files or symlinks. Missing directories above them are saved as well.
     type: list
     elements: str
     default: []
   directories:
     description:
-      - Directories that the role may make. V(restored) removes those that were absent, when empty.
+      - Directories that the role may create. V(restored) removes those that were absent, if they are empty.
     type: list
     elements: str
     default: []
@@ -80,27 +79,27 @@ options:
     default: []
   interfaces:
     description:
-      - Network interfaces whose lasting addresses and MTU are remembered as the kernel shows them.
-        V(restored) returns them for the role to put back; it does not touch the network itself.
+      - Network interfaces whose lasting addresses and MTU are saved from the kernel. V(restored) returns them for the
+        role to restore, and does not change the network itself.
     type: list
     elements: str
     default: []
   leave:
     description:
-      - Only with V(restored). Files that the role has given back by itself; they are left as they are.
+      - Only with V(restored). Files that the role has restored itself. They are left unchanged.
     type: list
     elements: str
     default: []
   restart:
     description:
-      - Only with V(restored). Units that must read the files again; restarted when a file was put
-        back and the unit was active when the point was made.
+      - Only with V(restored). Units that must read the files again. They are restarted if a file was restored and the
+        unit was active at the time of the undo point.
     type: list
     elements: str
     default: []
 attributes:
   check_mode:
-    description: Reports what would be saved or put back and writes nothing.
+    description: Reports the items that would be saved or restored, and writes nothing.
     support: full
   diff_mode:
     description: The content of a file that not everyone may read is replaced by its checksum.
@@ -124,24 +123,24 @@ EXAMPLES = r"""
 
 RETURN = r"""
 saved:
-  description: What was added to the point, as C(kind:name).
+  description: The saved items, as C(kind:name).
   type: list
   elements: str
   returned: state is present
 restored:
-  description: What was put back, as C(kind:name).
+  description: The restored items, as C(kind:name).
   type: list
   elements: str
   returned: state is restored
 kept:
-  description: Each C(path) that somebody has changed since the role wrote it, and where that version is C(kept).
+  description: Each C(path) that others have changed since the role wrote it, and the path of the C(kept) version.
   type: list
   elements: dict
   returned: state is restored or kept
 remove_packages:
   description:
-    - Packages that were absent then and are installed now, as far as they can go without a package of others. The
-      package manager simulates that.
+    - Packages that were absent originally and are installed now, if they can go without packages of others. The package
+      manager simulates that.
   type: list
   elements: str
   returned: state is restored
@@ -151,26 +150,26 @@ kept_packages:
   elements: dict
   returned: state is restored or forgotten
 install_packages:
-  description: Packages that were installed then and are absent now.
+  description: Packages that were installed originally and are absent now.
   type: list
   elements: str
   returned: state is restored
 missing_units:
-  description: Units that were there then and do not exist now.
+  description: Units that existed originally and are missing now.
   type: list
   elements: str
   returned: state is restored
 interfaces:
-  description: Per interface the C(addresses) and the C(mtu) that it had then.
+  description: The original C(addresses) and C(mtu) of each interface.
   type: dict
   returned: state is restored
 swept:
-  description: Packages that apt had brought along and that were purged, as nobody needed them any more.
+  description: Dependencies that apt had installed, and that were purged because no package needed them.
   type: list
   elements: str
   returned: state is forgotten
 exists:
-  description: There is a point of this role.
+  description: The role has an undo point.
   type: bool
   returned: always
 """
@@ -232,8 +231,8 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     for one in kept:
         module.warn(
-            "[UN-105] {path} was changed since Fullmesh wrote it: what stood there is kept as {kept}. Take over what "
-            "you need of it, and remove it.".format(**one)
+            "[UN-105] {path} was changed since Fullmesh wrote it. The changed version is kept as {kept}. Copy the "
+            "parts that you need, and remove it.".format(**one)
         )
     for words in describe_kept_packages(params["role"], needed):
         module.warn(words)

@@ -29,22 +29,22 @@ DOCUMENTATION = r"""
 module: verification_textfile
 short_description: Find the folder that node_exporter reads text files from, and write one there
 description:
-  - The command line of a running node_exporter names the folder, if systemd runs it as a service. One that did not come
-    with the distribution's package is the user's own, and is left as it is.
+  - The command line of a running node_exporter has the folder, if systemd runs it as a service. A node_exporter that is
+    not from the distribution's package is the user's own, and is not changed.
   - If an account other than root owns the folder, the file is written as that account. If root owns it and others can
     change it, the module fails.
-  - C(fullmesh.prom) is written beside itself under a name that does not end in C(.prom), then renamed, so that nobody
-    reads half of it. The role's undo takes it away.
+  - C(fullmesh.prom) is written under a name that does not end in C(.prom), then renamed, so that no partial file is
+    read. The role's undo removes it.
 options:
   state:
     description:
-      - V(looked) only looks, and fails where no node_exporter would read the file.
-      - V(written) writes it. What keeps it from doing so is a warning, so that no verification is hidden by it.
+      - V(looked) only reads, and fails if no node_exporter would read the file.
+      - V(written) writes it. A failure is only a warning, so that it cannot hide a verification.
     type: str
     choices: [looked, written]
     default: looked
   folder:
-    description: The folder that the user names. Empty to find it out.
+    description: The folder from the user's setting. Empty to find it.
     type: str
     default: ''
   usual:
@@ -56,11 +56,11 @@ options:
     type: str
     required: true
   unit:
-    description: Its unit, for what is said where it does not run.
+    description: Its unit, for messages if it does not run.
     type: str
     required: true
   wait:
-    description: Seconds within which the distribution's node_exporter has to listen; V(0) does not ask.
+    description: Seconds within which the distribution's node_exporter must listen. V(0) does not check.
     type: int
     default: 0
   content:
@@ -69,7 +69,7 @@ options:
     default: ''
 attributes:
   check_mode:
-    description: Says what would be found or written and writes nothing.
+    description: Reports the folder or file, and writes nothing.
     support: full
   diff_mode:
     description: The text changes with every verification.
@@ -88,15 +88,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 own:
-  description: The node has a node_exporter of the user's, or the user names its folder.
+  description: The node has a node_exporter of the user's, or the user set its folder.
   type: bool
   returned: success
 program:
-  description: The program that runs, empty where none does.
+  description: The running program, or empty.
   type: str
   returned: success
 path:
-  description: Where the file is or would be; empty where nobody would read it.
+  description: The path of the file, or empty if no program would read it.
   type: str
   returned: success
 """
@@ -107,7 +107,7 @@ PAUSE = 0.5
 
 
 class TextfileResult(TypedDict):
-    """What the module returns."""
+    """The result of the module."""
 
     changed: bool
     own: bool
@@ -118,7 +118,7 @@ class TextfileResult(TypedDict):
 def find_textfile_folder(
     module: AnsibleModule, node: NodeSystem
 ) -> tuple[TextfileTarget, list[RunningExporter]]:
-    """The place, and those that run of the distribution's."""
+    """Return the folder, and the running exporters of the distribution."""
     params = module.params
     seen = node_exporter.find_exporters(node_exporter.list_main_processes(node.run))
     packaged = observe_packages(node, [params["package"]])[params["package"]] == "installed"
@@ -134,7 +134,7 @@ def find_textfile_folder(
 
 
 def wait_for_exporter(module: AnsibleModule, node: NodeSystem) -> TextfileTarget:
-    """Look until the distribution's listens, or the seconds are over."""
+    """Wait until the distribution's exporter listens or time is over."""
     deadline = time.monotonic() + module.params["wait"]
     while True:
         found, ours = find_textfile_folder(module, node)
@@ -143,14 +143,14 @@ def wait_for_exporter(module: AnsibleModule, node: NodeSystem) -> TextfileTarget
         if time.monotonic() >= deadline:
             unit = module.params["unit"]
             module.fail_json(
-                msg=f"[MT-107] {unit} was started, and no node_exporter listens. Look at `journalctl -u {unit}`; "
-                "something else may have its port (9100): `ss -ltnp`."
+                msg=f"[MT-107] {unit} was started, but no node_exporter listens. Check: `journalctl -u {unit}`. "
+                "Another program may use its port (9100): `ss -ltnp`."
             )
         time.sleep(PAUSE)
 
 
 def write_textfile(module: AnsibleModule, node: NodeSystem, path: str) -> bool:
-    """Write the text, so that undo knows it for ours; say what kept it."""
+    """Write the text in the undo record as well. Warn if that fails."""
     names: Names = {
         "files": [path],
         "directories": [],
@@ -165,15 +165,15 @@ def write_textfile(module: AnsibleModule, node: NodeSystem, path: str) -> bool:
         record_written_files(node, ROLE, check=False)
     except (OSError, UndoError) as error:
         module.warn(
-            f"[MT-108] the figures of this verification could not be written to {path}: {error}. What stands there is "
-            "of an earlier one."
+            f"[MT-108] the figures of this verification could not be written to {path}: {error}. The file still has "
+            "those of an earlier one."
         )
         return False
     return True
 
 
 def main() -> None:
-    """Look, and write where that was asked for."""
+    """Find the folder, and write the file if requested."""
     module = AnsibleModule(
         argument_spec={
             "state": {"choices": ["looked", "written"], "default": "looked"},

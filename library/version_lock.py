@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Hold packages in one version with dnf's versionlock plugin, beside other people's locks."""
+"""Hold packages at one version with dnf's versionlock plugin, and keep the locks of others."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ DOCUMENTATION = r"""
 module: version_lock
 short_description: Hold packages in one version with dnf's versionlock plugin
 description:
-  - Writes the plugin's list itself, in one step. Other people's lines and comments stay as they are; a lock of theirs
-    on the same packages in another version becomes a comment until V(absent).
-  - Needs no repository, so it also works where none answers.
+  - Writes the plugin's list itself, in one step. Other lines and comments stay unchanged. Another lock on the same
+    packages with a different version becomes a comment until V(absent).
+  - Needs no repository, so it also works without a network.
 options:
   names:
     description: Packages.
@@ -32,20 +32,20 @@ options:
     description: Their VERSION-RELEASE, the same for all O(names). V(present) needs it or O(versions).
     type: str
   versions:
-    description: Package and VERSION-RELEASE, in place of O(names) and O(version).
+    description: Package and VERSION-RELEASE, instead of O(names) and O(version).
     type: dict
   what:
-    description: What is held, for the comment above our lines; one word for each who holds something.
+    description: A description for the comment above Fullmesh's lines, unique for each role that holds packages.
     type: str
     default: these packages
   state:
-    description: V(present) locks exactly this version, V(absent) removes our locks.
+    description: V(present) locks exactly this version, V(absent) removes Fullmesh's locks.
     type: str
     choices: [present, absent]
     default: present
 attributes:
   check_mode:
-    description: Says what would be written, also before the plugin is installed.
+    description: Reports the lines that would be written, even if the plugin is not installed yet.
     support: full
   diff_mode:
     description: The list.
@@ -73,23 +73,23 @@ EXAMPLES = r"""
 
 RETURN = r"""
 others:
-  description: The entries of the list that are not ours.
+  description: The entries of the list that are not Fullmesh's.
   type: list
   elements: str
   returned: always
 path:
-  description: Where the list lies.
+  description: The list's path.
   type: str
   returned: always
 """
 
 
 class VersionLockError(Exception):
-    """A coded sentence for the user."""
+    """A sentence with a code for the user."""
 
 
 class VersionLockPlan(TypedDict):
-    """The list as it is and becomes; ``others``: whose locks stay."""
+    """The list before and after the change. ``others``: locks that stay."""
 
     path: str
     before: str
@@ -98,7 +98,7 @@ class VersionLockPlan(TypedDict):
 
 
 def plan_version_locks(params: dict[str, Any], check: bool, root: str = "") -> VersionLockPlan:
-    """The list before and after; *check*: the plugin may not be installed yet."""
+    """Return the list before and after. *check*: the plugin may not be installed yet."""
     path, why_not = versionlock.find_lock_list(root)
     versions = params["versions"] or dict.fromkeys(params["names"] or [], str(params["version"]))
     names, present = list(versions), params["state"] == "present"
@@ -109,8 +109,8 @@ def plan_version_locks(params: dict[str, Any], check: bool, root: str = "") -> V
         and not (check and not os.path.exists(root + versionlock.CONF))
     ):
         raise VersionLockError(
-            f"[NC-107] dnf holds no package on this node: {why_not}. Switch its plugin versionlock on, "
-            "or what asks for it off (nccl_manage, nvidia_driver_hold)."
+            f"[NC-107] dnf holds no package on this node: {why_not}. Fix: enable its plugin versionlock, "
+            "or disable the setting that needs it (nccl_manage, nvidia_driver_hold)."
         )
     before, what = read_text_file(path), params["what"]
     others = versionlock.parse_lock_entries(versionlock.remove_own_locks(before, names, what))

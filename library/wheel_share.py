@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 DOCUMENTATION = r"""
 ---
 module: wheel_share
-short_description: Hand one file from node to node over the cluster's own network
+short_description: Send one file from node to node over the cluster's own network
 description:
-  - V(started) proves what is here, listens on a data port of the cluster network and leaves a helper that serves
-    proved pieces to those who know the secret. It ends by itself.
-  - V(fetched) takes the missing pieces from the nodes in C(sources), each checked with the hash that the
-    controller gave. It never fails for a peer's sake; C(complete) says whether the file is whole.
+  - V(started) verifies the present pieces, listens on a data port of the cluster network, and leaves a helper that
+    serves verified pieces to clients that know the secret. It ends by itself.
+  - V(fetched) fetches the missing pieces from the nodes in C(sources), and checks each with the controller's hash. It
+    never fails because of a peer. C(complete) reports whether the file is complete.
   - V(stopped) ends the helper.
 options:
   state:
@@ -47,7 +47,7 @@ options:
     type: str
     default: ''
   path:
-    description: The file. What an interrupted run left lies beside it, with the suffix C(.part).
+    description: The file. An interrupted run leaves its pieces in the same folder, with the suffix C(.part).
     type: path
     required: true
   manifest:
@@ -76,7 +76,7 @@ options:
     type: str
     default: ''
   seconds:
-    description: When the helper ends, or the fetching gives up.
+    description: Seconds until the helper ends, or the fetching gives up.
     type: int
     default: 1800
 attributes:
@@ -103,35 +103,35 @@ EXAMPLES = r"""
 
 RETURN = r"""
 port:
-  description: Where this node can be asked; 0 when it cannot.
+  description: This node's port for clients, or 0.
   type: int
   returned: started
 why:
-  description: Why it cannot.
+  description: Why there is no port.
   type: str
   returned: started
 complete:
-  description: The whole file is here and proved.
+  description: The whole file is on the node and verified.
   type: bool
   returned: started or fetched
 bytes:
-  description: What came from other nodes.
+  description: Bytes from other nodes.
   type: int
   returned: fetched
 from:
-  description: The nodes that gave something.
+  description: The nodes that sent pieces.
   type: list
   elements: str
   returned: fetched
 reasons:
-  description: Node to the reason why it gave nothing more.
+  description: Node to the reason that it sent no more.
   type: dict
   returned: fetched
 """
 
 
 class WheelShareParams(TypedDict):
-    """What wheel_share is asked for; its documentation says what each of them is."""
+    """The parameters of wheel_share. DOCUMENTATION explains them."""
 
     state: str
     name: str
@@ -146,9 +146,9 @@ class WheelShareParams(TypedDict):
 
 
 def start_sharing(params: WheelShareParams) -> WheelShareResult:
-    """Prove what is here and serve it; a node without its address says why and goes on."""
+    """Verify the present pieces and serve them. A node that cannot listen returns the reason."""
     folder = os.path.dirname(params["path"])
-    # Jobs of other users pass through the folder above; what is on its way is nobody's business.
+    # Jobs of other users need the folder above, but must not see unfinished files.
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     if not os.path.isdir(folder):
         os.mkdir(folder, 0o700)
@@ -176,7 +176,7 @@ def start_sharing(params: WheelShareParams) -> WheelShareResult:
 
 
 def describe_wheel_fallback(name: str, failed: dict[str, str], why: str) -> str:
-    """The warning that the slow way is taken, or that others may have to take it."""
+    """Return the warning that nodes get the wheels from the controller, which is slower."""
     reasons = [f"{peer}: {reason}" for peer, reason in sorted(failed.items())] + [why or ""]
     said = "; ".join(reason for reason in reasons if reason) or "no node offers them"
     what = (
@@ -185,13 +185,13 @@ def describe_wheel_fallback(name: str, failed: dict[str, str], why: str) -> str:
         else "could not get the wheels from other nodes"
     )
     return (
-        f"[TR-111] {name} {what}: {said}. The controller gives them to each such node, one copy each; "
-        "run ./fullmesh diagnose to see what stands between the nodes."
+        f"[TR-111] {name} {what}: {said}. The controller sends them to each such node. "
+        "Check: ./fullmesh diagnose finds the problem between the nodes."
     )
 
 
 def stop_sharing(params: WheelShareParams) -> None:
-    """The helper looks for its control file twice a second."""
+    """Remove the control file, which ends the helper within 0.5 s."""
     control = os.path.join(os.path.dirname(params["path"]), CONTROL)
     if os.path.exists(control):
         os.unlink(control)

@@ -12,8 +12,8 @@ DOCUMENTATION = r"""
 module: wheelhouse
 short_description: Download hash-pinned wheels for another Python once, and bundle them
 description:
-  - Runs on the controller (C(delegate_to) localhost). Downloads nothing that the cache has.
-  - One run at a time uses a cache; a second one waits.
+  - Runs on the controller (C(delegate_to) localhost). Downloads only wheels that the cache lacks.
+  - Only one run at a time uses a cache. A second one waits.
   - The bundle is an uncompressed tar of the wheels that the nodes do not have.
 options:
   requirements:
@@ -25,7 +25,7 @@ options:
     type: str
     required: true
   python:
-    description: The nodes' Python, like C(3.11).
+    description: The nodes' Python, such as C(3.11).
     type: str
     required: true
   platforms:
@@ -38,11 +38,11 @@ options:
     type: path
     required: true
   index:
-    description: A package index to try when what pip is set up with does not have everything. Empty for none.
+    description: A package index to try if pip's own configuration does not have everything. Empty for none.
     type: str
     default: ''
   wheels:
-    description: A directory of wheels that is asked instead of any index. Empty for none.
+    description: A directory of wheels that replaces all indexes. Empty for none.
     type: str
     default: ''
   have:
@@ -56,7 +56,7 @@ options:
     default: 1800
 attributes:
   check_mode:
-    description: Downloads nothing and says what it would do.
+    description: Downloads nothing and reports the result.
     support: full
   diff_mode:
     description: There is nothing to compare.
@@ -82,7 +82,7 @@ key:
   type: str
   returned: always
 bundle:
-  description: The tar; empty when the nodes have everything.
+  description: The tar, or empty if the nodes have everything.
   type: str
   returned: always
 bundle_bytes:
@@ -90,11 +90,11 @@ bundle_bytes:
   type: int
   returned: always
 manifest:
-  description: Size of the bundle, size of a piece, SHA-256 of every piece; for the module that shares them.
+  description: Size of the bundle, size of a piece, SHA-256 of every piece, for the module that shares them.
   type: dict
   returned: always
 installed_bytes:
-  description: What the wheels take when unpacked.
+  description: Size of the unpacked wheels.
   type: int
   returned: always
 wheels:

@@ -22,9 +22,9 @@ DOCUMENTATION = r"""
 module: write_files
 short_description: Write several small files and their directories in one round trip
 description:
-  - Every file is replaced in one step (written aside, then renamed), so nobody reads half of one.
-  - Directories above a file that are missing are made with mode 0755.
-  - Honest in check mode on a bare machine, where C(template) fails for want of the directory.
+  - Every file is replaced in one step (written to a temporary file, then renamed), so that no partial file is read.
+  - Missing directories above a file are created with mode 0755.
+  - Check mode also works on a new machine, where C(template) fails because the directory is missing.
 options:
   files:
     description: The files, each with C(path), C(content) and C(mode) (octal text, default C(0644)).
@@ -41,12 +41,12 @@ options:
         type: str
       url:
         description:
-          - Instead of C(content). Where to fetch the key that signs a repository; C(file://) is understood.
-          - A key that is there already and has one of the fingerprints is kept.
+          - Instead of C(content). The address of the key that signs a repository, also with C(file://).
+          - An existing key with one of the fingerprints is kept.
         type: str
       fingerprints:
         description:
-          - Required with C(url). The fingerprints that the key may have; V(any) for a key that the user names.
+          - Required with C(url). The fingerprints that the key may have. V(any) for a key that the user names.
           - An empty list refuses every key, and the message shows the fingerprint seen.
         type: list
         elements: str
@@ -55,12 +55,12 @@ options:
         type: str
         default: '0644'
   directories:
-    description: Directories that shall exist although nothing of ours is in them yet.
+    description: Directories that should exist even if they are empty.
     type: list
     elements: path
     default: []
   absent:
-    description: Files that shall not exist.
+    description: Files that should not exist.
     type: list
     elements: path
     default: []
@@ -69,19 +69,19 @@ options:
     type: str
     default: ''
   key_code:
-    description: Instead of O(code) for a key whose fingerprint is not an expected one.
+    description: Used instead of O(code) for a key with an unexpected fingerprint.
     type: str
     default: ''
   key_setting:
-    description: The setting that names the fingerprints; the message of O(key_code) says so.
+    description: The setting with the fingerprints, for the message of O(key_code).
     type: str
     default: ''
 attributes:
   check_mode:
-    description: Reports what would be written and writes nothing.
+    description: Reports the files that would be written, and writes nothing.
     support: full
   diff_mode:
-    description: One entry a file that differs.
+    description: One entry for each file that differs.
     support: full
 author: [Fullmesh contributors]
 """
@@ -101,7 +101,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 paths:
-  description: What was or would be written, made or removed.
+  description: Paths that were or would be written, created or removed.
   type: list
   elements: str
   returned: always
@@ -109,7 +109,7 @@ paths:
 
 
 def describe_refused_key(error: KeyRefusedError, params: Mapping[str, Any]) -> str:
-    """Word the refusal of a key."""
+    """Return the message for a rejected key."""
     return (
         "[{key_code}] {}. Fix: compare the fingerprint seen with the one that the vendor publishes. If they are "
         "equal, set {key_setting} to it, as a list.".format(error, **params)
@@ -117,7 +117,7 @@ def describe_refused_key(error: KeyRefusedError, params: Mapping[str, Any]) -> s
 
 
 def main() -> None:
-    """Read the parameters, compare, write what differs."""
+    """Read the parameters, compare, write the differences."""
     file_spec: dict[str, object] = {
         "path": {"type": "path", "required": True},
         "content": {"type": "str"},

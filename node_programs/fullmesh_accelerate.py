@@ -1,10 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Starts this node's share of a job by Hugging Face's Accelerate, with sizes, ranks and addresses of the cluster plan.
+"""Start this node's share of a job with Hugging Face's Accelerate, with sizes, ranks and addresses of the cluster
+plan.
 
-Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_accelerate.py`` (stdlib only). Accelerate's launcher is torchrun's
-code under options of its own (accelerate/commands/launch.py, ``multi_gpu_launcher``): it starts ranks without a GPU as
-well, and what it has no option for it takes from torchrun's variables (``PET_*``).
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_accelerate.py`` (standard library only). Accelerate's launcher is
+torchrun's code with its own options (accelerate/commands/launch.py, ``multi_gpu_launcher``). It can start ranks without
+a GPU, and reads torchrun's variables (``PET_*``) for settings without an option.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ JOIN_SECONDS = "600"  # torchrun's own default of join_timeout
 TORCH_SECONDS = 60  # an import of torch on a busy machine
 CPU = "ACCELERATE_USE_CPU"
 LOOK = "import torch; print(torch.cuda.is_available() or torch.accelerator.is_available())"
-USAGE = "Usage: fullmesh-accelerate [--static|--c10d] [options of accelerate launch] SCRIPT [ARGUMENTS]; or config"
+USAGE = "Usage: fullmesh-accelerate [--static|--c10d] [options of accelerate launch] SCRIPT [ARGUMENTS], or: config"
 
 
 def split_mode(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The rendezvous, and what is Accelerate's."""
+    """Split off the rendezvous mode. The rest is for Accelerate."""
     if words and words[0] in ("--" + STATIC, "--" + C10D):
         return words[0][2:], list(words[1:])
     return STATIC, list(words)
 
 
 def build_accelerate_settings(env: Mapping[str, str], mode: str) -> dict[str, str]:
-    """What Accelerate has to know, under the names that its configuration file and its options share.
+    """Return Accelerate's settings, by the names that its configuration file and options share.
 
     Raises:
-        LaunchError: LA-121, the nodes have different numbers of ranks; Accelerate divides them evenly.
+        LaunchError: LA-121, the nodes have different numbers of ranks, but Accelerate divides them evenly.
     """
     world, nodes, here = (int(env[name]) for name in ("WORLD_SIZE", "NNODES", "NPROC_PER_NODE"))
     if world != nodes * here:
         raise LaunchError(
-            f"[LA-121] the plan has {world} ranks on {nodes} nodes and {here} on this one; accelerate starts as "
-            "many on each. Give all nodes the same fullmesh_local_ranks, or start the script by fullmesh-torchrun."
+            f"[LA-121] the plan has {world} ranks on {nodes} nodes and {here} on this one, but accelerate "
+            "needs equal numbers. Fix: give all nodes the same fullmesh_local_ranks, or use fullmesh-torchrun."
         )
     address, port = env["MASTER_ADDR"], env["MASTER_PORT"]
     if mode == C10D:
@@ -75,8 +76,8 @@ def build_accelerate_settings(env: Mapping[str, str], mode: str) -> dict[str, st
 
 
 def render_accelerate_config(env: Mapping[str, str]) -> str:
-    """The same as Accelerate's configuration file, for ``accelerate launch --config_file``."""
-    # MULTI_GPU is its word for torchrun's launcher; same_network for a master instead of a rendezvous.
+    """Render the settings as Accelerate's configuration file, for ``accelerate launch --config_file``."""
+    # MULTI_GPU is Accelerate's name for torchrun's launcher, same_network selects a master instead of a rendezvous.
     fixed = {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": "MULTI_GPU",
@@ -87,7 +88,7 @@ def render_accelerate_config(env: Mapping[str, str]) -> str:
 
 
 def has_no_gpu(tool: str) -> bool:
-    """Say whether the torch beside *tool* has no device but the processors.
+    """Return whether the torch of *tool*'s environment has no device but the CPU.
 
     Raises:
         LaunchError: LA-107, torch does not answer.
@@ -95,17 +96,16 @@ def has_no_gpu(tool: str) -> bool:
     code, said = call_command([read_interpreter(tool) or sys.executable, "-c", LOOK], TORCH_SECONDS)
     if code:
         raise LaunchError(
-            f"[LA-107] torch beside {tool} cannot be asked for its devices: {get_last_line(said)}. Install it there "
-            "(or put "
-            f"accelerate beside the torch that is); {CPU}=true or false answers in its place."
+            f"[LA-107] torch in the environment of {tool} cannot report its devices: {get_last_line(said)}. "
+            f"Fix: install torch there, install accelerate in torch's environment, or set {CPU}=true or false."
         )
     return get_last_line(said) == "False"
 
 
 def build_accelerate_env(own: Mapping[str, str], tool: str) -> dict[str, str]:
-    """The environment of a job: what is asked of a rank that stands, and the address that torchrun announces."""
+    """Return a job's environment, with the device for ranks and the address that torchrun announces."""
     env = dict(own)
-    # Without a GPU and without this word each rank is a world of its own, and all of them train without a complaint
+    # Without a GPU and without this variable, each rank is a world of its own, and all of them train without an error
     # (accelerate 1.15, tried).
     if CPU not in env and has_no_gpu(tool):
         env[CPU] = "true"
@@ -137,7 +137,7 @@ def exec_accelerate(words: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Start a job; a refusal goes to stderr and ends with 2."""
+    """Start a job. A refusal goes to stderr and exits with 2."""
     return run_launcher(exec_accelerate, argv)
 
 

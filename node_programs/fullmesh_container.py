@@ -1,9 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Runs a container image as this node's share of a job: the host's network, the plan's variables, GPUs, RDMA.
+"""Run a container image as this node's share of a job, with the host's network, the plan's variables, GPUs and RDMA.
 
-Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_container.py podman|docker ...`` (stdlib only). torchrun in the image
-needs no options: it takes sizes, ranks and addresses from its own variables (``PET_*``, torch/distributed/run.py).
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_container.py podman|docker ...`` (standard library only). torchrun in
+the image needs no options: it reads sizes, ranks and addresses from its own variables (``PET_*``,
+torch/distributed/run.py).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ PET = {
 NVIDIA, AMD, RDMA = "/dev/nvidia[0-9]*", "/dev/kfd", "/dev/infiniband"
 CDI = ("/etc/cdi", "/var/run/cdi")
 CDI_KIND = b"nvidia.com/gpu"
-# What docker starts a container with a GPU by (NVIDIA Container Toolkit, its architecture overview).
+# The program that docker needs for containers with a GPU (NVIDIA Container Toolkit, its architecture overview).
 DOCKER_HOOK = "nvidia-container-runtime-hook"
 CAP_SYS_RESOURCE = 24  # linux/capability.h
 STACK = (
@@ -69,7 +70,7 @@ SHORT_FLAGS = frozenset("dithPq")
 
 
 def parse_run_options(argv: Sequence[str]) -> list[tuple[str, str]]:
-    """The options before the image, with their values: what stands behind it is the program's own."""
+    """Return the options before the image, with their values. Later words belong to the program."""
     found, words = [], list(argv)
     while words and words[0].startswith("-") and words[0] != "--":
         name, equals, value = words.pop(0).partition("=")
@@ -81,13 +82,13 @@ def parse_run_options(argv: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def find_foreign_network(argv: Sequence[str]) -> str:
-    """The network that the caller asked for, where it is not the host's."""
+    """Return the network that the caller requested, if it is not the host's."""
     asked = [value for name, value in parse_run_options(argv) if name in NETWORK]
     return next((one for one in asked if one != "host"), "")
 
 
 def can_raise_limits() -> bool:
-    """Whether this process may go above its hard limits."""
+    """Return whether this process may exceed its hard limits."""
     try:
         with open("/proc/self/status", encoding="ascii") as stream:
             held = next(line.split()[1] for line in stream if line.startswith("CapEff:"))
@@ -97,7 +98,7 @@ def can_raise_limits() -> bool:
 
 
 def format_ulimit(name: str, kind: int, wanted: int) -> str:
-    """``--ulimit`` for one limit: what is wanted, or as much of it as this process may give."""
+    """Format ``--ulimit`` for one limit: the wanted value, or the highest that this process may set."""
     hard = resource.getrlimit(kind)[1]
     most = wanted
     if not can_raise_limits() and hard != resource.RLIM_INFINITY:
@@ -112,14 +113,14 @@ def list_ulimits() -> list[str]:
         format_ulimit(
             "nofile", resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         ),
-        # where one limit is given and this is not, podman asks for 4194304, which not every root may have
+        # if only the other limit is given, podman requests 4194304, which not every root may have
         format_ulimit("nproc", resource.RLIMIT_NPROC, resource.getrlimit(resource.RLIMIT_NPROC)[1]),
         format_ulimit("stack", resource.RLIMIT_STACK, STACK),
     ]
 
 
 def has_cdi() -> bool:
-    """Whether the node describes its NVIDIA GPUs for containers (Container Device Interface)."""
+    """Return whether the node describes its NVIDIA GPUs for containers (Container Device Interface)."""
     for path in (one for folder in CDI for one in glob.glob(folder + "/*")):
         try:
             with open(path, "rb") as stream:
@@ -131,10 +132,10 @@ def has_cdi() -> bool:
 
 
 def find_device_options(tool: str) -> list[str]:
-    """The node's GPUs and RDMA cards.
+    """Return the options for the node's GPUs and RDMA interfaces.
 
     Raises:
-        LaunchError: LA-123, there are GPUs that no container gets.
+        LaunchError: LA-123, there are GPUs that containers cannot use.
     """
     found = [f"--device={RDMA}"] if os.path.isdir(RDMA) else []
     if os.path.exists(AMD):
@@ -157,7 +158,7 @@ def find_device_options(tool: str) -> list[str]:
 
 
 def build_container_env(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
-    """What the container's processes get: the node's file, the caller's settings of libraries, torchrun's own."""
+    """Return the container's environment: the node's file, the caller's library settings, torchrun's variables."""
     env = merge_env(own, caller)
     told = {name for name in caller if LIBRARIES.match(name) and name not in NODES_OWN}
     found = {name: env[name] for name in sorted(told | set(own))}
@@ -166,7 +167,7 @@ def build_container_env(own: Mapping[str, str], caller: Mapping[str, str]) -> di
 
 
 def build_run_command(tool: str, env: Mapping[str, str], argv: Sequence[str]) -> list[str]:
-    """The words behind ``podman`` or ``docker``; what the caller says comes last, and holds."""
+    """Return the arguments of ``podman`` or ``docker``. The caller's come last and take precedence."""
     words = [
         "run",
         "--rm",
@@ -192,8 +193,8 @@ def exec_container(tool: str, argv: Sequence[str]) -> None:
     network = find_foreign_network(argv)
     if network:
         raise LaunchError(
-            f"[LA-122] network {network}: ranks there listen behind addresses that no peer reaches, and the node's "
-            "port range is not theirs. Leave it out: the host's network is what they get."
+            f"[LA-122] network {network}: peers cannot reach ranks in it, and the node's port range does not apply "
+            "there. Fix: leave the option out, so that ranks use the host's network."
         )
     env = build_container_env(read_node_env(get_env_path(os.environ)), os.environ)
     more: list[str] = []
@@ -208,7 +209,7 @@ def exec_container(tool: str, argv: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run an image; a refusal goes to stderr and ends with 2."""
+    """Run an image. A refusal goes to stderr and exits with 2."""
     return run_launcher(exec_container, argv[0], argv[1:])
 
 

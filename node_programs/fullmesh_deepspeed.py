@@ -1,11 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Starts a job on all nodes from this one by DeepSpeed's own launcher, with sizes and addresses of the cluster plan.
+"""Start a job on all nodes from this one with DeepSpeed's own launcher, with sizes and addresses of the cluster
+plan.
 
-Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_deepspeed.py`` (stdlib only). DeepSpeed starts its ranks by pdsh over
-ssh (deepspeed/launcher/runner.py and multinode_runner.py, 0.19). Left alone it logs in with nobody's key in particular,
-takes the first address of ``hostname -I`` for the master's, and gives every node the caller's ``NCCL_*``, the name of
-this node's card among them, and nothing of Gloo's or torch's.
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_deepspeed.py`` (standard library only). DeepSpeed starts its ranks
+with pdsh over ssh (deepspeed/launcher/runner.py and multinode_runner.py, 0.19). By default it logs in without a
+specific key, and uses the first address of ``hostname -I`` as the master's. It gives every node the caller's ``NCCL_*``
+variables (also those that name this node's interface), but none of Gloo or torch.
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ PDSH = "Install your distribution's pdsh (EL: from EPEL), or start the script on
 MISSING = (
     "Install it at the same place on all nodes, or name its program there in FULLMESH_DEEPSPEED."
 )
-DIFFERS = "Its ranks exchange what only their own version reads: install one version on all."
-# What it reads more variables from, in a home or in the current folder (DeepSpeed's documentation, "Multi-node
-# environment variables").
+DIFFERS = "Ranks of different versions cannot communicate: install one version on all."
+# Files with further variables, in the home or the current folder (DeepSpeed's documentation, "Multi-node environment
+# variables").
 MORE, VARIABLE = ".deepspeed_env", "DS_ENV_FILE"
 
 
 def read_deepspeed_env(path: str) -> dict[str, str]:
-    """Variables of one of its files: a line each, without quotes; a comment, which it takes for one, is none."""
+    """Return the variables in a file of DeepSpeed: one per line, without quotes.
+
+    Comments are left out, which DeepSpeed does not do.
+    """
     try:
         with open(path, encoding="utf-8") as stream:
             lines = [line.strip() for line in stream]
@@ -49,24 +53,24 @@ def read_deepspeed_env(path: str) -> dict[str, str]:
 
 
 def escape_for_quotes(word: str) -> str:
-    """A word as pdsh and the shells of the nodes take it literally where DeepSpeed puts it into double quotes."""
+    """Escape a word that DeepSpeed puts into double quotes, so that pdsh and the nodes' shells read it literally."""
     return re.sub(r"([\\$`])", r"\\\1", word).replace("%", "%%")
 
 
 def quote_argument(word: str) -> str:
-    """An argument of the script: DeepSpeed quotes one with a blank, and hands on any other as it is to the shells."""
+    """Quote an argument of the script. DeepSpeed itself only quotes arguments with a blank."""
     return escape_for_quotes(word) if " " in word else shlex.quote(word).replace("%", "%%")
 
 
 def quote_variable(value: str) -> str:
-    """The value of a variable in its file: DeepSpeed quotes one that has other signs than those of a plain word."""
+    """Escape a variable's value for its file. DeepSpeed quotes values that are not plain words."""
     return escape_for_quotes(value).replace('"', '\\"')
 
 
 def build_shared_env(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
-    """The lines that every node is told: what the caller set of the plan and for libraries, the user's file.
+    """Return the variables for every node: the caller's settings for the plan and libraries, and the user's file.
 
-    The rest comes from each node's own file (``fullmesh-rank``), as does what is a node's own.
+    Each node adds the others from its own file (``fullmesh-rank``), including node-specific ones.
     """
     name = caller.get(VARIABLE) or MORE
     found = {
@@ -80,7 +84,7 @@ def build_shared_env(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[
 
 
 def write_env_file(lines: Mapping[str, str]) -> str:
-    """A file that DeepSpeed reads them from; it has no name, so it is gone with the process."""
+    """Write the lines to a file for DeepSpeed, without a name, so that it disappears with the process."""
     handle = os.memfd_create("deepspeed_env", 0)
     os.write(handle, "".join(f"{name}={lines[name]}\n" for name in sorted(lines)).encode())
     return f"/proc/{os.getpid()}/fd/{handle}"
@@ -89,13 +93,13 @@ def write_env_file(lines: Mapping[str, str]) -> str:
 def build_deepspeed_options(
     env: Mapping[str, str], nodes: Sequence[Node], whole: bool, options: Sequence[str]
 ) -> list[str]:
-    """DeepSpeed's own options: where, by which master, and that our program gives each rank its environment."""
+    """Return DeepSpeed's options: nodes, master, and the program that gives each rank its environment."""
     some = [] if whole else ["--include=" + "@".join(node["address"] for node in nodes)]
     master = env["MASTER_ADDR"] if whole else nodes[0]["address"]
     return [
         f"--hostfile={launch.FOLDER}/hostfile",
         "--launcher=pdsh",
-        # it would ask with the caller's own key; `start` has asked all of them with the cluster's
+        # it would log in with the caller's own key, and `exec_deepspeed` has checked all nodes with the cluster's
         "--no_ssh_check",
         f"--master_addr={master}",
         f"--master_port={env['MASTER_PORT']}",
@@ -135,7 +139,7 @@ def exec_deepspeed(words: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Start a job; a refusal goes to stderr and ends with 2."""
+    """Start a job. A refusal goes to stderr and exits with 2."""
     return run_launcher(exec_deepspeed, argv)
 
 

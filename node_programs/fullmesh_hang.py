@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Say where the ranks of a running job on this node stand. Runs on nodes; changes nothing in the job.
+"""Report the state of a running job's ranks on this node.
+
+Changes nothing in the job.
 
     fullmesh-hang [--job NAME] [--json]
 
-Which rank of all keeps the others waiting is told by `./fullmesh hang -i INVENTORY`, which asks every node.
+To find the rank that the others wait for, run `./fullmesh hang -i INVENTORY` on the controller. It queries every node.
 """
 
 from __future__ import annotations
@@ -36,24 +38,24 @@ OTHERS = ("/torch/", "/lib/python", "/threading.py", "<frozen")
 
 
 def make_printable(text: str) -> str:
-    """A text of a job's, on a terminal: no character that steers it."""
+    """Replace characters of a job's text that would control a terminal."""
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
 def find_pending_entry(rank: Rank) -> RecorderEntry | None:
-    """The first that a rank entered and has not come out of."""
+    """Return the first entry of a rank that has not ended."""
     return next((one for one in rank["entries"] if not one["retired"]), None)
 
 
 def find_program_line(rank: Rank) -> str:
-    """The innermost line of the program itself."""
+    """Return the innermost line of the program itself."""
     frames = rank["threads"][0]["frames"] if rank["threads"] else []
     own = [one for one in frames if not any(part in one["file"] for part in OTHERS)]
     return "{file}:{line} ({name})".format(**own[0]) if own else ""
 
 
 def describe_rank(rank: Rank) -> str:
-    """Where one rank stands."""
+    """Describe the state of one rank."""
     entry, words = find_pending_entry(rank), []
     if entry:
         age = max(rank["taken_ns"] - entry["created_ns"], 0) / SECOND
@@ -74,7 +76,7 @@ def describe_rank(rank: Rank) -> str:
 
 
 def pack_answer(found: NodeHang) -> str:
-    """For the controller: ranks of a node say nearly the same, so it becomes a tenth."""
+    """Pack the answer for the controller. Ranks of a node are similar, so compression saves 90 %."""
     text = json.dumps(found, separators=(",", ":"))
     return MARK + base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 

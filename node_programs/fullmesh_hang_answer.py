@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Ask a rank where it is (fullmesh_hook.py), and check each field of its answer: any process can answer there."""
+"""Query a rank's state (fullmesh_hook.py), and check each field of its answer, since any process can answer there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ LARGEST = (1 << 63) - 1
 
 
 class RankAnswer(TypedDict):
-    """The header of an answer; ``rank`` is -1 and ``world`` 0 if the rank has no process group, ``why`` says so."""
+    """The header of an answer.
+
+    Without a process group, ``rank`` is -1, ``world`` is 0 and ``why`` has the reason.
+    """
 
     rank: int
     world: int
@@ -91,7 +94,7 @@ def receive_answer(connection: socket.socket, end: float) -> Iterator[bytes]:
 def query_process(
     pid: int, share: hang_border.AnswerBudget | None = None
 ) -> tuple[RankAnswer, bytes]:
-    """Return what a process says of itself: its header, and torch's record.
+    """Return a process's answer: its header, and torch's record.
 
     Raises:
         OSError: there is no answer in time, or another process answers.
@@ -281,7 +284,7 @@ def read_entry(value: object) -> RecorderEntry:
 
 
 def choose_entries(entries: list[RecorderEntry]) -> list[RecorderEntry]:
-    """Choose the newest of every group, and those that have not ended: the first of these is what a rank waits in."""
+    """Choose the newest entries of every group and all that have not ended. A rank waits in the first of these."""
     kept: dict[int, RecorderEntry] = {}
     count: dict[str, int] = {}
     for one in sorted(entries, key=lambda one: -one["record"]):
@@ -305,7 +308,7 @@ def read_record(raw: bytes) -> list[RecorderEntry]:
 
 
 def dump_stacks(pid: int) -> list[PythonThread]:
-    """Return Python's stacks as py-spy sees them; none if it is not installed or fails."""
+    """Return Python's stacks from py-spy, none if it is not installed or fails."""
     path = shutil.which("py-spy")
     text = (
         watch_look.capture_command(path, "dump", "--nonblocking", "--json", "--pid", str(pid))

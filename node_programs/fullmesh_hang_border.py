@@ -33,9 +33,9 @@ MOST_RANKS = 1 << 17  # of a job
 MOST_ENVIRONMENT = 1 << 20  # bytes
 MOST_OF_ACCOUNT = 512  # ranks of an account on a node
 MOST_TOLD = 4  # processes of an account that are left out and named one by one
-MOST_ACCOUNTS = 16  # of which that is told
+MOST_ACCOUNTS = 16  # the number of listed ones
 MOST_ANSWERED = 128 << 20  # bytes that the processes of an account answer together
-MOST_OF_NODE = 16 << 20  # bytes of a node's answer; each account has the same share
+MOST_OF_NODE = 16 << 20  # bytes of a node's answer, with the same share for each account
 LONGEST_WHY, LONGEST_NAME = 300, 200  # characters of a reason, and of a job's name
 AT_ONCE, LEAST_AT_ONCE, MOST_THREADS = 32, 4, 512  # readers of an account, and of all
 EVERY_UID = (1 << 32) - 1
@@ -79,8 +79,8 @@ def is_uid_mapped(pid: int, uid: int) -> bool:
 def find_account_uid(pid: int) -> int:
     """Return the account that a process belongs to, -1 if it has ended.
 
-    For a process in a user namespace of its own, that is the account that made the namespace: numbers in there are
-    that account's to choose.
+    For a process in its own user namespace, that is the account that created the namespace, because this account
+    chooses the numbers in it.
     """
     for line in watch_look.read_proc_bytes(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"Uid:"):
@@ -89,7 +89,7 @@ def find_account_uid(pid: int) -> int:
 
 
 def read_effective_uid(pid: int) -> int:
-    """Return the account in whose name a process acts, which in a container is another one; -1 if it has ended."""
+    """Return a process's effective account, which differs in a container, or -1 if it has ended."""
     try:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
@@ -121,7 +121,10 @@ def find_namespace_owner(pid: int, uid: int) -> int:
 
 
 def read_account_names() -> dict[int, str]:
-    """Return the names of this node's own accounts; a name service may be what hangs."""
+    """Return the names of this node's local accounts.
+
+    A name service is not used, since it may be the cause of the hang.
+    """
     found: dict[int, str] = {}
     for line in watch_look.read_proc_bytes("/etc/passwd").decode("utf-8", "replace").splitlines():
         words = line.split(":")
@@ -139,7 +142,7 @@ class AccountNames:
         self._names = read_account_names()
 
     def name(self, uid: int) -> str:
-        """Name an account; the number of one that is not this node's own is the same on all nodes."""
+        """Return an account's name. Without a local name, the number is the same on all nodes."""
         return self._names.get(uid, f"uid {uid}")
 
     def sort(self, pids: Iterable[int]) -> dict[str, list[int]]:
@@ -185,10 +188,10 @@ def describe_read_error(error: Exception) -> str:
 
 
 class AccountReaders(Generic[T]):
-    """Readers of processes, by account; each account has threads of its own."""
+    """Readers of processes. Each account has threads of its own."""
 
     def __init__(self, work: Mapping[str, Sequence[tuple[int, Callable[[], T]]]]) -> None:
-        """Nothing is read before `run`."""
+        """Prepare the readers. `run` starts them."""
         self._queues = [deque(readers) for readers in work.values() if readers]
         self._left = sum(map(len, self._queues))
         self._change = threading.Condition()
@@ -206,7 +209,7 @@ class AccountReaders(Generic[T]):
             why = ""
             try:
                 result.append(reader())
-            except Exception as error:  # whatever a foreign process makes of it
+            except Exception as error:  # a foreign process can cause any error
                 why = describe_read_error(error)
             with self._change:
                 if self._over:
@@ -218,7 +221,7 @@ class AccountReaders(Generic[T]):
                 self._change.notify_all()
 
     def run(self, seconds: float) -> None:
-        """Read until all are read or the time is up; a reader that hangs is left alone."""
+        """Read until all are done or time is over. A hung reader is abandoned."""
         pids = [pid for queue in self._queues for pid, _ in queue]
         most = max(LEAST_AT_ONCE, MOST_THREADS // max(1, len(self._queues)))
         for queue in list(self._queues):
@@ -236,21 +239,21 @@ class AccountReaders(Generic[T]):
 def read_by_account(
     work: Mapping[str, Sequence[tuple[int, Callable[[], T]]]], seconds: float
 ) -> tuple[dict[int, T], dict[int, str]]:
-    """Read processes of several accounts at the same time; no account waits for another one.
+    """Read processes of several accounts at the same time, so that no account delays another.
 
     Args:
-        work: account -> its processes and what reads each.
+        work: account -> its processes and their readers.
         seconds: for all together.
 
     Returns:
-        What was read, and of the other processes why it was not, both by process.
+        The results, and the errors of the other processes, both by process.
     """
     turn = AccountReaders(work)
     turn.run(seconds)
     return turn.found, turn.failed
 
 
-# --- what does not fit ------------------------------------------------------------------------------
+# --- data that does not fit -------------------------------------------------------------------------
 
 
 def list_left_out(why: Mapping[str, Sequence[tuple[int, str]]]) -> list[SkippedProcesses]:

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What the kernel knows of a rank beside its own state: connections, control groups, its log, who started it."""
+"""Collect the kernel's data about a rank: connections, control groups, its log, the launching process."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
         RankPaging,
     )
 
-MOST = 16  # connections of a rank that are told
+MOST = 16  # reported connections of a rank
 ALL_BUT_LISTENING = 0xFFF & ~(1 << sockets.LISTEN)
-# linux/inet_diag.h, linux/sock_diag.h: sizes and numbers of the request and of what comes back
+# linux/inet_diag.h, linux/sock_diag.h: sizes and numbers of the request and the answer
 SOCK_DIAG, BY_FAMILY, DUMP, DONE, ERROR, INFO = 4, 20, 0x301, 3, 2, 2
 HEADER = struct.Struct("=IHHII")
 ENDS = struct.Struct("!HH16s16s")
@@ -51,7 +51,7 @@ NO_LIMIT = 1 << 62  # version 1 writes the largest number of pages instead of "m
 KILLS = ("memory.events", "memory.oom_control")
 LOG = "/dev/kmsg"
 OLDEST, LINES, RECORDS = 86400.0, 8, 50000
-# mm/oom_kill.c, kernel/hung_task.c; NVIDIA's driver
+# mm/oom_kill.c, kernel/hung_task.c, and NVIDIA's driver
 TOLD = (
     ("oom", re.compile(r"Killed process (?P<pid>[0-9]+) \((?P<name>[^)]*)\)")),
     ("hung", re.compile(r"task (?P<name>.+):(?P<pid>[0-9]+) blocked for more than")),
@@ -59,7 +59,7 @@ TOLD = (
 )
 SECOND = 1_000_000_000  # nanoseconds
 MAJFLT = 9  # of /proc/PID/stat, counted behind the name (proc(5), field 12)
-SMI_SECONDS = 3.0  # a driver that stands answers nobody
+SMI_SECONDS = 3.0  # a hung driver does not answer
 CARDS = ("index", "uuid", "utilization.gpu", "power.draw")
 HOLDERS = ("pid", "gpu_uuid", "used_gpu_memory")
 MIB = 1 << 20
@@ -71,10 +71,10 @@ DARK_SHOWN = 4
 
 
 def dump_connections(family: int) -> Iterator[bytes]:
-    """Every connection of this network namespace, as sock_diag(7) tells it.
+    """Yield every connection of this network namespace from sock_diag(7).
 
     Raises:
-        OSError: this kernel does not.
+        OSError: this kernel does not support it.
     """
     request = struct.pack(
         "=BBBBI", family, socket.IPPROTO_TCP, 1 << (INFO - 1), 0, ALL_BUT_LISTENING
@@ -96,13 +96,13 @@ def dump_connections(family: int) -> Iterator[bytes]:
 
 
 def format_address(family: int, raw: bytes) -> str:
-    """An address; one of IPv4 in IPv6's form as what it is."""
+    """Format an address. An IPv4 address in IPv6 form becomes IPv4."""
     shown = socket.inet_ntop(family, raw[:4] if family == socket.AF_INET else raw)
     return shown[7:] if shown.startswith("::ffff:") and "." in shown else shown
 
 
 def parse_connection(family: int, raw: bytes) -> tuple[str, RankConnection]:
-    """One of them, by its inode."""
+    """Parse one connection into its inode and data."""
     port, peer_port, here, there = ENDS.unpack_from(raw, ENDS_AT)
     waiting, unacked, _, inode = QUEUES.unpack_from(raw, QUEUES_AT)
     info, at = b"", ATTRIBUTES_AT
@@ -127,9 +127,9 @@ def parse_connection(family: int, raw: bytes) -> tuple[str, RankConnection]:
     }
 
 
-# tools/ip.py does not lie beside a node program, so this one reads ip(8) itself.
+# Node programs cannot import tools/ip.py, so this one calls ip(8) itself.
 def read_interfaces() -> list[dict[str, Any]]:
-    """This network namespace's cards, as iproute2 tells them; [] where it does not."""
+    """Return this network namespace's interfaces from iproute2, or []."""
     try:
         done = subprocess.run(
             ["ip", "-j", "address", "show"],
@@ -163,10 +163,10 @@ def mark_dark_connections(found: Iterable[RankConnection]) -> None:
 
 
 def read_connections() -> dict[str, RankConnection]:
-    """Inode -> connection, of this network namespace; none to this machine's own loopback.
+    """Return inode -> connection for this network namespace, without connections to loopback.
 
     Raises:
-        OSError: this kernel does not tell.
+        OSError: this kernel does not support it.
     """
     found = {}
     for family in (socket.AF_INET, socket.AF_INET6):
@@ -180,14 +180,14 @@ def read_connections() -> dict[str, RankConnection]:
 
 
 def select_connections(pid: int, known: dict[str, RankConnection]) -> list[RankConnection]:
-    """The connections of a process, those in which something is stuck first."""
+    """Return the connections of a process, stalled ones first."""
     own = [known[inode] for inode in sockets.list_socket_inodes(pid) if inode in known]
     own.sort(key=lambda one: (-one["retransmits"], -one["unacked"], one["port"]))
     return own[:MOST]
 
 
 def is_in_other_network(pid: int) -> bool:
-    """Whether a process is in another network namespace than we are: its sockets are not told to us."""
+    """Return whether a process is in another network namespace, whose sockets are not visible here."""
     try:
         return os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
     except OSError:
@@ -198,7 +198,7 @@ def is_in_other_network(pid: int) -> bool:
 
 
 def find_cgroup_mounts() -> dict[str, str]:
-    """Controller -> where its control groups are mounted; version 2's one hierarchy is "" (cgroups(7))."""
+    """Return controller -> mount point of its control groups. Version 2's single hierarchy is "" (cgroups(7))."""
     found = {}
     for line in watch_look.read_proc_bytes("/proc/mounts").decode("utf-8", "replace").splitlines():
         _, place, kind, options, *_ = line.split(" ")
@@ -210,7 +210,7 @@ def find_cgroup_mounts() -> dict[str, str]:
 
 
 def find_limiting_cgroups(pid: int, controller: str) -> list[str]:
-    """The folders of a process' control groups that may limit it, its own first."""
+    """Return the folders of the control groups that may limit a process, its own first."""
     mounted = find_cgroup_mounts()
     for line in (
         watch_look.read_proc_bytes(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines()
@@ -229,7 +229,7 @@ def find_limiting_cgroups(pid: int, controller: str) -> list[str]:
 
 
 def read_cgroup_counter(path: str, name: str) -> int:
-    """A counter of a file of ``name number`` lines; 0 where there is none."""
+    """Return a counter from a file of ``name number`` lines, or 0."""
     for line in watch_look.read_proc_bytes(path).decode("ascii", "replace").splitlines():
         words = line.split()
         if len(words) == PAIR and words[0] == name:
@@ -238,13 +238,13 @@ def read_cgroup_counter(path: str, name: str) -> int:
 
 
 def read_cgroup_number(path: str) -> int:
-    """A file's number; 0 where it says that there is no limit, or is not there."""
+    """Return the number in a file, or 0 if it is missing or means no limit."""
     text = watch_look.read_proc_bytes(path).strip().decode("ascii", "replace")
     return parse_decimal(text, NO_LIMIT - 1) or 0
 
 
 def read_cpu_limit(folder: str) -> float:
-    """How many processors a group lets its processes have, 0 for all."""
+    """Return the number of CPUs that a group may use, 0 without a limit."""
     words = watch_look.read_proc_bytes(folder + "/cpu.max").decode("ascii", "replace").split()
     if len(words) == PAIR:
         share, of = (parse_decimal(word) or 0 for word in words)
@@ -257,7 +257,7 @@ def read_cpu_limit(folder: str) -> float:
 
 
 def read_cgroup_limits(pid: int) -> CgroupLimits:
-    """What a process may use: the tightest of its groups."""
+    """Return the limits of a process: the tightest of its groups."""
     found: CgroupLimits = {
         "cpus": 0.0,
         "periods": 0,
@@ -286,7 +286,7 @@ def read_cgroup_limits(pid: int) -> CgroupLimits:
 
 
 def read_paging(pid: int) -> RankPaging:
-    """How much of a process is in swap, and how often it waited for a disk to bring a page."""
+    """Return a process's bytes in swap, and the number of pages that it waited for."""
     status = watch_look.read_proc_bytes(
         f"/proc/{pid}/status"
     )  # a process names itself, in any bytes
@@ -302,7 +302,7 @@ def read_paging(pid: int) -> RankPaging:
 
 
 def parse_smi_number(text: str, unknown: int) -> int:
-    """A number of nvidia-smi's; what it does not know it writes in brackets (``[N/A]``)."""
+    """Parse a number of nvidia-smi. Unknown values are in brackets (``[N/A]``)."""
     try:
         return int(float(text))
     except ValueError:
@@ -310,10 +310,10 @@ def parse_smi_number(text: str, unknown: int) -> int:
 
 
 def query_smi(query: str, names: tuple[str, ...]) -> list[list[str]]:
-    """The rows of one question to nvidia-smi.
+    """Return the rows of one nvidia-smi query.
 
     Raises:
-        OSError: it does not answer, with why.
+        OSError: it failed, with the reason.
     """
     words = ["nvidia-smi", f"--query-{query}={','.join(names)}", "--format=csv,noheader,nounits"]
     try:
@@ -334,7 +334,9 @@ def query_smi(query: str, names: tuple[str, ...]) -> list[list[str]]:
 
 
 def read_process_gpus() -> dict[int, list[RankGpu]] | None:
-    """Process -> the GPUs that it holds memory on; None on a node without nvidia-smi.
+    """Return process -> the GPUs on which it has memory.
+
+    None on a node without nvidia-smi.
 
     Raises:
         OSError: nvidia-smi or its driver does not answer.
@@ -363,7 +365,7 @@ def read_process_gpus() -> dict[int, list[RankGpu]] | None:
 
 
 def read_kernel_log() -> Iterator[tuple[float, str]]:
-    """The kernel's log: seconds since it started, text (dev-kmsg in the kernel's own documentation)."""
+    """Yield the kernel's log: seconds since its start, text (dev-kmsg in the kernel's documentation)."""
     with contextlib.suppress(OSError):
         handle = os.open(LOG, os.O_RDONLY | os.O_NONBLOCK)
         try:
@@ -371,7 +373,7 @@ def read_kernel_log() -> Iterator[tuple[float, str]]:
                 try:
                     raw = os.read(handle, 8192)
                 except BrokenPipeError:
-                    continue  # that one was overwritten; the next read is the oldest that is there
+                    continue  # that entry was overwritten, and the next read returns the oldest one left
                 head, _, text = raw.partition(b";")
                 yield (
                     int(head.split(b",")[2]) / 1e6,
@@ -382,7 +384,7 @@ def read_kernel_log() -> Iterator[tuple[float, str]]:
 
 
 def find_kernel_events() -> list[KernelLine]:
-    """What the kernel said within a day of memory, of tasks that do not go on, and of GPUs; the newest last."""
+    """Return the kernel's messages of the last day about memory, hung tasks and GPUs, the newest last."""
     now, started = time.time_ns(), time.clock_gettime(time.CLOCK_MONOTONIC)
     found: list[KernelLine] = []
     for seconds, text in read_kernel_log():

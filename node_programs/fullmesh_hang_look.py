@@ -1,10 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Where the ranks on this node stand: what they say themselves (fullmesh_hook.py), and what the kernel says of them.
+"""Collect the state of the ranks on this node, from the ranks themselves (fullmesh_hook.py) and from the kernel.
 
-Nothing is changed in the job. Who asks is root or the job's own account; of other accounts' jobs nothing is seen.
+Nothing is changed in the job. root sees all jobs, other accounts only their own.
 
-Longer than other files: what a rank says and what the kernel says of it are put together rank by rank.
+This file is long because it joins both sources rank by rank.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 FIND_SECONDS = 3.0  # for the environments and command lines of all processes
 READ_SECONDS = 5.0  # for the answers of all ranks
 JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid")
-NO_NAME = "none"  # what torchrun calls every job that was given no --rdzv-id
-# x86_64 and aarch64 have numbers of their own (asm/unistd_64.h, asm-generic/unistd.h); others are told by number.
+NO_NAME = "none"  # torchrun's id of jobs without --rdzv-id
+# x86_64 and aarch64 have their own numbers (asm/unistd_64.h, asm-generic/unistd.h). Unknown calls are reported by
+# number.
 X86 = {
     0: "read",
     1: "write",
@@ -98,7 +99,7 @@ ARM |= {
 }
 CALLS = {"x86_64": X86, "aarch64": ARM}.get(os.uname()[4], {})
 ON_FILES = frozenset(["read", "write", "pread64", "pwrite64", "writev", "fsync", "close"])
-WORDS = 3  # of /proc/PID/syscall, where the process is in a call at all
+WORDS = 3  # of /proc/PID/syscall, if the process is in a call
 NOTHING: MainThreadState = {
     "state": "",
     "wchan": "",
@@ -114,13 +115,13 @@ NOTHING: MainThreadState = {
 
 
 def read_process_state(pid: int) -> str:
-    """The letter of /proc/PID/stat; nothing where the process has ended."""
+    """Return the state letter of /proc/PID/stat, or "" if the process has ended."""
     rest = watch_look.read_proc_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return rest[0].decode() if rest else ""
 
 
 def read_native_state(pid: int) -> MainThreadState:
-    """The main thread, as the kernel shows it (proc_pid_syscall(5), proc_pid_wchan(5))."""
+    """Return the kernel's state of the main thread (proc_pid_syscall(5), proc_pid_wchan(5))."""
     found: MainThreadState = {**NOTHING, "state": read_process_state(pid)}
     found["wchan"] = (
         watch_look.read_proc_bytes(f"/proc/{pid}/wchan").decode("utf-8", "replace").strip()
@@ -145,7 +146,7 @@ def read_native_state(pid: int) -> MainThreadState:
 
 
 def read_rank_environment(pid: int) -> dict[str, str]:
-    """Return the variables of a process that say which rank of which job it is, and where NCCL's RAS is."""
+    """Return the variables of a process that determine its job, its rank and the address of NCCL RAS."""
     wanted = {*watch_look.TOLD, *JOB, *hang_ras.VARIABLES}
     found = {}
     for pair in watch_look.read_proc_bytes(
@@ -158,10 +159,10 @@ def read_rank_environment(pid: int) -> dict[str, str]:
 
 
 def parse_rank(env: Mapping[str, str]) -> tuple[int, int]:
-    """Return the rank and the world size that a process was told; -1 if it was told none.
+    """Return the rank and the world size in a process's environment, -1 without them.
 
     Raises:
-        ForeignProcessError: it was told a number that is none, or more than any job has.
+        ForeignProcessError: a value is not a number, or exceeds the limit.
     """
     for name, size in (("RANK", "WORLD_SIZE"), *watch_look.RANKS):
         if name not in env:
@@ -182,17 +183,17 @@ def get_job_name(env: Mapping[str, str]) -> str:
 
 
 class ProcessRole(NamedTuple):
-    """What a process says that it is: a rank, by its environment, or a launcher; neither if both are empty."""
+    """The role of a process: a rank, by its environment, or a launcher. Neither if both are empty."""
 
     env: dict[str, str]
     launcher: Launcher | None
 
 
 def read_process_role(pid: int) -> ProcessRole:
-    """Return what a process says that it is.
+    """Return the role of a process.
 
     Raises:
-        ForeignProcessError: it is a rank or a launcher with numbers that cannot be.
+        ForeignProcessError: it is a rank or launcher with impossible numbers.
     """
     if pid == os.getpid() or not is_python_process(pid):
         return ProcessRole({}, None)
@@ -251,7 +252,7 @@ class FoundRanks:
 
 
 def is_python_process(pid: int) -> bool:
-    """Whether a process is Python: a shell or a launcher between is no rank."""
+    """Return whether a process is Python. Shells and launchers in between are no ranks."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith(("python", "pypy"))
     except OSError:
@@ -259,10 +260,10 @@ def is_python_process(pid: int) -> bool:
 
 
 class NodeEvidence:
-    """What is read once for all ranks of a node."""
+    """Data that is read once for all ranks of a node."""
 
     def __init__(self, *, thorough: bool = True) -> None:
-        """Ask the kernel; *thorough*: the GPUs' driver as well, and py-spy about ranks that do not answer."""
+        """Read the kernel's data. *thorough*: also query the GPUs' driver, and py-spy for ranks that do not answer."""
         self.thorough = thorough
         self.kernel: list[KernelLine] = hang_evidence.find_kernel_events()
         self.connections: dict[str, RankConnection] = {}
@@ -278,7 +279,7 @@ class NodeEvidence:
             self.why = f"the kernel does not tell them: {exc}"
 
     def add_to(self, rank: Rank, pid: int) -> None:
-        """What of it is about one rank."""
+        """Add the data about one rank."""
         why = "it is in another network" if hang_evidence.is_in_other_network(pid) else self.why
         if why:
             rank["missing"].append({"what": "connections", "why": why})
@@ -294,7 +295,7 @@ class NodeEvidence:
 
 
 def explain_silence(pid: int, error: Exception) -> str:
-    """Say why a process does not say where it is."""
+    """Return why a process did not answer."""
     if not read_process_state(pid):
         return "it has ended"
     if isinstance(error, ConnectionRefusedError):
@@ -311,7 +312,7 @@ def explain_silence(pid: int, error: Exception) -> str:
 def query_rank(
     pid: int, share: hang_border.AnswerBudget | None
 ) -> tuple[hang_answer.RankAnswer, list[RecorderEntry], list[MissingPart]]:
-    """Return what a rank says of itself, and why something of it is missing."""
+    """Return a rank's own answer, and the reasons for missing parts."""
     header = hang_answer.NOTHING
     try:
         header, record = hang_answer.query_process(pid, share)
@@ -329,7 +330,7 @@ def read_rank_state(
     around: NodeEvidence,
     share: hang_border.AnswerBudget | None = None,
 ) -> Rank:
-    """Return one rank: what it says, and what is seen of it."""
+    """Return one rank: its own answer, and the observed state."""
     rank, world = parse_rank(env)
     header, entries, missing = query_rank(pid, share)
     threads = header["threads"]
@@ -377,7 +378,7 @@ def describe_unread_rank(pid: int, env: Mapping[str, str], host: str, why: str) 
 
 
 def read_ranks(found: FoundRanks, host: str, around: NodeEvidence) -> list[Rank]:
-    """Read all ranks at the same time: one that stands still must not keep the others waiting."""
+    """Read all ranks at the same time, so that a hung one does not delay the others."""
     work: dict[str, list[tuple[int, Callable[[], Rank]]]] = {}
     for account, ones in found.ranks.items():
         share = hang_border.AnswerBudget()
@@ -399,7 +400,7 @@ def read_ranks(found: FoundRanks, host: str, around: NodeEvidence) -> list[Rank]
 
 
 def add_ras_status(ranks: list[Rank], found: Mapping[int, Mapping[str, str]]) -> None:
-    """Add what NCCL's own watch says to the ranks of each job that has used NCCL; *found*: their environments."""
+    """Add NCCL RAS's report to the ranks of each job that has used NCCL. *found*: their environments."""
     jobs: dict[tuple[str, str], list[Rank]] = {}
     for one in ranks:
         jobs.setdefault((one.get("account", ""), one.get("job", "")), []).append(one)
@@ -425,7 +426,7 @@ def add_ras_status(ranks: list[Rank], found: Mapping[int, Mapping[str, str]]) ->
 
 
 def read_node_ranks(host: str, job: str = "") -> NodeHang:
-    """Return all ranks of this node; a process that cannot be read is left out, and the others are not."""
+    """Return all ranks of this node. Unreadable processes are left out."""
     found, around = FoundRanks(job), NodeEvidence()
     ranks = read_ranks(found, host, around)
     add_ras_status(ranks, {pid: env for ones in found.ranks.values() for pid, env in ones.items()})

@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What NCCL's own watch (RAS, NCCL 2.24 and newer) knows of the ranks on this node. Asked on this machine alone.
+"""Query NCCL's own monitoring (RAS, NCCL 2.24 and newer) for the ranks on this node.
 
-RAS asks nobody for a password and takes commands that change a job (CONTROL, 2.31), so only the two that read are sent,
-and only to a loopback address. Its silence is no sign of health: a rank that it says nothing of may stand all the same
-(NCCL's user guide, Troubleshooting, RAS).
+Only this machine is queried.
+
+RAS has no authentication and accepts commands that change a job (CONTROL, 2.31), so only the two reading commands are
+sent, and only to a loopback address. A rank without a report may hang as well (NCCL's user guide, Troubleshooting,
+RAS).
 """
 
 from __future__ import annotations
@@ -32,15 +34,15 @@ VARIABLES = ("NCCL_RAS_ADDR", "NCCL_RAS_ENABLE")
 SECONDS = 6.0  # it waits 5 s itself for a process that does not answer
 LARGEST = 16 << 20  # about 500 bytes a rank and communicator
 QUESTION = b"SET FORMAT json\nTIMEOUT 4\nSTATUS\n"
-MOST = 4  # collectives of a rank that are told
-MOST_KINDS = 64  # of collectives; NCCL has about ten
+MOST = 4  # reported collectives of a rank
+MOST_KINDS = 64  # kinds of collectives (NCCL has about 10)
 LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (compared)
 UID_AT = 7  # of a line of /proc/net/tcp (proc_net(5))
 
 
 def find_ras_endpoint(env: Mapping[str, str]) -> tuple[str, int]:
-    """Where RAS of a job with this environment listens; port 0 where it does not, or not for this machine alone."""
+    """Return the RAS address of a job with this environment. Port 0 if RAS is off or not on loopback."""
     if env.get("NCCL_RAS_ENABLE") == "0":
         return "", 0
     host, _, port = env.get("NCCL_RAS_ADDR", f"{ADDRESS}:{PORT}").rpartition(":")
@@ -64,10 +66,10 @@ def find_port_listeners(port: int) -> Iterator[tuple[int, str, int]]:
 
 
 def choose_loopback(host: str, port: int, uids: set[int]) -> str:
-    """Choose the loopback address at which one of these accounts listens, as the kernel says.
+    """Choose the loopback address that one of these accounts listens on, from the kernel's data.
 
     Raises:
-        OSError: nobody listens there, or another account does.
+        OSError: there is no listener, or it belongs to another account.
     """
     strangers = set()
     for family, wanted in LOOPBACK.items():
@@ -91,7 +93,7 @@ def ask_status(host: str, port: int) -> dict[str, Any]:
     """Return the status of a job.
 
     Raises:
-        OSError: nobody listens there, or no answer came.
+        OSError: there is no listener, or no answer came.
         ValueError: the answer is no JSON: NCCL before 2.28.7.
     """
     came = bytearray()
@@ -110,7 +112,7 @@ def ask_status(host: str, port: int) -> dict[str, Any]:
 
 
 def is_local_address(address: str) -> bool:
-    """Whether an address is this machine's: the same process numbers are on others as well."""
+    """Return whether an address is this machine's. Other machines use the same process numbers."""
     family = sockets.find_address_family(address)
     try:
         socket.inet_pton(family, address.partition("%")[0])  # a name would be looked up in DNS
@@ -122,7 +124,7 @@ def is_local_address(address: str) -> bool:
 def find_lagging_ranks(
     ranks: list[dict[str, Any]],
 ) -> Iterator[tuple[dict[str, Any], str, int, int]]:
-    """Rank, collective, how often it launched that, how often others of its communicator did, where it is less."""
+    """Yield rank, collective, its count, and the higher count of other ranks in the communicator."""
     kinds = sorted({kind for one in ranks for kind in one["collective_counts"]})
     if len(kinds) > MOST_KINDS:
         raise ValueError(f"it counts {len(kinds)} kinds of collectives")
@@ -135,7 +137,7 @@ def find_lagging_ranks(
 
 
 def of_here(said: Mapping[str, Any]) -> dict[int, RasStatus]:
-    """Process -> what is said of it, of the processes on this machine of which there is something to say.
+    """Return process -> status, for processes on this machine with a finding.
 
     Raises:
         KeyError, TypeError, ValueError: it is no status of RAS.
@@ -166,10 +168,10 @@ def of_here(said: Mapping[str, Any]) -> dict[int, RasStatus]:
 
 
 def read_ras_status(env: Mapping[str, str], pid: int, uid: int) -> Known:
-    """Return what RAS of a job says of the processes here, and why it says nothing where it should.
+    """Return the RAS report on the processes here, and the reason if it is missing.
 
     Args:
-        env, pid, uid: a rank's, the account that it belongs to: only this account's listener is asked, or root's.
+        env, pid, uid: a rank's environment, process and account. Only listeners of this account or root are queried.
     """
     host, port = find_ras_endpoint(env)
     if not port:

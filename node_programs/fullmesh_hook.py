@@ -1,13 +1,15 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Lets root and the job's own account ask a rank where it stands. Runs in every Python process of a job.
+"""Let root and the job's own account query a rank's state.
 
-Installed as ``sitecustomize.py`` in a folder of its own, which our launchers put first into PYTHONPATH; the
-sitecustomize that it hides is run all the same. One thread waits at an abstract Unix socket with the process' number in
-its name (unix(7)): no file, no port, nothing to clean up, and the kernel says who asks. It does nothing until then.
+Runs in every Python process of a job.
 
-It must never change a job: no import of torch (an import in a process that stands still may wait for a lock of its main
-thread), no source file is read (it may lie on the NFS that everybody waits for), and whatever fails here is dropped.
+Installed as ``sitecustomize.py`` in a separate folder, which Fullmesh's launchers put first into PYTHONPATH. Another
+sitecustomize still runs. One thread waits on an abstract Unix socket with the process number in its name (unix(7)): no
+file, no port, nothing to clean up, and the kernel identifies the client.
+
+It must never affect the job. It does not import torch, since an import may wait for a lock of the hung main thread. It
+reads no source file, since that may be on a hung NFS. All its errors are ignored.
 """
 
 from __future__ import annotations
@@ -23,26 +25,26 @@ if TYPE_CHECKING:
 
     from fullmesh.observed.hang import Frame, PythonThread, RankGroup, UncaughtException
 
-# What torchrun, Open MPI and Slurm tell a rank.
+# The rank variables of torchrun, Open MPI and Slurm.
 TOLD = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 NAME = "\0fullmesh-hang-"
 OFF = "FULLMESH_HANG"
 THREAD = "fullmesh-hang"
 BACKLOG = 4
-SECONDS = 2.0  # for somebody who asks and does not listen
-DEEPEST = 60  # calls of a thread that are told
+SECONDS = 2.0  # for a client that sends a query and does not read
+DEEPEST = 60  # reported calls of a thread
 CREDENTIALS = 12  # struct ucred: pid, uid, gid
 EVERY_UID, NOBODY = b"4294967295", 65534
 raised: UncaughtException | None = None
 
 
 def build_frame(file: str, line: int, name: str) -> Frame:
-    """A call."""
+    """Build a call."""
     return {"file": file, "line": line, "name": name}
 
 
 def read_stack(one: FrameType | None) -> list[Frame]:
-    """A thread's calls, the innermost first."""
+    """Return a thread's calls, the innermost first."""
     found: list[Frame] = []
     while one is not None and len(found) < DEEPEST:
         found.append(build_frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_name))
@@ -51,7 +53,7 @@ def read_stack(one: FrameType | None) -> list[Frame]:
 
 
 def list_thread_stacks() -> list[PythonThread]:
-    """All threads but the one that asks, the main one first."""
+    """Return the stacks of all other threads, the main one first."""
     import threading  # noqa: PLC0415 (a process that is never asked pays for nothing)
 
     names = {one.ident: one.name for one in threading.enumerate()}
@@ -62,7 +64,7 @@ def list_thread_stacks() -> list[PythonThread]:
 
 
 def list_process_groups(distributed: Any) -> list[RankGroup]:
-    """The process groups that this rank made, itself in them or not."""
+    """Return the process groups that this rank created, even if it is not a member."""
     world = distributed._world
     return [
         {"name": name, "desc": one.group_desc, "ranks": sorted(world.pg_group_ranks[one])}
@@ -71,7 +73,7 @@ def list_process_groups(distributed: Any) -> list[RankGroup]:
 
 
 def collect_rank_state() -> tuple[dict[str, Any], bytes]:
-    """What is known from inside: a header, and torch's own record as JSON, nothing where there is none."""
+    """Return the inside state: a header, and torch's own record as JSON, or b""."""
     header: dict[str, Any] = {"rank": -1, "world": 0, "groups": [], "raised": raised, "why": ""}
     header["threads"] = list_thread_stacks()
     distributed = sys.modules.get("torch.distributed.distributed_c10d")
@@ -117,7 +119,7 @@ def is_allowed_peer(connection: socket.socket) -> bool:
 
 
 def answer_connection(connection: socket.socket) -> None:
-    """Tell one who asks."""
+    """Answer a client."""
     import json  # noqa: PLC0415 (as above)
 
     connection.settimeout(SECONDS)
@@ -135,7 +137,7 @@ def serve_requests(listener: socket.socket) -> None:
             return  # closed: this is a fork
         try:
             answer_connection(connection)
-        except Exception:  # noqa: S110 (whoever asks sees that nothing came; the job must not)
+        except Exception:  # noqa: S110 (the client sees the missing answer, and the job must not notice)
             pass
         finally:
             connection.close()
@@ -149,7 +151,7 @@ def start_hook() -> None:
     listener = socket.socket(socket.AF_UNIX)  # closed by exec (PEP 446)
     listener.bind(NAME + str(os.getpid()))
     listener.listen(BACKLOG)
-    # a worker of a DataLoader would hold it open, and nobody would answer there
+    # a worker of a DataLoader would hold it open without answering
     os.register_at_fork(after_in_child=listener.close)
     threading.Thread(target=serve_requests, args=(listener,), daemon=True, name=THREAD).start()
     before = sys.excepthook
@@ -163,7 +165,7 @@ def start_hook() -> None:
             code = at.tb_frame.f_code
             frames.append(build_frame(code.co_filename, at.tb_lineno, code.co_name))
             at = at.tb_next
-        # words only: what held the exception would hold its tensors
+        # text only: the exception itself would keep its tensors alive
         raised = {"text": f"{kind.__name__}: {value}"[:1000], "frames": frames[::-1][:DEEPEST]}
         before(kind, value, trace)
 

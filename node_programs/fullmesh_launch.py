@@ -1,11 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Starts jobs through Open MPI and Slurm, and gives every process its rank in the cluster plan, DeepSpeed's too.
+"""Start jobs with Open MPI and Slurm, and give every process its rank in the cluster plan, also for DeepSpeed.
 
-Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_launch.py COMMAND ...`` (stdlib only). Every
-refusal has a code and comes within seconds: nothing here waits longer than ``DEADLINE``.
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_launch.py COMMAND ...`` (standard library only). Every refusal has a
+code and comes within seconds: nothing here waits longer than ``DEADLINE``.
 
-One file, so longer than others: it is installed and run as it is, beside whatever else lies in its folder.
+It is one long file because it is installed and run without a package.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ DEADLINE = 10
 NO_LOGIN = (-1, 255)
 BIN = "/opt/fullmesh/bin"
 FOLDER = "/etc/fullmesh"
-# Its sitecustomize lets root and the job's account ask where a rank stands (fullmesh-hang).
+# Its sitecustomize lets root and the job's account query a rank's state (fullmesh-hang).
 HOOK = "/opt/fullmesh/hook"
-# Where distributions keep Open MPI out of everybody's PATH (EL).
+# Folders of Open MPI in distributions that keep it out of the PATH (EL).
 MPI_PLACES = ("/usr/lib64/openmpi/bin", "/usr/lib64/openmpi5/bin", "/opt/openmpi/bin")
-# What every node has a value of its own for: it comes from that node's file, never from the node that starts the job.
+# Variables with a value per node: they come from that node's file, never from the node that starts the job.
 NODES_OWN = frozenset(
     [
         "FULLMESH_ADDRESS",
@@ -61,8 +61,8 @@ NODES_OWN = frozenset(
         "no_proxy",
     ]
 )
-# Settings of communication libraries and their transports, whichever torch speaks through, and of AMD's runtime; those
-# that name a card or an address are a node's own, and no other node is told.
+# Settings of communication libraries, their transports, and AMD's runtime. Those that name an interface or address are
+# specific to a node and not passed on.
 LIBRARIES = re.compile(
     r"(NCCL|RCCL|HCCL|ASCEND|UCC|UCX|GLOO|TORCH|FI|HSA)_[A-Z0-9_]+(?<!_IFNAME)(?<!_IF_IP)(?<!_DEVICES)$"
 )
@@ -70,7 +70,7 @@ LIBRARIES = re.compile(
 STARTERS = (
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_SIZE",)),
     ("SLURM_LOCALID", "SLURM_LOCALID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
-    # DeepSpeed's own launcher (deepspeed/launcher/launch.py); others set LOCAL_RANK as well
+    # DeepSpeed's own launcher (deepspeed/launcher/launch.py). Others also set LOCAL_RANK.
     ("CROSS_SIZE", "LOCAL_RANK", ("WORLD_SIZE",)),
 )
 
@@ -80,12 +80,12 @@ class LaunchError(Exception):
 
 
 def get_env_path(env: Mapping[str, str]) -> str:
-    """The node's environment file."""
+    """Return the path of the node's environment file."""
     return env.get("FULLMESH_ENV") or FOLDER + "/env"
 
 
 def read_node_env(path: str) -> dict[str, str]:
-    """The variables of the node's file; the role cluster_env writes only what needs no shell to be read."""
+    """Return the variables in the node's file. The role cluster_env writes only values that need no shell."""
     found = {}
     try:
         with open(path, encoding="utf-8") as stream:
@@ -101,7 +101,7 @@ def read_node_env(path: str) -> dict[str, str]:
 
 
 def read_nodes_file() -> Participants:
-    """Who takes part: the role launchers wrote it from the plan."""
+    """Return the participants of the plan, from the file of the role launchers."""
     path = FOLDER + "/nodes.json"
     try:
         with open(path, encoding="utf-8") as stream:
@@ -114,7 +114,7 @@ def read_nodes_file() -> Participants:
 
 
 def merge_env(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process: what the caller exported wins, except what belongs to the node."""
+    """Merge the environments: the caller's variables win, except those that belong to the node."""
     env = dict(own)
     env.update({name: value for name, value in caller.items() if name not in NODES_OWN})
     env.update({name: own[name] for name in NODES_OWN if name in own})
@@ -122,7 +122,7 @@ def merge_env(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, st
 
 
 def find_program(name: str, say: str) -> str:
-    """A program's path."""
+    """Return a program's path."""
     found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(MPI_PLACES))
     if not found:
         raise LaunchError(f"[LA-107] {name} is not installed on this node. {say}")
@@ -137,7 +137,7 @@ SLURM = "Install your site's Slurm client on it, or use fullmesh-torchrun, which
 
 
 def call_command(argv: Sequence[str], seconds: int = DEADLINE) -> tuple[int, str]:
-    """Exit status and words of a command; -1 when it does not answer."""
+    """Return the exit status and output of a command, with status -1 after the deadline."""
     try:
         done = subprocess.run(
             list(argv),
@@ -153,12 +153,12 @@ def call_command(argv: Sequence[str], seconds: int = DEADLINE) -> tuple[int, str
 
 
 def get_last_line(said: str) -> str:
-    """The last line of what a command said."""
+    """Return the last line of a command's output."""
     return (said.splitlines() or ["no words"])[-1].strip()
 
 
 def select_nodes(who: Participants, names: Sequence[str]) -> list[Node]:
-    """The nodes of a job in the plan's order; no names: all."""
+    """Return the nodes of a job in the plan's order. Without names: all."""
     nodes = list(who["nodes"])
     if not names:
         return nodes
@@ -170,7 +170,7 @@ def select_nodes(who: Participants, names: Sequence[str]) -> list[Node]:
         if not found:
             raise LaunchError(
                 "[LA-113] {} is no node of the cluster plan, which has {}. "
-                "Use the plan's names; for Slurm give the node that name, or set fullmesh_hostname.".format(
+                "Fix: use the plan's names. For Slurm, rename the node or set fullmesh_hostname.".format(
                     name, ", ".join(n["name"] for n in nodes)
                 )
             )
@@ -192,9 +192,9 @@ def refuse_wrong_size(nodes: Sequence[Node], node: Node, local: int, size: int) 
 def build_rank_variables(
     who: Participants, nodes: Sequence[Node], address: str, local: int, size: int
 ) -> dict[str, str]:
-    """The rank variables of the process that is number *local* on the node with *address*.
+    """Return the rank variables of process number *local* on the node with *address*.
 
-    Ranks count through *nodes* in the plan's order, so that they are the same whoever starts the job.
+    Ranks follow the plan's order of *nodes*, so they do not depend on the node that starts the job.
     """
     mine = [at for at, node in enumerate(nodes) if address in node["addresses"]]
     if not mine:
@@ -224,7 +224,7 @@ def build_rank_variables(
 
 
 def list_job_nodes(env: Mapping[str, str]) -> list[str]:
-    """The names of the job's nodes, [] for all of them."""
+    """Return the names of the job's nodes, [] for all of them."""
     if env.get("FULLMESH_NODES"):
         return env["FULLMESH_NODES"].split(",")
     listed = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or ""
@@ -240,7 +240,7 @@ def list_job_nodes(env: Mapping[str, str]) -> list[str]:
 
 
 def build_rank_env(env: Mapping[str, str], who: Participants) -> dict[str, str]:
-    """The whole environment of one process of a job."""
+    """Return the complete environment of one process of a job."""
     result = merge_env(read_node_env(get_env_path(env)), env)
     for sign, local, sizes in STARTERS:
         if sign in env and local in env:
@@ -257,12 +257,15 @@ def build_rank_env(env: Mapping[str, str], who: Participants) -> dict[str, str]:
 
 
 def build_script_command(words: Sequence[str]) -> list[str]:
-    """A script is run by the environment's Python, anything else is a program."""
+    """Return the command: scripts run with the environment's Python, others are programs."""
     return ([sys.executable, "-u"] if words[0].endswith(".py") else []) + list(words)
 
 
 def prepare_compiler_cache() -> str:
-    """A folder for torch's compiler that only this account writes to: torch takes anybody's, and runs what is in it."""
+    """Return a cache folder for torch's compiler that only this account can write to.
+
+    torch would use a folder of any account and run the code in it.
+    """
     path = os.path.join(tempfile.gettempdir(), f"torchinductor_{os.geteuid()}")
     with contextlib.suppress(OSError):  # it is there
         os.mkdir(path, 0o700)
@@ -282,7 +285,7 @@ def exec_rank(words: Sequence[str]) -> None:
     if env.get("FULLMESH_HANG") != "0":
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [HOOK, env.get("PYTHONPATH", "")]))
     argv = build_script_command(words)
-    os.execvpe(argv[0], argv, env)  # noqa: S606  # this is what a launcher does
+    os.execvpe(argv[0], argv, env)  # noqa: S606  # a launcher starts programs
 
 
 def split_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -296,7 +299,7 @@ def split_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def read_ssh_user() -> str:
-    """The account that the nodes log in to each other as."""
+    """Return the account for logins between the nodes."""
     path = FOLDER + "/ssh/config"
     try:
         with open(path, encoding="utf-8") as stream:
@@ -324,14 +327,14 @@ def refuse_wrong_account(user: str, words: Sequence[str], tool: str) -> None:
 
 
 def take_nodes_option(options: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The names that ``--nodes=`` has, [] for all nodes, and the other options."""
+    """Return the names in ``--nodes=`` ([] for all nodes), and the other options."""
     mine = [one.partition("=")[2] for one in options if one.startswith("--nodes=")]
     rest = [one for one in options if not one.startswith("--nodes=")]
     return (mine[0].split(",") if mine else []), rest
 
 
 def run_on_nodes(nodes: Sequence[Node], words: Sequence[str]) -> dict[str, tuple[int, str]]:
-    """What each node answers to a command, all at the same time."""
+    """Run a command on all nodes at the same time and return their answers."""
 
     def ask(node: Node) -> tuple[int, str]:
         return call_command([BIN + "/fullmesh-ssh", node["address"], shlex.join(words)])
@@ -344,22 +347,24 @@ def run_on_nodes(nodes: Sequence[Node], words: Sequence[str]) -> dict[str, tuple
 def refuse_unfit_nodes(
     answers: Mapping[str, tuple[int, str]], what: str, install: str, differ: str
 ) -> None:
-    """Refuse a job that another launcher could only fail with, in words of its own.
+    """Refuse a job that the other launcher could not start, with a clear message.
 
     Args:
-        answers: what each node said when it was asked for its version of *what*.
-        install: how to get it; differ: why another version is of no use.
+        answers: each node's version of *what*.
+        what: the program.
+        install: how to install it.
+        differ: why different versions do not work.
 
     Raises:
-        LaunchError: LA-110, no login; LA-107, it is not there; LA-115, versions that differ.
+        LaunchError: LA-110, no login. LA-107, it is not installed. LA-115, versions that differ.
     """
     silent = {
         name: get_last_line(said) for name, (code, said) in answers.items() if code in NO_LOGIN
     }
     if silent:
         raise LaunchError(
-            "[LA-110] no login to {}. Run site.yml with node_ssh_manage: true; then try {}/fullmesh-ssh ADDRESS "
-            "true.".format(", ".join(f"{name} ({said})" for name, said in silent.items()), BIN)
+            "[LA-110] no login to {}. Fix: run site.yml with node_ssh_manage: true. Check: {}/fullmesh-ssh ADDRESS "
+            "true".format(", ".join(f"{name} ({said})" for name, said in silent.items()), BIN)
         )
     without = [f"{name} ({get_last_line(said)})" for name, (code, said) in answers.items() if code]
     if without:
@@ -374,11 +379,11 @@ def refuse_unfit_nodes(
 
 
 def build_mpi_options(who: Participants, nodes: Sequence[Node], whole: bool) -> list[str]:
-    """mpirun's own options: where, through which network and ports, and by which login.
+    """Return mpirun's options for nodes, networks, ports and logins.
 
-    The daemons' port is the kernel's choice, so it lies in the pinned range; oob_tcp_dynamic_ipv4_ports would make it
-    listen on every port of the list (4.1.4: 4096 ports end with "Too many open files"). Ranks look
-    from 1024 upwards for theirs unless told, which no firewall has open.
+    The kernel chooses the daemons' port, so it is in the pinned range. With oob_tcp_dynamic_ipv4_ports they would
+    listen on every port of the list (4.1.4: 4096 ports end with "Too many open files"). By default, ranks try ports
+    from 1024 upwards, which no firewall has open.
     """
     ports, networks = who["data_ports"], ",".join(who["networks"])
     size = ports["last"] - ports["first"] + 1
@@ -431,7 +436,7 @@ def exec_mpirun(words: Sequence[str]) -> None:
         argv += ["-x", "FULLMESH_NODES"]
     argv += shlex.split(os.environ.get("FULLMESH_MPIRUN_OPTIONS", ""))
     argv += [BIN + "/fullmesh-rank", *script]
-    os.execvpe(path, argv, env)  # noqa: S606  # this is what a launcher does
+    os.execvpe(path, argv, env)  # noqa: S606  # a launcher starts programs
 
 
 def exec_orted(words: Sequence[str]) -> None:
@@ -441,7 +446,7 @@ def exec_orted(words: Sequence[str]) -> None:
         status, said = call_command([find_program("mpirun", OPENMPI), "--version"])
         sys.stdout.write(said.splitlines()[0] + "\n" if said else "")
         sys.exit(status)
-    os.execv(path, [path, *words])  # noqa: S606  # this is what a launcher does
+    os.execv(path, [path, *words])  # noqa: S606  # a launcher starts programs
 
 
 def refuse_silent_slurm() -> None:
@@ -480,10 +485,10 @@ def exec_srun(words: Sequence[str]) -> None:
     path = find_program("srun", SLURM)
     refuse_silent_slurm()
     sizes = [] if "SLURM_JOB_ID" in os.environ else build_slurm_sizes(read_nodes_file(), options)
-    # --mpi=none: torch has its own store; --kill-on-bad-exit: the others would wait for the one that is gone
+    # --mpi=none: torch has its own store. --kill-on-bad-exit: otherwise the others would wait for the missing rank.
     argv = [path, "--mpi=none", "--kill-on-bad-exit=1", *sizes, *options]
     argv += [BIN + "/fullmesh-rank", *script]
-    os.execv(path, argv)  # noqa: S606  # this is what a launcher does
+    os.execv(path, argv)  # noqa: S606  # a launcher starts programs
 
 
 def exec_sbatch(words: Sequence[str]) -> None:
@@ -498,11 +503,11 @@ def exec_sbatch(words: Sequence[str]) -> None:
         FOLDER + "/job.sbatch",
         *script,
     ]
-    os.execv(path, argv)  # noqa: S606  # this is what a launcher does
+    os.execv(path, argv)  # noqa: S606  # a launcher starts programs
 
 
 def fetch_status(url: str) -> int:
-    """The HTTP status of *url*, asked without any proxy."""
+    """Return the HTTP status of *url*, without any proxy."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=DEADLINE / 2) as answer:
@@ -553,7 +558,7 @@ COMMANDS = {
 
 
 def run_launcher(command: Callable[..., None], *words: Any) -> int:
-    """Run a command; a refusal goes to stderr and ends with 2."""
+    """Run a command. A refusal goes to stderr and exits with 2."""
     try:
         command(*words)
     except LaunchError as error:

@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""PyTorch Lightning's view of the cluster: ranks and sizes come from the plan, and a Trainer that differs is refused.
+"""Connect PyTorch Lightning to the cluster plan: its ranks and sizes.
 
-``Trainer(plugins=[FullmeshEnvironment()], num_nodes=…, devices=…)``. Lightning works sizes out from num_nodes and
-devices and ranks from the environment; where the two differ, NCCL says ``Invalid rank requested : 7/4`` or ranks wait
-for ever.
+A Trainer with other sizes is refused.
+
+``Trainer(plugins=[FullmeshEnvironment()], num_nodes=…, devices=…)``. Lightning computes sizes from num_nodes and
+devices, and ranks from the environment. If these differ, NCCL fails with ``Invalid rank requested : 7/4`` or ranks wait
+forever.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
     """Every process was started by one of our launchers, which gave it its rank."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
-        """*env* stands in for the process' environment in tests."""
+        """Read the environment. *env* replaces the process environment in tests."""
         super().__init__()
         self._env = os.environ if env is None else env
         missing = [name for name in NEEDED if name not in self._env]
@@ -49,7 +51,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
 
     @staticmethod
     def detect() -> bool:
-        """Whether one of our launchers started this process."""
+        """Return whether one of Fullmesh's launchers started this process."""
         return "FULLMESH_ADDRESS" in os.environ and all(name in os.environ for name in NEEDED)
 
     @property
@@ -64,11 +66,11 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
 
     @property
     def main_port(self) -> int:
-        """The store's port."""
+        """Return the store's port."""
         return self._number("MASTER_PORT")
 
     def world_size(self) -> int:
-        """All processes of all nodes."""
+        """Return the number of processes on all nodes."""
         return self._number("WORLD_SIZE")
 
     def set_world_size(self, size: int) -> None:
@@ -77,7 +79,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
             raise self._refusal(f"num_nodes times devices is {size}")
 
     def global_rank(self) -> int:
-        """This process among all."""
+        """Return this process's rank in the job."""
         return self._number("RANK")
 
     def set_global_rank(self, rank: int) -> None:
@@ -86,11 +88,11 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
             raise self._refusal(f"Lightning makes this process rank {rank}")
 
     def local_rank(self) -> int:
-        """This process among those of its node."""
+        """Return this process's rank on its node."""
         return self._number("LOCAL_RANK")
 
     def node_rank(self) -> int:
-        """This node among all: the launcher's, because torchrun counts nodes in the order in which they come."""
+        """Return the launcher's rank of this node. torchrun numbers nodes in the order of their arrival."""
         return self.global_rank() // self._number("LOCAL_WORLD_SIZE")
 
     def validate_settings(self, num_devices: int, num_nodes: int) -> None:

@@ -1,9 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Starts what runs over the nodes beside torch's jobs, on the ports and addresses of the cluster plan: Ray, JAX.
+"""Start services on the ports and addresses of the cluster plan, in addition to torch's jobs:
 
-Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_services.py COMMAND ...`` (stdlib only). Every refusal has a code;
-what waits says for what, and no longer than it was told to.
+Ray, JAX.
+
+Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_services.py COMMAND ...`` (standard library only). Every refusal has a
+code. Each wait reports its reason and is limited.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ HEAD_SECONDS = 120  # a head needs half a minute on a busy machine
 SAY_SECONDS = 10
 TRY_SECONDS = 2.0
 USAGE = "Usage: fullmesh-ray start|status|stop [options of ray's own command]"
-# Of torch's jobs. What runs inside Ray counts its own ranks, and would take these for its own.
+# Variables of torch's jobs. Ray's programs number their own ranks and would use these instead.
 RANKS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "NNODES", "NODE_RANK", "NPROC_PER_NODE")
 # Part of the preset -> ray's option. The worker's range has two.
 RAY_EVERYWHERE = {
@@ -52,7 +54,7 @@ RAY_HEAD = {"gcs": "--port", "dashboard": "--dashboard-port"}
 RAY_CLIENT = {"client": "--ray-client-server-port"}
 
 
-# Whoever gives these gets a second head, or a node that the plan's firewall shuts out.
+# With these options a user would get a second head, or a node that the plan's firewall blocks.
 RAY_PLANNED = (
     "--head",
     "--address",
@@ -78,7 +80,7 @@ def refuse_planned_options(words: Sequence[str]) -> None:
 
 
 def read_service_ports(name: str) -> dict[str, ServicePort]:
-    """Part -> its ports, of a service of the plan; the role launchers wrote them."""
+    """Return part -> ports of a service in the plan. The role launchers wrote them."""
     path = FOLDER + "/services.json"
     try:
         with open(path, encoding="utf-8") as stream:
@@ -102,7 +104,7 @@ def format_endpoint(address: str, port: int) -> str:
 
 
 def find_tool(name: str, variable: str) -> str:
-    """A program: the one that *variable* names, of the environment that runs this, or on the PATH."""
+    """Return a program: from *variable*, from the running environment, or from the PATH."""
     beside = os.path.join(os.path.dirname(sys.executable), name)
     found = os.environ.get(variable) or (
         beside if os.access(beside, os.X_OK) else shutil.which(name)
@@ -116,14 +118,14 @@ def find_tool(name: str, variable: str) -> str:
 
 
 def read_interpreter(tool: str) -> str:
-    """The Python of a program that pip installed; empty where its first line names none."""
+    """Return the Python of a program that pip installed, or "" if its first line names none."""
     with open(tool, "rb") as stream:
         first = stream.readline(256).decode(errors="replace").strip()
     return first[2:].split()[0] if first.startswith("#!") and first[2:].strip() else ""
 
 
 def build_ray_env(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment of Ray's processes, which its workers inherit."""
+    """Return the environment of Ray's processes, which its workers inherit."""
     own = {name: value for name, value in env.items() if name not in RANKS}
     # vLLM takes the address of the default route otherwise (docs.vllm.ai, Environment Variables).
     own.setdefault("VLLM_HOST_IP", env["FULLMESH_ADDRESS"])
@@ -133,7 +135,7 @@ def build_ray_env(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def build_head_options(tool: str) -> dict[str, str]:
-    """Part -> option of a head; a Ray's client needs gRPC's own package."""
+    """Return part -> option of a head. Ray's client server needs the gRPC package."""
     python = read_interpreter(tool)
     client = not python or call_command([python, "-c", "import grpc"])[0] == 0
     return {**RAY_HEAD, **(RAY_CLIENT if client else {})}
@@ -142,14 +144,14 @@ def build_head_options(tool: str) -> dict[str, str]:
 def build_ray_start(
     ports: Mapping[str, ServicePort], address: str, master: str, options: Mapping[str, str]
 ) -> list[str]:
-    """The words of ``ray start`` on the node with *address*: a head on the master's, a worker elsewhere.
+    """Return the command ``ray start`` for the node with *address*: a head on the master's, else a worker.
 
     *options* are those with a port: part -> option.
     """
     head = address == master
     words = ["start", f"--node-ip-address={address}"]
     if head:
-        # Whoever reaches the dashboard runs what he likes, so it is on the cluster's network alone.
+        # Clients of the dashboard can run any code, so it only listens on the cluster's network.
         words += ["--head", f"--dashboard-host={address}"]
     else:
         words.append("--address=" + format_endpoint(master, ports["gcs"]["first"]))
@@ -162,7 +164,7 @@ def build_ray_start(
 def refuse_taken_ports(
     ports: Mapping[str, ServicePort], address: str, options: Mapping[str, str]
 ) -> None:
-    """Refuse where somebody listens on a port already: a node of before, or a second head."""
+    """Refuse to start if a port is in use, for example by an older node or a second head."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     taken = []
     for part in options:
@@ -179,13 +181,13 @@ def refuse_taken_ports(
                 taken.append(f"{ports[part]['first']} ({part})")
     if taken:
         raise LaunchError(
-            "[LA-119] ports of Ray are taken on this node: {}. fullmesh-ray stop ends a node of before; "
-            "ss -ltnp names who has them.".format(", ".join(taken))
+            "[LA-119] ports of Ray are in use on this node: {}. Fix: fullmesh-ray stop (ends an older Ray node). "
+            "Check: ss -ltnp".format(", ".join(taken))
         )
 
 
 def wait_for_head(host: str, port: int, seconds: float) -> None:
-    """Wait until the head answers; say why it does not."""
+    """Wait until the head answers. Report the reason while it does not."""
     ends, said = time.monotonic() + seconds, time.monotonic()
     while True:
         try:
@@ -247,7 +249,7 @@ COMMANDS = {"ray": exec_ray, "jax": exec_jax}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a command; a refusal goes to stderr and ends with 2."""
+    """Run a command. A refusal goes to stderr and exits with 2."""
     return run_launcher(COMMANDS[argv[0]], argv[1:])
 
 

@@ -1,10 +1,12 @@
-"""Start a job; when its ranks do not come together in time, say who is missing and why. Runs on nodes.
+"""Start a job, and report missing ranks with the cause if it does not connect in time.
+
+Runs on nodes.
 
     fullmesh-watch [--within SECONDS] [--kill-after SECONDS] [--plan FILE] [--name NODE] -- COMMAND
 
-Signals and the exit code pass through. A healthy job is watched without a word.
+Signals and the exit code pass through. There is no output for a healthy job.
 
-Longer than other files: what it does lies in the files beside it, and this is the one loop over all of them.
+This file is long because it has the one loop over all parts of the watch, which are in their own files.
 """
 
 from __future__ import annotations
@@ -40,13 +42,13 @@ if TYPE_CHECKING:
     )
 
 PLAN = "/etc/fullmesh/nodes.json"
-SERVICES = "services.json"  # beside it
+SERVICES = "services.json"  # in the same folder
 WITHIN = 60.0
-STALLED = 60.0  # seconds that ranks may stand once they are connected; 0: do not look
+STALLED = 60.0  # seconds that connected ranks may hang (0: do not check)
 PATIENT = 5  # times as long, for a rank that nothing keeps from its store
 PAUSES = 10.0  # seconds between two tries of a service's client (fullmesh-ray 0.5, gRPC with its backoff some)
 QUICK, SLOW = 1.0, 10.0  # seconds between two looks: while ranks gather, and later
-LAST_WORDS = 10.0  # seconds for what is still being found out when the job has ended
+LAST_WORDS = 10.0  # seconds for unfinished checks after the job has ended
 GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 USAGE, PROBLEM = 2, 1
 CANNOT_START, NOT_FOUND = 126, 127  # a shell's own codes
@@ -79,7 +81,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def load_plan(path: str) -> PartialParticipants:
-    """Read who takes part; without a plan nobody can be named, only counted."""
+    """Read the participants. Without a plan they have no names and are only counted."""
     try:
         if path.startswith("{"):  # from the controller, which writes no file here
             plan: PartialParticipants = json.loads(path)
@@ -110,17 +112,17 @@ def add_known_ranks(plan: PartialParticipants, kept: PartialParticipants) -> Par
 def find_own_name(plan: PartialParticipants, given: str) -> str:
     """Name this node as the plan does."""
     address, host = os.environ.get("FULLMESH_ADDRESS", ""), os.uname()[1]
-    # whoever starts the watch himself may not have read /etc/fullmesh/env
+    # a user who starts the watch directly may not have read /etc/fullmesh/env
     known = (node["address"] for node in watch_judge.list_planned_nodes(plan))
     address = address or next(filter(watch_look.is_own_address, known), "")
     return str(given or watch_judge.find_node_name(plan, address) or host)
 
 
 class JobWatch:
-    """A job and what is known of it."""
+    """A job and its observed state."""
 
     def __init__(self, args: argparse.Namespace, plan: PartialParticipants) -> None:
-        """Remember the settings; nothing is started yet."""
+        """Save the settings. Nothing is started yet."""
         self.args = args
         self.plan = plan
         self.me = find_own_name(plan, args.name)
@@ -144,7 +146,7 @@ class JobWatch:
         return time.monotonic() - self.started
 
     def say(self, text: str) -> None:
-        """Print a line of ours beside the job's own output."""
+        """Print a line among the job's own output."""
         if not self.args.json:
             sys.stderr.write(f"fullmesh-watch: after {self.age():.0f} s: {text}\n")
             sys.stderr.flush()
@@ -181,7 +183,7 @@ class JobWatch:
         )
 
     def kept(self, picture: JobSnapshot, blocked: list[JobProblem]) -> list[JobProblem]:
-        """Return what gets no answer, and what got none a moment ago: a service's client pauses between its tries."""
+        """Return current and recent targets without an answer, because a service's client pauses between its tries."""
         now, found = self.age(), {problem["key"]: problem for problem in blocked}
         for key, problem in found.items():
             if problem["code"] == watch_judge.SHUT:
@@ -199,7 +201,7 @@ class JobWatch:
         return [one for one in found if watch_judge.find_node_name(self.plan, one) == self.me]
 
     def most_of(self, picture: JobSnapshot, where: JobEndpoint) -> dict[str, int] | None:
-        """Return the most connections that each node ever had to what this node hosts."""
+        """Return the highest number of connections that each node has had to this endpoint."""
         if not watch_judge.is_hosted_here(picture, where["port"]):
             return None
         most = self.once.setdefault(where["port"], {})
@@ -221,7 +223,7 @@ class JobWatch:
         return [p for p in found if (p["rank"], where["port"]) not in self.reached]
 
     def explain(self, problem: JobProblem) -> None:
-        """Find out why; this probes, so it is done once for each problem that is reported."""
+        """Find the cause of a problem. This probes the network, so it runs once for each reported problem."""
         if problem["code"] == watch_judge.UNREACHED:
             addresses = self.names.addresses(problem["host"], watch_look.RESOLVE_SECONDS)
             verdict, own = "waiting" if addresses is None else "unresolved", False
@@ -270,7 +272,7 @@ class JobWatch:
         self.telling.append(thread)
 
     def finish(self) -> None:
-        """Let what is being found out be said."""
+        """Wait for the checks that still run, so that their results are printed."""
         if self.follower is not None:
             self.follower.ended = True
         deadline = time.monotonic() + LAST_WORDS
@@ -302,7 +304,7 @@ class JobWatch:
             self.event(what)
 
     def tell_failure(self, why: str) -> None:
-        """Say that the ranks could not be looked at; they are looked at again."""
+        """Report that the ranks could not be checked. The next check follows."""
         text = (
             f"[WA-110] Fullmesh cannot tell whether the ranks make progress: {hang.make_printable(why)}. "
             "The job and the watch go on. Check: fullmesh-hang"
@@ -311,7 +313,7 @@ class JobWatch:
         self.event("unseen", {"text": text})
 
     def judge_now(self, picture: JobSnapshot) -> None:
-        """Report what has lasted too long, and that it is over."""
+        """Report problems that last too long, and those that are over."""
         found = {problem["key"]: problem for problem in self.problems(picture)}
         now = self.age()
         self.first_seen = {key: self.first_seen.get(key, now) for key in found}
@@ -365,13 +367,13 @@ def start_job(
 
 
 def send_signal(pid: int, number: int) -> None:
-    """Send a signal; that the process ended meanwhile is no fault."""
+    """Send a signal. A process that has ended is ignored."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
 def end_job(watch: JobWatch, job: subprocess.Popen[bytes], number: int) -> None:
-    """Ask the job to end; the second time it is not asked."""
+    """Ask the job to end, and kill it the second time."""
     watch.ended_by_us = watch.ended_by_us or watch.age()
     late = watch.age() - watch.ended_by_us > GRACE
     for pid in watch_look.list_process_tree(job.pid) if late else [job.pid]:
@@ -392,7 +394,7 @@ def forward_signal(job: subprocess.Popen[bytes], info: signal.struct_siginfo) ->
 
 
 def wait_for_job(watch: JobWatch, job: subprocess.Popen[bytes]) -> int:
-    """Watch the job to its end; returns its code as subprocess has it."""
+    """Watch the job to its end. Returns its code as subprocess has it."""
     waited = [*PASSED_ON, signal.SIGCHLD]
     while job.poll() is None:
         info = signal.sigtimedwait(waited, watch.pause())
@@ -424,7 +426,7 @@ def exit_like_job(code: int) -> int:
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    # a core of ours would tell nothing; the job has left its own
+    # this process's core dump would be useless, and the job has left its own
     import resource  # noqa: PLC0415 (only here)
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

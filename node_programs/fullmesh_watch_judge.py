@@ -1,8 +1,10 @@
-"""Who is missing in a job, and why: from a picture of it to sentences. Pure. Runs on nodes.
+"""Find the missing participants of a job and the causes, as sentences.
 
-The types of what comes in and goes out are ``observed/watch.py``'s; a plan may lack all that it has.
+Without side effects. Runs on nodes.
 
-Longer than other files: the sentences outrank each other, and their order is only seen in one place.
+The input and output types are in ``observed/watch.py``. Parts of the plan may be missing.
+
+This file is long because the order of the sentences, which have priorities, must be visible in one place.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ WHY = {
     "refused": "refused: nothing listens there (rank 0 is not started, or ended), or a firewall answers with a reset",
     "rejected": "rejected: a firewall answers that it is prohibited",
     "unroutable": "no route, or a firewall on the way answers that it is prohibited",
-    "no_route": "nobody answers ARP for that address: it is wrong, or the node or its link is down",
+    "no_route": "no host answers ARP for that address: it is wrong, or the node or its link is down",
     "no_network": "this node has no route to that network",
-    "dropped": "dropped: no answer at all; a firewall there or between drops the packets",
-    "unresolved": "the name leads nowhere on this node",
+    "dropped": "dropped: no answer at all, so a firewall there or between drops the packets",
+    "unresolved": "this node cannot resolve the name",
     "waiting": "the name server does not answer",
-    "loopback": "that is this node itself; the other nodes look for it elsewhere",
+    "loopback": "that is this node itself, but the other nodes look for it elsewhere",
 }
 START = (
     "Set MASTER_ADDR={} here, or start the job with fullmesh-torchrun",
@@ -63,13 +65,13 @@ def find_node_at(plan: PartialParticipants, address: str) -> ParticipantNode | N
 
 
 def find_node_name(plan: PartialParticipants, address: str) -> str:
-    """Name the node that has an address; "" when none has."""
+    """Return the node with an address, or ""."""
     node = find_node_at(plan, address)
     return node["name"] if node else ""
 
 
 def find_service_at(plan: PartialParticipants, node: str, port: int) -> str:
-    """Name the service of the plan that a TCP port of a node belongs to, ``ray gcs``; "" for none."""
+    """Return the plan's service for a TCP port of a node, such as ``ray gcs``, or ""."""
     found: list[PlannedService] = plan.get("services") or []
     for one in found:
         inside = int(one["first"]) <= port <= int(one["last"])
@@ -90,7 +92,8 @@ def format_host_port(address: str, port: int) -> str:
 
 
 def find_endpoints(picture: JobSnapshot) -> list[JobEndpoint]:
-    """Return where this node's processes have to go: the agents' rendezvous, the ranks' store, JAX's coordinator."""
+    """Return the endpoints that this node's processes need: the agents' rendezvous, the ranks' store, JAX's
+    coordinator."""
     found: dict[tuple[str, int, Kind], list[WatchedProcess]] = {}
     for one in picture["processes"]:
         if one["rank"] is not None and one["master"] and one["port"]:
@@ -141,7 +144,10 @@ def count_node_connections(
 def find_absent_ranks(
     plan: PartialParticipants, where: JobEndpoint, there: dict[str, int] | None, me: str
 ) -> list[JobProblem]:
-    """Say who has never come to the store or rendezvous that this node hosts; None: it hosts none."""
+    """Return the participants that never came to the store or rendezvous on this node.
+
+    None: it is not on this node.
+    """
     if there is None:
         return []
     if not list_planned_nodes(plan) or is_partial_job(plan, where):
@@ -163,7 +169,7 @@ def find_absent_ranks(
 
 
 def get_job_size(where: JobEndpoint) -> int:
-    """Return how many ranks, or nodes at a rendezvous, the job itself says that it has; 0 when it does not say."""
+    """Return the job's own number of ranks, or of nodes at a rendezvous. 0 if it is unknown."""
     store = where["kind"] == "store"
     return max([one["world"] if store else one["nnodes"] for one in where["users"]] or [0])
 
@@ -180,7 +186,7 @@ def is_partial_job(plan: PartialParticipants, where: JobEndpoint) -> bool:
 
 
 def describe_absent(node: ParticipantNode, where: JobEndpoint, count: int, wanted: int) -> str:
-    """Name what is not there; ranks only where they are fixed by the plan."""
+    """Describe missing participants. Ranks are only named if the plan fixes them."""
     if where["kind"] in ("rendezvous", "service"):
         return "{} ({})".format(node["name"], node["address"])
     if count:
@@ -189,7 +195,7 @@ def describe_absent(node: ParticipantNode, where: JobEndpoint, count: int, wante
 
 
 def count_absent_ranks(where: JobEndpoint, there: dict[str, int], me: str) -> list[JobProblem]:
-    """Count ranks, or nodes at a rendezvous, where no plan names them."""
+    """Count missing ranks, or nodes at a rendezvous, if no plan names them."""
     store = where["kind"] == "store"
     world = get_job_size(where)
     count = sum(there.values()) if store else len(there)
@@ -232,7 +238,7 @@ def build_problem(code: str, host: str, port: int, kind: Kind, me: str) -> JobPr
 
 
 def build_endpoint_problem(code: str, where: JobEndpoint, me: str) -> JobProblem:
-    """Start a problem with what processes of this node, or their peers, have to reach."""
+    """Start a problem for an endpoint that processes of this node or its peers have to reach."""
     return build_problem(code, where["host"], where["port"], where["kind"], me)
 
 
@@ -301,7 +307,7 @@ def find_blocked_connections(
         if row["state"] != sockets.SYN_SENT or (row["peer"], row["peer_port"]) in known:
             continue
         if list_planned_nodes(plan) and not find_node_at(plan, row["peer"]):
-            continue  # a data set's server, a tracker: not what keeps the ranks apart
+            continue  # a data server or a tracker does not separate the ranks
         holder = by_pid.get(row["pid"])
         rank = holder["rank"] if holder else None
         who = "a process" if rank is None else f"rank {rank}"
@@ -328,7 +334,7 @@ def describe_data_range(plan: PartialParticipants, port: int) -> str:
     if not span:
         return ""
     inside = int(span["first"]) <= port <= int(span["last"])
-    text = "; port {} lies {} the data range {}-{}"
+    text = ", port {} is {} the data range {}-{}"
     return text.format(port, "in" if inside else "OUTSIDE", span["first"], span["last"])
 
 
@@ -395,16 +401,18 @@ def explain_unreached(
         "refused": "Is the job started on {}?".format(there or problem["host"]),
     }.get(verdict, "ip route get {}; getent ahosts {}".format(problem["host"], problem["host"]))
     if master and not there and verdict != "open":
-        problem["why"] += "; the plan's master is {} ({})".format(master["address"], master["node"])
+        problem["why"] += ", and the plan's master is {} ({})".format(
+            master["address"], master["node"]
+        )
         problem["next"] = START[problem["kind"] == "service"].format(master["address"])
 
 
 def explain_missing(problem: JobProblem, verdict: str, zone: str, me: str) -> None:
-    """Put the reason and the next step into a problem of somebody who has not come."""
+    """Add the cause and the next step to a problem of a missing participant."""
     name = problem["node"] or "the other nodes"
     problem["verdict"], problem["zone"] = verdict, zone
     if verdict == "no_route":
-        problem["why"] = "{} is not on the network: nobody answers ARP for it".format(
+        problem["why"] = "{} is not on the network: no host answers ARP for it".format(
             problem["address"]
         )
         problem["next"] = f"On {name}: ip address; ip link"
@@ -415,7 +423,9 @@ def explain_missing(problem: JobProblem, verdict: str, zone: str, me: str) -> No
         )
     else:
         problem["why"] = "no firewalld zone of this node keeps it out"
-        problem["next"] = f"On {name}: is the job started there, and what does its own watch say?"
+        problem["next"] = (
+            f"On {name}: check that the job is started there, and read the output of its watch"
+        )
 
 
 def describe_problem(problem: JobProblem) -> str:

@@ -1,6 +1,6 @@
-"""What a running job shows of itself: its processes, what they were told, and their sockets.
+"""Read a running job's processes, their environments, and their sockets.
 
-Read from /proc only: nothing is injected into the job and no torch is needed. Runs on nodes.
+Reads /proc only: nothing is injected into the job, and torch is not needed. Runs on nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fullmesh_foreign_text import parse_decimal
 if TYPE_CHECKING:
     from fullmesh.observed.watch import JobSnapshot, WatchedProcess, WatchedSocket
 
-# What mpirun and srun tell their processes; a torchrun below them tells its own.
+# The variables that mpirun and srun set. A torchrun below them sets its own.
 RANKS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
@@ -46,7 +46,7 @@ NODES = ("--nnodes",)
 ADDRESS = ("--master-addr", "--master_addr")
 PORT = ("--master-port", "--master_port")
 LAST_PORT, MOST_RANKS = 65535, 1 << 17  # of a job
-PROBE_SECONDS = 5.5  # SYNs at 0, 1 and 3 s; ARP gives up at about 3 s, a busy machine says so later
+PROBE_SECONDS = 5.5  # SYNs at 0, 1 and 3 s. ARP gives up after about 3 s, later on a busy machine.
 RESOLVE_SECONDS = 5.0
 COMMAND_SECONDS = 5.0
 MOST_READ, MOST_COMMAND_LINE = 64 << 20, 1 << 20  # bytes
@@ -95,7 +95,7 @@ def list_process_tree(root: int) -> list[int]:
 
 
 def find_option(words: list[str], names: tuple[str, ...]) -> str:
-    """Return the value of an option of a command line, ``--x=y`` or ``--x y``; the last one counts."""
+    """Return the value of a command-line option, ``--x=y`` or ``--x y``. The last one counts."""
     found = ""
     for index, word in enumerate(words):
         name, equals, value = word.partition("=")
@@ -105,7 +105,7 @@ def find_option(words: list[str], names: tuple[str, ...]) -> str:
 
 
 def split_endpoint(text: str) -> tuple[str, int]:
-    """Split ``host:port`` and ``[v6]:port``; port 0 when there is none."""
+    """Split ``host:port`` and ``[v6]:port``. Port 0 if there is none."""
     host, colon, port = text.rpartition(":")
     number = parse_decimal(port, LAST_PORT) if colon else None
     if number is None:
@@ -120,7 +120,7 @@ def read_argv(pid: int) -> list[str]:
 
 
 def read_launch_environment(pid: int) -> dict[str, str]:
-    """Return what a process was told when it started, as far as it matters here."""
+    """Return the relevant variables of a process's initial environment."""
     found = {}
     for pair in read_proc_bytes(f"/proc/{pid}/environ").split(b"\0"):
         name, equals, value = pair.partition(b"=")
@@ -159,7 +159,7 @@ def inspect_process(pid: int) -> WatchedProcess:
 
 
 def assign_ranks(found: list[WatchedProcess]) -> list[WatchedProcess]:
-    """Give processes the ranks that mpirun or srun told them, where nobody told RANK."""
+    """Give processes their ranks from mpirun's or srun's variables, if RANK is not set."""
     if any(one["rank"] is not None or one["agent"] for one in found):
         return found
     for one in found:
@@ -213,7 +213,7 @@ def observe_job(root: int) -> JobSnapshot:
 
 
 def find_socket_holder(inode: str) -> str:
-    """Name the process that holds a socket; "" where we may not see it."""
+    """Describe the process that holds a socket, or return "" if it is not visible."""
     for pid in sorted(map_parents()):
         if inode in sockets.list_socket_inodes(pid):
             # a program's text can be an argument
@@ -237,7 +237,7 @@ class NameResolver:
             self._found[name] = []
 
     def addresses(self, name: str, wait: float = 0.0) -> list[str] | None:
-        """Return the addresses of a name; None while the answer is awaited, nothing when there is none."""
+        """Return the addresses of a name, None while waiting for the answer, [] if there are none."""
         if name not in self._found:
             self._found[name] = None
             thread = threading.Thread(target=self._resolve, args=(name,))
@@ -279,7 +279,7 @@ def is_own_address(address: str) -> bool:
 
 
 def capture_command(*command: str) -> str:
-    """Return what a command prints; nothing if it is missing, fails, or prints more than any that is asked."""
+    """Return the output of a command, or "" if it is missing, fails, or prints too much."""
     try:
         process = subprocess.Popen(
             list(command),
@@ -301,7 +301,7 @@ def capture_command(*command: str) -> str:
 
 
 def parse_active_zones(text: str) -> list[tuple[str, str, list[str]]]:
-    """Read ``firewall-cmd --get-active-zones``: zone, interfaces or sources, what is in it."""
+    """Parse ``firewall-cmd --get-active-zones``: zone, interfaces or sources, and their values."""
     found, zone = [], ""
     for line in text.splitlines():
         if line and not line[0].isspace():
@@ -313,7 +313,7 @@ def parse_active_zones(text: str) -> list[tuple[str, str, list[str]]]:
 
 
 def find_zone_of(address: str) -> str:
-    """Name the firewalld zone that packets from *address* come into; empty when there is no firewalld."""
+    """Return the firewalld zone for packets from *address*, or "" without firewalld."""
     active = parse_active_zones(capture_command("firewall-cmd", "--get-active-zones"))
     for zone, kind, held in active:
         for source in held if kind == "sources" else []:
@@ -362,12 +362,12 @@ def has_open_policy(zone: str, port: int) -> bool:
 
 
 def has_accept_all_rule(info: str) -> bool:
-    """Say whether a rich rule accepts whatever its source sends."""
+    """Return whether a rich rule accepts all packets of its source."""
     return bool(re.search(r'rule [^\n]*source (?:ipset|address)="[^"]+" accept', info))
 
 
 def find_blocking_zone(address: str, port: int) -> str:
-    """Name the zone of this node that keeps *address* from a port; empty when none does or none can be asked."""
+    """Return this node's zone that blocks *address* from a port, or "" if there is none or it is unknown."""
     zone = find_zone_of(address)
     if not zone:
         return ""

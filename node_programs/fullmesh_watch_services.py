@@ -1,7 +1,8 @@
-"""What listens on services' ports of the plan on this node, as a watch sees it: beside the job, or for this node alone.
+"""Check the listeners on the plan's service ports on this node, for programs outside of the job and for loopback
+only.
 
-Pure. Runs on nodes. Clients that get no answer are the judge's. A port that refuses leaves no socket behind: who is
-refused says so itself (Ray), or has an address that is tried (JAX).
+Without side effects. Runs on nodes. fullmesh_watch_judge handles clients without an answer. A refused connection leaves
+no socket: the client reports it (Ray), or its address is probed (JAX).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def is_loopback_only(address: str) -> bool:
 def find_taken_ports(
     plan: PartialParticipants, picture: JobSnapshot, where: JobEndpoint, own: list[str], me: str
 ) -> list[JobProblem]:
-    """Name a coordinator's port that something beside the job listens on: some connections, or all, go to that one.
+    """Report a coordinator's port with a listener outside of the job, which receives some or all connections.
 
     *own*: the endpoint's addresses that are this node's.
     """
@@ -52,16 +53,16 @@ def find_taken_ports(
 
 
 def explain_taken_port(problem: JobProblem, holder: str) -> None:
-    """Say who has the port."""
-    problem["who"] = holder or "a process that is not ours to see"
+    """Describe the process that has the port."""
+    problem["who"] = holder or "a process that this account cannot see"
     problem["why"] = (
-        "it is none of this job, and processes of the job that come to the port meet it"
+        "it does not belong to this job, but receives the job's connections to this port"
     )
     problem["next"] = "End it, or give the service another port in fullmesh_services"
 
 
 def is_now_connected(picture: JobSnapshot, problem: JobProblem) -> bool:
-    """Say whether the job has a connection to where it got no answer before."""
+    """Return whether the job is now connected to an endpoint that did not answer before."""
     place = (problem["host"], problem["port"])
     return any(
         row["state"] == sockets.ESTABLISHED and (row["peer"], row["peer_port"]) == place
@@ -72,7 +73,7 @@ def is_now_connected(picture: JobSnapshot, problem: JobProblem) -> bool:
 def find_loopback_listeners(
     plan: PartialParticipants, picture: JobSnapshot, me: str
 ) -> dict[int, tuple[str, WatchedSocket]]:
-    """Return the job's listeners on ports of services that nobody but this node reaches: port -> service, socket."""
+    """Return the job's listeners on service ports that only this node can reach: port -> service, socket."""
     listeners = [row for row in picture["sockets"] if row["state"] == sockets.LISTEN]
     every = [*listeners, *picture["others"]]
     reached = {row["port"] for row in every if not is_loopback_only(row["address"])}
@@ -87,7 +88,7 @@ def find_loopback_listeners(
 def find_loopback_services(
     plan: PartialParticipants, picture: JobSnapshot, me: str
 ) -> list[JobProblem]:
-    """Name what the job serves on loopback alone, although the plan has others reach it."""
+    """Report services of the job that only listen on loopback, although the plan opens them to others."""
     found = []
     for service, row in find_loopback_listeners(plan, picture, me).values():
         problem = watch_judge.build_problem(
@@ -95,7 +96,9 @@ def find_loopback_services(
         )
         problem.update({"who": f"the job ({me}, this node)", "node": me, "service": service})
         problem["key"] = "{} {}".format(watch_judge.LOOPBACK, row["port"])
-        problem["why"] = "no other node reaches that address, and the plan says that they may"
+        problem["why"] = (
+            "other nodes cannot reach that address, but the plan opens this port to them"
+        )
         address = next(
             (n["address"] for n in watch_judge.list_planned_nodes(plan) if n["name"] == me), ""
         )

@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Whether the ranks of a job on this node still go on. Runs on nodes, beside the watch; changes nothing in the job.
+"""Check whether the ranks of a job on this node make progress.
 
-A rank stands when it has entered nothing, or has not come out of a collective, for as long as `patience` says. That is
-never less than the user's own limit, and it grows with the job: some times its usual pause between collectives, and
-half more than what it once came out of by itself.
+Runs on nodes. Changes nothing in the job.
+
+A rank is hung if it has entered nothing, or has not left a collective, for the time of `patience`. That is at least the
+user's limit. It grows with the job: a multiple of its usual pause between collectives, and 1.5 times the longest pause
+that it recovered from.
 """
 
 from __future__ import annotations
@@ -32,18 +34,18 @@ SHOWN = 4
 
 
 def find_pending_collective(rank: Rank) -> RecorderEntry | None:
-    """The oldest collective that a rank has entered and not come out of."""
+    """Return the oldest collective that a rank has entered and not left."""
     return next((one for one in rank["entries"] if not one["retired"] and not one["p2p"]), None)
 
 
 def measure_pauses(rank: Rank) -> list[float]:
-    """The seconds between what a rank entered, one after the other."""
+    """Return the seconds between a rank's consecutive entries."""
     times = [one["created_ns"] for one in rank["entries"]]
     return [(after - before) / SECOND for before, after in zip(times, times[1:]) if after >= before]
 
 
 def measure_stall(rank: Rank) -> float:
-    """For how many seconds a rank has not gone on; 0 where nothing is known of it."""
+    """Return the seconds since a rank's last progress, 0 if unknown."""
     if not rank["entries"]:
         return 0.0
     first = find_pending_collective(rank) or rank["entries"][-1]
@@ -51,13 +53,13 @@ def measure_stall(rank: Rank) -> float:
 
 
 class JobProgress:
-    """What is known of the job's going on."""
+    """The known progress of a job."""
 
     def __init__(self, limit: float) -> None:
-        """Nothing is yet."""
+        """Start without any observation."""
         self.limit = limit
         self.since = 0.0  # the longest stand so far of the stall that was told
-        self.longest = 0.0  # what the job came out of by itself
+        self.longest = 0.0  # the longest pause that the job recovered from
         self.stalled = False
 
     def pause(self) -> float:
@@ -65,7 +67,7 @@ class JobProgress:
         return max(LEAST, self.limit / PART)
 
     def patience(self, ranks: Iterable[Rank]) -> float:
-        """How long a rank of this job may stand."""
+        """Return the seconds that a rank of this job may hang."""
         known = list(ranks)
         gaps = [gap for rank in known for gap in measure_pauses(rank)]
         usual = FACTOR * statistics.median(gaps) if gaps else 0.0
@@ -92,7 +94,7 @@ class JobProgress:
 
 
 def sort_late_first(ranks: list[Rank]) -> list[Rank]:
-    """The ranks here that others here wait for, then the rest."""
+    """Return the ranks with those first that others on this node wait for."""
     entered: dict[str, int] = {}
     for rank in ranks:
         entry = find_pending_collective(rank)
@@ -110,18 +112,18 @@ def sort_late_first(ranks: list[Rank]) -> list[Rank]:
 
 
 def describe_stall(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
-    """That a job stands, and where its ranks here are."""
+    """Describe a hung job and the state of its ranks on this node."""
     told = [in_words(one) for one in sort_late_first(ranks)[:SHOWN]]
     rest = f"; and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else ""
     most = max(map(measure_stall, ranks), default=0.0)
     return (
-        "[WA-109] nothing has gone on for {:.0f} s. Here: {}{}. Which rank the others wait for tells, on the "
-        "controller, ./fullmesh hang -i INVENTORY".format(most, "; ".join(told), rest)
+        "[WA-109] no progress for {:.0f} s. Ranks here: {}{}. To find the rank that the others wait for, "
+        "run on the controller: ./fullmesh hang -i INVENTORY".format(most, "; ".join(told), rest)
     )
 
 
 def read_process_ranks(pids: Iterable[int], host: str) -> NodeHang:
-    """The ranks among processes, with what they say."""
+    """Return the ranks among processes, with their own answers."""
     found, around = hang_look.FoundRanks("", pids), hang_look.NodeEvidence(thorough=False)
     # who says nothing is not judged, so its stack need not be looked for again and again
     ranks = hang_look.read_ranks(found, host, around)
@@ -132,14 +134,15 @@ class RankFollower:
     """Looks at a job again and again, from a thread of its own: a rank that stands may take seconds to say nothing."""
 
     def __init__(self, limit: float, look: Callable[[], NodeHang]) -> None:
-        """Nothing is looked at before `run`."""
+        """Save the settings. Nothing is read before `run`."""
         self.progress = JobProgress(limit)
         self.look = look
         self.ended = False
         self.failed = False  # the last look, which was told
 
     def run(self, tell: Callable[[EventKind, NodeHang], None], fail: Callable[[str], None]) -> None:
-        """Tell when the job stands, and when it goes on again, until it has ended; *fail*: what kept a look from it."""
+        """Report when the job hangs and when it continues, until it has ended. *fail*: called with the reason if a
+        check failed."""
         while not self.ended:
             time.sleep(self.progress.pause())
             try:

@@ -840,7 +840,7 @@ def test_the_module_warns_of_each(
     with pytest.raises(SystemExit, match='"kept"'):
         undo_point.main()
     assert len(told) == 1
-    assert told[0].startswith("[UN-105] /etc/hosts was changed since Fullmesh wrote it: ")
+    assert told[0].startswith("[UN-105] /etc/hosts was changed since Fullmesh wrote it. ")
     assert "fullmesh-kept-" in told[0]
 
 

@@ -280,7 +280,7 @@ def test_a_data_connection_without_an_answer_is_named_with_the_range() -> None:
         assert said.startswith(
             f"[WA-103] rank 2 (ub1, this node) gets no answer from 10.78.0.11:{port} (el1): dropped"
         )
-        assert f"lies {word} the data range" in said
+        assert f"is {word} the data range" in said
 
 
 def test_a_connection_to_somebody_else_is_none_of_our_business() -> None:

@@ -83,7 +83,7 @@ class Watched(test_watch.Watched):
             "jax-shut",
             "dropped",
             "[WA-102] process 1 of JAX (ubuntu1, this node) has not reached 10.78.2.11:8482 (el1, jax coordinator):"
-            " dropped: no answer at all; a firewall there or between drops the packets.",
+            " dropped: no answer at all, so a firewall there or between drops the packets.",
         ),
         (
             "ubuntu1",
@@ -97,14 +97,14 @@ class Watched(test_watch.Watched):
             "ray-shut",
             "",
             "[WA-180] a process (ubuntu1, this node) gets no answer from 10.78.2.11:6379 (el1, ray gcs): dropped: no"
-            " answer at all; a firewall there or between drops the packets. On el1: firewall-cmd",
+            " answer at all, so a firewall there or between drops the packets. On el1: firewall-cmd",
         ),
         (
             "el1",
             "api-loopback",
             "",
-            "[WA-182] the job (el1, this node) listens on 127.0.0.1:8000 (inference 8000/tcp) alone: no other node"
-            " reaches that address, and the plan says that they may. Let it listen on 10.78.2.11,",
+            "[WA-182] the job (el1, this node) listens on 127.0.0.1:8000 (inference 8000/tcp) alone: other nodes"
+            " cannot reach that address, but the plan opens this port to them. Let it listen on 10.78.2.11,",
         ),
     ],
 )
@@ -125,8 +125,8 @@ def test_who_has_the_coordinators_port_is_named() -> None:
     assert {taken[:8], missing[:8]} == {"[WA-181]", "[WA-101]"}
     [sentence] = [one for one in (taken, missing) if "WA-181" in one]
     assert sentence.startswith(
-        "[WA-181] process 1742 (python3 old.py) listens on 10.78.2.11:8482 (jax coordinator) here: it is none of this"
-        " job,"
+        "[WA-181] process 1742 (python3 old.py) listens on 10.78.2.11:8482 (jax coordinator) here: it does not belong"
+        " to this job,"
     )
     # on the other node the same address is somebody else's
     other = Watched("ubuntu1")

@@ -96,7 +96,7 @@ def test_healthy_ranks_and_ranks_that_say_nothing_are_no_stall() -> None:
 def test_the_rank_that_others_here_wait_for_comes_first(ranks: list[Rank]) -> None:
     said = watch_stall.describe_stall(later(ranks, 75), hang.describe_rank)
     assert said.startswith(
-        "[WA-109] nothing has gone on for 75 s. Here: rank 1 (process 4101): out of"
+        "[WA-109] no progress for 75 s. Ranks here: rank 1 (process 4101): out of"
     )
     assert "rank 0 (process 4100): in gloo:all_reduce 4 of default_pg for 75 s" in said
     assert "./fullmesh hang -i INVENTORY" in said
