@@ -42,8 +42,8 @@ OWNERS = {
     "UN": ("fullmesh.roles.undo_point", "undo"),
     "TX": ("fullmesh.transaction", "changes that undo themselves (transactions)"),
     "WA": ("fullmesh.verbs.watch", "watch"),
-    "HG": ("fullmesh.hang.codes", "jobs that hang (explain-log of records)"),
-    "LG": ("fullmesh.explain.judge", "causes in logs (explain-log)"),
+    "HG": ("", "jobs that hang (explain-log of records)"),
+    "LG": ("", "causes in logs (explain-log)"),
 }
 # raised on nodes, which do not have this package
 NODE_CODES = {

@@ -9,8 +9,8 @@ from typing import Any
 import hang_records
 import pytest
 
+from fullmesh.causes.hang.job import JobSample
 from fullmesh.hang.judge import judge_job
-from fullmesh.hang.types import JobSample
 from fullmesh.report import hang
 
 from .chromium import Browser

@@ -126,7 +126,7 @@ OPINIONS = {
     "use-sequence-for-iteration": ("src/fullmesh/causes/firewall/blocking_rules.py",),
     "stop-iteration-return": (
         "src/fullmesh/causes/addresses/taken_addresses.py",
-        "src/fullmesh/hang/rules/whole.py",
+        "src/fullmesh/causes/hang/hg163_slow_rank.py",
         "src/fullmesh/verify/card_faults.py",
         "src/fullmesh/verify/software.py",
     ),

@@ -17,8 +17,8 @@ from pathlib import Path
 import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
+from fullmesh.causes.logs import ExplainOptions, Severity
 from fullmesh.explain.judge import Tally, judge_logs
-from fullmesh.explain.model import ExplainOptions, Severity
 from fullmesh.explain.reader import split_blocks
 
 THREADS = Path(__file__).resolve().parents[1] / "unit/data/threads/threads.yml"

@@ -45,7 +45,7 @@ def test_where_the_checkout_lies_makes_no_difference(checkout: Path) -> None:
     [
         "src/fullmesh/report/page.css",
         "src/fullmesh/report/page.html.j2",
-        "src/fullmesh/explain/gloo.py",
+        "src/fullmesh/explain/judge.py",
         "src/fullmesh/causes/engine.py",
         "src/fullmesh/verify/pairs.py",
         "roles/kernel_tuning/README.md",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from test_explain_log import HEALTHY, folded, harmless, heads, run, torchrun, verdict_of, write
 
+from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader, unknown
-from fullmesh.explain.model import ExplainOptions
 from fullmesh.verbs import explain as explain_cli
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n'

@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 from test_explain_log import CLIENTS, HEALTHY, heads, read_bytes, run
 
+from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader, unpack
-from fullmesh.explain.model import ExplainOptions
 from fullmesh.settings import ROOT
 
 ALL_CLEAR = "nothing wrong found"

@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fullmesh import cli, codes
-from fullmesh.causes.engine import index_cause_modules
+from fullmesh.causes.engine import load_causes
+from fullmesh.causes.gloo.patterns import swap_port_bytes
+from fullmesh.causes.logs import MOST_LINES, ExplainOptions, Severity
+from fullmesh.causes.pages import format_hang_link
 from fullmesh.explain import judge, pages, reader
-from fullmesh.explain.derive import swap_port_bytes
-from fullmesh.explain.model import ANY_CAUSE, ExplainOptions, Severity
 from fullmesh.explain.unpack import UnreadableLogError
-from fullmesh.hang import pages as hang_pages
 from fullmesh.observed.ports import PortRange
 from fullmesh.printed import CONTROL, clean_and_shorten
 from fullmesh.result import findings
@@ -1149,19 +1149,11 @@ def test_every_look_is_its_own_cause() -> None:
             assert {key[0] for key in tally.findings} == {code}, look
 
 
-def test_what_follows_from_what_has_no_circle() -> None:
-    edges = {
-        code: [c for c in cause.follows if c != ANY_CAUSE] for code, cause in judge.CAUSES.items()
-    }
-    assert {c for targets in edges.values() for c in targets} <= edges.keys()
-    done: set[str] = set()
-    while left := {code for code in edges if code not in done}:
-        free = {code for code in left if done.issuperset(edges[code])}
-        assert free, f"a circle among {sorted(left)}"
-        done |= free
-    for cause in judge.CAUSES.values():
-        if cause.severity is Severity.CAUSE:
-            assert all(judge.CAUSES[c].severity is Severity.CAUSE for c in edges[cause.code])
+def test_only_a_cause_explains_a_cause() -> None:
+    for code, cause in judge.CAUSES.items():
+        if cause.severity != Severity.CAUSE:
+            explained = [judge.CAUSES[c] for one in cause.explains for c in one.codes]
+            assert all(one.severity != Severity.CAUSE for one in explained), code
 
 
 # Several logs at once
@@ -1457,7 +1449,7 @@ def test_findings_of_a_hostile_log_are_bounded() -> None:
     )
     verdict = verdict_of(text)
     assert len(verdict.heads) <= judge.MOST_KEYS
-    assert all(len(head.evidence) <= judge.EVIDENCE for head in verdict.heads)
+    assert all(len(head.evidence) <= MOST_LINES for head in verdict.heads)
 
 
 # The command line
@@ -1635,8 +1627,12 @@ def test_every_page_that_a_finding_names_is_made() -> None:
     made = pages.render_pages()
     named = [
         *map(pages.format_cause_link, judge.CAUSES),
-        *map(hang_pages.format_hang_link, hang_pages.PAGES),
-        *map(findings.get_code_page, index_cause_modules()),
+        *map(format_hang_link, load_causes("HG")),
+        *(
+            findings.get_code_page(code)
+            for group in ("DG", "EC", "VC")
+            for code in load_causes(group)
+        ),
     ]
     for path, _, anchor in (one.partition("#") for one in named):
         assert f'<a id="{anchor}"></a>' in made[path]
@@ -1657,10 +1653,8 @@ def test_every_cause_has_a_whole_page() -> None:
         ):
             assert heading in text
         assert cause.looks or not cause.patterns
-        assert "{" not in pages.fill_template(cause.says)
-        assert f'<a id="{code.lower()}"></a>' in pages.render_family_page(
-            pages.find_cause_family(code)
-        )
+        assert "{" not in pages.fill_template(cause.page.why)
+        assert f'<a id="{code.lower()}"></a>' in pages.render_family_page(cause.family)
 
 
 def test_every_needle_stands_in_what_its_regex_matches() -> None:
@@ -1689,7 +1683,7 @@ def test_every_command_and_code_in_the_advice_exists() -> None:
     parser = cli.build_parser()
     verbs = next(iter(parser._subparsers._group_actions)).choices  # type: ignore[union-attr]
     for cause in judge.CAUSES.values():
-        text = f"{cause.says} {cause.where} {cause.prove} {cause.fix}"
+        text = f"{cause.page.why} {cause.page.where} {cause.page.prove} {cause.page.fix}"
         assert {
             found for found in codes.CODE.findall(text) if found[:2] in codes.PREFIXES
         } <= known.keys()

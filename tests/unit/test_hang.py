@@ -6,6 +6,7 @@ import copy
 import json
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,10 +19,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from fullmesh import cli
-from fullmesh.hang import codes, pages, recorder, rules
-from fullmesh.hang.judge import ROOTS, hang_finding_sort_key, judge_job
-from fullmesh.hang.types import CAUSE, HangFinding, JobSample, ObservedJob
-from fullmesh.hang.types import format_ranks as in_words
+from fullmesh.causes.hang.job import CAUSE, HangFinding, JobSample, ObservedJob
+from fullmesh.causes.hang.job import format_ranks as in_words
+from fullmesh.hang import recorder
+from fullmesh.hang.judge import hang_finding_sort_key, judge_job, load_hang_causes
 from fullmesh.observed.hang import Rank
 
 ASKED = ("HG-152", "HG-181", "HG-183", "HG-184", "HG-185")  # the verb's, test_hang_ask.py
@@ -84,33 +85,34 @@ def worlds() -> list[ObservedJob]:
 
 
 def test_every_rule_fires() -> None:
-    quiet = set(rules.RULES)
+    quiet = {code for code, cause in load_hang_causes().items() if cause.find}
+    given_by_lab = {code for code, *_ in hang_records.LAB_KNOWN.values()}
     for world in worlds():
-        quiet -= {rule for rule in quiet if any(True for _ in rule(world))}
-    assert {rule.__name__ for rule in quiet} == set()
+        quiet -= {code for code in quiet if any(find_by_code(code, world))}
+    assert quiet <= given_by_lab
+
+
+def find_by_code(code: str, world: ObservedJob) -> Iterator[bool]:
+    find = load_hang_causes()[code].find
+    assert find
+    for one in find(world):
+        assert one.code == code
+        yield True
 
 
 def test_every_code_is_given_by_a_record() -> None:
     given = {code for found in REAL.values() for code, *_ in found} | {"HG-163"}
     given |= {code for expected, _, _ in CHANGES.values() for code in expected}
     given |= {code for code, *_ in hang_records.LAB_KNOWN.values()}
-    assert codes.CODES.keys() - given == {*READ, *ASKED}
+    assert load_hang_causes().keys() - given == {*READ, *ASKED}
 
 
-def test_nothing_explains_itself() -> None:
-    """Followed from cause to effect, no code comes to itself again."""
-    after: dict[str, set[str]] = {}
-    for causes, effects, _ in ROOTS:
-        for cause in causes:
-            after.setdefault(cause, set()).update(effects)
-    for start in after:
-        reached: set[str] = set()
-        todo = [start]
-        while todo:
-            for effect in after.get(todo.pop(), set()) - reached:
-                reached.add(effect)
-                todo.append(effect)
-        assert start not in reached
+def test_a_cause_explains_only_lighter_ones() -> None:
+    """So nothing explains itself, and the order of the findings does not matter."""
+    causes = load_hang_causes()
+    for cause in causes.values():
+        for code in (code for one in cause.explains for code in one.codes):
+            assert causes[code].weight < cause.weight, (cause.code, code)
 
 
 @pytest.mark.parametrize("name", ["late_two_causes", "late_chain", "kinds_four", "not_in_group"])
@@ -483,7 +485,8 @@ def test_ranks_in_words() -> None:
 
 
 def test_every_code_has_a_page() -> None:
-    assert pages.PAGES.keys() == codes.CODES.keys()
+    for cause in load_hang_causes().values():
+        assert cause.page.why
 
 
 def explained(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

@@ -10,8 +10,8 @@ import pytest
 from hang_records import LAB_KNOWN
 from record_files import RECORDED, load_record, name_record
 
+from fullmesh.causes.hang.job import HangFinding
 from fullmesh.hang.judge import judge_job
-from fullmesh.hang.types import HangFinding
 
 LAB = RECORDED / "hang_lab"
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_explain_log import RANGE, folded, harmless, heads
 
+from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader
-from fullmesh.explain.model import ExplainOptions
 from fullmesh.explain.unpack import UnreadableLogError
 from fullmesh.printed import CONTROL
 from fullmesh.verbs import explain as explain_cli

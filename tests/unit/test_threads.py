@@ -40,7 +40,7 @@ def test_there_are_a_hundred_and_each_is_told_once() -> None:
 def test_half_of_them_are_set_aside_and_no_page_has_one_as_its_source() -> None:
     held = [one.address for one in ALL if one.held_out]
     assert abs(2 * len(held) - len(ALL)) <= 1
-    sources = " ".join(cause.source for cause in judge.CAUSES.values())
+    sources = " ".join(cause.page.source for cause in judge.CAUSES.values())
     # "NVIDIA/nccl#1, #2" names two
     cited = set(re.findall(r"[\w.-]+/[\w.-]+#\d+", sources)) | {
         f"{found[1]}{number}"

@@ -95,6 +95,7 @@ class CausePage:
         prove: a command that shows it without Fullmesh.
         fix: what to do.
         source: where the mechanism was measured or read; empty for our own rules.
+        where: the broken end, of a code of logs.
         meaning: what the code says, in one line.
     """
 
@@ -102,6 +103,7 @@ class CausePage:
     prove: str
     fix: str
     source: str = ""
+    where: str = ""
     meaning: str = ""
 
 
@@ -119,7 +121,7 @@ def parse_page(text: str) -> CausePage:
             parts[name.removeprefix("**").lower()] = rest
         else:
             parts["why"] = f"{parts['why']}\n\n{paragraph}".strip()
-    if not {"prove", "fix"} <= parts.keys() <= {"why", "prove", "fix", "source"}:
+    if not {"prove", "fix"} <= parts.keys() <= {"why", "where", "prove", "fix", "source"}:
         raise ValueError(f"the page of '{meaning}' has the parts {', '.join(parts)}")
     return CausePage(**parts, meaning=meaning)
 
@@ -135,8 +137,7 @@ class Cause:
             or another cause, as a comment in its module says).
         explain_block: says whether it is why a rule, or what else it may be, shuts links: its finding, or None.
         severity: of its findings, as a rule.
-        weight: the heavier of two causes comes first, and a cause explains only lighter ones, so nothing goes in
-            circles. Close to 0: it explains nothing.
+        weight: the heavier of two causes comes first. Close to 0: it explains nothing.
         explains: the findings that follow from it.
         needs: parts of a node's survey without which it finds nothing: it is not asked if no node has them.
         cases: the ways in which it shows.
@@ -227,27 +228,48 @@ def can_explain(root: RankedFinding, other: RankedFinding) -> bool:
     return any(True for _ in list_explanations(root, other))
 
 
-def fold_findings(found: Sequence[Found], explains: Relation = can_explain) -> list[Found]:
-    """Put each finding under the one that explains it: the graver first, of these the heavier.
+def finding_sort_key(finding: RankedFinding) -> tuple[int, int]:
+    """Sort the graver findings first, of these the heavier."""
+    return GRAVITY.get(finding.severity, 2), -get_weight(finding.code)
+
+
+def fold_findings(
+    found: Sequence[Found],
+    explains: Relation = can_explain,
+    key: Callable[[Any], Any] = finding_sort_key,
+) -> list[Found]:
+    """Put each finding under the first one that explains it, else under one whose effect explains it.
 
     Args:
         found: findings, each a dataclass with ``follows``.
         explains: whether its first finding is why there is the second.
+        key: sorts the findings.
     """
-    todo = sorted(found, key=lambda one: (GRAVITY.get(one.severity, 2), -get_weight(one.code)))
-    heads: list[Found] = []
-    under: dict[int, list[Found]] = {}
-    for one in todo:
-        place = next((i for i, head in enumerate(heads) if explains(head, one)), None)
-        if place is None:  # or by one that is explained itself
-            place = next(
-                (i for i, held in under.items() if any(explains(root, one) for root in held)), None
-            )
-        if place is None:
-            heads.append(one)
-        else:
-            under.setdefault(place, []).append(one)
-    return [put_under(head, under.get(i, ())) for i, head in enumerate(heads)]
+    ranked = sorted(found, key=key)
+
+    def is_reason(root: int, other: int) -> bool:
+        alike = ranked[root].code == ranked[other].code
+        return (root < other or not alike) and explains(ranked[root], ranked[other])
+
+    places = range(len(ranked))
+    left = [one for one in places if any(is_reason(root, one) for root in places if root != one)]
+    heads = sorted(set(places) - set(left))
+    under: dict[int, list[int]] = {}
+    while left:
+        waiting = []
+        for one in left:
+            head = next((head for head in heads if is_reason(head, one)), None)
+            if head is None:
+                groups = under.items()
+                head = next((h for h, held in groups if any(is_reason(r, one) for r in held)), None)
+            if head is None:
+                waiting.append(one)
+            else:
+                under.setdefault(head, []).append(one)
+        if len(waiting) == len(left):  # they explain each other
+            heads.append(waiting.pop(0))
+        left = waiting
+    return [put_under(ranked[h], [ranked[one] for one in under.get(h, ())]) for h in heads]
 
 
 def put_under(head: Found, findings: Iterable[Found]) -> Found:

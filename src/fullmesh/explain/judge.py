@@ -4,56 +4,36 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fullmesh.explain import gloo, launch, libraries, nccl, services, store, system, unknown
-from fullmesh.explain.error_lines import ErrorKind, classify_line
-from fullmesh.explain.facts import FACTS, LogFacts, describe_late_ranks, find_derived_causes
-from fullmesh.explain.model import (
-    ANY_CAUSE,
-    Evidence,
+from fullmesh.causes.engine import fold_findings, load_causes
+from fullmesh.causes.logs import (
+    FACTS,
+    MOST_LINES,
     ExplainOptions,
     Fact,
     LogCause,
+    LogEvidence,
+    LogFacts,
     LogFinding,
+    LogLine,
     Pattern,
     Severity,
     parse_line_rank,
 )
+from fullmesh.explain.error_lines import ErrorKind, classify_line
 from fullmesh.explain.reader import Block, find_line_bounds
 from fullmesh.explain.unknown import UnknownErrors
 from fullmesh.printed import clean_and_shorten
 
-FAMILIES = {
-    "gloo": ("Gloo", gloo.CAUSES),
-    "store": ("The store (TCPStore, c10d)", store.CAUSES),
-    "launch": ("Start and end (torchrun, torch.distributed, Lightning)", launch.CAUSES),
-    "nccl": ("NCCL", nccl.CAUSES),
-    "system": ("The node: kernel, GPU, limits", system.CAUSES),
-    "services": ("Ray, JAX, vLLM, SGLang, DeepSpeed, Accelerate", services.CAUSES),
-    "libraries": ("HCCL, NVSHMEM, Open MPI, Horovod, pyxis", libraries.CAUSES),
-    "unknown": ("Errors that no rule knows", unknown.CAUSES),
-}
 CAUSES: dict[str, LogCause] = {
-    cause.code: cause for _, (_, causes) in FAMILIES.items() for cause in causes
+    code: cause for code, cause in sorted(load_causes("LG").items()) if isinstance(cause, LogCause)
 }
-CODES = {code: cause.title for code, cause in sorted(CAUSES.items())}
-EVIDENCE = 4  # lines shown of a finding, of as many files as there are
+PAGES = "docs/causes"
 SAME_FILE = 2
 MOST_KEYS = 24  # findings of one code; a hostile log can name any number of addresses
 MOST_HITS = 20000  # lines per file and needle that are looked at closely
 MOST_FACTS = 400
-# a cause, and the harmless warning that it is made of
-INSTEAD = {"LG-420": "LG-901", "LG-426": "LG-902", "LG-685": "LG-961"}
-STORE_CODES = ("LG-202", "LG-203", "LG-204")
-# what ranks log when another one ends; harmless after the job's own end, unless it is an error
-TEARDOWN = {"LG-215": "LG-914", "LG-421": "LG-914"}
-# symptoms that say no more than that something failed; the reason is in another line of the same log
-POINTERS = ("LG-304", "LG-308", "LG-310", "LG-422")
-LOOKUPS = 3  # of a name without a connection attempt: it leads nowhere
-
-
 Users = list[tuple[LogCause | Fact, Pattern]]
 # text that many needles have in common: a block without it has none of them
 GATES = (
@@ -67,7 +47,9 @@ def _index_patterns() -> dict[str, Users]:
     for cause in CAUSES.values():
         for pattern in cause.patterns:
             table[pattern.needle].append((cause, pattern))
-    for fact in FACTS:
+    for fact in dict.fromkeys(
+        (*FACTS, *(fact for cause in CAUSES.values() for fact in cause.facts))
+    ):
         table[fact.pattern.needle].append((fact, fact.pattern))
     return dict(table)
 
@@ -83,6 +65,11 @@ def _group_needles() -> dict[str, dict[str, Users]]:
 NEEDLES = _index_patterns()
 GATED = _group_needles()
 LONGEST_NEEDLE = max(map(len, NEEDLES))
+
+
+def format_cause_link(code: str) -> str:
+    """Return the path of a cause's section on the site."""
+    return f"{PAGES}/{CAUSES[code].family}.md#{code.lower()}"
 
 
 @dataclass
@@ -138,14 +125,14 @@ class Tally:
             low = find_line_bounds(block.text, at, pattern.before)[0] if pattern.before else start
             found = pattern.compiled.search(block.text[low:end])
             if found:
-                evidence = Evidence(
+                evidence = LogLine(
                     name, line, clean_and_shorten(shown.strip()), parse_line_rank(shown)
                 )
                 self._found(user, pattern, found, evidence)
         return end + 1
 
     def _found(
-        self, user: LogCause | Fact, pattern: Pattern, found: re.Match[str], evidence: Evidence
+        self, user: LogCause | Fact, pattern: Pattern, found: re.Match[str], evidence: LogLine
     ) -> None:
         if isinstance(user, Fact):
             self.known.add(user.name, found, evidence)
@@ -154,23 +141,23 @@ class Tally:
         fields |= {group: value or "" for group, value in found.groupdict().items()}
         told = user.derive(fields, self.options) if user.derive else fields
         if told is not None:
-            if user.code in TEARDOWN and self._is_teardown(evidence):
-                user = CAUSES[TEARDOWN[user.code]]
+            if user.after_end and self._is_teardown(evidence):
+                user = CAUSES[user.after_end]
             self._match(evidence.line, user)
             self.add(user, dict(told), evidence)
 
-    def _is_teardown(self, evidence: Evidence) -> bool:
+    def _is_teardown(self, evidence: LogLine) -> bool:
         is_error = classify_line(evidence.text) not in (None, ErrorKind.WARNING)
         return not is_error and self.errors.has_finished_before(evidence.file, evidence.line)
 
     def _match(self, line: int, cause: LogCause) -> None:
-        gated = frozenset((cause.code,)) if cause.needs else frozenset()
+        gated = frozenset((cause.code,)) if cause.only_with else frozenset()
         known = self.matched.get(line)
         self.matched[line] = (
             gated if known is None else known | gated if known and gated else frozenset()
         )
 
-    def add(self, cause: LogCause, fields: dict[str, str], evidence: Evidence) -> None:
+    def add(self, cause: LogCause, fields: dict[str, str], evidence: LogLine) -> None:
         """Count a match, and keep its line when it says more."""
         key = (cause.code, *(fields.get(name, "")[:200] for name in cause.key))
         finding = self.findings.get(key)
@@ -191,7 +178,7 @@ class Tally:
         lines = finding.evidence
         if any((e.file, e.line) == finding.last for e in lines):
             finding.count -= 1
-        elif len(lines) < EVIDENCE and (
+        elif len(lines) < MOST_LINES and (
             len(lines) < SAME_FILE or all(e.file != evidence.file for e in lines)
         ):
             lines.append(evidence)
@@ -219,12 +206,10 @@ def can_explain_finding(parent: LogFinding, child: LogFinding) -> bool:
     """Whether *child* follows from *parent*."""
     if parent is child or parent.code == child.code:
         return False
-    if parent.cause.severity is Severity.UNKNOWN:
-        return child.code in POINTERS or (
-            is_certain_error(parent) and ANY_CAUSE in child.cause.follows
-        )
-    wide = ANY_CAUSE in child.cause.follows and parent.cause.severity is Severity.CAUSE
-    if not wide and parent.code not in child.cause.follows:
+    if parent.severity == Severity.UNKNOWN:
+        return child.cause.is_pointer or (is_certain_error(parent) and child.cause.follows_any)
+    wide = child.cause.follows_any and parent.severity == Severity.CAUSE
+    if not wide and all(child.code not in one.codes for one in parent.cause.explains):
         return False
     one, other = parent.fields.get("rank", "?"), child.fields.get("rank", "?")
     known = "rank" in child.cause.key and one.isdecimal() and other.isdecimal()
@@ -238,89 +223,16 @@ def is_certain_error(finding: LogFinding) -> bool:
 
 def log_finding_sort_key(finding: LogFinding) -> tuple[int, int, int]:
     """Causes before symptoms, the more certain mechanism first, then what was seen more often."""
-    severity = finding.cause.severity
-    if severity is Severity.UNKNOWN:
+    severity = finding.severity
+    if severity == Severity.UNKNOWN:
         return 1 if is_certain_error(finding) else 3, 0, 0
-    return 2 if severity is Severity.SYMPTOM else 0, -finding.cause.weight, -finding.count
-
-
-def fold_log_findings(findings: Sequence[LogFinding]) -> list[LogFinding]:
-    """Hang everything below what explains it; what nothing explains is a head."""
-    ranked = sorted(findings, key=log_finding_sort_key)
-    parents: dict[int, LogFinding] = {}
-    for child in ranked:
-        parent = next((other for other in ranked if can_explain_finding(other, child)), None)
-        if parent is not None:
-            parents[id(child)] = parent
-    heads = []
-    for finding in ranked:
-        root, seen = finding, {id(finding)}
-        while id(root) in parents and id(parents[id(root)]) not in seen:
-            root = parents[id(root)]
-            seen.add(id(root))
-        if root is finding:
-            heads.append(finding)
-        else:
-            root.follows.append(finding)
-    return heads
-
-
-def find_different_ports(findings: Iterable[LogFinding]) -> LogFinding | None:
-    """Two logs that look for one store at two ports."""
-    stores = [finding for finding in findings if finding.code == "LG-202"]
-    for one in stores:
-        for other in stores:
-            ports = {one.fields["port"], other.fields["port"]}
-            same_host = one.fields["host"] == other.fields["host"]
-            apart = {e.file for e in one.evidence}.isdisjoint(e.file for e in other.evidence)
-            if same_host and apart and len(ports) == 2 and "29400" not in ports:  # noqa: PLR2004 (two ports)
-                places = " and ".join(
-                    f"{f.fields['host']}:{f.fields['port']}" for f in (one, other)
-                )
-                lines = [one.evidence[0], other.evidence[0]]
-                return LogFinding(CAUSES["LG-209"], {"places": places}, lines, len(lines))
-    return None
-
-
-def find_mutual_waits(findings: Sequence[LogFinding]) -> LogFinding | None:
-    """The passive end's line in the logs of several ranks, and no cause anywhere: silence in between."""
-    if any(finding.cause.severity is Severity.CAUSE for finding in findings):
-        return None
-    waited = [finding for finding in findings if finding.code == "LG-105"]
-    lines = {e.file: e for finding in waited for e in finding.evidence}
-    return (
-        LogFinding(CAUSES["LG-115"], {}, list(lines.values()), len(lines))
-        if len(lines) > 1
-        else None
-    )
-
-
-def find_unresolved_names(findings: Sequence[LogFinding]) -> list[LogFinding]:
-    """Names of a store that were looked up again and again without one connection attempt.
-
-    torch 2.13 prints the IPv6 failure only, also where IPv4 fails; an attempt that is dropped takes one look-up, one
-    that is rejected leaves an errno (recorded: six look-ups in 8 s for a name that nobody knows).
-    """
-    if any(finding.code in ("LG-205", "LG-206") for finding in findings):
-        return []
-    looked = {f.fields["host"]: f for f in findings if f.code == "LG-905"}
-    made = []
-    for finding in findings:
-        tried = looked.get(finding.fields.get("host", "")) if finding.code in STORE_CODES else None
-        if tried is not None and tried.count >= LOOKUPS:
-            fields = {"host": tried.fields["host"], "reason": "looked up again and again"}
-            made.append(LogFinding(CAUSES["LG-206"], fields, tried.evidence, tried.count))
-    return made
+    return 2 if severity == Severity.SYMPTOM else 0, -finding.cause.weight, -finding.count
 
 
 def add_finding_context(head: LogFinding, known: LogFacts) -> None:
     """Add what other lines and the plan tell about a finding."""
     extra = [head.fields.get("range_note", "")]
-    if head.code in STORE_CODES:
-        children = [child for child in head.follows if child.code == "LG-205"]
-        extra += [f"Connections are {child.fields['verdict']}." for child in children[:1]]
-    if head.code == "LG-415":
-        extra.append(describe_late_ranks(known))
+    extra += [head.cause.describe(head, known)] if head.cause.describe else []
     rank = head.fields.get("rank", "")
     if "rank" in head.cause.key and rank.isdecimal():
         host = known.host_of(rank)
@@ -334,20 +246,15 @@ def add_finding_context(head: LogFinding, known: LogFacts) -> None:
 def judge_logs(tally: Tally) -> LogVerdict:
     """The verdict over everything that was read."""
     found = list(tally.findings.values())
+    evidence = LogEvidence(tally.known, found)
+    for cause in sorted(CAUSES.values(), key=lambda one: one.is_last_resort):
+        found += list(cause.find(evidence)) if cause.find else []
     codes = {finding.code for finding in found}
-    for draw in find_derived_causes(tally.known, codes):
-        cause = CAUSES[draw.code]
-        found.append(LogFinding(cause, draw.fields, draw.evidence[:EVIDENCE], len(draw.evidence)))
-    if (ports := find_different_ports(found)) is not None:
-        found.append(ports)
-    found += find_unresolved_names(found)
-    if (silence := find_mutual_waits(found)) is not None:
-        found.append(silence)
-    codes |= {finding.code for finding in found}
     kept = [
         f
         for f in found
-        if f.count >= f.cause.least and (not f.cause.needs or codes.intersection(f.cause.needs))
+        if f.count >= f.cause.least
+        and (not f.cause.only_with or codes.intersection(f.cause.only_with))
     ]
     for finding in kept:
         finding.capped = any(
@@ -355,11 +262,15 @@ def judge_logs(tally: Tally) -> LogVerdict:
             for e in finding.evidence
             for pattern in finding.cause.patterns
         )
-    if not any(f.cause.severity is Severity.CAUSE for f in kept):
+    if not any(f.severity == Severity.CAUSE for f in kept):
         kept += tally.errors.findings({f.code for f in kept})
-    heads = fold_log_findings([f for f in kept if f.cause.severity is not Severity.HARMLESS])
+    heads = fold_findings(
+        [f for f in kept if f.severity != Severity.HARMLESS],
+        can_explain_finding,
+        log_finding_sort_key,
+    )
     for head in heads:
         add_finding_context(head, tally.known)
-    replaced = {quiet for loud, quiet in INSTEAD.items() if loud in codes}
-    harmless = [f for f in kept if f.cause.severity is Severity.HARMLESS and f.code not in replaced]
+    replaced = {quiet for f in found for quiet in f.cause.replaces}
+    harmless = [f for f in kept if f.severity == Severity.HARMLESS and f.code not in replaced]
     return LogVerdict(heads, sorted(harmless, key=lambda finding: finding.code))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from pathlib import Path
 
 from fullmesh.causes import pages as cause_pages
-from fullmesh.causes.engine import load_cause
-from fullmesh.explain.judge import CAUSES, FAMILIES
-from fullmesh.explain.model import ANY_CAUSE, LogCause, Severity
-from fullmesh.hang import pages as hang_pages
+from fullmesh.causes.engine import PACKAGE, load_cause
+from fullmesh.causes.logs import LogCause, Severity
+from fullmesh.explain.judge import CAUSES, PAGES
 from fullmesh.settings import ROOT
 
-FOLDER = "docs/causes"
 READMES = {
     "CL": "README.md",
     "EF": "docs/ec2.md",
@@ -47,35 +46,26 @@ def fill_template(template: str) -> str:
     return " ".join(template.format_map(NAMES).split())
 
 
-def find_cause_family(code: str) -> str:
-    """The family, and so the page, of a log's cause."""
-    return next(
-        name for name, (_, causes) in FAMILIES.items() if any(c.code == code for c in causes)
-    )
-
-
-def format_cause_link(code: str) -> str:
-    """Return the path of a cause's section on the site."""
-    return f"{FOLDER}/{find_cause_family(code)}.md#{code.lower()}"
-
-
 def _describe_parents(cause: LogCause) -> str:
-    follows = [
-        f"[{code}]" if code != ANY_CAUSE else "any cause that is found" for code in cause.follows
+    parents = [
+        f"[{one.code}]"
+        for one in CAUSES.values()
+        if any(cause.code in explained.codes for explained in one.explains)
     ]
-    return ", ".join(follows)
+    return ", ".join([*parents, *(["any cause that is found"] if cause.follows_any else [])])
 
 
 def render_cause(code: str) -> list[str]:
     """The page of one cause, as lines of Markdown."""
     cause = CAUSES[code]
+    page = cause.page
     lines = [
-        f"## {code}: {cause.title}",
+        f"## {code}: {page.meaning}",
         "",
-        f"**What it is:** {SEVERITIES[cause.severity]}. {fill_template(cause.says)}",
+        f"**What it is:** {SEVERITIES[Severity(cause.severity)]}. {fill_template(page.why)}",
     ]
-    if cause.where:
-        lines += ["", f"**Where:** {fill_template(cause.where)}."]
+    if page.where:
+        lines += ["", f"**Where:** {fill_template(page.where)}."]
     if cause.looks:
         lines += [
             "",
@@ -90,37 +80,34 @@ def render_cause(code: str) -> list[str]:
             "",
             "**How it looks:** no line says so; it shows when several lines or logs are put together.",
         ]
-    lines += [
-        "",
-        f"**How to prove it:** `{fill_template(cause.prove)}`"
-        if _is_command(cause)
-        else f"**How to prove it:** {fill_template(cause.prove)}",
-    ]
-    lines += ["", f"**How to fix it:** {fill_template(cause.fix)}"]
-    if cause.follows:
-        lines += ["", f"**Folded under:** {_describe_parents(cause)}, when that is found, too."]
-    return [*lines, "", f"**Source:** {cause.source}."]
+    prove = fill_template(page.prove)
+    lines += ["", f"**How to prove it:** {f'`{prove}`' if _is_command(page.prove) else prove}"]
+    lines += ["", f"**How to fix it:** {fill_template(page.fix)}"]
+    if parents := _describe_parents(cause):
+        lines += ["", f"**Folded under:** {parents}, when that is found, too."]
+    return [*lines, "", f"**Source:** {page.source}."]
 
 
-def _is_command(cause: LogCause) -> bool:
-    first = cause.prove.split(" ", 1)[0]
+def _is_command(text: str) -> bool:
+    first = text.split(" ", 1)[0]
     return (
         first in {"./fullmesh", "journalctl", "sysctl", "df", "ausearch", "getent", "nvidia-smi"}
-        and "(" not in cause.prove
+        and "(" not in text
     )
 
 
 def render_family_page(name: str) -> str:
     """Return docs/causes/NAME.md of the site."""
-    title, causes = FAMILIES[name]
+    title = (importlib.import_module(f"{PACKAGE}.{name}").__doc__ or "").rstrip(".\n")
     lines = [
         f"# {title}: what a log says and what it means",
         "",
         "`./fullmesh explain CODE` prints a section, `./fullmesh explain-log FILE` finds these lines in your logs.",
         "Words in CAPITALS stand for what the log has there.",
     ]
-    for cause in sorted(causes, key=lambda one: one.code):
-        lines += ["", f'<a id="{cause.code.lower()}"></a>', "", *render_cause(cause.code)]
+    for cause in CAUSES.values():
+        if cause.family == name:
+            lines += ["", f'<a id="{cause.code.lower()}"></a>', "", *render_cause(cause.code)]
     return "\n".join(lines) + "\n"
 
 
@@ -151,8 +138,6 @@ def explain_code(code: str, meaning: str, titles: dict[str, tuple[str, str]]) ->
     if code in CAUSES:
         lines = [*render_cause(code), "", "More: docs/explain-log.md"]
         return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"
-    if code in hang_pages.PAGES:
-        return hang_pages.explain_hang_code(code, meaning)
     if cause := load_cause(code):
         return cause_pages.explain_cause(cause)
     readme = find_code_readme(code, titles)
@@ -179,9 +164,9 @@ def render_pages() -> dict[str, str]:
     """Return every page of the site that is made from the codes: path -> Markdown."""
     from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
 
-    logs = {f"{FOLDER}/{name}.md": render_family_page(name) for name in FAMILIES}
-    own = {
-        cause_pages.PATH: cause_pages.render_causes_page(),
-        hang_pages.PATH: hang_pages.render_hang_causes(),
+    logs = {
+        f"{PAGES}/{name}.md": render_family_page(name)
+        for name in dict.fromkeys(cause.family for cause in CAUSES.values())
     }
+    own = {path: cause_pages.render_causes_page(path) for path in cause_pages.PAGES}
     return {"docs/errors.md": codes.render_codes_page(), **logs, **own}

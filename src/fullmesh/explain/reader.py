@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullmesh.explain.records import RankRecords
 from fullmesh.explain.unpack import (
     DeadlineError,
     UnreadableLogError,
@@ -23,7 +22,6 @@ from fullmesh.explain.unpack import (
     list_zip_members,
     unpack_stream,
 )
-from fullmesh.hang import recorder
 from fullmesh.hang.plain_pickle import MOST_BYTES
 
 CHUNK = 1 << 16
@@ -307,16 +305,23 @@ def find_line_bounds(text: str, at: int, before: int) -> tuple[int, int]:
     return start, min(ends, default=high)
 
 
-def peek_log_start(
-    chunks: Iterator[bytes], may_be: Callable[[bytes], bool]
-) -> tuple[bool, Iterator[bytes]]:
-    """Whether the beginning is of a kind, and everything, the beginning included."""
+def is_record_start(first: bytes) -> bool:
+    """Whether a log begins as a rank's record."""
+    if first[:1] not in OPENINGS:
+        return False
+    from fullmesh.hang import recorder  # noqa: PLC0415 (slow to import, and most logs are none)
+
+    return recorder.is_record_start(first)
+
+
+def peek_log_start(chunks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:
+    """Whether a log begins as a rank's record, and everything, the beginning included."""
     first = b""
     for chunk in chunks:
         first += chunk
         if len(first) >= PEEKED or first[:1] not in OPENINGS:  # a line of a log is not waited for
             break
-    return may_be(first), itertools.chain([first], chunks)
+    return is_record_start(first), itertools.chain([first], chunks)
 
 
 def read_bounded_bytes(chunks: Iterator[bytes], most: int) -> bytes:
@@ -330,9 +335,12 @@ def read_bounded_bytes(chunks: Iterator[bytes], most: int) -> bytes:
 
 
 def read_log_blocks(
-    log: Log, source: Source, deadline: float, records: RankRecords | None = None
+    log: Log,
+    source: Source,
+    deadline: float,
+    take_record: Callable[[str, bytes], str] | None = None,
 ) -> Iterator[Block]:
-    """The blocks of one log; ends early with a note when the deadline passes. A record goes to *records*.
+    """The blocks of one log; ends early with a note when the deadline passes. A record goes to *take_record*.
 
     Raises:
         OSError: it cannot be opened or read.
@@ -340,11 +348,9 @@ def read_log_blocks(
         RefusedError: it begins as a rank's record, and is none that may be read.
     """
     try:
-        is_record, chunks = peek_log_start(
-            read_log_bytes(log, source, deadline), recorder.is_record_start
-        )
-        if records is not None and is_record:
-            log.note = records.take(log.name, read_bounded_bytes(chunks, MOST_BYTES))
+        is_record, chunks = peek_log_start(read_log_bytes(log, source, deadline))
+        if take_record is not None and is_record:
+            log.note = take_record(log.name, read_bounded_bytes(chunks, MOST_BYTES))
             return
         yield from split_blocks(decode_log(chunks, log))
     except DeadlineError:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fullmesh.explain.model import VALUE
-from fullmesh.hang import pages, recorder
-from fullmesh.hang.judge import judge_job
-from fullmesh.hang.types import CAUSE, HangFinding, format_ranks
+from fullmesh.causes.hang.job import CAUSE, HangFinding, format_ranks
+from fullmesh.causes.logs import VALUE
+from fullmesh.causes.pages import format_hang_link
+from fullmesh.hang import recorder
+from fullmesh.hang.judge import judge_job, load_hang_causes
 from fullmesh.observed.hang import Rank
 from fullmesh.printed import clean_and_shorten
 
@@ -50,9 +51,9 @@ class RecordFinding:
                 for name, rank in self.files
             ],
             "count": max(1, len(self.files)),
-            "prove": pages.PAGES[one.code].prove,
+            "prove": load_hang_causes()[one.code].page.prove,
             "fix": clean_and_shorten(one.fix, LONGEST),
-            "page": pages.format_hang_link(one.code),
+            "page": format_hang_link(one.code),
             "follows": [RecordFinding(child, ()).as_dict() for child in one.follows],
         }
 
@@ -68,7 +69,7 @@ class RecordFinding:
             [f"   expected: {clean_and_shorten(one.expected, LONGEST)}"] if one.expected else []
         )
         lines += [
-            f"   prove: {pages.PAGES[one.code].prove}",
+            f"   prove: {load_hang_causes()[one.code].page.prove}",
             f"   fix:  {clean_and_shorten(one.fix, LONGEST)}",
             f"   page:  ./fullmesh explain {one.code}",
         ]

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from fullmesh.causes.logs import LogFinding, LogLine, parse_line_rank
+from fullmesh.causes.unknown import lg701_unknown_errors, lg913_survived_errors
 from fullmesh.explain.error_lines import (
     ENDS_TRACEBACK,
     FINISHED_NEEDLES,
@@ -23,7 +25,6 @@ from fullmesh.explain.error_lines import (
     is_job_finished,
     is_training_progress,
 )
-from fullmesh.explain.model import Evidence, LogCause, LogFinding, Severity, parse_line_rank
 from fullmesh.explain.reader import Block, find_line_bounds
 from fullmesh.printed import clean_and_shorten
 
@@ -39,38 +40,6 @@ FRAMES = 600  # lines of a traceback
 TRIES, FIRST_TRIES = 3, 50  # lines per needle and block that are looked at for a good end
 DIGITS = re.compile(r"\d")
 
-CAUSES = (
-    LogCause(
-        code="LG-701",
-        title="the log has errors that no rule knows",
-        says=(
-            "The log has errors that no rule of explain-log knows; the first ones of each rank are shown.{libraries}"
-        ),
-        where="",
-        prove="read the lines around those that are shown; give explain-log the logs of all ranks",
-        fix=(
-            "Search for the message in the documentation and the issues of the program that printed it. If the"
-            " cause is of general use, report it (issue template 'A cause that it does not name')."
-        ),
-        source="read: the formats of Python, glog, NCCL, Slurm, Open MPI, UCX and the kernel",
-        looks=(),
-        patterns=(),
-        severity=Severity.UNKNOWN,
-    ),
-    LogCause(
-        code="LG-913",
-        title="harmless: errors after which the job went on",
-        says="The log has errors that no rule knows, but the same log reports progress or a good end after them.",
-        prove="look whether the job's result is there",
-        fix="Nothing, if the result is there.",
-        source="read: the formats of Lightning, DeepSpeed, Transformers and tqdm",
-        looks=(),
-        patterns=(),
-        severity=Severity.HARMLESS,
-    ),
-)
-UNKNOWN, SURVIVED = CAUSES
-
 
 @dataclass(frozen=True)
 class ErrorLine:
@@ -82,7 +51,7 @@ class ErrorLine:
     """
 
     kind: ErrorKind
-    evidence: Evidence
+    evidence: LogLine
     codes: frozenset[str] = frozenset()
     survivable: bool = True
 
@@ -94,7 +63,7 @@ class ErrorLine:
         return self.evidence.line < (max(progress, finished) if weak else finished)
 
 
-NO_LINE = ErrorLine(ErrorKind.WORD, Evidence("", 0, ""))
+NO_LINE = ErrorLine(ErrorKind.WORD, LogLine("", 0, ""))
 
 
 @dataclass
@@ -107,7 +76,7 @@ class OpenTraceback:
         ignored: whether Python only reports that it ignored the exception.
     """
 
-    first: Evidence
+    first: LogLine
     survivable: bool
     ignored: bool
     column: int = -1
@@ -156,7 +125,7 @@ class FileErrors:
 
     first: dict[str, list[ErrorLine]] = field(default_factory=dict)
     last: dict[str, ErrorLine] = field(default_factory=dict)
-    survived: list[Evidence] = field(default_factory=list)
+    survived: list[LogLine] = field(default_factory=list)
     open: list[OpenTraceback] = field(default_factory=list)
     hits: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     finished: int = 0
@@ -266,10 +235,12 @@ class UnknownErrors:
             strong = "yes" if lines[0].kind <= ErrorKind.EXCEPTION else ""
             fields = {"libraries": text, "strong": strong}
             evidence = [one.evidence for one in shown]
-            made.append(LogFinding(UNKNOWN, fields, evidence, len(lines)))
+            made.append(LogFinding(lg701_unknown_errors.CAUSE, fields, evidence, len(lines)))
         survived = [one for state in self.files.values() for one in state.survived]
         if survived and not lines:
-            made.append(LogFinding(SURVIVED, {}, survived[:PER_RANK], len(survived)))
+            made.append(
+                LogFinding(lg913_survived_errors.CAUSE, {}, survived[:PER_RANK], len(survived))
+            )
         return made
 
 
@@ -344,8 +315,8 @@ def _find_traceback_end(
         at, number = end + 1, number + 1
 
 
-def _make_evidence(name: str, number: int, line: str) -> Evidence:
-    return Evidence(name, number, clean_and_shorten(line.strip()), parse_line_rank(line))
+def _make_evidence(name: str, number: int, line: str) -> LogLine:
+    return LogLine(name, number, clean_and_shorten(line.strip()), parse_line_rank(line))
 
 
 def _find_first_line(

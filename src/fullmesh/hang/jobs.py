@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fullmesh.causes.hang.job import WARNING, HangFinding, JobSample
 from fullmesh.hang import ask
 from fullmesh.hang.ask import HangAnswer
 from fullmesh.hang.judge import judge_job
-from fullmesh.hang.types import WARNING, HangFinding, JobSample
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.hang import Launcher, NodeHang, Rank, SkippedProcesses
 

@@ -6,9 +6,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from fullmesh.causes.hang.job import CAUSE, HangFinding
 from fullmesh.hang import ask
 from fullmesh.hang.jobs import group_answers_by_job
-from fullmesh.hang.types import CAUSE, HangFinding
 from fullmesh.printed import clean_and_shorten
 from fullmesh.watch.remote import JobHosts
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from fullmesh.causes.engine import load_cause
-from fullmesh.hang import pages as hang_pages
-from fullmesh.hang.codes import CODES as HANGING
 from fullmesh.result.types import FindingBase, Result
 
 
@@ -49,11 +47,9 @@ def collect_known_causes(result: Result) -> dict[str, KnownCause]:
     found: dict[str, KnownCause] = {}
     for code in dict.fromkeys(iterate_codes(result["findings"])):
         cause = load_cause(code)
-        page = cause.page if cause else hang_pages.PAGES.get(code)
-        if page:
-            meaning = page.meaning or HANGING[code]
-            place = f"about-{code.lower()}"
+        if cause:
+            page, place = cause.page, f"about-{code.lower()}"
             found[code] = KnownCause(
-                code, place, meaning, page.why, page.prove, page.fix, page.source
+                code, place, page.meaning, page.why, page.prove, page.fix, page.source
             )
     return found

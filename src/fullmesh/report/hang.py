@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from fullmesh.hang.types import (
+from fullmesh.causes.hang.job import (
     CAUSE,
     SECOND,
     HangFinding,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from fullmesh.result.types import FindingRow, FoldedRow, RungId, Severity
+if TYPE_CHECKING:  # slow to import; a log is judged without
+    from fullmesh.result.types import FindingRow, FoldedRow, RungId, Severity
 
 ERROR: Final = "error"
 WARNING: Final = "warning"

@@ -7,22 +7,21 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fullmesh.catalogue import add_verb
-from fullmesh.explain import pages
-from fullmesh.explain.judge import LogVerdict, Tally, judge_logs
-from fullmesh.explain.model import ExplainOptions, LogFinding, Severity
+from fullmesh.causes.logs import ExplainOptions, LogFinding, Severity
+from fullmesh.explain.judge import LogVerdict, Tally, format_cause_link, judge_logs
 from fullmesh.explain.reader import MOST_FILES, Log, Source, list_log_sources, read_log_blocks
-from fullmesh.explain.records import RankRecords, RecordFinding
-from fullmesh.explain.unknown import UNKNOWN
 from fullmesh.explain.unpack import UnreadableLogError
 from fullmesh.hang.plain_pickle import RefusedRecordError
-from fullmesh.hang.types import CAUSE
 from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange
 from fullmesh.printed import clean_and_shorten, print_error, print_text
 from fullmesh.settings import STARTED_IN
+
+if TYPE_CHECKING:
+    from fullmesh.explain.records import RankRecords, RecordFinding
 
 OK, PROBLEM, USAGE = 0, 1, 2  # nothing wrong; a finding; wrong usage, or not all could be read
 SCHEMA = 1
@@ -68,6 +67,7 @@ def print_explain_error(code: str, text: str) -> int:
 def run_explain(args: argparse.Namespace) -> int:
     """``fullmesh explain CODE``."""
     from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
+    from fullmesh.explain import pages  # noqa: PLC0415 (slow to import, and explain-log needs none)
 
     known = codes.collect_codes()
     if args.code is None:
@@ -102,7 +102,7 @@ class ReadLogs:
     """Everything that was read."""
 
     tally: Tally
-    records: RankRecords = field(default_factory=RankRecords)
+    records: RankRecords | None = None
     logs: list[Log] = field(default_factory=list)
     unread: list[UnreadLog] = field(default_factory=list)
 
@@ -110,7 +110,7 @@ class ReadLogs:
         """Read one log, or report why it cannot be read."""
         log = Log(clean_and_shorten(name))
         try:
-            for block in read_log_blocks(log, source, deadline, self.records):
+            for block in read_log_blocks(log, source, deadline, self.take_record):
                 self.tally.take(log.name, block)
         except RefusedRecordError as exc:
             self._refuse(name, exc.code, f"{name} begins as a rank's record: {exc}")
@@ -122,6 +122,13 @@ class ReadLogs:
             self._refuse(name, "CL-110", f"cannot read {name}: {reason}. {fix}")
         else:
             self.logs.append(log)
+
+    def take_record(self, name: str, data: bytes) -> str:
+        """Keep a rank's record; returns a note about it."""
+        from fullmesh.explain.records import RankRecords  # noqa: PLC0415 (slow to import, and seldom needed)
+
+        self.records = self.records or RankRecords()
+        return self.records.take(name, data)
 
     def _refuse(self, name: str, code: str, reason: str) -> None:
         self.unread.append(
@@ -150,10 +157,11 @@ def run_explain_log(args: argparse.Namespace) -> int:
     deadline = time.monotonic() + min(args.deadline, LONGEST)
     for name, source in list_log_sources(args.file, STARTED_IN):
         done.read_log(name, source, deadline)
-    verdict, found = judge_logs(done.tally), done.records.findings()
+    verdict = judge_logs(done.tally)
+    found = done.records.findings() if done.records else []
     show = verdict_to_json if args.json else render_verdict
     print_text(show(verdict, done.logs, found, done.unread).rstrip("\n"))
-    if verdict.bad or any(one.severity == CAUSE for one in found):
+    if verdict.bad or any(one.severity == Severity.CAUSE for one in found):
         return PROBLEM
     return OK if done.is_complete else USAGE
 
@@ -184,7 +192,7 @@ def verdict_to_json(
 def _log_finding_to_data(finding: LogFinding) -> dict[str, Any]:
     return {
         "code": finding.code,
-        "severity": str(finding.cause.severity),
+        "severity": str(finding.severity),
         "cause": finding.sentence,
         "where": finding.where,
         "evidence": [
@@ -194,7 +202,7 @@ def _log_finding_to_data(finding: LogFinding) -> dict[str, Any]:
         "count": finding.count,
         "prove": finding.prove,
         "fix": finding.fix,
-        "page": pages.format_cause_link(finding.code),
+        "page": format_cause_link(finding.code),
         "follows": [_log_finding_to_data(child) for child in finding.follows],
     }
 
@@ -209,7 +217,7 @@ def render_verdict(
     lines: list[str] = []
     for number, one in enumerate(found, 1):
         lines += [*one.as_lines(number), ""]
-    has_unknown = any(head.cause is UNKNOWN for head in verdict.heads)
+    has_unknown = any(head.severity == Severity.UNKNOWN for head in verdict.heads)
     for number, head in enumerate(verdict.heads, len(found) + 1):
         lines += [
             *_render_log_finding(number, head, _describe_symptom(head, has_unknown=has_unknown)),
@@ -227,10 +235,10 @@ def render_verdict(
 
 def _describe_symptom(head: LogFinding, *, has_unknown: bool) -> str:
     """What a finding says about its own weight."""
-    if head.cause.severity is not Severity.SYMPTOM:
+    if head.severity != Severity.SYMPTOM:
         return ""
     if has_unknown:
-        return f" (a symptom; see also the error lines of {UNKNOWN.code} below)"
+        return " (a symptom; see also the error lines of LG-701 below)"
     return " (a symptom; its cause is not in these logs)"
 
 
@@ -252,7 +260,7 @@ def _render_log_finding(number: int, head: LogFinding, mark: str) -> list[str]:
         f"   page:  ./fullmesh explain {head.code}",
     ]
     lines += [
-        f"   follows from it: [{child.code}] {child.cause.title} ({_format_occurrence(child)})"
+        f"   follows from it: [{child.code}] {child.cause.page.meaning} ({_format_occurrence(child)})"
         for child in head.follows
     ]
     return lines
@@ -285,11 +293,11 @@ def _describe_outcome(
             f"{read_text}: nothing wrong found. A hang often leaves no line: ./fullmesh verify -i"
             " INVENTORY tests the nodes."
         )
-    symptoms = sum(head.cause.severity is Severity.SYMPTOM for head in verdict.heads)
-    causes = sum(head.cause.severity is Severity.CAUSE for head in verdict.heads)
-    causes += sum(one.severity == CAUSE for one in found)
+    symptoms = sum(head.severity == Severity.SYMPTOM for head in verdict.heads)
+    causes = sum(head.severity == Severity.CAUSE for head in verdict.heads)
+    causes += sum(one.severity == Severity.CAUSE for one in found)
     parts = [_format_count(causes, "cause")]
     parts += [f"{_format_count(symptoms, 'symptom')} without a cause"] if symptoms else []
-    unknown = sum(head.count for head in verdict.heads if head.cause is UNKNOWN)
+    unknown = sum(head.count for head in verdict.heads if head.severity == Severity.UNKNOWN)
     parts += [f"{_format_count(unknown, 'error line')} that no rule knows"] if unknown else []
     return f"{read_text}: {', '.join(parts)}. ./fullmesh explain CODE prints a page."

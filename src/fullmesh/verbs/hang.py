@@ -9,16 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from fullmesh.catalogue import add_verb
+from fullmesh.causes.hang.job import CAUSE, HangFinding
+from fullmesh.causes.pages import format_hang_link
 from fullmesh.explain.records import LONGEST, RecordFinding
 from fullmesh.faults import InvalidInputError
-from fullmesh.hang import ask, pages
+from fullmesh.hang import ask
 from fullmesh.hang.jobs import (
     QueriedJob,
     find_left_out_processes,
     group_answers_by_job,
     number_job_file,
 )
-from fullmesh.hang.types import CAUSE, HangFinding
+from fullmesh.hang.judge import load_hang_causes
 from fullmesh.play import options
 from fullmesh.play.names import shorten_path
 from fullmesh.printed import clean_and_shorten, print_error, print_text
@@ -150,12 +152,11 @@ def hang_finding_to_data(finding: HangFinding) -> dict[str, Any]:
         name: clean_and_shorten(value, LONGEST) if isinstance(value, str) else value
         for name, value in finding.as_dict().items()
     }
-    page = pages.PAGES[finding.code]
     follows = [hang_finding_to_data(one) for one in finding.follows]
     return {
         **found,
-        "prove": page.prove,
-        "page": pages.format_hang_link(finding.code),
+        "prove": load_hang_causes()[finding.code].page.prove,
+        "page": format_hang_link(finding.code),
         "follows": follows,
     }
 

@@ -1,0 +1,41 @@
+"""Gloo: a data connection failed and an old torch hid the reason ('no error')
+
+Two ranks could not connect on a Gloo data port; torch up to about 2.6 prints 'no error' for every
+connect failure, be it drop, reject or refusal. Two causes look like this: a rank announced an
+address that its peers cannot reach (Gloo took the interface that the host name leads to), or a
+firewall shuts the port.
+
+**Where:** between two nodes: a node whose host name leads to loopback or to another interface, else
+the firewall of the node with the lower IP, which listens
+
+**Prove:** on every node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (rung L2 tries
+every link in both directions: VC-201 drop, VC-202 reject, VC-203 refused)
+
+**Fix:** GLOO_SOCKET_IFNAME with the cluster interface on every node (role cluster_env), host names
+that lead to the cluster's addresses (role name_resolution); where only the master port is open:
+./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to the
+peers).
+
+**Source:** gloo 5ca057d (2025-02-25, object slicing); sgl-project/sglang#3226,
+gpustack/gpustack#2125
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-101",
+    __doc__,
+    looks=(
+        (
+            "[rank1]:[E528 08:52:46.164295950 ProcessGroupGloo.cpp:145] Gloo connectFullMesh "
+            "failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"
+        ),
+    ),
+    patterns=(
+        Pattern("pair.cc:144] no error"),
+        Pattern("connectFullMesh failed with", r"connectFullMesh failed with .{0,300}?\] no error"),
+    ),
+    weight=40,
+)

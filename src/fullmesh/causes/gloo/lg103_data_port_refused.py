@@ -1,0 +1,35 @@
+"""Gloo: a peer's data port is refused (errno 111)
+
+Gloo's connection to {peer} {port_note} was refused: a firewall answers with a TCP reset, or the
+rank that listened there has ended.
+
+**Where:** the listening end {peer}: with Gloo the higher IP always connects to the lower one, so
+look at the node with the lower address, not at the node whose log this is
+
+**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions: VC-203
+proves the firewall; without it read the log of the rank on {peer}, it ended first)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to
+the peers)
+
+**Source:** measured: nft reject with tcp reset, 0.04 s; facebookresearch/PyTorch-BigGraph#119
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.gloo.patterns import REMOTE, derive_gloo_remote
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-103",
+    __doc__,
+    looks=("timed out connecting: SO_ERROR: Connection refused, remote=[10.77.0.11]:10653$0",),
+    patterns=(
+        Pattern("SO_ERROR: Connection refused", rf"SO_ERROR: Connection refused,? {REMOTE}"),
+    ),
+    explains=(Explains(("LG-101",)),),
+    key=("peer",),
+    derive=derive_gloo_remote,
+    weight=70,
+)

@@ -1,0 +1,36 @@
+"""Gloo: packets to a peer's data port are dropped (errno 110)
+
+Gloo's connection to {peer} {port_note} got no answer at all: something drops the packets.
+
+**Where:** the listening end {peer}: with Gloo the higher IP always connects to the lower one, so
+look at the node with the lower address, not at the node whose log this is
+
+**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions: VC-201; the
+drop counter on {peer} tells its own firewall from one outside: a counter that stays 0 means a
+security group or switch)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to
+the peers); outside the host: open the data range in the cloud's security group, both directions.
+
+**Source:** measured: nft drop, active side ends after 539 s, passive side still hangs at 1900 s;
+pytorch/pytorch#44544
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.gloo.patterns import REMOTE, derive_gloo_remote
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-104",
+    __doc__,
+    looks=("timed out connecting: SO_ERROR: Connection timed out, remote=[10.77.0.11]:10653$0",),
+    patterns=(
+        Pattern("SO_ERROR: Connection timed out", rf"SO_ERROR: Connection timed out,? {REMOTE}"),
+    ),
+    explains=(Explains(("LG-101",)),),
+    key=("peer",),
+    derive=derive_gloo_remote,
+    weight=74,
+)

@@ -1,0 +1,34 @@
+"""Gloo: a rank published a loopback address
+
+A rank announced the loopback address {peer} to its peers: its host name resolves to 127.0.1.1
+(Debian's default line in /etc/hosts), or GLOO_SOCKET_IFNAME is lo.
+
+**Where:** the node that announced {peer}: a peer of the node of this log (or that node itself)
+
+**Prove:** on every node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (VC-102)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags network (role name_resolution), or export
+GLOO_SOCKET_IFNAME with the cluster interface.
+
+**Source:** measured; pytorch/pytorch#15592, #8664; gloo device.cc:89-141
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-106",
+    __doc__,
+    looks=("timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:26526$1",),
+    patterns=(
+        Pattern("remote=[127.", r"SO_ERROR: [^,]{1,80},? remote=\[(?P<peer>127\.[\d.]+)\]"),
+        Pattern("remote=[::1]", r"SO_ERROR: [^,]{1,80},? remote=\[(?P<peer>::1)\]"),
+        # torch up to 1.x
+        Pattern("] connect [127.", r"pair\.cc:\d{1,5}\] connect \[(?P<peer>127\.[\d.]+)\]"),
+    ),
+    explains=(Explains(("LG-101", "LG-305")),),
+    key=("peer",),
+    weight=90,
+)

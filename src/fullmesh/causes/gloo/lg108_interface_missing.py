@@ -1,0 +1,38 @@
+"""Gloo: the interface in GLOO_SOCKET_IFNAME is not there
+
+GLOO_SOCKET_IFNAME names {interface}, which this node does not have (or which has no address).
+
+**Where:** the node of this log
+
+**Prove:** on that node: ip -brief addr; env | grep SOCKET_IFNAME
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags launch (role cluster_env writes each node's own
+interface into the environment).
+
+**Source:** measured; gloo device.cc:84; GLOO_SOCKET_IFNAME is an exact name, NCCL's is a prefix
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-108",
+    __doc__,
+    looks=(
+        (
+            "RuntimeError: [enforce fail at .../gloo/transport/tcp/device.cc:84] ifa != nullptr. "
+            "Unable to find address for: eth9"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Unable to find address for:",
+            r"Unable to find address for: (?P<interface>[^\s\]]{1,32})",
+        ),
+    ),
+    explains=(Explains(("LG-210",)),),
+    key=("interface",),
+    weight=92,
+)

@@ -1,0 +1,34 @@
+"""Gloo: the node's own host name leads nowhere, so Gloo takes loopback
+
+This node's own host name does not resolve to one of its addresses; Gloo fell back to loopback,
+which no other node can reach.
+
+**Where:** the node of this log
+
+**Prove:** on that node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (VC-102)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags network (role name_resolution), or export
+GLOO_SOCKET_IFNAME.
+
+**Source:** measured; vllm-project/vllm#7074, aws-samples/aws-do-eks#69
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-109",
+    __doc__,
+    looks=(
+        (
+            "[W ProcessGroupGloo.cpp:717] Warning: Unable to resolve hostname to a (local) "
+            "address. Using the loopback address as fallback. Manually set the network interface "
+            "to bind to with GLOO_SOCKET_IFNAME. (function operator())"
+        ),
+    ),
+    patterns=(Pattern("Unable to resolve hostname to a (local) address"),),
+    explains=(Explains(("LG-101", "LG-106")),),
+    weight=91,
+)

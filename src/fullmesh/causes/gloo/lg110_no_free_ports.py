@@ -1,0 +1,54 @@
+"""ports have run out: the data range is too small, full of TIME_WAIT, or reserved
+
+The kernel had no port left to give ({reason}): the data range is too small for ranks times process
+groups, full of TIME_WAIT from fast restarts, or covered by ip_local_reserved_ports.
+
+**Where:** the node of this log
+
+**Prove:** on that node: sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports; ss
+-Htan state time-wait | wc -l
+
+**Fix:** Set fullmesh_process_groups and fullmesh_data_ports to what the job needs (16 ports per
+rank and group survive restarts), then ./fullmesh apply -i INVENTORY.
+
+**Source:** measured: 2*L*G+6 ports for one start, 16*L*G for back-to-back restarts; TIME_WAIT lasts
+60 s
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-110",
+    __doc__,
+    looks=(
+        (
+            "[enforce fail at .../gloo/transport/tcp/socket.cc:95] rv != -1. bind: Address "
+            "already in use"
+        ),
+        (
+            "[enforce fail at .../gloo/transport/tcp/socket.cc:142] connect: Cannot assign "
+            "requested address"
+        ),
+        (
+            "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node2]:29500 "
+            "(errno: 99 - Cannot assign requested address)."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "bind: Address already in use",
+            r"(?:device|socket|listener)\.cc:\d+\].{0,200}(?P<reason>bind: Address already in use)",
+        ),
+        Pattern(
+            "connect: Cannot assign requested address",
+            r"(?P<reason>connect: Cannot assign requested address)",
+        ),
+        Pattern("errno: 99", r"(?P<reason>errno: 99 - Cannot assign requested address)"),
+        Pattern("failed : Cannot assign", r"(?P<reason>failed : Cannot assign requested address)"),
+    ),
+    explains=(Explains(("LG-201", "LG-210")),),
+    weight=88,
+)

@@ -1,0 +1,26 @@
+"""Gloo: two ranks announced the same address and port
+
+Two ranks announced exactly the same address and port: two nodes with one IP, or one rank started
+twice.
+
+**Where:** the two nodes that carry the address
+
+**Prove:** ./fullmesh verify -i INVENTORY (VC-207: something else answers at a peer's address);
+arping -D -I INTERFACE ADDRESS
+
+**Fix:** Give every node its own address and every process its own RANK.
+
+**Source:** read: gloo device.cc:280-316
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-111",
+    __doc__,
+    looks=("[enforce fail at .../gloo/transport/tcp/device.cc:312] Cannot connect to self",),
+    patterns=(Pattern("Cannot connect to self"),),
+    weight=85,
+)

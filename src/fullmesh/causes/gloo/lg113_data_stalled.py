@@ -1,0 +1,37 @@
+"""Gloo: data stopped in the middle of a collective
+
+All ranks connected, then {operation} got no data for {milliseconds} ms: large packets are lost on
+the way (MTU 9000 against a path of 1500), or a peer is stuck.
+
+**Where:** the path between the ranks that name each other, or the rank that logs no such timeout
+
+**Prove:** ./fullmesh verify -i INVENTORY (VC-208: MTU black hole); ping -M do -s 8972 PEER
+
+**Fix:** Give all nodes and switches one MTU (fullmesh_links: mtu); stuck peer: py-spy dump --pid
+PID on that rank.
+
+**Source:** measured: 4 KB pass, 4 MB fail with hosts at 9000 and a path of 1500; NVIDIA/nccl#1524
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-113",
+    __doc__,
+    looks=(
+        (
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] "
+            "Timed out waiting 6000ms for recv operation to complete"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Timed out waiting",
+            r"Timed out waiting (?P<milliseconds>\d+) ?ms for (?P<operation>\w+) operation to complete",
+        ),
+    ),
+    severity=Severity.SYMPTOM,
+    follows_any=True,
+)

@@ -1,0 +1,37 @@
+"""Gloo: a data connection failed for another reason
+
+Gloo's connection to {peer} {port_note} failed: {reason}.
+
+**Where:** the listening end {peer}: with Gloo the higher IP always connects to the lower one, so
+look at the node with the lower address, not at the node whose log this is
+
+**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions); ip route
+get {peer}
+
+**Fix:** The routes and addresses of the two nodes: ./fullmesh apply -i INVENTORY --tags network.
+
+**Source:** read: gloo helpers.h:138-228
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.gloo.patterns import REMOTE, derive_gloo_remote
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-114",
+    __doc__,
+    looks=("timed out connecting: SO_ERROR: Network is unreachable, remote=[10.77.0.11]:10653$0",),
+    patterns=(
+        Pattern(
+            "SO_ERROR: ",
+            (
+                rf"SO_ERROR: (?P<reason>(?!No route to host|Connection refused|Connection timed"
+                rf" out)[^,\]]{{1,80}}),? {REMOTE}"
+            ),
+        ),
+    ),
+    key=("peer", "reason"),
+    derive=derive_gloo_remote,
+    weight=65,
+)

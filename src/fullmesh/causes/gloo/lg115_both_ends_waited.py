@@ -1,0 +1,40 @@
+"""Gloo: both ends waited, so the packets between them are dropped
+
+Every rank whose log is given waited for a data connection and none was answered or rejected:
+packets to the data ports are dropped without a word (or a rank whose log is not given never came).
+
+**Where:** the node with the lower address: with Gloo the higher IP always connects to the lower one
+
+**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions: VC-201)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to
+the peers); outside the host: open the data range in the cloud's security group, both directions.
+
+**Source:** recorded: nft drop on the data range, timeout 4 s, both ends end after 20 s with the
+same line
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.logs import LogCause, LogEvidence, LogFinding, Severity
+
+
+def find_mutual_waits(evidence: LogEvidence) -> Iterator[LogFinding]:
+    """The passive end's line in the logs of several ranks, and no cause anywhere: silence in between."""
+    if any(finding.severity == Severity.CAUSE for finding in evidence.findings):
+        return
+    waited = [finding for finding in evidence.findings if finding.code == "LG-105"]
+    lines = {line.file: line for finding in waited for line in finding.evidence}
+    if len(lines) > 1:
+        yield CAUSE.make_finding({}, list(lines.values()))
+
+
+CAUSE = LogCause(
+    "LG-115",
+    __doc__,
+    find=find_mutual_waits,
+    is_last_resort=True,
+    weight=60,
+)

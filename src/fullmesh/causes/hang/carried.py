@@ -1,0 +1,151 @@
+"""What carries a collective: the connections between its ranks, as the kernels at both ends know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fullmesh.causes.hang.job import JobSample, ObservedJob
+from fullmesh.observed.hang import RankConnection
+
+SHOWN = 3
+Ends = tuple[str, int, str, int]
+
+
+@dataclass(frozen=True)
+class StuckConnection:
+    """A connection whose bytes are not acknowledged, seen from the end that sends them.
+
+    Attributes:
+        here, there: host of its ends; the address where that is not known.
+        lost: segments that this end has sent and the other has not got, None where the other end is not known;
+            answers_lost: the same of the way back.
+        full: the other end's process does not read.
+    """
+
+    here: str
+    there: str
+    addresses: tuple[str, str]
+    unacked: int
+    again: int
+    lost: int | None
+    answers_lost: int | None
+    full: bool
+
+    @property
+    def ways(self) -> list[tuple[str, str]]:
+        """Sender and receiver of the directions that carry nothing."""
+        forth, back = (self.here, self.there), (self.there, self.here)
+        if self.full:
+            return []
+        dead = [forth] if self.lost else []
+        return [*dead, *([back] if self.answers_lost else [])] or [forth]
+
+
+def index_connections(sample: JobSample) -> dict[Ends, RankConnection]:
+    """All connections, by their ends."""
+    return {
+        get_connection_ends(link): link
+        for one in sample.ranks.values()
+        for link in one.get("connections", [])
+    }
+
+
+def get_connection_ends(link: RankConnection, *, other: bool = False) -> Ends:
+    """What names a connection, here or at its other end."""
+    here, there = (link["here"], link["port"]), (link["peer"], link["peer_port"])
+    return (*there, *here) if other else (*here, *there)
+
+
+def find_stuck_connections(job: ObservedJob, members: Sequence[int]) -> Iterator[StuckConnection]:
+    """The connections of some ranks whose bytes do not arrive, or are not taken.
+
+    Nodes do not look at the same moment, so that a segment on its way may look lost in one look; in both it is.
+    """
+    looks = [index_connections(sample) for sample in job.samples[-2:]]
+    hosts = {
+        link["here"]: one["host"]
+        for one in job.now.ranks.values()
+        for link in one.get("connections", [])
+    }
+    for rank in members:
+        for link in job.now.ranks[rank].get("connections", []) if rank in job.now.ranks else []:
+            if link["unacked"] and (link["retransmits"] or link["zero_window"]):
+                yield StuckConnection(
+                    job.now.host(rank),
+                    hosts.get(link["peer"], link["peer"]),
+                    (link["here"], link["peer"]),
+                    link["unacked"],
+                    link["retransmits"],
+                    _count_lost_segments(
+                        looks, get_connection_ends(link), get_connection_ends(link, other=True)
+                    ),
+                    _count_lost_segments(
+                        looks, get_connection_ends(link, other=True), get_connection_ends(link)
+                    ),
+                    link["zero_window"],
+                )
+
+
+def _count_lost_segments(
+    looks: Sequence[Mapping[Ends, RankConnection]], sender: Ends, receiver: Ends
+) -> int | None:
+    """Segments that one end has sent and the other has not got, in every look; None where an end is not known."""
+    found = [
+        look[sender]["segments_out"] - look[receiver]["segments_in"]
+        for look in looks
+        if sender in look and receiver in look
+    ]
+    return max(0, min(found)) if found else None
+
+
+def describe_dead_directions(found: Sequence[StuckConnection]) -> str:
+    """The ways that carry nothing, in a sentence; "" where none is known."""
+    ways = list(dict.fromkeys(way for one in found for way in one.ways))
+    pairs = list(dict.fromkeys(frozenset(way) for way in ways))
+    told = []
+    for pair in pairs[:SHOWN]:
+        both = [way for way in ways if frozenset(way) == pair]
+        here, there = both[0]
+        told.append(
+            f"nothing gets through between {here} and {there}, either way"
+            if len(both) > 1
+            else f"nothing gets from {here} to {there}"
+        )
+    return "; ".join(told)
+
+
+def find_dead_interfaces(job: ObservedJob, members: Sequence[int]) -> dict[str, str]:
+    """What is said of a host whose card carries nothing -> what to do there; in the ranks' order."""
+    found = {}
+    for rank in members:
+        host = job.now.host(rank)
+        for link in job.now.ranks[rank].get("connections", []) if rank in job.now.ranks else []:
+            if "dark" in link:
+                found[f"{link['dark']} of {host} is down or has no carrier"] = (
+                    f"on {host}: ip link show {link['dark']}; look at its cable and its port of the switch; "
+                )
+            elif "gone" in link:
+                cards = ", ".join(link["gone"])
+                cards = cards and f"; down or without carrier there: {cards}"
+                found[f"no card of {host} has {link['here']} any more{cards}"] = (
+                    f"on {host}: ip address; ip link; "
+                )
+    return found
+
+
+def describe_connections(found: Sequence[StuckConnection]) -> str:
+    """What says so: the connection of each way with most bytes on it."""
+    best: dict[tuple[str, str], StuckConnection] = {}
+    for one in sorted(found, key=lambda one: (-one.again, -one.unacked)):
+        best.setdefault((one.here, one.there), one)
+    told = []
+    for one in list(best.values())[:SHOWN]:
+        again = f", sent again {one.again} times" if one.again else ""
+        lost = f"; {one.there} lacks {one.lost} segments" if one.lost else ""
+        full = f"; the process on {one.there} takes none" if one.full else ""
+        told.append(
+            f"{one.here} -> {one.there} ({' -> '.join(one.addresses)}): {one.unacked} bytes unacknowledged"
+            f"{again}{lost}{full}"
+        )
+    return "; ".join(told)

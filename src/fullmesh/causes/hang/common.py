@@ -1,0 +1,151 @@
+"""Questions that several causes of a hang ask."""
+
+from __future__ import annotations
+
+import re
+
+from fullmesh.causes.hang.job import (
+    CollectiveWait,
+    HangFinding,
+    ObservedJob,
+    get_collective_key,
+    has_record,
+)
+from fullmesh.causes.hang.places import find_user_location
+from fullmesh.observed.hang import RecorderEntry
+
+# What a rank says whose peer has gone: an echo of that, never a cause.
+PEER_GONE = re.compile(
+    r"Connection (?:closed|reset) by peer|Broken pipe|NCCL communicator was aborted"
+    r"|remote process exited|Socket Timeout|Timed out waiting"
+)
+# torch's words for a group that is used with a rank outside of it
+NO_MEMBER = re.compile(
+    r"is not part of group|[Ii]nvalid process group specified|does not belong to|not in the (?:process )?group"
+    r"|[Gg]roup rank -1"
+)
+
+# Pages a second from swap: a disk's random reads are a few hundred a second, an SSD's some thousands; a process that
+# comes back from swap for a moment needs few.
+MANY_PAGES = 50
+# part of its periods in which a rank is held back, from which on this is what keeps it
+MUCH = 0.5
+
+
+def is_rank_observable(job: ObservedJob, rank: int) -> bool:
+    """Whether a rank's process is there, has not raised, and says something or shows it from outside."""
+    one = job.now.ranks.get(rank)
+    if one is None or one["process"] != "running" or one["raised"]:
+        return False
+    return has_record(one) or job.now.doing(rank).elsewhere
+
+
+def is_throttled(job: ObservedJob, rank: int) -> bool:
+    """Whether a rank that lives is mostly held back by its control group."""
+    here = job.now.ranks.get(rank)
+    return here is not None and here["process"] == "running" and job.held_back(rank) >= MUCH
+
+
+def is_swapping(job: ObservedJob, rank: int) -> bool:
+    """Whether a rank that lives waits for its own memory again and again."""
+    here = job.now.ranks.get(rank)
+    return here is not None and here["process"] == "running" and job.paged_in(rank) >= MANY_PAGES
+
+
+def is_held_back(job: ObservedJob, rank: int) -> bool:
+    """Whether two looks show from outside what keeps a rank."""
+    return is_throttled(job, rank) or is_swapping(job, rank)
+
+
+def describe_gpu_load(job: ObservedJob, rank: int) -> list[str]:
+    """What the GPUs of a rank do, as its driver says; or that it does not say."""
+    one = job.now.ranks[rank]
+    said = [
+        f"GPU {gpu['index']} of rank {rank}: a kernel runs {gpu['busy']} % of the time"
+        + (f", {gpu['watts']} W" if gpu["watts"] >= 0 else "")
+        for gpu in one.get("gpus", [])
+        if gpu["busy"] >= 0
+    ]
+    silent = [f"rank {rank}: {lost['why']}" for lost in one["missing"] if lost["what"] == "gpus"]
+    return said + silent
+
+
+def describe_ras_state(job: ObservedJob, rank: int) -> list[str]:
+    """What NCCL's own watch says of a rank, or why it does not."""
+    one = job.now.ranks[rank]
+    said = [f"{lost['why']}" for lost in one["missing"] if lost["what"] == "ras"]
+    if "ras" in one:
+        told = one["ras"]
+        if not told["answers"]:
+            since = ", for a minute or longer" if told["dead"] else ""
+            said.append(f"NCCL's RAS gets no answer from rank {rank}{since}")
+        said += [
+            f"NCCL's RAS: rank {rank} has launched {row['kind']} {row['count']} times, others {row['most']} times"
+            for row in told["behind"]
+        ]
+    return said
+
+
+def find_missed_collective(job: ObservedJob, rank: int) -> CollectiveWait:
+    """The collective that most ranks wait in for a rank; the earliest of these."""
+    waits = job.lacking[rank]
+    counts: dict[tuple[str, int], int] = {}
+    for wait in waits:
+        counts[get_collective_key(wait.entry)] = counts.get(get_collective_key(wait.entry), 0) + 1
+    return min(
+        waits,
+        key=lambda one: (-counts[get_collective_key(one.entry)], one.entry["number"], one.rank),
+    )
+
+
+def list_waiting_ranks(job: ObservedJob, wait: CollectiveWait) -> list[int]:
+    """The ranks that wait in the same collective."""
+    return sorted(
+        {
+            one.rank
+            for one in job.waits
+            if get_collective_key(one.entry) == get_collective_key(wait.entry)
+        }
+    )
+
+
+def find_call_location(job: ObservedJob, rank: int, entry: RecorderEntry) -> str:
+    """Where a rank entered something: as the recorder kept it, else where it stands if it is still in it."""
+    if entry["frames"]:
+        return find_user_location(entry["frames"])
+    return job.now.place(rank) if not entry["retired"] else ""
+
+
+def describe_last_entry(job: ObservedJob, rank: int, group: str) -> str:
+    """What a rank entered last in a group, "" where its record is not known."""
+    last = job.now.last[group].get(rank)
+    if last is None:
+        return ""
+    if not last:
+        whole = job.now.ranks[rank]["entries"][:1]
+        return "it entered none" + (
+            " that its record still has" if whole and whole[0]["record"] else ""
+        )
+    entry = job.now.by_number[group][rank][last]
+    at = f" at {find_user_location(entry['frames'])}" if entry["frames"] else ""
+    return f"it entered {last} last{at}"
+
+
+def is_same_group(root: HangFinding, other: HangFinding) -> bool:
+    """Both are of one process group."""
+    return root.group == other.group
+
+
+def is_waiting_for(root: HangFinding, other: HangFinding) -> bool:
+    """The other's ranks are those that wait for the root's."""
+    return bool(other.ranks) and set(other.ranks) <= {*root.waiting, *root.ranks}
+
+
+def has_same_ranks(root: HangFinding, other: HangFinding) -> bool:
+    """The other's ranks are among the root's."""
+    return bool(other.ranks) and set(other.ranks) <= set(root.ranks)
+
+
+def has_other_ranks(root: HangFinding, other: HangFinding) -> bool:
+    """They are about different ranks."""
+    return not set(root.ranks) & set(other.waiting)

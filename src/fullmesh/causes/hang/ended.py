@@ -1,0 +1,166 @@
+"""Ranks whose programs have ended, and the ranks that wait for them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+
+from fullmesh.causes.hang.common import PEER_GONE
+from fullmesh.causes.hang.job import (
+    HangCause,
+    HangFinding,
+    ObservedJob,
+    format_collective,
+    format_ranks,
+)
+from fullmesh.causes.hang.places import find_user_location
+from fullmesh.observed.hang import Rank, UncaughtException
+
+SHOWN = 120  # characters of an exception in a sentence
+
+
+def is_peer_gone_error(raised: UncaughtException | None) -> bool:
+    """Whether an exception only says that another rank has gone."""
+    return bool(raised and PEER_GONE.search(raised["text"]))
+
+
+def find_affected_ranks(job: ObservedJob, here: Sequence[int]) -> list[int]:
+    """The ranks that wait for some that have ended, or broke when they did."""
+    waiting = {wait.rank for rank in here for wait in job.lacking.get(rank, [])}
+    broke = {other for other, one in job.now.ranks.items() if is_peer_gone_error(one["raised"])}
+    return sorted((waiting | broke) - set(here))
+
+
+def group_alike_ranks(
+    job: ObservedJob, alike: Callable[[Rank], Hashable]
+) -> list[tuple[Rank, list[int]]]:
+    """Ranks by what is said of them, those of which None is left out: the first's words, and all of them."""
+    found: dict[Hashable, list[int]] = {}
+    for rank, one in sorted(job.now.ranks.items()):
+        if (what := alike(one)) is not None:
+            found.setdefault(what, []).append(rank)
+    return [(job.now.ranks[here[0]], here) for here in found.values()]
+
+
+def format_named_ranks(job: ObservedJob, here: Sequence[int]) -> str:
+    """These ranks at the beginning of a sentence."""
+    return job.now.named(here[0]) if len(here) == 1 else format_ranks(here)
+
+
+def _describe_last_collective(job: ObservedJob, rank: int) -> str:
+    """The last thing that a rank entered, in words."""
+    entries = job.now.ranks[rank]["entries"]
+    return (
+        f"{format_collective(entries[-1])} was its last"
+        if entries
+        else "its last words are not known"
+    )
+
+
+def describe_waiting(job: ObservedJob, here: Sequence[int]) -> str:
+    """What the others do without these."""
+    waits = [wait for rank in here for wait in job.lacking.get(rank, [])]
+    if not waits:
+        return f"{format_ranks(find_affected_ranks(job, here))} lost the connection"
+    behind = sorted({wait.rank for wait in waits})
+    verb = "wait" if len(behind) > 1 else "waits"
+    return f"{format_ranks(behind)} {verb} in {format_collective(waits[0].entry)}"
+
+
+def summarize_exception(one: Rank) -> tuple[str, str]:
+    """Where a rank raised, and what it said in its first line."""
+    raised = one["raised"]
+    return (
+        (find_user_location(raised["frames"]), get_first_line(raised["text"]))
+        if raised
+        else ("", "")
+    )
+
+
+def get_first_line(text: str) -> str:
+    return text.splitlines()[0] if text else "an exception"
+
+
+def shorten_exception(text: str) -> str:
+    first = get_first_line(text)
+    return first if len(first) <= SHOWN else f"{first[: SHOWN - 3]}..."
+
+
+HINTS = {
+    -signal.SIGABRT: "; Gloo aborts a rank that gets more than it expects (`Received data size doesn't match expected "
+    "size`): then sizes or types differ",
+    -signal.SIGTERM: "; SIGTERM is what a launcher sends to the other ranks when one has failed, and a scheduler when "
+    "time is up: look for the rank that ended first",
+    -signal.SIGKILL: "; SIGKILL is what the kernel sends when memory is short, and a launcher after its patience",
+}
+
+
+def find_failed_processes(
+    job: ObservedJob, cause: HangCause, is_meant: Callable[[int | None], bool]
+) -> Iterator[HangFinding]:
+    """Yield a finding for the processes that ended by a signal or an error, if their exit codes are meant."""
+
+    def how(one: Rank) -> Hashable:
+        broke = (
+            one["process"] == "gone"
+            and one["exit_code"] != 0
+            and not one["raised"]
+            and is_meant(one["exit_code"])
+        )
+        return (one["exit_code"], *list_oom_messages(one)) if broke else None
+
+    for one, here in group_alike_ranks(job, how):
+        if not find_affected_ranks(job, here):
+            continue
+        words, seen = _describe_exit(one)
+        verb = "have" if len(here) > 1 else "has"
+        found = HangFinding(
+            cause.code,
+            f"{format_named_ranks(job, here)} {verb} {words}, while {describe_waiting(job, here)}",
+            seen=seen,
+            expected="a process that lives as long as the others",
+            fix="the rank's own output; on its node: journalctl -k (out of memory?), coredumpctl"
+            + HINTS.get(one["exit_code"] or 0, ""),
+        )
+        yield complete_finding(job, here, found)
+
+
+def list_oom_messages(one: Rank) -> list[str]:
+    """The kernel's own words where it ended a process for memory."""
+    return [line["text"] for line in one.get("kernel", []) if line["kind"] == "oom"]
+
+
+def _describe_exit(one: Rank) -> tuple[str, str]:
+    """How a process ended: what it did, and what says so."""
+    code, words = one["exit_code"], list_oom_messages(one)
+    if words:
+        return "been killed by the kernel, which had no memory left for it", words[-1]
+    if code is None:
+        return "gone", "no process, and nobody knows how it ended"
+    if code < 0:
+        return f"been ended by {_name_signal(-code)}", f"exit code {code}"
+    return f"ended with exit code {code}", f"exit code {code}"
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def complete_finding(job: ObservedJob, here: Sequence[int], finding: HangFinding) -> HangFinding:
+    """A finding about ranks that ended alike, with what waits for them."""
+    waits = [wait for rank in here for wait in job.lacking.get(rank, [])]
+    entry = waits[0].entry if waits else None
+    return replace(
+        finding,
+        ranks=tuple(here),
+        hosts=job.now.hosts(here),
+        group=entry["group"] if entry else "",
+        number=entry["number"] if entry else 0,
+        kind=entry["kind"] if entry else "",
+        waiting=tuple(find_affected_ranks(job, here)),
+        seen=f"{finding.seen}; {_describe_last_collective(job, here[0])}",
+    )

@@ -1,0 +1,48 @@
+"""a rank has not entered a collective: it sleeps
+
+The main thread is in time.sleep: it waits for something by looking now and then, and that does not
+come.
+
+**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+
+**Fix:** Find out what the loop around that line waits for; give it a deadline and a message.
+
+**Source:** recorded of Gloo jobs with torch 2.13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.hang.common import has_other_ranks, is_waiting_for
+from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob
+from fullmesh.causes.hang.late import LateMessage, find_late_ranks
+from fullmesh.causes.hang.places import ActivityKind
+
+
+def find_sleeping_ranks(job: ObservedJob) -> Iterator[HangFinding]:
+    """Every rank comes to the collective that the others are in."""
+    return find_late_ranks(
+        job,
+        CAUSE,
+        ActivityKind.SLEEP,
+        LateMessage(
+            "sleeps{at}",
+            "sleep{at}",
+            "no rank sleeps while others wait for it",
+            "look at that line: what does it wait for with time.sleep?",
+        ),
+    )
+
+
+CAUSE = HangCause(
+    "HG-107",
+    __doc__,
+    find=find_sleeping_ranks,
+    weight=62,
+    explains=(
+        Explains(("HG-161",), is_waiting_for),
+        Explains(("HG-141", "HG-142"), has_other_ranks),
+    ),
+)

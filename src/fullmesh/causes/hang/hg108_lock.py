@@ -1,0 +1,49 @@
+"""a rank has not entered a collective: it waits for a lock or another thread
+
+The main thread wants a lock, a queue or an event that another thread of the same process has to
+give. Two threads that hold one lock each and want the other's wait for ever; the places of both are
+named.
+
+**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+
+**Fix:** Take locks in one order everywhere; hold none across a join, a queue or a collective.
+
+**Source:** recorded of Gloo jobs with torch 2.13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.hang.common import has_other_ranks, is_waiting_for
+from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob
+from fullmesh.causes.hang.late import LateMessage, find_late_ranks
+from fullmesh.causes.hang.places import ActivityKind
+
+
+def find_lock_waits(job: ObservedJob) -> Iterator[HangFinding]:
+    """Every rank comes to the collective that the others are in."""
+    return find_late_ranks(
+        job,
+        CAUSE,
+        ActivityKind.LOCK,
+        LateMessage(
+            "waits for a lock or another thread{at}",
+            "wait for a lock or another thread{at}",
+            "the thread that holds it lets go",
+            "look at both lines: take locks in one order everywhere, and hold none while waiting for another thread",
+        ),
+    )
+
+
+CAUSE = HangCause(
+    "HG-108",
+    __doc__,
+    find=find_lock_waits,
+    weight=62,
+    explains=(
+        Explains(("HG-161",), is_waiting_for),
+        Explains(("HG-141", "HG-142"), has_other_ranks),
+    ),
+)

@@ -1,0 +1,49 @@
+"""a rank has not entered a collective, and nothing tells where it is
+
+The record says that the rank has not come to the collective. What it does instead only a stack of
+its main thread tells; a dump of the Flight Recorder has none.
+
+**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+
+**Fix:** Take a stack while the job still stands.
+
+**Source:** recorded of Gloo jobs with torch 2.13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.hang.common import has_other_ranks, is_waiting_for
+from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob
+from fullmesh.causes.hang.late import LateMessage, find_late_ranks
+from fullmesh.causes.hang.places import ActivityKind
+
+
+def find_unplaced_ranks(job: ObservedJob) -> Iterator[HangFinding]:
+    """Every rank comes to the collective that the others are in."""
+    return find_late_ranks(
+        job,
+        CAUSE,
+        ActivityKind.UNKNOWN,
+        LateMessage(
+            "has not come to it, and nothing tells where it is",
+            "have not come to it, and nothing tells where they are",
+            "a Python stack of it",
+            "on its node: py-spy dump --pid PID",
+        ),
+    )
+
+
+CAUSE = HangCause(
+    "HG-110",
+    __doc__,
+    find=find_unplaced_ranks,
+    weight=62,
+    explains=(
+        Explains(("HG-161",), is_waiting_for),
+        Explains(("HG-141", "HG-142"), has_other_ranks),
+    ),
+    is_certain=False,
+)

@@ -1,0 +1,51 @@
+"""a rank has not entered a collective: its control group gives it hardly any processor
+
+A control group (systemd's CPUQuota, docker's --cpus, a scheduler's share) lets the rank run for a
+part of the time only, and in each period it is stopped until the next. Between two looks that was
+so in most of its periods (nr_throttled and nr_periods of cpu.stat).
+
+**Prove:** cat /proc/PID/cgroup, then cpu.max and cpu.stat of that folder below /sys/fs/cgroup,
+twice
+
+**Fix:** Lift the limit, or give all ranks the same; fewer DataLoader workers where they share it.
+
+**Source:** a Gloo job on lab nodes (tests/hang)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.hang.common import has_other_ranks, is_waiting_for
+from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob
+from fullmesh.causes.hang.late import LateMessage, find_late_ranks
+from fullmesh.causes.hang.places import ActivityKind
+
+
+def find_throttled_ranks(job: ObservedJob) -> Iterator[HangFinding]:
+    """Every rank comes to the collective that the others are in."""
+    return find_late_ranks(
+        job,
+        CAUSE,
+        ActivityKind.THROTTLED,
+        LateMessage(
+            "gets no more than {cpus:g} processors from its control group{at}",
+            "get no more than {cpus:g} processors from their control groups{at}",
+            "as many processors as the other ranks have",
+            "on {host}: systemd-cgls -u -l shows the group; systemctl set-property UNIT CPUQuota= lifts that of a "
+            "unit; docker's is --cpus, Slurm's --cpus-per-task",
+        ),
+    )
+
+
+CAUSE = HangCause(
+    "HG-112",
+    __doc__,
+    find=find_throttled_ranks,
+    weight=62,
+    explains=(
+        Explains(("HG-161",), is_waiting_for),
+        Explains(("HG-141", "HG-142"), has_other_ranks),
+    ),
+)

@@ -1,0 +1,44 @@
+"""ranks give tensors of different sizes to a collective
+
+NCCL waits for bytes that never come; Gloo aborts the rank that gets more than it expects and lets
+the other wait. Only the number of elements counts, not the shape.
+
+**Prove:** print the tensor's shape on each rank before the line that is named
+
+**Fix:** Pad, drop the last batch (drop_last=True), or send the sizes first (all_gather_object).
+
+**Source:** recorded of Gloo jobs with torch 2.13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.hang.common import is_same_group
+from fullmesh.causes.hang.differences import find_differences, get_entry_size
+from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob
+from fullmesh.causes.hang.late import LATE
+
+
+def find_different_sizes(job: ObservedJob) -> Iterator[HangFinding]:
+    """What has one number in a group is one collective, on all ranks. The first difference makes all others."""
+    return find_differences(
+        job,
+        CAUSE,
+        get_entry_size,
+        "give tensors of different sizes to",
+        "the same size on every rank: pad, drop the last batch (drop_last=True), or send the sizes first",
+    )
+
+
+CAUSE = HangCause(
+    "HG-122",
+    __doc__,
+    find=find_different_sizes,
+    weight=89,
+    explains=(
+        Explains(("HG-131", "HG-132", "HG-134", "HG-135")),
+        Explains(("HG-124", "HG-161", *LATE), is_same_group),
+    ),
+)

@@ -1,0 +1,47 @@
+"""a rank lost the connection to another one
+
+A rank found its connection to another one closed or reset: an echo of the other's end. It stands at
+the top only where no other rank is known to have ended.
+
+**Prove:** The other ranks' outputs
+
+**Fix:** Look for the rank that ended first; where none did: ./fullmesh diagnose -i INVENTORY.
+
+**Source:** recorded of Gloo jobs with torch 2.13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fullmesh.causes.hang.ended import (
+    complete_finding,
+    format_named_ranks,
+    group_alike_ranks,
+    is_peer_gone_error,
+    summarize_exception,
+)
+from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob, format_collective
+
+
+def find_lost_connections(job: ObservedJob) -> Iterator[HangFinding]:
+    """Where a rank lost a connection, somebody has ended, or a link has."""
+    for one, here in group_alike_ranks(
+        job, lambda one: summarize_exception(one)[0] if is_peer_gone_error(one["raised"]) else None
+    ):
+        place, text = summarize_exception(one)
+        at = f" at {place}" if place else ""
+        what = f" in {format_collective(one['entries'][-1])}" if one["entries"] else ""
+        found = HangFinding(
+            CAUSE.code,
+            f"{format_named_ranks(job, here)} lost the connection to another rank{what}{at}",
+            place=place,
+            seen=text,
+            expected="connections that stay",
+            fix="what the other ranks say; where none has ended: ./fullmesh diagnose -i INVENTORY",
+        )
+        yield replace(complete_finding(job, here, found), waiting=())
+
+
+CAUSE = HangCause("HG-134", __doc__, find=find_lost_connections, is_certain=False)

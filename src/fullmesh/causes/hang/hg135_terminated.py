@@ -1,0 +1,35 @@
+"""a rank was ended by SIGTERM, as a launcher does when another one has failed
+
+torchrun, srun and mpirun send SIGTERM to all other ranks when one has failed, schedulers when time
+is up. It stands at the top only where no rank is known to have ended before.
+
+**Prove:** The launcher's own output; sacct -j JOB
+
+**Fix:** Look for the rank that ended first.
+
+**Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.hang.ended import find_failed_processes
+from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob
+
+
+def find_terminated_ranks(job: ObservedJob) -> Iterator[HangFinding]:
+    """No rank's process ends by SIGTERM, unless a launcher sends it."""
+    return find_failed_processes(job, CAUSE, lambda code: code == -signal.SIGTERM)
+
+
+CAUSE = HangCause(
+    "HG-135",
+    __doc__,
+    find=find_terminated_ranks,
+    weight=80,
+    explains=(Explains(("HG-134",)),),
+    is_certain=False,
+)

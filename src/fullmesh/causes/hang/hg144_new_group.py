@@ -1,0 +1,60 @@
+"""not all ranks make a process group
+
+new_group is called by all ranks of the job, in one order, also by those that will not be in the
+group. Those who are in it wait there for each other.
+
+**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+
+**Fix:** Take the call out from below `if rank ...`.
+
+**Source:** recorded of Gloo jobs with torch 2.13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.hang.common import is_waiting_for
+from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob, format_ranks
+from fullmesh.causes.hang.late import LATE
+from fullmesh.causes.hang.passing import has_not_moved
+from fullmesh.causes.hang.places import ActivityKind
+
+
+def find_new_groups(job: ObservedJob) -> Iterator[HangFinding]:
+    """All ranks make all groups, in one order."""
+    now = job.now
+    here = [
+        r for r in now.asked if now.doing(r).kind is ActivityKind.GROUP and has_not_moved(job, r)
+    ]
+    elsewhere = [r for r in now.asked if r not in here]
+    if not here or not elsewhere:
+        return
+    first = elsewhere[0]
+    place = now.place(first)
+    at = f" at {place}" if place else ""
+    yield HangFinding(
+        CAUSE.code,
+        f"{format_ranks(here)} make{'' if len(here) > 1 else 's'} a process group at {now.place(here[0])}, and"
+        f" {format_ranks(elsewhere)} {'are' if len(elsewhere) > 1 else 'is'} somewhere else{at}",
+        ranks=tuple(elsewhere),
+        hosts=job.now.hosts(elsewhere),
+        place=place,
+        waiting=tuple(here),
+        seen=f"rank {first}: {now.doing(first).seen}",
+        expected="every rank of the job calls new_group for every group, in one order",
+        fix="take new_group out from below `if rank ...`: all ranks call it, also those that will not be in the group",
+    )
+
+
+CAUSE = HangCause(
+    "HG-144",
+    __doc__,
+    find=find_new_groups,
+    weight=70,
+    explains=(
+        Explains(("HG-161", *LATE), is_waiting_for),
+        Explains(("HG-164",)),
+    ),
+)

@@ -1,0 +1,42 @@
+"""nothing is wrong: every rank goes on
+
+Between two looks every rank entered more collectives. The job works; a step may be long.
+
+**Prove:** ./fullmesh explain-log with records that are taken again
+
+**Fix:** Nothing.
+
+**Source:** recorded of Gloo jobs with torch 2.13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.hang.job import NOTE, SECOND, HangCause, HangFinding, ObservedJob
+from fullmesh.causes.hang.progress import find_newest_entries
+
+
+def find_all_progress(job: ObservedJob) -> Iterator[HangFinding]:
+    """All ranks entered something since they were looked at before: nothing stands."""
+    before, now = job.before, job.now
+    if before is None or job.waits or not now.asked:
+        return
+    was, found = find_newest_entries(before), find_newest_entries(now)
+    steps = [found[rank] - was[rank] for rank in now.asked if rank in was]
+    if len(steps) < now.world or min(steps) <= 0:
+        return
+    first = now.asked[0]
+    seconds = (now.ranks[first]["taken_ns"] - before.ranks[first]["taken_ns"]) / SECOND
+    yield HangFinding(
+        CAUSE.code,
+        f"nothing is wrong: every rank went on, by {min(steps)} collectives or more in {seconds:.1f} s",
+        ranks=tuple(now.asked),
+        seen=f"{min(steps)} to {max(steps)} collectives",
+        severity=NOTE,
+        expected="progress on every rank",
+        fix="nothing; if it is slower than you think, see which rank is last when it is looked at several times",
+    )
+
+
+CAUSE = HangCause("HG-162", __doc__, find=find_all_progress, severity=NOTE)

@@ -1,0 +1,83 @@
+"""slow, not hung: one rank is always the last
+
+All others wait for one and the same rank at nearly every look, and go on when it comes: the job is
+as fast as that rank.
+
+**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart; top, iostat and
+nvidia-smi beside another node's
+
+**Fix:** What is different on its node, or in its share of the data.
+
+**Source:** recorded of Gloo jobs with torch 2.13
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.hang.job import (
+    WARNING,
+    HangCause,
+    HangFinding,
+    JobSample,
+    ObservedJob,
+    has_record,
+)
+
+SAMPLES = 4  # that have to show the same rank last
+MOSTLY = 0.75
+
+
+def count_waiters_by_rank(sample: JobSample) -> dict[int, int]:
+    """Rank -> how many others wait for it at this moment, whoever waits for how long."""
+    return dict(
+        Counter(
+            rank
+            for wait in ObservedJob([sample]).waits
+            for rank in wait.lacks
+            if has_record(sample.ranks[rank])
+        )
+        if all(rank in sample.ranks for rank in range(sample.world))
+        else {}
+    )
+
+
+def find_slow_ranks(job: ObservedJob) -> Iterator[HangFinding]:
+    """No rank is always the one that the others wait for, while the job goes on."""
+    if len(job.samples) < SAMPLES or job.waits:
+        return
+    last = [one for one in map(count_waiters_by_rank, job.samples) if one]
+    alone = Counter(next(iter(one)) for one in last if len(one) == 1)
+    if not alone:
+        return
+    rank, times = min(alone.items(), key=lambda one: (-one[1], one[0]))
+    if times < SAMPLES or times < MOSTLY * len(last) or times * 2 < len(job.samples):
+        return
+    late = [one for one in job.samples if rank in count_waiters_by_rank(one)]
+    counts = Counter((one.place(rank), one.doing(rank).seen) for one in late)
+    (place, what), _ = min(counts.items(), key=lambda one: (-one[1], one[0]))
+    yield HangFinding(
+        CAUSE.code,
+        f"the job goes on, and {job.now.named(rank)} is the last in {times} of {len(job.samples)} looks; it is then"
+        f" mostly at {place or 'a place that is not known'}",
+        ranks=(rank,),
+        hosts=(job.now.host(rank),),
+        place=place,
+        seen=what,
+        expected="now one rank is last, now another",
+        fix="compare that rank's node with the others: other processes, a slower disk, clocks of CPU and GPU, more "
+        "data; ./fullmesh verify -i INVENTORY compares nodes",
+        severity=WARNING,
+    )
+
+
+CAUSE = HangCause(
+    "HG-163",
+    __doc__,
+    find=find_slow_ranks,
+    weight=30,
+    explains=(Explains(("HG-162",)),),
+    severity=WARNING,
+)

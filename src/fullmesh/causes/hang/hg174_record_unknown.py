@@ -1,0 +1,15 @@
+"""a record of a form that is not known
+
+The file is JSON or a pickle of plain data, without what a record has, or of a newer torch.
+
+**Prove:** head -c 300 FILE
+
+**Fix:** torch's own dumps of form 2.x: TORCH_FR_BUFFER_SIZE=2000 and TORCH_FR_DUMP_TEMP_FILE, or
+torch._C._distributed_c10d._dump_fr_trace_json(True, False).
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.hang.job import HangCause
+
+CAUSE = HangCause("HG-174", __doc__)

@@ -1,0 +1,1 @@
+"""Start and end (torchrun, torch.distributed, Lightning)."""

@@ -1,0 +1,41 @@
+"""a rank was killed (SIGKILL), most often by the kernel for want of memory
+
+{Who} was killed with SIGKILL; nearly always that is the kernel's or cgroup's out-of-memory killer.
+
+**Where:** {who}
+
+**Prove:** on that node: journalctl -k --since -1d | grep -i -E 'oom|killed process'; systemd-cgtop;
+free -h
+
+**Fix:** Fewer DataLoader workers or a smaller batch, more memory for the unit or container.
+
+**Source:** OpenBMB/MiniCPM-V#770, hpcaitech/ColossalAI#3514
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.launch.patterns import (
+    build_shell_patterns,
+    build_signal_patterns,
+    derive_rank_host,
+)
+from fullmesh.causes.logs import LogCause
+
+CAUSE = LogCause(
+    "LG-305",
+    __doc__,
+    looks=(
+        (
+            "  host      : node2\n"
+            "  rank      : 1 (local_rank: 0)\n"
+            "  exitcode  : -9 (pid: 14750)\n"
+            "  error_file: <N/A>\n"
+            "  traceback : Signal 9 (SIGKILL) received by PID 14750"
+        ),
+    ),
+    patterns=(*build_signal_patterns(9, "SIGKILL"), *build_shell_patterns("Killed")),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    derive=derive_rank_host,
+    weight=84,
+)

@@ -1,0 +1,54 @@
+"""a rank crashed in native code (SIGSEGV)
+
+{Who} crashed in native code (SIGSEGV): mixed builds of torch, CUDA, NCCL or an extension.
+
+**Where:** {who}
+
+**Prove:** python -X faulthandler; coredumpctl info; ./fullmesh verify -i INVENTORY (VC-104:
+versions differ)
+
+**Fix:** One lock file for all nodes (role torch_runtime); rebuild extensions against the torch that
+runs.
+
+**Source:** read: the formats of torchrun, srun, Open MPI, UCX, faulthandler and the kernel;
+NVIDIA/nccl#795
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.launch.patterns import (
+    build_crash_patterns,
+    build_signal_patterns,
+    derive_rank_host,
+)
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-307",
+    __doc__,
+    looks=(
+        (
+            "  host      : node2\n"
+            "  rank      : 1 (local_rank: 0)\n"
+            "  exitcode  : -11 (pid: 14750)\n"
+            "  error_file: <N/A>\n"
+            "  traceback : Signal 11 (SIGSEGV) received by PID 14750"
+        ),
+        "srun: error: gpu12: task 3: Segmentation fault (core dumped)",
+        "Fatal Python error: Segmentation fault",
+        "[gpu12:90211] Signal: Segmentation fault (11)",
+        (
+            "[gpu12:90211:0:90211] Caught signal 11 (Segmentation fault: address not mapped to "
+            "object at address 0x18)"
+        ),
+    ),
+    patterns=(
+        *build_signal_patterns(11, "SIGSEGV"),
+        *build_crash_patterns(11, "SIGSEGV"),
+        Pattern("segfault at ", r"\w\[\d+\]: segfault at [0-9a-f]+ ip (?P<rank>)(?P<host>)"),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    derive=derive_rank_host,
+    weight=72,
+)

@@ -1,0 +1,43 @@
+"""the job was ended from outside (a signal, a scheduler's limit)
+
+{launcher} says that the job was ended from outside ({signal}): a closed terminal (SIGHUP, signal
+1), a scheduler's limit or scancel, or a user's kill.
+
+**Where:** the node of this log
+
+**Prove:** journalctl --since -1d | grep -i -E 'slurm|systemd.*stopp'; sacct -j JOB -o
+State,Timelimit
+
+**Fix:** Start it under systemd (role launchers), tmux or the scheduler; raise the time limit.
+
+**Source:** read: torch/distributed/elastic/multiprocessing/api.py SignalException
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.launch.patterns import TORCHRUN
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-309",
+    __doc__,
+    looks=(
+        (
+            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4242 got "
+            "signal: 1"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "SignalException: Process",
+            r"SignalException: Process \d+ got (?P<signal>signal: \d+)",
+            fields=TORCHRUN,
+        ),
+        Pattern(
+            " DUE TO ",
+            r"CANCELLED AT \S{1,40} (?P<signal>DUE TO (?:TIME LIMIT|NODE FAILURE|PREEMPTION))",
+            fields=(("launcher", "Slurm"),),
+        ),
+    ),
+    weight=89,
+)

@@ -1,0 +1,31 @@
+"""torchrun: the agent stops its other ranks
+
+torchrun ended its other ranks because one had failed (or it was told to stop).
+
+**Where:** another rank than the ones that are stopped
+
+**Prove:** give explain-log the logs of all ranks
+
+**Fix:** Nothing here; fix the rank that failed first.
+
+**Source:** read: torch/distributed/elastic/multiprocessing/api.py
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-310",
+    __doc__,
+    looks=(
+        (
+            "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 2410413 "
+            "closing signal SIGTERM"
+        ),
+    ),
+    patterns=(Pattern("closing signal SIG", r"Sending process \d+ closing signal SIG\w+"),),
+    severity=Severity.SYMPTOM,
+    follows_any=True,
+    is_pointer=True,
+)

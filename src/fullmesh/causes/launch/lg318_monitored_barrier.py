@@ -1,0 +1,30 @@
+"""a monitored barrier names ranks that did not come
+
+Rank {rank} did not reach monitoredBarrier: it ended, hangs, or took another way through the code.
+
+**Where:** rank {rank}
+
+**Prove:** read that rank's log; py-spy dump --pid PID on it while it hangs
+
+**Fix:** Every rank must call the same collectives in the same order.
+
+**Source:** read: ProcessGroupGloo.cpp monitoredBarrier
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-318",
+    __doc__,
+    looks=("RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 30000 ms",),
+    patterns=(
+        Pattern(
+            "failed to pass monitoredBarrier",
+            r"Ranks? (?P<rank>[\d, ]{1,80}) failed to pass monitoredBarrier",
+        ),
+    ),
+    key=("rank",),
+    weight=64,
+)

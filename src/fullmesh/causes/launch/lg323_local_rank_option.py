@@ -1,0 +1,32 @@
+"""the launcher passes --local-rank to a script that does not know it
+
+torch.distributed.launch started the script with {detail}, which its argument parser does not know:
+torch before 2.0 writes --local_rank, since 2.0 --local-rank.
+
+**Where:** the job's own script, on every node alike; the network has no part in it
+
+**Prove:** grep -n local_rank the script; python -c 'import torch; print(torch.__version__)'
+
+**Fix:** Start it with torchrun (or a launcher of role launchers), which passes no such argument,
+and read int(os.environ['LOCAL_RANK']); or let the parser know both spellings.
+
+**Source:** read: torch/distributed/launch.py 2.0; XPixelGroup/BasicSR#626,
+skycrapers/TecoGAN-PyTorch#31
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-323",
+    __doc__,
+    looks=("train.py: error: unrecognized arguments: --local-rank=0",),
+    patterns=(
+        Pattern(
+            "unrecognized arguments: ",
+            r"unrecognized arguments: .{0,120}?(?P<detail>\S{0,2}local[-_]rank)",
+        ),
+    ),
+    weight=93,
+)

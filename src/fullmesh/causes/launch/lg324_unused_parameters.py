@@ -1,0 +1,33 @@
+"""DDP: some parameters got no gradient
+
+DistributedDataParallel waited for gradients of parameters that took no part in the loss of this
+rank: the model uses another part of itself than in the round before, or never uses one.
+
+**Where:** the model of the job; the network has no part in it
+
+**Prove:** TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters that got no gradient, on each rank
+
+**Fix:** Take the unused modules out, let every output of forward reach the loss on every rank, or
+pass find_unused_parameters=True to DistributedDataParallel.
+
+**Source:** read: torch/csrc/distributed/c10d/reducer.cpp; HamPerdredes/SOOD#33,
+ImprintLab/MedSegDiff#27
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-324",
+    __doc__,
+    looks=(
+        (
+            "RuntimeError: Expected to have finished reduction in the prior iteration before "
+            "starting a new one. This error indicates that your module has parameters that were "
+            "not used in producing loss."
+        ),
+    ),
+    patterns=(Pattern("Expected to have finished reduction in the prior iteration"),),
+    weight=92,
+)

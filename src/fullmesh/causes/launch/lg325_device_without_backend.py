@@ -1,0 +1,30 @@
+"""a collective got a tensor on a device that the process group has no backend for
+
+A collective was called with a tensor on {device}, and no backend of the process group serves that
+device: NCCL serves GPU tensors only, Gloo serves CPU tensors.
+
+**Where:** the job's own code; the network has no part in it
+
+**Prove:** the traceback above it names the call
+
+**Fix:** Move the tensor (tensor.cuda()), or init_process_group('cpu:gloo,cuda:nccl').
+
+**Source:** mistralai/mistral-inference#252; read: torch ProcessGroup.hpp getBackend
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-325",
+    __doc__,
+    looks=("[rank0]: RuntimeError: No backend type associated with device type cpu",),
+    patterns=(
+        Pattern(
+            "No backend type associated with device type",
+            r"No backend type associated with device type (?P<device>\w{1,20})",
+        ),
+    ),
+    weight=91,
+)

@@ -1,0 +1,31 @@
+"""harmless: the process group was not destroyed at exit
+
+The program ended without dist.destroy_process_group(); with NCCL that costs nothing at the end of a
+good run.
+
+**Prove:** look whether the run's result is there
+
+**Fix:** Call torch.distributed.destroy_process_group() at the end.
+
+**Source:** read: ProcessGroupNCCL.cpp destructor
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-910",
+    __doc__,
+    looks=(
+        (
+            "[rank0]:[W830 18:43:46.210410361 ProcessGroupNCCL.cpp:1250] Warning: WARNING: "
+            "process group has NOT been destroyed before we destruct ProcessGroupNCCL."
+        ),
+    ),
+    patterns=(
+        Pattern("process group has NOT been destroyed"),
+        Pattern("destroy_process_group() was not called"),
+    ),
+    severity=Severity.HARMLESS,
+)

@@ -1,0 +1,83 @@
+"""Patterns of several causes of start and end."""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import ExplainOptions, Fields, Pattern
+
+# torchrun's block: host, rank, exitcode, error_file, traceback; more would reach into the block above
+RANK = r"rank\s*: (?P<rank>\d+) \(local_rank: \d+\).{0,400}?"
+HOST = r"(?:host\s*: (?P<host>\S{1,120}).{0,200}?)?"
+BROKEN = ("LG-112", "LG-215", "LG-304", "LG-308", "LG-310", "LG-415", "LG-421")
+TORCHRUN = (("launcher", "torchrun"),)
+# how srun, a shell, Open MPI and Python write a signal
+WORDS = {
+    "SIGKILL": "Killed",
+    "SIGBUS": "Bus error",
+    "SIGSEGV": "Segmentation fault",
+    "SIGABRT": "Aborted",
+}
+
+
+def build_signal_patterns(number: int, name: str) -> tuple[Pattern, ...]:
+    """A process that a signal ended, in the words of its launcher, its shell, or the library that caught the signal."""
+    words = WORDS[name]
+    return (
+        Pattern(" (SIG", rf"{HOST}{RANK}Signal {number} \({name}\)", before=4),
+        Pattern(
+            "failed (exitcode: -",
+            rf"failed \(exitcode: -{number}\) (?P<rank>)(?P<host>)local_rank",
+        ),
+        Pattern(
+            "terminated with signal SIG",
+            rf"process (?P<rank>\d{{1,7}}) terminated with signal {name}(?P<host>)",
+        ),
+        Pattern(
+            "terminated with code -",
+            rf"\[rank: (?P<rank>\d{{1,7}})\] Child process with PID \d+ terminated with code"
+            rf" -{number}(?P<host>)\b",
+        ),
+        Pattern(
+            "srun: error: ",
+            rf"srun: error: (?P<host>\S{{1,120}}): tasks? (?P<rank>[\d,-]{{1,80}}): {words}",
+        ),
+        Pattern(
+            "exited on signal ",
+            rf"process rank (?P<rank>\d{{1,7}}) with PID \d+ on node (?P<host>\S{{1,120}}) exited on signal"
+            rf" {number} ",
+        ),
+        Pattern(
+            "exits with return code = ",
+            rf"exits with return code = -{number}\b(?P<rank>)(?P<host>)",
+        ),
+    )
+
+
+def build_crash_patterns(number: int, name: str) -> tuple[Pattern, ...]:
+    """A crash as the process itself reports it: Python's faulthandler, UCX, Open MPI, absl and Ray, a shell."""
+    words = WORDS[name]
+    nobody = "(?P<rank>)(?P<host>)"
+    return (
+        Pattern("Fatal Python error: ", f"Fatal Python error: {words}{nobody}"),
+        Pattern("Caught signal ", rf"Caught signal {number} \({words}{nobody}"),
+        Pattern(
+            "] Signal: ",
+            rf"\[(?P<host>[\w.-]{{1,120}}):\d+\] Signal: {words} \({number}\)(?P<rank>)",
+        ),
+        Pattern("*** SIG", rf"\*\*\* {name} received{nobody}"),
+        *build_shell_patterns(words),
+    )
+
+
+def build_shell_patterns(words: str) -> tuple[Pattern, ...]:
+    """A signal as a shell reports it: of a script's command, or of the one in the foreground."""
+    return (
+        Pattern(
+            words,
+            rf"(?:\bline \d+: +\d+ {words}\b|^\s*{words}(?: +\(core dumped\))?\s*$)(?P<rank>)(?P<host>)",
+        ),
+    )
+
+
+def derive_rank_host(fields: Fields, _options: ExplainOptions) -> Fields | None:
+    """A rank of which torchrun's one-line message gives neither number nor host."""
+    return {**fields, "rank": fields["rank"] or "?", "host": fields["host"] or "?"}

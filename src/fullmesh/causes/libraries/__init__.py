@@ -1,0 +1,1 @@
+"""HCCL, NVSHMEM, Open MPI, Horovod, pyxis."""

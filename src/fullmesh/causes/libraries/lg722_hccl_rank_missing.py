@@ -1,0 +1,26 @@
+"""HCCL: a rank did not come in time
+
+HCCL (Ascend) waited for a connection of another rank, which came too late or not at all: it ended,
+works longer than HCCL_CONNECT_TIMEOUT (120 s by default), or cannot be reached.
+
+**Where:** the rank that logs another error, or none
+
+**Prove:** compare the times of the ranks' first errors; hccn_tool -i 0 -ping -g address PEER
+
+**Fix:** Fix the rank that failed first; if all only start slowly, raise HCCL_CONNECT_TIMEOUT on all
+ranks.
+
+**Source:** vllm-project/vllm-ascend#486, vllm-project/afd-plugin#229
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-722",
+    __doc__,
+    looks=("[rank1]: EI0006: [PID: 1] 2025-04-08-18:07:20.444.436 Getting socket times out.",),
+    patterns=(Pattern("EI0006", r"EI0006\b"),),
+    weight=58,
+)

@@ -1,0 +1,256 @@
+"""Describe a cause in logs: the lines that show it, its findings, and the facts that several lines show together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from fullmesh.causes.engine import Cause
+from fullmesh.observed.ports import PortRange
+from fullmesh.printed import clean_and_shorten
+
+WORD = re.compile(r"[\w.:%+@/-]{1,120}")
+LINE_RANK = re.compile(r"\[[Rr]ank ?(\d{1,7})\]|^\[\d+,(\d{1,7})\]<")
+VALUE = 200  # characters of a value taken from a log into a sentence
+MOST_LINES = 4  # shown of a finding, of as many files as there are
+MOST_VALUES = 1024  # different values of a fact
+MOST_ITEMS = 6  # that fit a sentence
+
+
+class Severity(StrEnum):
+    """How much a finding weighs."""
+
+    CAUSE = "cause"
+    SYMPTOM = "symptom"
+    UNKNOWN = "unknown"
+    HARMLESS = "harmless"
+
+
+@dataclass(frozen=True)
+class ExplainOptions:
+    """What the user told beside the logs."""
+
+    data_ports: PortRange | None = None
+
+
+Fields = Mapping[str, str]
+Derive = Callable[[Fields, ExplainOptions], Fields | None]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How a line is recognised.
+
+    Attributes:
+        needle: literal text, looked for first: plain searching is a hundred times cheaper than *regex*.
+        regex: must match in the line around the needle; its named groups become fields.
+        before: lines before the needle's line that the regex may see, too.
+        fields: (name, value) of fields that every match has.
+    """
+
+    needle: str
+    regex: str = ""
+    before: int = 0
+    fields: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The regex, or the needle when there is none."""
+        return re.compile(self.regex or re.escape(self.needle), re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that is neither good nor bad by itself: which address NCCL took, which version runs."""
+
+    name: str
+    pattern: Pattern
+
+
+NCCL_LINE = r"(?P<host>[^\s:\[\]]{1,120}):\d+:\d+ \[\d+\] NCCL INFO "
+# every log is asked for these; other facts belong to the causes that need them
+FACTS = (
+    Fact("rank", Pattern("[rank", r"\[rank(?P<rank>\d{1,7})\]:")),
+    *(
+        Fact(
+            "member",
+            Pattern(
+                f" {size} ",
+                NCCL_LINE + rf".{{0,120}}?\brank (?P<rank>\d{{1,7}}) {size} (?P<size>\d{{1,7}})",
+            ),
+        )
+        for size in ("nranks", "nRanks")
+    ),
+)
+
+
+@dataclass(frozen=True)
+class LogCause(Cause):
+    """One thing that logs can show. The first paragraphs of its page are the title and the sentence of a finding.
+
+    Attributes:
+        doc: its page, in which {names} are fields, and {who} is a rank and its host.
+        looks: real lines.
+        patterns: how its lines are recognised.
+        find: yields its findings if several lines or logs show it together.
+        facts: what *find* needs from the logs.
+        follows_any: whether it follows from any cause that is found.
+        replaces: codes of harmless warnings that it is made of.
+        after_end: the code that such a line has after the job's own end.
+        is_pointer: whether it says no more than that something failed, and the reason is in another line of the log.
+        is_last_resort: whether *find* comes after that of all other causes.
+        key: fields that keep two findings of this code apart.
+        derive: adds fields, or returns None when the match is none.
+        describe: a sentence that other lines add to its finding.
+        only_with: report it only together with one of these codes (a healthy log can hold the same line).
+        weight: the heavier of two causes comes first, from 40 (a guess) to 96 (the kernel reports it).
+        least: report it only if so many lines show it.
+    """
+
+    looks: tuple[str, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+    find: Callable[[LogEvidence], Iterator[LogFinding]] | None = None
+    facts: tuple[Fact, ...] = ()
+    severity: str = Severity.CAUSE
+    weight: int = 50
+    follows_any: bool = False
+    replaces: tuple[str, ...] = ()
+    after_end: str = ""
+    is_pointer: bool = False
+    is_last_resort: bool = False
+    key: tuple[str, ...] = ()
+    derive: Derive | None = None
+    describe: Callable[[LogFinding, LogFacts], str] | None = None
+    only_with: tuple[str, ...] = ()
+    least: int = 1
+
+    def make_finding(self, fields: dict[str, str], lines: Sequence[LogLine]) -> LogFinding:
+        """A finding that several lines show together."""
+        return LogFinding(self, fields, list(lines[:MOST_LINES]), len(lines))
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of a log."""
+
+    file: str
+    line: int
+    text: str
+    rank: str = ""
+
+
+@dataclass
+class LogFinding:
+    """A cause that was found, with its evidence and what follows from it."""
+
+    cause: LogCause
+    fields: dict[str, str] = field(default_factory=dict)
+    evidence: list[LogLine] = field(default_factory=list)
+    count: int = 0
+    capped: bool = False
+    extra: str = ""
+    last: tuple[str, int] = ("", 0)  # several patterns may match one line, which counts once
+    follows: tuple[LogFinding, ...] = ()
+
+    @property
+    def code(self) -> str:
+        """The code of the cause."""
+        return self.cause.code
+
+    @property
+    def severity(self) -> str:
+        """How much it weighs."""
+        return self.cause.severity
+
+    def _fill(self, template: str, *, command: bool = False) -> str:
+        values = _FieldsWithDefault()
+        for name, value in {**self.fields, **describe_rank_process(self.fields)}.items():
+            shown = clean_and_shorten(value, VALUE)
+            # people paste commands: what a log says must not become one
+            values[name] = name.upper() if command and not WORD.fullmatch(shown) else shown
+        return " ".join(template.format_map(values).split())
+
+    @property
+    def sentence(self) -> str:
+        """The cause in one sentence."""
+        return self._fill(self.cause.page.why) + (f" {self.extra}" if self.extra else "")
+
+    @property
+    def where(self) -> str:
+        """The broken end."""
+        return self._fill(self.cause.page.where)
+
+    @property
+    def prove(self) -> str:
+        """The next step."""
+        return self._fill(self.cause.page.prove, command=True)
+
+    @property
+    def fix(self) -> str:
+        """What to do."""
+        return self._fill(self.cause.page.fix, command=True)
+
+
+class _FieldsWithDefault(dict[str, str]):
+    """A template may name a field that a variant of the message does not have."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+@dataclass
+class LogFacts:
+    """The facts of all logs: values -> the line that showed them first, per file."""
+
+    seen: dict[str, dict[tuple[str, ...], LogLine]] = field(default_factory=dict)
+
+    def add(self, name: str, found: re.Match[str], line: LogLine) -> None:
+        """Keep a fact once per file."""
+        values = self.seen.setdefault(name, {})
+        key = (line.file, *(group or "" for group in found.groups()))
+        if key not in values and len(values) < MOST_VALUES:
+            values[key] = line
+
+    def of(self, name: str) -> list[tuple[tuple[str, ...], LogLine]]:
+        """All values of a fact, without the file, with their lines."""
+        return [(key[1:], line) for key, line in self.seen.get(name, {}).items()]
+
+    def host_of(self, rank: str) -> str:
+        """The node of a rank, when NCCL told it."""
+        return next((values[0] for values, _ in self.of("member") if values[1] == rank), "")
+
+    def ranks(self) -> set[str]:
+        """The ranks of which a log is there."""
+        return {values[0] for values, _ in self.of("rank")}
+
+
+@dataclass(frozen=True)
+class LogEvidence:
+    """What the logs have shown: facts, and the findings so far."""
+
+    facts: LogFacts
+    findings: Sequence[LogFinding]
+
+
+def describe_rank_process(fields: Fields) -> Fields:
+    """The fields {who} and {Who}: a rank and its host, as far as a log names them."""
+    rank, host = (
+        value if value != "?" else "" for value in map(fields.get, ("rank", "host"), "??")
+    )
+    who = (f"rank {rank}" if rank else "a process") + (f" on {host}" if host else "")
+    return {"who": who, "Who": who[0].upper() + who[1:]}
+
+
+def parse_line_rank(line: str) -> str:
+    """The rank that a line's prefix names; empty if none."""
+    found = LINE_RANK.search(line)
+    return (found[1] or found[2]) if found else ""
+
+
+def join_first_items(items: Sequence[str]) -> str:
+    """The shortest of some items, in a sentence."""
+    items = sorted(set(items), key=lambda item: (len(item), item))
+    return ", ".join(items[:MOST_ITEMS]) + (" ..." if len(items) > MOST_ITEMS else "")

@@ -1,0 +1,42 @@
+"""NCCL: a rank number beyond the world size
+
+A process called itself rank {rank} of {size}: RANK and WORLD_SIZE do not fit (world size of one
+node given to all nodes?).
+
+**Where:** the launcher of the node of this log
+
+**Prove:** on that node: env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK|NODE_RANK)'
+
+**Fix:** WORLD_SIZE is nodes x processes per node; let torchrun or fullmesh's launchers set both,
+not the script.
+
+**Source:** read: nccl init.cc:2500; Lightning-AI/pytorch-lightning#20219
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+
+
+def derive_invalid_rank(fields: Fields, _options: ExplainOptions) -> Fields | None:
+    """Rank r of n: which of the two is wrong."""
+    rank, size = int(fields["rank"]), int(fields["size"])
+    return fields if rank >= size else None
+
+
+CAUSE = LogCause(
+    "LG-401",
+    __doc__,
+    looks=("ued37c44e4ea65b:6861:6861 [7] init.cc:981 NCCL WARN Invalid rank requested : 7/4",),
+    patterns=(
+        Pattern(
+            "Invalid rank requested",
+            r"Invalid rank requested : (?P<rank>\d{1,9})/(?P<size>\d{1,9})",
+        ),
+    ),
+    explains=(Explains(("LG-201", "LG-210", "LG-316")),),
+    key=("size",),
+    derive=derive_invalid_rank,
+    weight=95,
+)

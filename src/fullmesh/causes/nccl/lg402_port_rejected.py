@@ -1,0 +1,36 @@
+"""NCCL: a peer's port is rejected (No route to host)
+
+NCCL's connection to {peer} {port_note} was rejected: a firewall answers with REJECT (firewalld's
+default).
+
+**Where:** the node that has the address {peer} (its firewall, or its rank ended), not the node of
+this log
+
+**Prove:** ./fullmesh verify -i INVENTORY (rung L2, both directions: NCCL connects either way):
+VC-202; ip neigh show {peer} has an entry when the host is there
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the port range and opens it to
+the peers)
+
+**Source:** read: nccl os/linux.cc:277-306, socket.cc; sgl-project/sglang#3820, NVIDIA/nccl#388
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause
+from fullmesh.causes.nccl.patterns import build_connect_patterns, derive_nccl_retry
+
+CAUSE = LogCause(
+    "LG-402",
+    __doc__,
+    looks=(
+        (
+            "node5:240:240 [6] misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to "
+            "10.0.0.4<56849> returned 113(No route to host) errno 115(Operation now in progress)"
+        ),
+    ),
+    patterns=build_connect_patterns("No route to host"),
+    key=("peer",),
+    derive=derive_nccl_retry,
+    weight=76,
+)

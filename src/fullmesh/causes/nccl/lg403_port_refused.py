@@ -1,0 +1,37 @@
+"""NCCL: a peer's port is refused (Connection refused)
+
+NCCL's connection to {peer} {port_note} was refused: a firewall with TCP reset, or the rank there
+has ended.
+
+**Where:** the node that has the address {peer} (its firewall, or its rank ended), not the node of
+this log
+
+**Prove:** ./fullmesh verify -i INVENTORY (rung L2, both directions: NCCL connects either way):
+VC-203 proves the firewall; without it read the log of the rank there
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the port range and opens it to
+the peers)
+
+**Source:** read: nccl os/linux.cc:277-306, socket.cc; sgl-project/sglang#3820, NVIDIA/nccl#388
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause
+from fullmesh.causes.nccl.patterns import build_connect_patterns, derive_nccl_retry
+
+CAUSE = LogCause(
+    "LG-403",
+    __doc__,
+    looks=(
+        (
+            "node1:1:2 [0] misc/socket.cc:560 NCCL WARN socketPollConnect: connect to "
+            "10.0.0.4<51849> returned Connection refused, exceeded error retry count after 35 "
+            "attempts"
+        ),
+    ),
+    patterns=build_connect_patterns("Connection refused"),
+    key=("peer",),
+    derive=derive_nccl_retry,
+    weight=70,
+)

@@ -1,0 +1,42 @@
+"""NCCL: a retried connection was aborted; the first error says why
+
+NCCL's second try to connect to {peer} was aborted; that is a bug in its error handling, the first
+error is the cause.
+
+**Where:** the node that has the address {peer}
+
+**Prove:** NCCL_DEBUG=INFO, and read the first error; ./fullmesh verify -i INVENTORY (rung L2, both
+directions: NCCL connects either way)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the port range and opens it to
+the peers); NCCL 2.24 and newer say the reason.
+
+**Source:** NVIDIA/nccl#1515
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.nccl.patterns import ADDRESS
+
+CAUSE = LogCause(
+    "LG-405",
+    __doc__,
+    looks=(
+        (
+            "ubuntu:39964:40075 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to "
+            "10.0.0.2<45763> failed : Software caused connection abort"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Software caused connection abort",
+            rf"Connect to {ADDRESS} failed ?: Software caused connection abort",
+        ),
+    ),
+    severity=Severity.SYMPTOM,
+    follows_any=True,
+    explains=(Explains(("LG-421", "LG-422")),),
+    key=("peer",),
+)

@@ -1,0 +1,42 @@
+"""NCCL: NCCL_SOCKET_IFNAME matches no interface
+
+NCCL found no interface for its bootstrap: NCCL_SOCKET_IFNAME matches none that is up on this node,
+or the container has none but loopback.
+
+**Where:** the node of this log
+
+**Prove:** on that node: ip -brief link; env | grep NCCL_SOCKET_IFNAME; ./fullmesh verify -i
+INVENTORY (VC-601, VC-603)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags launch (role cluster_env sets each node's own
+interface).
+
+**Source:** measured with the library 2.32.3; NVIDIA/nccl#1837 (before 2.28 a nonsense address
+family), #1267
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-406",
+    __doc__,
+    looks=(
+        "node1:1:1 [0] bootstrap.cc:94 NCCL WARN Bootstrap : no socket interface found",
+        (
+            "ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor "
+            "AF_INET6(10)"
+        ),
+    ),
+    patterns=(
+        Pattern("no socket interface found"),
+        Pattern("is neither AF_INET(2) nor AF_INET6(10)"),
+        Pattern("no NCCL_SOCKET_IFNAME interface found"),
+        # NCCL before 2.5 went on without an interface
+        Pattern("Socket creation failed : Address family not supported"),
+    ),
+    explains=(Explains(("LG-402", "LG-403", "LG-404")),),
+    weight=92,
+)

@@ -1,0 +1,37 @@
+"""NCCL: one rank number came twice
+
+Rank {rank} of {size} checked in twice: two processes have the same RANK.
+
+**Where:** the two processes with RANK {rank}
+
+**Prove:** on all nodes: env | grep -E '^(RANK|NODE_RANK)'; pgrep -af torchrun
+
+**Fix:** Every node needs its own node rank (fullmesh_node_rank); end processes of an earlier try.
+
+**Source:** read: nccl bootstrap.cc:335
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-407",
+    __doc__,
+    looks=(
+        (
+            "node1:1:2 [0] bootstrap.cc:348 NCCL WARN Bootstrap Root : rank 1 of 4 ranks has "
+            "already checked in"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "has already checked in",
+            r"rank (?P<rank>\d+) of (?P<size>\d+) ranks has already checked in",
+        ),
+    ),
+    explains=(Explains(("LG-409",)),),
+    key=("rank",),
+    weight=92,
+)

@@ -1,0 +1,37 @@
+"""NCCL: ranks disagree on the world size
+
+The ranks came with different world sizes ({detail}).
+
+**Where:** the node whose WORLD_SIZE differs
+
+**Prove:** on all nodes: env | grep -E '^(WORLD_SIZE|NNODES)'
+
+**Fix:** One environment for all nodes: ./fullmesh apply -i INVENTORY --tags launch.
+
+**Source:** read: nccl bootstrap.cc:348; the job hangs afterwards
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-408",
+    __doc__,
+    looks=(
+        (
+            "node1:1:2 [0] bootstrap.cc:335 NCCL WARN Bootstrap Root : mismatch in info from "
+            "procs, nranks 4 vs 3"
+        ),
+    ),
+    patterns=(
+        Pattern("mismatch in info from procs", r"(?P<detail>mismatch in info from procs.{0,80})"),
+        Pattern(
+            "mismatch in rank count from procs",
+            r"(?P<detail>mismatch in rank count from procs.{0,80})",
+        ),
+    ),
+    explains=(Explains(("LG-409",)),),
+    weight=91,
+)

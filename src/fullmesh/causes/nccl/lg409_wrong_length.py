@@ -1,0 +1,36 @@
+"""NCCL: a message of the wrong length (different versions or settings)
+
+NCCL received {got} bytes where it expected {wanted}: nodes run different NCCL versions or settings,
+or the wrong peer answered.
+
+**Where:** the nodes that differ
+
+**Prove:** NCCL_DEBUG=VERSION on all nodes; env | grep ^NCCL_ | sort (compare); ./fullmesh verify -i
+INVENTORY (VC-104)
+
+**Fix:** One NCCL for all nodes (roles nccl, torch_runtime), one environment (role cluster_env).
+
+**Source:** NVIDIA/nccl#1328, #1176, #1273
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-409",
+    __doc__,
+    looks=(
+        (
+            "node1:1:2 [0] bootstrap.cc:133 NCCL WARN Bootstrap : Message truncated : received "
+            "1024 bytes instead of 256"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Message truncated",
+            r"Message truncated : received (?P<got>\d+) bytes instead of (?P<wanted>\d+)",
+        ),
+    ),
+    weight=80,
+)

@@ -1,0 +1,54 @@
+"""NCCL: it chose an interface that the peers cannot reach
+
+NCCL{on_host} took {interface} ({address}), an interface of containers or of this host alone.
+
+**Where:** {host}
+
+**Prove:** ./fullmesh verify -i INVENTORY (VC-601 asks the real library without a GPU)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags launch, or export NCCL_SOCKET_IFNAME==INTERFACE (one =
+more means the exact name).
+
+**Source:** measured with the library 2.32.3; NVIDIA/nccl#697, #913, #286, gpustack/gpustack#2275
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.nccl.patterns import BAD_NETWORK, INSIDE
+
+
+def derive_log_host(fields: Fields, _options: ExplainOptions) -> Fields:
+    """Lines that were cut have no host."""
+    host = fields["host"]
+    return {
+        **fields,
+        "host": host or "the node of this log",
+        "on_host": f" on {host}" if host else "",
+    }
+
+
+CAUSE = LogCause(
+    "LG-410",
+    __doc__,
+    looks=("node1:12:12 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>",),
+    patterns=(
+        Pattern(
+            "Bootstrap : Using ",
+            r"(?P<host>[^\s:]{1,120}):\d+:\d+ \[\d+\] NCCL INFO Bootstrap : Using (?:\[0\])?"
+            rf"(?P<interface>{INSIDE}[^\s:]{{0,16}}):(?P<address>[^\s<]{{1,60}})<",
+        ),
+        # sockets go over every interface of the list, not over the first one alone
+        Pattern(
+            "NET/Socket : Using ",
+            r"(?:(?P<host>[^\s:]{1,120}):\d+:\d+ \[\d+\] NCCL )?INFO NET/Socket : Using .{0,1000}?\[\d{1,2}\]"
+            rf"(?P<interface>{INSIDE}[^\s:]{{0,16}}|[^\s:]{{1,16}}(?=:fe80:)):(?P<address>[^\s<]{{1,60}})<",
+        ),
+    ),
+    explains=(Explains(("LG-402", "LG-403", "LG-404", "LG-429")),),
+    only_with=BAD_NETWORK,
+    key=("host", "interface"),
+    derive=derive_log_host,
+    weight=89,
+)

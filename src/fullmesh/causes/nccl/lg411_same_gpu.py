@@ -1,0 +1,41 @@
+"""NCCL: two ranks use one GPU
+
+Ranks {rank} and {other} both use CUDA device {device}: the program does not select the GPU of its
+local rank.
+
+**Where:** the node of this log
+
+**Prove:** on that node: nvidia-smi --query-compute-apps=pid,gpu_bus_id --format=csv; env | grep -E
+'^(LOCAL_RANK|CUDA_VISIBLE)'
+
+**Fix:** torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first; as many processes as GPUs; no
+fixed device in the script.
+
+**Source:** horovod/horovod#3929, verl-project/verl#161
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-411",
+    __doc__,
+    looks=(
+        (
+            "node1:29880:30398 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 2 and "
+            "rank 0 both on CUDA device 1000"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Duplicate GPU detected",
+            (
+                r"Duplicate GPU detected : rank (?P<rank>\d+) and rank (?P<other>\d+) both on CUDA"
+                r" device (?P<device>\w+)"
+            ),
+        ),
+    ),
+    key=("device",),
+    weight=94,
+)

@@ -1,0 +1,33 @@
+"""NCCL: locked memory is limited (memlock)
+
+RDMA could not register memory: the limit for locked memory (memlock) is too small for this process.
+
+**Where:** the node of this log, in the job's own unit or container
+
+**Prove:** in the job's environment: ulimit -l (must say unlimited); systemctl show UNIT -p
+LimitMEMLOCK
+
+**Fix:** LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for the container; ./fullmesh apply
+--tags tuning for logins.
+
+**Source:** NVIDIA/nccl-tests#206, NVIDIA/nccl#380
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-413",
+    __doc__,
+    looks=(
+        (
+            "node1:1:2 [0] misc/ibvwrap.cc:160 NCCL WARN Call to ibv_reg_mr failed with error "
+            "Cannot allocate memory"
+        ),
+    ),
+    patterns=(
+        Pattern("ibv_", r"ibv_(?:reg_mr|create_cq|create_qp)\w* .{0,60}Cannot allocate memory"),
+    ),
+    weight=90,
+)

@@ -1,0 +1,44 @@
+"""NCCL: /dev/shm is full
+
+NCCL could not make its shared memory in /dev/shm{detail}: containers have 64 MB unless told
+otherwise.
+
+**Where:** the node of this log, inside the job's container
+
+**Prove:** in the container: df -h /dev/shm; ls -l /dev/shm | head (files of dead jobs?)
+
+**Fix:** --shm-size=8g or --ipc=host; Kubernetes: emptyDir with medium Memory at /dev/shm; remove
+old nccl-* files.
+
+**Source:** NVIDIA/nccl#290, #342, #525
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-414",
+    __doc__,
+    looks=(
+        (
+            "node1:202016:202235 [0] misc/shmutils.cc:88 NCCL WARN Error: failed to extend "
+            "/dev/shm/nccl-WU88OE to 9637892 bytes, error: No space left on device (28)"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "failed to extend /dev/shm",
+            r"failed to extend /dev/shm/\S{1,40}(?P<detail> to \d+ bytes)",
+        ),
+        Pattern(
+            "while creating shared memory segment",
+            r"while creating shared memory segment \S{1,60}(?P<detail> \(size \d+\))",
+        ),
+        Pattern(
+            "posix_fallocate failed",
+            r"posix_fallocate failed : No space left on device(?P<detail>)",
+        ),
+    ),
+    weight=92,
+)

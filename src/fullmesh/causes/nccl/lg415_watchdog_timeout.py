@@ -1,0 +1,76 @@
+"""NCCL: a collective ran into its timeout (watchdog)
+
+Rank {rank} waited in {operation} number {number} until the watchdog's timeout of {timeout} ms.
+
+**Where:** a rank that does not log this, or that is at a lower number
+
+**Prove:** give explain-log the logs of all ranks; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and
+TORCH_NCCL_DUMP_ON_TIMEOUT=1 write what each rank did
+
+**Fix:** Fix the rank that is behind; a longer timeout only helps when one rank really works longer
+(checkpoint, evaluation).
+
+**Source:** hiyouga/LlamaFactory#7396, pytorch/pytorch#118369
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import (
+    MOST_VALUES,
+    LogCause,
+    LogFacts,
+    LogFinding,
+    Pattern,
+    Severity,
+    join_first_items,
+)
+from fullmesh.causes.nccl.patterns import LATE
+
+
+def describe_late_ranks(_finding: LogFinding, facts: LogFacts) -> str:
+    """Which ranks the watchdog's lines leave over, in a sentence."""
+    first: dict[str, int] = {}
+    for (rank, number, _), _line in facts.of("late"):
+        first[rank] = min(int(number), first.get(rank, int(number)))
+    if not first:
+        return ""
+    low, high = min(first.values()), max(first.values())
+    if low < high:
+        slow = join_first_items([rank for rank, number in first.items() if number == low])
+        return (
+            f"Rank {slow} is at number {low}, others at {high}: if they are of one process group,"
+            f" rank {slow} is behind."
+        )
+    sizes = [int(values[2]) for values, _ in facts.of("member")]
+    everyone = {str(rank) for rank in range(min(max(sizes, default=0), MOST_VALUES))}
+    if silent := sorted(everyone - first.keys(), key=int):
+        return f"Rank {join_first_items(silent)} logged no timeout: look there first."
+    return ""
+
+
+CAUSE = LogCause(
+    "LG-415",
+    __doc__,
+    facts=(LATE,),
+    describe=describe_late_ranks,
+    looks=(
+        (
+            "[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, "
+            "NumelIn=466119168, NumelOut=466119168, Timeout(ms)=600000) ran for 600060 "
+            "milliseconds before timing out."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "caught collective operation timeout",
+            r"\[Rank (?P<rank>\d+)\].{0,40}caught collective operation timeout: WorkNCCL\(SeqNum=(?P<number>\d+),"
+            r" OpType=(?P<operation>\w+),.{0,120}?Timeout\(ms\)=(?P<timeout>\d+)",
+        ),
+    ),
+    severity=Severity.SYMPTOM,
+    follows_any=True,
+    explains=(Explains(("LG-422",)),),
+    weight=60,
+)

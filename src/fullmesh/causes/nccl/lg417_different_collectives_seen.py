@@ -1,0 +1,40 @@
+"""torch saw ranks call different collectives
+
+torch compared the collectives and they differ: rank {rank} is running {detail}.
+
+**Where:** the ranks that the message names
+
+**Prove:** the message stands in every rank's log; compare the lines of code they name with
+TORCH_SHOW_CPP_STACKTRACES=1
+
+**Fix:** No collective inside 'if rank == 0'; the same order, shapes and types on every rank.
+
+**Source:** read: torch ProcessGroupWrapper.cpp (TORCH_DISTRIBUTED_DEBUG=DETAIL)
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-417",
+    __doc__,
+    looks=(
+        (
+            "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running "
+            "collective: CollectiveFingerPrint(SequenceNumber=3, OpType=ALLREDUCE, "
+            "TensorShape=[10]), but Rank 1 is running collective: "
+            "CollectiveFingerPrint(SequenceNumber=3, OpType=REDUCE)."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Detected mismatch between collectives",
+            (
+                r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d{1,7}) is running"
+                r" (?P<detail>.{1,190})"
+            ),
+        ),
+    ),
+    weight=86,
+)

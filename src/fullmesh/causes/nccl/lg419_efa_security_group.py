@@ -1,0 +1,34 @@
+"""EFA: the security group lacks its rule for itself
+
+EFA got no answer from its peer (4126 Unresponsive receiver): the security group must allow all
+traffic to and from itself.
+
+**Where:** the security group of the instances, not a host
+
+**Prove:** aws ec2 describe-security-groups: ingress AND egress with protocol -1 and its own group
+id (0.0.0.0/0 is not enough)
+
+**Fix:** Add both self rules by group id.
+
+**Source:** aws/aws-ofi-nccl#663, gardener/gardener-extension-provider-aws#1832
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-419",
+    __doc__,
+    looks=(
+        (
+            "node1:1:2 [0] NCCL WARN NET/OFI Request completed with error. RC: 4. Error: 4126 "
+            "(Unresponsive receiver)"
+        ),
+    ),
+    patterns=(
+        Pattern("nresponsive receiver"),
+        Pattern("4126", r"NET/OFI.{0,200}\b4126\b"),
+    ),
+    weight=90,
+)

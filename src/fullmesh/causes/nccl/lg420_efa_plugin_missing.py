@@ -1,0 +1,38 @@
+"""EFA: the NCCL plugin is missing although EFA is wanted
+
+The job asks for EFA ({detail}), but NCCL found no libnccl-net plugin and goes over plain sockets or
+fails.
+
+**Where:** the node of this log
+
+**Prove:** ldconfig -p | grep nccl-net; fi_info -p efa; NCCL_DEBUG=INFO must say NET/OFI
+
+**Fix:** Install aws-ofi-nccl for the NCCL that torch loads and put it on LD_LIBRARY_PATH.
+
+**Source:** read: nccl plugin_open.cc:97-128; aws/aws-ofi-nccl
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.logs import LogCause, LogEvidence, LogFinding
+from fullmesh.causes.nccl.patterns import EFA, OFI
+
+
+def find_unused_efa(evidence: LogEvidence) -> Iterator[LogFinding]:
+    """Settings of EFA, and no plugin."""
+    wanted = evidence.facts.of("efa")
+    no_plugin = any(finding.code == "LG-901" for finding in evidence.findings)
+    if wanted and no_plugin and not evidence.facts.of("ofi"):
+        yield CAUSE.make_finding({"detail": wanted[0][0][0]}, [line for _, line in wanted])
+
+
+CAUSE = LogCause(
+    "LG-420",
+    __doc__,
+    find=find_unused_efa,
+    facts=(*EFA, OFI),
+    replaces=("LG-901",),
+    weight=77,
+)

@@ -1,0 +1,42 @@
+"""NCCL: a system call failed and the log does not say which
+
+NCCL failed with '{detail}'; the reason stands in a line with NCCL WARN.
+
+**Where:** the node of this log
+
+**Prove:** run again with NCCL_DEBUG=WARN (or INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV) and give
+explain-log that log
+
+**Fix:** What the NCCL WARN line says.
+
+**Source:** read: ProcessGroupNCCL's error texts
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-422",
+    __doc__,
+    looks=(
+        (
+            "RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, "
+            "unhandled system error (run with NCCL_DEBUG=INFO for details)"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "NCCL error",
+            r"NCCL error.{0,200}?(?P<detail>unhandled (?:system|cuda) error|internal error|invalid usage)",
+        ),
+        Pattern(
+            "ncclSystemError: ",
+            r"ncclSystemError: (?P<detail>System call \([^)]{1,60}\)[^\n.]{0,60} failed)",
+        ),
+    ),
+    severity=Severity.SYMPTOM,
+    follows_any=True,
+    is_pointer=True,
+    key=("detail",),
+)

@@ -1,0 +1,46 @@
+"""nodes run different NCCL versions
+
+The logs show different NCCL versions: {versions}.
+
+**Where:** the node whose version differs
+
+**Prove:** ./fullmesh verify -i INVENTORY (VC-104); python -c 'import torch;
+print(torch.cuda.nccl.version())'
+
+**Fix:** One lock file and one NCCL for all nodes (roles torch_runtime, nccl).
+
+**Source:** NVIDIA/nccl#1328; pytorch/pytorch#122571 (the wheel uses its own NCCL)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import Fact, LogCause, LogEvidence, LogFinding, Pattern
+
+VERSION = Fact(
+    "version",
+    Pattern("NCCL version ", r"NCCL version (?P<version>\d+\.\d+\.\d+)(?:\+cuda[\d.]+)?(?=\s|$)"),
+)
+
+
+def find_different_versions(evidence: LogEvidence) -> Iterator[LogFinding]:
+    """Logs that each name one version of NCCL, and not the same."""
+    known = evidence.facts.of("version")
+    by_file: dict[str, set[str]] = {}
+    for values, line in known:
+        by_file.setdefault(line.file, set()).add(values[0])
+    versions = sorted({version for found in by_file.values() for version in found})
+    if len(versions) > 1 and all(len(found) == 1 for found in by_file.values()):
+        yield CAUSE.make_finding({"versions": ", ".join(versions)}, [line for _, line in known])
+
+
+CAUSE = LogCause(
+    "LG-423",
+    __doc__,
+    find=find_different_versions,
+    facts=(VERSION,),
+    explains=(Explains(("LG-409",)),),
+    weight=83,
+)

@@ -1,0 +1,54 @@
+"""EFA: what hangs after 'Could not find a path for pattern' is most often the security group
+
+NCCL uses EFA, found no path for pattern {pattern} (that alone costs speed only) and never said that
+its rings are connected: where the job hangs or times out after it, the security group does not let
+EFA through.
+
+**Where:** the security group of the instances, not a host
+
+**Prove:** ./fullmesh diagnose -i INVENTORY, or aws ec2 describe-security-groups: ingress AND egress
+with protocol -1 and its own group id (0.0.0.0/0 is not enough)
+
+**Fix:** Allow all traffic from and to the group itself, both rules by group id: ansible-playbook
+playbooks/ec2.yml with ec2_security_group_mode: efa (docs/ec2.md).
+
+**Source:** read: nccl search.cc:1293; aws/aws-ofi-nccl#64, #663; AWS's EFA guide (security group)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.logs import Fact, LogCause, LogEvidence, LogFinding, Pattern
+from fullmesh.causes.nccl.patterns import EFA, OFI, RINGS
+
+# "Selected Provider is efa", in newer versions of aws-ofi-nccl "Selected provider is efa, fabric is ..."
+PROVIDER = Fact("provider", Pattern("rovider is efa", r"NET/OFI .{0,40}\b[Pp]rovider is efa\b"))
+NO_PATH = Fact(
+    "no path",
+    Pattern(
+        "Could not find a path for pattern",
+        r"Could not find a path for pattern (?P<pattern>\d{1,3})",
+    ),
+)
+
+
+def find_missing_efa_path(evidence: LogEvidence) -> Iterator[LogFinding]:
+    """Rings that are connected have carried packets over EFA, so its security group is right."""
+    known = evidence.facts
+    uses = known.of("provider") or (known.of("ofi") and known.of("efa"))
+    lost = known.of("no path")
+    if uses and lost and not known.of("rings"):
+        lines = [line for _, line in (*lost, *uses)]
+        yield CAUSE.make_finding({"pattern": lost[0][0][0]}, lines)
+
+
+CAUSE = LogCause(
+    "LG-426",
+    __doc__,
+    find=find_missing_efa_path,
+    facts=(*EFA, OFI, PROVIDER, NO_PATH, RINGS),
+    follows_any=True,
+    replaces=("LG-902",),
+    weight=42,
+)

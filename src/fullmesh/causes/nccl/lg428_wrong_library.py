@@ -1,0 +1,33 @@
+"""torch found another NCCL than the one it was built for
+
+torch's library asks for {detail}, which the libnccl that was found has not: it is older than
+torch's own, from LD_LIBRARY_PATH, from the system, or from a second wheel (nvidia-nccl-cu11 beside
+-cu12).
+
+**Where:** the Python environment of the node of this log
+
+**Prove:** pip list | grep -i nccl; echo $LD_LIBRARY_PATH; ldd .../torch/lib/libtorch_cuda.so | grep
+nccl
+
+**Fix:** One nvidia-nccl wheel, the one torch's own requirements name, and no directory with another
+libnccl in LD_LIBRARY_PATH: role torch_runtime installs from a lock.
+
+**Source:** pytorch/pytorch#119932
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-428",
+    __doc__,
+    looks=(
+        (
+            "ImportError: /venv/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: "
+            "undefined symbol: ncclCommRegister"
+        ),
+    ),
+    patterns=(Pattern("undefined symbol: nccl", r"undefined symbol: (?P<detail>nccl\w{1,60})"),),
+    weight=93,
+)

@@ -1,0 +1,33 @@
+"""NCCL: the RDMA driver cannot register GPU memory (Bad address)
+
+The RDMA driver refused to register GPU memory ({detail}: Bad address): the module that lets it
+reach GPU memory (nvidia_peermem) is not loaded or does not fit, or this GPU has no GPUDirect RDMA.
+
+**Where:** the node of this log
+
+**Prove:** lsmod | grep nvidia_peermem; NCCL_NET_GDR_LEVEL=LOC (no GPUDirect): the job runs
+
+**Fix:** modprobe nvidia_peermem (of the loaded driver), or leave GPUDirect off with
+NCCL_NET_GDR_LEVEL=LOC.
+
+**Source:** read: NCCL net_ib; NVIDIA's GPUDirect RDMA guide
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-431",
+    __doc__,
+    looks=(
+        (
+            "node1:1:2 [0] misc/ibvwrap.cc:160 NCCL WARN Call to ibv_reg_mr_iova2 failed with "
+            "error Bad address errno 14"
+        ),
+    ),
+    patterns=(
+        Pattern("Bad address", r"(?P<detail>ibv_reg_(?:dmabuf_)?mr\w{0,12}) .{0,60}Bad address"),
+    ),
+    weight=88,
+)

@@ -1,0 +1,37 @@
+"""EFA: the plugin finds no EFA device
+
+The EFA plugin (aws-ofi-nccl) is installed but libfabric finds no EFA device or provider for it: the
+container did not get the devices, or its libfabric has no EFA.
+
+**Where:** the container or node of this log
+
+**Prove:** inside the container: ls /dev/infiniband; fi_info -p efa; on the node: lspci | grep -i
+efa
+
+**Fix:** Pass the devices to the container (--device /dev/infiniband/uverbs0 and so on, Kubernetes:
+the EFA device plugin), and install AWS's libfabric in the image.
+
+**Source:** aws/aws-ofi-nccl#1020, aws-samples/aws-efa-nccl-baseami-pipeline#2, NVIDIA/nccl#229
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-434",
+    __doc__,
+    looks=(
+        (
+            "node1:1:2 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call "
+            "failed: No data available"
+        ),
+        "node1:1:2 [0] find_ofi_provider:543 NCCL WARN NET/OFI Couldn't find any optimal provider",
+    ),
+    patterns=(
+        Pattern("fi_getinfo() ", r"NET/OFI .{0,40}fi_getinfo\(\) (?:call )?failed"),
+        Pattern("find any optimal provider", r"NET/OFI Couldn't find any optimal provider"),
+        Pattern("No eligible providers", r"NET/OFI No eligible providers (?:were )?found"),
+    ),
+    weight=84,
+)

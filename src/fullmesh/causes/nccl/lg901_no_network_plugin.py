@@ -1,0 +1,38 @@
+"""harmless: NCCL has no network plugin
+
+NCCL looked for a vendor's network plugin (libnccl-net.so), found none and uses its own; only EFA
+and some fabrics need one.
+
+**Prove:** NCCL_DEBUG=INFO: the line 'Using network' says what is used instead
+
+**Fix:** Nothing to do; on AWS with EFA install aws-ofi-nccl (then it is LG-420).
+
+**Source:** read: nccl plugin_open.cc:97-128
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-901",
+    __doc__,
+    looks=(
+        (
+            "node1:1:1 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using "
+            "internal implementation"
+        ),
+        "node1:1:1 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so.",
+        (
+            "node1:1:1 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : "
+            "libnccl-net.so: cannot open shared object file: No such file or directory"
+        ),
+    ),
+    patterns=(
+        Pattern("No plugin found"),
+        Pattern("libnccl-net", r"Could not find: .{0,80}libnccl-net"),
+        Pattern("libnccl-net", r"libnccl-net[\w.-]*: cannot open shared object file"),
+        Pattern("NET/Plugin: Failed to find ncclNetPlugin"),
+    ),
+    severity=Severity.HARMLESS,
+)

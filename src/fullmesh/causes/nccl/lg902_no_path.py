@@ -1,0 +1,34 @@
+"""harmless: NCCL found no path for a pattern and takes a simple order
+
+NCCL's search found no path for pattern {pattern} and took a simple order: it may cost speed, it
+breaks nothing.
+
+**Prove:** all_reduce_perf of nccl-tests, or ./fullmesh verify (rung L5) shows what the links give
+
+**Fix:** Nothing to do; on EFA or in a VM give NCCL the machine's topology (NCCL_TOPO_FILE). A job
+on EFA that hangs after it: LG-426.
+
+**Source:** read: nccl search.cc:1293 (WARN up to 2.26, INFO in 2.30); NVIDIA/nccl#487
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-902",
+    __doc__,
+    looks=(
+        (
+            "node1:2374:2645 [0] graph/search.cc:1127 NCCL WARN Could not find a path for "
+            "pattern 4, falling back to simple order"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Could not find a path for pattern",
+            r"Could not find a path for pattern (?P<pattern>\d+)",
+        ),
+    ),
+    severity=Severity.HARMLESS,
+)

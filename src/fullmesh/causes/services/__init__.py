@@ -1,0 +1,1 @@
+"""Ray, JAX, vLLM, SGLang, DeepSpeed, Accelerate."""

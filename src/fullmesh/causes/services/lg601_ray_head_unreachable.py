@@ -1,0 +1,40 @@
+"""Ray: the head's control store (GCS) cannot be reached
+
+Nothing answered at {address}, where Ray's head should have its control store: no head runs there,
+it listens on another address, or a firewall drops the port.
+
+**Where:** the node with {address}, or what lies before it; not the node that printed this
+
+**Prove:** on that node: ss -ltn; on this one: nc -zv HOST PORT; ./fullmesh diagnose -i INVENTORY
+(DG-175 names the port and the rule)
+
+**Fix:** Start the head first with --node-ip-address (fullmesh-ray does). Name the service in
+fullmesh_services and run site.yml (docs/services.md).
+
+**Source:** measured; ray#28191
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-601",
+    __doc__,
+    looks=(
+        (
+            "[2026-11-24 21:20:23,656 W 1636 1636] rpc_client.h:153: Failed to connect to GCS at "
+            "address 10.78.7.11:6379 within 5 seconds."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Failed to connect to GCS at address",
+            r"Failed to connect to GCS at address (?P<address>\S{3,80}:\d{1,5}) within",
+        ),
+    ),
+    explains=(Explains(("LG-602",)),),
+    key=("address",),
+    weight=88,
+)

@@ -1,0 +1,46 @@
+"""Ray: the head does not reach a node that joined
+
+A node joined with the address {address}, and the head cannot connect to it there ({why}), so that
+it is taken for dead: the node announced another network's address than the head's, or its ports are
+shut.
+
+**Where:** the node with {address}
+
+**Prove:** ray status lists the node's address; on the head: nc -zv HOST PORT; ./fullmesh diagnose
+-i INVENTORY (DG-175 names the port and the rule)
+
+**Fix:** Start it with the cluster's address (--node-ip-address; fullmesh-ray does). Name the
+service in fullmesh_services and run site.yml (docs/services.md).
+
+**Source:** measured, with the address of another card
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-681",
+    __doc__,
+    looks=(
+        (
+            "[2026-11-25 04:30:02,814 W 1803 1803] (gcs_server) gcs_health_check_manager.cc:209: "
+            "Health check failed for node "
+            "755a9e09bb516d7ebb7ddbe7d3e76950c85cf881229317ddaa95cdc4, remaining checks 0, "
+            "status 14, response status 0, status message failed to connect to all addresses; "
+            "last error: UNKNOWN: ipv4:10.77.2.12:50077: Failed to connect to remote host: No "
+            "route to host, status details"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Health check failed for node",
+            r"Health check failed for node .{0,300}ipv[46]:(?P<address>\S{3,80}:\d{1,5}): Failed to connect to"
+            r" remote host: (?P<why>[^,]{1,60})",
+        ),
+    ),
+    explains=(Explains(("LG-682",)),),
+    key=("address",),
+    weight=92,
+)

@@ -1,0 +1,37 @@
+"""Ray: a node was taken for dead
+
+The head got no answer to its health checks from the node {address} and took it for dead.
+
+**Where:** the node with {address}: it ended (memory, a signal), or the head no longer reaches it
+
+**Prove:** on that node: dmesg, /tmp/ray/session_latest/logs/raylet.out
+
+**Fix:** Look why its raylet ended; where it runs, ./fullmesh diagnose names what lies between.
+
+**Source:** measured
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-682",
+    __doc__,
+    looks=(
+        (
+            "The node with node id: 755a9e09bb516d7ebb7ddbe7d3e76950c85cf881229317ddaa95cdc4 and "
+            "address: 10.77.2.12 and node name: 10.77.2.12 has been marked dead because the "
+            "detector has missed too many heartbeats from it."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "has been marked dead because the detector",
+            r"and address: (?P<address>\S{3,80}) and node name: .{1,120} has been marked dead",
+        ),
+    ),
+    severity=Severity.SYMPTOM,
+    key=("address",),
+    weight=60,
+)

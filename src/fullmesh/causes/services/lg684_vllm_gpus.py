@@ -1,0 +1,39 @@
+"""vLLM: Ray does not have the GPUs that it asks for
+
+vLLM waits for {seconds} s for GPUs that Ray is to give it: a node has not joined, Ray counts fewer
+GPUs than asked for, or vLLM started a Ray of its own on this node, or names the node by another
+address than Ray.
+
+**Where:** Ray's cluster; not the process that printed this
+
+**Prove:** fullmesh-ray status: nodes and GPUs; in the log: Started a local Ray instance
+
+**Fix:** Start Ray with --num-gpus on every node and wait until fullmesh-ray status lists them,
+export RAY_ADDRESS and VLLM_HOST_IP as docs/services.md shows. ./fullmesh diagnose -i INVENTORY
+(DG-175 names the port and the rule)
+
+**Source:** vllm#13909, aibrix#927, gpustack#5509
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-684",
+    __doc__,
+    looks=(
+        (
+            "INFO 04-01 02:46:20 ray_utils.py:214] Waiting for creating a placement group of "
+            "specs for 30 seconds. specs=[{'node:10.163.194.101': 0.001, 'GPU': 1.0}, {'GPU': "
+            "1.0}]. Check `ray status` to see if you have enough resources"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Waiting for creating a placement group of specs",
+            r"Waiting for creating a placement group of specs for (?P<seconds>\d+) seconds",
+        ),
+    ),
+    weight=80,
+)

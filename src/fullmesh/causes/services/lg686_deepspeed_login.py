@@ -1,0 +1,37 @@
+"""DeepSpeed: its launcher cannot log in to a node
+
+The deepspeed command starts the other nodes over ssh, and {host} does not let it in without a
+password.
+
+**Where:** between the node that printed this and {host}
+
+**Prove:** ssh -o BatchMode=yes HOST true, as the same account
+
+**Fix:** Start it on every node with --no_ssh (docs/launchers.md), or let nodes log in
+(node_ssh_manage: true).
+
+**Source:** read: deepspeed/launcher/runner.py of 0.19
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-686",
+    __doc__,
+    looks=(
+        (
+            "RuntimeError: Using hostfile at /job/hostfile but host=10.78.2.12 was not reachable "
+            "via ssh. If you are running with a single node please remove /job/hostfile or setup "
+            "passwordless ssh."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "was not reachable via ssh",
+            r"Using hostfile at \S{1,200} but host=(?P<host>\S{1,120}) was not reachable via ssh",
+        ),
+    ),
+    weight=94,
+)

@@ -1,0 +1,32 @@
+"""vLLM: its workers have taken no work for minutes
+
+vLLM's engine waited for its workers for 5 min or longer. A worker hangs (mostly in a collective
+with another node), or works that long (compilation, loading).
+
+**Where:** a worker; the process that printed this only waits
+
+**Prove:** while it waits: ./fullmesh hang -i INVENTORY; py-spy dump --pid PID on every worker
+
+**Fix:** Fix what the workers hang in; give explain-log the logs of all nodes.
+
+**Source:** read: vllm/distributed/device_communicators/shm_broadcast.py
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-690",
+    __doc__,
+    looks=(
+        (
+            "INFO 02-22 23:21:42 [shm_broadcast.py:548] No available shared memory broadcast "
+            "block found in 60 seconds."
+        ),
+    ),
+    patterns=(Pattern("No available shared memory broadcast block found in"),),
+    severity=Severity.SYMPTOM,
+    follows_any=True,
+    least=5,
+)

@@ -1,0 +1,30 @@
+"""vLLM: the coordinator of data parallelism did not start in time
+
+vLLM's coordinator process for data parallelism did not report within its start timeout (30 s): it
+ended with an error, or its imports take longer on a slow or shared file system.
+
+**Where:** the node of this log
+
+**Prove:** time python -c 'import vllm' on that node; look for an error of the coordinator above it
+
+**Fix:** Put the environment on a local disk, or start again when the files are cached; update vLLM.
+
+**Source:** vllm-project/vllm#43611, PrimeIntellect-ai/prime-rl#2804
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-691",
+    __doc__,
+    looks=(
+        (
+            "(APIServer pid=1201) RuntimeError: DP Coordinator process failed to report ZMQ "
+            "addresses during startup."
+        ),
+    ),
+    patterns=(Pattern("DP Coordinator process failed to report"),),
+    weight=82,
+)

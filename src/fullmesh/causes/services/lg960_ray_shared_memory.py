@@ -1,0 +1,28 @@
+"""harmless: Ray's object store does not fit into /dev/shm
+
+Ray keeps its objects in /tmp because /dev/shm is too small: slower where much moves between
+processes.
+
+**Prove:** df -h /dev/shm
+
+**Fix:** Make /dev/shm larger (a container: --shm-size), or lower --object-store-memory.
+
+**Source:** measured
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-960",
+    __doc__,
+    looks=(
+        (
+            "WARNING: The object store is using /tmp/ray instead of /dev/shm because /dev/shm "
+            "has only 65536000 bytes available. This will harm performance!"
+        ),
+    ),
+    patterns=(Pattern("instead of /dev/shm because /dev/shm has only"),),
+    severity=Severity.HARMLESS,
+)

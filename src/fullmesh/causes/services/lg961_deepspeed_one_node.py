@@ -1,0 +1,28 @@
+"""harmless on one node: DeepSpeed found no hostfile
+
+The deepspeed command found no hostfile and starts on this node alone. That is right for one node;
+for several nodes give it --hostfile.
+
+**Prove:** in the log: WORLD INFO DICT and dist_world_size
+
+**Fix:** Nothing on one node. On several: --hostfile /etc/fullmesh/hostfile (docs/launchers.md).
+
+**Source:** read: deepspeed/launcher/runner.py; deepspeedai/DeepSpeedExamples#575
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-961",
+    __doc__,
+    looks=(
+        (
+            "[2023-06-06 02:44:00,164] [WARNING] [runner.py:191:fetch_hostfile] Unable to find "
+            "hostfile, will proceed with training with local resources only."
+        ),
+    ),
+    patterns=(Pattern("Unable to find hostfile, will proceed with training with local"),),
+    severity=Severity.HARMLESS,
+)

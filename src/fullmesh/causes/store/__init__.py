@@ -1,0 +1,1 @@
+"""The store (TCPStore, c10d)."""

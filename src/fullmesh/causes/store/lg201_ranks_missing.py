@@ -1,0 +1,54 @@
+"""store: not all ranks reached rank 0
+
+Rank 0 waited {seconds} s and not all ranks reached its store (came: {came}): the master port is
+blocked, MASTER_ADDR or MASTER_PORT differ on a node, WORLD_SIZE is too large, or a rank ended
+before.
+
+**Where:** the rank(s) that did not come, or the firewall of rank 0's node; not the rank that
+printed this
+
+**Prove:** ./fullmesh verify -i INVENTORY (rung L3 uses the store from every rank: VC-301); on each
+node: env | grep -E '^(MASTER_|RANK|WORLD_SIZE)'; on rank 0's node: ss -ltn
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags firewall,launch (opens the master port to the peers,
+one environment for all).
+
+**Source:** measured; OpenRLHF/OpenRLHF#1040; timeout 1800 s + 1 s = 1801
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+
+
+def derive_joined_ranks(fields: Fields, _options: ExplainOptions) -> Fields | None:
+    """How many ranks came; unknown where the line was cut off before its numbers."""
+    if not fields["all"]:
+        return {**fields, "came": "?"}
+    came = f"{fields['some']} of {fields['all']}"
+    return {**fields, "came": came} if int(fields["some"]) < int(fields["all"]) else None
+
+
+CAUSE = LogCause(
+    "LG-201",
+    __doc__,
+    looks=(
+        (
+            "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. "
+            "1/2 clients joined."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "seconds waiting for clients",
+            # logs and error boxes cut the numbers off; other programs go on with a word ("clients to leave")
+            (
+                r"Timed out after (?P<seconds>\d{1,9}) seconds waiting for clients"
+                r"(?:\. (?P<some>\d{1,9})/(?P<all>\d{1,9}) clients joined|(?![\w-]|[,;]? +[a-z]))"
+            ),
+        ),
+    ),
+    explains=(Explains(("LG-210", "LG-316")),),
+    derive=derive_joined_ranks,
+)

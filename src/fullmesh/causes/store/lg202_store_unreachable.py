@@ -1,0 +1,52 @@
+"""store: a rank cannot reach the store's port
+
+A rank could not reach {kind} at {host}:{port}: it is blocked, no rank 0 listens there, or the
+address is wrong.
+
+**Where:** the firewall of {host} (or rank 0, if it never started there); the log is the client's
+
+**Prove:** ./fullmesh verify -i INVENTORY (rung L3 uses the store from every rank: VC-301); on
+{host} while the job starts: ss -ltnp 'sport = :{port}'; without a listener read rank 0's log
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags firewall (opens it to the peers); MASTER_PORT must be
+the same on all nodes.
+
+**Source:** measured: drop, reset and icmp reject of port 29500; OpenRLHF/OpenRLHF#1040
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.log_ports import is_kernel_chosen_port
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause
+from fullmesh.causes.store.patterns import CLIENT, describe_connections, is_loopback_host
+
+KINDS = {29500: "the master port", 29400: "the rendezvous port"}
+
+
+def derive_fixed_store(fields: Fields, options: ExplainOptions) -> Fields | None:
+    """A store at a port that somebody chose."""
+    host, port = fields["host"], int(fields["port"])
+    if is_loopback_host(host) or is_kernel_chosen_port(port, options):
+        return None
+
+    return {**fields, "kind": KINDS.get(port, "the store's port")}
+
+
+CAUSE = LogCause(
+    "LG-202",
+    __doc__,
+    looks=(
+        (
+            "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms while "
+            "trying to connect to (node1, 29500)."
+        ),
+        "The client socket has failed to connect to any network address of (node1, 29500).",
+    ),
+    patterns=CLIENT,
+    explains=(Explains(("LG-201", "LG-205", "LG-210", "LG-302", "LG-316")),),
+    key=("host", "port"),
+    derive=derive_fixed_store,
+    describe=describe_connections,
+    weight=66,
+)

@@ -1,0 +1,51 @@
+"""torchrun: the hidden random port of the c10d rendezvous is blocked
+
+{host}:{port} cannot be reached, a port of the kind that the kernel picks. Unless you chose it:
+torchrun --rdzv-backend=c10d opens a second store on a random port, so opening 29400 and 29500 is
+not enough.
+
+**Where:** the firewall of {host}, or its port range
+
+**Prove:** on {host}: sysctl net.ipv4.ip_local_port_range; ./fullmesh verify -i INVENTORY (VC-107,
+VC-201 to VC-203)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the range and opens it), or
+torchrun --master-addr/--master-port.
+
+**Source:** measured: (node-h7, 40685); torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
+server_port = 0
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.log_ports import describe_port_range, is_kernel_chosen_port
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause
+from fullmesh.causes.store.patterns import CLIENT, describe_connections, is_loopback_host
+from fullmesh.observed.ports import HIGHEST_PORT
+
+
+def derive_hidden_store(fields: Fields, options: ExplainOptions) -> Fields | None:
+    """torchrun's c10d rendezvous opens a second store on a port that the kernel picks."""
+    host, port = fields["host"], int(fields["port"])
+    if is_loopback_host(host) or not is_kernel_chosen_port(port, options) or port > HIGHEST_PORT:
+        return None
+    return {**fields, "range_note": describe_port_range(port, options)}
+
+
+CAUSE = LogCause(
+    "LG-203",
+    __doc__,
+    looks=(
+        (
+            "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms while "
+            "trying to connect to (node-h7, 40685)."
+        ),
+    ),
+    patterns=CLIENT,
+    explains=(Explains(("LG-201", "LG-205", "LG-210", "LG-302", "LG-316")),),
+    key=("host", "port"),
+    derive=derive_hidden_store,
+    describe=describe_connections,
+    weight=78,
+)

@@ -1,0 +1,44 @@
+"""store: a rank looks for rank 0 on its own node (localhost)
+
+A rank looked for the store at {host}:{port}, that is on its own node: MASTER_ADDR is or resolves to
+loopback.
+
+**Where:** the node of this log
+
+**Prove:** on that node: echo "$MASTER_ADDR"; getent ahosts "$MASTER_ADDR"; ./fullmesh verify -i
+INVENTORY (VC-101)
+
+**Fix:** MASTER_ADDR must be rank 0's cluster address on every node: ./fullmesh apply -i INVENTORY
+--tags network,launch.
+
+**Source:** measured
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause
+from fullmesh.causes.store.patterns import CLIENT, describe_connections, is_loopback_host
+
+
+def derive_loopback_store(fields: Fields, _options: ExplainOptions) -> Fields | None:
+    """A store that is looked for on the own host."""
+    return fields if is_loopback_host(fields["host"]) else None
+
+
+CAUSE = LogCause(
+    "LG-204",
+    __doc__,
+    looks=(
+        (
+            "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms while "
+            "trying to connect to (localhost, 29500)."
+        ),
+    ),
+    patterns=CLIENT,
+    explains=(Explains(("LG-201", "LG-205", "LG-210", "LG-302", "LG-316")),),
+    key=("host", "port"),
+    derive=derive_loopback_store,
+    describe=describe_connections,
+    weight=86,
+)

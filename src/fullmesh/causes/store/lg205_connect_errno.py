@@ -1,0 +1,75 @@
+"""store: connections to the store are rejected, refused, dropped or without a route
+
+Connections to {target} are {verdict}.
+
+**Where:** the node of rank 0 (its firewall, or nothing listens there); the line '(host, port)' near
+it names it
+
+**Prove:** ./fullmesh verify -i INVENTORY (rung L3 uses the store from every rank: VC-301); on rank
+0's node: ss -ltnp; ip neigh show tells an absent host (FAILED) from a rejecting one
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags network,firewall; an unused MASTER_ADDR: set it to
+rank 0's address.
+
+**Source:** measured; c10d prints nonsense like 215.85.0.0:22671 for 10.77.0.13:29500 when the
+reverse lookup fails
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+
+VERDICTS = {
+    "113": (
+        "rejected (errno 113, No route to host: what firewalld's REJECT answers; without an"
+        " ARP entry the host is away)"
+    ),
+    "111": "refused (errno 111: a firewall that answers with a TCP reset, or nobody listens)",
+    "110": "dropped (errno 110, no answer at all: a firewall with DROP, a security group, or the host is away)",
+    "104": "reset (errno 104: what listens there is no TCPStore, or it ended)",
+    "101": "without a route (errno 101)",
+}
+
+
+def derive_c10d_errno(fields: Fields, _options: ExplainOptions) -> Fields | None:
+    """Say what the errno tells and whether the address can be believed."""
+    errno = fields["errno"]
+    if errno not in VERDICTS:
+        return None
+    peer = fields["peer"]
+    # socket.cpp prints [name]:port when the reverse lookup works; else it prints its own pointer as an address
+    named = peer.startswith("[")
+    shown = (
+        peer
+        if named
+        else "the store (the address in this line is not to be trusted, the reverse lookup failed)"
+    )
+    return {**fields, "verdict": VERDICTS[errno], "target": shown}
+
+
+CAUSE = LogCause(
+    "LG-205",
+    __doc__,
+    looks=(
+        (
+            "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 "
+            "(errno: 113 - No route to host)."
+        ),
+        (
+            "[W socket.cpp:697] [c10d] The client socket has failed to connect to "
+            "215.85.0.0:22671 (errno: 113 - No route to host)."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "failed to connect to",
+            r"client socket has failed to connect to (?P<peer>\S{1,120}) \(errno: (?P<errno>\d{1,4}) ",
+        ),
+    ),
+    explains=(Explains(("LG-201", "LG-302", "LG-316")),),
+    only_with=("LG-201", "LG-202", "LG-203", "LG-204", "LG-301", "LG-302"),
+    key=("errno",),
+    derive=derive_c10d_errno,
+    weight=72,
+)

@@ -1,0 +1,81 @@
+"""store: MASTER_ADDR cannot be resolved
+
+The name {host} cannot be resolved ({reason}).
+
+**Where:** the node of this log
+
+**Prove:** on that node: getent ahosts {host}; ./fullmesh verify -i INVENTORY (VC-101)
+
+**Fix:** ./fullmesh apply -i INVENTORY --tags network (writes every peer into /etc/hosts).
+
+**Source:** measured: gai error -3, the timeout stretches up to 2.5 times; modelscope/ms-swift#6368
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, LogEvidence, LogFinding, Pattern
+from fullmesh.causes.store.patterns import TARGET, is_loopback_host
+
+STORES = ("LG-202", "LG-203", "LG-204")
+LOOKUPS = 3  # of a name without a connection attempt: it leads nowhere
+
+
+def derive_lookup_failure(fields: Fields, _options: ExplainOptions) -> Fields | None:
+    """A name resolution failure that counts: localhost has no IPv6 line on many hosts."""
+    host = fields["host"]
+    return None if is_loopback_host(host) else {**fields, "host": host or "of the store's node"}
+
+
+def find_unresolved_names(evidence: LogEvidence) -> Iterator[LogFinding]:
+    """Names of a store that were looked up again and again without one connection attempt.
+
+    torch 2.13 prints the IPv6 failure only, also where IPv4 fails; an attempt that is dropped takes one look-up, one
+    that is rejected leaves an errno (recorded: six look-ups in 8 s for a name that nobody knows).
+    """
+    findings = evidence.findings
+    if any(finding.code in ("LG-205", "LG-206") for finding in findings):
+        return
+    looked = {f.fields["host"]: f for f in findings if f.code == "LG-905"}
+    for finding in findings:
+        tried = looked.get(finding.fields.get("host", "")) if finding.code in STORES else None
+        if tried is not None and tried.count >= LOOKUPS:
+            fields = {"host": tried.fields["host"], "reason": "looked up again and again"}
+            yield LogFinding(CAUSE, fields, tried.evidence, tried.count)
+
+
+CAUSE = LogCause(
+    "LG-206",
+    __doc__,
+    find=find_unresolved_names,
+    looks=(
+        (
+            "[W socket.cpp:601] [c10d] The IPv4 network addresses of (node1, 29500) cannot be "
+            "retrieved (gai error: -3 - Temporary failure in name resolution)."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "cannot be retrieved (gai error",
+            (
+                rf"The (?:IPv4 )?network addresses of {TARGET} cannot be retrieved \(gai error: "
+                rf"(?P<reason>-?\d+ - [^)]{{1,80}})"
+            ),
+        ),
+        Pattern(
+            "gai error: -",
+            r"(?<!retrieved \()gai error: (?P<reason>-\d+ - [^)]{1,80})(?P<host>)",
+        ),
+        # torch up to 1.x
+        Pattern(
+            "host not found: ",
+            r"ValueError: host not found: (?P<reason>[^\n]{1,80})(?P<host>)",
+        ),
+    ),
+    explains=(Explains(("LG-201", "LG-202", "LG-203", "LG-205", "LG-210", "LG-302", "LG-316")),),
+    key=("host",),
+    derive=derive_lookup_failure,
+    weight=87,
+)

@@ -1,0 +1,40 @@
+"""store: a rank never published its Gloo address
+
+Rank {rank} never published its Gloo address: it was not started (or WORLD_SIZE is too large), ended
+before, or could not open a listener.
+
+**Where:** rank {rank}
+
+**Prove:** read the log of rank {rank}; ./fullmesh verify -i INVENTORY (VC-303 died, VC-304 never
+started)
+
+**Fix:** Start every rank from 0 to WORLD_SIZE-1 exactly once; no two nodes may have the same node
+rank.
+
+**Source:** measured: the last number of the missing key is the rank
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-210",
+    __doc__,
+    looks=(
+        (
+            "torch.distributed.DistStoreError: wait timeout after 10000ms, keys: "
+            "/default_pg/0//cpu//0/2"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "wait timeout after",
+            r"wait timeout after \d+ ?ms, keys: \S{0,200}//(?:cpu|gloo)\S{0,80}/(?P<rank>\d{1,7})(?![\w/])",
+        ),
+    ),
+    explains=(Explains(("LG-211",)),),
+    key=("rank",),
+    weight=60,
+)

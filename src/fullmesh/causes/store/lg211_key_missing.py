@@ -1,0 +1,41 @@
+"""store: a key never came
+
+A rank waited for the key {key} in the store and nobody wrote it: another rank ended or never got
+there.
+
+**Where:** a rank without this line in its log
+
+**Prove:** give explain-log the logs of all ranks; ./fullmesh verify -i INVENTORY (VC-303, VC-304)
+
+**Fix:** Fix the rank that is missing; give init_process_group a short timeout so that it shows
+earlier.
+
+**Source:** read: TCPStore.cpp
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-211",
+    __doc__,
+    looks=(
+        (
+            "torch.distributed.DistStoreError: wait timeout after 600000ms, keys: "
+            "/default_pg/0/store_based_barrier_key:1/last_worker"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "wait timeout after",
+            (
+                r"wait timeout after \d+ ?ms, keys:"
+                r" (?!\S{0,200}//(?:cpu|gloo)\S{0,80}/\d{1,7}(?![\w/]))(?P<key>\S{1,200})"
+            ),
+        ),
+    ),
+    severity=Severity.SYMPTOM,
+    follows_any=True,
+    key=("key",),
+)

@@ -1,0 +1,39 @@
+"""store: something that is no TCPStore answers on the master port
+
+A foreign service answered on the store's port (expected {expected}, got {got}).
+
+**Where:** rank 0's node, or the address in MASTER_ADDR is another machine
+
+**Prove:** on rank 0's node: ss -ltnp (which process has the master port)
+
+**Fix:** Choose a free MASTER_PORT, or end the service; check that MASTER_ADDR is rank 0's node.
+
+**Source:** measured
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-214",
+    __doc__,
+    looks=(
+        (
+            "RuntimeError: Ping failed, invalid value returned from server. Expected: 16938, "
+            "Got: 759714643"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Ping failed, invalid value",
+            (
+                r"Ping failed, invalid value returned from server\. Expected: (?P<expected>-?\d+),"
+                r" Got: (?P<got>-?\d+)"
+            ),
+        ),
+    ),
+    explains=(Explains(("LG-201", "LG-202", "LG-204", "LG-205", "LG-302", "LG-316")),),
+    weight=93,
+)

@@ -1,0 +1,40 @@
+"""store: the connection to rank 0's store was lost
+
+The store at rank 0 went away while a rank used it: rank 0 (or its agent) ended first.
+
+**Where:** rank 0's node
+
+**Prove:** read rank 0's log from its end; on its node: dmesg -T | tail; journalctl -k --since -1h
+
+**Fix:** Fix what ended rank 0; this message is its echo.
+
+**Source:** read: pytorch TCPStore.cpp, TCPStoreLibUvBackend.cpp; pytorch/pytorch#121944
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-215",
+    __doc__,
+    looks=(
+        (
+            "[W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3, "
+            "addr=[node2]:40000, remote=[node1]:29500): failed to recv, got 0 bytes"
+        ),
+    ),
+    patterns=(
+        Pattern("recvValue failed on SocketImpl"),
+        Pattern("sendBytes failed on SocketImpl"),
+        Pattern("failed to recv, got 0 bytes"),
+        Pattern(
+            "Connection reset by peer",
+            r"(?:RuntimeError|DistNetworkError): (?:\[\d+\] )?Connection reset by peer",
+        ),
+        Pattern("Broken pipe", r"(?:RuntimeError|DistNetworkError): (?:\[\d+\] )?Broken pipe"),
+    ),
+    severity=Severity.SYMPTOM,
+    follows_any=True,
+    after_end="LG-914",
+)

@@ -1,0 +1,35 @@
+"""harmless: a name has no IPv6 address
+
+c10d found no IPv6 address for {host} and goes on with IPv4; it fails only if the IPv4 line stands
+there as well.
+
+**Prove:** getent ahosts {host}
+
+**Fix:** Nothing to do.
+
+**Source:** read: socket.cpp tries IPv6, then IPv4
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.store.patterns import TARGET
+
+CAUSE = LogCause(
+    "LG-905",
+    __doc__,
+    looks=(
+        (
+            "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node1, 29500) cannot be "
+            "retrieved (gai error: -2 - Name or service not known)."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "The IPv6 network addresses of",
+            rf"The IPv6 network addresses of {TARGET} cannot be retrieved",
+        ),
+    ),
+    severity=Severity.HARMLESS,
+    key=("host",),
+)

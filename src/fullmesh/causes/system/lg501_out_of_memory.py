@@ -1,0 +1,47 @@
+"""the kernel or the cgroup killed a process for want of memory
+
+The out-of-memory killer ended a process ({detail}).
+
+**Where:** the node of this log
+
+**Prove:** journalctl -k --since -1d | grep -i -E 'oom|killed process'; systemctl show UNIT -p
+MemoryMax
+
+**Fix:** More memory for the unit, pod or job; fewer DataLoader workers, smaller batches.
+
+**Source:** kernel mm/oom_kill.c; Slurm's and Kubernetes' own words
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-501",
+    __doc__,
+    looks=(
+        "kernel: Out of memory: Killed process 14750 (python3) total-vm:81920000kB",
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=42.0. Some of the step tasks "
+            "have been OOM Killed."
+        ),
+    ),
+    patterns=(
+        Pattern("Killed process", r"(?P<detail>Killed process \d+ \([^)]{1,40}\))"),
+        Pattern("oom_kill event", r"(?P<detail>Detected \d+ oom[_-]kill events?)"),
+        Pattern("OOMKilled", r"(?P<detail>OOMKilled)(?!\"?\s*:\s*false)"),
+        Pattern(
+            "srun: error: ",
+            r"srun: error: (?P<detail>\S{1,80}: tasks? \S{1,40}: Out Of Memory)",
+        ),
+        Pattern(
+            "A process of this unit has been killed by the OOM killer",
+            r"(?P<detail>by the OOM killer)",
+        ),
+    ),
+    explains=(
+        Explains(("LG-103", "LG-201", "LG-210", "LG-305", "LG-318", "LG-402", "LG-403", "LG-404")),
+    ),
+    weight=96,
+)

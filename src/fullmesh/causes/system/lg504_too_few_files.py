@@ -1,0 +1,28 @@
+"""too few file descriptors
+
+A process ran out of file descriptors (Too many open files).
+
+**Where:** the node of this log, in the job's unit or container
+
+**Prove:** in the job's environment: ulimit -n; ./fullmesh verify -i INVENTORY (VC-105)
+
+**Fix:** kernel_tuning_nofile; LimitNOFILE in the unit;
+torch.multiprocessing.set_sharing_strategy('file_system') for DataLoaders.
+
+**Source:** measured: 24 descriptors gave '9/16 clients joined' and never this message;
+NVIDIA/nccl#550
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-504",
+    __doc__,
+    looks=("OSError: [Errno 24] Too many open files: '/dev/null'",),
+    patterns=(Pattern("Too many open files"), Pattern("too many open files")),
+    explains=(Explains(("LG-201", "LG-210")),),
+    weight=88,
+)

@@ -1,0 +1,30 @@
+"""the disk is full
+
+A disk or quota is full ({detail}).
+
+**Where:** the node of this log
+
+**Prove:** df -h; df -i; quota -s
+
+**Fix:** Free space, or write checkpoints and logs elsewhere.
+
+**Source:** errno 28 and 122
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-505",
+    __doc__,
+    looks=("OSError: [Errno 28] No space left on device",),
+    patterns=(
+        Pattern(
+            "No space left on device",
+            r"\[Errno 28\] (?P<detail>No space left on device)(?!.{0,80}/dev/shm)",
+        ),
+        Pattern("Disk quota exceeded", r"(?P<detail>Disk quota exceeded)"),
+    ),
+    weight=87,
+)

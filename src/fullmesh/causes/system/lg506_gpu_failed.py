@@ -1,0 +1,30 @@
+"""a GPU failed (Xid, ECC)
+
+The driver reports a failing GPU ({detail}).
+
+**Where:** the node of this log
+
+**Prove:** journalctl -k | grep -i xid; nvidia-smi -q -d ECC,PAGE_RETIREMENT; dcgmi diag -r 2
+
+**Fix:** Take the node out of the inventory, reset or replace the GPU.
+
+**Source:** NVIDIA's list of Xid errors
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-506",
+    __doc__,
+    looks=("kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.",),
+    patterns=(
+        Pattern("NVRM: Xid", r"(?P<detail>Xid \(PCI:[\w:.]{1,20}\): \d+)"),
+        Pattern("uncorrectable ECC error", r"(?P<detail>uncorrectable ECC error)"),
+        Pattern("GPU has fallen off the bus", r"(?<!Xid)(?P<detail>GPU has fallen off the bus)"),
+    ),
+    explains=(Explains(("LG-402", "LG-403", "LG-404")),),
+    weight=94,
+)

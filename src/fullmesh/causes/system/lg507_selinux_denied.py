@@ -1,0 +1,31 @@
+"""SELinux denied something
+
+SELinux denied {detail}.
+
+**Where:** the node of this log
+
+**Prove:** ausearch -m avc -ts recent | audit2why
+
+**Fix:** Label the files or ports as the message of audit2why says; selinux_mode: permissive for a
+test only.
+
+**Source:** read: kernel audit messages
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-507",
+    __doc__,
+    looks=(
+        (
+            "audit: type=1400 audit(1700000000.1:2): avc:  denied  { name_bind } for  pid=1 "
+            'comm="python3" src=29500'
+        ),
+    ),
+    patterns=(Pattern("avc:  denied", r"avc:  denied  (?P<detail>\{ [^}]{1,60}\}.{0,60})"),),
+    key=("detail",),
+    weight=67,
+)

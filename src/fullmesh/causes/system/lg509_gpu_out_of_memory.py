@@ -1,0 +1,38 @@
+"""a GPU ran out of memory
+
+A rank ran out of GPU memory{detail}.
+
+**Where:** the rank of this log
+
+**Prove:** nvidia-smi on that node (does another process hold memory?)
+
+**Fix:** A smaller batch, activation checkpointing, sharding;
+PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
+
+**Source:** read: c10's CUDACachingAllocator
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-509",
+    __doc__,
+    looks=(
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a "
+            "total capacity of 79.10 GiB"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "CUDA out of memory",
+            r"Error: CUDA out of memory\.?(?P<detail>(?: Tried to allocate [\d.]+ \w+)?)",
+        ),
+        Pattern("Cuda failure", r"NCCL WARN Cuda failure (?:\d+ )?'out of memory'(?P<detail>)"),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    weight=91,
+)

@@ -1,0 +1,38 @@
+"""the NVIDIA driver does not fit, or there is none
+
+CUDA cannot work on this node: {detail}.
+
+**Where:** the node of this log
+
+**Prove:** on that node: nvidia-smi; python -c 'import torch; print(torch.version.cuda)'
+
+**Fix:** Install a driver that is new enough for torch's CUDA, the same on all nodes.
+
+**Source:** read: CUDA runtime's messages
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-510",
+    __doc__,
+    looks=(
+        "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+    ),
+    patterns=(
+        Pattern(
+            "driver version is insufficient",
+            r"(?P<detail>CUDA driver version is insufficient for CUDA runtime version)",
+        ),
+        Pattern("Found no NVIDIA driver", r"(?P<detail>Found no NVIDIA driver)"),
+        Pattern(
+            "NVIDIA driver on your system is too old",
+            r"(?P<detail>The NVIDIA driver on your system is too old)",
+        ),
+    ),
+    explains=(Explains(("LG-201", "LG-210")),),
+    weight=91,
+)

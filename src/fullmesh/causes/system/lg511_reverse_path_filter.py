@@ -1,0 +1,34 @@
+"""the kernel drops packets that come by another way than answers go (reverse path filter)
+
+The kernel saw packets from {peer} on {interface} that it would answer elsewhere (martian source):
+rp_filter=1 drops them.
+
+**Where:** the node of this log
+
+**Prove:** ip route get {peer}; sysctl net.ipv4.conf.all.rp_filter; nstat -az
+TcpExtIPReversePathFilter
+
+**Fix:** Both nodes on one network per interface (fullmesh_links: routes), or rp_filter=2.
+
+**Source:** measured: two NICs and rp_filter=1 look like DROP; NVIDIA/nccl#1581
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-511",
+    __doc__,
+    looks=("kernel: IPv4: martian source 10.77.0.11 from 10.77.0.12, on dev eth1",),
+    patterns=(
+        Pattern(
+            "martian source",
+            r"martian source \S{1,45} from (?P<peer>[\d.]{7,15}), on dev (?P<interface>\S{1,16})",
+        ),
+    ),
+    explains=(Explains(("LG-104",)),),
+    key=("peer",),
+    weight=85,
+)

@@ -1,0 +1,37 @@
+"""the fabric manager does not run, so no GPU of the node works
+
+CUDA says that the system is not ready (error 802): the GPUs hang on NVSwitches, and NVIDIA's fabric
+manager does not run or has another version than the driver.
+
+**Where:** the node of this log
+
+**Prove:** on that node: systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A3 Fabric;
+./fullmesh verify -i INVENTORY (VC-147)
+
+**Fix:** Install and enable nvidia-fabricmanager in exactly the driver's version: role nvidia_driver
+does, on machines with NVSwitches.
+
+**Source:** pytorch/pytorch#35710; CUDA's cudaErrorSystemNotReady
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-512",
+    __doc__,
+    looks=(
+        (
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda "
+            "functions before calling NumCudaDevices() that might have already set an error? "
+            "Error 802: system not yet initialized"
+        ),
+    ),
+    patterns=(
+        Pattern("system not yet initialized"),
+        Pattern("CUDA_ERROR_SYSTEM_NOT_READY"),
+        Pattern("cudaErrorSystemNotReady"),
+    ),
+    weight=93,
+)

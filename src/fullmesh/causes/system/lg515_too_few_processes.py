@@ -1,0 +1,45 @@
+"""too few processes or threads are allowed
+
+A process could not start another thread or process ({detail}): the limit of the account (ulimit
+-u), of the container (pids) or of the unit (TasksMax) is reached.
+
+**Where:** the node of this log, in the job's account, unit or container
+
+**Prove:** in the job's environment: ulimit -u; cat /sys/fs/cgroup/pids.max; ps -eLf | wc -l
+
+**Fix:** Raise it: ulimit -u, TasksMax in the unit, --pids-limit of the container; or
+OMP_NUM_THREADS=1.
+
+**Source:** vllm-project/vllm#6295; read: errno EAGAIN of clone(2)
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-515",
+    __doc__,
+    looks=(
+        (
+            "E0710 15:24:06.605366961 2474524 thd.cc:157] pthread_create failed: Resource "
+            "temporarily unavailable"
+        ),
+        "RuntimeError: can't start new thread",
+        "bash: fork: retry: Resource temporarily unavailable",
+    ),
+    patterns=(
+        Pattern(
+            "pthread_create",
+            r"(?P<detail>pthread_create)\W.{0,80}(?:[Rr]esource temporarily unavailable|failed)",
+        ),
+        Pattern("start new thread", r"(?P<detail>can't start new thread)"),
+        Pattern(
+            "fork: ",
+            r"(?P<detail>fork): (?:retry: )?(?:Resource temporarily unavailable|No child processes)",
+        ),
+        Pattern("Thread creation failed", r"(?P<detail>libgomp: Thread creation failed)"),
+        Pattern("annot fork", r"(?P<detail>[Cc]annot fork)"),
+    ),
+    weight=90,
+)

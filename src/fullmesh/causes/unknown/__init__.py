@@ -1,0 +1,1 @@
+"""Errors that no rule knows."""
