@@ -14,7 +14,7 @@ SHELL = "/bin/bash"
 WELCOME = f"""\
 The developer's environment of {ROOT}: pytest, ruff, mypy, molecule, ansible-lint and the rest by
 their names; leave it with exit.
-  pytest -q tests/unit/test_plan.py      ./fullmesh test --fast      ./fullmesh docs      .github/CONTRIBUTING.md
+  pytest -q tests/unit/test_plan.py      ./fullmesh test --fast      ./fullmesh docs      docs/CONTRIBUTING.md
 """
 
 EXPORT = ("export", "--quiet", "--frozen", "--no-emit-project", "--no-annotate", "--no-header")

@@ -1,9 +1,5 @@
 """``fullmesh test``: what CI checks, in parts, with progress and a log for each part; ``--all`` runs the rest as well.
 
-CI's selection is what a landing waits for: linters, unit tests, every role on both families, the demo end to end, one
-cut per mechanism, one fault per family of rules. Whole parts are left to ``--all`` here (``rest``), single tests by
-the marker ``rest``.
-
 A runner of our own, since parts side by side are what makes forty minutes of an hour: tox has no deadline for an
 environment, and nox runs sessions side by side only since 2026.08.17, as an experiment, with a session's output when it
 ends (wntrblm/nox#1131): half an hour of silence, and a hung one is never ended.
@@ -19,16 +15,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from devtools.parts import Part, choose_shard, list_part_words, list_stages, select_for_ci
 from fullmesh.catalogue import add_verb
 from fullmesh.settings import ROOT
 
 LOGS = ROOT / ".fullmesh/logs"
-GPU = ROOT / ".fullmesh/gpu"  # records of the GPU acceptance
 # Where only a log is kept, the signs of life must not push the reasons out of it.
 HEARTBEAT_SECONDS = 10 if sys.stdout.isatty() else 30
 TAIL_LINES = 60
@@ -36,7 +33,6 @@ TAIL_LINES = 60
 REASON = re.compile(r"^(FAILED (?!- RETRY)|ERROR|E  |CRITICAL|failed: |\S+:\d+: )|stopped after")
 FATAL, FATAL_LINES = re.compile(r"^fatal: "), 25
 REASON_LINES = 60
-KINDS = ("action", "callback", "filter")  # of Ansible's plugins
 # A hung part must end before CI's own limit does, so that its log is shown.
 PART_SECONDS = 1800
 # How a part is ended: the signal, the seconds that it has for it, what is said when that was enough.
@@ -44,36 +40,12 @@ ENDINGS = (
     (signal.SIGINT, 120.0, "it ended as it does at a keyboard"),
     (signal.SIGKILL, 10.0, "it was killed, and what it made may still run"),
 )
-
-
-@dataclass(frozen=True)
-class Part:
-    """One command of the test run.
-
-    Attributes:
-        name: how it is called on the terminal and in the log's name.
-        command: argv.
-        slow: needs the lab; left out by ``--fast``.
-        rest: left to ``--all``, or to whoever asks for it by name.
-        less: words that leave some of its tests to ``--all`` and to whoever asks for the part by name.
-        less_env: variables that do the same.
-        env: variables on top of this process's own.
-        seconds: after which it is stopped; 0 for PART_SECONDS.
-    """
-
-    name: str
-    command: Sequence[str]
-    slow: bool = False
-    rest: bool = False
-    less: Sequence[str] = ()
-    less_env: Mapping[str, str] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    @property
-    def word(self) -> str:
-        """Its name as one word, which a shell completes and needs no quotes."""
-        return self.name.replace(" ", "-")
+# A run of CI, what it leaves unused, and the least that a shard and a part of it are worth.
+CI_SECONDS, SPARE_SECONDS = 5400.0, 300.0
+LEAST_SHARD_SECONDS, LEAST_PART_SECONDS = 2100.0, 600.0
+STOPPED, NO_TESTS = 124, 5
+# pytest's short summary
+FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass
@@ -86,54 +58,6 @@ class Outcome:
     log: Path
     tail: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-
-
-def shell_files() -> list[str]:
-    """Every shell script of the tree, by its first line or its ending."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split()
-    result = []
-    for name in listed:
-        path = ROOT / name
-        if not path.is_file() or path.suffix == ".j2":
-            continue
-        with path.open("rb") as handle:
-            first = handle.readline(64)
-        if first.startswith(b"#!") and first.rstrip().endswith((b"bash", b"/sh", b"bash -e")):
-            result.append(name)
-    return result
-
-
-def lint_parts() -> list[Part]:
-    """The linters, none with a skip list."""
-    return [
-        Part("ruff check", ["ruff", "check", "."]),
-        Part("ruff format", ["ruff", "format", "--check", "."]),
-        Part(
-            "mypy",
-            [
-                "mypy",
-                "src",
-                *(f"{kind}_plugins" for kind in KINDS),
-                "library",
-                "module_utils",
-                "node_programs",
-                "roles/verify_cluster/files",
-            ],
-        ),
-        Part("yamllint", ["yamllint", "--strict", "."]),
-        Part("shellcheck", ["shellcheck", *shell_files()]),
-        Part(
-            "ansible-lint",
-            ["ansible-lint", "--offline", "--strict"],
-            env={"PYTHONPATH": os.pathsep.join((str(ROOT / "tests/lint"), str(ROOT / "src")))},
-        ),
-    ]
 
 
 def git(*words: str) -> list[str]:
@@ -162,195 +86,6 @@ def narrowed(part: Part) -> Part | None:
     return replace(part, command=[*part.command, *names]) if names else None
 
 
-def scenarios() -> list[str]:
-    """The molecule scenarios of the tree."""
-    return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
-
-
-# A scenario named after a role belongs to CI's selection; these show a behaviour across roles or a second way.
-BEHAVIOURS = ("bundle", "links", "peer_firewall_job", "peer_firewall_ufw", "undo_point")
-
-
-# Files of tests/e2e, each with a lab of its own, that are left to --all.
-REST = (
-    "adversary",
-    "bisect",
-    "collection",
-    "containers",
-    "dhcp",
-    "gpus",
-    "ifcfg",
-    "ipv6",
-    "join",
-    "neighbours",
-    "package_locks",
-    "pages",
-    "real_neighbours",
-    "services",
-    "services_ipv6",
-    "slices",
-    "watch",
-)
-# On a busy machine one way from bare nodes and back takes a quarter of an hour, and the pages tell three.
-OF_REST = {"pages": 5400.0}
-WITHOUT_REST = ("-m", "not rest")
-# Sets of texts come in the same order, too; examples of properties are the same by default (tests/unit/conftest.py).
-SAME_EACH_TIME = {"PYTHONHASHSEED": "0"}
-RANDOM = ("-m", "hypothesis", "--hypothesis-profile=random")
-# A scenario's playbooks and its sequence read it; without it, as when molecule is called by hand, they do all they can.
-# A dry run on bare nodes is the site's there, for all roles at once; "dependency" is switched off, so it does nothing.
-SELECTION = {"FULLMESH_TEST_SELECTION": "1", "FULLMESH_TEST_CHECK": "dependency"}
-
-
-def end_to_end(name: str, where: str, *, rest: bool = False, seconds: float = 0.0) -> Part:
-    """A file or a folder of tests; each has a lab of its own."""
-    command = [sys.executable, "-m", "pytest", "-v", where]
-    return Part(
-        f"end to end {name}", command, slow=True, rest=rest, less=WITHOUT_REST, seconds=seconds
-    )
-
-
-def faults() -> Part:
-    """Breaks lab nodes and asks what is wrong; its two labs go side by side, so it needs both processors for itself."""
-    words = "-m pytest -v -n 2 --dist loadfile tests/faults"
-    command = [sys.executable, *words.split()]
-    return Part("end to end faults", command, slow=True, less=WITHOUT_REST)
-
-
-# What takes longest goes first, so that nothing waits for it at the end (seconds of CI's own table).
-LONGEST = (
-    "end to end cuts",
-    "end to end site",
-    "end to end watch",
-    "molecule launchers",
-    "molecule nccl",
-    "molecule verify_cluster",
-    "molecule peer_firewall",
-    "molecule links",
-    "end to end dhcp",
-    "molecule selinux_mode",
-)
-
-
-def on_lab() -> list[Part]:
-    """All that goes side by side on the lab, each part with a lab of its own, the longest first."""
-    every = [
-        *(
-            Part(
-                f"molecule {name}",
-                ["molecule", "test", "-s", name],
-                slow=True,
-                rest=name in BEHAVIOURS,
-                less_env=SELECTION,
-            )
-            for name in scenarios()
-        ),
-        end_to_end("site", "tests/e2e/test_site.py"),
-        # 5 ways to interrupt a run, in 8 phases: an hour with --all
-        end_to_end("interrupted", "tests/e2e/test_interrupted.py", seconds=5400),
-        *(
-            end_to_end(name, f"tests/e2e/test_{name}.py", rest=True, seconds=OF_REST.get(name, 0.0))
-            for name in REST
-        ),
-        # 20 minutes, and 50 drawn schedules of about a minute
-        end_to_end("cuts", "tests/cuts", seconds=5400),
-        end_to_end("surprises", "tests/surprises", seconds=5400),
-    ]
-    names = [part.name for part in every]
-    first = [every[names.index(name)] for name in LONGEST]
-    return [*first, *(part for part in every if part not in first)]
-
-
-def parts() -> list[list[Part]]:
-    """The stages in order; the parts of one stage do not collide and run side by side."""
-    fullmesh = [sys.executable, "-m", "fullmesh"]
-    pytest = [sys.executable, "-m", "pytest"]
-    return [
-        [
-            # mostly waits for mirrors and the disk: what follows has the processors meanwhile
-            Part("lab images", [*fullmesh, "lab", "build"], slow=True),
-            *lint_parts(),
-            # amazon.aws against a mock of EC2 on 127.0.0.1
-            Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True, less=WITHOUT_REST),
-            # the whole site and Ansible's word on every module: a minute
-            Part("docs", [*pytest, "-q", "tests/docs"], slow=True, less=WITHOUT_REST),
-        ],
-        # many tests wait for clocks and children: four workers fill two processors (150 s; two need 183)
-        [Part("unit", [*pytest, "-q", "-n", "4"], less=WITHOUT_REST, less_env=SAME_EACH_TIME)],
-        # properties once more, with examples that nobody has seen
-        [Part("random properties", [*pytest, "-q", "-n", "4", *RANDOM], slow=True, rest=True)],
-        # the unit tests once more, under coverage
-        [
-            Part(
-                "codes",
-                [sys.executable, "tests/support/provoked.py"],
-                slow=True,
-                rest=True,
-            )
-        ],
-        # those of node code, with the oldest and the newest Python of nodes
-        [
-            Part(
-                "node pythons",
-                [sys.executable, "tests/support/node_pythons.py"],
-                slow=True,
-                rest=True,
-                env={"PYTHONPATH": str(ROOT / "src")},
-            )
-        ],
-        # every call of a transaction, and 100,000 bent files a parser: half an hour of both processors
-        [
-            Part(
-                "reliability",
-                [*pytest, "-v", "-n", "2", "tests/reliability"],
-                slow=True,
-                rest=True,
-                seconds=3600,
-            )
-        ],
-        # setuptools comes from the package index
-        [Part("install", [*pytest, "-q", "tests/install"], slow=True, less=WITHOUT_REST)],
-        # ansible-test's own linters, from the package index
-        [
-            Part(
-                "sanity",
-                [sys.executable, "tests/support/sanity.py"],
-                slow=True,
-                rest=True,
-                env={"PYTHONPATH": str(ROOT / "src")},
-            )
-        ],
-        # sshds of their own in namespaces; where this machine has none, its package is fetched
-        [Part("fleet", [*pytest, "-v", "tests/fleet"], slow=True, rest=True)],
-        # packages of the system's own (a browser), so not for --fast
-        [Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True, rest=True)],
-        on_lab(),
-        [faults()],
-        # real torch on two nodes, 30 jobs one after the other
-        [
-            Part(
-                "end to end hang", [*pytest, "-v", "tests/hang"], slow=True, rest=True, seconds=5400
-            )
-        ],
-        # on a GPU if this machine has one, with stand-ins if it has torch alone; else it says so
-        [
-            Part(
-                "gpu",
-                [sys.executable, "tests/gpu/acceptance.py", "--device", "auto", "--out", str(GPU)],
-                slow=True,
-                rest=True,
-            )
-        ],
-        # alone: two emulated machines take two processors; 5150 s beside five times as much work
-        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rest=True, seconds=7200)],
-    ]
-
-
-def part_words() -> list[str]:
-    """Return the name of every part as one word, for completion."""
-    return [part.word for stage in parts() for part in stage]
-
-
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``test``."""
     parser = add_verb(verbs, "test")
@@ -366,7 +101,19 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "part", nargs="*", help="only these parts (a name, or its first words; - for a space)"
     )
-    parser.set_defaults(func=run, offer_part=part_words)
+    parser.add_argument(
+        "--shard",
+        action="store_true",
+        help="some parts of --all, chosen by the commit; a failed one runs once more and may be flaky",
+    )
+    parser.add_argument(
+        "--elapsed",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="with --shard: how much of CI's 90 minutes is over",
+    )
+    parser.set_defaults(func=run, offer_part=list_part_words)
 
 
 def _say(text: str) -> None:
@@ -421,7 +168,7 @@ def run_part(part: Part) -> Outcome:
             code = process.wait(limit)
         except subprocess.TimeoutExpired:
             out.write(f"\nstopped after {limit} s: {end(process)}\n")
-            code = 124
+            code = STOPPED
     done.set()
     thread.join()
     lines = log.read_text(errors="replace").splitlines()
@@ -450,11 +197,6 @@ def report(outcome: Outcome) -> None:
         _say(f"{outcome.part.name}: the whole log is {outcome.log}")
 
 
-def selection(part: Part) -> Part:
-    """The part without what is left to ``--all``."""
-    return replace(part, command=[*part.command, *part.less], env={**part.env, **part.less_env})
-
-
 def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[Part]]:
     """The stages with the parts that the command line asks for; whole, where it asks for all or for a name."""
     whole = args.all or bool(args.part)
@@ -467,7 +209,7 @@ def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[
             asked = tuple(word.replace(" ", "-") for word in args.part)
             keep = [part for part in keep if part.word.startswith(asked)]
         if not whole:
-            keep = [selection(part) for part in keep if not part.rest]
+            keep = [select_for_ci(part) for part in keep if not part.rest]
         if keep:
             result.append(keep)
     return result
@@ -475,9 +217,11 @@ def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[
 
 def run(args: argparse.Namespace) -> int:
     """Run the parts; 0 when all passed."""
-    stages = chosen(parts(), args)
+    if args.shard:
+        return run_shard(args.elapsed)
+    stages = chosen(list_stages(), args)
     if not stages:
-        names = ", ".join(part.name for stage in parts() for part in stage)
+        names = ", ".join(part.name for stage in list_stages() for part in stage)
         print(f"fullmesh: [CL-108] no part {args.part}. Known: {names}.", file=sys.stderr)
         return 2
     if args.list:
@@ -509,4 +253,124 @@ def summary(outcomes: Sequence[Outcome]) -> int:
         print(f"failed: {outcome.part.name}, log: {outcome.log}")
         print("\n".join(f"  | {line}" for line in outcome.reasons or outcome.tail[-REASON_LINES:]))
     print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed", flush=True)
+    return 1 if failed else 0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a part of a shard.
+
+    Attributes:
+        outcome: how it ended, the last time.
+        failed: tests that failed twice, or the part's name if it names none.
+        flaky: those that failed once and passed once.
+        cut: the shard's time was over before the part, or its repetition, had ended.
+    """
+
+    outcome: Outcome
+    failed: frozenset[str] = frozenset()
+    flaky: frozenset[str] = frozenset()
+    cut: bool = False
+
+    @property
+    def word(self) -> str:
+        """The verdict as one word."""
+        if self.failed:
+            return "FAILED"
+        return "cut off" if self.cut else "flaky" if self.flaky else "ok"
+
+
+def find_shard_end(elapsed: float, now: float) -> float | None:
+    """When the last part of a shard must be stopped, so that even a stubborn one is gone in time; None: no shard."""
+    left = CI_SECONDS - elapsed
+    if left < LEAST_SHARD_SECONDS:
+        return None
+    return now + left - SPARE_SECONDS - sum(seconds for _, seconds, _ in ENDINGS)
+
+
+def list_failed_tests(outcome: Outcome) -> frozenset[str]:
+    """The tests that failed by pytest's summary; empty if the part passed, or names none."""
+    if not outcome.code:
+        return frozenset()
+    return frozenset(FAILED_TEST.findall(outcome.log.read_text(errors="replace")))
+
+
+def judge_repetition(first: Outcome, again: Outcome) -> Verdict:
+    """Compare two runs of a part whose first one failed: a test that failed in one of them alone is flaky."""
+    whole = frozenset({first.part.name})
+    before, after = list_failed_tests(first), list_failed_tests(again)
+    if not again.code:
+        return Verdict(again, flaky=before or whole)
+    if not before or not after:  # a run that ended without naming a test failed as a whole
+        return Verdict(again, failed=before | after | whole)
+    return Verdict(again, failed=before & after, flaky=before ^ after)
+
+
+def run_limited(part: Part, end: float) -> tuple[Outcome, bool]:
+    """Run a part until its own deadline or the shard's end; whether the latter stopped it."""
+    own, left = part.seconds or PART_SECONDS, max(1.0, end - time.monotonic())
+    outcome = run_part(replace(part, seconds=min(own, left)))
+    if outcome.code == NO_TESTS and "pytest" in part.command:
+        outcome.code = 0
+    return outcome, outcome.code == STOPPED and left < own
+
+
+def run_twice_if_failed(part: Part, end: float) -> Verdict | None:
+    """Run a part of a shard, and once more if it fails; None if there is no time to begin it."""
+    if end - time.monotonic() < LEAST_PART_SECONDS:
+        return None
+    first, cut = run_limited(part, end)
+    report(first)
+    if cut or not first.code:
+        return Verdict(first, cut=cut)
+    again, cut = run_limited(replace(part, name=f"{part.name} again"), end)
+    report(again)
+    return Verdict(first, cut=True) if cut else judge_repetition(first, again)
+
+
+def run_shard(elapsed: float) -> int:
+    """Run as much of what ``--all`` adds as CI's time allows; 1 if a test failed twice.
+
+    Its own error is shown, and refuses no change.
+    """
+    end = find_shard_end(elapsed, time.monotonic())
+    if end is None:
+        _say("no shard of --all: less than 35 minutes are left")
+        return 0
+    try:
+        stages = choose_shard(list_stages(), git("rev-parse", "HEAD")[0], CI_SECONDS)
+        verdicts: list[Verdict] = []
+        for stage in stages:
+            with ThreadPoolExecutor(max_workers=2) as pool:
+                for future in as_completed(
+                    [pool.submit(run_twice_if_failed, part, end) for part in stage]
+                ):
+                    if (verdict := future.result()) is not None:
+                        verdicts.append(verdict)
+        return summarize_shard(verdicts)
+    except Exception:
+        traceback.print_exc()
+        _say("the shard of --all ended by an error of its own; it says nothing of this commit")
+        return 0
+
+
+def summarize_shard(verdicts: Sequence[Verdict]) -> int:
+    """Print the table of times, flaky and failed tests and the closing line; 1 if a test failed twice."""
+    print("\npart of --all                    seconds  result")
+    for verdict in verdicts:
+        outcome = verdict.outcome
+        print(f"{outcome.part.name:<32} {outcome.seconds:>7.0f}  {verdict.word}")
+    for verdict in verdicts:
+        for test in sorted(verdict.flaky):
+            print(f"flaky: {test} failed once and passed once, log: {verdict.outcome.log.parent}")
+        for test in sorted(verdict.failed):
+            print(f"failed twice: {test}, log: {verdict.outcome.log}")
+            print("\n".join(f"  | {line}" for line in verdict.outcome.reasons))
+        if verdict.cut and verdict.outcome.code not in (0, STOPPED):
+            print(f"failed, no time to repeat it: {verdict.outcome.part.name}")
+    words = [verdict.word for verdict in verdicts]
+    failed = words.count("FAILED")
+    passed = words.count("ok") + words.count("flaky")
+    if passed or failed:  # else the closing line of CI's selection stays the last one
+        print(f"{passed} passed, {failed} failed", flush=True)
     return 1 if failed else 0

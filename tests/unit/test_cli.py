@@ -1,9 +1,8 @@
-"""The command line and the launcher: exit codes, coded errors, what the test runner does with its parts."""
+"""The command line and the launcher: exit codes, coded errors."""
 
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib.metadata
 import io
 import json
@@ -17,10 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.cli.playbook import PlaybookCLI
-from hypothesis import settings
-from hypothesis.internal.conjecture import providers
 
-from devtools import testing
 from fullmesh import __version__, catalogue, cli
 from fullmesh.faults import InvalidInputError
 from fullmesh.play import options
@@ -296,11 +292,6 @@ def test_a_run_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[CL-107]" in capsys.readouterr().err
 
 
-def test_a_part_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["test", "nonsense"]) == cli.USAGE
-    assert "[CL-108]" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("shell", "word"), [("bash", "complete -"), ("zsh", "#compdef")])
 def test_completion_is_printed(shell: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What it is worth a real shell says (tests/docs)."""
@@ -311,7 +302,7 @@ def test_completion_is_printed(shell: str, word: str, capsys: pytest.CaptureFixt
 
 
 def test_dev_runs_a_command_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli.main(["dev", "sh", "-c", 'test -f .github/CONTRIBUTING.md && exit "$0"', "7"]) == 7
+    assert cli.main(["dev", "sh", "-c", 'test -f docs/CONTRIBUTING.md && exit "$0"', "7"]) == 7
     monkeypatch.setenv("SHELL", "/bin/true")
     assert cli.main(["dev"]) == 0
 
@@ -422,185 +413,6 @@ def test_the_offline_plan_contacts_nobody() -> None:
     )
     assert done.returncode == 0
     assert "203.0.113.11" in done.stdout
-
-
-def test_fast_leaves_out_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["test", "--fast", "--list"]) == 0
-    names = capsys.readouterr().out.split("\n")
-    assert "unit" in names
-    assert not [name for name in names if name.startswith(("molecule", "lab", "end"))]
-
-
-# Roles that make sense beside another one only, and the scenario that converges both.
-BESIDE = {"node_ssh": "launchers", "monitoring_tools": "launchers"}
-
-
-def test_every_scenario_is_a_part(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["test", "--list"]) == 0
-    names = capsys.readouterr().out.split("\n")
-    roles = {path.name for path in (ROOT / "roles").iterdir()} - {"preflight", "cluster_env"}
-    for role, scenario in BESIDE.items():
-        assert role in (ROOT / f"molecule/{scenario}/converge.yml").read_text()
-    # ec2_security_group runs on the controller alone, against a mock of EC2
-    roles -= {"ec2_security_group", *BESIDE}
-    assert {"ec2", *(f"molecule {role}" for role in roles)} <= set(names)
-
-
-@pytest.mark.parametrize("word", ["end to end bisect", "end-to-end-bisect", "end to-end bi"])
-def test_a_name_is_one_word_as_well(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["test", "--list", word]) == 0
-    assert capsys.readouterr().out == "end to end bisect\n"
-
-
-def test_what_is_left_to_all(capsys: pytest.CaptureFixture[str]) -> None:
-    def names(*words: str) -> set[str]:
-        assert cli.main(["test", "--list", *words]) == 0
-        return set(capsys.readouterr().out.split("\n"))
-
-    left = names("--all") - names()
-    assert "end to end vm" in left
-    assert {f"molecule {name}" for name in testing.BEHAVIOURS} <= left
-    # whoever asks for a part gets it, and all of its tests
-    assert "end to end vm" in names("end to end vm")
-    args = argparse.Namespace(fast=False, all=False, part=["end to end cuts"])
-    ((cuts,),) = testing.chosen(testing.parts(), args)
-    assert "not rest" not in cuts.command
-    args.part = []
-    by_name = {part.name: part for stage in testing.chosen(testing.parts(), args) for part in stage}
-    assert by_name["end to end cuts"].command[-2:] == list(testing.WITHOUT_REST)
-    assert by_name["molecule nccl"].env.items() >= testing.SELECTION.items()
-    assert by_name["unit"].env.items() >= testing.SAME_EACH_TIME.items()
-    assert {"random properties"} <= left
-    args.part = ["molecule nccl"]
-    ((nccl,),) = testing.chosen(testing.parts(), args)
-    assert not nccl.env.keys() & testing.SELECTION.keys()
-
-
-def chance(tree: ast.AST) -> list[int]:
-    """The lines in which a test draws something that no number repeats."""
-    return [
-        call.lineno
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call)
-        and re.fullmatch(
-            r"random\.(?!Random$)\w+|random\.Random|os\.urandom|secrets\.\w+|uuid\.uuid[14]",
-            ast.unparse(call.func),
-        )
-        and not (ast.unparse(call.func) == "random.Random" and call.args)
-    ]
-
-
-def test_no_unit_test_depends_on_chance() -> None:
-    """What the default run has not shown once must not fail for somebody else."""
-    bad = "random.choice(x)\nos.urandom(3)\nrandom.Random()\nuuid.uuid4()\nsecrets.token_hex()"
-    assert chance(ast.parse(bad)) == [1, 2, 3, 4, 5]
-    assert chance(ast.parse("random.Random(seed).choice(x)\nrng.choice(x)")) == []
-    found = {
-        path.name: lines
-        for path in sorted((ROOT / "tests/unit").rglob("*.py"))
-        if (lines := chance(ast.parse(path.read_text(encoding="utf-8"))))
-    }
-    assert found == {}
-    profile = settings.get_profile("same each time")
-    assert (profile.derandomize, profile.database) == (True, None)
-    assert not settings.get_profile("random").derandomize
-    # of the modules that happen to be loaded
-    assert len(providers._get_local_constants()) == 0
-
-
-@pytest.mark.parametrize(
-    ("names", "linted"),
-    [
-        (["README.md", "src/fullmesh/cli.py"], None),
-        (["roles/nccl/tasks/main.yml", "docs/x.md"], ["roles/nccl/tasks/main.yml"]),
-    ],
-)
-def test_fast_lints_what_changed(
-    monkeypatch: pytest.MonkeyPatch, names: list[str], linted: list[str] | None
-) -> None:
-    monkeypatch.setattr(testing, "changed", lambda: names)
-    args = argparse.Namespace(fast=True, all=False, part=[])
-    parts = {part.name: part for stage in testing.chosen(testing.parts(), args) for part in stage}
-    assert "ruff check" in parts
-    assert not any(part.slow for part in parts.values())
-    found = parts.get("ansible-lint")
-    assert (found and found.command[-len(linted or []) :]) == linted
-
-
-def test_what_changed_is_read_from_git() -> None:
-    assert all((ROOT / name).is_file() for name in testing.changed())
-
-
-def test_a_failing_part_is_shown_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(testing, "LOGS", tmp_path)
-    good = testing.run_part(testing.Part("good one", [sys.executable, "-c", "print('fine')"]))
-    bad = testing.run_part(
-        testing.Part("bad one", [sys.executable, "-c", "print('reason'); raise SystemExit(3)"])
-    )
-    fatal = "fatal: [el1]: FAILED! => {"
-    long = testing.run_part(
-        testing.Part(
-            "long one",
-            [sys.executable, "-c", f"print({fatal!r} + 'x' * 100 + '\\nnoise' * 99); 1 / 0"],
-        )
-    )
-    testing.report(bad)
-    assert testing.summary([good, bad, long]) == 1
-    shown = capsys.readouterr().out
-    # whoever keeps only the end of the output still reads why
-    end = shown[shown.index("failed: bad one") :]
-    assert "| reason" in end
-    assert f"| {fatal}x" in end
-    assert end.count("noise") < testing.FATAL_LINES
-    assert str(tmp_path / "bad-one.log") in shown
-    assert shown.rstrip().endswith("1 passed, 2 failed")
-    assert testing.summary([good]) == 0
-
-
-def test_a_part_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testing, "LOGS", tmp_path)
-    monkeypatch.setattr(testing, "PART_SECONDS", 0.5)
-    outcome = testing.run_part(
-        testing.Part("slow", [sys.executable, "-c", "import time; time.sleep(60)"])
-    )
-    assert outcome.code == 124
-    assert outcome.tail[-1] == "stopped after 0.5 s: it ended as it does at a keyboard"
-
-
-def test_a_part_that_is_stopped_takes_away_what_it_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(testing, "LOGS", tmp_path)
-    held = tmp_path / "machine"
-    test = tmp_path / "test_it.py"
-    test.write_text(
-        "import pathlib, subprocess, pytest\n"
-        f"held = pathlib.Path({str(held)!r})\n"
-        "@pytest.fixture(scope='session')\n"
-        "def machine():\n"
-        "    held.touch()\n"
-        "    yield\n"
-        "    held.rename(held.with_suffix('.gone'))\n"
-        "def test_long(machine):\n"
-        "    subprocess.run(['sleep', '60'], check=True)\n"
-    )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
-    outcome = testing.run_part(testing.Part("slow", command, seconds=10))
-    assert outcome.code == 124
-    assert held.with_suffix(".gone").exists()
-
-
-def test_a_part_that_ends_for_nobody_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(testing, "LOGS", tmp_path)
-    endings = [(number, 0.5, took) for number, _, took in testing.ENDINGS]
-    monkeypatch.setattr(testing, "ENDINGS", endings)
-    deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
-    outcome = testing.run_part(testing.Part("slow", [sys.executable, "-c", deaf], seconds=2))
-    assert "it was killed" in outcome.tail[-1]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from fullmesh.explain.pages import render_pages
 from fullmesh.model import plan
 from fullmesh.settings import ROOT
 
-FIRST = ("README", ".github/CONTRIBUTING", "SECURITY", ".github/CODE_OF_CONDUCT")
+FIRST = ("README", "SECURITY")
 PAGES = sorted([*(ROOT / f"{name}.md" for name in FIRST), *(ROOT / "docs").glob("*.md")])
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 README_LINES = 120

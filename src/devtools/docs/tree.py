@@ -24,7 +24,6 @@ PLACE = ROOT / ".fullmesh/docs"
 SOURCE, HTML, MADE = PLACE / "source", PLACE / "html", PLACE / "collection"
 # Pages, and files that pages link to.
 TAKEN = (
-    ".github/*.md",
     "CHANGELOG.md",
     "LICENSE",
     "README.md",

@@ -1,0 +1,354 @@
+"""The parts of ``fullmesh test``: their commands, what may run side by side, and what is left to ``--all``.
+
+CI's selection is what a landing waits for: linters, unit tests, every role on both families, the demo end to end, one
+cut per mechanism, one fault per family of rules. Whole parts are left to ``--all`` here (``rest``), single tests by
+the marker ``rest``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fullmesh.settings import ROOT
+
+GPU = ROOT / ".fullmesh/gpu"  # records of the GPU acceptance
+KINDS = ("action", "callback", "filter")  # of Ansible's plugins
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command of the test run.
+
+    Attributes:
+        name: how it is called on the terminal and in the log's name.
+        command: argv.
+        slow: needs the lab; left out by ``--fast``.
+        rest: left to ``--all``, or to whoever asks for it by name.
+        less: words that leave some of its tests to ``--all`` and to whoever asks for the part by name.
+        less_env: variables that do the same.
+        env: variables on top of this process's own.
+        seconds: after which it is stopped; 0 for PART_SECONDS.
+        slices: in how many pieces CI's shards run it, if its tests do not build on each other.
+    """
+
+    name: str
+    command: Sequence[str]
+    slow: bool = False
+    rest: bool = False
+    less: Sequence[str] = ()
+    less_env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    slices: int = 1
+
+    @property
+    def word(self) -> str:
+        """Its name as one word, which a shell completes and needs no quotes."""
+        return self.name.replace(" ", "-")
+
+
+def list_shell_files() -> list[str]:
+    """Every shell script of the tree, by its first line or its ending."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    result = []
+    for name in listed:
+        path = ROOT / name
+        if not path.is_file() or path.suffix == ".j2":
+            continue
+        with path.open("rb") as handle:
+            first = handle.readline(64)
+        if first.startswith(b"#!") and first.rstrip().endswith((b"bash", b"/sh", b"bash -e")):
+            result.append(name)
+    return result
+
+
+def list_lint_parts() -> list[Part]:
+    """The linters, none with a skip list."""
+    return [
+        Part("ruff check", ["ruff", "check", "."]),
+        Part("ruff format", ["ruff", "format", "--check", "."]),
+        Part(
+            "mypy",
+            [
+                "mypy",
+                "src",
+                *(f"{kind}_plugins" for kind in KINDS),
+                "library",
+                "module_utils",
+                "node_programs",
+                "roles/verify_cluster/files",
+            ],
+        ),
+        Part("yamllint", ["yamllint", "--strict", "."]),
+        # actionlint has no wheel for every system; what a workflow may do is zizmor's subject
+        Part(
+            "workflow schema",
+            [
+                "check-jsonschema",
+                "--builtin-schema",
+                "vendor.github-workflows",
+                *map(str, sorted((ROOT / ".github/workflows").glob("*.yml"))),
+            ],
+        ),
+        Part("workflow audit", ["zizmor", "--offline", "--no-progress", ".github/workflows"]),
+        Part("shellcheck", ["shellcheck", *list_shell_files()]),
+        Part(
+            "ansible-lint",
+            ["ansible-lint", "--offline", "--strict"],
+            env={"PYTHONPATH": os.pathsep.join((str(ROOT / "tests/lint"), str(ROOT / "src")))},
+        ),
+    ]
+
+
+def list_scenarios() -> list[str]:
+    """The molecule scenarios of the tree."""
+    return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
+
+
+# A scenario named after a role belongs to CI's selection; these show a behaviour across roles or a second way.
+BEHAVIOURS = ("bundle", "links", "peer_firewall_job", "peer_firewall_ufw", "undo_point")
+
+
+# Files of tests/e2e, each with a lab of its own, that are left to --all.
+REST = (
+    "adversary",
+    "bisect",
+    "collection",
+    "containers",
+    "dhcp",
+    "gpus",
+    "ifcfg",
+    "ipv6",
+    "join",
+    "neighbours",
+    "package_locks",
+    "pages",
+    "real_neighbours",
+    "services",
+    "services_ipv6",
+    "slices",
+    "watch",
+)
+# On a busy machine one way from bare nodes and back takes a quarter of an hour, and the pages tell three.
+OF_REST = {"pages": 5400.0}
+WITHOUT_REST = ("-m", "not rest")
+# Sets of texts come in the same order, too; examples of properties are the same by default (tests/unit/conftest.py).
+SAME_EACH_TIME = {"PYTHONHASHSEED": "0"}
+RANDOM = ("-m", "hypothesis", "--hypothesis-profile=random")
+# A scenario's playbooks and its sequence read it; without it, as when molecule is called by hand, they do all they can.
+# A dry run on bare nodes is the site's there, for all roles at once; "dependency" is switched off, so it does nothing.
+SELECTION = {"FULLMESH_TEST_SELECTION": "1", "FULLMESH_TEST_CHECK": "dependency"}
+
+
+def build_end_to_end(
+    name: str, where: str, *, rest: bool = False, seconds: float = 0.0, slices: int = 1
+) -> Part:
+    """A file or a folder of tests; each has a lab of its own."""
+    command = [sys.executable, "-m", "pytest", "-v", where]
+    return Part(
+        f"end to end {name}",
+        command,
+        slow=True,
+        rest=rest,
+        less=WITHOUT_REST,
+        seconds=seconds,
+        slices=slices,
+    )
+
+
+def build_faults() -> Part:
+    """Breaks lab nodes and asks what is wrong; its two labs go side by side, so it needs both processors for itself."""
+    words = "-m pytest -v -n 2 --dist loadfile tests/faults"
+    command = [sys.executable, *words.split()]
+    return Part("end to end faults", command, slow=True, less=WITHOUT_REST)
+
+
+# What takes longest goes first, so that nothing waits for it at the end (seconds of CI's own table).
+LONGEST = (
+    "end to end cuts",
+    "end to end site",
+    "end to end watch",
+    "molecule launchers",
+    "molecule nccl",
+    "molecule verify_cluster",
+    "molecule peer_firewall",
+    "molecule links",
+    "end to end dhcp",
+    "molecule selinux_mode",
+)
+
+
+def list_lab_parts() -> list[Part]:
+    """All that goes side by side on the lab, each part with a lab of its own, the longest first."""
+    every = [
+        *(
+            Part(
+                f"molecule {name}",
+                ["molecule", "test", "-s", name],
+                slow=True,
+                rest=name in BEHAVIOURS,
+                less_env=SELECTION,
+            )
+            for name in list_scenarios()
+        ),
+        build_end_to_end("site", "tests/e2e/test_site.py"),
+        # 5 ways to interrupt a run, in 8 phases: an hour with --all
+        build_end_to_end("interrupted", "tests/e2e/test_interrupted.py", seconds=5400, slices=4),
+        *(
+            build_end_to_end(
+                name, f"tests/e2e/test_{name}.py", rest=True, seconds=OF_REST.get(name, 0.0)
+            )
+            for name in REST
+        ),
+        # 20 minutes, and 50 drawn schedules of about a minute
+        build_end_to_end("cuts", "tests/cuts", seconds=5400, slices=4),
+        build_end_to_end("surprises", "tests/surprises", seconds=5400),
+    ]
+    names = [part.name for part in every]
+    first = [every[names.index(name)] for name in LONGEST]
+    return [*first, *(part for part in every if part not in first)]
+
+
+def list_stages() -> list[list[Part]]:
+    """The stages in order; the parts of one stage do not collide and run side by side."""
+    fullmesh = [sys.executable, "-m", "fullmesh"]
+    pytest = [sys.executable, "-m", "pytest"]
+    return [
+        [
+            # mostly waits for mirrors and the disk: what follows has the processors meanwhile
+            Part("lab images", [*fullmesh, "lab", "build"], slow=True),
+            *list_lint_parts(),
+            # amazon.aws against a mock of EC2 on 127.0.0.1
+            Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True, less=WITHOUT_REST),
+            # the whole site and Ansible's word on every module: a minute
+            Part("docs", [*pytest, "-q", "tests/docs"], slow=True, less=WITHOUT_REST),
+        ],
+        # many tests wait for clocks and children: four workers fill two processors (150 s; two need 183)
+        [Part("unit", [*pytest, "-q", "-n", "4"], less=WITHOUT_REST, less_env=SAME_EACH_TIME)],
+        # properties once more, with examples that nobody has seen
+        [Part("random properties", [*pytest, "-q", "-n", "4", *RANDOM], slow=True, rest=True)],
+        # the unit tests once more, under coverage
+        [
+            Part(
+                "codes",
+                [sys.executable, "tests/support/provoked.py"],
+                slow=True,
+                rest=True,
+            )
+        ],
+        # those of node code, with the oldest and the newest Python of nodes
+        [
+            Part(
+                "node pythons",
+                [sys.executable, "tests/support/node_pythons.py"],
+                slow=True,
+                rest=True,
+                env={"PYTHONPATH": str(ROOT / "src")},
+            )
+        ],
+        # every call of a transaction, and 100,000 bent files a parser: half an hour of both processors
+        [
+            Part(
+                "reliability",
+                [*pytest, "-v", "-n", "2", "tests/reliability"],
+                slow=True,
+                rest=True,
+                seconds=3600,
+            )
+        ],
+        # setuptools comes from the package index
+        [Part("install", [*pytest, "-q", "tests/install"], slow=True, less=WITHOUT_REST)],
+        # ansible-test's own linters, from the package index
+        [
+            Part(
+                "sanity",
+                [sys.executable, "tests/support/sanity.py"],
+                slow=True,
+                rest=True,
+                env={"PYTHONPATH": str(ROOT / "src")},
+            )
+        ],
+        # sshds of their own in namespaces; where this machine has none, its package is fetched
+        [Part("fleet", [*pytest, "-v", "tests/fleet"], slow=True, rest=True)],
+        # packages of the system's own (a browser), so not for --fast
+        [Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True, rest=True)],
+        list_lab_parts(),
+        [build_faults()],
+        # real torch on two nodes, 30 jobs one after the other
+        [
+            Part(
+                "end to end hang",
+                [*pytest, "-v", "tests/hang"],
+                slow=True,
+                rest=True,
+                seconds=5400,
+                slices=4,
+            )
+        ],
+        # on a GPU if this machine has one, with stand-ins if it has torch alone; else it says so
+        [
+            Part(
+                "gpu",
+                [sys.executable, "tests/gpu/acceptance.py", "--device", "auto", "--out", str(GPU)],
+                slow=True,
+                rest=True,
+            )
+        ],
+        # alone: two emulated machines take two processors; 5150 s beside five times as much work
+        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rest=True, seconds=7200)],
+    ]
+
+
+def list_part_words() -> list[str]:
+    """Return the name of every part as one word, for completion."""
+    return [part.word for stage in list_stages() for part in stage]
+
+
+def select_for_ci(part: Part) -> Part:
+    """The part without what is left to ``--all``."""
+    return replace(part, command=[*part.command, *part.less], env={**part.env, **part.less_env})
+
+
+def slice_part(part: Part) -> list[Part]:
+    """The part in its slices, each with a name of its own."""
+    if part.slices == 1:
+        return [part]
+    return [
+        replace(
+            part,
+            name=f"{part.name} {number} of {part.slices}",
+            command=[*part.command, "-p", "tests.support.slice_items"],
+            env={**part.env, "FULLMESH_TEST_SLICE": f"{number}/{part.slices}"},
+        )
+        for number in range(1, part.slices + 1)
+    ]
+
+
+def choose_shard(stages: Iterable[list[Part]], commit: str, longest: float) -> list[list[Part]]:
+    """What ``--all`` adds to CI's selection, in stages, from the place on that the commit's hash gives.
+
+    A run takes as many as it has time for, so each commit runs others. A part that may take longer than *longest* is
+    in none: the virtual machines.
+    """
+    units = [
+        (number, piece)
+        for number, stage in enumerate(stages)
+        for part in stage
+        if (part.rest or part.less or part.less_env) and part.seconds <= longest
+        for piece in slice_part(part)
+    ]
+    start = int(commit, 16) % len(units)
+    turned = units[start:] + units[:start]
+    groups = itertools.groupby(turned, key=lambda unit: unit[0])
+    return [[piece for _, piece in group] for _, group in groups]
