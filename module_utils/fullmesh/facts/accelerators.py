@@ -1,4 +1,6 @@
-"""Which accelerators are on a node's PCI bus; true without any driver.
+"""Find the accelerators on a node's PCI bus.
+
+Needs no driver.
 
 Runs on nodes: standard library only. Vendors and classes are those of the PCI ID repository (pci.ids).
 """
@@ -27,7 +29,7 @@ LOADED = "/sys/module/nvidia/version"
 
 
 def list_accelerators(base: str = PCI) -> list[Accelerator]:
-    """Every accelerator on the bus, in the bus's order, with the driver that holds it."""
+    """Return every accelerator on the bus with its driver, in the order of the bus."""
     found: list[Accelerator] = []
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
         here = os.path.join(base, name)
@@ -42,7 +44,7 @@ def list_accelerators(base: str = PCI) -> list[Accelerator]:
 
 
 def observe_accelerators() -> Accelerators:
-    """The bus, and what NVIDIA's driver says where it is loaded."""
+    """Return the PCI devices, and the driver's version and number of GPUs if it is loaded."""
     return {
         "devices": list_accelerators(),
         "nvidia_driver": read_stripped(LOADED),

@@ -1,9 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Who works on the node already: its first boot, its updates, somebody's package manager. Stdlib only.
+"""Find programs that already work on the node: first boot, updates, package managers.
 
-Installing beside them fails after minutes, half way through a run. A node that has just been made does all of it at
-once: cloud-init, then apt-daily and unattended-upgrades.
+Standard library only.
+
+An installation at the same time would fail after minutes. On a new node all of these run at once: cloud-init, then
+apt-daily and unattended-upgrades.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from ..commands import Runner
 
 
-# Held by POSIX locks while somebody works.
+# Package managers hold these with POSIX locks.
 LOCKS = (
     "/var/lib/dpkg/lock-frontend",
     "/var/lib/dpkg/lock",
@@ -53,13 +55,16 @@ CALM_POLLS = 2
 
 
 def describe_pid(pid: str, root: str = "") -> str:
-    """A process for people; empty when there is none."""
+    """Describe a process for people, or return "" if it is gone."""
     name = read_stripped(f"{root}/proc/{pid}/comm")
     return f"{name} (pid {pid})" if name else ""
 
 
 def parse_posix_locks(text: str) -> dict[tuple[int, int, int], str]:
-    """proc_locks(5): (major, minor, inode) -> pid of those who may write; who waits for a lock (``->``) has none."""
+    """Parse proc_locks(5) into (major, minor, inode) -> pid of the writer.
+
+    Waiting processes (``->``) are left out.
+    """
     found = {}
     form = r"^\d+: POSIX +\S+ +WRITE +(\d+) +([0-9a-f]+):([0-9a-f]+):(\d+) "
     for pid, major, minor, inode in re.findall(form, text, re.MULTILINE):
@@ -68,7 +73,7 @@ def parse_posix_locks(text: str) -> dict[tuple[int, int, int], str]:
 
 
 def list_open_files(pid: str, root: str = "") -> set[str]:
-    """The paths that a process has open."""
+    """Return the paths that a process has open."""
     folder, found = f"{root}/proc/{pid}/fd", set()
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
@@ -78,10 +83,10 @@ def list_open_files(pid: str, root: str = "") -> set[str]:
 
 
 def describe_held_locks(root: str = "") -> list[str]:
-    """Who holds the package managers' locks.
+    """Describe the processes that hold the package managers' locks.
 
-    On btrfs and some overlays stat(2) gives another device than the kernel's list of locks, so who has one is asked
-    for the files that it has open as well.
+    On btrfs and some overlays, stat(2) gives another device than the kernel's list of locks. So the open files of the
+    lock holders are compared as well.
     """
     held = parse_posix_locks(read_stripped(f"{root}/proc/locks") + "\n")
     files = {pid: list_open_files(pid, root) for pid in set(held.values())}
@@ -102,7 +107,8 @@ def describe_held_locks(root: str = "") -> list[str]:
 
 
 def describe_first_boot(root: str = "") -> list[str]:
-    """Whether cloud-init is still at work (its documentation, "Boot stages": the last one writes result.json)."""
+    """Return whether cloud-init still runs, as text (its documentation, "Boot stages": the last stage writes
+    result.json)."""
     there = os.path.exists(root + "/run/cloud-init/enabled")
     done = os.path.exists(root + "/run/cloud-init/result.json")
     return ["cloud-init has not ended"] if there and not done else []
@@ -117,14 +123,14 @@ def describe_running_updates(ask: Runner = run_command) -> list[str]:
 
 
 def describe_busy_node(root: str = "", ask: Runner = run_command) -> list[str]:
-    """Everybody who works on the node, in words; empty when it is at rest."""
+    """Describe all programs that work on the node, [] if it is idle."""
     return describe_first_boot(root) + describe_running_updates(ask) + describe_held_locks(root)
 
 
 def wait_until_idle(
     seconds: float, look: Callable[[], Sequence[str]], pause: Callable[[float], None] = time.sleep
 ) -> tuple[list[str], float]:
-    """Wait until *look* has found nobody for a while; (who is still there, the seconds that it took)."""
+    """Wait until *look* has found nothing for a while. Returns (the rest, seconds waited)."""
     begun, calm = time.monotonic(), 0
     found = list(look())
     while time.monotonic() - begun < seconds:

@@ -1,4 +1,4 @@
-"""What a node has of EFA: the device, its driver, libfabric, and the plugin that lets NCCL use them."""
+"""Collect a node's EFA setup: the device, its driver, libfabric, and the plugin for NCCL."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 # PCI ids of Amazon's EFA devices: vendor 1d0f, devices efa0 to efa3 (drivers/infiniband/hw/efa/efa_main.c)
 VENDOR, DEVICE = "0x1d0f", "0xefa"
 SECONDS = 10.0
-# where Amazon's installer puts things (lib on Debian, lib64 on EL; since 1.39 it brings the plugin), and where a
-# plugin that somebody built is found
+# paths of Amazon's installer (lib on Debian, lib64 on EL, with the plugin since 1.39), and of plugins that users build
 FI_INFO = ("/opt/amazon/efa/bin/fi_info", "/usr/bin/fi_info", "/usr/local/bin/fi_info")
 PLUGIN_PATHS = (
     "/opt/amazon/ofi-nccl/lib",
@@ -27,7 +26,7 @@ PLUGIN_PATHS = (
     "/opt/aws-ofi-nccl/lib",
     "/opt/aws-ofi-nccl/install/lib",
 )
-# where a job's variables come from; the last one wins
+# files with a job's variables (the last one wins)
 ENVIRONMENT_FILES = ("/etc/environment", "/etc/fullmesh/env")
 LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
 # NCCL's own words (plugin_open.cc): this value means "no plugin at all"
@@ -35,7 +34,7 @@ NONE = "none"
 
 
 def read_device_file(path: str) -> str:
-    """A short file, empty where it is missing or not readable."""
+    """Return a short file, or "" if it is missing or unreadable."""
     try:
         with open(path) as stream:
             return stream.read().strip()
@@ -46,7 +45,7 @@ def read_device_file(path: str) -> str:
 def run_with_environment(
     command: list[str], env: dict[str, str], seconds: float
 ) -> tuple[int, str]:
-    """Exit status and output, at most 8000 characters; -1 where it cannot run or does not end."""
+    """Return exit status and output (at most 8000 characters), with status -1 if it cannot run or does not end."""
     try:
         done = subprocess.run(
             command,
@@ -76,7 +75,7 @@ def parse_environment_file(text: str) -> dict[str, str]:
 
 
 def read_environment_files(paths: Sequence[str] = ENVIRONMENT_FILES) -> dict[str, str]:
-    """What a job gets from these files."""
+    """Return the variables that a job gets from these files."""
     found: dict[str, str] = {}
     for path in paths:
         try:
@@ -142,7 +141,7 @@ def observe_libfabric(root: str, env: dict[str, str]) -> Libfabric:
 
 
 def list_plugin_names(wanted: str) -> list[str]:
-    """The files that NCCL tries for a value of NCCL_NET_PLUGIN (plugin_open.cc), several with commas."""
+    """Return the files that NCCL tries for a value of NCCL_NET_PLUGIN (plugin_open.cc), which may be a list."""
     if wanted == NONE:
         return []
     names = []
@@ -152,7 +151,7 @@ def list_plugin_names(wanted: str) -> list[str]:
 
 
 def read_linker_cache(root: str) -> list[str]:
-    """The libraries that the dynamic linker knows."""
+    """Return the libraries that the dynamic linker knows."""
     del root  # the cache is the running system's
     command = next(
         (one for one in ("/sbin/ldconfig", "/usr/sbin/ldconfig") if os.path.exists(one)), ""
@@ -167,7 +166,7 @@ def read_linker_cache(root: str) -> list[str]:
 
 
 def find_nccl_plugin(root: str, env: dict[str, str], cache: list[str]) -> NcclPlugin:
-    """Where a job's NCCL finds its plugin; ``elsewhere`` is one that it does not find."""
+    """Find the plugin of a job's NCCL. ``elsewhere`` is one that NCCL does not find."""
     names = list_plugin_names(env.get("NCCL_NET_PLUGIN", ""))
     searched = [part for part in env.get("LD_LIBRARY_PATH", "").split(":") if part]
     for name in names:

@@ -1,7 +1,7 @@
-"""What a node's NVIDIA GPUs and their driver are: read from the PCI bus, /proc, /sys and ``nvidia-smi``.
+"""Collect a node's NVIDIA GPUs and their driver from the PCI bus, /proc, /sys and ``nvidia-smi``.
 
-Runs on nodes: standard library only. The parsers are pure; whatever is missing gives an empty value,
-because drivers of ten years print different fields.
+Runs on nodes: standard library only. The parsers have no side effects, and return empty values for missing fields,
+because drivers of ten years differ.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ TOPOLOGY_WORDS = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+)$")
 MOST = 64
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 VERSION = re.compile(r"[Ff]abric [Mm]anager version is\s*:\s*([0-9.]+)")
-# What holds clocks down although there is work: 535 and later say clocks_event_reasons, earlier ones throttle.
-# Idle, a power cap by software and clocks that somebody set are none of these.
+# Reasons for reduced clocks under load. 535 and later call them clocks_event_reasons, earlier versions throttle. Idle,
+# a software power cap and user-defined clocks do not count.
 SLOWED = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 
 
 def find_first_text(node: Any, *paths: str) -> str:
-    """The first of *paths* that says something."""
+    """Return the first text of *paths* that is not empty."""
     for path in paths:
         text = (node.findtext(path) or "").strip()
         if text not in EMPTY:
@@ -57,7 +57,7 @@ def find_first_text(node: Any, *paths: str) -> str:
 
 
 def parse_leading_number(text: str) -> int:
-    """A number in a field like ``0``, ``16x``, ``81920 MiB``; 0 where there is none."""
+    """Return the number in a field such as ``0``, ``16x``, ``81920 MiB``, or 0 if there is none."""
     match = re.match(r"\s*(\d+)", text)
     return int(match.group(1)) if match else 0
 
@@ -72,7 +72,7 @@ def count_uncorrectable_errors(gpu: Any, kind: str) -> int:
 
 
 def list_slowdowns(gpu: Any) -> list[str]:
-    """What slows a card down at this moment, of ``SLOWED``."""
+    """Return the reasons in ``SLOWED`` that reduce a GPU's clocks now."""
     both = (
         "clocks_event_reasons/clocks_event_reason_",
         "clocks_throttle_reasons/clocks_throttle_reason_",
@@ -83,7 +83,7 @@ def list_slowdowns(gpu: Any) -> list[str]:
 
 
 def parse_gpu_card(gpu: Any) -> GpuCard:
-    """One ``<gpu>`` of ``nvidia-smi -q -x``."""
+    """Parse one ``<gpu>`` of ``nvidia-smi -q -x``."""
     link = "pci/pci_gpu_link_info/"
     return {
         "name": find_first_text(gpu, "product_name"),
@@ -114,7 +114,7 @@ def parse_gpu_card(gpu: Any) -> GpuCard:
 
 
 def parse_gpu_processes(gpu: Any) -> list[GpuProcess]:
-    """The programs that compute on a card; a desktop's (type G) are none."""
+    """Return the compute processes on a GPU, without those of a desktop (type G)."""
     found: list[GpuProcess] = []
     for process in gpu.findall("processes/process_info"):
         if "C" in find_first_text(process, "type"):
@@ -177,7 +177,7 @@ def parse_nvlinks(text: str) -> list[NvLinks]:
 
 
 def parse_xids(text: str) -> list[Xid]:
-    """The driver's error reports in a kernel log: each number once per card, with how often it came."""
+    """Return the driver's error reports in a kernel log: each number once per GPU, with its count."""
     found: dict[tuple[str, int], Xid] = {}
     for line in text.splitlines():
         match = XID.search(line)
@@ -194,7 +194,7 @@ def parse_xids(text: str) -> list[Xid]:
 
 
 def list_nvidia_devices(base: str = PCI) -> PciDevices:
-    """GPUs and NVSwitches on the bus, with the driver that each GPU has; true without any driver."""
+    """Return the GPUs and NVSwitches on the bus, with each GPU's driver. Needs no driver."""
     gpus: list[PciGpu] = [
         {"bus": one["bus"], "device": one["device"], "driver": one["driver"]}
         for one in list_accelerators(base)
@@ -211,7 +211,7 @@ def list_nvidia_devices(base: str = PCI) -> PciDevices:
 
 
 def read_secure_boot(path: str = SECURE_BOOT) -> bool | None:
-    """True or False as the firmware says, None on a machine without EFI; the value's last byte, after four of flags."""
+    """Return the firmware's value, None without EFI. It is the last byte, after four bytes of flags."""
     try:
         with open(path, "rb") as stream:
             held = stream.read()
@@ -221,19 +221,19 @@ def read_secure_boot(path: str = SECURE_BOOT) -> bool | None:
 
 
 def observe_fabric_manager() -> FabricManager:
-    """Whether the fabric manager runs, and which version is installed (``Fabric Manager version is : 580.95.05``)."""
+    """Return the fabric manager's state and installed version (``Fabric Manager version is : 580.95.05``)."""
     active = run_command(["systemctl", "is-active", FABRIC_MANAGER])[1].strip()
     found = VERSION.search(run_command(["nv-fabricmanager", "--version"])[1])
     return {"active": active, "version": found.group(1) if found else ""}
 
 
 def is_in_container() -> bool:
-    """Whether the kernel and its log are another machine's."""
+    """Return whether the kernel and its log belong to another machine."""
     return bool(run_command(["systemd-detect-virt", "--container"])[0] == 0)
 
 
 def read_kernel_messages() -> str:
-    """The kernel's messages since it started; a container's are its host's."""
+    """Return the kernel's messages since its start, or "" in a container, which would see its host's."""
     return (
         ""
         if is_in_container()
@@ -242,7 +242,7 @@ def read_kernel_messages() -> str:
 
 
 def find_build_tools(release: str) -> BuildTools:
-    """What DKMS needs for the running kernel."""
+    """Return the build tools that DKMS needs for the running kernel."""
     places = ("/usr/bin/gcc", "/usr/bin/cc")
     return {
         "compiler": next((path for path in places if os.path.exists(path)), ""),
@@ -251,7 +251,7 @@ def find_build_tools(release: str) -> BuildTools:
 
 
 def observe_smi() -> SmiDetails:
-    """What ``nvidia-smi`` says; ``failed`` where it is there and does not work."""
+    """Return the data of ``nvidia-smi``. ``failed`` if it is installed and does not work."""
     code, text = run_command(["nvidia-smi", "-q", "-x"])
     failed = code not in (0, 127)
     found: SmiDetails = {"driver": "", "cuda": "", "cards": [], "processes": [], "failed": failed}
@@ -269,7 +269,7 @@ def observe_smi() -> SmiDetails:
 
 
 def observe_gpus() -> GpuFacts:
-    """Everything, once."""
+    """Return all facts about the GPUs."""
     release = os.uname().release
     modules = [line.split(" ", 1)[0] for line in read_stripped("/proc/modules").splitlines()]
     return {

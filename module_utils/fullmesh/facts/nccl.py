@@ -1,9 +1,9 @@
-"""Ask an NCCL library what it is and which address it would announce, without a GPU.
+"""Query an NCCL library for its version and the address it would announce, without a GPU.
 
-``ncclGetVersion`` and ``ncclGetUniqueId`` need no device and no driver. The second one opens
-NCCL's bootstrap listener, so its answer proves the interface and the port that NCCL really takes.
-NCCL reads the environment when it is loaded and starts a thread that never ends, hence the child
-process: the module that asks stays clean, can ask again with other settings, and has a deadline.
+``ncclGetVersion`` and ``ncclGetUniqueId`` need no device and no driver. The second one opens NCCL's bootstrap listener,
+so its answer proves the interface and port that NCCL really uses. NCCL reads the environment when it is loaded and
+starts a thread that never ends. So it runs in a child process, which allows a deadline and repeated queries with other
+settings.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class NcclLibrary(TypedDict):
 
 
 class NcclEndpoint(TypedDict):
-    """Where NCCL listens; ``family``: ipv4 or ipv6."""
+    """The address that NCCL listens on. ``family``: ipv4 or ipv6."""
 
     family: str
     address: str
@@ -70,7 +70,7 @@ class NcclEndpoint(TypedDict):
 
 
 class NcclChildAnswer(TypedDict):
-    """What the child printed: NCCL's number, its return code (-1: it could not be loaded), a unique id in hex."""
+    """The child's output: NCCL's number, its return code (-1: it could not be loaded), a unique id in hex."""
 
     code: int
     path: str
@@ -91,7 +91,7 @@ class NcclError(Exception):
 
 
 def decode_version(code: int) -> str:
-    """Turn NCCL's number into ``2.28.9``; its scale changed after 2.8 (nccl.h)."""
+    """Convert NCCL's number to ``2.28.9``. Its scale changed after 2.8 (nccl.h)."""
     step = 1000 if code < OLD_STYLE else 10000
     major, rest = divmod(int(code), step)
     return f"{major}.{rest // 100}.{rest % 100}"
@@ -126,13 +126,13 @@ def parse_nccl_version(version: str) -> tuple[list[int], list[int], str]:
 
 
 def is_wanted_nccl(version: str, wanted: str, cuda: str) -> bool:
-    """Whether a package version is what was asked for: all of it, or NCCL's part; empty is any."""
+    """Return whether a package version matches the wanted one, completely or in NCCL's part. Empty matches any."""
     right = wanted in ("", version, version.split("-", maxsplit=1)[0])
     return right and (not cuda or version.endswith("+cuda" + cuda))
 
 
 def choose_nccl_version(available: dict[str, list[str]], wanted: str, cuda: str) -> str:
-    """The newest version that every package has and that was asked for."""
+    """Return the newest wanted version that every package has."""
     common = set.intersection(*(set(found) for found in available.values()))
     fitting = [version for version in common if is_wanted_nccl(version, wanted, cuda)]
     if fitting:
@@ -152,12 +152,12 @@ def make_child_environment(env: dict[str, str]) -> dict[str, str]:
 
 
 def parse_child_answer(stdout: str) -> NcclChildAnswer:
-    """Find our marked line among what NCCL printed."""
+    """Find the marked line in NCCL's output."""
     for line in reversed(stdout.splitlines()):
         if line.startswith(MARK):
             answer: NcclChildAnswer = parse_foreign_json(line[len(MARK) :])
             return answer
-    raise NcclError("crashed", f"no answer from the library; it printed: {stdout[-200:]!r}")
+    raise NcclError("crashed", f"no answer from the library, which printed {stdout[-200:]!r}")
 
 
 def query_nccl_library(

@@ -1,7 +1,7 @@
-"""What a node looks like: read from /proc, /sys and a few commands, without changing anything.
+"""Collect basic facts about a node from /proc, /sys and a few commands, without changing anything.
 
-Runs on nodes: standard library only. Every reader degrades to an empty value where a tool or
-file is missing; nothing here raises for that.
+Runs on nodes: standard library only. Every reader returns an empty value if a tool or file is missing, and does not
+raise.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FAMILIES = {
 
 
 def read_stripped(path: str, default: str = "") -> str:
-    """The stripped text of *path*, or *default* where it cannot be read."""
+    """Return the stripped text of *path*, or *default* if it is unreadable."""
     try:
         with open(path, "rb") as handle:
             return handle.read().decode("utf-8", "replace").strip()
@@ -57,7 +57,7 @@ def has_transactions(store: str = "/var/lib/fullmesh/rollback") -> bool:
 
 
 def run_command(argv: list[str]) -> tuple[int, str]:
-    """(exit status, standard output) of a command; (127, "") where it is missing, (124, "") past its time."""
+    """Return (exit status, stdout) of a command: (127, "") if it is missing, (124, "") after a timeout."""
     env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
         done = subprocess.run(
@@ -77,7 +77,7 @@ def run_command(argv: list[str]) -> tuple[int, str]:
 
 
 def parse_os_release(text: str) -> dict[str, str]:
-    """Ansible's names for a distribution from os-release(5); a name that is no word is left out for its ID."""
+    """Return Ansible's names for a distribution in os-release(5). A name that is no word is replaced by its ID."""
     values = dict(re.findall(r'^([A-Z_]+)="?([^"\n]*)"?$', text, re.MULTILINE))
     own = values.get("ID", "") if WORD_OR_NONE.match(values.get("ID", "")) else ""
     named = values.get("NAME", "") if SYSTEM_NAME.match(values.get("NAME", "")) else own
@@ -106,7 +106,7 @@ def find_package_manager(root: str = "/") -> str:
 
 
 def map_global_addresses(run: Runner) -> dict[str, list[str]]:
-    """{interface: [address with prefix]}; link-local IPv6 is left out."""
+    """Return {interface: [address with prefix]} without link-local IPv6."""
     found = {
         name: [one for one in held if not one.lower().startswith("fe80:")]
         for name, held in ip.parse_addresses(run(ip.SHOW_ADDRESSES)[1]).items()
@@ -115,11 +115,11 @@ def map_global_addresses(run: Runner) -> dict[str, list[str]]:
 
 
 def list_interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
-    """Every interface: name, kind, mac, mtu, state, speed (Mbit/s, 0 unknown), addresses with prefix.
+    """Return every interface: name, kind, mac, mtu, state, speed (Mbit/s, 0 unknown), addresses with prefix.
 
-    kind is the kernel's DEVTYPE ("vlan", "bond", "bridge" ...; "" for a card). A member of a bond shows the bond's
-    hardware address; mac is the card's own one. An interface whose name no program gives is left out: the controller
-    refuses such a name (node_values).
+    kind is the kernel's DEVTYPE ("vlan", "bond", "bridge" ..., "" for a NIC). A bond's member shows the bond's hardware
+    address, so mac is the NIC's own one. Interfaces with unusual names are left out, because the controller rejects
+    them (node_values).
     """
     addresses = map_global_addresses(run_command)
     result: list[Interface] = []
@@ -187,7 +187,7 @@ def count_gpus() -> int:
 
 
 def list_hcas() -> list[str]:
-    """RDMA devices, [] where the kernel has none."""
+    """Return the RDMA devices, [] if the kernel has none."""
     try:
         return sorted(os.listdir("/sys/class/infiniband"))
     except OSError:
@@ -195,10 +195,10 @@ def list_hcas() -> list[str]:
 
 
 def list_rdma_ports(base: str = "/sys/class/infiniband") -> list[Port]:
-    """Every port of every RDMA device, as the kernel's Documentation/ABI/stable/sysfs-class-infiniband has it.
+    """Return every port of every RDMA device (Documentation/ABI/stable/sysfs-class-infiniband).
 
-    Each has device, port, driver, layer (``InfiniBand`` or ``Ethernet``), active, and the GIDs that are in use:
-    index, type (``RoCE v2`` ...), gid, and the interface that it belongs to.
+    Each has device, port, driver, layer (``InfiniBand`` or ``Ethernet``), active, and the GIDs in use. A GID has index,
+    type (``RoCE v2`` ...), gid and interface.
     """
     found: list[Port] = []
     devices = list_hcas() if base == "/sys/class/infiniband" else sorted(os.listdir(base))
@@ -221,7 +221,7 @@ def list_rdma_ports(base: str = "/sys/class/infiniband") -> list[Port]:
 
 
 def list_port_gids(port: str) -> list[PortGid]:
-    """The GIDs of a port that are not empty; reading the type of an empty one is an error (EINVAL)."""
+    """Return a port's GIDs that are not empty. Reading the type of an empty one is an error (EINVAL)."""
     folder = port + "/gids"
     found: list[PortGid] = []
     for index in sorted(os.listdir(folder), key=int)[:64] if os.path.isdir(folder) else []:
@@ -234,13 +234,13 @@ def list_port_gids(port: str) -> list[PortGid]:
 
 
 def detect_container() -> str:
-    """The kind of container that systemd sees, "" on a machine of its own."""
+    """Return the kind of container that systemd detects, or ""."""
     word = run_command(["systemd-detect-virt", "--container"])[1].strip()
     return "" if word == "none" else word
 
 
 def find_full_name() -> str:
-    """The node's own fully qualified name without asking a name server that may be silent."""
+    """Return the node's fully qualified name without a query to a name server, which may not answer."""
     name = socket.gethostname()
     for line in read_stripped("/etc/hosts").splitlines():
         fields = line.split("#")[0].split()[1:]

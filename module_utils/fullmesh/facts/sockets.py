@@ -1,7 +1,9 @@
-"""What the kernel knows about sockets: TCP_INFO, listening ports, owners, neighbours.
+"""Read the kernel's data about sockets:
 
-The verdict on a link comes from here. On a busy machine an application's own time-out calls most
-healthy links dead; the state of the socket at the deadline does not.
+TCP_INFO, listening ports, owners, neighbours.
+
+Verdicts about links come from here. On a busy machine, timeouts of an application would call most healthy links dead.
+The socket's state at the deadline does not.
 """
 
 from __future__ import annotations
@@ -19,15 +21,15 @@ CLOSE = 7
 CLOSE_WAIT = 8
 LISTEN = 10
 CONNECTED = (ESTABLISHED, 4, 5, 6, CLOSE_WAIT, 9, 11)  # any state past the handshake
-INFO = struct.Struct("8B24I")  # linux/tcp.h up to tcpi_total_retrans; the struct only ever grows
+INFO = struct.Struct("8B24I")  # linux/tcp.h up to tcpi_total_retrans (the struct only ever grows)
 FIELDS = {"unacked": 4, "pmtu": 13, "rtt_us": 15, "total_retrans": 23}
-# Behind them, where the kernel has them: name -> (offset, format). The struct only ever grows.
+# Later fields, if the kernel has them: name -> (offset, format). The struct only ever grows.
 LATER = {"acked": (120, "Q"), "segs_out": (136, "I"), "dsack_dups": (216, "I")}
 INFO_ROOM = 256
 
 
 class SocketRow(TypedDict):
-    """A line of /proc/net/tcp or tcp6; ``state`` is the kernel's number."""
+    """A line of /proc/net/tcp or tcp6. ``state`` is the kernel's number."""
 
     address: str
     port: int
@@ -121,7 +123,7 @@ def list_socket_inodes(pid: int | str) -> set[str]:
 
 
 def find_port_owner(port: int) -> str:
-    """Name who listens on *port*: ``sshd (pid 7)``; empty when nobody does."""
+    """Return the process that listens on *port*, such as ``sshd (pid 7)``, or ""."""
     inodes = {r["inode"] for r in read_socket_table() if r["state"] == LISTEN and r["port"] == port}
     if not inodes:
         return ""
@@ -137,7 +139,7 @@ def find_port_owner(port: int) -> str:
 
 # The watch has this file without tools/ip.py (node_programs), so this file reads ip(8) itself.
 def run_ip(*arguments: str) -> str:
-    """Ask iproute2; empty where it is missing or says nothing."""
+    """Run iproute2. Returns "" if it is missing or prints nothing."""
     try:
         done = subprocess.run(
             ["ip", *arguments],
@@ -175,7 +177,7 @@ def find_path_to(address: str) -> dict[str, str]:
     route = parse_route(said)
     if not said and run_ip("-V"):
         route["neighbour"] = (
-            "failed"  # not even a route; what was heard from the neighbour before counts for nothing
+            "failed"  # There is no route at all, so the neighbour's earlier state does not matter.
         )
         return route
     hop = route["via"] or address

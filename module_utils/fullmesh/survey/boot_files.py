@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Readers of the files that a boot goes by: pure, from texts to what they mean. Stdlib only."""
+"""Parse the files that a boot uses. Without side effects. Standard library only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Reader = Callable[[str], str]
     Lister = Callable[[str], list[str]]
 
-# File systems that several nodes share, where jobs read their data from; automounter's own mounts bring them back.
+# File systems that several nodes share and jobs read data from. An automounter restores its own mounts.
 KINDS = frozenset(
     (
         *("nfs", "nfs4", "lustre", "beegfs", "gpfs", "ceph", "cifs", "glusterfs", "fuse.glusterfs"),
@@ -47,18 +47,18 @@ NFT_INCLUDE = re.compile(r"^\s*include\s+\"([^\"]+)\"", re.MULTILINE | re.ASCII)
 NFT_COMMENT = re.compile(r"#[^\n]*")
 BLS, GRUBENV = "/boot/loader/entries/*.conf", "/boot/grub2/grubenv"
 GRUB_CFG, GRUB_DEFAULT = "/boot/grub/grub.cfg", "/etc/default/grub"
-FSTAB_FIELDS = 4  # what, where, kind, options
+FSTAB_FIELDS = 4  # source, mount point, type, options
 
 
 class SysctlOption(TypedDict):
-    """A setting of a sysctl.d file; ``value`` is None where the line only takes a key out of the patterns."""
+    """A setting of a sysctl.d file. ``value`` is None if the line only excludes a key from the patterns."""
 
     value: str | None
     source: str
 
 
 class BootEntry(TypedDict):
-    """What the boot loader starts next."""
+    """The boot loader's next entry."""
 
     version: str
     arguments: str
@@ -69,7 +69,7 @@ class BootEntry(TypedDict):
 
 
 def parse_sysctl_files(rows: Iterable[tuple[str, str]]) -> dict[str, SysctlOption]:
-    """The settings of sysctl.d files in the order in which systemd-sysctl has them: key or pattern -> its last value.
+    """Return the settings of sysctl.d files as systemd-sysctl applies them: key or pattern -> its last value.
 
     Args:
         rows: path and text of each file, in the order of reading.
@@ -94,9 +94,9 @@ def parse_sysctl_files(rows: Iterable[tuple[str, str]]) -> dict[str, SysctlOptio
 
 
 def find_boot_setting(key: str, settings: dict[str, SysctlOption]) -> tuple[str, str]:
-    """The value that a key gets, and the file; two empty texts where nobody sets it.
+    """Return the value that a key gets, and the file, or two empty texts.
 
-    A key that is named wins over patterns, whatever the order; of patterns the last one wins.
+    A named key wins over patterns in any order. Of patterns, the last one wins.
     """
     name = sysctl_key_to_path(key)
     if name in settings:
@@ -110,7 +110,7 @@ def find_boot_setting(key: str, settings: dict[str, SysctlOption]) -> tuple[str,
 
 
 def is_matching_key(name: str, pattern: str) -> bool:
-    """Whether a path below /proc/sys is meant; a star stays between two slashes, as glob(7) has it."""
+    """Return whether a pattern matches a path below /proc/sys. A star does not match slashes, as in glob(7)."""
     parts, wanted = name.split("/"), pattern.split("/")
     return len(parts) == len(wanted) and all(
         fnmatch.fnmatchcase(part, one) for part, one in zip(parts, wanted)
@@ -168,7 +168,7 @@ def parse_manager_limits(text: str) -> dict[str, str]:
 
 
 def format_unit_limit(text: str) -> str:
-    """A limit as systemctl prints it: bytes, or infinity."""
+    """Format a limit like systemctl: bytes, or infinity."""
     found = re.fullmatch(r"(\d+)\s*([KMGT]?)i?B?", text.strip(SPACE), re.IGNORECASE | re.ASCII)
     return str(int(found[1]) * UNITS_OF[found[2].lower()]) if found else text.strip(SPACE)
 
@@ -177,7 +177,7 @@ def format_unit_limit(text: str) -> str:
 
 
 def is_about_interface(text: str, card: str, mac: str) -> bool:
-    """Whether a file of the network's configuration may be about a card."""
+    """Return whether a network configuration file may be about an interface."""
     if (
         re.search(rf"(?<![\w.-]){re.escape(card)}(?![\w.-])", text, re.ASCII)
         or mac.lower() in text.lower()
@@ -188,7 +188,7 @@ def is_about_interface(text: str, card: str, mac: str) -> bool:
 
 
 def needs_address_lease(text: str) -> bool:
-    """Whether a file asks for addresses from elsewhere."""
+    """Return whether a file requests addresses by DHCP or similar."""
     return bool(LEASE.search(text))
 
 
@@ -196,19 +196,19 @@ def needs_address_lease(text: str) -> bool:
 
 
 def read_nft_file(path: str, read: Reader, listed: Lister) -> str:
-    """A file of nft with what it includes, without comments."""
+    """Return an nft file with its includes, without comments."""
     text = NFT_COMMENT.sub("", read(path))
     more = [one for pattern in NFT_INCLUDE.findall(text) for one in sorted(listed(pattern))]
     return "\n".join([text, *(NFT_COMMENT.sub("", read(one)) for one in more)])
 
 
 def parse_nft_tables(text: str) -> list[str]:
-    """The tables that a file makes: ``inet filter``; ip where no family is named, as nft has it."""
+    """Return the tables that a file creates, such as ``inet filter``. Without a family it is ip, as in nft."""
     return sorted({f"{family or 'ip'} {name}" for family, name in NFT_TABLE.findall(text)})
 
 
 def has_nft_drops(text: str) -> bool:
-    """Whether a file has a rule or a policy that lets packets vanish."""
+    """Return whether a file has a rule or policy that drops or rejects packets."""
     return bool(re.search(r"\b(?:drop|reject)\b", text, re.ASCII))
 
 
@@ -216,7 +216,7 @@ def has_nft_drops(text: str) -> bool:
 
 
 def parse_mount(line: str) -> CurrentMount | None:
-    """A line of /proc/self/mounts."""
+    """Parse a line of /proc/self/mounts."""
     fields = split_words(line)
     if len(fields) < FSTAB_FIELDS:
         return None
@@ -230,7 +230,7 @@ def parse_mount(line: str) -> CurrentMount | None:
 
 
 def find_boot_mounts(text: str, now: str, read: Reader, listed: Lister) -> list[KeptMount]:
-    """What the next boot mounts: fstab(5), and units that somebody wrote.
+    """Return the mounts of the next boot: fstab(5), and mount units.
 
     Args:
         text: of fstab.
@@ -267,12 +267,12 @@ def find_boot_mounts(text: str, now: str, read: Reader, listed: Lister) -> list[
 
 
 def unescape_mount(text: str) -> str:
-    r"""A name of fstab or mounts: blanks stand as ``\040``."""
+    r"""Decode a name in fstab or mounts, in which blanks are ``\040``."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 
 def parse_tmpfs_size(options: str) -> int:
-    """``size=`` of a tmpfs in bytes; 0 without one, and where it is a share of the memory."""
+    """Return ``size=`` of a tmpfs in bytes, 0 without one or if it is a share of the memory."""
     found = re.search(r"(?:^|,)size=(\d+)([kmgt]?)(?:,|$)", options, re.IGNORECASE | re.ASCII)
     return int(found[1]) * UNITS_OF[found[2].lower()] if found else 0
 
@@ -287,7 +287,7 @@ def parse_selinux_mode(text: str) -> str:
 
 
 def find_next_boot_entry(read: Reader, listed: Lister) -> BootEntry | None:
-    """The kernel that boots next: of boot loader entries (EL), else of GRUB's menu (Debian)."""
+    """Return the kernel that boots next: from boot loader entries (EL), or from GRUB's menu (Debian)."""
     entries = listed(BLS)
     if entries:
         return find_bls_entry(read(GRUBENV), [(path, read(path)) for path in entries])
@@ -295,7 +295,7 @@ def find_next_boot_entry(read: Reader, listed: Lister) -> BootEntry | None:
 
 
 def find_bls_entry(environment: str, entries: Sequence[tuple[str, str]]) -> BootEntry | None:
-    """The entry that was saved as the default, else the newest one."""
+    """Return the saved default entry, or the newest one."""
     known = dict(line.split("=", 1) for line in split_lines(environment) if "=" in line)
     chosen = [one for one in entries if strip_conf_suffix(one[0]) == known.get("saved_entry")]
     rescue = [one for one in entries if "-0-rescue" not in one[0]]
@@ -314,7 +314,7 @@ def find_bls_entry(environment: str, entries: Sequence[tuple[str, str]]) -> Boot
 
 
 def strip_conf_suffix(path: str) -> str:
-    """A file's name without its end."""
+    """Return a file's name without ``.conf``."""
     return path.rpartition("/")[2][: -len(".conf")]
 
 
@@ -327,7 +327,7 @@ def version_to_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def find_grub_entry(menu: str, default: str) -> BootEntry | None:
-    """The first entry of GRUB's menu, where nothing else was made the default."""
+    """Return the first entry of GRUB's menu, if the default was not changed."""
     chosen = re.findall(
         r"^\s*GRUB_DEFAULT\s*=\s*[\"']?([^\"'\n]*)", default, re.MULTILINE | re.ASCII
     )

@@ -1,4 +1,6 @@
-"""Programs and filters that see packets where the packet filter does not: XDP and tc at a card, BPF at control groups.
+"""Find programs and filters that see packets outside of the packet filter:
+
+XDP and tc on an interface, BPF on cgroups.
 
 Runs on nodes: standard library only.
 """
@@ -37,7 +39,7 @@ KEPT = 50
 
 
 def query_json_tool(*command: str) -> Any:
-    """What a tool prints as JSON; nothing where it is missing or says something else."""
+    """Return a tool's JSON output, or None if it is missing or prints something else."""
     try:
         done = subprocess.run(
             command,
@@ -52,7 +54,7 @@ def query_json_tool(*command: str) -> Any:
 
 
 def describe_bpf_program(said: dict[str, Any]) -> str:
-    """A program by its name and number."""
+    """Describe a BPF program by name and id."""
     return "{} (id {})".format(said.get("name") or "a program without a name", said.get("id", "?"))
 
 
@@ -69,7 +71,7 @@ def parse_xdp_hooks(said: Any) -> Iterator[PacketHook]:
 
 
 def parse_tc_hooks(said: Any, card: str, side: str) -> Iterator[PacketHook]:
-    """Filters of tc, of ``tc -j filter show dev CARD ingress``; one line for each that does something."""
+    """Yield the filters in ``tc -j filter show dev CARD ingress``, one for each that has an effect."""
     for one in list_objects(said):
         options = one.get("options")
         if not isinstance(options, dict):
@@ -116,7 +118,7 @@ def parse_cgroup_hooks(said: Any) -> Iterator[PacketHook]:
 
 
 def survey_hooks(card: str) -> list[PacketHook]:
-    """All that is attached to a card and to control groups."""
+    """Return all hooks on an interface and on cgroups."""
     found: list[PacketHook] = []
     if card:
         found += parse_xdp_hooks(query_json_tool(*ip.build_link_command(card)))

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What tells one machine from another, as digests: nothing of a key or an id leaves the node."""
+"""Collect identifiers of a machine as digests: no key or id leaves the node."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 MACHINE_ID = "/etc/machine-id"
 HOST_KEYS = "/etc/ssh/ssh_host_*_key.pub"
-DIGITS = 32  # of a machine-id; before the first boot ends it is empty or "uninitialized"
+DIGITS = 32  # of a machine-id (before the first boot ends it is empty or "uninitialized")
 
 
 def hash_machine_id() -> str:
-    """A digest of the machine-id, which is to be kept from the network (machine-id(5)); "" where there is none."""
+    """Return a digest of the machine-id, or "". The id itself must stay confidential (machine-id(5))."""
     text = read_kernel_file(MACHINE_ID)
     whole = len(text) == DIGITS and set(text) <= set("0123456789abcdef")
     return hashlib.sha256(b"fullmesh " + text.encode()).hexdigest() if whole else ""
 
 
 def compute_fingerprint(line: str) -> str:
-    """The fingerprint of a public key, as ``ssh-keygen -l`` prints it; "" for what is none."""
+    """Return a public key's fingerprint as ``ssh-keygen -l`` prints it, or "" for other lines."""
     fields = line.split()
     try:
         blob = base64.b64decode(fields[1], validate=True)
@@ -37,6 +37,6 @@ def compute_fingerprint(line: str) -> str:
 
 
 def survey_identity() -> NodeIdentity:
-    """The machine's id and the fingerprints of its host keys."""
+    """Return the machine's id and the fingerprints of its host keys."""
     keys = {compute_fingerprint(read_kernel_file(path)) for path in glob.glob(HOST_KEYS)}
     return {"machine_id": hash_machine_id(), "host_keys": sorted(keys - {""})}

@@ -1,4 +1,5 @@
-"""What a job meets on a node: environment, limits, memory, clock, GPUs, RDMA, the kernel's complaints, earlier jobs."""
+"""Survey a job's conditions on a node: environment, limits, memory, clock, GPUs, RDMA, kernel messages, running
+jobs."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
         SurveyClock,
     )
 
-WINDOW = 900.0  # seconds of log that are looked at: what is older was of another job
+WINDOW = 900.0  # seconds of the log to read (older messages concern other jobs)
 VALUE_MOST = 500
 JOBS_MOST = 64
 ENVIRONMENT_MOST = 131072
@@ -103,7 +104,7 @@ def strip_quotes(text: str) -> str:
 
 
 def parse_assignments(text: str) -> dict[str, str]:
-    """Read NAME=value lines, with or without export; only names that matter to a job."""
+    """Parse NAME=value lines, with or without export, for names that matter to a job."""
     found = {}
     for line in split_lines(text):
         match = ASSIGNED.match(line)
@@ -133,7 +134,7 @@ def list_config_files(path: str, ending: str) -> list[str]:
 
 
 def survey_environment() -> JobEnvironment:
-    """The environment as a job would see it, with the file that each value comes from."""
+    """Return the environment that a job would get, with the file of each value."""
     sources = []
     for place in SYSTEMD:
         sources += [
@@ -167,7 +168,7 @@ def survey_environment() -> JobEnvironment:
 
 
 def survey_limits() -> dict[str, int]:
-    """Limits of a process started by this login; -1 is no limit."""
+    """Return the limits of a process started by this login. -1 is no limit."""
     found = {}
     for name, what in (
         ("nofile", resource.RLIMIT_NOFILE),
@@ -181,7 +182,7 @@ def survey_limits() -> dict[str, int]:
 
 
 def measure_disk_space(path: str) -> FilesystemSpace:
-    """Size and free bytes of a file system; zeros where there is none."""
+    """Return size and free bytes of a file system, zeros if there is none."""
     try:
         stat = os.statvfs(path)
     except OSError:
@@ -190,7 +191,7 @@ def measure_disk_space(path: str) -> FilesystemSpace:
 
 
 def survey_clock() -> SurveyClock:
-    """The kernel's own opinion of its clock, adjtimex(2)."""
+    """Return the kernel's state of its clock, adjtimex(2)."""
     buffer = ctypes.create_string_buffer(512)
     state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
     status = struct.unpack_from("i", buffer.raw, 40)[0]
@@ -198,18 +199,24 @@ def survey_clock() -> SurveyClock:
 
 
 def list_pci_devices() -> PciDevices:
-    """What is on the PCI bus, with or without a driver; a container sees its host's bus, which says nothing of it."""
+    """Return the devices on the PCI bus, with or without a driver.
+
+    Empty in a container, which sees its host's bus.
+    """
     return {"gpus": [], "switches": 0} if is_in_container() else list_nvidia_devices()
 
 
 def has_driver_gpus() -> bool:
-    """Whether the driver has GPUs for this node: /proc shows a container its host's, only device files are its own."""
+    """Return whether the driver has GPUs for this node.
+
+    In a container, /proc is its host's, but device files are its own.
+    """
     here = any(re.match(r"nvidia\d+$", name, re.ASCII) for name in os.listdir(DEVICES))
     return os.path.isdir(DRIVER) and (here or not is_in_container())
 
 
 def add_nvlinks(cards: list[GpuCard]) -> None:
-    """Count each card's NVLinks; cards without any say nothing."""
+    """Count each GPU's NVLinks, if it has any."""
     for row in parse_nvlinks(run_tool(["nvidia-smi", "nvlink", "-s"])[1]):
         links = len(row["speeds"]) + row["down"]
         if row["gpu"] < len(cards) and links:
@@ -219,14 +226,14 @@ def add_nvlinks(cards: list[GpuCard]) -> None:
 
 
 def is_fully_linked(topology: dict[str, dict[str, str]]) -> bool:
-    """Whether ``nvidia-smi topo -m`` has NVLinks (``NV18``) between every two GPUs."""
+    """Return whether ``nvidia-smi topo -m`` has NVLinks (``NV18``) between every two GPUs."""
     gpus = {name: ways for name, ways in topology.items() if name.startswith("GPU")}
     pairs = [ways.get(other, "") for name, ways in gpus.items() for other in gpus if other != name]
     return bool(pairs) and all(way.startswith("NV") for way in pairs)
 
 
 def survey_gpus() -> tuple[GpuSurvey, str]:
-    """What the NVIDIA driver says, or why nothing is known; no driver at all is an answer."""
+    """Return the NVIDIA driver's data, or why it is unknown. No driver is a valid answer."""
     code, text = run_tool(["nvidia-smi", "-q", "-x"])
     bus = list_pci_devices()
     seen: GpuSurvey = {
@@ -241,7 +248,7 @@ def survey_gpus() -> tuple[GpuSurvey, str]:
             pci_paths.find_gpu_direct_mode(),
         )
     if code == 0 and text:
-        # who computes on the cards is told by the jobs themselves
+        # the jobs themselves report their GPUs
         told = parse_smi(text)
         seen["driver"], seen["cuda"], seen["cards"] = told["driver"], told["cuda"], told["cards"]
         seen["present"] = True
@@ -267,7 +274,10 @@ def survey_gpus() -> tuple[GpuSurvey, str]:
 
 
 def list_gids(port: str) -> list[Gid]:
-    """The entries of a port's GID table that are not empty; the type of an empty one cannot be read (EINVAL)."""
+    """Return the entries of a port's GID table that are not empty.
+
+    Reading the type of an empty one is an error (EINVAL).
+    """
     folder = port + "/gids"
     found: list[Gid] = []
     for index in (
@@ -309,7 +319,7 @@ def survey_rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
 
 
 def parse_kernel_log(lines: list[str], uptime: float) -> list[KernelEvent]:
-    """Pick the events of the last minutes that explain failures: ``6,1234,5678901,-;text``."""
+    """Return recent kernel events that explain failures, from lines such as ``6,1234,5678901,-;text``."""
     found: list[KernelEvent] = []
     for line in lines:
         head, _, text = line.partition(";")
@@ -335,7 +345,7 @@ def survey_kernel_log() -> tuple[list[KernelEvent], str]:
     try:
         while len(lines) < 20000:  # noqa: PLR2004 (the ring is smaller)
             try:
-                # a record, with the lines of its keys; the lab's stand-in is a file, and ends
+                # one record with its key lines (the lab's look-alike is a file with an end)
                 record = os.read(handle, 8192).decode("utf-8", "replace")
                 if not record:
                     break
@@ -362,7 +372,7 @@ def parse_audit_denials(text: str, now: float) -> list[SelinuxDenial]:
 
 
 def survey_selinux() -> tuple[SelinuxSurvey, str]:
-    """Mode and recent denials; an empty mode means that the kernel has no SELinux."""
+    """Return SELinux's mode and recent denials. An empty mode means that the kernel has no SELinux."""
     enforcing = read_kernel_file("/sys/fs/selinux/enforce")
     mode = {"1": "enforcing", "0": "permissive"}.get(enforcing, "")
     if not mode:
@@ -378,7 +388,7 @@ def survey_selinux() -> tuple[SelinuxSurvey, str]:
 
 
 def read_job(pid: int) -> JobProcess | None:
-    """A training process, None if it is none, or has ended."""
+    """Return a training process, or None if it is another program or has ended."""
     env = {}
     for line in read_environment_text(pid).split("\0"):
         env.update(parse_assignments(line))
@@ -393,12 +403,12 @@ def read_job(pid: int) -> JobProcess | None:
 
 
 def read_environment_text(pid: int) -> str:
-    """The environment of a process, as the kernel has it."""
+    """Return the environment of a process from the kernel."""
     return read_kernel_file(f"/proc/{pid}/environ", ENVIRONMENT_MOST)
 
 
 def survey_jobs() -> tuple[list[JobProcess], str]:
-    """Training processes that run now, with the environment that they really have; and how many are left out."""
+    """Return the running training processes with their real environment, and a sentence about those left out."""
     seen: list[tuple[int, int]] = []
     for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
         text = read_environment_text(pid)

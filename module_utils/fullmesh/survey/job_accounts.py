@@ -23,7 +23,7 @@ ENVIRONMENT_MOST = 131072
 
 
 def find_account_entry(name: str) -> pwd.struct_passwd | None:
-    """An account by its name, or by a number that need not have an entry."""
+    """Return an account by its name, or by a number without an entry."""
     try:
         return pwd.getpwnam(name)
     except KeyError:
@@ -35,7 +35,7 @@ def find_account_entry(name: str) -> pwd.struct_passwd | None:
 
 
 def find_unit_accounts() -> Iterator[str]:
-    """Who runs jobs as units."""
+    """Yield the accounts of job units."""
     for path in UNITS:
         try:
             with open(path) as stream:
@@ -69,7 +69,10 @@ def find_rank_accounts() -> Iterator[str]:
 
 
 def find_job_account(named: str) -> pwd.struct_passwd | None:
-    """The account of jobs: who was named, else whom the units have, else whose ranks run; None for root and nobody."""
+    """Return the account of jobs: the named one, else that of job units, else that of running ranks.
+
+    None for root.
+    """
     for name in (named,) if named else (*find_unit_accounts(), *find_rank_accounts()):
         found = find_account_entry(name)
         if found and found.pw_uid and found.pw_name not in NOBODYS:

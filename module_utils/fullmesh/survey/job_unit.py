@@ -1,4 +1,4 @@
-"""The place that jobs run in as a unit: what systemd will hold ``fullmesh-job@`` to, whoever's drop-ins are in force.
+"""Read the restrictions of systemd for ``fullmesh-job@``, including all drop-ins.
 
 Runs on nodes: standard library only.
 """
@@ -17,7 +17,7 @@ from .job import parse_assignments
 if TYPE_CHECKING:
     from ..schema.survey import JobUnit
 
-# An instance that nobody has; systemd answers from the template and its drop-ins, and starts nothing.
+# An unused instance: systemd answers from the template and its drop-ins, and starts nothing.
 UNIT = "fullmesh-job@fullmesh-look.service"
 ASKED = (
     "LoadState",
@@ -34,7 +34,7 @@ ENDLESS = -1
 
 
 def parse_unit_environment(text: str) -> dict[str, str]:
-    """Read ``A=b "C=d e"`` as ``systemctl show`` prints Environment=; only names that matter to a job."""
+    """Parse Environment= as ``systemctl show`` prints it (``A=b "C=d e"``), for names that matter to a job."""
     try:
         words = shlex.split(text)
     except ValueError:
@@ -43,7 +43,7 @@ def parse_unit_environment(text: str) -> dict[str, str]:
 
 
 def parse_job_unit(text: str) -> JobUnit | None:
-    """What ``systemctl show`` prints; None for a unit that is not there."""
+    """Parse the output of ``systemctl show``. None for a missing unit."""
     said = systemctl.parse_properties(text)
     if said.get("LoadState") != "loaded":
         return None
@@ -60,7 +60,7 @@ def parse_job_unit(text: str) -> JobUnit | None:
 
 
 def survey_job_unit() -> JobUnit | None:
-    """Ask systemd; None where there is none, or no such unit."""
+    """Query systemd. None without systemd or the unit."""
     done = subprocess.run(
         systemctl.build_show_command(ASKED, [UNIT]),
         check=False,

@@ -1,12 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Names that are looked up as a job does, and what is known of those that nobody answers for.
+"""Resolve names as a job does, and handle names that have no answer.
 
-systemd-resolved asks a link's neighbours (LLMNR, RFC 4795; mDNS, RFC 6762) for a name without dots that no name server
-knows, and repeats that for about four seconds before it says that there is no such name. A neighbour that knows it has
-100 ms to say so, and another 100 to choose the moment (RFC 4795, 7: LLMNR_TIMEOUT on IEEE 802 media, JITTER_INTERVAL).
-Who has waited three times as long needs no more than resolved's word that its name servers know nothing
-(org.freedesktop.resolve1(5) has its flags). Standard library only.
+If no name server knows a name without dots, systemd-resolved asks the link's neighbours (LLMNR, RFC 4795, and mDNS, RFC
+6762), and repeats that for about 4 s before it fails. A neighbour has 100 ms to answer and up to 100 ms of jitter (RFC
+4795, 7: LLMNR_TIMEOUT on IEEE 802 media, JITTER_INTERVAL). After three times as long, it is enough to ask resolved
+whether its name servers know the name (org.freedesktop.resolve1(5) has the flags). Standard library only.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 RESOLVED = "/run/systemd/resolve/io.systemd.Resolve"
 NSSWITCH, RESOLV_CONF = "/etc/nsswitch.conf", "/etc/resolv.conf"
-# Sources that answer at once, or are resolved itself; with any other, whose silence it is cannot be told.
+# Sources that answer at once, or are resolved itself. With others, the silent one cannot be identified.
 IMMEDIATE = frozenset(("files", "myhostname", "mymachines", "resolve", "dns"))
 STUBS = frozenset(("127.0.0.53", "127.0.0.54"))
 DNS_ONLY = 1  # SD_RESOLVED_DNS of org.freedesktop.resolve1(5): name servers, and no neighbours
@@ -39,13 +38,13 @@ NEIGHBOUR_SECONDS = 0.6
 ANSWER_SECONDS = 0.5
 MOST = 65536
 AT_ONCE = 64
-# Up to here every name is told with its answer; of more nodes only what is not as the plan has it.
+# Up to this number, every name is reported with its answer. Beyond it, only names that differ from the plan are.
 NAMES_IN_FULL = 64
 NAME_SECONDS = 3.0  # for all names together: a silent DNS server must not cost more
 
 
 def look_up_name(name: str, family: int) -> list[str]:
-    """Resolve a name the way that torch does; an empty list when it has no answer."""
+    """Resolve a name as torch does. [] if it has no answer."""
     try:
         answers = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -59,7 +58,7 @@ def look_up_name(name: str, family: int) -> list[str]:
 
 
 def read_resolver_file(path: str) -> str:
-    """Return a small file's text; "" without one."""
+    """Return a small file's text, or ""."""
     try:
         with open(path, errors="replace") as stream:
             return stream.read(MOST)
@@ -68,8 +67,8 @@ def read_resolver_file(path: str) -> str:
 
 
 def is_resolved_in_use() -> bool:
-    """Say whether systemd-resolved, and nobody else who takes his time, is asked for names."""
-    # what stands in brackets says when to go on (nsswitch.conf(5))
+    """Return whether names are resolved by systemd-resolved, and by no other slow source."""
+    # actions in brackets are no sources (nsswitch.conf(5))
     sources = [
         word for word in parse_nsswitch_sources(read_resolver_file(NSSWITCH)) if word[0].isalpha()
     ]
@@ -81,7 +80,7 @@ def is_resolved_in_use() -> bool:
 
 
 def query_resolved(name: str, family: int) -> dict[str, object]:
-    """Return resolved's answer from its name servers alone (its varlink interface); {} without one."""
+    """Return the answer of resolved's name servers alone (its varlink interface), or {}."""
     want = {"name": name, "flags": DNS_ONLY, **({"family": family} if family else {})}
     question = {"method": "io.systemd.Resolve.ResolveHostname", "parameters": want}
     said = b""
@@ -110,10 +109,12 @@ def is_unknown_name(name: str, family: int) -> bool:
 
 
 def look_up_names(wanted: dict[str, int], seconds: float) -> dict[str, list[str] | None]:
-    """Resolve all names at once; None for those that got no answer in time.
+    """Resolve all names at once.
+
+    None for names without an answer in time.
 
     Args:
-        wanted: names, each with the family of addresses that is asked for; 0 for both.
+        wanted: name -> address family, 0 for both.
         seconds: for all of them together.
     """
     results: dict[str, list[str] | None] = dict.fromkeys(wanted)
@@ -161,5 +162,5 @@ def observe_names(hosts: list[HostLine], own: str) -> ResolvedNames:
 
 
 def get_first_address(answers: list[str] | None) -> str:
-    """The address that a job would take; empty where there is none."""
+    """Return the address that a job would use, or ""."""
     return answers[0] if answers else ""

@@ -1,7 +1,7 @@
-"""Names of a diagnosis: this node's own, the master's, those of the plan, and what addresses lead back to.
+"""Resolve names for a diagnosis: this node's own, the master's, those of the plan, and reverse names.
 
-A name server that says nothing takes seconds to do so. A diagnosis has something better to do in the meantime: a
-process of its own asks while listeners and probes are at work, and the last call on the node takes the answers along.
+A silent name server delays an answer by seconds. So a separate process resolves names during the probe, and the last
+call on the node returns the answers.
 """
 
 from __future__ import annotations
@@ -32,19 +32,17 @@ if TYPE_CHECKING:
 
     Todo = list[tuple[str, Callable[[], Any], Any]]
 
-NAME_SECONDS = 2.5  # a silent name server must not cost more; what took longer is said to be silent
-# Ends before those: when both came to their end at the same moment, the one above threw this one's word away (seen once
-# in some hundred diagnoses of a silent name server, which then said nothing of it).
+NAME_SECONDS = 2.5  # limit of the delay by a silent name server (slower ones count as silent)
+# Ends before the limit above. When both ended at the same moment, this one's result was lost (seen once in about 100
+# diagnoses of a silent name server).
 REVERSE_SECONDS = 2.0
 REVERSED_MOST = 64
-LIFE_SECONDS = (
-    20  # far beyond all deadlines of the lookups: nobody must wait for a process that hangs
-)
+LIFE_SECONDS = 20  # far beyond all deadlines of the lookups: a hung process must not block the run
 ANSWERS = "names.json"
 
 
 def look_up_reverse_names(peers: list[str]) -> dict[str, ReverseName | None]:
-    """Look all peers up at once; None for who got no answer in time."""
+    """Resolve the names of all peers at once. None for those without an answer in time."""
     found: dict[str, ReverseName | None] = dict.fromkeys(peers[:REVERSED_MOST])
 
     def work(peer: str) -> None:
@@ -60,14 +58,14 @@ def look_up_reverse_names(peers: list[str]) -> dict[str, ReverseName | None]:
 
 
 def list_lookups(peers: list[str], master: str) -> Todo:
-    """What is asked of name servers, as a survey takes it.
+    """Return the lookups for a survey.
 
     Args:
         peers: addresses of the other nodes.
-        master: MASTER_ADDR of the jobs' environment, "" where it is not set.
+        master: MASTER_ADDR of the jobs' environment, or "".
     """
     return [
-        # whoever gives up first: nobody has answered
+        # whichever limit comes first: there was no answer
         ("reverse", lambda: look_up_reverse_names(peers), dict.fromkeys(peers[:REVERSED_MOST])),
         ("own_answers", lambda: net.look_up_addresses(socket.gethostname(), REVERSE_SECONDS), []),
         ("master_answers", lambda: net.look_up_addresses(master, REVERSE_SECONDS), []),
@@ -77,12 +75,12 @@ def list_lookups(peers: list[str], master: str) -> Todo:
 def start_name_lookups(
     run: str, base: str, survey: Callable[[], ParallelLookups], want: LadderNodeParams
 ) -> None:
-    """Look names up in a process of its own, which holds a lock on its answers until they are there.
+    """Resolve names in a separate process, which holds a lock on its answers until they are complete.
 
     Args:
-        run: of the diagnosis; its directory is there.
-        base: where the directories of runs are.
-        survey: makes the lookups of :func:`lookups`.
+        run: of the diagnosis. Its directory exists.
+        base: the folder with the directories of runs.
+        survey: makes the lookups of :func:`list_lookups`.
         want: ``hosts`` (the plan's lines) and ``address`` of this node.
     """
     place = os.path.join(run_directory(run, base), ANSWERS)
@@ -110,7 +108,7 @@ def start_name_lookups(
 
 
 def take_name_answers(run: str, base: str) -> DeferredLookups | None:
-    """Wait for the answers, which end by themselves, and return them; None where nobody was asked, or answers."""
+    """Wait for the answers and return them. None if there was no lookup or no answer. The lookups have deadlines."""
     try:
         handle = os.open(os.path.join(run_directory(run, base), ANSWERS), os.O_RDONLY)
     except OSError:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OF_ALL, OWN, NAMED = "/etc/nccl.conf", ".nccl.conf", "NCCL_CONF_FILE"
-# Its buffers: what does not fit is cut off.
+# NCCL's buffers, which cut off longer texts.
 NAME_MOST = VALUE_MOST = 1023
 LARGEST = 65536
 
 
 def read_conf_text(path: str) -> str:
-    """Return a plain file to the last space, which NCCL takes as part of the value; empty where there is none."""
+    """Return a file's exact text (NCCL keeps trailing spaces in values), or "" if it is missing."""
     try:
         # O_NONBLOCK: anybody may put a fifo into a home
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -32,17 +32,17 @@ def read_conf_text(path: str) -> str:
 
 
 def parse_nccl_conf(text: str) -> dict[str, str]:
-    """Read NAME=value lines as NCCL does: quotes, spaces, ``export`` are not taken off; the first of a name holds."""
+    """Parse NAME=value lines as NCCL does: quotes, spaces and ``export`` stay. The first line of a name wins."""
     found: dict[str, str] = {}
     for line in text.split("\n"):
         name, equals, value = line.rstrip("\r").partition("=")
-        if equals and name.startswith("NCCL_"):  # what a # begins is no such name either
+        if equals and name.startswith("NCCL_"):  # a comment is no such name either
             found.setdefault(name[:NAME_MOST], value[:VALUE_MOST])
     return found
 
 
 def find_login_home() -> str:
-    """Where the account that logged in has its files; root by way of sudo is not who runs jobs."""
+    """Return the home of the login account. root through sudo does not run jobs."""
     try:
         return pwd.getpwnam(os.environ["SUDO_USER"]).pw_dir
     except KeyError:  # no sudo, or an account that no longer is
@@ -50,14 +50,17 @@ def find_login_home() -> str:
 
 
 def list_nccl_conf_files(environment: Mapping[str, str]) -> list[str]:
-    """The files of a process with this environment, in NCCL's order: a setting that is there already stays."""
+    """Return the files for a process with this environment, in NCCL's order. Earlier settings win."""
     named, own = environment.get(NAMED, ""), find_login_home()
     first = named or (os.path.join(own, OWN) if own else "")
     return [path for path in (first, OF_ALL) if path]
 
 
 def find_unreadable_conf(environment: Mapping[str, str]) -> str:
-    """The file that *NCCL_CONF_FILE* names, where nobody can open it; a relative name is the job's business."""
+    """Return the file in *NCCL_CONF_FILE* if it cannot be opened.
+
+    Relative paths depend on the job and are skipped.
+    """
     named = environment.get(NAMED, "")
     if not named.startswith(("/", "~")):  # NCCL expands nothing
         return ""
@@ -66,7 +69,7 @@ def find_unreadable_conf(environment: Mapping[str, str]) -> str:
 
 
 def read_nccl_settings(environment: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
-    """What each file says, first come first served; NCCL has read *NCCL_CONF_FILE* by then, so a file cannot set it."""
+    """Return the settings of each file in order. NCCL has read *NCCL_CONF_FILE* before, so a file cannot set it."""
     return [
         (
             path,

@@ -1,6 +1,6 @@
-"""The network of one node as a diagnosis needs it: cards, routes, neighbours, sockets, counters, namespaces.
+"""Survey a node's network for a diagnosis: interfaces, routes, neighbours, sockets, counters, namespaces.
 
-Everything is read from /proc and /sys, and from ip where only that knows. Output is bounded.
+Reads /proc and /sys, and uses ip if only that has the data. Output is limited.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ TIME_WAIT = 6
 BY_HAND = (
     "PERMANENT",
     "NOARP",
-)  # states of an entry that the kernel never asks anew, ip-neighbour(8)
-UNCOUNTED = ("NOARP", "NONE")  # multicast addresses, and what was never asked
+)  # states of an entry that the kernel never refreshes, ip-neighbour(8)
+UNCOUNTED = ("NOARP", "NONE")  # multicast addresses, and entries that were never queried
 PEERS_MOST = 256  # routes and neighbours that are looked at one by one
 LISTENERS_MOST = 200
 NAMESPACES_MOST = 16
 COMMANDS_MOST = 8  # of a namespace: enough to recognise a container
 CLONE_NEWNET = 0x40000000
-# What tells why packets were lost or refused inside this kernel; /proc/net/netstat and /proc/net/snmp.
+# Counters that explain lost or refused packets in this kernel, from /proc/net/netstat and /proc/net/snmp.
 COUNTERS = (
     "TcpExt.IPReversePathFilter",
     "TcpExt.ListenOverflows",
@@ -112,7 +112,7 @@ SYSCTLS = (
 
 
 def read_kernel_file(path: str, limit: int = 65536) -> str:
-    """Return a file of /proc or /sys, empty where it is missing or not ours to read."""
+    """Return a file of /proc or /sys, or "" if it is missing or unreadable."""
     try:
         with open(path, "rb") as stream:
             return stream.read(limit).decode("utf-8", "replace").strip()
@@ -121,7 +121,7 @@ def read_kernel_file(path: str, limit: int = 65536) -> str:
 
 
 def parse_whole_number(text: str) -> int:
-    """Read a whole number; 0 for anything else."""
+    """Parse a whole number. 0 for anything else."""
     return parse_decimal(text.strip(), least=-LARGEST_NUMBER) or 0
 
 
@@ -131,7 +131,7 @@ def read_interface_addresses() -> dict[str, list[str]]:
 
 
 def find_interface_of(address: str) -> str:
-    """The interface that has an address; empty where none does."""
+    """Return the interface that has an address, or ""."""
     for name, held in read_interface_addresses().items():
         if any(one.split("/")[0] == address for one in held):
             return name
@@ -139,7 +139,7 @@ def find_interface_of(address: str) -> str:
 
 
 def survey_interface(name: str, held: dict[str, list[str]]) -> Nic:
-    """Describe an interface; errors and drops are counted since it came up."""
+    """Describe an interface. Errors and drops are counted since it came up."""
     base = "/sys/class/net/" + name
     flags = read_kernel_file(base + "/flags")
     return {
@@ -163,7 +163,7 @@ def survey_interface(name: str, held: dict[str, list[str]]) -> Nic:
 
 
 def survey_interfaces() -> list[Nic]:
-    """Every interface, in the kernel's order, which is the order in which Gloo and NCCL see them."""
+    """Return every interface in the kernel's order, which Gloo and NCCL use as well."""
     held = read_interface_addresses()
     try:
         names = [n for n in os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net/" + n)]
@@ -206,7 +206,7 @@ def survey_neighbours(peers: list[str]) -> NeighbourTable:
             device = words[words.index("dev") + 1] if "dev" in words[:-1] else ""
             state = parse_neighbour(line)
             if words[0] in entries and entries[words[0]].get("by_hand"):
-                continue  # of one address on two cards: what will not change by itself
+                continue  # of one address on two interfaces: a state that does not change by itself
             entries[words[0]] = {
                 "mac": mac.lower(),
                 "state": state,
@@ -219,7 +219,7 @@ def survey_neighbours(peers: list[str]) -> NeighbourTable:
 
 
 def survey_sysctls() -> dict[str, str]:
-    """Kernel settings under their dotted names; what this kernel lacks is left out."""
+    """Return kernel settings by their dotted names. Missing ones are left out."""
     found = {}
     for path in SYSCTLS:
         if os.path.exists("/proc/sys/" + path):
@@ -239,7 +239,7 @@ def parse_counters(text: str) -> dict[str, int]:
 
 
 def read_network_counters() -> dict[str, int]:
-    """What the kernel has counted in this network namespace so far."""
+    """Return the kernel's counters of this network namespace."""
     held = parse_counters(read_kernel_file("/proc/net/netstat"))
     held.update(parse_counters(read_kernel_file("/proc/net/snmp")))
     found = {name: held[name] for name in COUNTERS if name in held}
@@ -251,7 +251,7 @@ def read_network_counters() -> dict[str, int]:
 
 
 def run_tc() -> str:
-    """Ask iproute2's tc for the queues of all cards; empty where it is missing."""
+    """Run iproute2's tc for the queues of all interfaces. "" if it is missing."""
     try:
         done = subprocess.run(
             ["tc", "-s", "-j", "qdisc", "show"],
@@ -266,7 +266,7 @@ def run_tc() -> str:
 
 
 def parse_queue_drops(text: str) -> dict[str, int]:
-    """Read what the queues of the cards threw away: ``Queue.eth1 tbf``."""
+    """Return the drops of the interfaces' queues, such as ``Queue.eth1 tbf``."""
     try:
         held = parse_tool_json(text or "[]")
         return {f"Queue.{one['dev']} {one['kind']}": int(one.get("drops", 0)) for one in held}
@@ -290,7 +290,7 @@ def read_command_line(pid: int) -> str:
 
 
 def read_process_age(pid: int) -> float:
-    """Return the seconds since a process was started, -1 where it cannot be said."""
+    """Return the seconds since a process was started, -1 if unknown."""
     stat = read_kernel_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
     try:
         started = int(stat[19]) / float(os.sysconf("SC_CLK_TCK"))
@@ -335,12 +335,12 @@ def select_fair_share(
 
 
 def describe_left_out(count: int, what: str) -> str:
-    """Return a sentence about entries that are left out; empty for none."""
+    """Return a sentence about entries that are left out, or ""."""
     return f"{count} more {what} were left out" if count else ""
 
 
 def survey_sockets(span: PortRange) -> tuple[SocketSummary, str]:
-    """Who listens, and how full the range of local ports is; and how many listeners are left out."""
+    """Return the listeners and the usage of the local port range, and a sentence about listeners left out."""
     rows = read_socket_table()
     held = find_socket_owners()
     all_listening = [
@@ -373,7 +373,7 @@ def survey_sockets(span: PortRange) -> tuple[SocketSummary, str]:
 
 
 def read_namespace_port_range(namespace: str) -> str:
-    """Read the port range of another network namespace in a child that goes there; empty where it may not."""
+    """Return the port range of another network namespace, read in a child process, or "" if that is not allowed."""
     out, into = os.pipe()
     child = os.fork()
     if not child:
@@ -438,7 +438,7 @@ def look_up_addresses(name: str, seconds: float) -> tuple[list[str], str]:
 
 
 def find_duplicate_addresses(address: str) -> list[str]:
-    """Ask who else has our IPv4 address, on the wire of the interface that has it; nobody where none has."""
+    """Find other hosts with this IPv4 address, on its interface. [] if no interface has it."""
     for card, held in read_interface_addresses().items():
         if address in [one.split("/")[0] for one in held]:
             return probe_duplicate_address(card, address)
@@ -446,9 +446,11 @@ def find_duplicate_addresses(address: str) -> list[str]:
 
 
 def probe_duplicate_address(interface: str, address: str) -> list[str]:
-    """Ask the wire who else has our IPv4 address; the MACs that answered (RFC 5227 probe, needs root).
+    """Probe the link for other hosts with this IPv4 address.
 
-    A probe with an all-zero sender changes nobody's neighbour table, ours included.
+    Returns their MACs (RFC 5227 probe, needs root).
+
+    A probe with an all-zero sender changes no neighbour table.
     """
     try:
         link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))

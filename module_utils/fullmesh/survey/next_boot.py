@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         NextBoot,
     )
 
-# What jobs meet and nobody but an administrator sets.
+# Settings that affect jobs and that only an administrator changes.
 SETTINGS = (
     "net.ipv4.ip_local_port_range",
     "net.ipv4.ip_local_reserved_ports",
@@ -47,7 +47,7 @@ SETTINGS = (
     "net.ipv6.neigh.default.gc_thresh3",
     "net.ipv6.conf.all.disable_ipv6",
 )
-# Without these a node does not come back, or not as it is: the way in, the network, the time, what filters, the GPUs.
+# Units that a node needs to come back unchanged: ssh, network, time, packet filters, GPUs.
 UNITS = (
     "ssh.service",
     "sshd.service",
@@ -71,7 +71,7 @@ UNITS = (
 )
 FACES = ("Id", "LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 LIMITS = ("DefaultLimitMEMLOCK", "DefaultLimitNOFILE")
-# Files beside those of who configures interfaces that may give a card its addresses or routes at boot.
+# Files other than the owners' that may configure an interface's addresses or routes at boot.
 SCRIPTS = (
     "/etc/rc.local",
     "/etc/rc.d/rc.local",
@@ -101,13 +101,13 @@ def read_address_files() -> dict[str, str]:
 
 
 def run_if_answered(command: list[str]) -> str:
-    """Return what a command prints, nothing if it fails."""
+    """Return a command's output, or "" if it fails."""
     code, said = run_tool(command)
     return said if code == 0 else ""
 
 
 def survey_boot_settings(node: SysctlNode) -> dict[str, KeptSetting]:
-    """What the next boot gives the settings that can be written here."""
+    """Return the next boot's values of the settings that are writable here."""
     rows = [(path, node.text(path) or "") for path in node.boot_files()]
     given = boot_files.parse_sysctl_files(rows)
     found: dict[str, KeptSetting] = {}
@@ -119,7 +119,7 @@ def survey_boot_settings(node: SysctlNode) -> dict[str, KeptSetting]:
 
 
 def survey_boot_units() -> list[KeptUnit]:
-    """The units that are there, as systemd has them."""
+    """Return the existing units with their states in systemd."""
     code, said = run_tool(systemctl.build_show_command(FACES, UNITS))
     found: dict[str, KeptUnit] = {}  # a unit that has two names comes twice
     for one in systemctl.parse_unit_blocks(said) if code == 0 else []:
@@ -135,7 +135,7 @@ def survey_boot_units() -> list[KeptUnit]:
 
 
 def survey_boot_address(own: str, kept: dict[str, str]) -> KeptAddress | None:
-    """The cluster address and what brings it back; None where no card has it."""
+    """Return the cluster address and its configuration for the next boot. None if no interface has it."""
     for name, card in ip.parse_links(run_if_answered(ip.SHOW_LINKS)).items():
         for one in card["addresses"]:
             if one["address"].split("/")[0] != own:
@@ -154,7 +154,7 @@ def survey_boot_address(own: str, kept: dict[str, str]) -> KeptAddress | None:
 
 
 def survey_boot_routes(peers: list[str], kept: dict[str, str]) -> list[KeptRoute]:
-    """Routes to peers that somebody typed in, or that a file brought."""
+    """Return routes to peers that were added by hand or from a file."""
     far = [ipaddress.ip_address(one) for one in peers]
     known = {one for text in kept.values() for one in extract_addresses(text)}
     found: list[KeptRoute] = []
@@ -177,7 +177,7 @@ def survey_boot_routes(peers: list[str], kept: dict[str, str]) -> list[KeptRoute
 
 
 def survey_boot_nftables() -> KeptTables | None:
-    """What nftables.service loads; None where there is no such file."""
+    """Return the rules of nftables.service, or None without its file."""
     for path in NFTABLES:
         if os.path.isfile(path):
             text = boot_files.read_nft_file(path, read_kernel_file, glob.glob)
@@ -190,7 +190,7 @@ def survey_boot_nftables() -> KeptTables | None:
 
 
 def survey_mounts() -> list[CurrentMount]:
-    """What is mounted now, of the kinds that jobs need."""
+    """Return the present mounts of the kinds that jobs need."""
     found: list[CurrentMount] = []
     for line in split_lines(read_kernel_file("/proc/self/mounts")):
         one = boot_files.parse_mount(line)
@@ -200,7 +200,7 @@ def survey_mounts() -> list[CurrentMount]:
 
 
 def survey_boot_kernel() -> KeptKernel | None:
-    """The running kernel and the next one; None where no boot loader's file is known."""
+    """Return the running kernel and the next one. None if no known boot loader file exists."""
     running = os.uname().release
     entry = boot_files.find_next_boot_entry(read_kernel_file, glob.glob)
     if not entry:
@@ -217,7 +217,7 @@ def survey_boot_kernel() -> KeptKernel | None:
 
 
 def has_nvidia_module(version: str) -> bool:
-    """Whether NVIDIA's module lies in a kernel's directory."""
+    """Return whether a kernel's directory has NVIDIA's module."""
     folder = "/lib/modules/" + version
     places = ("updates/dkms", "extra", "extra/nvidia", "updates", "weak-updates", "weak-updates/nvidia",
               "kernel/drivers/video", "kernel/nvidia-*", "kernel/drivers/video/nvidia")  # fmt: skip
@@ -232,7 +232,7 @@ def survey_manager_limits() -> dict[str, str]:
 
 
 def survey_permanent_limits() -> dict[str, KeptSetting]:
-    """The same, as its files say."""
+    """Return the limits in systemd's files."""
     paths = ["/etc/systemd/system.conf", *boot_files.list_system_drop_ins(glob.glob)]
     found: dict[str, KeptSetting] = {}
     for path in paths:
@@ -243,7 +243,7 @@ def survey_permanent_limits() -> dict[str, KeptSetting]:
 
 
 def survey_next_boot(own: str, peers: list[str]) -> NextBoot:
-    """Everything that can be looked at.
+    """Return everything that can be observed.
 
     Args:
         own: the node's cluster address.

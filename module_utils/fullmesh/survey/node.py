@@ -35,7 +35,7 @@ CALM = (
 
 
 class SurveyCollector:
-    """Collects, several things at once, and remembers what could not be looked at."""
+    """Runs several observations at once, and records those that failed."""
 
     def __init__(self) -> None:
         self.begun = self.ends = time.monotonic()
@@ -44,13 +44,15 @@ class SurveyCollector:
         self.unknown: list[MissingFact] = []
 
     def miss(self, what: str, why: str) -> None:
-        """Say what was not looked at, and why."""
+        """Record a missing observation and the reason."""
         self.unknown.append({"what": what, "why": why})
 
     def ask(self, name: str, reader: Callable[[], Any], empty: Any) -> None:
-        """Take one observation; a reader that may not know returns a pair of answer and reason.
+        """Run one observation.
 
-        *empty* stands for an answer that there is none; None: then the observation is missing.
+        A reader may return a pair of answer and reason.
+
+        *empty* replaces a missing answer. With None, the key is missing.
         """
         try:
             answer = reader()
@@ -70,7 +72,7 @@ class SurveyCollector:
             self.found[name] = answer
 
     def begin(self, todo: Todo, seconds: float) -> None:
-        """Start several at once; most of them wait for a command or a name server."""
+        """Start several observations at once. Most of them wait for a command or a name server."""
         self.running = []
         for one in todo:
             thread = threading.Thread(target=self.ask, args=one, daemon=True)
@@ -79,7 +81,7 @@ class SurveyCollector:
         self.ends = time.monotonic() + seconds
 
     def end(self) -> None:
-        """Wait for what was started, no longer than it was given."""
+        """Wait for the started observations until the deadline."""
         for thread, name, empty in self.running:
             thread.join(max(0.0, self.ends - time.monotonic()))
             if thread.is_alive():
@@ -88,7 +90,7 @@ class SurveyCollector:
 
 
 def choose_port_range(want: LadderNodeParams) -> PortRange:
-    """The range whose ports matter: the plan's, else the one that this kernel gives out."""
+    """Return the range of data ports: the plan's, else this kernel's own."""
     configured = os.path.exists(MANIFEST)
     if want["range"] and (configured or not want["assumed"]):
         return PortRange(*want["range"])
@@ -96,7 +98,7 @@ def choose_port_range(want: LadderNodeParams) -> PortRange:
 
 
 def read_kernel_range() -> PortRange:
-    """The range from which this kernel takes ports."""
+    """Return this kernel's local port range."""
     return (
         parse_port_range(net.read_kernel_file("/proc/sys/net/ipv4/ip_local_port_range"))
         or KERNEL_RANGE
@@ -114,11 +116,11 @@ def collect_lookups(todo: Todo) -> ParallelLookups:
 def begin_survey(
     want: LadderNodeParams, beside: Callable[[Callable[[], ParallelLookups]], None] | None = None
 ) -> SurveyCollector:
-    """Start to look at everything that the rules of the diagnosis ask for.
+    """Start to collect everything that the rules of the diagnosis need.
 
     Args:
-        want: what is known of the node.
-        beside: asks for names while the probe goes on, given what is to be asked; None: they are asked for here.
+        want: known data of the node.
+        beside: gets the name lookups to run them during the probe. None: they run here.
     """
     own = want["address"]
     peers = [host["address"] for host in want["hosts"] if host["address"] != own]
@@ -159,10 +161,10 @@ def begin_survey(
 
 
 def end_survey(look: SurveyCollector, want: LadderNodeParams) -> Seen:
-    """Take the rest, wait for what was started, and return everything.
+    """Collect the rest, wait for the started observations, and return everything.
 
     Args:
-        look: what was started.
+        look: the collector of `begin_survey`.
         want: as above.
     """
     look.ask("sysctls", net.survey_sysctls, {})

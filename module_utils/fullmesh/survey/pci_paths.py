@@ -21,7 +21,7 @@ RDMA = "/sys/class/infiniband"
 EXTENDED, EXTENDED_END = (
     0x100,
     0x1000,
-)  # where the list of extended capabilities begins and what a config space has
+)  # start of the extended capabilities, and the size of a config space
 ACS, ACS_CONTROL = 0x000D, 0x06  # PCI_EXT_CAP_ID_ACS, PCI_ACS_CTRL
 # PCI_ACS_RR and PCI_ACS_CR: requests and completions between two devices below go up to the root and down again.
 REDIRECT = 0x04 | 0x08
@@ -32,7 +32,10 @@ VERSION = "/proc/driver/nvidia/version"
 
 
 def parse_acs_control(config: bytes) -> int | None:
-    """The ACS control register of a config space; None without ACS, or where only its head could be read (not root)."""
+    """Return the ACS control register in a config space.
+
+    None without ACS, or if only the head was readable (not root).
+    """
     at, seen = EXTENDED, 0
     while at >= EXTENDED and at + 8 <= len(config) and seen < EXTENDED_END // 8:
         (head,) = struct.unpack_from("<I", config, at)
@@ -45,7 +48,7 @@ def parse_acs_control(config: bytes) -> int | None:
 
 
 def read_pci_config(folder: str) -> bytes:
-    """The config space of a device; empty where it cannot be read."""
+    """Return the config space of a device, or b"" if it is unreadable."""
     try:
         with open(os.path.join(folder, "config"), "rb") as stream:
             return stream.read(EXTENDED_END)
@@ -54,15 +57,15 @@ def read_pci_config(folder: str) -> bytes:
 
 
 def list_bridges_above(folder: str) -> list[str]:
-    """The folders of the bridges from the root down to a device."""
+    """Return the folders of the bridges from the root down to a device."""
     parts = os.path.realpath(folder).split("/")
     return ["/".join(parts[: at + 1]) for at, one in enumerate(parts[:-1]) if ADDRESS.match(one)]
 
 
 def describe_pci_path(folder: str, kind: str) -> PciPath:
-    """The way of one device."""
-    # Not the first, a root port: what it sends up is at the root already, and Linux switches ACS on there itself
-    # wherever an IOMMU is on.
+    """Return the path of one device."""
+    # Without the first one, the root port: its traffic is already at the root, and Linux enables ACS there with any
+    # IOMMU.
     switched = list_bridges_above(folder)[1:]
     redirecting = [b for b in switched if (parse_acs_control(read_pci_config(b)) or 0) & REDIRECT]
     numa = read_stripped(os.path.join(folder, "numa_node"))
@@ -76,12 +79,12 @@ def describe_pci_path(folder: str, kind: str) -> PciPath:
 
 
 def is_physical_machine() -> bool:
-    """Whether this is a machine, and neither a virtual one nor a container."""
+    """Return whether this is a physical machine."""
     return bool(run_command(["systemd-detect-virt", "--quiet"])[0] != 0)
 
 
 def survey_pci_paths(base: str = PCI, rdma: str = RDMA) -> list[PciPath]:
-    """The ways of all NVIDIA GPUs, and of the RDMA cards where there are GPUs."""
+    """Return the paths of all NVIDIA GPUs, and of the RDMA interfaces if there are GPUs."""
     gpus = [held["bus"] for held in list_accelerators(base) if held["vendor"] == "nvidia"]
     cards = sorted(os.listdir(rdma)) if gpus and os.path.isdir(rdma) else []
     found = [describe_pci_path(os.path.join(base, bus), "gpu") for bus in gpus]
@@ -91,9 +94,11 @@ def survey_pci_paths(base: str = PCI, rdma: str = RDMA) -> list[PciPath]:
 def find_gpu_direct_mode(
     version: str = VERSION, modules: str = "/proc/modules", release: str = ""
 ) -> str:
-    """How an RDMA card can reach a GPU's memory: ``dma_buf``, ``nvidia_peermem``, or "" through the host's memory only.
+    """Return the way from an RDMA interface to a GPU's memory:
 
-    dma_buf needs NVIDIA's open modules and Linux 5.12 (NVIDIA, GPUDirect RDMA guide; NCCL asks for it since 2.12).
+    ``dma_buf``, ``nvidia_peermem``, or "" (host memory).
+
+    dma_buf needs NVIDIA's open modules and Linux 5.12 (NVIDIA, GPUDirect RDMA guide). NCCL uses it since 2.12.
     """
     numbers = re.match(r"(\d+)\.(\d+)", release or os.uname().release)
     new = numbers is not None and (int(numbers.group(1)), int(numbers.group(2))) >= DMA_BUF_KERNEL
