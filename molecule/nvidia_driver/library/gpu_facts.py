@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.manifest import read_package_versions
+from ansible.module_utils.fullmesh.manifest import read_packages
 
 DOCUMENTATION = r"""
 ---
@@ -39,7 +39,7 @@ def main() -> None:
         for name in module.params["packages"]
     ]
     module.exit_json(
-        changed=False, gpu=seen, packages=read_package_versions(names) if names else {}
+        changed=False, gpu=seen, packages=read_packages(names)[0]
     )
 
 
