@@ -326,31 +326,6 @@ def test_a_silent_name_server_is_told_whoever_gives_up_first(
     assert found["reverse"] == {"192.0.2.12": None}
 
 
-CHAINS = """table netdev one {
-	chain way {
-		type filter hook ingress device "eth1" priority -300; policy accept;
-	}
-	chain both {
-		type filter hook ingress devices = { eth0, "eth1" } priority -300; policy accept;
-	}
-}
-table netdev two {
-	chain way {
-		type filter hook egress device eth2 priority 0; policy accept;
-	}
-}
-"""
-
-
-def test_cards_of_chains_are_read_where_the_json_has_none() -> None:
-    assert filters.parse_chain_devices(CHAINS) == {
-        ("one", "way"): ["eth1"],
-        ("one", "both"): ["eth0", "eth1"],
-        ("two", "way"): ["eth2"],
-    }
-    assert filters.parse_chain_devices("") == {}
-
-
 QUEUES = """[{"kind":"pfifo","handle":"8001:","dev":"eth1","root":true,"options":{"limit":0},"bytes":0,"packets":0,
 "drops":97,"overlimits":0,"requeues":0,"backlog":0,"qlen":0},{"kind":"noqueue","handle":"0:","dev":"lo","root":true}]"""
 

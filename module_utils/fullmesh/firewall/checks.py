@@ -9,6 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ..files import read_text_or_empty, write_or_remove_file
+from ..tools.firewalld import ETC
 from . import firewalld, firewalld_files, firewalld_others, foreign, reached, ufw
 from .call import UNIT
 from .observed import RIVALS
@@ -237,9 +238,9 @@ class FirewallChecks:
         copy = tempfile.mkdtemp(prefix="fullmesh-firewalld-")
         try:
             target = copy + "/firewalld"
-            shutil.copytree(self.root + firewalld_files.ETC, target, symlinks=True)
+            shutil.copytree(self.root + ETC, target, symlinks=True)
             for path, text in moved.items():
-                write_or_remove_file(target + path[len(firewalld_files.ETC) :], text)
+                write_or_remove_file(target + path[len(ETC) :], text)
             rc, out = self.run(
                 ["firewall-offline-cmd", "--system-config", target, "--check-config"]
             )

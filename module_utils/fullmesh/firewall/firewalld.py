@@ -13,7 +13,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ..files import SPACE, read_text_or_empty
-from ..foreign_text import parse_tool_json
+from ..tools import nft
+from ..tools.firewalld import parse_zones
 from .firewalld_files import (
     BINDING,
     IP,
@@ -24,7 +25,7 @@ from .firewalld_files import (
     list_own_names,
     map_own_paths,
 )
-from .firewalld_others import parse_zones, read_firewalld_setting
+from .firewalld_others import read_firewalld_setting
 
 if TYPE_CHECKING:
     from typing import Any
@@ -59,11 +60,11 @@ def query_libnftables(command: str = "list table inet firewalld") -> str:
 
 def read_nftables_table(run: Runner) -> list[Json]:
     """Return the rules that the kernel has from firewalld; empty when there are none."""
-    rc, out = run(["nft", "-j", "list", "table", "inet", "firewalld"])
+    rc, out = run(nft.SHOW_FIREWALLD)
     text = out if rc == 0 and out.strip(SPACE) else query_libnftables()
     try:
-        return list(parse_tool_json(text)["nftables"])
-    except (ValueError, KeyError, TypeError):
+        return nft.parse_objects(text)
+    except ValueError:
         return []
 
 

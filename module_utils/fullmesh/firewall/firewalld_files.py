@@ -9,14 +9,14 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from ..tools.firewalld import ETC
+
 if TYPE_CHECKING:
     from typing import Any
 
     from .types import FirewallSettings
 
 
-ETC = "/etc/firewalld"
-LIB = "/usr/lib/firewalld"
 # Instead of tcp or udp, where a number is that of a protocol without ports.
 IP = "ip"
 MARK = "Written by Fullmesh (role peer_firewall); changes here are overwritten."

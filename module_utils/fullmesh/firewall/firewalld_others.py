@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from ..files import SPACE, read_text_or_empty, split_lines, split_words
 from ..schema.ports import parse_port_range
-from .firewalld_files import ETC, IP, LIB, find_protocol_number, group_by_family, list_own_names
+from ..tools import firewalld, nmcli
+from .firewalld_files import IP, find_protocol_number, group_by_family, list_own_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,35 +23,19 @@ if TYPE_CHECKING:
     Addition = tuple[str, str, str]
 
 
-def parse_object_file(root: str, kind: str, name: str) -> Any:
-    """Parse one object's file as firewalld would find it; None where there is none or it is broken."""
-    for base in (ETC, LIB):
-        text = read_text_or_empty(f"{root}{base}/{kind}/{name}.xml")
-        if text:
-            try:
-                return ElementTree.fromstring(text)  # noqa: S314 (root's own files on this node)
-            except ElementTree.ParseError:
-                return None
-    return None
-
-
-def list_object_names(root: str, kind: str) -> list[str]:
-    """Name every zone (service, ipset ...) that has a file."""
-    names: set[str] = set()
-    for base in (ETC, LIB):
-        try:
-            entries = os.listdir(f"{root}{base}/{kind}")
-        except OSError:
-            continue
-        names.update(entry[:-4] for entry in entries if entry[-4:] == ".xml")
-    return sorted(names)
+def list_zone_names(root: str) -> list[str]:
+    """Name every zone that has a file."""
+    bases = (firewalld.ETC, firewalld.LIB)
+    return sorted(
+        {name for base in bases for name in firewalld.list_object_names(f"{root}{base}/zones")}
+    )
 
 
 def read_firewalld_setting(root: str, key: str, default: str) -> str:
     """Read one setting of firewalld.conf."""
     found = re.search(
         rf"^\s*{key}\s*=\s*(\S+)",
-        read_text_or_empty(root + ETC + "/firewalld.conf"),
+        read_text_or_empty(root + firewalld.ETC + "/firewalld.conf"),
         re.M | re.ASCII,
     )
     return found.group(1) if found else default
@@ -70,7 +53,7 @@ def has_port_tag(node: Any, port: int, protocol: str = "tcp") -> bool:
 
 def has_service_port(root: str, name: str, port: int, protocol: str, depth: int = 0) -> bool:
     """Say whether a service, or one that it includes, has a port."""
-    node = parse_object_file(root, "services", name)
+    node = firewalld.read_object_file(root, "services", name)
     if node is None or depth > 5:  # noqa: PLR2004 (a service that includes itself)
         return False
     inside = [tag.get("service", "") for tag in node.findall("include")]
@@ -81,7 +64,7 @@ def has_service_port(root: str, name: str, port: int, protocol: str, depth: int 
 
 def is_allowed_by_zone(root: str, zone: str, port: int, protocol: str = "tcp") -> bool:
     """Say whether a zone, as it stands on disk, lets everybody who comes through it to a port."""
-    node = parse_object_file(root, "zones", zone)
+    node = firewalld.read_object_file(root, "zones", zone)
     if node is None:
         return False
     if node.get("target") == "ACCEPT":
@@ -104,19 +87,19 @@ def is_allowed_by_zone(root: str, zone: str, port: int, protocol: str = "tcp") -
 
 def has_zone_service(root: str, zone: str, name: str) -> bool:
     """Say whether a zone lists a service."""
-    node = parse_object_file(root, "zones", zone)
+    node = firewalld.read_object_file(root, "zones", zone)
     return node is not None and any(tag.get("name") == name for tag in node.findall("service"))
 
 
 def list_zone_sources(root: str, zone: str) -> list[str]:
     """List the networks a zone claims, ipsets resolved; MAC addresses are left out."""
-    node = parse_object_file(root, "zones", zone)
+    node = firewalld.read_object_file(root, "zones", zone)
     found: list[str] = []
     for tag in [] if node is None else node.findall("source"):
         if tag.get("address"):
             found.append(tag.get("address"))
         elif tag.get("ipset"):
-            ipset = parse_object_file(root, "ipsets", tag.get("ipset"))
+            ipset = firewalld.read_object_file(root, "ipsets", tag.get("ipset"))
             entries = [] if ipset is None else ipset.findall("entry")
             found += [str(entry.text).strip(SPACE) for entry in entries]
     return found
@@ -128,7 +111,7 @@ def find_claiming_zones(root: str, own: str, peers: list[str]) -> list[str]:
         ipaddress.ip_address(one) for both in group_by_family(peers).values() for one in both
     ]
     found = []
-    for zone in list_object_names(root, "zones"):
+    for zone in list_zone_names(root):
         for source in list_zone_sources(root, zone) if zone != own else []:
             try:
                 network = ipaddress.ip_network(source, strict=False)
@@ -145,8 +128,8 @@ def find_interface_zones(
 ) -> list[tuple[str, str]]:
     """Return (zone, who says so) for an interface: firewalld's files, the daemon, NetworkManager, ifcfg files."""
     found = []
-    for zone in list_object_names(root, "zones"):
-        node = parse_object_file(root, "zones", zone)
+    for zone in list_zone_names(root):
+        node = firewalld.read_object_file(root, "zones", zone)
         tags = [] if node is None else node.findall("interface")
         if any(tag.get("name") == interface for tag in tags):
             found.append((zone, "its file"))
@@ -163,28 +146,17 @@ def find_interface_zones(
 
 def find_profile_zones(run: Runner, interface: str) -> list[tuple[str, str]]:
     """Ask NetworkManager for connection.zone of the profile that an interface has; empty without NetworkManager."""
-    rc, name = run(["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", interface])
-    if rc != 0 or not name.strip(SPACE):
+    rc, out = run(nmcli.build_value_command("GENERAL.CONNECTION", "device", interface))
+    name = nmcli.parse_value(out)
+    if rc != 0 or not name:
         return []
-    rc, zone = run(["nmcli", "-g", "connection.zone", "connection", "show", name.strip(SPACE)])
-    text = f"connection.zone of NetworkManager's profile {name.strip(SPACE)!r}"
-    return [(zone.strip(SPACE), text)] if rc == 0 and zone.strip(SPACE) else []
-
-
-def parse_zones(text: str) -> dict[str, dict[str, list[str]]]:
-    """Read ``firewall-cmd --list-all-zones`` or ``--list-all-policies``."""
-    zones: dict[str, dict[str, list[str]]] = {}
-    now: dict[str, list[str]] = {}
-    key = ""
-    for line in split_lines(text):
-        if line and not line[0].isspace():
-            now = zones.setdefault(split_words(line)[0], {})
-        elif line.startswith("\t") and key:
-            now[key] = sorted([*now.get(key, []), line.strip(SPACE)])
-        elif ":" in line:
-            key, _, value = line.strip(SPACE).partition(":")
-            now[key] = sorted(split_words(value))
-    return zones
+    rc, out = run(nmcli.build_value_command("connection.zone", "connection", name))
+    zone = nmcli.parse_value(out)
+    return (
+        [(zone, f"connection.zone of NetworkManager's profile {name!r}")]
+        if rc == 0 and zone
+        else []
+    )
 
 
 def find_unsaved_settings(runtime: str, permanent: str, own: str, kind: str = "zone") -> list[str]:
@@ -192,7 +164,7 @@ def find_unsaved_settings(runtime: str, permanent: str, own: str, kind: str = "z
 
     Interfaces: see `unbound`; what is put back: see `additions`.
     """
-    ran, kept = parse_zones(runtime), parse_zones(permanent)
+    ran, kept = firewalld.parse_zones(runtime), firewalld.parse_zones(permanent)
     found = []
     for name in sorted(set(ran) - list_own_names(own)):
         for key in sorted(set(ran[name]) - {"interfaces"}):
@@ -240,7 +212,7 @@ def find_runtime_additions(runtime: str, permanent: str, own: str) -> list[Addit
     netavark-firewalld-reload.service, which is off by default, would put them there again. And fail2ban's bans, which
     EL's package has as rich rules (fail2ban-firewalld) and nobody writes again.
     """
-    ran, kept = parse_zones(runtime), parse_zones(permanent)
+    ran, kept = firewalld.parse_zones(runtime), firewalld.parse_zones(permanent)
     return [
         (name, what, value)
         for name in sorted(set(ran) - list_own_names(own))
@@ -281,7 +253,7 @@ def find_unbound_interfaces(
     They come back from the files and from NetworkManager only (firewalld's own reload(), 1.3.3). *passed*: zones that
     do not matter, the default one among them.
     """
-    ran, kept = parse_zones(runtime), parse_zones(permanent)
+    ran, kept = firewalld.parse_zones(runtime), firewalld.parse_zones(permanent)
     found = []
     for zone in sorted(set(ran) - set(passed) - REBOUND):
         for interface in ran[zone].get("interfaces", []):

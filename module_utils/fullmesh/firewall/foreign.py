@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..facts.node import map_global_addresses, read_stripped
 from ..files import SPACE, split_words
 from ..netfilter import ruleset
+from ..tools import nft
 from . import blocking, firewalld, firewalld_files
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def build_senders(family: str, peers: list[Any], interface: str, address: str) -
 
 def read_foreign_nftables(run: Runner) -> Ruleset:
     """Return every rule that nftables has but firewalld's own, iptables-nft's included and explained."""
-    rc, out = run(["nft", "-j", "list", "ruleset"])
+    rc, out = run(nft.SHOW_RULESET)
     text = out if rc == 0 and out.strip(SPACE) else firewalld.query_libnftables("list ruleset")
     rules = ruleset.parse_nft_json(text)
     for key in [key for key in rules["chains"] if key[1] == "firewalld"]:
@@ -164,11 +165,12 @@ def add_rule_lines(run: Runner, found: list[FoundPeerBlocker]) -> None:
     """Write the rule as a person would into every finding that has only a handle."""
     if all(one["line"] for one in found):
         return
-    rc, text = run(["nft", "-a", "list", "ruleset"])
-    lines = ruleset.parse_rule_lines(text) if rc == 0 else {}
-    for one in found:
-        known = (one["family"], one["table"], one["handle"] or 0)
-        one["line"] = one["line"] or lines.get(known, "(no text)")
+    rc, text = run(nft.SHOW_RULE_TEXT)
+    rules = nft.parse_rule_lines(text) if rc == 0 else []
+    lines = {(one.family, one.table, one.handle): one.line for one in rules}
+    for blocker in found:
+        known = (blocker["family"], blocker["table"], blocker["handle"] or 0)
+        blocker["line"] = blocker["line"] or lines.get(known, "(no text)")
 
 
 def blockers_to_faults(

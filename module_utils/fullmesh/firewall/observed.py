@@ -13,6 +13,7 @@ from ..schema.ports import is_port_listed, parse_port_entry
 from ..state.observe import UNIT_PROPERTIES, has_unit_file
 from ..state.record import UndoPoint
 from ..tools import systemctl
+from ..tools.firewalld import read_object_file
 from ..transaction import session
 from . import firewalld, firewalld_files, firewalld_others, reached, ufw
 from .call import CARRIED, NAME, UNIT
@@ -168,10 +169,7 @@ class ObservedFirewall:
     def list_closed_ssh_ports(self, want: FirewallRequest) -> list[int]:
         """List the ssh ports that the default zone would not let in."""
         zone, ports = want["default_zone"], list(want["ssh_ports"])
-        if (
-            not self.is_installed()
-            and firewalld_others.parse_object_file(self.root, "zones", zone) is None
-        ):
+        if not self.is_installed() and read_object_file(self.root, "zones", zone) is None:
             return [port for port in ports if port != 22]  # noqa: PLR2004 (every distribution's public zone has ssh)
         return [
             port for port in ports if not firewalld_others.is_allowed_by_zone(self.root, zone, port)

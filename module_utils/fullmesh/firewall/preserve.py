@@ -14,12 +14,14 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from ..files import SPACE, split_lines, split_words
+from ..files import SPACE, split_lines
+from ..tools import nft
 from ..transaction.engine import find_system_python
 from . import firewalld
 
 if TYPE_CHECKING:
     from ..commands import Runner
+    from ..tools.nft import ListedChain
 
 
 # firewalld calls these commands too, so that both mean the same tables (iptables-nft or the old ones).
@@ -162,7 +164,7 @@ def write_root_file(path: str, text: str) -> None:
 def save_iptables(run: Runner, before: dict[str, str]) -> list[str]:
     """Write dumps for the rollback; return the commands that make the tables exactly what they were."""
     commands = []
-    real = parse_nft_chains(run(["nft", "list", "chains"])[1])
+    real = map_table_chains(nft.parse_chains(run(nft.build_chains_command())[1]))
     for family, tool in TOOLS:
         path = PLACE + family
         if family in before:
@@ -176,16 +178,11 @@ def save_iptables(run: Runner, before: dict[str, str]) -> list[str]:
     return commands
 
 
-def parse_nft_chains(text: str) -> dict[str, dict[str, set[str]]]:
-    """Read ``nft list chains``: family -> table -> chains."""
+def map_table_chains(chains: list[ListedChain]) -> dict[str, dict[str, set[str]]]:
+    """Map chains: family -> table -> names."""
     found: dict[str, dict[str, set[str]]] = {}
-    now: set[str] = set()
-    for line in split_lines(text):
-        words = split_words(line)
-        if words[:1] == ["table"]:
-            now = found.setdefault(words[1], {}).setdefault(words[2], set())
-        elif words[:1] == ["chain"]:
-            now.add(words[1])
+    for one in chains:
+        found.setdefault(one.family, {}).setdefault(one.table, set()).add(one.name)
     return found
 
 

@@ -204,23 +204,6 @@ def make_object_key(one: Json, name: str) -> Key:
     return str(one.get("family", "")), str(one.get("table", "")), str(one.get(name, ""))
 
 
-def parse_rule_lines(text: str) -> dict[tuple[str, str, int], str]:
-    """Read ``nft -a list ruleset``: (family, table, handle) -> the rule as a person writes it."""
-    found: dict[tuple[str, str, int], str] = {}
-    family, table = "", ""
-    for line in text.split("\n"):
-        head = re.match(r"table (\S+) (\S+) \{", line, re.ASCII)
-        if head:
-            family, table = head.group(1), head.group(2)
-        rule = re.match(r"\s+(.*\S) # handle (\d+)$", line, re.ASCII)
-        if rule and not rule.group(1).endswith("{"):
-            said = re.sub(
-                r"counter packets \d+ bytes \d+ ?", "", rule.group(1), flags=re.ASCII
-            ).strip(" \t")
-            found[(family, table, int(rule.group(2)))] = said
-    return found
-
-
 def has_xt(ruleset: Ruleset) -> bool:
     """Say whether there are rules whose meaning only iptables knows (libnftables prints ``xt`` for them)."""
     return any(

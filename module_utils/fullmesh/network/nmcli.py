@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..tools import nmcli
 from .backends import kernel_state
 
 if TYPE_CHECKING:
@@ -18,18 +19,9 @@ BACK_SECONDS = 20
 
 def read_active_profiles(run: SplitRunner, names: list[str]) -> dict[str, str] | None:
     """Return the uuid of the profile that is active on each device of *names*; None where NetworkManager is away."""
-    rc, out, _ = run(
-        ["nmcli", "--terse", "--fields", "DEVICE,UUID", "connection", "show", "--active"]
-    )
-    if rc != 0:
-        return None
-    found = {}
-    for line in out.splitlines():
-        # a colon in a device's name is escaped; a uuid has none
-        device, _, profile = line.rpartition(":")
-        if device in names and profile:
-            found[device] = profile
-    return found
+    rc, out, _ = run(nmcli.SHOW_ACTIVE)
+    found = nmcli.parse_active_profiles(out)
+    return {name: found[name] for name in names if name in found} if rc == 0 else None
 
 
 def build_activate_command(profile: str, wait: int, device: str = "") -> list[str]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ..tools import nmcli
 from ..transaction.engine import KernelView
 from .backends import common, ifupdown, kernel_state, netplan, networkd, networkmanager
 from .types import OwnerState
@@ -129,10 +130,9 @@ def build_scratch_files(name: str, read: Reader, listed: Lister, changes: Change
 
 def read_device_state(run: SplitRunner, interface: str) -> str:
     """NetworkManager's word for a device, empty where it does not run."""
-    command = ["nmcli", "--terse", "--get-values", "GENERAL.STATE", "device", "show", interface]
-    rc, out, _ = run(command)
+    rc, out, _ = run(nmcli.build_value_command("GENERAL.STATE", "device", interface))
     # "100 (connected)", "100 (connected (externally))", "10 (unmanaged)": the number is the stable part
-    return out.strip() if rc == 0 else ""
+    return nmcli.parse_value(out) if rc == 0 else ""
 
 
 def find_networkd_file(read: Reader, interface: str) -> str:

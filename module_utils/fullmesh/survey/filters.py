@@ -11,19 +11,16 @@ import os
 import re
 import subprocess
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
-from ..files import SPACE, split_lines, split_words
-from ..foreign_text import parse_tool_json
+from ..files import SPACE, split_words
+from ..tools import firewalld, nft
 from .net import read_kernel_file
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ..schema.survey import (
-        FirewalldPolicy,
         FirewalldState,
-        FirewalldZone,
         NftSurvey,
         NodeSurvey,
         PolicyState,
@@ -39,10 +36,7 @@ RULES_MOST = (
 ELEMENTS_MOST = 4000
 TEXT_MOST = 8000000
 HOOKS = ("input", "output", "prerouting", "postrouting", "ingress", "egress")
-BUS = "org.fedoraproject.FirewallD1"
 NFT_JSON = 1 << 4  # NFT_CTX_OUTPUT_JSON, libnftables(3)
-ZONE_FOLDERS = ("/etc/firewalld/zones", "/usr/lib/firewalld/zones")
-POLICY_FOLDERS = ("/etc/firewalld/policies", "/usr/lib/firewalld/policies")
 
 
 def run_tool(argv: list[str]) -> tuple[int, str]:
@@ -87,7 +81,7 @@ def read_ruleset_text() -> tuple[str, str]:
     """All rules as JSON, or an empty text and why not."""
     if os.geteuid() != 0:
         return "", "reading firewall rules needs root"
-    code, text = run_tool(["nft", "-j", "list", "ruleset"])
+    code, text = run_tool(nft.SHOW_RULESET)
     if code == 0 and text.strip(SPACE):
         return text, ""
     text = read_ruleset_by_library()
@@ -125,7 +119,7 @@ def parse_ruleset(text: str) -> NftSurvey:
     Those that send a packet elsewhere (type nat) are kept whole or not at all: Kubernetes has tens of thousands, and
     of a part of them nobody could say what becomes of a packet.
     """
-    held = parse_tool_json(text[:TEXT_MOST])["nftables"]
+    held = nft.parse_objects(text[:TEXT_MOST])
     chains = [item["chain"] for item in held if "chain" in item]
     rules = [item["rule"] for item in held if "rule" in item]
     keep = find_reachable_chains([c for c in chains if c.get("type") != "nat"], rules)
@@ -161,26 +155,11 @@ def survey_ruleset() -> tuple[NftSurvey | None, str]:
     found = parse_ruleset(text)
     nameless = [c for c in found["chains"] if c["family"] == "netdev" and not c.get("dev")]
     if nameless:  # nft 1.0.6 and its neighbours leave the cards of a chain out of the JSON
-        held = parse_chain_devices(run_tool(["nft", "list", "chains", "netdev"])[1])
+        chains = nft.parse_chains(run_tool(nft.build_chains_command("netdev"))[1])
+        held = {(one.table, one.name): one.devices for one in chains}
         for chain in nameless:
             chain["dev"] = held.get((chain["table"], chain["name"]), [])
     return found, ""
-
-
-def parse_chain_devices(text: str) -> dict[tuple[str, str], list[str]]:
-    """Read the cards of chains, by table and chain, from what nft prints for people."""
-    found: dict[tuple[str, str], list[str]] = {}
-    table = name = ""
-    for line in split_lines(text):
-        words = split_words(line)
-        if words[:1] == ["table"]:
-            table = words[2]
-        elif words[:1] == ["chain"]:
-            name = words[1]
-        match = re.search(r"\bdevices?(?: =)? (\{[^}]*\}|\S+)", line, re.ASCII)
-        if match and table and name:
-            found[(table, name)] = re.findall(r"[^\s{}\",;]+", match.group(1), re.ASCII)
-    return found
 
 
 def survey_legacy_tables() -> list[str]:
@@ -205,153 +184,77 @@ def find_port_borders(seen: NodeSurvey | None, first: int, last: int) -> list[in
     return sorted(found)
 
 
-def query_firewalld(*words: str) -> Any:
-    """Ask firewalld over D-Bus; firewall-cmd needs 0.3 s of Python for each question."""
-    code, text = run_tool(
-        ["busctl", "--json=short", "call", BUS, "/org/fedoraproject/FirewallD1", *words]
-    )
+def query_firewalld(interface: str, method: str, *arguments: str) -> Any:
+    """Ask firewalld over D-Bus; None if it gives no reply."""
+    code, text = run_tool(firewalld.build_bus_command(interface, method, *arguments))
     if code != 0:
         return None
     try:
-        return parse_tool_json(text)["data"][0]
-    except (ValueError, KeyError, IndexError, TypeError):
+        return firewalld.parse_bus_reply(text)
+    except ValueError:
         return None
 
 
-def strip_dbus_types(value: Any) -> Any:
-    """Take D-Bus' types off a value."""
-    if isinstance(value, dict):
-        if set(value) == {"type", "data"}:
-            return strip_dbus_types(value["data"])
-        return {key: strip_dbus_types(one) for key, one in value.items()}
-    return [strip_dbus_types(one) for one in value] if isinstance(value, list) else value
-
-
-def format_ports(value: Any) -> list[str]:
-    """Print ``50000-54095/tcp`` for every pair."""
-    pairs = value if isinstance(value, list) else []
-    return sorted("/".join(map(str, pair)) for pair in pairs if isinstance(pair, (list, tuple)))
-
-
-def read_runtime_zone(name: str) -> FirewalldZone:
-    """Settings of a zone that are in force."""
-    held = query_firewalld(BUS + ".zone", "getZoneSettings2", "s", name)
-    held = strip_dbus_types(held) if held is not None else {}
+def read_zone(name: str) -> ZoneState:
+    """Read a zone in force, and as it will be after a reload."""
+    kept = firewalld.read_object_file("", "zones", name)
     return {
-        "target": "" if held.get("target", "default") == "default" else str(held["target"]),
-        "ports": format_ports(held.get("ports")),
-        "services": sorted(map(str, held.get("services", []))),
-        "sources": sorted(map(str, held.get("sources", []))),
-        "interfaces": sorted(map(str, held.get("interfaces", []))),
-        "rules": len(held.get("rules_str", [])),
+        "runtime": firewalld.describe_zone_reply(
+            query_firewalld(".zone", "getZoneSettings2", "s", name)
+        ),
+        "permanent": None if kept is None else firewalld.describe_zone_file(kept),
     }
 
 
-def read_permanent_zone(name: str) -> FirewalldZone | None:
-    """Settings of a zone as they will be after a reload; None where there is no file."""
-    for folder in ZONE_FOLDERS:
-        text = read_kernel_file(os.path.join(folder, name + ".xml"))
-        if not text:
-            continue
-        root = ElementTree.fromstring(text)  # noqa: S314 (a file that only root of this node can write)
-        sources = [s.get("address") or "ipset:" + str(s.get("ipset")) for s in root.iter("source")]
-        return {
-            "target": root.get("target", "") or "",
-            "ports": sorted(
-                "{}/{}".format(p.get("port"), p.get("protocol")) for p in root.findall("port")
-            ),
-            "services": sorted(str(s.get("name")) for s in root.findall("service")),
-            "sources": sorted(s for s in sources if s != "ipset:None"),
-            "interfaces": sorted(str(i.get("name")) for i in root.findall("interface")),
-            "rules": len(root.findall("rule")),
-        }
-    return None
-
-
-def read_runtime_policy(name: str) -> FirewalldPolicy:
-    """Settings of a policy that are in force."""
-    held = query_firewalld(BUS + ".policy", "getPolicySettings", "s", name)
-    held = strip_dbus_types(held) if held is not None else {}
+def read_policy(name: str) -> PolicyState:
+    """Read a policy in force, and as it will be after a reload."""
+    kept = firewalld.read_object_file("", "policies", name)
     return {
-        "target": str(held.get("target", "CONTINUE")),
-        "ports": format_ports(held.get("ports")),
-        "services": sorted(map(str, held.get("services", []))),
-        "ingress": sorted(map(str, held.get("ingress_zones", []))),
-        "egress": sorted(map(str, held.get("egress_zones", []))),
-        "rules": sorted(map(str, held.get("rich_rules", []))),
+        "runtime": firewalld.describe_policy_reply(
+            query_firewalld(".policy", "getPolicySettings", "s", name)
+        ),
+        "permanent": None if kept is None else firewalld.describe_policy_file(kept),
     }
-
-
-def format_rule_words(node: Any) -> list[str]:
-    """Write an element of a rule and what is in it as firewalld writes it: ``port port="22" protocol="tcp"``."""
-    found = [str(node.tag)] + [f'{key}="{node.get(key)}"' for key in node.attrib]
-    return found + [word for child in node for word in format_rule_words(child)]
-
-
-def read_permanent_policy(name: str) -> FirewalldPolicy | None:
-    """Settings of a policy as they will be after a reload; None where there is no file."""
-    for folder in POLICY_FOLDERS:
-        text = read_kernel_file(os.path.join(folder, name + ".xml"))
-        if not text:
-            continue
-        root = ElementTree.fromstring(text)  # noqa: S314 (a file that only root of this node can write)
-        return {
-            "target": root.get("target", "") or "CONTINUE",
-            "ports": sorted(
-                "{}/{}".format(p.get("port"), p.get("protocol")) for p in root.findall("port")
-            ),
-            "services": sorted(str(s.get("name")) for s in root.findall("service")),
-            "ingress": sorted(str(z.get("name")) for z in root.findall("ingress-zone")),
-            "egress": sorted(str(z.get("name")) for z in root.findall("egress-zone")),
-            "rules": sorted(" ".join(format_rule_words(rule)) for rule in root.findall("rule")),
-        }
-    return None
 
 
 def read_policies() -> dict[str, PolicyState]:
     """The policies in force and those with a file of this node's own; {} where firewalld knows none (before 0.9)."""
-    active = query_firewalld(BUS + ".policy", "getActivePolicies")
+    active = query_firewalld(".policy", "getActivePolicies")
     if active is None:
         return {}
-    known = set(map(str, query_firewalld(BUS + ".policy", "getPolicies") or []))
+    known = set(map(str, query_firewalld(".policy", "getPolicies") or []))
     found: dict[str, PolicyState] = {}
-    for name in sorted(known & {*map(str, active), *list_xml_names(POLICY_FOLDERS[0])})[:20]:
-        try:
-            kept = read_permanent_policy(name)
-        except ElementTree.ParseError:
-            kept = None
-        found[name] = {"runtime": read_runtime_policy(name), "permanent": kept}
+    for name in sorted(
+        known & {*map(str, active), *firewalld.list_object_names(firewalld.ETC + "/policies")}
+    )[:20]:
+        found[name] = read_policy(name)
     return found
 
 
-def list_xml_names(folder: str) -> list[str]:
-    """Name the objects that have a file in a folder of firewalld's configuration."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return [name[: -len(".xml")] for name in names if name.endswith(".xml")]
-
-
 def survey_firewalld() -> tuple[FirewalldState | None, str]:
-    """Zones and policies in force beside those on disk; None where firewalld does not run, and why it is not known."""
-    active = query_firewalld(BUS + ".zone", "getActiveZones")
+    """Zones and policies in force and on disk; None if firewalld does not run, and why that is not known."""
+    active = query_firewalld(".zone", "getActiveZones")
     if active is None:
         return None, "" if os.geteuid() == 0 else "it does not run, or tells its zones to root only"
-    default = query_firewalld("" + BUS, "getDefaultZone")
-    names = sorted({*map(str, active), str(default or "public"), *list_xml_names(ZONE_FOLDERS[0])})
+    default = query_firewalld("", "getDefaultZone")
+    names = sorted(
+        {
+            *map(str, active),
+            str(default or "public"),
+            *firewalld.list_object_names(firewalld.ETC + "/zones"),
+        }
+    )
     found: dict[str, ZoneState] = {}
     for name in names[:20]:
-        try:
-            kept = read_permanent_zone(name)
-        except ElementTree.ParseError:
-            kept = None
-        found[name] = {"runtime": read_runtime_zone(name), "permanent": kept}
+        found[name] = read_zone(name)
     sets = {}
-    for one in (query_firewalld(BUS + ".ipset", "getIPSets") or [])[:20]:
+    for one in (query_firewalld(".ipset", "getIPSets") or [])[:20]:
         sets[str(one)] = sorted(
-            map(str, query_firewalld(BUS + ".ipset", "getEntries", "s", str(one)) or [])
+            map(str, query_firewalld(".ipset", "getEntries", "s", str(one)) or [])
         )
     held: FirewalldState = {
         "default": str(default or ""),
-        "active": strip_dbus_types(active),
+        "active": active,
         "zones": found,
         "ipsets": sets,
         "policies": read_policies(),

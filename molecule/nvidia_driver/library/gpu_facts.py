@@ -38,9 +38,7 @@ def main() -> None:
         name.replace("KERNEL", seen["kernel"]).replace("FLAVOUR", "generic")
         for name in module.params["packages"]
     ]
-    module.exit_json(
-        changed=False, gpu=seen, packages=read_packages(names)[0]
-    )
+    module.exit_json(changed=False, gpu=seen, packages=read_packages(names)[0])
 
 
 if __name__ == "__main__":
