@@ -300,6 +300,7 @@ def capture_command(*command: str) -> str:
     return raw.decode("utf-8", "replace") if process.returncode == 0 else ""
 
 
+# tools/firewalld.py does not lie beside a node program, so this one reads firewall-cmd itself.
 def parse_active_zones(text: str) -> list[tuple[str, str, list[str]]]:
     """Parse ``firewall-cmd --get-active-zones``: zone, interfaces or sources, and their values."""
     found, zone = [], ""

@@ -181,7 +181,6 @@ def test_foreign_json_is_read_by_one_parser() -> None:
 # Pattern whose time can grow faster than its text -> why only root, or the kernel, chooses that text.
 ROOTS_FILE = "a line of a file that only root writes"
 GROWING = {
-    r"\s+(.*\S) # handle (\d+)$": "a rule of nftables, which only root makes",
     r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$": ROOTS_FILE,
     "\\s*([\\\"']?)([^\\\"'#\\s][^\\\"']*?)\\1\\s*:(?:\\s+(.*))?$": ROOTS_FILE,
     r"^Name\s*=\s*(.*)$": ROOTS_FILE,
