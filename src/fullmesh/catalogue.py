@@ -120,6 +120,16 @@ VERBS = {
         ok="the cluster passed all checks",
         problem="a check failed",
     ),
+    "status": _describe_verb(
+        CHECK,
+        "fullmesh.verbs.status",
+        "Show the nodes, their drift, running jobs and the last verdict; changes nothing",
+        "status -i inventory/mine",
+        "status --json",
+        ok="all nodes are as configured, and the last run passed",
+        problem="a node drifted or does not answer, or the last run failed",
+        usage="wrong usage, or no node could be checked",
+    ),
     "diagnose": _describe_verb(
         CHECK,
         "fullmesh.verbs.diagnose",
@@ -129,6 +139,15 @@ VERBS = {
         ok="no fault was found",
         problem="faults were found",
         usage="wrong usage, or no diagnosis was possible",
+    ),
+    "doctor": _describe_verb(
+        CHECK,
+        "fullmesh.verbs.doctor",
+        "Check that this controller is ready: Python, Ansible, ssh, inventory, disk, clock",
+        "doctor",
+        "doctor -i inventory/mine --json",
+        ok="this controller is ready",
+        problem="a check failed",
     ),
     "hang": _describe_verb(
         TROUBLESHOOT,

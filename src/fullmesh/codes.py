@@ -13,6 +13,8 @@ CODE = re.compile(r"\b[A-Z]{2}-[1-9][0-9]{2}\b")
 OWNERS = {
     "CL": ("fullmesh.cli", "the command line"),
     "IN": ("fullmesh.verbs.init", "init"),
+    "DR": ("fullmesh.verbs.doctor", "doctor"),
+    "ST": ("fullmesh.cluster_status", "status"),
     "LB": ("devtools.lab.errors", "the lab"),
     "PL": ("fullmesh.model.plan", "the cluster plan"),
     "PR": ("fullmesh.roles.preflight", "preflight"),

@@ -403,7 +403,7 @@ def test_our_plays_have_a_name_for_people() -> None:
             "site.yml",
             *(
                 f"playbooks/{name}.yml"
-                for name in ("verify", "undo", "diagnose", "show_plan", "first_look")
+                for name in ("verify", "undo", "diagnose", "show_plan", "first_look", "status")
             ),
         )
     ]

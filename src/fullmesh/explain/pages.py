@@ -14,6 +14,8 @@ from fullmesh.settings import ROOT
 
 READMES = {
     "CL": "README.md",
+    "DR": "docs/status.md",
+    "ST": "docs/status.md",
     "EF": "docs/ec2.md",
     "WA": "docs/watch.md",
     "LB": "docs/lab.md",

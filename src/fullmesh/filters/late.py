@@ -27,6 +27,7 @@ FILTERS = {
     "bundle_target": "filters.bundle",
     "change_token": "transaction:make_change_token",
     "cluster_env_lines": "filters.cluster_env",
+    "cluster_status": "filters.watch",
     "container_toolkit_may": "filters.container_toolkit",
     "container_toolkit_not_installed": "filters.container_toolkit",
     "container_toolkit_notes": "filters.container_toolkit",

@@ -1,4 +1,4 @@
-"""Hands the nodes of an inventory to the watch."""
+"""Hands the nodes of an inventory to the watch, and their state to status."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from fullmesh import ssh
+from fullmesh.cluster_status import judge_cluster_state
 from fullmesh.diagnose import inventory
+from fullmesh.model.types import ClusterPlan
 from fullmesh.plain import to_json_value
+from fullmesh.roles import preflight
 from fullmesh.watch import remote as watch_remote
 
 
@@ -27,3 +30,15 @@ def watch_nodes(
         raise AnsibleFilterError(f"watch_nodes: {error}") from error
     found: watch_remote.JobHosts = to_json_value({"plan": plan, "hosts": reach})
     return found
+
+
+def cluster_status(plan: ClusterPlan, hostvars: Any, hosts: list[str], look: Any) -> dict[str, Any]:
+    """The state of the nodes for ``./fullmesh status``, and how each is reached; *look*: as for preflight_judged."""
+    names = [str(host) for host in hosts]
+    seen: preflight.PreflightInput = {
+        "now": float(look["now"]),
+        "asked": look["asked"].get("answers") or {},
+        "converge": str(look["converge"]),
+    }
+    state = judge_cluster_state(plan, hostvars, names, seen)
+    return {**state, "reach": watch_nodes(hostvars, names)}
