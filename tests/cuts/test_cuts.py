@@ -163,9 +163,7 @@ def test_route_that_leads_past_the_master(lab: Lab, cut: MakeCut) -> None:
                 cut_master="master",
                 cut_seconds=45,
             ).end()
-        says(
-            words, f"[IP-115] with the new addresses this node does not reach the master {address}"
-        )
+        says(words, f"[IP-115] with the new addresses this node did not reach the master {address}")
         says(words, "Tried on el1", "Tried on ubuntu1")
         # the node that was first to give up missed nobody else; the other one may find that one gone back already
         assert re.search(rf"the master {address} \([\w ]+\), asked for", words)

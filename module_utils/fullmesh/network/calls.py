@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What static_ip_links is asked for and what each of its calls answers, as types. Stdlib only."""
+"""Define the parameters and answers of static_ip_links as types. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class StaticIpParams(TypedDict):
-    """What static_ip_links is asked for; its documentation says what each of them is."""
+    """The parameters of static_ip_links. The module documents them."""
 
     state: str
     links: list[LinkSettings]
@@ -69,9 +69,9 @@ class LinkUndoResult(TypedDict):
 
 
 class LinkProofResult(TypedDict):
-    """Whether a new connection carries this call; *ballast* makes the answer larger than any packet.
+    """Whether this call uses a new connection. *ballast* makes the answer larger than any packet.
 
-    *lost*: the commands that would put there again what others had on the links, and that the kernel refused.
+    *lost*: the commands for other owners' state on the links that the kernel rejected.
     """
 
     changed: bool
@@ -81,7 +81,7 @@ class LinkProofResult(TypedDict):
 
 
 class LinkRestoreResult(TypedDict):
-    """What the node has put back."""
+    """The report of the node's restore."""
 
     changed: bool
     report: RestoreReport

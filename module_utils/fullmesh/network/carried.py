@@ -1,10 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What others have put on the interfaces of a change: addresses, routes and rules that no owner configures.
+"""Find state on the interfaces that no owner configures: addresses, routes and rules of other programs.
 
-systemd-networkd and NetworkManager drop them when they configure an interface anew: keepalived's address, a routing
-daemon's routes, a policy rule of a container network. Nobody puts them there again (networkd.conf(5),
-ManageForeignRoutes=), so the change does. Stdlib only.
+systemd-networkd and NetworkManager drop it when they configure an interface: keepalived's address, a routing daemon's
+routes, a policy rule of a container network. No program restores it (networkd.conf(5), ManageForeignRoutes=), so the
+change does. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ OWNERS = frozenset(["static", "dhcp", "ra", "kernel", "redirect"])
 
 
 def find_unowned_state(now: KernelView, known: set[str]) -> KernelGoal:
-    """What of *now* belongs to nobody who configures an interface; nothing is to be taken away for it.
+    """Return the state in *now* that no owner configures.
+
+    Nothing is removed for it.
 
     Args:
-        now: as the kernel has it.
-        known: what owners configure, or will: addresses and networks.
+        now: the kernel's state.
+        known: addresses and networks that owners configure or will configure.
     """
     links: dict[str, ViewLink] = {}
     for name, link in now["links"].items():
@@ -54,7 +56,7 @@ def find_unowned_state(now: KernelView, known: set[str]) -> KernelGoal:
 
 
 def has_owner_protocol(line: str) -> bool:
-    """Say whether a route, rule or nexthop says that an owner made it; what was made by hand says nothing."""
+    """Return whether a route, rule or nexthop has an owner's protocol. Those made by hand have none."""
     words = line.split()
     return "proto" in words and words[words.index("proto") + 1] in OWNERS
 
@@ -74,7 +76,7 @@ def is_unowned_route(line: str, known: set[str]) -> bool:
 
 
 def normalize_destination(word: str) -> str:
-    """A route's destination as `configured` has it."""
+    """Normalize a route's destination like `read_configured_networks`."""
     try:
         return str(ipaddress.ip_interface(word).network)
     except ValueError:
@@ -88,15 +90,15 @@ def has_unowned_state(goal: KernelGoal) -> bool:
 
 
 def strip_prefixes(addresses: Iterable[str]) -> set[str]:
-    """The addresses of a change without their prefixes."""
+    """Return the addresses of a change without their prefixes."""
     return {one.partition("/")[0] for one in addresses}
 
 
 def describe_lost_state(lost: list[str]) -> str:
-    """Say what of others did not outlive the change, and what that means."""
+    """Describe foreign state that the change lost, and the consequence."""
     return (
-        "[IP-121] others had something on the links that the kernel does not take any more after the change "
-        "(`{}`). Look at what made it: it may need the new addresses, or a restart.".format(
+        "[IP-121] The kernel rejects state of other programs on the links after the change (`{}`). "
+        "Check the program that set it. It may need the new addresses, or a restart.".format(
             "`, `".join(lost)
         )
     )

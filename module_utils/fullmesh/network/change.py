@@ -36,10 +36,9 @@ RESOLVER = re.compile(r"^\s*(dns|nameservers|domains?\b)", re.IGNORECASE | re.MU
 def diff_links(
     root: str, old: Mapping[str, str], new: Mapping[str, FileContent | None], faults: list[str]
 ) -> list[Diff]:
-    """Compare each file that differs, and what the kernel lacks.
+    """Return the diff of each file that changes, and of the kernel's faults.
 
-    Files of others may hold passwords. Fullmesh's own are made from the plan alone, so they are shown whatever their
-    mode is.
+    Foreign files may have passwords. Fullmesh's own files only have data of the plan, so they are always shown.
     """
     shown = []
     for path, content in sorted(new.items()):
@@ -56,7 +55,7 @@ def diff_links(
 
 
 class LinkChange:
-    """What one transaction writes and runs, worked out before anything is touched."""
+    """The files and commands of one transaction, computed before any change."""
 
     def __init__(
         self, node: NetworkNode, links: list[LinkSettings], owners: dict[str, str]
@@ -86,11 +85,11 @@ class LinkChange:
         }
 
     def of(self, owner: str) -> list[LinkSettings]:
-        """The links of one owner."""
+        """Return the links of one owner."""
         return [link for link in self.links if self.owners[link["interface"]] == owner]
 
     def rewritten(self, link: LinkSettings) -> list[str]:
-        """The files of a link that change, ours and those of others for the same interface."""
+        """Return the changed files of a link, including foreign files for the same interface."""
         backend, name = network_owner.get_backend(self.owners[link["interface"]]), link["interface"]
         alone = [one for one in self.links if one["interface"] == name]
         about = {*backend.files(alone)}
@@ -100,7 +99,7 @@ class LinkChange:
     def untried(
         self, link: LinkSettings, seen: Mapping[str, IpLink], routes: list[DetailedRoute]
     ) -> list[str]:
-        """Say what the new files change of a link that is as wanted: adopted, that would come with the next boot."""
+        """Describe changes in the files of a link whose state is right: if adopted, they come with the next boot."""
         paths = self.rewritten(link)
         if not paths:
             return []
@@ -118,7 +117,7 @@ class LinkChange:
         return extra
 
     def mode(self, path: str) -> int:
-        """Ours as their owner wants them; a file of others keeps its mode."""
+        """Return the owner's mode for Fullmesh's files. Foreign files keep their mode."""
         for name in set(self.owners.values()):
             if path in network_owner.get_backend(name).files(self.of(name)):
                 return int(network_owner.get_backend(name).mode(path))
@@ -128,7 +127,7 @@ class LinkChange:
             return 0o644
 
     def private(self, path: str) -> bool:
-        """Say whether a file has the mode that it shall have."""
+        """Return whether a file has the right mode."""
         try:
             have = os.stat(self.node.root + path).st_mode & 0o7777
         except OSError:
@@ -136,7 +135,7 @@ class LinkChange:
         return have == self.mode(path)
 
     def validate(self) -> None:
-        """Let each owner's own tool read what would stand there."""
+        """Let each owner's own tool check the new files."""
         for name in sorted(set(self.owners.values())):
             scratch = network_owner.build_scratch_files(
                 name, self.node.read, self.node.listed, self.changes
@@ -153,9 +152,9 @@ class LinkChange:
                 )
 
     def touched(self, links: list[LinkSettings] | None = None) -> list[str]:
-        """Every interface whose state changes, or may: what a VLAN stands on as well.
+        """Return every interface whose state changes or may change, including parents of VLANs.
 
-        systemd-networkd gives up a card on which it could not make a VLAN, and leaves it without its lease.
+        If systemd-networkd cannot create a VLAN on an interface, it gives up that interface, without its lease.
         """
         every = self.links if links is None else links
         names = [
@@ -165,7 +164,7 @@ class LinkChange:
         return list(dict.fromkeys(names))
 
     def snapshot(self) -> NetworkBefore:
-        """The run-time state, in each owner's words and in ours."""
+        """Return the run-time state, from each owner and from the kernel."""
         names = {one: self.touched(self.of(one)) for one in sorted(set(self.owners.values()))}
         found = {
             one: network_owner.with_remade(
@@ -180,11 +179,11 @@ class LinkChange:
         }
 
     def watched(self) -> list[str]:
-        """What has to be there again when nobody confirms the change."""
+        """Return the interfaces that must be restored if the change is not confirmed."""
         return list_watched_interfaces(self.node, [*self.touched(), *self.dropped])
 
     def steps(self, before: NetworkBefore, wait: int, names: list[str]) -> list[list[str]]:
-        """The commands that bring the new files into force."""
+        """Return the commands that activate the new files."""
         found: list[list[str]] = []
         for one in sorted(before["owners"]):
             found += network_owner.get_backend(one).apply(
@@ -193,14 +192,14 @@ class LinkChange:
         return found
 
     def files(self) -> dict[str, FileContent | None]:
-        """What the transaction writes."""
+        """Return the files that the transaction writes."""
         return {
             path: None if content is None else {"text": content, "mode": self.mode(path)}
             for path, content in self.changes.items()
         }
 
     def list_given(self) -> OwnChanges:
-        """What the change gives its interfaces, for a rollback that deletes nothing else."""
+        """Return the addresses that the change adds, so that a rollback deletes nothing else."""
         addresses = {
             link["interface"]: [str(ipaddress.ip_interface(one)) for one in link["addresses"]]
             for link in self.links
@@ -208,7 +207,7 @@ class LinkChange:
         return {"addresses": addresses, "routes": [], "links": self.touched()}
 
     def words(self) -> str:
-        """The change in a few words."""
+        """Describe the change briefly."""
         parts = []
         for link in self.links:
             words = [link["interface"] + ":", ", ".join(link["addresses"])]
@@ -227,7 +226,7 @@ def list_watched_interfaces(node: NetworkNode, names: list[str]) -> list[str]:
 
 
 def build_restore_commands(before: NetworkBefore) -> list[list[str]]:
-    """The commands that bring old files into force again."""
+    """Return the commands that activate the old files."""
     found: list[list[str]] = []
     for one in sorted(before["owners"]):
         found += network_owner.get_backend(one).restore(before["names"][one], before["owners"][one])
@@ -235,7 +234,10 @@ def build_restore_commands(before: NetworkBefore) -> list[list[str]]:
 
 
 def build_boot_commands(before: NetworkBefore) -> list[list[str]]:
-    """The commands early in a boot, once the old files are back; only netplan's have been read by then."""
+    """Return the commands early in a boot, after the old files are restored.
+
+    Only netplan's have been read by then.
+    """
     if "netplan" not in before["owners"]:
         return []
     steps: list[list[str]] = network_owner.get_backend("netplan").at_boot(
@@ -245,12 +247,12 @@ def build_boot_commands(before: NetworkBefore) -> list[list[str]]:
 
 
 def decode_file_text(content: bytes) -> str:
-    """The bytes of a file as `Node.read` returns them, so that the two can be compared."""
+    """Decode a file's bytes like `NetworkNode.read`, so that both can be compared."""
     return content.decode("utf-8", "surrogateescape")
 
 
 def read_original_files(node: NetworkNode) -> dict[str, FileContent | None]:
-    """What the undo point of the role has kept: {path: {text, mode}, None where there was none}."""
+    """Return the files in the role's undo point: {path: {text, mode}, None for a missing file}."""
     point = UndoPoint(node.root, NAME)
     result: dict[str, FileContent | None] = {}
     for path, then in point.load()["files"].items():

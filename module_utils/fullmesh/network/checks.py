@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What must not be done to a node's links: refused before anything is written. Stdlib only."""
+"""Refuse unsafe changes of a node's links before anything is written. Standard library only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def list_required_interfaces(link: LinkSettings) -> list[str]:
 
 
 def get_vlan_parent(link: LinkSettings) -> str:
-    """The interface that a VLAN stands on; nothing for others."""
+    """Return the parent of a VLAN, or ""."""
     return common.get_vlan(link).get("parent", "")
 
 
@@ -45,15 +45,15 @@ def refuse_missing_interfaces(links: list[LinkSettings], seen: Mapping[str, IpLi
         for name in list_required_interfaces(link):
             if name not in seen and name not in made:
                 raise LinkError(
-                    "[IP-101] there is no interface {!r}; this node has {}. "
-                    "Set fullmesh_interface to one of them, or to its MAC.".format(
+                    "[IP-101] there is no interface {!r} (found: {}). "
+                    "Fix: set fullmesh_interface to one of them, or to its MAC.".format(
                         name, ", ".join(sorted(seen))
                     )
                 )
 
 
 def explain_unsupported(node: NetworkNode, interface: str) -> str:
-    """Say why nobody may write this interface down as plain Ethernet."""
+    """Return why this interface cannot be configured as plain Ethernet, or ""."""
     base = "/sys/class/net/" + interface
     for part in ("bonding", "bridge"):
         if os.path.isdir(node.root + base + "/" + part):
@@ -65,7 +65,7 @@ def explain_unsupported(node: NetworkNode, interface: str) -> str:
 
 
 def find_providers(node: NetworkNode, links: list[LinkSettings], wanted: str) -> dict[str, str]:
-    """Name the provider of each link; refuse what nobody may write down."""
+    """Return the provider of each link. Refuse links that no backend can configure."""
     for link in links:
         why = "" if is_virtual_link(link) else explain_unsupported(node, link["interface"])
         if why:
@@ -90,7 +90,7 @@ def find_providers(node: NetworkNode, links: list[LinkSettings], wanted: str) ->
 def refuse_duplicate_addresses(
     links: list[LinkSettings], seen: Mapping[str, IpLink], fresh: bool
 ) -> None:
-    """Probe the IPv4 addresses that are not ours yet (*fresh*), or those that are; IPv6 is the kernel's job."""
+    """Probe the IPv4 addresses that are new (*fresh*) or present. The kernel does this for IPv6."""
     for link in links:
         state = seen.get(link["interface"])
         if state is None or not state["carrier"]:
@@ -117,7 +117,7 @@ def refuse_lost_default_route(
     seen: Mapping[str, IpLink],
     routes: list[DetailedRoute],
 ) -> None:
-    """Refuse to drop a default route that nobody may have meant to drop: ssh would miss it at the next boot."""
+    """Refuse to drop a default route, probably by mistake: ssh would need it at the next boot."""
     for route in static_ip.find_lost_default_routes(links, changing, seen, routes):
         link = next(
             one for one in links if route["dev"] in network_owner.list_affected_interfaces([one])
@@ -128,10 +128,10 @@ def refuse_lost_default_route(
         )
         addresses = ", ".join(f'"{one}"' for one in link["addresses"])
         raise LinkError(
-            f"[IP-119] {card} carries the IPv{family} default route of this node (via {via}), and no link names it: it "
-            "would go. Write it into the link; in place of fullmesh_address and fullmesh_interface that is "
-            f"`fullmesh_links: [{{interface: {link['interface']}, addresses: [{addresses}], {key}}}]`. To do without "
-            f"it, take it away first: `ip -{family} route del default dev {card}`. Where another tool keeps the "
+            f"[IP-119] {card} carries the IPv{family} default route of this node (via {via}), which would be lost, "
+            "since no link has it. Fix: replace fullmesh_address and fullmesh_interface by "
+            f"`fullmesh_links: [{{interface: {link['interface']}, addresses: [{addresses}], {key}}}]`. If you do not "
+            f"need it, remove it first: `ip -{family} route del default dev {card}`. If another tool manages the "
             "addresses, set static_ip_manage: false."
         )
 
@@ -157,9 +157,9 @@ def refuse_dropped_interfaces(
             why.setdefault(route["dev"], words)
     if why:
         raise LinkError(
-            "[IP-120] {}: Fullmesh has configured it, and no link means it any more: the next boot would bring nothing "
-            "up there. Name it in fullmesh_links beside the others; or undo what was done to this node first "
-            "(playbooks/undo.yml with --limit), and run again.".format(
+            "[IP-120] {}: Fullmesh configured this interface, but no link has it any more, so the next boot would not "
+            "bring it up. Fix: add it to fullmesh_links, or undo this node first (playbooks/undo.yml with --limit) "
+            "and run again.".format(
                 "; ".join("{} carries {}".format(*one) for one in sorted(why.items()))
             )
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .backends.common import Lister, Reader
 
-# Where owners read what they configure.
+# The folders of all owners' configuration.
 CONFIGURED = (
     "/etc/netplan/*.yaml",
     "/run/netplan/*.yaml",
@@ -29,13 +29,13 @@ WORD = re.compile(r"[0-9A-Fa-f.:]+(?:/\d+)?", re.ASCII)
 
 
 def read_configured_networks(read: Reader, listed: Lister) -> set[str]:
-    """Every address and network that stands in a file of an owner: ``10.0.0.5``, ``10.1.0.0/16``."""
+    """Return every address and network in the owners' files: ``10.0.0.5``, ``10.1.0.0/16``."""
     paths = {path for pattern in CONFIGURED for path in listed(pattern)}
     return {one for path in sorted(paths) for one in extract_addresses(read(path))}
 
 
 def extract_addresses(text: str) -> set[str]:
-    """Every address of a text, and every network that it has a prefix for."""
+    """Return every address in a text, and every network that has a prefix."""
     found = set()
     for word in WORD.findall(text):
         try:

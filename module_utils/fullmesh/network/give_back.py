@@ -1,9 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What an undo of the network gives back, months after the change: ours goes, what others added since stays.
+"""Compute the goal of a network undo months later: remove Fullmesh's changes, and keep later additions of others.
 
-Runs on nodes: standard library only. Pure: what was, what is and our files in, what shall be out.
-`transaction.engine.read_kernel_view` returns a view of the kernel. A route in it is ``[family, interface, line]``.
+Runs on nodes: standard library only. No side effects: the old state, the present state and Fullmesh's files give the
+goal. `transaction.engine.read_kernel_view` returns a view of the kernel. A route in it is ``[family, interface,
+line]``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ KINDS = ("unicast", "local", "broadcast", "blackhole", "unreachable", "prohibit"
 
 
 def find_own_addresses(texts: Iterable[str], seen: Mapping[str, IpLink]) -> dict[str, list[str]]:
-    """The addresses of each interface that files of ours give, with their prefixes."""
+    """Return each interface's addresses from Fullmesh's files, with prefixes."""
     files = list(texts)
     return {
         name: [
@@ -46,10 +47,10 @@ def find_own_addresses(texts: Iterable[str], seen: Mapping[str, IpLink]) -> dict
 def find_foreign_interfaces(
     touched: Iterable[str], seen: Mapping[str, IpLink], ours: dict[str, list[str]]
 ) -> list[str]:
-    """Those of *touched* that carry addresses, and none that our files give: their state is somebody else's by now.
+    """Return the *touched* interfaces whose addresses are all foreign, so that others configure them now.
 
-    A card that only carries a VLAN of ours, or one that was given another address since. A bond, a VLAN and a bond's
-    member are what our links made of them.
+    Examples are a physical interface that only carries a VLAN of Fullmesh, or one that got another address since.
+    Bonds, VLANs and members of bonds are not included.
     """
     every = list(touched)
     found = []
@@ -71,18 +72,18 @@ def build_undo_goal(
     texts: Iterable[str],
     touched: list[str],
 ) -> KernelGoal:
-    """What the kernel shall show after the undo: what was before, and what is there now and not ours.
+    """Return the kernel state that the undo aims for: the old state, and later additions of others.
 
     Args:
-        before: the view of the interfaces that our runs changed, before each one's first change.
-        now: the view of the same interfaces.
+        before: the view of the interfaces that Fullmesh changed, before each one's first change.
+        now: the present view of the same interfaces.
         seen: every interface, as `ip.parse_links` gives it.
-        texts: our files that stand.
-        touched: the interfaces that our runs changed, those that they made as well.
+        texts: Fullmesh's present files.
+        touched: the interfaces that Fullmesh changed or created.
 
     Returns:
         A view for `transaction.engine.build_kernel_commands`. ``ours``: all that may be removed. ``alone``: interfaces
-        that stay unchanged.
+            that stay unchanged.
     """
     files = list(texts)
     ours = find_own_addresses(files, seen)
@@ -123,11 +124,11 @@ def build_undo_goal(
 
 
 def merge_interface(then: ViewLink, have: ViewLink, own: list[str], files: list[str]) -> ViewLink:
-    """One interface: as it was, with the addresses that others gave it since."""
+    """Return the old state of one interface, with addresses that others added since."""
     later = [one for one in have["addresses"] if one not in own and one not in then["addresses"]]
     manners = {one: words for one, words in have.get("manner", {}).items() if one in later}
     return {
-        # another MTU than ours was set by somebody else
+        # an MTU other than Fullmesh's was set by others
         "mtu": then["mtu"] if is_mtu_in_files(files, have["mtu"]) else have["mtu"],
         "up": then["up"] or bool(later),
         "addresses": sorted([*then["addresses"], *later]),
@@ -137,7 +138,7 @@ def merge_interface(then: ViewLink, have: ViewLink, own: list[str], files: list[
 
 
 def is_mtu_in_files(files: Iterable[str], mtu: int) -> bool:
-    """Say whether a network file of ours sets this MTU: ``mtu: 9000``, ``MTUBytes=9000``, ``mtu 9000``."""
+    """Return whether a file of Fullmesh sets this MTU: ``mtu: 9000``, ``MTUBytes=9000``, ``mtu 9000``."""
     pattern = rf"^\s*mtu\w*[\s:=\"']+{mtu}\b"
     return any(re.search(pattern, text, re.IGNORECASE | re.MULTILINE) for text in files)
 
@@ -146,7 +147,7 @@ def is_mtu_in_files(files: Iterable[str], mtu: int) -> bool:
 
 
 def list_interface_routes(routes: list[Route], name: str) -> list[Route]:
-    """The routes of one interface."""
+    """Return the routes of one interface."""
     return [one for one in routes if one[1] == name]
 
 
@@ -156,24 +157,24 @@ def list_bare_addresses(addresses: Iterable[str]) -> list[str]:
 
 
 def get_route_value(line: str, key: str) -> str:
-    """The word behind *key* in a route."""
+    """Return the word after *key* in a route, or ""."""
     words = split_words(line)
     return words[words.index(key) + 1] if key in words[:-1] else ""
 
 
 def parse_route_network(line: str) -> str:
-    """Where a route leads."""
+    """Return the destination of a route."""
     words = [one for one in split_words(line) if one not in KINDS]
     return words[0] if words else ""
 
 
 def build_route_key(route: Route) -> tuple[str, str, str]:
-    """What two routes must not have both: the kernel keeps one for a network and a metric."""
+    """Return the key that must be unique: the kernel keeps one route for a network and a metric."""
     return (route[0], parse_route_network(route[2]), get_route_value(route[2], "metric"))
 
 
 def is_own_route(line: str, own: list[str], files: Iterable[str]) -> bool:
-    """Say whether a file of ours gives a route, or it starts at an address of ours."""
+    """Return whether one of Fullmesh's files has the route, or it starts at one of its addresses."""
     if get_route_value(line, "src") in list_bare_addresses(own):
         return True
     via, to = get_route_value(line, "via"), parse_route_network(line)
@@ -182,12 +183,12 @@ def is_own_route(line: str, own: list[str], files: Iterable[str]) -> bool:
 
 
 def has_address_word(text: str, value: str) -> bool:
-    """Say whether a file has an address or network as a word of its own; a prefix may follow."""
+    """Return whether a text has an address or network as a separate word. A prefix may follow."""
     return bool(re.search(rf"(?<![\w.:]){re.escape(value)}(?![\w.:])", text, re.ASCII))
 
 
 def merge_routes(then: list[Route], later: list[Route], link: ViewLink) -> list[Route]:
-    """The routes of before, and those that others made since as far as their next hop can be reached without ours."""
+    """Return the old routes, and later ones whose next hop is reachable without Fullmesh's addresses."""
     stay = [
         one
         for one in later
@@ -222,12 +223,13 @@ def is_route_reachable(line: str, addresses: list[str], routes: list[Route]) -> 
 def build_owner_states(
     before: dict[str, OwnerState], now: dict[str, OwnerState], shall: KernelGoal
 ) -> dict[str, OwnerState]:
-    """Each owner's snapshot for the rollback: as it was before, of interfaces to be left alone as it is now.
+    """Return each owner's snapshot for the rollback: the old state, or the present one for interfaces that stay
+    unchanged.
 
     Args:
-        before: {backend: snapshot}, before the first change.
-        now: the same, of now.
-        shall: as `goal` gives it.
+        before: {backend: snapshot} before the first change.
+        now: the present snapshots.
+        shall: as `build_undo_goal` returns it.
     """
     stay = {
         (one[0], parse_route_network(one[2]), get_route_value(one[2], "via"))
@@ -247,7 +249,7 @@ def build_owner_states(
 
 
 def fit_interface(link: KernelLink, shall: ViewLink | None) -> KernelLink:
-    """One interface of a snapshot, with the lasting addresses that it shall have."""
+    """Return an interface of a snapshot with the lasting addresses of the goal."""
     if shall is None:
         return link
     lasting = [one for one in shall["addresses"] if one not in shall["leases"]]

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Leases of before that an undo would come back to, and that somebody else has by now. Stdlib only."""
+"""Find old leases that an undo would return to and that another host has now. Standard library only."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 
 def find_taken_leases(kernel: KernelGoal, seen: Mapping[str, IpLink]) -> dict[str, tuple[str, str]]:
-    """The IPv4 leases of before that another host has by now: {interface: (address, its MAC)}.
+    """Return the old IPv4 leases that another host has now: {interface:
 
-    A lease that ended may have been given to somebody else; the link knows.
+    (address, its MAC)}.
+
+    The DHCP server may have given an ended lease to another host. An ARP probe shows that.
     """
     have = {one["address"].split("/")[0] for state in seen.values() for one in state["addresses"]}
     found = {}
@@ -39,19 +41,19 @@ def find_taken_leases(kernel: KernelGoal, seen: Mapping[str, IpLink]) -> dict[st
 
 
 def refuse_taken_leases(taken: dict[str, tuple[str, str]], moves: str) -> None:
-    """Refuse an undo after which this node would be looked for at an address of somebody else."""
+    """Refuse an undo that would move this node to an address of another host."""
     for name, (address, owner) in sorted(taken.items()):
         if address == moves:
             raise LinkError(
                 f"[IP-105] {address}, the lease that {name} had before, is used by the host with "
-                f"MAC {owner} by now, so nobody would "
-                "find this node after the undo. Take it from that host, let the DHCP server keep it for this node, "
-                "and run the undo again."
+                f"MAC {owner} now, so this node "
+                "could not be reached after the undo. Fix: remove it from that host, reserve it for this node on the "
+                "DHCP server, and run the undo again."
             )
 
 
 def exclude_interfaces(kernel: KernelGoal, names: Container[str]) -> KernelGoal:
-    """The kernel's view without some interfaces: what their owner makes of the old files is right."""
+    """Return the kernel's view without some interfaces, whose owners restore them from the old files."""
     return {
         **kernel,
         "links": {name: one for name, one in kernel["links"].items() if name not in names},

@@ -56,7 +56,7 @@ NOTHING: NetworkBefore = {
     "names": {},
     "runtime": {"links": {}, "routes": [], "connected": []},
 }
-# What confirming takes after the last look at the kernel.
+# Time that a confirmation needs after the last check of the kernel.
 RESERVE_SECONDS = 2.0
 # Before the engine ends the command: the owner's own words say more than that.
 OWNER_SECONDS = engine.APPLY_SECONDS - 5
@@ -72,7 +72,7 @@ class StaticIpLinks:
         self.check = check
 
     def present(self) -> LinkChangeResult:
-        """Work the change out, refuse what cannot work, arm and start."""
+        """Compute the change, refuse an unsafe one, arm and start."""
         seen = self.node.links()
         refuse_missing_interfaces(self.links, seen)
         faulty = [link for link in self.links if self.node.lacking([link])]
@@ -114,10 +114,10 @@ class StaticIpLinks:
     def to_reactivate(
         self, change: LinkChange, faulty: list[LinkSettings], seen: Mapping[str, IpLink]
     ) -> tuple[list[LinkSettings], list[str]]:
-        """The links that are brought up anew, and what else than *faulty* says speaks for it.
+        """Return the links that are brought up again, and reasons in addition to *faulty*.
 
-        What is adopted is confirmed without being tried. So a link is adopted only where its new files give all that
-        the kernel has: what they drop would work until the next boot, and lock us out then.
+        An adopted link is confirmed without a test. So a link is only adopted if its new files give all that the kernel
+        has. Otherwise it would work until the next boot and then cut the connection.
         """
         if not faulty and not change.changes:
             return [], []
@@ -125,7 +125,7 @@ class StaticIpLinks:
         rewritten = [link for link in self.links if change.rewritten(link)]
         refuse_lost_default_route(self.links, rewritten, seen, routes)
         found, words = list(faulty), []
-        # a bond that is made anew takes its VLANs with it
+        # VLANs disappear with a bond that is created again
         bonds = [link["interface"] for link in faulty if link.get("bond")]
         found += [
             link for link in self.links if get_vlan_parent(link) in bonds and link not in faulty
@@ -143,7 +143,7 @@ class StaticIpLinks:
         return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
 
     def moves(self, to_reactivate: list[LinkSettings], seen: Mapping[str, IpLink]) -> str:
-        """Say where our own connection has to come back."""
+        """Return the address for the new connection, or ""."""
         server = session.get_server_address(read_ssh_session())
         for link in to_reactivate:
             touched = owner.list_affected_interfaces([link])
@@ -176,13 +176,13 @@ class StaticIpLinks:
         engine.apply_change(self.node.short, NAME, files, steps, leave=os.getpid(), others=others)
 
     def others(self, names: list[str], known: set[str]) -> KernelGoal | None:
-        """What is on the interfaces and no owner knows of; *known* will be theirs."""
+        """Return foreign state on the interfaces. Owners will configure *known*."""
         known = known | read_configured_networks(self.node.read, self.node.listed)
         goal = carried.find_unowned_state(engine.read_kernel_view(names), known)
         return goal if carried.has_unowned_state(goal) else None
 
     def keep_original(self, before: NetworkBefore) -> None:
-        """Keep the run-time state of each interface's first time, where the role has remembered its files."""
+        """Save the run-time state of each interface before its first change, if the role has an undo point."""
         point = UndoPoint(self.node.root, NAME)
         if not os.path.isdir(point.directory):
             return
@@ -194,7 +194,7 @@ class StaticIpLinks:
             point.save(record, {})
 
     def verified(self) -> LinkCheckResult:
-        """Only look."""
+        """Check the links without any change."""
         faults = self.node.lacking(self.links)
         refuse_link_faults(faults, 0)
         return {
@@ -211,7 +211,7 @@ class StaticIpLinks:
     # -- the rollback over a new connection
 
     def proved(self) -> LinkProofResult:
-        """Prove the change over a new connection; what cannot be proved is put back at once."""
+        """Verify the change over a new connection. If that fails, it is reverted at once."""
         journal = engine.read_json(engine.folder(NAME) + "/journal.json")
         if not journal:
             raise LinkError(describe_late_confirmation())
@@ -229,7 +229,7 @@ class StaticIpLinks:
         # A link with a black hole for large packets lets a login and short answers pass.
         largest = max([state["mtu"] for state in self.node.links().values()] or [0])
         ballast = os.urandom(largest + 2048).hex()
-        # none in what an older version's engine has noted
+        # none in the record of an older version's engine
         return {
             "changed": False,
             "fresh": True,
@@ -246,7 +246,7 @@ class StaticIpLinks:
         return {"changed": True}
 
     def refuse_unapplied(self, applied: ApplyProgress) -> None:
-        """Say what the node could not do."""
+        """Raise the error of a change that the node could not apply."""
         if applied.get("state") == "failed":
             raise LinkError(
                 "[IP-108] the new configuration could not be applied: `{}` says {!r}. "
@@ -271,7 +271,7 @@ class StaticIpLinks:
         self.refuse_unheard(left - (time.monotonic() - begun))
 
     def refuse_unheard(self, left: float) -> None:
-        """Reach the master and one of the other nodes that are up; each of them may need as long as we do."""
+        """Reach the master and another node that is up. Each of them may need as long as this node."""
         peers, master = self.params["peers"], self.params["master"]
         if not peers:
             return
@@ -280,15 +280,14 @@ class StaticIpLinks:
         lost = reach.describe_silent_peers(master, peers, why)
         if lost:
             raise LinkError(
-                "[IP-115] with the new addresses this node does not reach {}, asked for {:.0f} "
-                "s; before the change they "
-                "answered, or they are known to be up. Compare prefix, routes, VLAN and interface with theirs.".format(
+                "[IP-115] with the new addresses this node did not reach {} within {:.0f} s, although they answered "
+                "before or are known to be up. Check: compare prefix, routes, VLAN and interface with theirs.".format(
                     ", nor ".join(lost), patience
                 )
             )
 
     def restored(self) -> LinkRestoreResult:
-        """Wait until the node has put itself back, or let it do so now; say what it did."""
+        """Wait until the node has reverted the change, or start that now. Return the report."""
         report: RestoreReport = {}
         if not self.check:
             why = "its run could not confirm it"
@@ -336,7 +335,7 @@ class StaticIpLinks:
         seen: Mapping[str, IpLink],
         stand: dict[str, str],
     ) -> KernelGoal | None:
-        """What the kernel shall show after the undo; None where nothing was kept of it."""
+        """Return the kernel's goal for the undo, or None if no old state was saved."""
         if not before["runtime"].get("links"):
             return None
         now = engine.read_kernel_view(names)
@@ -349,14 +348,14 @@ class StaticIpLinks:
         seen: Mapping[str, IpLink],
         kernel: KernelGoal | None,
     ) -> str:
-        """Say where our connection has to come back after the undo; nothing where its address stays."""
+        """Return the address for the new connection after the undo, or "" if it stays."""
         server = session.get_server_address(read_ssh_session())
         carrier = reach.find_carrier(server, seen)
         shall = kernel["links"].get(carrier) if kernel else None
         if shall and server in [one.split("/")[0] for one in shall["addresses"]]:
             return ""
         links = before["runtime"].get("links", {})
-        # those of the interface that carries us; a bond that goes leaves its members'
+        # those of this session's interface (the addresses of a removed bond go to its members)
         own = links.get(carrier)
         kept = [one for link in ([own] if own else links.values()) for one in link["addresses"]]
         return reach.find_return_address(kept, names, server, seen) if kept else ""
@@ -373,7 +372,7 @@ class StaticIpLinks:
         names: list[str],
         last: KernelGoal | None,
     ) -> None:
-        """The undo is a change like any other: what stands now comes back when nobody confirms it."""
+        """Start the undo like any change: without a confirmation, the present state is restored."""
         owners = sorted(before["owners"])
         now: NetworkBefore = {
             "owners": {
@@ -388,7 +387,7 @@ class StaticIpLinks:
             before = {**before, "owners": given}
         links = (last or before["runtime"]).get("links", {})
         back = {name: links[name]["addresses"] for name in names if name in links}
-        # What is a device of another shape now is made anew, on the way and on the rollback.
+        # Devices with another shape are created again, in the undo and in its rollback.
         for one in owners:
             anew = owner.find_changed_devices(before["owners"][one], now["owners"][one])
             before["owners"][one]["remade"] = now["owners"][one]["remade"] = anew
@@ -411,7 +410,7 @@ class StaticIpLinks:
         )
 
     def original(self, files: dict[str, FileContent | None]) -> set[str]:
-        """The addresses and networks in files that come back."""
+        """Return the addresses and networks in the restored files."""
         texts = {path: then["text"] for path, then in files.items() if then}
         return read_configured_networks(
             lambda path: texts.get(path, ""), lambda _pattern: sorted(texts)
@@ -423,17 +422,17 @@ def describe_late_confirmation() -> str:
     report = engine.report_of(NAME)
     if not os.path.isdir(engine.folder(NAME)):
         return (
-            "[IP-114] no change of this node waits for a confirmation: somebody else has ended it. "
-            f"See {engine.STORE}/log on the node, and run again."
+            "[IP-114] no change of this node waits for a confirmation: another process has ended it. "
+            f"Check: {engine.STORE}/log on the node. Then run again."
         )
     return (
-        "[IP-114] the node has put everything back before it could be confirmed: {}. Raise static_ip_rollback_seconds "
+        "[IP-114] the node reverted everything before it could be confirmed: {}. Raise static_ip_rollback_seconds "
         "if it is only slow, and run again.".format(report.get("why", f"see {engine.STORE}/log"))
     )
 
 
 def wait_for_links(node: NetworkNode, links: list[LinkSettings], seconds: float) -> list[str]:
-    """Wait until the kernel lacks nothing; return what it lacks at the deadline."""
+    """Wait until the kernel has the wanted state. Return the differences at the deadline."""
     end = time.monotonic() + seconds
     while True:
         faults = node.lacking(links)

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The node as its links are seen: files, what the kernel says, and the connection that carries us. Stdlib only."""
+"""Access a node for its links: files, kernel state, and the connection of this session. Standard library only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NetworkNode:
         self.root = root
 
     def read(self, path: str) -> str:
-        """Return a file's text, empty where it cannot be read."""
+        """Return a file's text, or "" if it is unreadable."""
         try:
             return read_text_file(self.root + path)
         except OSError:
@@ -54,7 +54,7 @@ class NetworkNode:
         return found
 
     def every_route(self) -> list[DetailedRoute]:
-        """The same with those that have no next hop, and who made each."""
+        """Return all routes, also those without a next hop, with their protocol."""
         found: list[DetailedRoute] = []
         for family in (4, 6):
             out = self.run(ip.build_routes_command(f"-{family}"))[1]
@@ -62,9 +62,9 @@ class NetworkNode:
         return found
 
     def lacking(self, links: list[LinkSettings]) -> list[str]:
-        """Say what the kernel lacks of all links."""
+        """Describe the kernel's differences from all links."""
         seen = self.links()
-        # Two commands less where nobody asked for a route.
+        # Saves two commands if there are no routes.
         routes = self.routes() if any(static_ip.wanted_routes(link) for link in links) else []
         return [fault for link in links for fault in static_ip.find_link_faults(link, seen, routes)]
 

@@ -42,16 +42,16 @@ find_changed_devices = kernel_state.find_changed_devices
 
 
 def get_backend(name: str) -> Any:
-    """The backend called *name*."""
+    """Return the backend called *name*."""
     return BACKENDS[name]
 
 
 def merge_undo_states(first: NetworkBefore, later: NetworkBefore) -> NetworkBefore:
-    """What an undo gives back after several changes: each interface as it was before its own first one.
+    """Merge the saved states of several changes: each interface as it was before its first change.
 
     Args:
-        first: what was kept so far.
-        later: the same, before the next change, which may touch other interfaces.
+        first: the saved state so far.
+        later: the state before the next change, which may have other interfaces.
     """
     known = {name for names in first["names"].values() for name in names}
     names, owners = dict(first["names"]), dict(first["owners"])
@@ -66,17 +66,17 @@ def merge_undo_states(first: NetworkBefore, later: NetworkBefore) -> NetworkBefo
 
 
 def drop_watched_interfaces(kept: NetworkBefore) -> NetworkBefore:
-    """What to keep for an undo: of the interfaces alone that change, not of those that are only watched meanwhile."""
+    """Return the state to save for an undo: only interfaces that change, not those that are only watched."""
     names = [name for each in kept["names"].values() for name in each]
     return {**kept, "runtime": narrow_snapshot(kept["runtime"], names)}
 
 
-# A snapshot of an owner or of the kernel: whatever is by interface, or a list of entries that name theirs.
+# A snapshot of an owner or of the kernel: dicts by interface, or lists of entries with their interface.
 Snapshot = TypeVar("Snapshot", OwnerState, KernelView)
 
 
 def narrow_snapshot(state: Snapshot, names: list[str]) -> Snapshot:
-    """A snapshot with what it says of the interfaces *names* alone."""
+    """Return a snapshot with only the interfaces *names*."""
     result: dict[str, Any] = {**state}
     for key, value in state.items():
         if isinstance(value, dict):
@@ -87,7 +87,7 @@ def narrow_snapshot(state: Snapshot, names: list[str]) -> Snapshot:
 
 
 def widen_snapshot(state: Snapshot | None, more: Snapshot, names: list[str]) -> Snapshot:
-    """A snapshot, or None so far, with what another one says of the interfaces *names*."""
+    """Return a snapshot (or None so far) extended by another one's data of the interfaces *names*."""
     result: dict[str, Any] = {**state} if state else {}
     for key, value in more.items():
         if isinstance(value, dict):
@@ -103,14 +103,14 @@ def widen_snapshot(state: Snapshot | None, more: Snapshot, names: list[str]) -> 
 
 
 def get_entry_interface(entry: Any) -> str:
-    """The interface of an entry in a snapshot's list: a route as dict or as [family, interface, text], or a name."""
+    """Return the interface of an entry: a route as dict or as [family, interface, text], or a name."""
     if isinstance(entry, dict):
         return str(entry.get("dev", ""))
     return str(entry if isinstance(entry, str) else entry[1])
 
 
 def read_own_files(read: Reader, listed: Lister) -> Files:
-    """The files of ours that stand there now, of every backend: what begins with our head."""
+    """Return Fullmesh's present files of every backend, recognized by their head."""
     patterns = [pattern for one in BACKENDS.values() for pattern in one.OURS]
     paths = {path for pattern in patterns for path in listed(pattern)}
     texts = {path: read(path) for path in sorted(paths)}
@@ -118,7 +118,7 @@ def read_own_files(read: Reader, listed: Lister) -> Files:
 
 
 def build_scratch_files(name: str, read: Reader, listed: Lister, changes: Changes) -> Files:
-    """All that the backend's tool would read once *changes* (ours and foreign) are made."""
+    """Return all files that the backend's tool would read after *changes* (own and foreign)."""
     paths = {path for pattern in BACKENDS[name].READS for path in listed(pattern)}
     result = {path: read(path) for path in sorted(paths)}
     result.update({path: text for path, text in changes.items() if text is not None})
@@ -141,10 +141,12 @@ def find_networkd_file(read: Reader, interface: str) -> str:
 
 
 def find_owner(run: SplitRunner, read: Reader, listed: Lister, interface: str) -> str:
-    """The backend that owns *interface* now, never guessed from the distribution's name; "" for none.
+    """Return the backend that owns *interface* now, or "".
 
-    Asked in this order: NetworkManager, where it manages the device; ifupdown, where a stanza names it and ifup is
-    there; systemd-networkd, where it has a file for it (netplan's or another); then what the node runs at all.
+    The distribution's name does not matter.
+
+    The order is: NetworkManager, if it manages the device. ifupdown, if a stanza has it and ifup exists.
+    systemd-networkd, if it has a file for it (netplan's or another). Finally the node's running network service.
     """
     state = read_device_state(run, interface)
     if state and not state.startswith("10 "):
@@ -156,13 +158,13 @@ def find_owner(run: SplitRunner, read: Reader, listed: Lister, interface: str) -
         return ifupdown.NAME
     native = find_networkd_file(read, interface)
     if native:
-        # netplan(8): /run/systemd/network/10-netplan-*; systemd-network-generator and dracut write there, too
+        # netplan(8): /run/systemd/network/10-netplan-* (systemd-network-generator and dracut also write there)
         return netplan.NAME if "/10-netplan-" in native else networkd.NAME
     return find_running_backend(run, read)
 
 
 def find_running_backend(run: SplitRunner, read: Reader) -> str:
-    """What the node runs, for an interface that nobody has configured; NetworkManager has refused it by then."""
+    """Return the running backend for an unconfigured interface. NetworkManager was already excluded."""
     if run(["netplan", "info"])[0] == 0:
         return netplan.NAME
     if run(["systemctl", "is-active", "--quiet", "systemd-networkd.service"])[0] == 0:
@@ -175,10 +177,12 @@ def find_running_backend(run: SplitRunner, read: Reader) -> str:
 def find_link_owners(
     run: SplitRunner, read: Reader, listed: Lister, links: list[LinkSettings]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The backend of each link, and why others have none: a bond's is its members', a VLAN's its parent's.
+    """Return the backend of each link, or the reason without one.
+
+    A bond uses its members', a VLAN its parent's.
 
     Returns:
-        ({interface: backend}, {interface: reason in words}); every link is in one of the two.
+        ({interface: backend}, {interface: reason in words}). Every link is in one of the two.
     """
     found: dict[str, str] = {}
     why: dict[str, str] = {}
@@ -200,9 +204,9 @@ def find_link_owners(
 
 
 def prepare_links(read: Reader, listed: Lister, links: list[LinkSettings]) -> list[LinkSettings]:
-    """The links with what a backend has to know of the node to write them down.
+    """Return the links with node data that a backend needs.
 
-    ``alone``: no other netplan file knows the parent of the VLAN (netplan).
+    ``alone``: no other netplan file defines the parent of the VLAN (netplan).
     """
     result: list[LinkSettings] = []
     for link in links:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..tools.ip import IpLink
 
 
-# A probe and its repetition; RFC 5227 2.1.1 allows 1-2 s, a rack answers in milliseconds.
+# Time between a probe and its repetition. RFC 5227 2.1.1 allows 1-2 s, hosts in a rack answer within milliseconds.
 PROBE_SECONDS = 0.5
 POLL_SECONDS = 0.3
 # The kernel gives up on a neighbour after three probes, a second each (neigh/*/mcast_solicit, retrans_time_ms).
@@ -30,7 +30,7 @@ REACH_SECONDS = 4.0
 SSH_PORT = 22
 ARP_FRAME = 42
 HERE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
-# A bond without an active port yet throws away what it shall send, and the kernel says so (seen with 802.3ad).
+# A bond without an active port drops packets and reports these errors (seen with 802.3ad).
 NOT_SENT = (errno.ENOBUFS, errno.ENETDOWN)
 PORT_SECONDS = 6.0  # LACP's slow start: a port is taken in within some seconds
 # Words of the kernel for a neighbour that has answered just now, and for one that may have gone since.
@@ -44,7 +44,7 @@ BEFORE_SECONDS = 1.5
 
 
 def find_carrier(address: str, seen: Mapping[str, IpLink]) -> str:
-    """Name the interface that has *address* (no prefix); nothing where none has."""
+    """Return the interface that has *address* (without prefix), or ""."""
     for name, state in seen.items():
         if any(one["address"].split("/")[0] == address for one in state["addresses"]):
             return name
@@ -54,13 +54,13 @@ def find_carrier(address: str, seen: Mapping[str, IpLink]) -> str:
 def find_return_address(
     keeps: list[str], touched: list[str], server: str, seen: Mapping[str, IpLink]
 ) -> str:
-    """Say where our connection has to come back once interfaces are as wanted; nothing where it may stay.
+    """Return the address for the new connection after a change, or "" if the present one stays.
 
     Args:
-        keeps: addresses that there are then, with or without prefix.
+        keeps: addresses after the change, with or without prefix.
         touched: interfaces whose addresses change (a bond takes those of its members).
-        server: the node's address that we came in on.
-        seen: the interfaces as they are.
+        server: the node's address of this connection.
+        seen: the present interfaces.
     """
     keeps = [value.split("/")[0] for value in keeps]
     if not server or server in keeps or find_carrier(server, seen) not in touched:
@@ -74,14 +74,14 @@ def find_return_address(
 
 
 def build_arp_probe(source: bytes, address: str) -> bytes:
-    """Make an Ethernet frame that asks who has *address* without claiming it (RFC 5227 2.1.1)."""
+    """Build an ARP request for *address* that does not claim it (RFC 5227 2.1.1)."""
     head = b"\xff" * 6 + source + struct.pack("!H", 0x0806)
     body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1)
     return head + body + source + b"\0" * 4 + b"\0" * 6 + socket.inet_aton(address)
 
 
 def parse_arp_owner(frame: bytes, source: bytes, address: str) -> str:
-    """Return the MAC of another host that uses *address*, from an ARP frame; empty for none."""
+    """Return the MAC of another host with *address* from an ARP frame, or ""."""
     if len(frame) < ARP_FRAME or frame[12:14] != b"\x08\x06":
         return ""
     sender, sender_address = frame[22:28], frame[28:32]
@@ -91,13 +91,15 @@ def parse_arp_owner(frame: bytes, source: bytes, address: str) -> str:
 
 
 def find_duplicate_host(interface: str, mac: str, address: str) -> str:
-    """Ask the link whether another host uses *address*; its MAC, or empty."""
+    """Return the MAC of another host on the link with *address*, or ""."""
     source = bytes.fromhex(mac.replace(":", ""))
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as link:
         link.bind((interface, 0))
         for _ in range(2):
             if not send_frame(link, build_arp_probe(source, address)):
-                return ""  # who cannot be asked cannot be named; the proof that peers answer comes after this
+                return (
+                    ""  # the probe is not possible, but the later check of the peers still applies
+                )
             end = time.monotonic() + PROBE_SECONDS
             while time.monotonic() < end:
                 link.settimeout(max(end - time.monotonic(), 0.001))
@@ -111,7 +113,7 @@ def find_duplicate_host(interface: str, mac: str, address: str) -> str:
 
 
 def send_frame(link: socket.socket, frame: bytes) -> bool:
-    """Send a frame as soon as the link takes one; whether it did."""
+    """Send a frame as soon as the link accepts one. Return whether it did."""
     end = time.monotonic() + PORT_SECONDS
     while True:
         try:
@@ -131,10 +133,12 @@ def send_frame(link: socket.socket, frame: bytes) -> bool:
 def find_silent_peers(
     addresses: list[str], run: SplitRunner, seconds: float = REACH_SECONDS
 ) -> dict[str, str]:
-    """Say which of *addresses* cannot be reached, and why, all asked at once.
+    """Return the *addresses* that cannot be reached, and why.
 
-    A firewall of the peer is no fault of our addresses: an answer of any kind counts, a refusal too, and so does a
-    neighbour that has just told the kernel its MAC.
+    All are probed at once.
+
+    A peer's firewall does not count as a fault: any answer counts, including a refusal, or a fresh MAC of the neighbour
+    in the kernel.
     """
     refresh_neighbours(addresses, run)
     waiting: dict[int, tuple[socket.socket, str]] = {}
@@ -161,7 +165,7 @@ def find_silent_peers(
 
 
 def start_ssh_probe(address: str) -> tuple[socket.socket | None, int]:
-    """Start a connection to a peer's ssh; its number of error is what the kernel knows at once."""
+    """Start a connection to a peer's ssh. Return the socket and an immediate error."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     probe = socket.socket(family, socket.SOCK_STREAM)
     probe.setblocking(False)
@@ -173,13 +177,13 @@ def start_ssh_probe(address: str) -> tuple[socket.socket | None, int]:
 
 
 def run_if_answered(run: SplitRunner, command: list[str]) -> str:
-    """Return what a command prints, nothing if it fails."""
+    """Return a command's output, or "" if it fails."""
     rc, out, _ = run(command)
     return out if rc == 0 else ""
 
 
 def refresh_neighbours(addresses: list[str], run: SplitRunner) -> None:
-    """Let the kernel ask the neighbours that it remembers: what they said before a change says nothing after it."""
+    """Let the kernel refresh its neighbours. Their entries from before a change prove nothing."""
     for one in ip.parse_neighbours(run_if_answered(run, ip.build_neighbours_command())):
         if one["address"] in addresses and REMEMBERED & set(one["states"]):
             run(["ip", "neigh", "change", one["address"], "dev", one["dev"], "nud", "probe"])
@@ -198,13 +202,15 @@ def is_live_neighbour(address: str, run: SplitRunner) -> bool:
 def wait_for_peers(
     master: str, peers: list[str], run: SplitRunner, seconds: float
 ) -> dict[str, str]:
-    """Ask until the master and one of the others have answered, or the time is over; say who is silent, and why.
+    """Wait until the master and another node have answered or time is over.
 
-    The others may be in the middle of their own change: who is silent is asked again.
+    Return the silent ones, and why.
+
+    The others may be in the middle of their own change, so silent ones are probed again.
 
     Args:
-        master: its address; nothing where it cannot be demanded.
-        peers: the addresses of those that are up, the master among them.
+        master: its address, "" if it need not answer.
+        peers: the addresses of nodes that are up, including the master.
         run: of commands.
         seconds: how long.
     """
@@ -218,7 +224,7 @@ def wait_for_peers(
 
 
 def describe_silent_peers(master: str, peers: list[str], why: dict[str, str]) -> list[str]:
-    """Name what may not be silent and is: the master, and all of the others together."""
+    """Describe required peers that are silent: the master, and all of the others together."""
     others = [one for one in peers if one != master]
     found = [f"the master {master} ({why[master]})"] if master in why else []
     if others and all(one in why for one in others):

@@ -1,6 +1,6 @@
-"""What the kernel says of a link. How it is written down stands in owner.py and backends/.
+"""Parse the kernel's state of a link and compare it with the plan. owner.py and backends/ write the configuration.
 
-Runs on nodes: standard library only. Pure: text in, text or data out.
+Runs on nodes: standard library only. No side effects: text in, text or data out.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ of_family = common.of_family
 wanted_routes = common.wanted_routes
 
 
-# --- what the kernel says ---------------------------------------------------------------------
+# --- the kernel's state ----------------------------------------------------------------------
 
 
 def parse_routes(text: str) -> list[SeenRoute]:
-    """Read the routes over a next hop; "default" becomes its network."""
+    """Return the routes over a next hop. "default" becomes its network."""
     routes: list[SeenRoute] = []
     for one in ip.parse_routes(text):
         via, to = one["via"], one["to"]
@@ -58,14 +58,14 @@ def parse_detailed_routes(text: str, family: int) -> list[DetailedRoute]:
 
 
 def normalize_network(text: str) -> str:
-    """One spelling of a network: ``ip`` drops the prefix of a host route."""
+    """Normalize a network: ``ip`` omits the prefix of a host route."""
     return str(ipaddress.ip_network(text, strict=False))
 
 
 def find_link_faults(
     link: LinkSettings, seen: Mapping[str, IpLink], routes: list[SeenRoute]
 ) -> list[str]:
-    """Say what the kernel lacks of a link, in words; nothing when it is as wanted."""
+    """Describe the kernel's differences from a link. [] if there are none."""
     name = link["interface"]
     if name not in seen and (common.get_vlan(link) or common.get_bond(link)):
         return [f"there is no {name} yet"]
@@ -109,7 +109,7 @@ def find_vlan_faults(link: LinkSettings, state: IpLink | None) -> list[str]:
 
 
 def find_bond_faults(link: LinkSettings, seen: Mapping[str, IpLink]) -> list[str]:
-    """Say what a bond lacks: its options, and members that are enslaved and have a carrier or not."""
+    """Describe a bond's differences: its options, and its members (with and without a carrier)."""
     bond, name = common.get_bond(link), link["interface"]
     if not bond:
         return []
@@ -132,16 +132,17 @@ def find_bond_faults(link: LinkSettings, seen: Mapping[str, IpLink]) -> list[str
     return faults
 
 
-# --- what the new files would not give ----------------------------------------------------------
+# --- state that the new files would lose --------------------------------------------------------
 
-# The driver's, which nobody but it knows for certain: another one has its cause in a file or in a lease.
+# The driver's default, which is not known for certain. Another MTU comes from a file or a lease.
 USUAL_MTU = 1500
 
 
 def find_surplus_state(
     link: LinkSettings, seen: Mapping[str, IpLink], routes: list[DetailedRoute]
 ) -> list[str]:
-    """Say what the kernel has of a link that its files do not give, in words: gone with the next boot, if not before.
+    """Describe the kernel's state of a link that its files do not give, and that is lost at the next boot at the
+    latest.
 
     Args:
         link: of the plan.
@@ -175,9 +176,9 @@ def find_surplus_state(
 def find_dropped_addresses(
     old: Iterable[str], links: list[LinkSettings], seen: Mapping[str, IpLink]
 ) -> dict[str, list[str]]:
-    """The addresses that *old* files of ours give and no link, by interface, of those that no link means any more.
+    """Return addresses in *old* files of Fullmesh that no link has any more, on interfaces that no link uses.
 
-    They go at the latest with the next boot; an owner that reads its files before that takes them away at once.
+    They disappear with the next boot, or earlier if the owner reads its files.
     """
     ours = common.list_affected_interfaces(links)
     wanted = {value.split("/")[0] for link in links for value in link["addresses"]}
@@ -207,7 +208,7 @@ def is_address_in_file(text: str, address: str) -> bool:
 
 
 def list_default_families(links: Iterable[LinkSettings]) -> set[int]:
-    """The families for which a link names a default route."""
+    """Return the families with a default route on a link."""
     return {family for link in links for family in (4, 6) if common.get_gateway(link, family)}
 
 
@@ -217,11 +218,12 @@ def find_lost_default_routes(
     seen: Mapping[str, IpLink],
     routes: list[DetailedRoute],
 ) -> list[DetailedRoute]:
-    """The default routes that *links* could keep and do not name, of the interfaces of *changing*.
+    """Return the default routes of the changing interfaces that *links* do not keep.
 
-    Not counted: a family that keeps a default route, by a link or on an interface that no link means (it stays with its
-    lease); one of a router's advertisement, which our files turn off on purpose; one whose gateway is no neighbour any
-    more, and one of an interface that goes from one static address to another: those are tried, and put back if wrong.
+    These do not count: a family that keeps another default route (on a link, or on an unrelated interface with its
+    lease), and one from a router advertisement, which Fullmesh's files disable on purpose. Also not counted: one whose
+    gateway is no longer in the network, and one of an interface that moves between static addresses. Those are tested,
+    and reverted if they are wrong.
     """
     given = list_default_families(links)
     ours, moving = common.list_affected_interfaces(links), common.list_affected_interfaces(changing)

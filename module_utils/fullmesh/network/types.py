@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What the parts of static_ip hand to each other: links as they are wanted, and as the kernel has them. Stdlib only."""
+"""Define the data types of static_ip: wanted links, and the kernel's links. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Optional, TypedDict
 from ..schema.links import BondLink, PlannedRoute, VlanLink
 
 Files = dict[str, str]
-# What files become: None for removed.
+# New content of files, None to remove.
 Changes = dict[str, Optional[str]]
 
 
@@ -17,7 +17,7 @@ Changes = dict[str, Optional[str]]
 
 
 class LinkRequired(TypedDict):
-    """An entry of the cluster plan with the names that the node has; addresses with their prefix lengths."""
+    """An entry of the cluster plan with the node's own names. Addresses have their prefix lengths."""
 
     interface: str
     addresses: list[str]
@@ -49,14 +49,14 @@ class SeenRoute(TypedDict):
 
 
 class DetailedRoute(SeenRoute):
-    """With its family and who made it; ``via`` is empty on the link."""
+    """A route with its family and protocol. ``via`` is empty for a directly connected network."""
 
     family: int
     protocol: str
 
 
 class KernelLink(TypedDict):
-    """An interface in a snapshot; ``leases`` come back from whoever gave them."""
+    """An interface in a snapshot. ``leases`` are restored by their servers."""
 
     up: bool
     mtu: int
@@ -69,7 +69,7 @@ class KernelLink(TypedDict):
 
 
 class KernelRoute(TypedDict):
-    """A route in a snapshot, as ``ip route`` takes it back; ``family`` is -4 or -6."""
+    """A route in a snapshot, in the format of ``ip route``. ``family`` is -4 or -6."""
 
     family: str
     to: str
@@ -87,13 +87,16 @@ class KernelState(TypedDict):
 
 
 class OwnerState(KernelState, total=False):
-    """An owner's snapshot: the kernel's side, and what only the owner knows.
+    """An owner's snapshot: the kernel's state, and the owner's own.
 
     Attributes:
-        remade: devices that the change makes anew, and so does the rollback.
+        remade: devices that the change and the rollback create again.
         profiles: of NetworkManager, by device.
-        networkd: systemd-networkd runs (netplan); systemd: its version (networkd).
-        ifstate: what ifupdown thinks is up; dhclient: pid files; ipv6: autoconf and accept_ra of the kernel.
+        networkd: whether systemd-networkd runs (netplan).
+        systemd: its version (networkd).
+        ifstate: the interfaces that ifupdown considers up.
+        dhclient: pid files.
+        ipv6: autoconf and accept_ra of the kernel.
     """
 
     remade: list[str]

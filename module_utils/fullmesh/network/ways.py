@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from ..schema.first_look import Default, Ways
     from .machine import NetworkNode
 
-# resolved writes the servers that it asks itself beside the file that only names itself (systemd-resolved(8)).
+# resolved writes the servers that it uses to the first file, and its own address to the second (systemd-resolved(8)).
 RESOLVERS = ("/run/systemd/resolve/resolv.conf", "/etc/resolv.conf")
 DYNAMIC = ("dhcp", "ra")
 
 
 def parse_resolv_conf(text: str) -> tuple[list[str], list[str]]:
-    """Name servers and search domains of a resolv.conf(5); a server on the node itself is none.
+    """Return the name servers and search domains in a resolv.conf(5), without servers on the node itself.
 
-    What is no address and no domain is left out: the controller refuses it (node_values).
+    Other words are left out, because the controller rejects them (node_values).
     """
     servers: list[str] = []
     search: list[str] = []

@@ -1,10 +1,12 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What all backends of static_ip share: words about a link. Stdlib only.
+"""Define code that all backends of static_ip share.
 
-A link is an entry of the cluster plan with the names that the node has: {interface, mac, addresses, gateway, dns,
-search, mtu, routes, vlan, bond}. ``run(argv) -> (rc, out, err)``, ``read(path) -> text or ""`` and
-``listed(pattern) -> paths`` are handed in, so that everything here runs without a node.
+Standard library only.
+
+A link is an entry of the cluster plan with the node's own names: {interface, mac, addresses, gateway, dns, search, mtu,
+routes, vlan, bond}. The functions ``run(argv) -> (rc, out, err)``, ``read(path) -> text or ""`` and ``listed(pattern)
+-> paths`` are parameters, so that all of this runs without a node.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 NAME = "fullmesh-"
 HEAD = "# Ansible managed: role static_ip of Fullmesh; changes made here are lost.\n"
-# Before each line of somebody else that we put out of force.
+# Prefix of each foreign line that Fullmesh disables.
 MARK = "# fullmesh: "
 
 
@@ -37,12 +39,12 @@ def ip_version_of(text: str) -> int:
 
 
 def of_family(values: Iterable[str], family: int) -> list[str]:
-    """Those of *values* that are IPv4 or IPv6."""
+    """Return the IPv4 or IPv6 values."""
     return [value for value in values if ip_version_of(value) == family]
 
 
 def wanted_routes(link: LinkSettings) -> list[PlannedRoute]:
-    """The gateway as a route, and the routes; 0.0.0.0/0 is what every netplan knows (22.04: 0.104)."""
+    """Return the routes, with the gateway as a route. 0.0.0.0/0 works in every netplan (22.04: 0.104)."""
     routes = list(link.get("routes", []))
     if link.get("gateway"):
         to = DEFAULTS[ip_version_of(link["gateway"])]
@@ -55,24 +57,24 @@ DEFAULTS = {4: "0.0.0.0/0", 6: "::/0"}
 
 
 def get_gateway(link: LinkSettings, family: int) -> str:
-    """The next hop of the link's default route of a family; a link has one gateway, the other family's is a route."""
+    """Return the next hop of the link's default route of a family. The second family's gateway is in the routes."""
     wide = (one["via"] for one in wanted_routes(link) if one["to"] == DEFAULTS[family])
     return next(wide, "")
 
 
 def list_specific_routes(link: LinkSettings, family: int) -> list[PlannedRoute]:
-    """The routes of a family without the default one."""
+    """Return the routes of a family without the default route."""
     routes = [one for one in link.get("routes", []) if ip_version_of(one["to"]) == family]
     return [one for one in routes if one["to"] != DEFAULTS[family]]
 
 
 def get_bond(link: LinkSettings) -> BondLink:
-    """What the link says of its bond; {} where it is none."""
+    """Return the link's bond settings, {} if it is no bond."""
     return link.get("bond") or {}
 
 
 def get_vlan(link: LinkSettings) -> VlanLink:
-    """What the link says of its VLAN; {} where it is none."""
+    """Return the link's VLAN settings, {} if it is no VLAN."""
     return link.get("vlan") or {}
 
 
@@ -82,17 +84,17 @@ def map_bond_members(links: Iterable[LinkSettings]) -> dict[str, LinkSettings]:
 
 
 def list_vlans_on(links: Iterable[LinkSettings], parent: str) -> list[str]:
-    """The VLANs that sit on *parent*."""
+    """Return the VLANs on *parent*."""
     return [link["interface"] for link in links if get_vlan(link).get("parent") == parent]
 
 
 def list_vlans(links: Iterable[LinkSettings]) -> list[str]:
-    """The VLANs of *links*."""
+    """Return the VLANs of *links*."""
     return [link["interface"] for link in links if get_vlan(link)]
 
 
 def list_bare_parents(links: Iterable[LinkSettings]) -> list[str]:
-    """Interfaces that only carry our VLANs: their own addresses are somebody else's."""
+    """Return interfaces that only carry Fullmesh's VLANs. Their own addresses are configured by others."""
     every = list(links)
     own = {link["interface"] for link in every}
     found = [get_vlan(link)["parent"] for link in every if get_vlan(link)]
@@ -100,26 +102,26 @@ def list_bare_parents(links: Iterable[LinkSettings]) -> list[str]:
 
 
 def sort_links(links: Iterable[LinkSettings]) -> list[LinkSettings]:
-    """What others stand on comes first: cards and bonds, then VLANs."""
+    """Return physical interfaces and bonds first, then the VLANs on them."""
     return sorted(links, key=lambda link: bool(get_vlan(link)))
 
 
 def list_affected_interfaces(links: Iterable[LinkSettings]) -> list[str]:
-    """Every interface whose state changes with *links*: members of bonds, cards and bonds, VLANs."""
+    """Return every interface whose state changes with *links*: members of bonds, NICs and bonds, VLANs."""
     every = list(links)
     names = [*map_bond_members(every), *(link["interface"] for link in sort_links(every))]
     return list(dict.fromkeys(names))
 
 
 def list_physical_interfaces(links: Iterable[LinkSettings]) -> list[str]:
-    """Interfaces of *links* with hardware of their own; a VLAN or bond has the address of another one."""
+    """Return the physical interfaces of *links*. VLANs and bonds have the hardware address of another interface."""
     every = list(links)
     plain = [one["interface"] for one in every if not get_vlan(one) and not get_bond(one)]
     return list(dict.fromkeys([*map_bond_members(every), *plain]))
 
 
 def read_permanent_macs(read: Reader, names: Iterable[str]) -> set[str]:
-    """The permanent hardware addresses of *names*; a bond's member shows the bond's in its place."""
+    """Return the permanent hardware addresses of *names*. The current address of a bond's member is the bond's."""
     found = set()
     for name in names:
         base = "/sys/class/net/" + name + "/"
@@ -127,7 +129,7 @@ def read_permanent_macs(read: Reader, names: Iterable[str]) -> set[str]:
     return {one.lower() for one in found if one}
 
 
-# bonding.txt of the kernel: option -> what the plan calls it is the same word
+# bonding.txt of the kernel: the plan uses the same names
 BOND_OPTIONS = (
     "mode",
     "miimon",
@@ -141,13 +143,13 @@ BOND_OPTIONS = (
 
 
 def list_bond_options(link: LinkSettings) -> list[tuple[str, str]]:
-    """The kernel's options of a bond, in the order in which the kernel takes them (mode first)."""
+    """Return the options of a bond in the order that the kernel needs (mode first)."""
     bond: Mapping[str, object] = get_bond(link)
     return [(key, str(bond[key])) for key in BOND_OPTIONS if bond.get(key) not in (None, "")]
 
 
 class ForeignError(ValueError):
-    """A file of somebody else that fights with ours and that we do not dare to edit."""
+    """A file of others conflicts with Fullmesh's and cannot be edited safely."""
 
 
 # A setting of a file or profile: section ("" for none), key, value.
@@ -165,7 +167,7 @@ KEEP_ELSEWHERE = (
     ),
 )
 OTHERWISE = (
-    "if this node does not need the setting, remove it; if it does, configure the interface yourself and set "
+    "remove the setting if this node does not need it. Otherwise configure the interface yourself and set "
     "`static_ip_manage: false` for this node"
 )
 # Values of these are not shown.
@@ -184,15 +186,15 @@ ROUTE_WORDS = re.compile(
 def find_lost_settings(
     settings: Iterable[Setting], kept: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Find the settings of a file or profile that are lost when Fullmesh configures the interface in its place.
+    """Find the settings of a file or profile that are lost when Fullmesh configures the interface.
 
     Args:
-        settings: what it sets; a key may have a number at its end (``address1``, ``route1_options``).
+        settings: of the file. A key may end with a number (``address1``, ``route1_options``).
         kept: section -> the keys that a link of the plan covers, separated by spaces. ``key=pattern`` covers only the
-            values that match; ``*`` covers the section.
+            values that match. ``*`` covers the section.
 
     Returns:
-        Pairs of the setting's full name and its value, as they may be shown.
+        Pairs of the setting's full name and its value, in a form that may be shown.
     """
     lost = []
     for section, key, value in settings:
@@ -242,15 +244,15 @@ def refuse_lost_settings(path: str, lost: list[tuple[str, str]]) -> None:
 
 
 def comment_out(line: str) -> str:
-    """A line of somebody else, out of force, still there to be read; works in every format that we edit."""
+    """Return a foreign line as a comment. This works in every format that Fullmesh edits."""
     if not line.strip(SPACE):
-        return line  # its end is blank as well, and what comes next must not end up behind our mark
+        return line  # its end is blank as well, and the next line must not continue the mark
     indent = line[: len(line) - len(line.lstrip(SPACE))]
     return indent + MARK + line.lstrip(SPACE)
 
 
 CLOUD_INIT = "/etc/cloud/cloud.cfg.d/99-fullmesh-network.cfg"
-# What cloud-init writes at the head of network files ("Created by cloud-init on instance boot automatically",
+# The marks of cloud-init at the head of network files ("Created by cloud-init on instance boot automatically",
 # "generated from information provided by the datasource").
 CLOUD_INIT_WORDS = ("cloud-init", "provided by the datasource")
 
@@ -261,9 +263,9 @@ def is_from_cloud_init(path: str, text: str) -> bool:
 
 
 def disable_cloud_init(read: Reader, changes: Changes) -> Changes:
-    """Keep cloud-init from writing its network files again, where it wrote one that changes.
+    """Return a drop-in that stops cloud-init from rewriting its network files, if one of them changes.
 
-    The drop-in is the one that cloud-init's own files name (network: {config: disabled}).
+    cloud-init's own files recommend this drop-in (network: {config: disabled}).
     """
     for path in changes:
         if is_from_cloud_init(path, read(path)):

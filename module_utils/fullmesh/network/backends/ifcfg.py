@@ -1,9 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Other people's ifcfg files, from which EL9's NetworkManager still takes profiles: read and quieted, never written.
+"""Read and disable foreign ifcfg files, which EL9's NetworkManager still uses.
 
-EL9's installer writes keyfiles, its cloud-init wrote ifcfg files; EL10 has no plugin for them. The keys are those of
-nm-settings-ifcfg-rh(5). Stdlib only.
+Fullmesh never creates them.
+
+EL9's installer writes keyfiles, but its cloud-init wrote ifcfg files. EL10 has no plugin for them. The keys are those
+of nm-settings-ifcfg-rh(5). Standard library only.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 SCRIPTS = "/etc/sysconfig/network-scripts"
 
-# What a link of the plan covers of such a file: addressing, identity, and what only shapes a lease. The keys are also
-# those that old installers and images wrote for network-scripts. As `common.find_lost_settings` takes it.
+# The parts of such a file that a link of the plan covers: addressing, identity, and lease options. Includes keys that
+# old installers and images wrote for network-scripts. In the format of `common.find_lost_settings`.
 COVERED = {
     "": r"""
         TYPE=ethernet|bond|vlan DEVICE NAME UUID HWADDR HWADDR_BLACKLIST ONBOOT STARTMODE USERCTL NM_CONTROLLED
@@ -66,7 +68,7 @@ def is_ifcfg_of(text: str, names: list[str], macs: set[str]) -> bool:
 
 
 def is_ignored_ifcfg(path: str) -> bool:
-    """What the plugin takes for a backup, and does not read."""
+    """Return whether the plugin treats a file as a backup and ignores it."""
     return path.endswith(("~", ".bak", ".orig", ".rpmnew", ".rpmorig", ".rpmsave"))
 
 
@@ -104,11 +106,11 @@ def list_route_files(path: str) -> list[tuple[str, str]]:
 
 
 def find_lost_ifcfg_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """List what a file sets that a link of the plan does not cover.
+    """Return the settings of a file that a link of the plan does not cover.
 
     Args:
         text: the file.
-        ours: names and uuids of the interfaces that Fullmesh configures; a member of one of them stays one.
+        ours: names and uuids of Fullmesh's interfaces. A member of one of them stays a member.
     """
     settings = [
         ("", key, value)
@@ -119,7 +121,7 @@ def find_lost_ifcfg_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[
 
 
 def find_lost_ifcfg_routes(kind: str, text: str) -> list[tuple[str, str]]:
-    """List what a file of routes or rules sets that a link of the plan does not cover: every rule, and some routes."""
+    """Return the settings of a routes or rules file that a link does not cover: every rule, and some routes."""
     settings = []
     for line in (one.strip(SPACE) for one in split_lines(text)):
         key, found, value = line.partition("=")
@@ -130,7 +132,7 @@ def find_lost_ifcfg_routes(kind: str, text: str) -> list[tuple[str, str]]:
 
 
 def disable_ifcfg(text: str) -> str:
-    """The file with ONBOOT=no and every other byte as it was."""
+    """Return the file with ONBOOT=no and every other byte unchanged."""
     lines = split_whole_lines(text)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"

@@ -1,9 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as stanzas of ifupdown (interfaces(5)), which Debian has where neither NetworkManager nor netplan runs.
+"""Render links as stanzas of ifupdown (interfaces(5)), which Debian uses without NetworkManager and netplan.
 
-Bonds and VLANs are made with `ip` in the stanza itself: the packages ifenslave and vlan need not be there, and do
-nothing where they are, because they ask for options of their own. Stdlib only.
+Bonds and VLANs are created with `ip` in the stanza itself. So the packages ifenslave and vlan are not needed, and they
+do nothing if installed, because they react to their own options. Standard library only.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ MAIN = "/etc/network/interfaces"
 PATH = "/etc/network/interfaces.d/fullmesh"
 OURS = [PATH]
 READS: list[str] = []
-# Words that begin a stanza (interfaces(5)); what follows belongs to it until the next of them.
+# Words that begin a stanza (interfaces(5)). Following lines belong to it until the next such word.
 STANZA = re.compile(
     r"\s*(iface|mapping|auto|allow-\S+|no-auto-down|no-scripts|source|source-directory|template|rename)(\s|$)",
     re.ASCII,
 )
-# no-auto-down and no-scripts hold for an interface whoever configures it
+# no-auto-down and no-scripts apply to an interface with any owner
 LISTS = re.compile(r"\s*(auto|allow-\S+)\s", re.ASCII)
-# What a link of the plan covers of a stanza (interfaces(5), and the options of resolvconf, ifenslave and vlan):
-# addressing, and what only shapes a lease. As `common.find_lost_settings` takes it.
+# The parts of a stanza that a link of the plan covers (interfaces(5), and the options of resolvconf, ifenslave and
+# vlan): addressing, and lease options. In the format of `common.find_lost_settings`.
 COVERED = {
     "": """
         method=static|dhcp|manual|auto|bootp address netmask network broadcast gateway metric mtu media
@@ -71,7 +71,7 @@ CONF = "/proc/sys/net/ipv6/conf/%s/%s"
 
 
 def files(links: list[LinkSettings]) -> Files:
-    """Our files, whole: one for all links; VLANs after what they stand on."""
+    """Return Fullmesh's file for all links, with VLANs after their parents."""
     if not links:
         return {}
     blocks = [f"iface {name} inet manual\n" for name in common.map_bond_members(links)]
@@ -80,12 +80,12 @@ def files(links: list[LinkSettings]) -> Files:
 
 
 def mode(path: str) -> int:
-    """As Debian's own."""
+    """Return the mode that Debian's own file has."""
     return 0o644
 
 
 def render_stanzas(link: LinkSettings) -> str:
-    """One interface: a stanza an address; options of the whole interface stand in the first one."""
+    """Render one interface: one stanza per address. Options of the whole interface are in the first one."""
     name = link["interface"]
     first = render_device_options(link)
     if link.get("mtu"):
@@ -106,7 +106,7 @@ def render_stanzas(link: LinkSettings) -> str:
 
 
 def render_address_stanza(link: LinkSettings, value: str) -> list[str]:
-    """The stanza of one address; the gateway stands with the first one of its family."""
+    """Render the stanza of one address. The gateway is in the first stanza of its family."""
     name = link["interface"]
     if not value:
         return [f"iface {name} inet manual", f"    up ip link set {name} up"]
@@ -114,7 +114,7 @@ def render_address_stanza(link: LinkSettings, value: str) -> list[str]:
     kind = "inet" if family == 4 else "inet6"  # noqa: PLR2004 (IP version)
     lines = [f"iface {name} {kind} static", "    address " + value]
     if kind == "inet6":
-        # what a router announces is not in the plan
+        # the plan has no router-announced addresses
         lines += ["    autoconf 0", "    accept_ra 0"]
     gateway = link.get("gateway") or ""
     first = value == common.of_family(link["addresses"], family)[0]
@@ -124,13 +124,16 @@ def render_address_stanza(link: LinkSettings, value: str) -> list[str]:
 
 
 def render_dns_options(link: LinkSettings) -> list[str]:
-    """For the package resolvconf or openresolv; without one of them /etc/resolv.conf is the administrator's."""
+    """Return options for the package resolvconf or openresolv.
+
+    Without them the administrator manages /etc/resolv.conf.
+    """
     lines = ["dns-nameservers " + " ".join(link["dns"])] if link.get("dns") else []
     return lines + (["dns-search " + " ".join(link["search"])] if link.get("search") else [])
 
 
 def render_device_options(link: LinkSettings) -> list[str]:
-    """How the device comes to be. ifupdown knows interfaces by name alone, so a hardware address is checked."""
+    """Return the commands that create the device. ifupdown only knows names, so a hardware address is checked."""
     name = link["interface"]
     there = f"test -d /sys/class/net/{name} || "
     vlan = common.get_vlan(link)
@@ -173,7 +176,7 @@ def map_stanza_files(read: Reader, listed: Lister) -> dict[str, list[str]]:
 
 
 def list_sourced_files(read: Reader, listed: Lister, path: str, depth: int) -> list[str]:
-    """*path* and the files that it reads, in that order; ifupdown gives up on loops after a while, too."""
+    """Return *path* and the files that it includes, in order. The depth is limited, as in ifupdown."""
     result = [path]
     for line in split_lines(read(path)) if depth < DEPTH else []:
         words = split_words(line)
@@ -190,7 +193,7 @@ def list_sourced_files(read: Reader, listed: Lister, path: str, depth: int) -> l
 
 
 def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
-    """Stanzas of our interfaces in other files are put out of force; the main file reads ours."""
+    """Disable stanzas of Fullmesh's interfaces in other files, and let the main file include Fullmesh's."""
     names = common.list_affected_interfaces(links)
     changes: Changes = {}
     paths = list_sourced_files(read, listed, MAIN, 0)
@@ -213,7 +216,7 @@ def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
 
 
 def add_own_file(listed: Lister) -> Lister:
-    """As *listed*, once our file is there: does the main file read it by a pattern of its own?"""
+    """Return *listed* as if Fullmesh's file existed, to test whether a pattern of the main file includes it."""
 
     def patched(pattern: str) -> list[str]:
         found = list(listed(pattern))
@@ -225,7 +228,7 @@ def add_own_file(listed: Lister) -> Lister:
 
 
 def comment_out_stanzas(text: str, names: list[str]) -> str:
-    """The file without our interfaces: their stanzas become comments, every other byte stays."""
+    """Return the file with the stanzas of Fullmesh's interfaces as comments and every other byte unchanged."""
     result: list[str] = []
     inside = False
     for group in group_continued_lines(split_whole_lines(text)):
@@ -245,9 +248,10 @@ def comment_out_stanzas(text: str, names: list[str]) -> str:
 
 
 def read_own_macs(read: Reader, name: str, path: str) -> set[str]:
-    """The hardware address that a file may name because the interface has it anyway; none where somebody set another.
+    """Return the hardware address that a file may name because the interface has it in any case.
 
-    cloud-init names a card by its own address. In other files the same word may be what has set it.
+    Empty if another address was set, unless the file is cloud-init's, which identifies a NIC by its own address. In
+    other files such a line may have set it.
     """
     # 3: it was set from user space (sysfs-class-net of the kernel)
     was_set = read(f"/sys/class/net/{name}/addr_assign_type").strip(SPACE) == "3"
@@ -258,12 +262,12 @@ def read_own_macs(read: Reader, name: str, path: str) -> set[str]:
 def find_lost_stanza_settings(
     text: str, names: list[str], cards: Mapping[str, set[str]]
 ) -> list[tuple[str, str]]:
-    """List what stanzas of *names* set that a link of the plan does not cover.
+    """Return the settings in stanzas of *names* that a link of the plan does not cover.
 
     Args:
         text: the file.
-        names: the interfaces that Fullmesh configures.
-        cards: those with hardware of their own, and the addresses that it has anyway.
+        names: Fullmesh's interfaces.
+        cards: the physical ones, and their own hardware addresses.
     """
     settings: list[common.Setting] = []
     name = ""
@@ -300,9 +304,9 @@ def group_continued_lines(lines: list[str]) -> list[list[str]]:
 
 
 def drop_from_auto_line(group: list[str], names: list[str]) -> list[str]:
-    """An auto or allow-* line without our interfaces."""
+    """Return an auto or allow-* line without Fullmesh's interfaces."""
     words = split_words("".join(group).replace("\\\n", " "))
-    # a backslash that came to the end of what is left would tie the next line to it
+    # a backslash at the end of the shortened line would join the next line to it
     words = [word for word in words if word != "\\"]
     keep = [word for word in words[1:] if word.split(":")[0] not in names]
     if len(keep) == len(words) - 1:
@@ -317,7 +321,7 @@ def drop_from_auto_line(group: list[str], names: list[str]) -> list[str]:
 
 
 def validate(run: SplitRunner, scratch: Files) -> str:
-    """Let ifup read our file by itself and say what it would do, without doing it."""
+    """Let ifup check Fullmesh's file in a dry run. Return its error, or ""."""
     text = scratch.get(PATH, "")
     if not text:
         return ""
@@ -329,9 +333,9 @@ def validate(run: SplitRunner, scratch: Files) -> str:
 
 
 def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
-    """The kernel's state, what ifupdown thinks is up, and which DHCP clients run."""
+    """Return the kernel's state, the interfaces that ifupdown considers up, and the running DHCP clients."""
     state = kernel_state.read_kernel_state(run, names)
-    # "eth1=eth1", one a line; ifquery fails where an interface is not up
+    # one "eth1=eth1" per line (ifquery fails if an interface is not up)
     lines = split_lines(run(["ifquery", "--state"])[1])
     state["ifstate"] = sorted({line.partition("=")[0] for line in lines} & set(names))
     pids = {name: f"/run/dhclient.{name}.pid" for name in names}
@@ -341,7 +345,10 @@ def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
 
 
 def read_autoconf_values(run: SplitRunner, name: str) -> dict[str, str]:
-    """What the kernel makes of a router's words; our stanzas turn it off, and no ifdown turns it on again."""
+    """Return the kernel's settings for router advertisements.
+
+    Fullmesh's stanzas disable them, and ifdown never enables them.
+    """
     answers = {key: run(["cat", CONF % (name, key)]) for key in ("autoconf", "accept_ra")}
     return {key: out.strip(SPACE) for key, (rc, out, _) in answers.items() if rc == 0}
 
@@ -357,7 +364,8 @@ def apply(
             # -x: stop without giving the lease back, the rollback may need it
             steps.append(["dhclient", "-x", "-pf", before["dhclient"][name], name])
     steps += kernel_state.build_flush_commands(common.list_affected_interfaces(chosen), before)
-    # IPv4's go with the last address; one that the new stanza drops would stay until the next boot
+    # IPv4 routes disappear with the last address. An IPv6 route that the new stanza drops would stay until the next
+    # boot.
     old = [one["dev"] for one in before.get("routes", []) if one["family"] == "-6"]
     flush = ["ip", "-6", "route", "flush", "proto", "boot", "dev"]
     steps += [[*flush, name] for name in common.list_affected_interfaces(chosen) if name in old]
@@ -370,7 +378,7 @@ def is_stanza_named(link: LinkSettings, names: list[str] | None) -> bool:
 
 
 def restore(names: list[str], before: OwnerState) -> Commands:
-    """Bring up what was up as the old files say, then what only the kernel knew."""
+    """Return the commands that bring interfaces up with the old files, then restore state that only the kernel had."""
     steps = kernel_state.build_removal_commands(names, before) + kernel_state.build_flush_commands(
         names, before
     )
@@ -383,6 +391,6 @@ def restore(names: list[str], before: OwnerState) -> Commands:
         if name in before.get("ifstate", []):
             steps.append(kernel_state.wrap_in_scope(["ifup", "--force", name]))
         else:
-            # ifupdown's note that it is up: nobody but we brought it up
+            # ifupdown's note that it is up: only Fullmesh brought it up
             steps.append(["rm", "-f", "/run/network/ifstate." + name])
     return steps + kernel_state.build_runtime_commands(names, before)

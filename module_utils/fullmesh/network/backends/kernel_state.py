@@ -1,8 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The kernel's state of the interfaces that we configure, and the commands that put it back. Stdlib only.
+"""Read the kernel's state of Fullmesh's interfaces, and build the commands that restore it.
 
-Part of every backend of static_ip; what is handed in: ``common.py``.
+Standard library only.
+
+Every backend of static_ip uses this. ``common.py`` describes the parameters.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def read_kernel_state(run: SplitRunner, names: Iterable[str]) -> OwnerState:
-    """What the kernel says of the interfaces *names*, in the form that `runtime` puts back.
+    """Return the kernel's state of the interfaces *names*, for `build_runtime_commands`.
 
-    An interface that is not there is not among the links.
+    Missing interfaces are not among the links.
     """
     wanted = list(names)
     links: dict[str, KernelLink] = {}
@@ -36,13 +38,13 @@ def read_kernel_state(run: SplitRunner, names: Iterable[str]) -> OwnerState:
     for family in ("-4", "-6"):
         found = ip.parse_routes(run(ip.build_routes_command(family))[1])
         routes += [describe_kernel_route(one, family) for one in found if one["dev"] in wanted]
-    # what the kernel and a DHCP client or router made of addresses comes back with those
+    # routes from the kernel, a DHCP client or a router come back with the addresses
     routes = [one for one in routes if one["protocol"] not in ("kernel", "ra", "dhcp", "redirect")]
     return {"links": links, "routes": routes}
 
 
 def describe_kernel_link(one: IpLink) -> KernelLink:
-    """Describe an interface; an address with an end is a lease, which its client asks for again."""
+    """Describe an interface. Addresses with a lifetime are leases, which their client requests again."""
     found = [address for address in one["addresses"] if address["scope"] != "link"]
     return {
         "up": one["up"],
@@ -69,7 +71,7 @@ def describe_kernel_route(one: IpRoute, family: str) -> KernelRoute:
 
 
 def is_link_named(link: LinkSettings, names: list[str] | None) -> bool:
-    """Say whether the link, or a member of its bond, is among *names*; None names every link."""
+    """Return whether the link, or a member of its bond, is among *names*. None includes every link."""
     return names is None or bool({*common.list_affected_interfaces([link])} & {*names})
 
 
@@ -84,12 +86,12 @@ def build_remake_commands(links: Iterable[LinkSettings], before: OwnerState) -> 
 
 
 def with_remade(links: Iterable[LinkSettings], before: OwnerState) -> OwnerState:
-    """A snapshot that knows which devices the change makes anew, so that the rollback makes them anew as well."""
+    """Return a snapshot that also lists the devices that the change creates again, and so must the rollback."""
     return {**before, "remade": [step[-1] for step in build_remake_commands(links, before)]}
 
 
 def find_changed_devices(then: OwnerState, now: OwnerState) -> list[str]:
-    """The bonds and VLANs that two snapshots have both, as other devices: kind, tag, parent, options of a bond."""
+    """Return bonds and VLANs in both snapshots that differ in kind, tag, parent or bond options."""
     both = [name for name in then["links"] if name in now["links"]]
     return [
         name
@@ -99,7 +101,7 @@ def find_changed_devices(then: OwnerState, now: OwnerState) -> list[str]:
 
 
 def build_device_arguments(there: KernelLink | None) -> list[str]:
-    """The arguments of ``ip link add NAME`` that make a bond or VLAN as it is there; [] for a card."""
+    """Return the arguments of ``ip link add NAME`` that create this bond or VLAN. [] for a physical interface."""
     if there is None or there.get("kind") not in ("vlan", "bond"):
         return []
     data = there.get("data", {})
@@ -107,7 +109,7 @@ def build_device_arguments(there: KernelLink | None) -> list[str]:
         return ["link", there["parent"], "type", "vlan", "id", str(data.get("id"))]
     lacp = data.get("mode") == "802.3ad"
     words = ["type", "bond", "mode", str(data.get("mode"))]
-    # zero is the default, and updelay without miimon is refused; so is a word of LACP in another mode
+    # zero is the default, and the kernel rejects updelay without miimon, and LACP options in another mode
     for key, name in (("miimon", "miimon"), ("updelay", "updelay"), ("downdelay", "downdelay")):
         words += [key, str(data[name])] if data.get(name) else []
     if data.get("xmit_hash_policy"):
@@ -118,30 +120,30 @@ def build_device_arguments(there: KernelLink | None) -> list[str]:
 
 
 def list_remade_interfaces(names: Iterable[str], before: OwnerState) -> list[str]:
-    """What the rollback removes first, though it was there: it has another shape now, or stands on such a one.
+    """Return existing interfaces that the rollback removes first, because their device or parent has changed.
 
-    Nobody changes a living device back: networkd leaves one that is there as it is (systemd#9627), and ifupdown's
-    stanza makes none where one stands.
+    No owner converts an existing device: networkd leaves it as it is (systemd#9627), and ifupdown's stanza only creates
+    missing ones.
     """
     anew = before.get("remade", [])
     return [one for one in names if {one, get_saved_parent(one, before)} & {*anew}]
 
 
 def get_saved_parent(name: str, before: OwnerState) -> str:
-    """What an interface stood on; "" for nothing, or where it was not there."""
+    """Return the parent that an interface had, or ""."""
     there = before["links"].get(name)
     return there.get("parent", "") if there else ""
 
 
 def list_kept_interfaces(names: Iterable[str], before: OwnerState) -> list[str]:
-    """Those of *names* that were there and are not removed on the way."""
+    """Return those of *names* that existed before and are not removed by the rollback."""
     every = list(names)
     out = list_remade_interfaces(every, before)
     return [name for name in every if name in before["links"] and name not in out]
 
 
 def build_recreate_commands(names: list[str], before: OwnerState) -> Commands:
-    """Make what was removed and what no owner has made by now: somebody had made it by hand."""
+    """Create removed devices that no owner has created by now, because they were made by hand."""
     steps: Commands = []
     for name in list_remade_interfaces(names, before):
         words = build_device_arguments(before["links"].get(name))
@@ -172,7 +174,7 @@ def is_other_device(link: LinkSettings, there: KernelLink) -> bool:
 
 
 def find_bond_differences(link: LinkSettings, data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The options that the bond lacks, of what ``ip -d -j`` says of it (info_data)."""
+    """Return the options that differ in the bond's ``ip -d -j`` data (info_data)."""
     names = {"lacp_rate": "ad_lacp_rate"}
     wrong = []
     for key, value in common.list_bond_options(link):
@@ -184,7 +186,7 @@ def find_bond_differences(link: LinkSettings, data: Mapping[str, Any]) -> list[t
 
 
 def build_runtime_commands(names: Iterable[str], before: OwnerState) -> Commands:
-    """Commands that give the kernel back what nobody but the kernel knew: run after the owner had its turn."""
+    """Return the commands that restore state that only the kernel knew. They run after the owner's own restore."""
     every = list(names)
     steps = build_recreate_commands(every, before)
     for name in every:
@@ -201,17 +203,20 @@ def build_runtime_commands(names: Iterable[str], before: OwnerState) -> Commands
 
 
 def wrap_in_scope(command: list[str]) -> list[str]:
-    """A command whose daemon (a DHCP client) lives on when the unit ends in which the rollback runs.
+    """Wrap a command that starts a daemon (a DHCP client), so that the daemon survives the rollback's unit.
 
-    systemd ends what is left in a unit's group (KillMode=control-group), and the address goes with its lease later on.
-    A scope is a group of its own; the command's exit status comes through (seen with systemd 252). Nothing is armed on
-    a node where systemd-run does not work (TX-103), and early in a boot no rollback brings an interface up by itself.
+    systemd ends all processes of a unit's group (KillMode=control-group), and the address would expire with its lease.
+    A scope is a separate group, and returns the command's exit status (seen with systemd 252). Nothing is armed on a
+    node without a working systemd-run (TX-103), and a rollback early in a boot starts no interface.
     """
     return ["systemd-run", "--scope", "--quiet", *command]
 
 
 def build_removal_commands(names: Iterable[str], before: OwnerState) -> Commands:
-    """Remove what was not there before, or not so: a bond or a VLAN; VLANs stand last in *names* and go first."""
+    """Remove bonds and VLANs that did not exist before or were different.
+
+    VLANs are last in *names* and removed first.
+    """
     every = list(names)
     stay = list_kept_interfaces(every, before)
     made = [name for name in every if name not in stay]
@@ -221,13 +226,16 @@ def build_removal_commands(names: Iterable[str], before: OwnerState) -> Commands
 
 
 def build_flush_commands(names: Iterable[str], before: OwnerState) -> Commands:
-    """Take our addresses off what stays; its owner and `runtime` give it its own ones back."""
+    """Remove Fullmesh's addresses from remaining interfaces.
+
+    The owner and `build_runtime_commands` restore the old ones.
+    """
     there = list_kept_interfaces(names, before)
     return [["ip", "addr", "flush", "dev", name, "scope", "global"] for name in there]
 
 
 def build_route_command(one: KernelRoute) -> list[str]:
-    """The command that puts a route back."""
+    """Return the command that restores a route."""
     step = ["ip", one["family"], "route", "replace", one["to"]]
     step += ["via", one["via"]] if one["via"] else []
     step += ["dev", one["dev"], "proto", str(one["protocol"])]
@@ -237,9 +245,9 @@ def build_route_command(one: KernelRoute) -> list[str]:
 def build_reconfigure_commands(
     links: list[LinkSettings], before: OwnerState, steps: Commands, names: list[str] | None
 ) -> Commands:
-    """Have networkd configure our interfaces again by name.
+    """Have networkd configure Fullmesh's interfaces again by name.
 
-    One that *steps* remove before is made by the reload and configured as it appears; it cannot be named yet.
+    The reload itself creates and configures devices that *steps* remove before. They cannot be named yet.
     """
     anew = [step[-1] for step in steps if step[:3] == ["ip", "link", "delete"]]
     there = [
@@ -272,11 +280,11 @@ done"""
 
 
 def build_lease_commands(names: list[str], before: OwnerState) -> Commands:
-    """Have networkd use a lease that it has got.
+    """Have networkd apply a lease that it has received.
 
-    Where a lease comes between a reload and a reconfiguration, networkd 252 never sets the address of the next one, and
-    no further reconfiguration helps, only a restart (1 of 275 tries on a busy machine). The address that the engine
-    gives back would go when its time runs out. A server that is silent is not waited for.
+    If a lease arrives between a reload and a reconfiguration, networkd 252 never sets the next lease's address. Only a
+    restart helps, and no further reconfiguration (1 of 275 tries on a busy machine). The address that the engine
+    restores would expire. A silent server is not waited for.
     """
     there = [
         name for name in list_kept_interfaces(names, before) if before["links"][name].get("leases")

@@ -37,8 +37,8 @@ BOND_KEYS = {
     "ad_select": "ad-select",
     "primary": "primary",
 }
-# Keys of an entry that stay in force, because netplan merges them with Fullmesh's entry: which card it means, and what
-# it sets of the card itself (netplan-yaml(5)).
+# Keys of an entry that stay active, because netplan merges them with Fullmesh's entry: they identify the interface or
+# set its own properties (netplan-yaml(5)).
 STAYING = """
     match set-name wakeonlan macaddress emit-lldp auth link infiniband-mode ipv6-address-generation
     receive-checksum-offload transmit-checksum-offload tcp-segmentation-offload tcp6-segmentation-offload
@@ -50,8 +50,8 @@ NOTHING: frozenset[str] = frozenset()
 LEASE = (
     "route-metric use-dns use-domains use-hostname use-mtu use-ntp use-routes send-hostname=true"
 )
-# What a link of the plan covers of an entry: addressing, and what only shapes a lease that the node no longer asks for.
-# As `common.find_lost_settings` takes it; a section is a key of the entry.
+# The parts of an entry that a link of the plan covers: addressing, and options of leases that the node no longer
+# requests. In the format of `common.find_lost_settings`, with keys of the entry as sections.
 COVERED = {
     "": """
         addresses dhcp4 dhcp6 dhcp-identifier dhcp4-overrides dhcp6-overrides ra-overrides accept-ra link-local
@@ -65,9 +65,9 @@ COVERED = {
     "ra-overrides": "use-dns use-domains",
     "parameters": " ".join(BOND_KEYS.values()),
 }
-# What makes an entry of such a section a bond or a VLAN. A link is never a bridge.
+# Keys that make an entry of such a section a bond or a VLAN. A link is never a bridge.
 OF_KIND = {"ethernets": "", "bonds": " interfaces parameters", "vlans": " id link"}
-# A comment, as far as no quote hides it; a key below a key of an entry, and an alias in place of what it stands for.
+# A comment, unless quotes hide it. A key below a key of an entry. An alias that replaces content.
 COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'[^']*')|(?:^|(?<=[ \t]))#[^\n]*""", re.MULTILINE)
 INNER_KEY = re.compile(
     r"""(?:^|[\s{,\[])(?:["']([\w<-]+)["'][ \t]*:|([\w<?-]*[\w<?])[ \t]*:(?=\s|$))[ \t]*([^,}\]\n]*)""",
@@ -89,7 +89,7 @@ def mode(path: str) -> int:
 
 
 def render_netplan(links: list[LinkSettings]) -> str:
-    """Write all links; netplan merges them with other files by the interface's name."""
+    """Render all links. netplan merges them with other files by the interface's name."""
     sections: dict[str, list[str]] = {"ethernets": [], "bonds": [], "vlans": []}
     for link in links:
         kind = (
@@ -101,8 +101,9 @@ def render_netplan(links: list[LinkSettings]) -> str:
         lines = [*render_no_autoconf(), "link-local: []"]
         sections["ethernets"] += [quote_yaml(name) + ":"] + ["  " + line for line in lines]
     for name in common.list_bare_parents(links):
-        # a VLAN's parent has to be known; what another file says of it stays. Where none does, what somebody gave it
-        # by hand stays (critical is networkd's KeepConfiguration): networkd would take it off with the card
+        # A VLAN's parent must be defined, and its settings in other files stay. Without another file, addresses that
+        # were set by hand stay as well (critical is networkd's KeepConfiguration). Otherwise networkd would remove
+        # them.
         alone = [one for one in links if common.get_vlan(one).get("parent") == name]
         body = "{critical: true}" if any(one.get("alone") for one in alone) else "{}"
         sections["ethernets"].append(quote_yaml(name) + ": " + body)
@@ -118,7 +119,7 @@ def render_no_autoconf() -> list[str]:
 
 
 def render_netplan_device(link: LinkSettings) -> list[str]:
-    """What makes it a bond or a VLAN."""
+    """Return the lines that define a bond or VLAN."""
     vlan, bond = common.get_vlan(link), common.get_bond(link)
     if vlan:
         return ["id: " + str(vlan["id"]), "link: " + quote_yaml(vlan["parent"])]
@@ -131,7 +132,7 @@ def render_netplan_device(link: LinkSettings) -> list[str]:
 
 
 def render_netplan_link(link: LinkSettings) -> list[str]:
-    """The lines that every kind of interface has."""
+    """Return the lines that every kind of interface has."""
     lines = []
     if link.get("mac"):
         lines.append("match: {macaddress: " + quote_yaml(link["mac"]) + "}")
@@ -154,12 +155,12 @@ def render_netplan_link(link: LinkSettings) -> list[str]:
 
 
 def quote_yaml(text: str) -> str:
-    """A YAML double-quoted text is a JSON one."""
+    """Quote a YAML text like a JSON text."""
     return json.dumps(str(text))
 
 
 def render_flow_list(values: Iterable[str]) -> str:
-    """A YAML flow list."""
+    """Render a YAML flow list."""
     return "[" + ", ".join(quote_yaml(value) for value in values) + "]"
 
 
@@ -179,10 +180,10 @@ def is_known_to_netplan(read: Reader, listed: Lister, interface: str) -> bool:
 
 
 def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
-    """Entries of our interfaces in other files lose what is not their identity; netplan would add it to ours.
+    """Remove settings except the identity from foreign entries of Fullmesh's interfaces, which netplan would merge.
 
     Raises:
-        ForeignError: a file names one of our interfaces in a way that no line can be told from (YAML in one line).
+        ForeignError: a file has one of the interfaces in a form that cannot be edited by line (YAML in one line).
     """
     cards = {
         name: common.read_permanent_macs(read, [name])
@@ -201,13 +202,13 @@ def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
 
 
 def measure_indent(line: str) -> int:
-    """How far a line is indented; -1 for one that says nothing."""
+    """Return a line's indentation, -1 for a blank line or a comment."""
     word = line.strip(SPACE)
     return -1 if not word or word.startswith("#") else len(line) - len(line.lstrip(" "))
 
 
 def find_block_end(lines: list[str], start: int) -> int:
-    """The line after the block that *start* opens."""
+    """Return the line after the block that *start* opens."""
     depth, last = measure_indent(lines[start]), start
     for number in range(start + 1, len(lines)):
         indent = measure_indent(lines[number])
@@ -221,7 +222,7 @@ def find_block_end(lines: list[str], start: int) -> int:
 
 
 def list_child_keys(lines: list[str], start: int, end: int) -> list[tuple[int, str, str]]:
-    """The keys right under the block's head: (line, key, rest of the line)."""
+    """Return the direct child keys of a block: (line, key, rest of the line)."""
     found: list[tuple[int, str, str]] = []
     depth = -1
     for number in range(start + 1, end):
@@ -240,7 +241,7 @@ def list_child_keys(lines: list[str], start: int, end: int) -> list[tuple[int, s
 
 
 def strip_entries(text: str, cards: dict[str, set[str]], names: list[str], path: str) -> str:
-    """The file without the addresses of our interfaces, every other byte as it was."""
+    """Return the file without the addresses of Fullmesh's interfaces and every other byte unchanged."""
     edit = NetplanEdit(split_whole_lines(text), cards, names, path)
     edit.mark_lines()
     if edit.out and OTHER_BREAKS.search(text):
@@ -249,16 +250,16 @@ def strip_entries(text: str, cards: dict[str, set[str]], names: list[str], path:
 
 
 def strip_yaml_comments(text: str) -> str:
-    """A piece of YAML without its comments."""
+    """Return YAML text without its comments."""
     return COMMENT.sub(lambda found: found.group(1) or "", text)
 
 
 def parse_entry_settings(key: str, block: str) -> list[common.Setting]:
-    """Read one key of an entry: itself, and the keys below it where the plan does not cover every one of them.
+    """Parse one key of an entry: itself, and its child keys if the plan does not cover all of them.
 
     Args:
         key: of the entry.
-        block: what stands behind its colon and below it, without comments.
+        block: the text after its colon and below it, without comments.
     """
     found: list[common.Setting] = [("", key, block.strip(SPACE))]
     found += [(key, "alias", one) for one in ALIAS.findall(block)]
@@ -269,7 +270,7 @@ def parse_entry_settings(key: str, block: str) -> list[common.Setting]:
 
 
 def parse_flow_mapping(text: str) -> list[tuple[str, str]]:
-    """Split a flow mapping into keys and values; what is inside of a value stays as it is written."""
+    """Split a flow mapping into keys and values. Values are not parsed further."""
     parts, depth, quote = [""], 0, ""
     for character in text.strip(SPACE)[1:]:
         if quote:
@@ -289,7 +290,7 @@ def parse_flow_mapping(text: str) -> list[tuple[str, str]]:
 
 
 class NetplanEdit:
-    """One file of somebody else, taken apart by indentation; PyYAML need not be on a node, and would lose comments."""
+    """Edits one foreign file by indentation. PyYAML may be missing on a node, and would lose comments."""
 
     def __init__(
         self, lines: list[str], cards: dict[str, set[str]], names: list[str], path: str
@@ -302,14 +303,14 @@ class NetplanEdit:
         self.renamed: dict[int, str] = {}
 
     def text(self) -> str:
-        """The file as it shall be."""
+        """Return the edited file."""
         return "".join(
             common.comment_out(line) if number in self.out else self.renamed.get(number, line)
             for number, line in enumerate(self.lines)
         )
 
     def mark_lines(self) -> None:
-        """Mark what has to go, from every section that has entries of interfaces."""
+        """Mark the lines to remove, in every section that has entries of interfaces."""
         for number, word, rest in list_child_keys(["x:\n", *self.lines], 0, len(self.lines) + 1):
             if word != "network":
                 continue
@@ -324,7 +325,7 @@ class NetplanEdit:
                     self.strip_section(at, kind)
 
     def plain(self, rest: str) -> None:
-        """Refuse a block written in one line, where it means one of ours."""
+        """Refuse a block in one line if it contains one of Fullmesh's interfaces."""
         text = "".join(self.lines)
         if rest and not rest.startswith("#") and any(name in text for name in self.names):
             self.refuse()
@@ -364,7 +365,10 @@ class NetplanEdit:
     def pairs(
         self, start: int, end: int, rest: str, carried: frozenset[str]
     ) -> list[tuple[str, str]]:
-        """Read the keys of an entry that do not stay, with what they say; refuse an entry that is not read for sure."""
+        """Return the keys and values of an entry that do not stay.
+
+        Refuse an entry that cannot be parsed reliably.
+        """
         head = re.sub(r"^(?:[&!]\S*\s+)+", "", strip_yaml_comments(rest) + " ", flags=re.ASCII)
         if head.startswith("{"):
             flowing = parse_flow_mapping(head + "\n" + self.plainly(start + 1, end))
@@ -402,7 +406,7 @@ class NetplanEdit:
     def strip_entry(
         self, start: int, end: int, name: str, key: str, carried: frozenset[str]
     ) -> None:
-        """Mark one entry but what stays of it."""
+        """Mark one entry except for the lines that stay."""
         keep: set[int] = set()
         for at, word, _ in list_child_keys(self.lines, start, end):
             if word in carried:
@@ -416,7 +420,7 @@ class NetplanEdit:
         self.out |= gone
 
     def meant(self, start: int, end: int, key: str) -> str:
-        """Which of our interfaces an entry means: by name, set-name or hardware address; "" for none."""
+        """Return the interface of an entry, by name, set-name or hardware address, or ""."""
         block = "".join(self.lines[start:end])
         if key in self.names:
             return key
@@ -451,7 +455,7 @@ def validate(run: SplitRunner, scratch: Files) -> str:
 
 
 def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
-    """The kernel's state, and whether systemd-networkd runs."""
+    """Return the kernel's state, and whether systemd-networkd runs."""
     state = kernel_state.read_kernel_state(run, names)
     command = ["systemctl", "is-active", "--quiet", "systemd-networkd.service"]
     state["networkd"] = run(command)[0] == 0
@@ -470,7 +474,7 @@ def apply(
 
 
 def restore(names: list[str], before: OwnerState) -> Commands:
-    """Let networkd read what stands there now, then what only the kernel knew."""
+    """Let networkd read the present files, then restore state that only the kernel had."""
     steps = [*kernel_state.build_removal_commands(names, before), ["netplan", "generate"]]
     steps += kernel_state.build_reload_commands(
         names, before
@@ -479,10 +483,12 @@ def restore(names: list[str], before: OwnerState) -> Commands:
 
 
 def at_boot(names: list[str], before: OwnerState) -> Commands:
-    """What is to do where a reboot came in between, once the old files stand again and before networkd starts.
+    """Return commands for a reboot during the change.
 
-    netplan's generator has run by then, and udev has given the cards that are there the MTU of its .link files; old
-    files without an MTU would leave it. A card that comes later finds the files of now.
+    They run after the old files are restored and before networkd.
+
+    At that time netplan's generator has run, and udev has set the MTU of its .link files on the present NICs. Old files
+    without an MTU would keep it. A NIC that appears later uses the present files.
     """
     then = {name: before["links"][name] for name in names if name in before["links"]}
     script = 'test ! -d "/sys/class/net/$0" || ip link set "$0" mtu "$1"'

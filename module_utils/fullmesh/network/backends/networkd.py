@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 NAME = "networkd"
 DIRECTORY = "/etc/systemd/network"
-# The first file that matches an interface, in the order of names over all directories, is the only one that counts:
-# before netplan's 10-netplan-*, cloud-init's 10-cloud-init-* and whatever an administrator numbers.
+# Only the first matching file counts, by name over all directories. This prefix sorts before netplan's 10-netplan-*,
+# cloud-init's 10-cloud-init-* and numbers that administrators use.
 PREFIX = DIRECTORY + "/00-fullmesh-"
 DROPIN = "fullmesh.conf"
 OURS = [PREFIX + "*.network", PREFIX + "*.netdev", DIRECTORY + "/*.network.d/" + DROPIN]
@@ -42,7 +42,7 @@ BOND_KEYS = {
     "ad_select": "AdSelect",
 }
 SECONDS = ("miimon", "updelay", "downdelay")
-# From where systemd-networkd reads files and their drop-ins.
+# The folders of systemd-networkd's files and drop-ins.
 PLACES = tuple(
     one + "/systemd/network" for one in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 )
@@ -51,8 +51,8 @@ LEASE = (
     "ClientIdentifier DUIDType DUIDRawData IAID SendHostname=yes|true|1|on RapidCommit UseAddress "
     "UseDelegatedPrefix WithoutRA"
 )
-# What a link of the plan covers of a .network file (systemd.network(5)): addressing, identity, and what only shapes a
-# lease that the node no longer asks for. As `common.find_lost_settings` takes it.
+# The parts of a .network file that a link of the plan covers (systemd.network(5)): addressing, identity, and options of
+# leases that the node no longer requests. In the format of `common.find_lost_settings`.
 COVERED = {
     "Match": "*",
     "Link": "MTUBytes RequiredForOnline RequiredFamilyForOnline ActivationPolicy=up Unmanaged=no|false|0|off",
@@ -105,7 +105,7 @@ def render_unit_file(sections: list[Section]) -> str:
 
 
 def render_network_file(link: LinkSettings, links: list[LinkSettings]) -> str:
-    """The .network file of one interface."""
+    """Render the .network file of one interface."""
     sections: list[Section] = [("Match", build_match_section(link)), ("Link", [])]
     if link.get("mtu"):
         sections[1][1].append(("MTUBytes", str(link["mtu"])))
@@ -132,7 +132,7 @@ def build_match_section(link: LinkSettings) -> Pairs:
 
 
 def render_netdev_file(link: LinkSettings) -> str:
-    """The .netdev file of a bond or VLAN."""
+    """Render the .netdev file of a bond or VLAN."""
     vlan = common.get_vlan(link)
     head = [("Name", link["interface"]), ("Kind", "vlan" if vlan else "bond")]
     if vlan:
@@ -149,7 +149,7 @@ def render_netdev_file(link: LinkSettings) -> str:
 
 
 def find_network_file(read: Reader, interface: str) -> str:
-    """The .network file that systemd-networkd uses for an interface, empty for none."""
+    """Return the .network file that systemd-networkd uses for an interface, or ""."""
     index = read("/sys/class/net/" + interface + "/ifindex").strip(SPACE)
     for line in split_lines(read("/run/systemd/netif/links/" + index)) if index else []:
         if line.startswith("NETWORK_FILE="):
@@ -158,9 +158,11 @@ def find_network_file(read: Reader, interface: str) -> str:
 
 
 def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
-    """Ours come first, so nothing has to change, but: a bare parent has to be told of its VLANs.
+    """Add VLANs to their bare parents.
 
-    Its own file stays; a drop-in beside it adds to it. A parent that nobody configures gets a file of ours.
+    Nothing else changes, because Fullmesh's files come first.
+
+    The parent's own file gets a drop-in. A parent without a file gets one from Fullmesh.
     """
     changes: Changes = {}
     for name in common.list_bare_parents(links):
@@ -173,12 +175,12 @@ def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
         else:
             path = own
             idle: Pairs = [("RequiredForOnline", "no")]
-            # what somebody gave it by hand stays: networkd would take it off as it takes the card over
+            # addresses that were set by hand stay: networkd would remove them when it takes the interface over
             pairs = [("KeepConfiguration", "yes"), *vlans]
             text = render_unit_file(
                 [("Match", [("Name", name)]), ("Link", idle), ("Network", pairs)]
             )
-        # told every time: what is ours and not told is no longer wanted
+        # always returned: files of Fullmesh that are missing here are removed
         changes[path] = text
     refuse_overruled_settings(read, listed, links)
     overruled = list_overruled_files(read, listed, links)
@@ -187,9 +189,9 @@ def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
 
 
 def refuse_overruled_settings(read: Reader, listed: Lister, links: list[LinkSettings]) -> None:
-    """Refuse to overrule files with settings that ours do not have.
+    """Refuse to override files with settings that Fullmesh's files lack.
 
-    Only files that count now are read: what a file of ours has overruled before is not lost by this change.
+    Only active files are read: settings that Fullmesh's file has already overridden are not lost by this change.
 
     Raises:
         ForeignError: there is such a file.
@@ -216,11 +218,11 @@ def refuse_overruled_settings(read: Reader, listed: Lister, links: list[LinkSett
 
 
 def find_lost_networkd_settings(text: str, ours: Mapping[str, list[str]]) -> list[tuple[str, str]]:
-    """List what a file sets that a link of the plan does not cover.
+    """Return the settings of a file that a link of the plan does not cover.
 
     Args:
-        text: the file; what begins with our head sets nothing of others.
-        ours: by key of the section Network, the devices that our files name there as well.
+        text: the file. One with Fullmesh's head has no settings of others.
+        ours: key of the section Network -> the devices that Fullmesh's files have there as well.
     """
     if text.startswith(common.HEAD):
         return []
@@ -272,7 +274,7 @@ def validate(run: SplitRunner, scratch: Files) -> str:
 
 
 def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
-    """The kernel's state, and the version of systemd."""
+    """Return the kernel's state, and the version of systemd."""
     state = kernel_state.read_kernel_state(run, names)
     # "systemd 252 (252.39-1~deb12u2)"
     found = re.match(r"systemd (\d+)", run(["networkctl", "--version"])[1], re.ASCII)
@@ -283,7 +285,7 @@ def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
 def apply(
     links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
-    """Reload, which makes new devices and reconfigures what has another file now, then our interfaces by name."""
+    """Reload, which creates new devices and applies changed files, then reconfigure Fullmesh's interfaces by name."""
     steps = kernel_state.build_remake_commands(links, before)
     if before.get("systemd", RELOADS) < RELOADS:
         return [*steps, ["systemctl", "restart", "systemd-networkd.service"]]
@@ -292,7 +294,7 @@ def apply(
 
 
 def restore(names: list[str], before: OwnerState) -> Commands:
-    """Let networkd read what stands there now, then what only the kernel knew."""
+    """Let networkd read the present files, then restore state that only the kernel had."""
     steps = kernel_state.build_removal_commands(names, before)
     if before.get("systemd", RELOADS) < RELOADS:
         steps.append(["systemctl", "restart", "systemd-networkd.service"])

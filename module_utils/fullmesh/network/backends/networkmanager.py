@@ -26,7 +26,7 @@ OURS = [KEYFILES + "/" + common.NAME + "*.nmconnection"]
 READS: list[str] = []
 # RFC 4122 name space of our own, so that every node and every run give a profile the same uuid.
 NAMESPACE = uuid.UUID("6f0c7b52-6a3e-5d0e-9f3b-2f4f6b1d7a90")
-# From where NetworkManager reads profiles; those outside KEYFILES are its own, the initrd's or a package's.
+# The folders of NetworkManager's profiles. Those outside of KEYFILES are its own, the initrd's or a package's.
 PLACES = (
     KEYFILES,
     "/run/NetworkManager/system-connections",
@@ -43,8 +43,8 @@ WIRED = (
     "mac-address mac-address-blacklist mac-address-denylist mtu cloned-mac-address=preserve|permanent "
     "auto-negotiate=true|yes|1 speed=0 wake-on-lan=[01]|default accept-all-mac-addresses=-1"
 )
-# What a link of the plan covers of a profile (nm-settings-keyfile(5)): addressing, identity, and what only shapes a
-# lease that the node no longer asks for. As `common.find_lost_settings` takes it.
+# The parts of a profile that a link of the plan covers (nm-settings-keyfile(5)): addressing, identity, and options of
+# leases that the node no longer requests. In the format of `common.find_lost_settings`.
 COVERED = {
     "connection": """
         id uuid type=ethernet|802-3-ethernet|bond|vlan interface-name timestamp multi-connect read-only
@@ -64,19 +64,19 @@ COVERED = {
     "user": "*",
     ".nmmeta": "*",
 }
-# What a profile of a member names its bond or bridge with, by interface or uuid.
+# Keys of a member's profile that name its bond or bridge, by interface or uuid.
 CONTROLLER = ("master", "controller")
-# Before a profile that somebody left for the same interface: NM's default is 0, cloud-init's renderer writes 120.
+# Higher than other profiles for the same interface: NM's default is 0, cloud-init's renderer writes 120.
 PRIORITY = 200
 
 
 def build_profile_uuid(interface: str) -> str:
-    """The uuid of our profile for *interface*."""
+    """Return the uuid of Fullmesh's profile for *interface*."""
     return str(uuid.uuid5(NAMESPACE, interface))
 
 
 def build_keyfile_path(interface: str) -> str:
-    """Where NetworkManager keeps our profile."""
+    """Return the path of Fullmesh's profile."""
     return KEYFILES + "/" + common.NAME + interface + ".nmconnection"
 
 
@@ -102,7 +102,7 @@ def render_keyfile(link: LinkSettings) -> str:
     if kind == "bond":
         # so that one `connection up` brings the members with it
         head.append(("autoconnect-slaves", "1"))
-    # flags 1: REORDER_HDR, what `ip link add type vlan` sets too
+    # flags 1: REORDER_HDR, as `ip link add type vlan` sets it
     tag = [("id", str(vlan["id"])), ("parent", str(vlan["parent"])), ("flags", "1")] if vlan else []
     return render_keyfile_sections(
         [
@@ -111,21 +111,21 @@ def render_keyfile(link: LinkSettings) -> str:
             ("vlan", tag),
             ("ethernet", build_ethernet_section(link)),
             ("ipv4", build_ip_section(link, 4, "disabled")),
-            # link-local, not disabled: disable_ipv6 would take IPv6 away from whatever else uses the interface
+            # link-local, not disabled: disable_ipv6 would remove IPv6 from other users of the interface
             ("ipv6", build_ip_section(link, 6, "link-local")),
         ]
     )
 
 
 def render_member_keyfile(name: str, bond: LinkSettings) -> str:
-    """Write the profile of a bond's member; master and slave-type are what every supported version reads."""
+    """Render the profile of a bond's member. Every supported version reads master and slave-type."""
     head = build_connection_section(name, "ethernet")
     head += [("master", bond["interface"]), ("slave-type", "bond")]
     return render_keyfile_sections([("connection", head)])
 
 
 def build_connection_section(name: str, kind: str) -> Pairs:
-    """What every profile of ours says of itself."""
+    """Return the common section of Fullmesh's profiles."""
     return [
         ("id", common.NAME + name),
         ("uuid", build_profile_uuid(name)),
@@ -143,7 +143,7 @@ def render_keyfile_sections(sections: list[tuple[str, Pairs]]) -> str:
 
 
 def build_ethernet_section(link: LinkSettings) -> Pairs:
-    """MAC and MTU where they are given; bonds and VLANs take their MTU from this section as well."""
+    """Return MAC and MTU if they are given. Bonds and VLANs use the MTU in this section as well."""
     pairs = []
     if link.get("mac"):
         pairs.append(("mac-address", str(link["mac"]).upper()))
@@ -153,7 +153,7 @@ def build_ethernet_section(link: LinkSettings) -> Pairs:
 
 
 def build_ip_section(link: LinkSettings, family: int, without: str) -> Pairs:
-    """One of the sections ipv4 and ipv6; *without* is the method where the link has no such address."""
+    """Return the section ipv4 or ipv6. *without* is the method for a link without such addresses."""
     addresses = common.of_family(link["addresses"], family)
     if not addresses:
         return [("method", without)]
@@ -219,7 +219,7 @@ def is_profile_bound(text: str, names: list[str], macs: set[str]) -> bool:
     sections = parse_keyfile(text)
     head = sections.get("connection", {})
     if sections.get(".nmmeta", {}).get("nm-generated") == "true":
-        return False  # NetworkManager's own note of what somebody else configured, or its default
+        return False  # NetworkManager's own record of a foreign configuration, or its default
     if head.get("autoconnect", "true").lower() in ("false", "no", "0"):
         return False
     if head.get("interface-name"):
@@ -229,11 +229,11 @@ def is_profile_bound(text: str, names: list[str], macs: set[str]) -> bool:
 
 
 def find_lost_profile_settings(text: str, ours: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """List what a profile sets that a link of the plan does not cover.
+    """Return the settings of a profile that a link of the plan does not cover.
 
     Args:
         text: the profile.
-        ours: names and uuids of the interfaces that Fullmesh configures; a member of one of them stays one.
+        ours: names and uuids of Fullmesh's interfaces. A member of one of them stays a member.
     """
     settings = [
         (section, key, value)
@@ -245,7 +245,7 @@ def find_lost_profile_settings(text: str, ours: Iterable[str] = ()) -> list[tupl
 
 
 def disable_autoconnect(text: str) -> str:
-    """The profile with autoconnect=false and every other byte as it was."""
+    """Return the profile with autoconnect=false and every other byte unchanged."""
     lines = split_whole_lines(text)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
@@ -257,7 +257,7 @@ def disable_autoconnect(text: str) -> str:
             at = number + 1 if section == "connection" else at
         elif section == "connection" and word.partition("=")[0].strip(SPACE) == "autoconnect":
             lines[number] = common.comment_out(line)
-    # a profile may do without that group; a key before the first one makes the file unreadable
+    # a profile may lack that group, and a key before the first group makes the file unreadable
     lines[at:at] = ["autoconnect=false\n"] if at else ["[connection]\n", "autoconnect=false\n"]
     return "".join(lines)
 
@@ -271,7 +271,7 @@ def validate(run: SplitRunner, scratch: Files) -> str:
 
 
 def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
-    """The kernel's state, and the profile that is active on each device."""
+    """Return the kernel's state, and the active profile of each device."""
     state = kernel_state.read_kernel_state(run, names)
     state["profiles"] = nmcli.read_active_profiles(run, names) or {}
     return state
@@ -280,12 +280,12 @@ def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
 def apply(
     links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
-    """Load all profiles, bring up those of *names* (all where None): cards and bonds, then VLANs."""
+    """Load all profiles, then bring up *names* (None: all): NICs and bonds first, then VLANs."""
     every = common.list_affected_interfaces(links)
     steps = kernel_state.build_remake_commands(
         [one for one in links if kernel_state.is_link_named(one, names)], before
     )
-    # what others no longer start by themselves; `load` would say nothing of it
+    # profiles of others that no longer start automatically, which `load` would not report
     steps.append(["nmcli", "connection", "reload"])
     steps.append(
         ["nmcli", "connection", "load"] + [build_keyfile_path(name) for name in sorted(every)]
@@ -301,7 +301,7 @@ def apply(
 
 
 def restore(names: list[str], before: OwnerState) -> Commands:
-    """Forget our profiles (their files are gone), bring up what was active, then what only the kernel knew."""
+    """Forget Fullmesh's profiles (their files are gone), activate the old ones, then restore the kernel's own state."""
     steps = [["nmcli", "connection", "reload"], *kernel_state.build_removal_commands(names, before)]
     for name in sorted(before.get("profiles", {})):
         if name in names:
