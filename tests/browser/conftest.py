@@ -15,6 +15,7 @@ from .chromium import Browser
 # package -> a file that it brings. Without a font there is no text to look at.
 PACKAGES = {
     "chromium": "/usr/bin/chromium",
+    "chromium-driver": "/usr/bin/chromedriver",
     "libxml2-utils": "/usr/bin/xmllint",
     "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
 }
@@ -44,10 +45,11 @@ def tools() -> None:
 
 
 @pytest.fixture(scope="session")
-def browser(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(tools: None) -> Iterator[Browser]:
     """One Chromium for all tests."""
-    with Browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started
+    started = Browser()
+    yield started
+    started.driver.quit()
 
 
 @pytest.fixture(scope="session")

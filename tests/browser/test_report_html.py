@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import simulated_nodes
 from report_samples import HOSTILE, built, dropped, hostile, large
+from selenium.webdriver.common.keys import Keys
 
 from fullmesh.report import compare, page, write
 
@@ -141,11 +142,11 @@ def test_links_are_found_with_the_keyboard_and_the_pointer(
     detail = "document.querySelector('.detail').textContent"
     assert "Point at a link" in browser.run(detail)
     browser.run("document.querySelector('.heat-state .frame').focus()")
-    browser.key("ArrowDown")
+    browser.key(Keys.ARROW_DOWN)
     assert browser.run(detail) == "gpu-001: itself"
     browser.key("n")
     assert browser.run(detail) == "gpu-001 → gpu-002: dropped · ports 50011"
-    browser.key("End")
+    browser.key(Keys.END)
     assert browser.run(detail).startswith("gpu-001 → gpu-199: open · round trip 0.0")
     box = browser.run(
         "(() => { const e = document.querySelector('.heat-state .f-self, .heat-state .under');"
@@ -162,7 +163,7 @@ def test_blocks_of_nodes_have_names_and_both_ends(browser: Browser, pages: dict[
     browser.open(pages["sixty-four-broken"])
     detail = "document.querySelector('.detail').textContent"
     browser.run("document.querySelector('.heat-state .frame').focus()")
-    browser.key("ArrowDown")
+    browser.key(Keys.ARROW_DOWN)
     browser.key("n")
     assert browser.run(detail).startswith("gpu-0002 → gpu-0041 to gpu-0042: dropped (1)")
     # whole names beside the rows, and the words about a link below the picture, over its whole width
