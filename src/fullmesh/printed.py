@@ -29,6 +29,11 @@ def clean_and_shorten(text: str, limit: int = SHOWN) -> str:
     return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+def format_label(label: str, value: str) -> str:
+    """A line of a finding: seen, expected, check, fix, page; no label on the next line of the same one."""
+    return f"     {label + ':' if label else '':<10}{value}"
+
+
 def clean_line(text: str) -> str:
     """Escape control characters and turn tabs into spaces. Nothing is cut."""
     return clean_and_shorten(text.replace("\t", TAB), 4 * len(text))

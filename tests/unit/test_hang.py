@@ -504,7 +504,7 @@ def test_explain_log_reads_dumps(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 1
     assert "1. [HG-124] ranks 0, 1 entered two groups in opposite order" in out
     assert "all_reduce 2 of tensor at /home/user/train.py:16" in out
-    assert "page:  ./fullmesh explain HG-124" in out
+    assert "page:     ./fullmesh explain HG-124" in out
     assert "2 logs read" in out
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from fullmesh.diagnose import compare
 from fullmesh.diagnose.run import list_boot_codes
+from fullmesh.printed import format_label
 from fullmesh.result.types import FindingRow, Result
 
 MISSED_SHOWN = 12
@@ -41,11 +42,11 @@ def format_diagnosis_finding(number: int, finding: FindingRow) -> list[str]:
     lines = [f"{number}. [{finding['code']}]{mark} {finding['cause']}."]
     for label, key in TOLD:
         if finding.get(key):
-            lines.append(f"     {label + ':':<10}{finding[key]}")
+            lines.append(format_label(label, str(finding[key])))
     if finding.get("page"):
-        lines.append(f"     page:     ./fullmesh explain {finding['code']}")
+        lines.append(format_label("page", f"./fullmesh explain {finding['code']}"))
     for child in finding.get("follows", []):
-        lines.append(f"     follows:  [{child['code']}] {child['cause']}")
+        lines.append(format_label("follows", f"[{child['code']}] {child['cause']}"))
     return lines
 
 

@@ -29,7 +29,6 @@ from fullmesh.printed import clean_and_shorten
 CAUSES: dict[str, LogCause] = {
     code: cause for code, cause in sorted(load_causes("LG").items()) if isinstance(cause, LogCause)
 }
-PAGES = "docs/causes"
 SAME_FILE = 2
 MOST_KEYS = 24  # findings of one code; a hostile log can name any number of addresses
 MOST_HITS = 20000  # lines per file and needle that are looked at closely
@@ -65,11 +64,6 @@ def _group_needles() -> dict[str, dict[str, Users]]:
 NEEDLES = _index_patterns()
 GATED = _group_needles()
 LONGEST_NEEDLE = max(map(len, NEEDLES))
-
-
-def format_cause_link(code: str) -> str:
-    """Return the path of a cause's section on the site."""
-    return f"{PAGES}/{CAUSES[code].family}.md#{code.lower()}"
 
 
 @dataclass

@@ -7,11 +7,11 @@ from typing import Any
 
 from fullmesh.causes.hang.job import CAUSE, HangFinding, format_ranks
 from fullmesh.causes.logs import VALUE
-from fullmesh.causes.pages import format_hang_link
+from fullmesh.causes.pages import format_page_link
 from fullmesh.hang import recorder
 from fullmesh.hang.judge import judge_job, load_hang_causes
 from fullmesh.observed.hang import Rank
-from fullmesh.printed import clean_and_shorten
+from fullmesh.printed import clean_and_shorten, format_label
 
 FOLLOWS = 8  # that are shown; --json has all
 LONGEST = 2 * VALUE  # characters of a sentence
@@ -53,7 +53,7 @@ class RecordFinding:
             "count": max(1, len(self.files)),
             "prove": load_hang_causes()[one.code].page.prove,
             "fix": clean_and_shorten(one.fix, LONGEST),
-            "page": format_hang_link(one.code),
+            "page": format_page_link(one.code),
             "follows": [RecordFinding(child, ()).as_dict() for child in one.follows],
         }
 
@@ -62,23 +62,24 @@ class RecordFinding:
         one = self.finding
         mark = "" if one.severity == CAUSE else f" ({one.severity})"
         lines = [f"{number}. [{one.code}] {clean_and_shorten(one.cause, LONGEST)}{mark}"]
-        lines += [f"   broken end: {self.where}"] if self.where else []
+        lines += [format_label("where", self.where)] if self.where else []
         files = ", ".join(f"{name} (rank {rank})" for name, rank in self.files[:4])
-        lines += [f"   seen: {files}{': ' if files else ''}{clean_and_shorten(one.seen)}"]
-        lines += (
-            [f"   expected: {clean_and_shorten(one.expected, LONGEST)}"] if one.expected else []
+        lines.append(
+            format_label("seen", f"{files}{': ' if files else ''}{clean_and_shorten(one.seen)}")
         )
+        if one.expected:
+            lines.append(format_label("expected", clean_and_shorten(one.expected, LONGEST)))
         lines += [
-            f"   prove: {load_hang_causes()[one.code].page.prove}",
-            f"   fix:  {clean_and_shorten(one.fix, LONGEST)}",
-            f"   page:  ./fullmesh explain {one.code}",
+            format_label("check", load_hang_causes()[one.code].page.prove),
+            format_label("fix", clean_and_shorten(one.fix, LONGEST)),
+            format_label("page", f"./fullmesh explain {one.code}"),
         ]
         lines += [
-            f"   follows from it: [{child.code}] {clean_and_shorten(child.cause, LONGEST)}"
+            format_label("follows", f"[{child.code}] {clean_and_shorten(child.cause, LONGEST)}")
             for child in one.follows[:FOLLOWS]
         ]
         rest = len(one.follows) - FOLLOWS
-        return [*lines, *([f"   and {rest} more like these"] if rest > 0 else [])]
+        return [*lines, *([format_label("", f"and {rest} more like these")] if rest > 0 else [])]
 
 
 class RankRecords:

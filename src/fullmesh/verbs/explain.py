@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from fullmesh.catalogue import add_verb
 from fullmesh.causes.logs import ExplainOptions, LogFinding, Severity
-from fullmesh.explain.judge import LogVerdict, Tally, format_cause_link, judge_logs
+from fullmesh.causes.pages import format_page_link
+from fullmesh.explain.judge import LogVerdict, Tally, judge_logs
 from fullmesh.explain.reader import MOST_FILES, Log, Source, list_log_sources, read_log_blocks
 from fullmesh.explain.unpack import UnreadableLogError
 from fullmesh.hang.plain_pickle import RefusedRecordError
 from fullmesh.model.ports import parse_range
 from fullmesh.observed.ports import PortRange
-from fullmesh.printed import clean_and_shorten, print_error, print_text
+from fullmesh.printed import clean_and_shorten, format_label, print_error, print_text
 from fullmesh.settings import STARTED_IN
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _log_finding_to_data(finding: LogFinding) -> dict[str, Any]:
         "count": finding.count,
         "prove": finding.prove,
         "fix": finding.fix,
-        "page": format_cause_link(finding.code),
+        "page": format_page_link(finding.code),
         "follows": [_log_finding_to_data(child) for child in finding.follows],
     }
 
@@ -244,24 +245,26 @@ def _describe_symptom(head: LogFinding, *, has_unknown: bool) -> str:
 
 def _render_log_finding(number: int, head: LogFinding, mark: str) -> list[str]:
     lines = [f"{number}. [{head.code}] {head.sentence}{mark}"]
-    lines += [f"   broken end: {head.where}"] if head.where else []
+    lines += [format_label("where", head.where)] if head.where else []
     for index, evidence in enumerate(head.evidence):
         rank = f" (rank {evidence.rank})" if evidence.rank else ""
-        lines.append(
-            f"   {'seen:' if not index else '     '} {evidence.file}:{evidence.line}{rank}: {evidence.text}"
-        )
+        text = f"{evidence.file}:{evidence.line}{rank}: {evidence.text}"
+        lines.append(format_label("" if index else "seen", text))
     if head.count > len(head.evidence):
+        least = "at least " if head.capped else ""
         lines.append(
-            f"         and {'at least ' if head.capped else ''}{head.count - len(head.evidence)} more like these"
+            format_label("", f"and {least}{head.count - len(head.evidence)} more like these")
         )
     lines += [
-        f"   prove: {head.prove}",
-        f"   fix:  {head.fix}",
-        f"   page:  ./fullmesh explain {head.code}",
+        format_label("check", head.prove),
+        format_label("fix", head.fix),
+        format_label("page", f"./fullmesh explain {head.code}"),
     ]
     lines += [
-        f"   follows from it: [{child.code}] {child.cause.page.meaning} ({_format_occurrence(child)})"
-        for child in head.follows
+        format_label(
+            "follows", f"[{one.code}] {one.cause.page.meaning} ({_format_occurrence(one)})"
+        )
+        for one in head.follows
     ]
     return lines
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fullmesh.catalogue import add_verb
 from fullmesh.causes.hang.job import CAUSE, HangFinding
-from fullmesh.causes.pages import format_hang_link
+from fullmesh.causes.pages import format_page_link
 from fullmesh.explain.records import LONGEST, RecordFinding
 from fullmesh.faults import InvalidInputError
 from fullmesh.hang import ask
@@ -156,7 +156,7 @@ def hang_finding_to_data(finding: HangFinding) -> dict[str, Any]:
     return {
         **found,
         "prove": load_hang_causes()[finding.code].page.prove,
-        "page": format_hang_link(finding.code),
+        "page": format_page_link(finding.code),
         "follows": follows,
     }
 
