@@ -40,7 +40,7 @@ OWNERS = {
         "fullmesh.ec2.security_group",
         "role ec2_security_group, and problems in EC2",
     ),
-    "EF": ("fullmesh.ec2.efa", "EFA on the nodes"),
+    "EF": ("", "EFA on the nodes"),
     "UN": ("fullmesh.roles.undo_point", "undo"),
     "TX": ("fullmesh.transaction", "changes that undo themselves (transactions)"),
     "WA": ("fullmesh.verbs.watch", "watch"),

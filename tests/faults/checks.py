@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from _pytest.mark import ParameterSet
+from causes.cases import FAULTS
+from causes.faults import ALL, MASTER, OUTSIDE, PEER, VICTIM, Fault
 
 from fullmesh.causes.engine import index_cases
 from fullmesh.diagnose.run import list_boot_codes
@@ -15,7 +17,6 @@ from fullmesh.verbs import diagnose as diagnose_cli
 
 from . import table
 from .bench import Bench, Diagnosis
-from .causes import ALL, FAULTS, MASTER, OUTSIDE, PEER, VICTIM, Fault
 
 CASES = index_cases()
 SILENT = "192.0.2.53"

@@ -8,10 +8,11 @@ import platform
 from datetime import UTC, datetime
 from typing import Any
 
+from causes.cases import FAULTS
+
 from fullmesh.causes.engine import LAB, Cause, CauseCase, index_cases
 
 from .bench import WORK
-from .causes import FAULTS
 
 ROWS_FOLDER = WORK / "rows"
 TABLE = WORK / "faults.md"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from causes.faults import BARE, Fault
 
 from .bench import Bench
-from .causes import BARE, Fault
 from .checks import (
     both_are_named,
     broken,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from causes.cases import FAULTS
+
 from fullmesh.causes.engine import LAB
 from fullmesh.diagnose.run import NEXT_BOOT
 
-from .causes import FAULTS
 from .checks import CASES, KEPT
 
 

@@ -8,12 +8,12 @@ import subprocess
 import time
 
 import pytest
+from causes.faults import TUNED, Fault
 
 from fullmesh.settings import ROOT
 
 from . import table
 from .bench import Bench, fullmesh
-from .causes import TUNED, Fault
 from .checks import (
     ROUNDS,
     both_are_named,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,8 @@ from pathlib import Path
 from fullmesh import codes
 from fullmesh.settings import ROOT
 
-UNIT = "tests/unit"
+# The cases of causes are changes that unit tests make; such a file is named after its code.
+UNIT = ("tests/unit", "tests/causes")
 # where codes are raised
 SOURCES = (
     "roles",
@@ -45,6 +47,7 @@ NODES = (
     "tests/infra",
     "tests/install",
 )
+CASE_FILE = re.compile(r"([a-z]{2})([0-9]{3})_")
 DATA = ROOT / ".fullmesh/coverage"
 
 
@@ -81,6 +84,8 @@ def named(*tops: str) -> set[str]:
     found: set[str] = set()
     for path in (one for top in tops for one in sorted((ROOT / top).rglob("*"))):
         if path.suffix == ".py":
+            if own := CASE_FILE.match(path.name):
+                found |= said("-".join(own.groups()).upper())
             tree = ast.parse(path.read_text(encoding="utf-8"))
             found |= {
                 code for one in texts(tree, docstrings(tree)) for code in said(str(one.value))
@@ -131,7 +136,9 @@ def executed(words: list[str]) -> dict[str, set[int]]:
     env["COVERAGE_FILE"] = str(DATA / "data")
     coverage = [sys.executable, "-m", "coverage"]
     # tests that fail here for want of time say nothing about codes: they are the part "unit"
-    subprocess.run([*coverage, "run", "-m", "pytest", *words, UNIT], cwd=ROOT, env=env, check=False)
+    subprocess.run(
+        [*coverage, "run", "-m", "pytest", *words, UNIT[0]], cwd=ROOT, env=env, check=False
+    )
     subprocess.run([*coverage, "combine", "--quiet"], cwd=ROOT, env=env, check=True)
     report = DATA / "lines.json"
     json_report = [*coverage, "json", "--quiet", "-o", str(report)]
@@ -142,7 +149,7 @@ def executed(words: list[str]) -> dict[str, set[int]]:
 
 def unseen(ran: dict[str, set[int]]) -> dict[str, str]:
     """Code -> why no test sees it."""
-    places, by_unit, by_nodes = sites(), named(UNIT), named(*NODES)
+    places, by_unit, by_nodes = sites(), named(*UNIT), named(*NODES)
     found = {}
     for code in codes.collect_codes():
         if code in by_nodes:

@@ -6,7 +6,7 @@ import copy
 from functools import cache
 from typing import Any
 
-from diagnose_changes import Break, put, setting, survey, together
+from causes.changes import Break, put, setting, survey, together
 from record_files import RECORDED, load_record
 from records import EL1 as EL
 from records import UBUNTU1 as UB
@@ -110,74 +110,12 @@ def selinux(mode: str) -> Break:
     return put("selinux", {"mode": mode, "denials": []})
 
 
-def limits(now: str, later: str, source: str = "/etc/systemd/system.conf.d/memlock.conf") -> Break:
-    return together(
-        kept("limits", {"DefaultLimitMEMLOCK": now}),
-        kept("limits_kept", {"DefaultLimitMEMLOCK": {"value": later, "source": source}}),
-    )
-
-
 TABLES = {"source": "/etc/nftables.conf", "tables": ["inet wall"], "drops": True}
+
+
 AUTO = {"point": "/home", "kind": "autofs", "what": "auto.home", "size": 0}
-GRUB_ARGUMENTS = ["ro", "net.ifnames=0"]
-# What somebody changed: the code that is then given, of which node.
-CHANGES: dict[str, tuple[str, str, Break]] = {
-    "a file sets it otherwise": ("DG-163", UB, at_boot("net.ipv4.tcp_mtu_probing", "2")),
-    "two settings are one finding": (
-        "DG-163",
-        UB,
-        together(at_boot("net.ipv4.tcp_mtu_probing", "2"), at_boot("net.core.somaxconn", "128")),
-    ),
-    "the reserved ports were typed in": (
-        "DG-163",
-        UB,
-        together(setting(RESERVED, "50000-54095"), at_boot(RESERVED, "", "")),
-    ),
-    "a disabled service": ("DG-164", UB, unit("chrony.service", file="disabled")),
-    "a masked one": ("DG-164", UB, unit("chrony.service", file="masked")),
-    "started for this boot": ("DG-164", EL, unit("chronyd.service", EL, file="enabled-runtime")),
-    "firewalld stopped": ("DG-165", UB, unit("firewalld.service", active="inactive")),
-    "firewalld failed": ("DG-165", EL, unit("firewalld.service", EL, active="failed")),
-    "ufw enabled": ("DG-165", UB, together(unit("ufw.service"), kept("ufw", value=True))),
-    "nftables' file": (
-        "DG-165",
-        UB,
-        together(unit("nftables.service", file="enabled"), kept("tables", TABLES)),
-    ),
-    "the address was typed in": (
-        "DG-166",
-        UB,
-        kept("address", {"card": "eth1", "leased": False, "kept": False}),
-    ),
-    "a route was typed in": ("DG-266", UB, route(known=False)),
-    "a mount in no file": ("DG-167", UB, mounted("/data")),
-    "a larger /dev/shm": ("DG-167", UB, machine(mounted("/dev/shm", "tmpfs", 1 << 36))),  # noqa: S108
-    "a smaller one in fstab": (
-        "DG-167",
-        UB,
-        machine(
-            together(
-                mounted("/dev/shm", "tmpfs", 1 << 36),  # noqa: S108
-                line("/dev/shm", waits=False, there=True, size=1 << 30),  # noqa: S108
-            )
-        ),
-    ),
-    "a disk that is not there": ("DG-267", UB, line("/data", waits=True, there=False)),
-    "setenforce 0": (
-        "DG-168",
-        UB,
-        together(selinux("permissive"), kept("selinux_kept", "enforcing")),
-    ),
-    "an argument less": ("DG-169", UB, kernel(next_arguments=["ro"])),
-    "an argument more": ("DG-169", UB, kernel(next_arguments=["ro", "iommu=pt", "net.ifnames=0"])),
-    "no driver for the next kernel": (
-        "DG-269",
-        UB,
-        kernel(next="6.8.0-50-generic", driver_next=False),
-    ),
-    "other limits": ("DG-170", UB, limits("8388608", "infinity")),
-    "an older unit": ("DG-170", UB, unit("chrony.service", stale=True)),
-}
+
+
 # What is no finding.
 HARMLESS: dict[str, Break] = {
     "written with other blanks": together(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from diagnose_changes import (
+from causes.changes import (
     ARP_TYPE,
     EL_ADDRESS,
     at_card,

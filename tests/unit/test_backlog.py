@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 
-import diagnose_changes
 import pytest
 import records
+from causes import changes
 from records import EL1, UBUNTU1
 
 BACKLOG = "net.core.somaxconn"
@@ -23,7 +23,7 @@ def test_one_more_connection_than_the_backlog_waits(backlog: int) -> None:
             one.close()
 
 
-def said(*changes: diagnose_changes.Break) -> list[tuple[str, str]]:
+def said(*changes: changes.Break) -> list[tuple[str, str]]:
     world = records.world("healthy")
     for change in changes:
         change(world)
@@ -41,10 +41,10 @@ def said(*changes: diagnose_changes.Break) -> list[tuple[str, str]]:
 def test_a_backlog_is_measured_by_what_may_come_at_once(
     name: str, most: int, found: list[tuple[str, str]]
 ) -> None:
-    assert said(diagnose_changes.setting(BACKLOG, str(most), name)) == found
+    assert said(changes.setting(BACKLOG, str(most), name)) == found
 
 
 def test_what_might_be_too_little_hides_no_link_that_is_shut() -> None:
-    found = said(diagnose_changes.setting(BACKLOG, "1", EL1), diagnose_changes.shut())
+    found = said(changes.setting(BACKLOG, "1", EL1), changes.shut())
     assert ("DG-144", "warning") in found
     assert [severity for _, severity in found].count("error") == 1

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from causes import cases
 
 from fullmesh.causes import engine
 from fullmesh.causes.engine import Cause, Explains, load_cause, parse_page
@@ -72,6 +73,20 @@ def test_no_two_modules_have_one_code() -> None:
     modules = [path.stem for path in engine.FOLDER.glob("*/*.py")]
     found = [stem for stem in modules if re.match(r"[a-z]{2}\d{3}_", stem)]
     assert len(found) == len(CODES)
+
+
+def test_each_case_file_belongs_to_a_cause() -> None:
+    files = {path.stem for path in cases.FOLDER.glob("*/*.py")} - {"__init__"}
+    assert {module.__name__.rpartition(".")[2] for module in cases.MODULES.values()} == files
+    assert len(cases.HELD) == sum(len(getattr(m, "CHANGES", {})) for m in cases.MODULES.values())
+
+
+def test_a_fault_is_a_case_of_its_cause() -> None:
+    for code, module in cases.MODULES.items():
+        cause = load_cause(code)
+        assert cause
+        made = {fault.case for fault in getattr(module, "FAULTS", ())}
+        assert made <= {case.name for case in cause.cases}, code
 
 
 def test_a_module_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

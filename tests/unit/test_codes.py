@@ -11,7 +11,7 @@ from fullmesh import codes
 from fullmesh.settings import ROOT
 
 ALL = codes.collect_codes()
-NAMED = provoked.named(provoked.UNIT, *provoked.NODES)
+NAMED = provoked.named(*provoked.UNIT, *provoked.NODES)
 
 
 def test_every_code_that_is_said_is_listed() -> None:
@@ -50,7 +50,7 @@ def test_a_code_whose_sentence_nobody_makes_is_not_seen(monkeypatch: pytest.Monk
         codes, "collect_codes", lambda: dict.fromkeys((*by_unit, *by_nodes, "CL-105"))
     )
     monkeypatch.setattr(
-        provoked, "named", lambda *tops: by_unit if tops == ("tests/unit",) else by_nodes
+        provoked, "named", lambda *tops: by_unit if tops == provoked.UNIT else by_nodes
     )
     places = {
         "CL-101": [("a.py", 7)],

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from functools import cache
 
-import diagnose_changes
 import records
-from diagnose_changes import CHANGES, Break, put, setting, survey, together
+from causes.cases import CHANGES
+from causes.changes import Break, put, setting, survey, together
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
@@ -153,9 +153,7 @@ def test_whatever_is_changed_is_among_the_first_candidates_without_a_rule_that_k
 
 def test_they_stand_beside_a_finding_that_nothing_explains() -> None:
     world = copy.deepcopy(healthy())
-    together(diagnose_changes.CHANGES["between"][2], setting("net.ipv4.conf.all.arp_ignore", "1"))(
-        world
-    )
+    together(CHANGES["between"][2], setting("net.ipv4.conf.all.arp_ignore", "1"))(world)
     found = records.diagnosed(world)
     assert [one["code"] for one in found["findings"]] == ["DG-115"]
     text = f"sysctls/net.ipv4.conf.all.arp_ignore: 0 on {EL}; 1 on {UB}"

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import pytest
 import records
 from ansible.module_utils.fullmesh.firewall import blocking
-from diagnose_changes import (
-    CHANGES,
-    REAL,
+from causes.cases import CHANGES, RECORDED
+from causes.changes import (
     Break,
     decided,
     ends,
@@ -140,9 +139,9 @@ def test_healthy_clusters_of_any_size_have_no_finding(count: int, family: str) -
     assert judged(bigger(count, family))["findings"] == []
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", RECORDED)
 def test_recorded_faults_are_named(name: str) -> None:
-    code, where = REAL[name]
+    code, where = RECORDED[name]
     found = judged(load(name))
     assert [(f["code"], f["node"]) for f in found["findings"]] == [(code, where)]
 
@@ -231,7 +230,7 @@ def test_a_rule_that_rejects_is_named_so_when_no_answer_came() -> None:
     for link in hit:
         link.update(verdict="dropped", errno="", remark="")
     [found] = judged(world)["findings"]
-    assert (found["code"], found["node"]) == REAL["zone-reject"]
+    assert (found["code"], found["node"]) == RECORDED["zone-reject"]
     assert "no ICMP answer came" in found["cause"]
 
 
@@ -241,7 +240,7 @@ def test_reverse_path_filter_is_named_when_nothing_came_to_be_counted() -> None:
     for name in world["nodes"]:
         node(world, name)["started"]["listeners"]["counters"]["TcpExt.IPReversePathFilter"] = 0
     [found] = judged(world)["findings"]
-    assert (found["code"], found["node"]) == REAL["rp-filter"]
+    assert (found["code"], found["node"]) == RECORDED["rp-filter"]
     assert "no packets let in" in found["seen"]
 
 

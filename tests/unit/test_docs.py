@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from faults.causes import FAULTS, GPU_FAULTS
+from causes.cases import FAULTS
 
 from fullmesh import __version__
 from fullmesh.explain.pages import render_pages
@@ -69,7 +69,8 @@ def collected(folder: str, *more: str) -> int:
 def test_the_pages_count_the_same_faults_and_cuts() -> None:
     tested = (ROOT / "docs/tested.md").read_text()
     assert f"{len(FAULTS)} injected faults" in tested
-    assert f"{len(GPU_FAULTS)} of GPUs played by the stand-in" in tested
+    gpus = [fault for fault in FAULTS if fault.case.startswith("gpu-")]
+    assert f"{len(gpus)} of GPUs played by the stand-in" in tested
     drawn = collected("tests/cuts/test_drawn_cuts.py")
     in_ci = collected("tests/cuts", "-m", "not rest")
     cuts = collected("tests/cuts") - drawn

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import diagnose_changes
 import pytest
 import records
 from ansible.module_utils.fullmesh.survey import identity
+from causes import changes
 
 ID = "0123456789abcdef0123456789abcdef"
 
@@ -44,7 +44,7 @@ def test_neither_id_nor_key_leaves_the_node(place: Path) -> None:
 
 def test_nodes_of_one_image_are_one_finding() -> None:
     world = records.world("healthy")
-    diagnose_changes.one_image("machine_id", "host_keys")(world)
+    changes.one_image("machine_id", "host_keys")(world)
     (finding,) = records.diagnosed(world)["findings"]
     assert "one machine-id, ssh host keys" in finding["cause"]
     assert finding["seen"] == "555555555555, SHA256:one"
@@ -54,5 +54,5 @@ def test_nodes_of_one_image_are_one_finding() -> None:
 
 def test_nodes_that_share_nothing_are_none() -> None:
     world = records.world("healthy")
-    diagnose_changes.one_image()(world)
+    changes.one_image()(world)
     assert records.diagnosed(world)["findings"] == []

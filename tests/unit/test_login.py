@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.probe import job_network, login
-from diagnose_changes import boxed, held_to, node, survey
+from causes.changes import boxed, held_to, node, survey
 from records import UBUNTU1, World, diagnosed, world
 
 # of a login on a lab node

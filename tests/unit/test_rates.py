@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import records
-from diagnose_changes import survey
+from causes.changes import survey
 from hypothesis import given
 from hypothesis import strategies as st
 from test_compare import third

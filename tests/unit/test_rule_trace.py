@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.probe import rule_trace
-from diagnose_changes import EL_ADDRESS, dport, node, only_table, rule, shut, survey
+from causes.changes import EL_ADDRESS, dport, node, only_table, rule, shut, survey
 from record_files import RECORDED, read_record
 from records import ABOUT, EL1, UBUNTU1, World, diagnosed, world
 

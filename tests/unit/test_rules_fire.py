@@ -1,6 +1,6 @@
 """Every rule of verification and of diagnosis fires for what modules really return.
 
-A recorded answer, or a typed change of one (verify_changes.py, diagnose_changes.py), makes exactly one code; a rule
+A recorded answer, or a typed change of one (verify_changes.py, tests/causes), makes exactly one code; a rule
 that none of them makes fire, or a code that none of them gives, fails here. So does a rule that reads a field that no
 module writes: the change that would make it fire is refused by the strict reader.
 """
@@ -16,17 +16,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import boot_changes
-import diagnose_changes
 import pytest
 import records
 import verify_changes
+from causes import cases, changes
 from verify_changes import with_gpus
 
 from fullmesh import contract
 from fullmesh.causes.cloud import accounts
 from fullmesh.causes.engine import load_causes
 from fullmesh.diagnose import judge, run
-from fullmesh.ec2 import efa
 from fullmesh.verify import cards, gpu, node, pairs, ranks
 from fullmesh.verify.model import ClusterObservations
 
@@ -43,6 +42,7 @@ ELSEWHERE = {
     "DG-172": "a note beside a finding that nothing explains (test_compare.py)",
     "EF-109": "explain-log's word for a line that is harmless (test_efa.py)",
 }
+WITHOUT_A_VALUE = {"EF-102", "EF-104", "EF-106"}  # what is wrong is that nothing is there
 OTHER_RULES = {
     node.rule_answer_format: "an answer that its type refuses (test_contract.py)",
     accounts.rule_security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
@@ -69,11 +69,11 @@ def healthy() -> records.World:
 
 def broken(name: str) -> records.World:
     world = copy.deepcopy(healthy())
-    diagnose_changes.CHANGES[name][2](world)
+    cases.CHANGES[name][2](world)
     return world
 
 
-def at_boot(change: diagnose_changes.Break) -> records.World:
+def at_boot(change: changes.Break) -> records.World:
     """Nodes of which it is known what they keep for the next boot."""
     world = copy.deepcopy(healthy())
     boot_changes.with_boots(world)
@@ -103,23 +103,23 @@ def test_one_change_gives_exactly_its_code(name: str) -> None:
         assert found["failed_rungs"][0] == finding["rung"]
 
 
-@pytest.mark.parametrize("name", diagnose_changes.CHANGES)
+@pytest.mark.parametrize("name", cases.CHANGES)
 def test_one_fault_is_one_finding(name: str) -> None:
-    code, where, _ = diagnose_changes.CHANGES[name]
+    code, where, _ = cases.CHANGES[name]
     found = records.diagnosed(broken(name))
     assert [f["code"] for f in found["findings"]] == [code]
     (finding,) = found["findings"]
     assert finding["node"] == where
-    assert finding["seen"] or code in diagnose_changes.WITHOUT_A_VALUE
+    assert finding["seen"] or code in WITHOUT_A_VALUE
     assert finding["fix"]
-    mild = not diagnose_changes.WARNINGS.isdisjoint((code, name))
+    mild = cases.get_severity(name) == "warning"
     assert found["exit_code"] == (0 if mild else 1)
     assert finding["severity"] == ("warning" if mild else "error")
 
 
-@pytest.mark.parametrize("name", boot_changes.CHANGES)
+@pytest.mark.parametrize("name", cases.BOOT_CHANGES)
 def test_what_a_boot_changes_is_one_warning(name: str) -> None:
-    code, where, change = boot_changes.CHANGES[name]
+    code, where, change = cases.BOOT_CHANGES[name]
     found = records.diagnosed(at_boot(change))
     assert [(f["code"], f["node"], f["severity"]) for f in found["findings"]] == [
         (code, where, "warning")
@@ -137,8 +137,8 @@ def test_what_is_wrong_now_folds_nothing_of_the_next_boot_and_is_not_folded_by_i
     """A port range that was typed in is wrong in both ways."""
 
     def both(world: records.World) -> None:
-        boot_changes.CHANGES["the address was typed in"][2](world)
-        diagnose_changes.CHANGES["second table"][2](world)
+        cases.BOOT_CHANGES["the address was typed in"][2](world)
+        cases.CHANGES["second table"][2](world)
 
     found = records.diagnosed(at_boot(both))
     assert [f["code"] for f in found["findings"]] == ["DG-113", "DG-166"]
@@ -148,10 +148,10 @@ def test_what_is_wrong_now_folds_nothing_of_the_next_boot_and_is_not_folded_by_i
 
 def test_every_code_is_given_by_a_record() -> None:
     given = {code for code, _ in verify_changes.CHANGES.values()}
-    given |= {code for code, _, _ in diagnose_changes.CHANGES.values()}
-    given |= {code for code, _ in diagnose_changes.REAL.values()}
-    given |= {code for code, _, _ in boot_changes.CHANGES.values()}
-    listed = load_causes("VC").keys() | load_causes("DG").keys() | efa.CODES.keys()
+    given |= {code for code, _, _ in cases.CHANGES.values()}
+    given |= {code for code, _ in cases.RECORDED.values()}
+    given |= {code for code, _, _ in cases.BOOT_CHANGES.values()}
+    listed = {code for group in ("VC", "DG", "EF") for code in load_causes(group)}
     assert listed - given == ELSEWHERE.keys()
 
 
@@ -168,9 +168,7 @@ def test_every_rule_of_verification_fires() -> None:
 
 
 def test_every_rule_of_diagnosis_fires() -> None:
-    worlds = itertools.chain(
-        map(broken, diagnose_changes.CHANGES), map(records.world, diagnose_changes.REAL)
-    )
+    worlds = itertools.chain(map(broken, cases.CHANGES), map(records.world, cases.RECORDED))
     looks = (
         judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
         for one in worlds
@@ -179,14 +177,14 @@ def test_every_rule_of_diagnosis_fires() -> None:
 
 
 def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -> None:
-    worlds = [at_boot(change) for _, _, change in boot_changes.CHANGES.values()]
+    worlds = [at_boot(change) for _, _, change in cases.BOOT_CHANGES.values()]
     looks = [
         judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
         for one in worlds
     ]
     boot = [cause for cause in load_causes("DG").values() if cause.family == run.NEXT_BOOT]
     assert silent([cause.find for cause in boot if cause.find], looks) == set()
-    assert {code for code, _, _ in boot_changes.CHANGES.values()} == run.list_boot_codes()
+    assert {code for code, _, _ in cases.BOOT_CHANGES.values()} == run.list_boot_codes()
     quiet = judge.build_evidence(
         (world := at_boot(lambda _world: None))["plan"],
         records.answers(world["nodes"]),
@@ -213,5 +211,5 @@ def test_a_change_that_no_module_could_return_is_refused() -> None:
 
 def test_every_cause_that_shuts_links_is_named() -> None:
     shut = {code for code, cause in load_causes("DG").items() if cause.explain_block}
-    given = {code for code, _, _ in diagnose_changes.CHANGES.values()}
-    assert shut - given == {"DG-114"} <= {code for code, _ in diagnose_changes.REAL.values()}
+    given = {code for code, _, _ in cases.CHANGES.values()}
+    assert shut - given == {"DG-114"} <= {code for code, _ in cases.RECORDED.values()}

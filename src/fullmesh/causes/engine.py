@@ -68,10 +68,7 @@ class CauseCase:
         name: short, unique; the tests that make it name it so.
         how: how to make it on lab nodes, in words; of a recorded case, what the observation shows.
         by: ``lab`` if containers, namespaces, nft, tc or files can make it, else ``recorded``.
-        node: the ``node`` field of the finding: ``victim`` is where the test breaks something, ``peer`` is another
-            node, ``first`` the first node of the plan.
         fields: which fields of the finding are filled in.
-        bare: it can be made on nodes that Fullmesh never configured, too.
         severity: of the finding, if it is not the cause's.
         options: what ``./fullmesh diagnose`` needs to see it.
     """
@@ -79,9 +76,7 @@ class CauseCase:
     name: str
     how: str
     by: str = LAB
-    node: str = "victim"
     fields: tuple[str, ...] = NODE
-    bare: bool = True
     severity: str = ""
     options: tuple[str, ...] = ()
 

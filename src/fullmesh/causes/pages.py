@@ -11,6 +11,7 @@ FOLDER = "docs/causes"
 READMES = {
     "DG": "docs/diagnose.md",
     "EC": "docs/ec2.md",
+    "EF": "docs/ec2.md",
     "HG": "docs/hang.md",
     "LG": "docs/explain-log.md",
     "VC": "roles/verify_cluster/README.md",

@@ -13,17 +13,6 @@ from typing import Final
 from fullmesh.observed.survey import EfaSurvey, NcclPlugin
 from fullmesh.result.findings import WARNING, Finding, join_names
 
-CODES: dict[str, str] = {
-    "EF-101": "an EFA device has no driver",
-    "EF-102": "a node has EFA but no libfabric",
-    "EF-103": "libfabric does not find the EFA device",
-    "EF-104": "a node has EFA but lacks NCCL's plugin, so NCCL is slow",
-    "EF-105": "NCCL's plugin cannot be loaded",
-    "EF-106": "some nodes have EFA and some do not",
-    "EF-107": "EFA software differs between the nodes",
-    "EF-108": "the job's environment keeps NCCL off EFA",
-    "EF-109": "harmless: NCCL finds no network plugin on a node without EFA",
-}
 RUNG: Final = "L1"
 INSTALL = "Run Amazon's EFA installer (1.39 or newer includes the plugin), and reboot if it installed a driver"
 

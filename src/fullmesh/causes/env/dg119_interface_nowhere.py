@@ -30,5 +30,5 @@ CAUSE = Cause(
     find=rule_interface_nowhere,
     weight=580,
     explains=(Explains(("DG-120", "DG-121", "DG-134")),),
-    cases=(CauseCase("ifname-everywhere", "GLOO_SOCKET_IFNAME=eth9 on every node", node="first"),),
+    cases=(CauseCase("ifname-everywhere", "GLOO_SOCKET_IFNAME=eth9 on every node"),),
 )

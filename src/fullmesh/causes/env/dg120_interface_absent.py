@@ -32,5 +32,5 @@ CAUSE = Cause(
     find=rule_interface_absent,
     weight=570,
     explains=(Explains(("DG-134",), has_same_node),),
-    cases=(CauseCase("ifname-one", "the same on one node"),),
+    cases=(CauseCase("ifname-one", "GLOO_SOCKET_IFNAME=eth9 on one node"),),
 )

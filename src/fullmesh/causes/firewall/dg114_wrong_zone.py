@@ -102,7 +102,6 @@ CAUSE = Cause(
             "wrong-zone",
             "the policy that opens the ports to the peers is asked for a zone that they do not come through",
             fields=LINK,
-            bare=False,
         ),
     ),
 )

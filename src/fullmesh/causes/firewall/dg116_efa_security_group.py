@@ -44,7 +44,10 @@ CAUSE = Cause(
     explains=(Explains((*SHUT, "VC-209"), has_same_blocked_ports),),
     cases=(
         CauseCase(
-            "efa", "as 15 between nodes that both have an EFA device", by=RECORDED, fields=LINK
+            "efa",
+            "a link is shut between nodes that both have an EFA device",
+            by=RECORDED,
+            fields=LINK,
         ),
     ),
 )

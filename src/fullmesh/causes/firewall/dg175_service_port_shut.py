@@ -47,5 +47,7 @@ CAUSE = Cause(
     explain_block=explain_service_ports,
     weight=680,
     explains=(Explains((*SHUT, "VC-209"), has_same_blocked_ports),),
-    cases=(CauseCase("service-drop", "as 1 for one port of a service", fields=LINK),),
+    cases=(
+        CauseCase("service-drop", "the only input chain drops one port of a service", fields=LINK),
+    ),
 )

@@ -129,7 +129,6 @@ CAUSE = Cause(
         CauseCase(
             "runtime-differs",
             "firewall-cmd --permanent ... without --reload, or the other way round, in a zone or policy in force",
-            bare=False,
         ),
     ),
 )

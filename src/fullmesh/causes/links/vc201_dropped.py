@@ -30,11 +30,13 @@ CAUSE = Cause(
             fields=LINK,
         ),
         CauseCase(
-            "one-way", "as 1 for one peer's address; the other direction is open", fields=LINK
+            "one-way",
+            "the only input chain drops the data range for one peer's address; the other direction is open",
+            fields=LINK,
         ),
         CauseCase(
             "random-master",
-            "as 1: that port comes out of the data range, so the probe's kernel-chosen ports meet the same rule",
+            "the only input chain drops the data range: that port comes out of it, as the probe's own ports do",
             fields=LINK,
         ),
     ),

@@ -13,6 +13,7 @@ from __future__ import annotations
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
 from fullmesh.result.findings import WARNING
 
+# dg269_driver_missing finds it, node by node.
 CAUSE = Cause(
     "DG-169",
     __doc__,

@@ -16,9 +16,5 @@ from fullmesh.causes.engine import Cause, CauseCase
 CAUSE = Cause(
     "VC-104",
     __doc__,
-    cases=(
-        CauseCase(
-            "torch-version", "another version in the metadata of the venv's torch", bare=False
-        ),
-    ),
+    cases=(CauseCase("torch-version", "another version in the metadata of the venv's torch"),),
 )

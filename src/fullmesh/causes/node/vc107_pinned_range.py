@@ -24,9 +24,5 @@ CAUSE = Cause(
         Explains(("DG-107",)),
         Explains((*SHUT, *WALLS), has_kernel_ports_only),
     ),
-    cases=(
-        CauseCase(
-            "range-drift", "sysctl -w net.ipv4.ip_local_port_range='32768 60999'", bare=False
-        ),
-    ),
+    cases=(CauseCase("range-drift", "sysctl -w net.ipv4.ip_local_port_range='32768 60999'"),),
 )

@@ -22,9 +22,5 @@ CAUSE = Cause(
         Explains(("VC-204",), is_out_of_ports),
         Explains(RANGES, has_same_node),
     ),
-    cases=(
-        CauseCase(
-            "range-reserved", "sysctl -w net.ipv4.ip_local_reserved_ports=50000-54095", bare=False
-        ),
-    ),
+    cases=(CauseCase("range-reserved", "sysctl -w net.ipv4.ip_local_reserved_ports=50000-54095"),),
 )

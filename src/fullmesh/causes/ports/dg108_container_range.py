@@ -51,7 +51,6 @@ CAUSE = Cause(
         CauseCase(
             "netns-range",
             "unshare -n on the node; in it a dummy interface that is up and a process called torchrun, python or pt_*",
-            bare=False,
         ),
     ),
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
 
+# dg201_unreachable_node finds it, node by node.
 CAUSE = Cause(
     "DG-202",
     __doc__,

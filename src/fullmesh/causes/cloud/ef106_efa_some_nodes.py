@@ -1,0 +1,14 @@
+"""some nodes have EFA and some do not
+
+NCCL needs one kind of network on all nodes of a job.
+
+**Prove:** on every node: lspci -d 1d0f:
+
+**Fix:** Launch all nodes as one instance type with EFA, or set NCCL_NET_PLUGIN=none on all.
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Cause
+
+CAUSE = Cause("EF-106", __doc__)

@@ -1,0 +1,14 @@
+"""the job's environment keeps NCCL off EFA
+
+NCCL_NET, NCCL_NET_PLUGIN or FI_PROVIDER names another network, so NCCL talks TCP.
+
+**Prove:** env | grep -E 'NCCL_NET|FI_PROVIDER'
+
+**Fix:** Unset the variable.
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Cause
+
+CAUSE = Cause("EF-108", __doc__)

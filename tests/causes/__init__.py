@@ -1,0 +1,17 @@
+"""The tests' half of each cause: ``tests/causes/FAMILY/CODE_NAME.py`` for ``src/fullmesh/causes/FAMILY/CODE_NAME.py``.
+
+A file has ``CHANGES`` (typed changes of recorded evidence that give the code), ``RECORDED`` (recordings of real
+faults), and ``FAULTS`` (what breaks a lab node and what undoes it). They stand here and not in the cause:
+what makes them belongs to the tests, and a wheel needs neither. Files are found by the names of the causes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ansible.module_utils
+
+# Types of a node's answers are imported as on a node, also where no conftest of the unit tests says so.
+NODE_CODE = str(Path(__file__).parents[2] / "module_utils")
+if NODE_CODE not in ansible.module_utils.__path__:
+    ansible.module_utils.__path__.append(NODE_CODE)

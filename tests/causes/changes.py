@@ -1,0 +1,414 @@
+"""Typed changes of what the nodes of a recorded, healthy diagnosis said; the case files of the causes use them.
+
+A change edits the answers as the strict reader gave them; `records.diagnosed` reads them again, so a shape that no
+module returns is refused (ContractError) and proves nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ansible.module_utils.fullmesh.survey.nccl_conf import (
+    OF_ALL,
+    list_nccl_conf_files,
+    parse_nccl_conf,
+)
+from records import DIAGNOSED, World
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+
+from fullmesh.model import services
+from fullmesh.observed.ladder import Direction, LoginLimits, PacketRoute, Verdict
+from fullmesh.observed.survey import EfaSurvey, JobProcess, NodeSurvey
+from fullmesh.verify.model import NodeAnswers
+
+EL_ADDRESS = DIAGNOSED + "11"
+
+
+Break = Callable[[World], Any]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is otherwise on a node.
+
+    Attributes:
+        node: the one that the finding names.
+        apply: changes a recorded world.
+        severity: of the finding, if it is not the cause's.
+    """
+
+    node: str
+    apply: Break
+    severity: str = ""
+
+
+def node(world: World, name: str = UB) -> NodeAnswers:
+    found: NodeAnswers = world["nodes"][name]
+    return found
+
+
+def survey(world: World, name: str = UB) -> NodeSurvey:
+    found: NodeSurvey = world["nodes"][name]["node"]["facts"]["survey"]
+    return found
+
+
+def variable(name: str, value: str, *nodes: str) -> Break:
+    def change(world: World) -> None:
+        for one in nodes or (UB,):
+            survey(world, one)["environment"]["values"][name] = {"value": value, "source": "/etc/x"}
+
+    return change
+
+
+def nccl_conf(text: str, name: str = UB) -> Break:
+    """NCCL's own file says this, read as the survey reads it, and no environment says otherwise."""
+
+    def change(world: World) -> None:
+        held = {
+            path: parse_nccl_conf(text) if path == OF_ALL else {}
+            for path in list_nccl_conf_files({})
+        }
+        found = survey(world, name)["environment"]
+        found["files"].update(held)
+        for path, values in held.items():
+            for key, value in values.items():
+                found["values"][key] = {"value": value, "source": path}
+
+    return change
+
+
+def master_addr(value: str, *answers: str) -> Break:
+    def change(world: World) -> None:
+        variable("MASTER_ADDR", value)(world)
+        survey(world)["master_answers"] = list(answers)
+
+    return change
+
+
+def setting(key: str, value: str, name: str = UB) -> Break:
+    def change(world: World) -> None:
+        survey(world, name)["sysctls"][key] = value
+        facts = node(world, name)["node"]["facts"]["sysctls"]
+        if key.endswith("port_range"):
+            facts["port_range"] = value
+
+    return change
+
+
+def put(part: str, value: Any, *nodes: str) -> Break:
+    def change(world: World) -> None:
+        for one in nodes or (UB,):
+            survey(world, one)[part] = copy.deepcopy(value)
+
+    return change
+
+
+def together(*changes: Break) -> Break:
+    def change(world: World) -> None:
+        for one in changes:
+            one(world)
+
+    return change
+
+
+def shut(
+    verdict: str = "dropped", place: str = "target", kinds: tuple[str, ...] = ("sample", "range")
+) -> Break:
+    """el1 does not get through to ubuntu1."""
+
+    def change(world: World) -> None:
+        pair = "{}>{}".format(*(world["plan"]["nodes"][n]["address"] for n in (EL, UB)))
+        ports = []
+        for record in node(world, EL)["links"]["links"]:
+            if record["kind"] in kinds and record["node"] == UB:
+                record.update(verdict=verdict, reached="asked", lost=0)
+                ports.append(record["port"])
+        for name in (EL, UB):
+            listeners = node(world, name)["started"]["listeners"]
+            for what in ("asked", "answered"):
+                listeners[what][pair] = []
+        if place in ("target", "on_the_way"):
+            node(world, EL)["started"]["listeners"]["asked"][pair] = ports
+        if place == "target":
+            node(world, UB)["started"]["listeners"]["asked"][pair] = ports
+
+    return change
+
+
+def rule(table: str, *expr: dict[str, Any], hook: str = "input", prio: int = 10) -> Break:
+    """A table of one chain with one rule on ubuntu1."""
+
+    def change(world: World) -> None:
+        nft = survey(world)["nft"]
+        chain = {"family": "inet", "table": table, "name": "c", "handle": 1}
+        nft["chains"].append(
+            {**chain, "type": "filter", "hook": hook, "prio": prio, "policy": "accept"}
+        )
+        nft["rules"].append(
+            {"family": "inet", "table": table, "chain": "c", "handle": 7, "expr": list(expr)}
+        )
+
+    return change
+
+
+def at_card(*expr: dict[str, Any], policy: str = "accept", name: str = UB) -> Break:
+    """A chain at the cluster card, in front of all others."""
+
+    def change(world: World) -> None:
+        nft = survey(world, name)["nft"]
+        chain = {"family": "netdev", "table": "guard", "name": "c", "handle": 1, "policy": policy}
+        place = {"type": "filter", "hook": "ingress", "prio": 0, "dev": "eth1"}
+        nft["chains"].append({**chain, **place})
+        rules = {"family": "netdev", "table": "guard", "chain": "c", "handle": 3}
+        nft["rules"] += [{**rules, "expr": list(expr)}] if expr else []
+
+    return change
+
+
+def unanswered(world: World) -> None:
+    """Neither node finds the other's card."""
+    for name, peer in ((EL, UB), (UB, EL)):
+        for record in node(world, name)["links"]["links"]:
+            if record["node"] == peer:
+                record.update(verdict="no_route", errno="EHOSTUNREACH", neighbour="failed")
+
+
+ARP_TYPE = {
+    "match": {
+        "op": "==",
+        "left": {"payload": {"protocol": "ether", "field": "type"}},
+        "right": "arp",
+    }
+}
+
+
+def dport(first: int, last: int) -> dict[str, Any]:
+    left = {"payload": {"protocol": "tcp", "field": "dport"}}
+    return {"match": {"op": "==", "left": left, "right": {"range": [first, last]}}}
+
+
+NEW = {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": "new"}}
+
+
+def only_table(world: World) -> None:
+    """No firewalld: one table with one rule."""
+    survey(world)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
+    survey(world).pop("firewalld")
+
+
+def served(verdict: str, kind: str) -> Break:
+    """el1, the master, serves Ray's control store, to which ubuntu1 does not get through."""
+
+    def change(world: World) -> None:
+        world["plan"]["services"] = services.read_services(["ray"], [EL, UB], [])
+        for name in (EL, UB):
+            node(world, name)["node"]["tapped"] = False
+        links = node(world, UB)["links"]["links"]
+        record = next(one for one in links if one["kind"] == "master")
+        links.append({**record, "port": 6379, "kind": kind, "verdict": verdict, "reached": "asked"})
+
+    return change
+
+
+def rdma(
+    state: str = "ACTIVE", vendor: str = "0x15b3", types: tuple[str, ...] = ("RoCE v2",)
+) -> list[dict[str, Any]]:
+    gids = [{"index": i, "type": kind, "gid": "fe80::1"} for i, kind in enumerate(types)]
+    return [
+        {
+            "device": "mlx5_0",
+            "port": 1,
+            "state": state,
+            "physical": "LinkUp",
+            "layer": "Ethernet",
+            "rate": "100",
+            "vendor": vendor,
+            "gids": gids,
+        }
+    ]
+
+
+def gpus(count: int, driver: str = "550.1") -> dict[str, Any]:
+    cards = [{"name": "H100", "uuid": f"GPU-{i}", "memory": "80"} for i in range(count)]
+    return {"present": count > 0, "driver": driver if count else "", "cuda": "12", "cards": cards}
+
+
+def event(kind: str, text: str) -> list[dict[str, Any]]:
+    return [{"kind": kind, "age": 12.0, "text": text}]
+
+
+def listener(command: str) -> Break:
+    def change(world: World) -> None:
+        held = {"address": "0.0.0.0", "port": 29500, "pid": 9, "process": "python3"}  # noqa: S104 (recorded)
+        survey(world, EL)["sockets"]["listening"].append(
+            {**held, "command": command, "age": 7200.0}
+        )
+        for port in node(world, EL)["node"]["ports"]:
+            if port["kind"] == "master":
+                port.update(error="EADDRINUSE", holder="python3 (pid 9)")
+        links = node(world, UB)["links"]
+        links["links"] = [r for r in links["links"] if r["kind"] != "master"]
+
+    return change
+
+
+def decided(direction: Direction = "out", peer: str = EL_ADDRESS, **answer: Any) -> Break:
+    """The kernel of ubuntu1 decides something odd about el1."""
+    way: PacketRoute = {
+        "peer": peer,
+        "direction": direction,
+        "ports": [50000],
+        "error": "",
+        "dev": "",
+        "via": "",
+        "source": "",
+        "mark": 0,
+        "uid": -1,
+        "rule": "",
+    }
+
+    def change(world: World) -> None:
+        held: list[PacketRoute] = node(world)["links"].setdefault("ways", [])
+        held.append(cast("PacketRoute", {**way, **answer}))
+
+    return change
+
+
+def ends(verdict: Verdict, errno: str = "") -> Break:
+    """ubuntu1 does not get through to el1."""
+
+    def change(world: World) -> None:
+        for record in node(world)["links"]["links"]:
+            record.update(verdict=verdict, reached="asked", errno=errno)
+
+    return change
+
+
+REFUSED = {"error": "EINVAL", "rule": "blackhole 10.78.5.11"}
+
+
+def one_image(*shared: str) -> Break:
+    """Nodes that were copied from one image have these in common."""
+
+    def change(world: World) -> None:
+        for name in (EL, UB):
+            key = "SHA256:one" if "host_keys" in shared else f"SHA256:{name}"
+            machine_id = "5" * 64 if "machine_id" in shared else name.ljust(64, "0")
+            survey(world, name)["identity"] = {"machine_id": machine_id, "host_keys": [key]}
+
+    return change
+
+
+def by_hand(world: World) -> None:
+    """ubuntu1 has a neighbour entry for el1 that nobody learnt."""
+    node(world)["links"]["neighbours"]["entries"][EL_ADDRESS] = {
+        "mac": "02:00:00:00:00:99",
+        "state": "reachable",
+        "dev": "eth1",
+        "by_hand": True,
+    }
+
+
+def learnt_once(world: World) -> None:
+    """That entry looks like any other."""
+    node(world)["links"]["neighbours"]["entries"][EL_ADDRESS]["by_hand"] = False
+
+
+def counted(name: str, grown: int) -> Break:
+    """ubuntu1's kernel counted something while it was probed."""
+
+    def change(world: World) -> None:
+        node(world)["started"]["listeners"]["counters"][name] = grown
+
+    return change
+
+
+def wrong_master_name(world: World) -> None:
+    answers = node(world)["node"]["facts"]["names"]["plan"]
+    answers["el1"] = ["127.0.0.1"]
+
+
+def other_family(world: World) -> None:
+    survey(world)["environment"]["values"].pop("GLOO_SOCKET_IFNAME")
+    node(world)["node"]["facts"]["addresses"]["fd99::1"] = "eth1"
+    survey(world)["own_answers"] = ["fd99::1"]
+
+
+EFA: EfaSurvey = {
+    "vendor": "Amazon EC2",
+    "instance": "i-0123456789abcdef0",
+    "pci": [{"slot": "0000:00:06.0", "driver": "efa"}],
+    "verbs": [{"name": "rdmap0s6", "state": "ACTIVE"}],
+    "driver_version": "2.13.0g",
+    "libfabric": {
+        "fi_info": "/opt/amazon/efa/bin/fi_info",
+        "version": "1.22.0amzn4.0",
+        "domains": ["rdmap0s6-rdm"],
+        "rc": 0,
+        "said": "",
+    },
+    "plugin": {"path": "/opt/amazon/ofi-nccl/lib64/libnccl-net.so", "elsewhere": "", "error": ""},
+    "environment": {},
+}
+
+
+def efa(**change: Any) -> Break:
+    """EFA on both nodes (what efa.observe makes of a whole one: test_efa.py), with a difference on one."""
+    return together(put("efa", EFA, EL, UB), lambda w: survey(w)["efa"].update(change))
+
+
+def running(rank: int, name: str) -> Break:
+    """A rank of a job of two runs on a node."""
+    job: JobProcess = {
+        "pid": 9,
+        "command": "python3",
+        "age": 9.0,
+        "environment": {
+            "RANK": str(rank),
+            "WORLD_SIZE": "2",
+            "MASTER_PORT": "29500",
+            "MASTER_ADDR": "10.78.5.11",
+        },
+    }
+    return put("jobs", [job], name)
+
+
+def held_to(**limits: int) -> Break:
+    """A login of the account of jobs gets these limits on ubuntu1."""
+
+    def change(world: World) -> None:
+        login = {"nofile": 1048576, "memlock": -1, "processes": -1, **limits}
+        node(world)["links"]["as_job"] = {
+            "account": "jobs",
+            "uid": 1999,
+            "tried": 4,
+            "links": [],
+            "login": cast("LoginLimits", login),
+        }
+
+    return change
+
+
+def boxed(addresses: list[str], seen_as: str, verdict: Verdict = "open") -> Break:
+    """Ranks run in a container on ubuntu1 whose network has these addresses; peers see the other one."""
+
+    def change(world: World) -> None:
+        links = [copy.deepcopy(o) for o in node(world)["links"]["links"] if o["node"] == EL][:3]
+        for one in links:
+            one["verdict"] = verdict
+        node(world)["links"]["networks"] = [
+            {
+                "pid": 4711,
+                "command": "python train.py",
+                "addresses": addresses,
+                "tried": 3,
+                "links": [] if verdict == "open" else links,
+                "seen_as": seen_as,
+            }
+        ]
+
+    return change

@@ -1,0 +1,11 @@
+"""Cases of EF-102."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.changes import Change, efa
+
+CHANGES = {
+    "efa libfabric": Change(UB, efa(libfabric={})),
+}

@@ -1,0 +1,11 @@
+"""Cases of EF-104."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.changes import Change, efa
+
+CHANGES = {
+    "efa plugin": Change(UB, efa(plugin={"path": "", "elsewhere": ""})),
+}

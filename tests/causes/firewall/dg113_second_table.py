@@ -1,0 +1,24 @@
+"""Cases of DG-113."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.changes import NEW, Change, dport, rule, shut, together
+from causes.faults import LINK_IN, TUNED, WHOLE, Fault, wall
+
+DROP_RANGE = (dport(50000, 54095), {"drop": None})
+
+
+CHANGES = {
+    "second table": Change(UB, together(shut(), rule("extra", NEW, *DROP_RANGE))),
+}
+RECORDED = {"range-drop": UB}
+FAULTS = (
+    Fault(
+        "second-table",
+        TUNED,
+        wall("iifname eth1 tcp dport $FIRST-$LAST drop"),
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+)

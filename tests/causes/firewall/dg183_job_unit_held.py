@@ -1,0 +1,46 @@
+"""Cases of DG-183."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.changes import Change, put
+from causes.faults import TUNED, VICTIM, Fault, at
+
+JOB_UNIT = {
+    "drop_ins": [],
+    "nofile": 1048576,
+    "allow": [],
+    "deny": [],
+    "own_network": False,
+    "families": "AF_UNIX AF_NETLINK AF_INET6 AF_INET",
+}
+
+
+CHANGES = {
+    "unit without a network": Change(UB, put("job_unit", {**JOB_UNIT, "own_network": True})),
+    "unit without IPv4": Change(UB, put("job_unit", {**JOB_UNIT, "families": "AF_UNIX"})),
+    "unit that forbids IPv4": Change(UB, put("job_unit", {**JOB_UNIT, "families": "~AF_INET"})),
+    "unit that may not speak to peers": Change(
+        UB,
+        put(
+            "job_unit",
+            {**JOB_UNIT, "deny": ["0.0.0.0/0", "::/0"], "allow": ["127.0.0.0/8", "::1/128"]},
+        ),
+    ),
+    "unit with few files": Change(UB, put("job_unit", {**JOB_UNIT, "nofile": 4})),
+}
+FAULTS = (
+    Fault(
+        "job-unit",
+        TUNED,
+        at(
+            VICTIM,
+            "mkdir -p /etc/systemd/system/fullmesh-job@.service.d\n"
+            "printf '[Service]\\nIPAddressDeny=any\\n' > /etc/systemd/system/fullmesh-job@.service.d/fault.conf\n"
+            "systemctl daemon-reload",
+            "rm -r /etc/systemd/system/fullmesh-job@.service.d; systemctl daemon-reload",
+        ),
+        expect={"peer": "{peer}"},
+    ),
+)

@@ -1,0 +1,38 @@
+"""Cases of DG-214."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.changes import Change, survey
+from causes.faults import DATA, JOB, TUNED, VICTIM, WHOLE, Fault, at
+
+CHANGES = {
+    "runtime": Change(
+        UB,
+        lambda w: survey(w)["firewalld"]["zones"]["fullmesh"]["runtime"]["ports"].append("7/tcp"),
+    ),
+}
+FAULTS = (
+    Fault(
+        "runtime-differs",
+        TUNED,
+        at(
+            VICTIM,
+            f"{JOB} --permanent --add-port=8080/tcp",
+            f"{JOB} --permanent --remove-port=8080/tcp",
+        ),
+    ),
+    Fault(
+        "runtime-differs",
+        TUNED,
+        at(
+            VICTIM,
+            f"{JOB} --remove-rich-rule={DATA}",
+            f"{JOB} --add-rich-rule={DATA}",
+        ),
+        "shut",
+        severity="error",
+        expect={"port": WHOLE},
+    ),
+)

@@ -1,0 +1,27 @@
+"""Cases of DG-118."""
+
+from __future__ import annotations
+
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+
+from causes.changes import Change, put, rdma, together
+from causes.faults import BARE, NO_RDMA, PEER, VICTIM, Fault, at, fake_rdma
+
+CHANGES = {
+    "gids": Change(
+        UB,
+        together(
+            put("rdma", rdma(), EL),
+            put("rdma", rdma(types=())),
+            put("limits", {"memlock": -1}, EL, UB),
+        ),
+    ),
+}
+FAULTS = (
+    Fault(
+        "roce-gid",
+        BARE,
+        at(VICTIM, fake_rdma(kind="IB/RoCE v1"), NO_RDMA) + at(PEER, fake_rdma(), NO_RDMA),
+    ),
+)

@@ -1,0 +1,22 @@
+"""Cases of DG-239."""
+
+from __future__ import annotations
+
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+from records import World
+
+from causes.changes import Break, Change, survey, together
+
+
+def physical(speed: int, name: str) -> Break:
+    def change(world: World) -> None:
+        for card in survey(world, name)["interfaces"]:
+            card.update(physical=True, speed=speed)
+
+    return change
+
+
+CHANGES = {
+    "speed": Change(UB, together(physical(100000, EL), physical(1000, UB))),
+}

@@ -1,0 +1,29 @@
+"""Cases of VC-202."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.faults import BARE, DATA, LINK_IN, MASTER, TUNED, VICTIM, WHOLE, Fault, at, both, wall
+
+RECORDED = {"zone-reject": UB}
+FAULTS = (
+    Fault(
+        "range-reject",
+        BARE,
+        wall("iifname eth1 tcp dport $FIRST-$LAST reject with icmpx type admin-prohibited"),
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+    Fault(
+        "range-reject",
+        TUNED,
+        at(
+            VICTIM,
+            both(f"--remove-rich-rule={DATA}"),
+            both(f"--add-rich-rule={DATA}"),
+        ),
+        "zone",
+        MASTER,
+        expect={**LINK_IN, "port": WHOLE},
+    ),
+)

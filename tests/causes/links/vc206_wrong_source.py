@@ -1,0 +1,18 @@
+"""Cases of VC-206."""
+
+from __future__ import annotations
+
+from causes.faults import BARE, LINK_OUT, VICTIM, Fault, at
+
+FAULTS = (
+    Fault(
+        "wrong-source",
+        BARE,
+        at(
+            VICTIM,
+            "ip addr add 10.99.0.1/32 dev eth1; ip route add $P_ADDR/32 dev eth1 src 10.99.0.1",
+            "ip route del $P_ADDR/32 dev eth1; ip addr del 10.99.0.1/32 dev eth1",
+        ),
+        expect=LINK_OUT,
+    ),
+)

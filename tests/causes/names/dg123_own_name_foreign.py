@@ -1,0 +1,13 @@
+"""Cases of DG-123."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.changes import Change, put
+from causes.faults import BARE, Fault, hosts
+
+CHANGES = {
+    "own foreign": Change(UB, put("own_answers", ["203.0.113.9"])),
+}
+FAULTS = (Fault("own-foreign", BARE, hosts('sed "/$V_HOST/d" $OLD; echo "203.0.113.9 $V_HOST"')),)

@@ -1,0 +1,25 @@
+"""Cases of DG-166."""
+
+from __future__ import annotations
+
+from boot_changes import kept
+from records import UBUNTU1 as UB
+
+from causes.changes import Change
+from causes.faults import TUNED, Fault, edited
+
+CHANGES = {
+    "the address was typed in": Change(
+        UB, kept("address", {"card": "eth1", "leased": False, "kept": False})
+    ),
+}
+FAULTS = (
+    Fault(
+        "boot-address",
+        TUNED,
+        edited(
+            "/etc/netplan/90-fullmesh.yaml",
+            'sed -i "s,$V_ADDR/24,$SILENT/24," /etc/netplan/90-fullmesh.yaml',
+        ),
+    ),
+)

@@ -1,0 +1,20 @@
+"""Cases of VC-105."""
+
+from __future__ import annotations
+
+from causes.faults import BARE, NEW_LOGIN, Fault, edited
+
+FAULTS = (
+    Fault(
+        "nofile",
+        BARE,
+        edited(
+            "/etc/security/limits.d/99-fault.conf",
+            "printf 'root - nofile 128\\n* - nofile 128\\n' > /etc/security/limits.d/99-fault.conf; "
+            + NEW_LOGIN,
+            after=NEW_LOGIN,
+        ),
+        # 65 ranks: with 24 files, enough for two ranks, not even Python's own modules can be loaded
+        variables={"fullmesh_local_ranks": 64},
+    ),
+)

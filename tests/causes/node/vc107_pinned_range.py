@@ -1,0 +1,14 @@
+"""Cases of VC-107."""
+
+from __future__ import annotations
+
+from causes.faults import TUNED, Fault, sysctl
+
+FAULTS = (
+    Fault(
+        "range-drift",
+        TUNED,
+        sysctl("net.ipv4.ip_local_port_range=32768 60999"),
+        expect={"port": "32768-60999"},
+    ),
+)

@@ -1,0 +1,29 @@
+"""Cases of DG-108."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.changes import Break, Change, put
+from causes.faults import TUNED, Fault, service
+
+
+def job_in_namespace(command: str) -> Break:
+    space = {"pid": 5, "commands": [command], "port_range": "32768 60999"}
+    return put("namespaces", [space])
+
+
+CHANGES = {
+    "container": Change(UB, job_in_namespace("/usr/bin/torchrun train.py")),
+}
+RECORDED = {"netns": UB}
+FAULTS = (
+    Fault(
+        "netns-range",
+        TUNED,
+        service(
+            "unshare -n bash -c 'ip link add d0 type veth peer name d1 && ip link set d0 up"
+            " && touch /run/fault.ready && exec -a torchrun sleep 900'"
+        ),
+    ),
+)

@@ -1,0 +1,33 @@
+"""Cases of DG-139."""
+
+from __future__ import annotations
+
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+from records import World
+
+from causes.changes import Change, node
+from causes.faults import BARE, LINK_OUT, VICTIM, Fault, at
+
+
+def slow(world: World) -> None:
+    rate = {"bytes": 100000, "seconds": 1.0, "complete": False, "lost": 0}
+    node(world, EL)["links"]["bandwidth"] = [{**rate, "node": UB, "mbit_s": 9000.0}]
+    node(world, UB)["links"]["bandwidth"] = [{**rate, "node": EL, "mbit_s": 8.1}]
+
+
+CHANGES = {
+    "slow": Change(UB, slow),
+}
+FAULTS = (
+    Fault(
+        "slow",
+        BARE,
+        at(
+            VICTIM,
+            "tc qdisc add dev eth1 root tbf rate 10mbit burst 32kbit limit 4mb",
+            "tc qdisc del dev eth1 root",
+        ),
+        expect=LINK_OUT,
+    ),
+)

@@ -1,0 +1,30 @@
+"""Cases of DG-201."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+from records import World
+
+from causes.changes import Change
+from causes.faults import BARE, VICTIM, Fault, at
+
+
+def unreachable(world: World) -> None:
+    world["nodes"][UB] = {"node": {"unreachable": True, "msg": "Connection timed out"}}
+
+
+CHANGES = {
+    "unreachable": Change(UB, unreachable),
+}
+FAULTS = (
+    Fault(
+        "unreachable",
+        BARE,
+        at(
+            VICTIM,
+            "systemctl stop ssh.socket ssh sshd 2>/dev/null || true; pkill sshd || true",
+            "systemctl start ssh 2>/dev/null || systemctl start sshd",
+        ),
+        deadline=30,
+    ),
+)
