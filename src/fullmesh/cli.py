@@ -47,6 +47,7 @@ CODES = {
     "CL-123": "A file that was given as a log is not text",
     "CL-124": "The deadline on the command line is not above 0",
     "CL-125": "The verb does not exist",
+    "CL-126": "`--json` is combined with an option that prints Ansible's own output",
     "CL-190": "the documentation cannot be built without Sphinx",
     "CL-191": "more runs than can be compared",
 }

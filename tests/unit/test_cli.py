@@ -16,12 +16,14 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.cli.playbook import PlaybookCLI
+from report_samples import built, dropped
 
 from fullmesh import __version__, catalogue, cli
 from fullmesh.faults import InvalidInputError
 from fullmesh.play import options
 from fullmesh.settings import ROOT
-from fullmesh.verbs import about, playbook
+from fullmesh.shell.commands import find_subparsers
+from fullmesh.verbs import about, playbook, report
 
 LAUNCHER = ROOT / "fullmesh"
 
@@ -285,6 +287,69 @@ def test_apply_of_nodes_that_ansible_cannot_list(
     monkeypatch.setattr(options, "STARTED_IN", tmp_path)
     assert cli.main(["apply", "-v", "-i", "hosts.yml", "-l", "nosuch"]) == cli.USAGE
     assert "[CL-120]" in capsys.readouterr().err
+
+
+# Verbs that answer something; the others write files or pass an exit code on.
+ANSWER = {"plan", "apply", "undo", "verify", "status", "diagnose", "doctor", "hang", "explain-log"}
+ANSWER |= {"explain", "report", "version"}
+
+
+def test_every_verb_that_answers_takes_json() -> None:
+    for name in ANSWER:
+        parser = find_subparsers(cli.build_parser(name))
+        assert parser
+        assert "--json" in parser.choices[name]._option_string_actions, name
+
+
+@pytest.mark.parametrize("words", [["verify", "-v"], ["plan", "--diff"], ["apply", "--list-hosts"]])
+def test_json_and_the_output_of_ansible_exclude_each_other(
+    words: list[str], undone: list[argparse.Namespace], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*words, "--json", "-i", "hosts.yml"]) == cli.USAGE
+    assert "[CL-126]" in capsys.readouterr().err
+    assert undone == []
+
+
+def test_the_offline_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "--offline", "--json", "-i", "inventory/prod"]) == cli.OK
+    out, _, rest = capsys.readouterr().out.partition("\n}\n")
+    assert json.loads(f"{out}\n}}")["master"]["address"]
+    assert rest == ""
+    assert cli.main(["plan", "--offline", "--json", "-i", "inventory/prod", "-l", "no"]) != cli.OK
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [(["VC-202"], {"code", "meaning", "page"}), ([], {"VC-202", "CL-101"})],
+)
+def test_explain_as_json(
+    words: list[str], shown: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["explain", "--json", *words]) == cli.OK
+    assert shown <= json.loads(capsys.readouterr().out).keys()
+    assert cli.main(["explain", "--json", "XX-999"]) == cli.USAGE
+
+
+def test_report_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "RUNS", tmp_path)
+    for name, result in (("1", built()), ("2", dropped())):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text(json.dumps(result))
+    one, two = str(tmp_path / "1"), str(tmp_path / "2")
+    assert cli.main(["report", "--json", one]) == cli.OK
+    assert json.loads(capsys.readouterr().out)["comparison"] is None
+    assert cli.main(["report", "--json", "--csv", one, two]) == cli.PROBLEM
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert found["result"]["verdict"] == "failed"
+    assert found["comparison"]["changes"]
+    assert "links.csv" in said.err
+    (tmp_path / "2/result.json").write_text("{}")
+    assert cli.main(["report", "--json", two]) == cli.USAGE
+    assert "[CL-114]" in capsys.readouterr().err
 
 
 def test_a_run_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

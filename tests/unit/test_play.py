@@ -522,6 +522,25 @@ def test_a_plan_changes_nothing_and_shows_the_table(
     assert not (folder / "small").exists()
 
 
+def test_a_run_as_one_document(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "small.yml").write_text(SMALL)
+    (folder / "small").unlink(missing_ok=True)
+    monkeypatch.setattr(playbook, "RUNS", folder / "runs")
+    hosts = str(folder / "hosts.yml")
+    args = argparse.Namespace(verbose=False, progress=options.JSON, more=[], json=True)
+    assert playbook.preview_playbook(str(folder / "small.yml"), hosts, args, []) == playbook.OK
+    found = json.loads(capsys.readouterr().out)
+    assert (found["exit"], found["check"], found["failures"]) == (0, True, [])
+    assert [(one["node"], one["what"]) for one in found["changes"]] == [("a", [f"{folder}/small"])]
+    assert playbook.run_playbook_verb(str(folder / "play.yml"), hosts, args) == playbook.PROBLEM
+    found = json.loads(capsys.readouterr().out)
+    assert (found["exit"], found["check"], found["result"]) == (1, False, None)
+    assert found["failures"][0]["text"]
+    assert Path(found["log"]).is_file()
+
+
 def test_a_quiet_phase_is_shown_when_something_happened_in_it() -> None:
     phase = RunPhase(phases.BUNDLE, 0.0, 1.0)
     assert not phase.shown

@@ -114,6 +114,7 @@ class RunProgress:
     waiting: dict[str, float] = field(default_factory=dict)
     changes: list[TaskChange] = field(default_factory=list)
     hosts: dict[str, HostCounts] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
     result: Path | None = None
     over: bool = False
     _words: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -194,7 +195,8 @@ class RunProgress:
         for (task, message), hosts in grouped.items():
             self._shown |= set(hosts)
             if self.result is None or phase not in TOLD_BY_RESULT:
-                self.listener.failed(Failure(tuple(sorted(hosts)), phase, task, message))
+                self.failures.append(Failure(tuple(sorted(hosts)), phase, task, message))
+                self.listener.failed(self.failures[-1])
 
     @staticmethod
     def _where(one: HostFailed) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from fullmesh.faults import InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.play import options
 from fullmesh.printed import print_error
 
@@ -37,6 +37,10 @@ def run_checkout_playbook(
     from fullmesh.verbs import playbook  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
     try:
+        if getattr(args, "json", False) and options.needs_raw_output(args):
+            text = "--json cannot be combined with options that print Ansible's own output"
+            step = "Fix: leave out --json, or -v, --diff and --list-..."
+            raise InvalidInputError([Fault("CL-126", text, step)])
         inventory = str(options.find_inventory(args.inventory))
         if foresee is None:
             return playbook.run_playbook_verb(name, inventory, args, preview=preview)

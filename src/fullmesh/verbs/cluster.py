@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
+import tempfile
+from pathlib import Path
 
 from fullmesh.catalogue import add_verb, warn_old_spelling
 from fullmesh.faults import InvalidInputError
 from fullmesh.play import options
+from fullmesh.printed import print_text
 from fullmesh.verbs.checkout import print_refusal, run_checkout_playbook
 
 PROBLEM = 1
@@ -40,10 +44,24 @@ def preview_apply(args: argparse.Namespace) -> int:
 
 def run_plan(args: argparse.Namespace) -> int:
     """``fullmesh plan``."""
+    if args.offline and args.json:
+        return print_offline_plan(args)
     if args.offline:
         args.verbose = True  # the plan is what it prints
         return run_checkout_playbook("playbooks/show_plan.yml", args)
     return preview_apply(args)
+
+
+def print_offline_plan(args: argparse.Namespace) -> int:
+    """Print the cluster plan as JSON."""
+    with tempfile.TemporaryDirectory(prefix="fullmesh-plan-") as folder:
+        path = Path(folder) / "plan.json"
+        args.more = [*options.list_ansible_words(args), "-e", json.dumps({"plan_file": str(path)})]
+        words = {**vars(args), "json": False, "progress": options.PLAIN}
+        code = run_checkout_playbook("playbooks/show_plan.yml", argparse.Namespace(**words))
+        if path.is_file():
+            print_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), indent=2))
+        return code
 
 
 def run_verify(args: argparse.Namespace) -> int:
@@ -82,6 +100,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     ):
         parser = add_verb(verbs, name)
         options.add_inventory_option(parser)
+        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
         for flag, text in FLAGS[name].items():
             parser.add_argument(flag, action="store_true", help=text or argparse.SUPPRESS)
         options.add_playbook_options(

@@ -56,6 +56,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "code", nargs="?", help="such as LG-102, VC-202 or PF-110 (default: list all codes)"
     )
+    parser.add_argument("--json", action="store_true", help="print codes and pages as JSON")
     parser.set_defaults(func=run_explain)
 
 
@@ -72,6 +73,9 @@ def run_explain(args: argparse.Namespace) -> int:
 
     known = codes.collect_codes()
     if args.code is None:
+        if args.json:
+            print_text(json.dumps(known, indent=2))
+            return OK
         print_text("\n".join(f"{code}  {meaning}" for code, meaning in known.items()))
         return OK
     code = str(args.code).strip().strip("[]").upper()
@@ -81,7 +85,10 @@ def run_explain(args: argparse.Namespace) -> int:
             "CL-109",
             f"there is no code {args.code!r}. Near it: {maybe}. Check: ./fullmesh explain",
         )
-    print_text(pages.explain_code(code, known[code], codes.OWNERS).rstrip("\n"))
+    page = pages.explain_code(code, known[code], codes.OWNERS).rstrip("\n")
+    if args.json:
+        page = json.dumps({"code": code, "meaning": known[code], "page": page}, indent=2)
+    print_text(page)
     return OK
 
 

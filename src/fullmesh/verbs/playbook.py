@@ -17,10 +17,11 @@ from fullmesh.play.names import make_run_name, shorten_path
 from fullmesh.play.progress import CONTROLLER
 from fullmesh.play.run import RunOutcome
 from fullmesh.play.views import JsonView, RunView
-from fullmesh.printed import measure_width, print_error, print_text
+from fullmesh.printed import clean_values, measure_width, print_error, print_text
 from fullmesh.settings import ROOT, RUNS
 
 OK, PROBLEM = 0, 1
+SCHEMA = 1
 
 
 def show_run_end(shown: RunView, outcome: RunOutcome) -> None:
@@ -50,12 +51,19 @@ def print_verification(shown: RunView, *, brief: bool = False) -> int:
     if shown.progress.result is None:
         return OK
     if isinstance(shown, JsonView):
-        from fullmesh.result import read  # noqa: PLC0415 (as below)
-
-        return OK if read.load_result(shown.progress.result)["verdict"] == "ok" else PROBLEM
+        return read_verification(shown)
     from fullmesh.report import terminal  # noqa: PLC0415 (rich is slow to import, and a failed run needs none)
 
     return terminal.print_summary(shown.progress.result, brief=brief)
+
+
+def read_verification(shown: RunView) -> int:
+    """0 unless a verification has failed; prints nothing."""
+    if shown.progress.result is None:
+        return OK
+    from fullmesh.result import read  # noqa: PLC0415 (slow to import)
+
+    return OK if read.load_result(shown.progress.result)["verdict"] == "ok" else PROBLEM
 
 
 def run_playbook_verb(
@@ -69,14 +77,51 @@ def run_playbook_verb(
             hosts = list_playbook_tasks(playbook, inventory, options.list_ansible_words(args)).hosts
             print_error(lines.render_change_notice(hosts, typed))
         return OK if run_ansible_raw(command) == 0 else PROBLEM
-    shown = run.choose_view(args.progress)
+    shown = choose_run_view(args)
     shown.preview = typed
     outcome = run.run_with_view(command, shown, RUNS / make_run_name())
-    code = print_verification(shown)
+    code = read_verification(shown) if wants_json(args) else print_verification(shown)
     code = OK if code == OK and outcome.code == 0 else PROBLEM
     show_run_end(shown, outcome)
     write_exit_event(shown, outcome, code)
+    if wants_json(args):
+        print_text(render_run_document(shown, outcome, code))
     return code
+
+
+def wants_json(args: argparse.Namespace) -> bool:
+    """Whether the verb prints one JSON document; the demo and init have no such option."""
+    return bool(getattr(args, "json", False))
+
+
+def choose_run_view(args: argparse.Namespace) -> RunView:
+    """With ``--json``, standard output has the document, and progress is for people."""
+    plain = wants_json(args) and args.progress == options.JSON
+    return run.choose_view(options.PLAIN if plain else args.progress)
+
+
+def render_run_document(shown: RunView, outcome: RunOutcome, code: int) -> str:
+    """What came of a run, for programs (docs/progress.md)."""
+    from fullmesh.result import read  # noqa: PLC0415 (as below)
+
+    progress = shown.progress
+    data = {
+        "schema": SCHEMA,
+        "exit": code,
+        "check": progress.check,
+        "changed": progress.changed(),
+        "changes": [
+            {"node": one.host, "role": one.role, "task": one.task, "what": list(one.what)}
+            for one in progress.changes
+        ],
+        "failures": [
+            {"nodes": list(one.hosts), "phase": one.phase, "task": one.task, "text": one.message}
+            for one in progress.failures
+        ],
+        "result": read.load_result(progress.result) if progress.result else None,
+        "log": str(outcome.log),
+    }
+    return json.dumps(clean_values(data), indent=2)
 
 
 def preview_playbook(
@@ -94,10 +139,12 @@ def preview_playbook(
     ]
     if options.needs_raw_output(args):
         return OK if run_ansible_raw(command) == 0 else PROBLEM
-    shown = run.choose_view(args.progress)
+    shown = choose_run_view(args)
     outcome = run.run_with_view(command, shown, RUNS / make_run_name())
     code = OK if outcome.code == 0 else PROBLEM
-    if not isinstance(shown, JsonView):
+    if wants_json(args):
+        print_text(render_run_document(shown, outcome, code))
+    elif not isinstance(shown, JsonView):
         told = foresight.render_change_table(
             shown.progress.changes, len(shown.progress.changed()), measure_width(sys.stdout)
         )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fullmesh.catalogue import add_verb
-from fullmesh.printed import print_error, print_text
+from fullmesh.printed import clean_values, print_error, print_text
 from fullmesh.settings import RUNS
 
 if TYPE_CHECKING:  # rich and jinja2 are slow to import; other verbs go without
@@ -46,6 +48,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--csv",
         action="store_true",
         help="write links, findings and checks as CSV next to the result",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the result and the comparison as JSON"
     )
     parser.set_defaults(func=run_report)
 
@@ -173,19 +178,28 @@ def run_report(args: argparse.Namespace) -> int:
 def show_run(path: Path, other: Path | None, args: argparse.Namespace) -> int:
     """Show a run, and write what is asked for beside it; returns the exit code."""
     from fullmesh.report import compare, terminal, write  # noqa: PLC0415 (see above)
+    from fullmesh.result import read  # noqa: PLC0415 (see above)
 
-    found = None
-    code = terminal.print_summary(path)
+    found, out = None, sys.stderr if args.json else sys.stdout
     try:
+        if args.json:
+            result = read.load_result(path)
+            code = OK if result["verdict"] == "ok" else PROBLEM
+        else:
+            code = terminal.print_summary(path)
         if other is not None and code != USAGE:
             found = compare_result_files(path, other)
-            print_text("\n".join(["", *compare.format_comparison(found)]))
+            if not args.json:
+                print_text("\n".join(["", *compare.format_comparison(found)]))
+        if args.json:
+            data = {"result": result, "comparison": found and asdict(found)}
+            print_text(json.dumps(clean_values(data), indent=2))
         if args.html and code != USAGE:
             for made in write.write_reports_beside(path, found):
-                print_text(str(made))
+                print_text(str(made), out)
         if args.csv and code != USAGE:
             for made in write.write_csv_tables(path):
-                print_text(str(made))
+                print_text(str(made), out)
     except ValueError as error:
         print_error(f"fullmesh: {error}")
         return USAGE
