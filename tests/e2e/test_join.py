@@ -104,7 +104,7 @@ def test_a_limited_run_configures_the_new_node_and_says_what_is_left(lab: Lab) -
     limited = ("--limit", f"{NEW},el1", "--skip-tags", "verify")
     done = site(*limited, inventory=lab.inventory(*OLD, NEW))
     assert done.code == 0
-    assert done.says("[PR-180] this run leaves out ubuntu1, which are not told of el2")
+    assert done.says("[PR-180] this run leaves out ubuntu1, so they do not know el2")
     only_what_is_told(lab, "el1", before)
     assert lab.address(NEW) in lab.set_of("el1")
     assert lab.address(NEW) not in lab.set_of("ubuntu1")

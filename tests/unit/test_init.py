@@ -88,7 +88,7 @@ def test_of_two_networks_the_one_without_ssh() -> None:
     assert [seat.card["name"] for one in found for seat in one.seats.values()] == ["eth1"] * 2 + [
         "eth0"
     ] * 2
-    assert "ssh uses another one, so it carries the jobs alone" in found[0].reasons()
+    assert "ssh uses another network, so this one only carries jobs" in found[0].reasons()
     assert "ssh uses it as well" in found[1].reasons()
     assert {seat.owner for seat in found[0].seats.values()} == {"networkmanager", "netplan"}
 
@@ -99,7 +99,7 @@ def test_a_faster_network_wins_over_one_for_itself() -> None:
         card(answer, "eth1")["speed"] = 1000
     best = propose.choose_proposal(answers)
     assert {seat.card["name"] for seat in best.seats.values()} == {"eth0"}
-    assert "its slowest card runs at 10 Gbit/s" in best.reasons()
+    assert "its slowest NIC runs at 10 Gbit/s" in best.reasons()
     asked = propose.choose_proposal(answers, str(propose.propose_networks(answers)[1].network))
     assert {seat.card["name"] for seat in asked.seats.values()} == {"eth1"}
 
@@ -120,7 +120,7 @@ def test_rdma_wins_over_speed() -> None:
         answer.facts["fullmesh"]["rdma"].append(port)  # type: ignore[arg-type]
     best = propose.choose_proposal(answers)
     assert best.rdma
-    assert "every card of it is an RDMA device" in best.reasons()
+    assert "every NIC in it is an RDMA device" in best.reasons()
 
 
 def test_what_containers_made_is_no_network() -> None:
@@ -190,7 +190,7 @@ def test_one_card_with_the_default_route_keeps_all_that_it_has() -> None:
     assert (link["dns"], link["search"], link["mtu"]) == (["192.0.2.53"], ["cluster.example"], 9000)
     derivable(found)
     assert any(
-        "reserve it there" in reason for reason in propose.choose_proposal(answers).reasons()
+        "reserve it in DHCP" in reason for reason in propose.choose_proposal(answers).reasons()
     )
 
 

@@ -337,5 +337,5 @@ def test_a_node_without_firewalld_is_not_told(node: Path, monkeypatch: pytest.Mo
 
 def test_a_limited_run_says_what_it_left_undone() -> None:
     said = peers.peers_left_out(["n3"], ["n1", "n2", "n3"], [])
-    assert said.startswith("[PR-180] this run leaves out n1, n2, which are not told of n3")
+    assert said.startswith("[PR-180] this run leaves out n1, n2, so they do not know n3")
     assert peers.peers_left_out(["n3"], ["n1", "n3"], ["n1"]) == ""

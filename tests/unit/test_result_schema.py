@@ -170,7 +170,7 @@ def test_whatever_is_changed_old_and_new_schema_and_the_reader_agree() -> None:
         (("links", 1, "verdict"), "lost", "$.links[1].verdict: Invalid enum value 'lost'"),
         (("verdict",), "maybe", "$.verdict: Invalid enum value 'maybe'"),
         (("schema",), 2, "$.schema: Invalid enum value 2"),
-        (("rungs", 2, "reason"), "", "$.rungs[2].reason: empty, where the status is failed"),
+        (("rungs", 2, "reason"), "", "$.rungs[2].reason: empty, although the status is failed"),
         (("nodes", "el1", "facts"), [], "$.nodes[...].facts: Expected `object`, got `array`"),
     ],
 )

@@ -203,7 +203,7 @@ def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() ->
     shown = page.render_report_page(result)
     assert "in blocks of 1 nodes" in shown
     assert "blocks of links" not in shown
-    assert f"{pairs} of {pairs} directed links were tried" in shown
+    assert f"{pairs} of {pairs} directed links were tested" in shown
     assert f"{pairs} of {pairs} links are open" in junit.render_junit(result)
 
 

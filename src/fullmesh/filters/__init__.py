@@ -1,1 +1,1 @@
-"""Filters: what the pure core does, under the names and with the errors that Ansible knows; one file a subject."""
+"""Filters: the pure core's functions with the names and errors that Ansible expects. One file per subject."""

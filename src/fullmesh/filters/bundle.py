@@ -1,4 +1,4 @@
-"""Hands the choice of what goes into a bundle to Ansible."""
+"""Provide the choice of a bundle's contents to Ansible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fullmesh.roles import bundle, torch_runtime
 
 
 def bundle_kind(facts: Any) -> str:
-    """Nodes of one kind take the same packages."""
+    """Return the kind of a node. Nodes of one kind need the same packages."""
     try:
         return bundle.derive_node_kind(facts)
     except InvalidInputError as error:
@@ -24,7 +24,7 @@ def bundle_kind(facts: Any) -> str:
 
 
 def bundle_hosts(hostvars: Any, hosts: list[str]) -> list[str]:
-    """One host of each kind."""
+    """List one host of each kind."""
     try:
         return bundle.list_bundle_hosts(hostvars, hosts)
     except InvalidInputError as error:
@@ -32,7 +32,7 @@ def bundle_hosts(hostvars: Any, hosts: list[str]) -> list[str]:
 
 
 def bundle_target(seen: Any, interpreter: str, lock: str) -> dict[str, Any]:
-    """What has to be downloaded for a machine whose own Python was *seen*."""
+    """Return the wheels to download for a machine whose own Python was *seen*."""
     there = validate_registered(VenvSeen, seen, "torch_venv")
     python = torch_runtime.find_python_version(interpreter, there["python"])
     tags = torch_runtime.list_platform_tags(there["machine"], there["glibc"])
@@ -41,12 +41,12 @@ def bundle_target(seen: Any, interpreter: str, lock: str) -> dict[str, Any]:
 
 
 def bundle_lock_name(text: str) -> str:
-    """A lock by its content."""
+    """Name a lock by its content."""
     return bundle.derive_lock_name(text)
 
 
 def bundle_faults(contents: Any, node: str, facts: Any, interpreter: str, lock: str) -> list[str]:
-    """Coded sentences: why *node* cannot be installed from this bundle."""
+    """Return coded sentences: why this bundle cannot install *node*."""
     try:
         found = bundle.find_bundle_faults(contents, node, facts, interpreter, lock)
     except InvalidInputError as error:
@@ -55,13 +55,13 @@ def bundle_faults(contents: Any, node: str, facts: Any, interpreter: str, lock: 
 
 
 def bundle_python(interpreter: str, seen: Any) -> str:
-    """The version of the Python that jobs use."""
+    """Return the version of the Python for jobs."""
     there = validate_registered(VenvSeen, seen, "torch_venv")
     return torch_runtime.find_python_version(interpreter, there["python"])
 
 
 def bundle_controller(_: str, what: str) -> Any:
-    """This machine's own Python version, or pip's names for its platform."""
+    """Return this machine's own Python version, or pip's names for its platform."""
     glibc = [int(part) for part in platform.libc_ver()[1].split(".")[:2]] or [2, 17]
     if what == "python":
         return f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -71,11 +71,11 @@ def bundle_controller(_: str, what: str) -> Any:
 def bundle_sources(
     hostvars: Any, hosts: list[str], controller: Any, places: Any
 ) -> list[BundleSource]:
-    """What goes where in the archive."""
+    """List the files of the archive and their places in it."""
     parts = [hostvars[host]["__bundle_part"] for host in hosts]
     return bundle.list_bundle_sources(parts, controller, places["root"], places["cache"])
 
 
 def bundle_contents(hostvars: Any, hosts: list[str]) -> BundleContents:
-    """For which machines the archive is."""
+    """Return the machines that the archive is for."""
     return bundle.collect_bundle_contents([hostvars[host]["__bundle_part"] for host in hosts])

@@ -1,4 +1,4 @@
-"""Hands the environment of a node to Ansible."""
+"""Provide the environment of a node to Ansible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fullmesh.roles import cluster_env
 def cluster_env_lines(
     plan: ClusterPlan, node: PlanNode, facts: Any, own: dict[str, Any]
 ) -> list[str]:
-    """The KEY=value lines of *node*; *own* are the role's and the user's variables."""
+    """Return the KEY=value lines of *node*. *own* are the role's and the user's variables."""
     try:
         seen = validate_answer(Observations, facts, f"node_facts on {node['name']}")
         return cluster_env.render_env_lines(cluster_env.build_environment(plan, node, seen) | own)

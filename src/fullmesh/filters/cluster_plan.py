@@ -1,4 +1,4 @@
-"""Hands the core's cluster plan to Ansible."""
+"""Provide the core's cluster plan to Ansible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fullmesh.roles import preflight
 
 
 class PlanRefusal(TypedDict):
-    """Why there is no plan: coded sentences."""
+    """The faults that prevent a plan, as coded sentences."""
 
     faults: list[str]
 
@@ -28,7 +28,7 @@ class PlanRefusal(TypedDict):
 def plan_made(
     hostvars: Any, groups: Mapping[str, list[str]], ansible_core: str
 ) -> ClusterPlan | PlanRefusal:
-    """The plan, or every fault of the controller and the inventory, in one pass over the hosts."""
+    """Return the plan, or every fault of the controller and the inventory, in one pass over the hosts."""
     faults = model_plan.find_controller_faults(str(ansible_core)) + model_plan.find_group_faults(
         groups
     )
@@ -42,19 +42,19 @@ def plan_made(
 
 
 def node_view(plan: ClusterPlan, host: str, observed: Observations) -> PlanNode:
-    """The plan's entry of *host* with the interfaces that *observed* (node_facts) names."""
+    """Return the plan's entry of *host*, with the interfaces from *observed* (node_facts)."""
     return own_view(plan, str(host), observed["interfaces"])
 
 
 def preflight_facts_faults(result: Any, host: str) -> list[str]:
-    """Coded sentences: why what node_facts returned on *host* is not used."""
+    """Return coded sentences: why the result of node_facts on *host* is not used."""
     return [str(fault) for fault in preflight.find_facts_faults(str(host), to_json_value(result))]
 
 
 def preflight_judged(
     plan: ClusterPlan, hostvars: Any, hosts: list[str], look: Any
 ) -> preflight.PreflightVerdict:
-    """What the nodes' answers come to; *look*: ``now``, ``asked`` (of ask_nodes, empty without it), ``converge``."""
+    """Evaluate the nodes' answers. *look*: ``now``, ``asked`` (of ask_nodes, or empty), ``converge``."""
     seen: preflight.PreflightInput = {
         "now": float(look["now"]),
         "asked": look["asked"].get("answers") or {},
@@ -64,20 +64,20 @@ def preflight_judged(
 
 
 def preflight_groups(judged: preflight.PreflightVerdict) -> list[dict[str, str]]:
-    """Hosts and the groups that they go to, by what they have to do."""
+    """List hosts and their groups for this run."""
     return preflight.list_group_members(judged)
 
 
 def preflight_unasked(hostvars: Any, hosts: Sequence[str]) -> str:
-    """The pattern of the hosts that are looked at one by one after ask_nodes asked all; mostly nobody's."""
-    # the same for all hosts of the run; --limit leaves some out
+    """Return the pattern of the hosts to survey one by one after ask_nodes queried all. It mostly matches no host."""
+    # the same for all hosts of the run, but --limit leaves some out
     everybody = (hostvars[host].get("__preflight_asked") for host in hosts if host in hostvars)
     asked = next(filter(None, everybody), None)
     return build_host_pattern(preflight.list_unqueried_hosts(to_json_value(asked)) if asked else [])
 
 
 def preflight_pending(hostvars: Any, hosts: Sequence[str]) -> str:
-    """The pattern of the hosts on which a change of an earlier run waits for its confirmation; mostly none."""
+    """Return the pattern of the hosts on which a change of an earlier run waits for its confirmation, mostly none."""
     known = [host for host in hosts if host in hostvars]
     asked: Any = next(filter(None, (hostvars[host].get("__preflight_asked") for host in known)), {})
     answers = to_json_value(asked).get("answers") or {}
@@ -85,47 +85,47 @@ def preflight_pending(hostvars: Any, hosts: Sequence[str]) -> str:
 
 
 def preflight_pending_text(changes: object) -> list[str]:
-    """What a node reverts, a sentence for each change."""
+    """Return one sentence for each change that a node reverts."""
     return preflight.describe_pending_changes(to_json_value(changes))
 
 
 def preflight_pending_seconds(changes: object) -> int:
-    """How long to wait until a node has begun to revert its pending changes."""
+    """Return how long to wait until a node has begun to revert its pending changes."""
     return preflight.count_pending_seconds(to_json_value(changes))
 
 
 def plan_drift(plan: ClusterPlan, held: ResolvedSettings) -> list[str]:
-    """Why a node whose manifest kept *held* has to converge again, where its own state does not say so."""
+    """Return why a node whose manifest kept *held* has to converge again, apart from its own drift."""
     return preflight.find_choice_drift(plan, held)
 
 
 def plan_members(plan: ClusterPlan) -> Membership:
-    """What a node that converges to this plan remembers of the list of nodes."""
+    """Return the record of the list of nodes that a node stores when it converges to this plan."""
     return membership.build_membership(plan)
 
 
 def plan_leads_time(plan: ClusterPlan, host: str) -> bool:
-    """Whether the others take their time from *host*."""
+    """Return whether the other nodes synchronize with *host*."""
     return membership.is_time_leader(plan, str(host))
 
 
 def plan_opened(plan: ClusterPlan, who: Reach, host: str) -> list[str]:
-    """Ports that *who* (peers, controllers, everybody) may reach on *host*."""
+    """List the ports that *who* (peers, controllers, everybody) may reach on *host*."""
     return services.list_open_ports(plan, who, str(host))
 
 
 def plan_serial(hostvars: Any, hosts: list[str]) -> list[int | str]:
-    """How many nodes change at a time, as a play's ``serial`` takes it."""
+    """Return how many nodes change at a time, as a play's ``serial`` takes it."""
     return batching.find_plan_batches(hostvars, [str(host) for host in hosts])
 
 
 def kept_path(name: str) -> str:
-    """Where the controller keeps *name*: in the checkout; of a collection, where Ansible was started."""
+    """Return the path for *name* on the controller: in the checkout, or for a collection in the start folder."""
     return str(settings.KEPT / str(name))
 
 
 def plan_default(name: str) -> Any:
-    """What a setting of the plan is where the inventory says nothing of it."""
+    """Return the default of a plan setting."""
     try:
         return settings.PLAN_SETTINGS[str(name)]
     except KeyError as error:

@@ -1,4 +1,4 @@
-"""Hands the container toolkit's settings and state to Ansible."""
+"""Provide the container toolkit's settings and state to Ansible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullmesh.roles import container_toolkit
 
 
 def container_toolkit_may(gpu: Any) -> list[str]:
-    """Coded sentences: why the toolkit has no business on the node."""
+    """Return coded sentences: why the toolkit is not for this node."""
     return [
         str(fault)
         for fault in container_toolkit.find_missing_gpu_faults(
@@ -23,21 +23,21 @@ def container_toolkit_may(gpu: Any) -> list[str]:
 
 
 def container_toolkit_writes_source(seen: Any) -> bool:
-    """Whether our own file has to name the repository."""
+    """Return whether Fullmesh's own file must name the repository."""
     return container_toolkit.needs_own_source(
         validate_answer(ToolkitPackages, seen, "toolkit_packages")
     )
 
 
 def container_toolkit_not_installed(failed: Mapping[str, Any], seen: Any, url: str) -> str:
-    """The refusal when the package manager does not install what the repository has."""
+    """Explain why the package manager does not install a version that the repository has."""
     return container_toolkit.explain_toolkit_failure(
         failed, validate_answer(ToolkitPackages, seen, "toolkit_packages"), url
     )
 
 
 def container_toolkit_notes(devices: Any, waiting: int) -> list[CodedText]:
-    """What the report has to say."""
+    """Return the notes for the report."""
     return container_toolkit.collect_toolkit_notes(
         validate_answer(CdiState, devices, "container_devices"), int(waiting)
     )

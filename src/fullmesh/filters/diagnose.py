@@ -1,4 +1,4 @@
-"""Hands the diagnosis to Ansible."""
+"""Provide the diagnosis to Ansible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fullmesh.verify import probe_wants, schedule
 from fullmesh.verify.blocked import FIREWALLED
 from fullmesh.verify.schedule import ProbeScope
 
-# The calls of a diagnosis, and where playbooks/tasks/diagnose.yml keeps what all nodes answered.
+# The calls of a diagnosis, and the variables in which playbooks/tasks/diagnose.yml keeps the answers.
 PARTS = {
     "node": "__diagnose_looked",
     "links": "__diagnose_linked",
@@ -31,26 +31,26 @@ RATED = "__diagnose_rated"
 
 
 def diagnose_hosts(groups: Any) -> list[str]:
-    """The group torch_nodes when it has hosts, else everybody.
+    """Return the hosts of group torch_nodes, or all hosts if it is empty.
 
-    A play's hosts are worked out before Ansible forks: so the filters are loaded once, not once for each task and host.
+    Ansible evaluates a play's hosts before it forks, so the filters are loaded once instead of per task and host.
     """
     return [str(host) for host in groups.get("torch_nodes") or groups["all"]]
 
 
 def diagnose_first(hostvars: Any, hosts: list[str]) -> str:
-    """The first of *hosts* that took part: --limit may leave others out."""
+    """Return the first of *hosts* that took part, because --limit may leave others out."""
     names = [str(host) for host in hosts]
     return next((name for name in names if "__diagnose_run" in hostvars[name]), names[0])
 
 
 def diagnose_plan(hostvars: Any, hosts: list[str]) -> ClusterPlan:
-    """The plan of *hosts*, whatever the inventory is like."""
+    """Return the plan of *hosts*, even for an incomplete inventory."""
     return inventory.build_tolerant_plan(hostvars, [str(host) for host in hosts])
 
 
 def diagnose_wants(plan: ClusterPlan, hostvars: Any) -> Each:
-    """What each node is asked when it is looked at."""
+    """Return the survey's arguments for each node."""
     wanted = {
         name: inventory.build_node_request(plan, name, hostvars[name]) for name in plan["nodes"]
     }
@@ -58,13 +58,13 @@ def diagnose_wants(plan: ClusterPlan, hostvars: Any) -> Each:
 
 
 def diagnose_scope(plan: ClusterPlan, bandwidth: Any, run: str) -> ProbeScope:
-    """What of the mesh is tried; who wants to know each link's rate has each link tried."""
+    """Return the part of the mesh to test. If rates are measured, every link is tested."""
     how = "ports" if int(bandwidth) else "auto"
     return schedule.build_probe_scope(plan, how, [], False, str(run))
 
 
 def diagnose_probes(plan: ClusterPlan, opened: Any, scope: Any, users: Mapping[str, str]) -> str:
-    """The listeners that each node connects to: all of each peer, or one of each in the order of the schedule."""
+    """Return the listeners that each node connects to: all of each peer, or one of each in the schedule's order."""
     hosts = {str(host): str(user) for host, user in users.items()}
     plan, opened = to_json_value(plan), to_json_value(opened)
     each = group_by_argument(
@@ -82,12 +82,12 @@ def diagnose_probes(plan: ClusterPlan, opened: Any, scope: Any, users: Mapping[s
 
 
 def diagnose_job_users(hostvars: Any, opened: Any) -> dict[str, str]:
-    """The account of jobs on each node, as the inventory has it."""
+    """Return the account of jobs on each node, from the inventory."""
     return {host: str(hostvars[host].get("launchers_job_user") or "") for host in map(str, opened)}
 
 
 def diagnose_not_root(looked: Mapping[str, Any]) -> list[str]:
-    """The nodes that were looked at without root."""
+    """List the nodes that were surveyed without root."""
     return [
         str(host)
         for host, said in looked.items()
@@ -96,13 +96,13 @@ def diagnose_not_root(looked: Mapping[str, Any]) -> list[str]:
 
 
 def diagnose_as_login(looked: Mapping[str, Any], users: Mapping[str, str]) -> list[str]:
-    """The nodes that connect as who logs in: where no account of jobs is named, or nobody may become another."""
+    """List the nodes that connect as the login account: no account of jobs is set, or the user cannot change to it."""
     unnamed = {str(host) for host, user in users.items() if not user}
     return sorted(unnamed.union(diagnose_not_root(looked)))
 
 
 def diagnose_shut(linked: Mapping[str, Any]) -> bool:
-    """Whether any connection found no open listener."""
+    """Return whether any connection found no open listener."""
     return any(
         one["verdict"] in FIREWALLED
         for said in linked.values()
@@ -111,7 +111,7 @@ def diagnose_shut(linked: Mapping[str, Any]) -> bool:
 
 
 def diagnose_traces(variables: Any, hosts: list[str], scope: Any) -> Each:
-    """What is tried once more while the kernels tell which rules stop it; *variables*: of a host that took part."""
+    """Return the connections to repeat while the kernels trace their rules. *variables*: of a host that took part."""
     plan = to_json_value(variables["__diagnose_plan"])
     observed = {
         name: collect_observations(variables, name) for name in (str(host) for host in hosts)
@@ -123,14 +123,14 @@ def diagnose_traces(variables: Any, hosts: list[str], scope: Any) -> Each:
 
 
 def diagnose_rounds(plan: ClusterPlan, opened: Any) -> list[list[Way]]:
-    """The rounds in which the rates of all pairs are measured: of nodes that could be looked at."""
+    """Return the rounds that measure the rates of all pairs of surveyed nodes."""
     return rates.schedule_rate_rounds([name for name in plan["nodes"] if name in opened])
 
 
 def diagnose_partners(
     plan: ClusterPlan, opened: Any, linked: Mapping[str, Any], pairs: list[Way]
 ) -> Each:
-    """One listener of whom each node measures with in a round, one that it came through to; who has none rests."""
+    """Return the listener for each node in a round, one that it could reach. Nodes without one pause."""
     given = {}
     for host, peer in ((str(a), str(b)) for pair in pairs for a, b in (pair, pair[::-1])):
         links = (linked.get(host) or {}).get("links", [])
@@ -143,10 +143,10 @@ def diagnose_partners(
 
 
 def collect_observations(variables: Any, host: str) -> dict[str, Any]:
-    """What one node answered, by call; its rates are with its links."""
+    """Collect the answers of one node by call. Its rates are part of its links."""
     found = {}
     for part, name in PARTS.items():
-        # a call that was not made has no answers
+        # a skipped call has no answers
         said = variables.get(name, {}).get("answers", {})
         if host in said:
             found[part] = to_json_value(said[host])
@@ -158,7 +158,7 @@ def collect_observations(variables: Any, host: str) -> dict[str, Any]:
 
 
 def diagnose_result(variables: Any, hosts: list[str], about: dict[str, Any]) -> Result:
-    """Everything that was observed, judged; *variables*: of a host that took part."""
+    """Evaluate all observations. *variables*: of a host that took part."""
     plan = to_json_value(variables["__diagnose_plan"])
     observed = {
         name: collect_observations(variables, name) for name in (str(host) for host in hosts)
@@ -170,5 +170,5 @@ def diagnose_result(variables: Any, hosts: list[str], about: dict[str, Any]) -> 
 
 
 def diagnose_summary(result: Result) -> list[str]:
-    """The result as lines of text."""
+    """Format the result as lines of text."""
     return show.format_diagnosis(to_json_value(result))

@@ -1,4 +1,4 @@
-"""Hands the EC2 rules to Ansible."""
+"""Provide the EC2 rules to Ansible."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ def find_ec2_option_faults(given: Mapping[str, Any], plan: ClusterPlan) -> list[
 
 
 def ec2_address_filters(plan: ClusterPlan) -> list[dict[str, list[str]]]:
-    """Filters that find the interfaces with the cluster addresses."""
+    """Return filters that find the interfaces with the cluster addresses."""
     return place.build_address_filters(to_json_value(plan))
 
 
 def ec2_instance_filters(interfaces: list[Any]) -> list[dict[str, list[str]]]:
-    """Filters that find all interfaces of the same instances."""
+    """Return filters that find all interfaces of the same instances."""
     return place.build_instance_filters(to_json_value(interfaces))
 
 
 def ec2_group_filters(interfaces: list[Any], vpc: str, name: str) -> dict[str, Any]:
-    """The filter that finds the groups to look at."""
+    """Return the filter that finds the groups to check."""
     return place.build_group_filters(to_json_value(interfaces), str(vpc or ""), str(name))
 
 
 def ec2_todo(raw: Mapping[str, Any], plan: ClusterPlan, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to change in the account."""
+    """Return the changes to the account."""
     return security_group.find_group_changes(
         to_json_value(raw), to_json_value(plan), _read_ec2_settings(given, plan)
     )
 
 
 def ec2_undo(raw: Mapping[str, Any], plan: ClusterPlan, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What gives the account back."""
+    """Return the changes that restore the account."""
     return security_group.find_undo_changes(
         to_json_value(raw), to_json_value(plan), _read_ec2_settings(given, plan)
     )
@@ -54,9 +54,9 @@ def ec2_undo(raw: Mapping[str, Any], plan: ClusterPlan, given: Mapping[str, Any]
 def ec2_findings(
     raw: Mapping[str, Any], plan: ClusterPlan, given: Mapping[str, Any], fixed: bool = False
 ) -> list[dict[str, Any]]:
-    """What in the account keeps the nodes from each other; ``text`` is the coded sentence.
+    """Return findings about settings in EC2 that separate the nodes. ``text`` is the coded sentence.
 
-    *fixed* leaves out what a run of the role would have put right: a dry run asks so.
+    *fixed* leaves out problems that a run of the role would fix, for a dry run.
     """
     found = findings.check_ec2(
         to_json_value(raw), to_json_value(plan), _read_ec2_settings(given, plan)
@@ -66,7 +66,7 @@ def ec2_findings(
 
 
 def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:
-    """The pattern of the hosts of a diagnosis that has to ask AWS; of nobody where it has not."""
+    """Return the pattern of the hosts of a diagnosis that must query AWS, or of no host."""
     names = [str(host) for host in hosts if host in hostvars]
     key = "__diagnose_looked"
     looked: Mapping[str, Any] = next(
@@ -78,10 +78,10 @@ def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:
 
 
 def ec2_made_groups(groups: list[Any], name: str) -> list[str]:
-    """Ids of the groups that Fullmesh made for the cluster *name*."""
+    """Return the ids of the groups that Fullmesh created for the cluster *name*."""
     return place.find_created_groups(to_json_value(groups), str(name))
 
 
 def ec2_no_answer(result: Mapping[str, Any]) -> str:
-    """The coded sentence for a question to AWS that failed."""
+    """Return the coded sentence for a failed query to AWS."""
     return str(security_group.make_aws_fault(to_json_value(result)))

@@ -1,4 +1,4 @@
-"""Hands the EFA rules to Ansible."""
+"""Provide the EFA rules to Ansible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EfaFinding(FindingRow):
 
 
 def efa_findings(observations: Mapping[str, Any]) -> list[EfaFinding]:
-    """What is wrong with EFA on the nodes."""
+    """Return the findings about EFA on the nodes."""
     seen = {
         str(node): validate_answer(EfaSurvey, own, f"efa_facts on {node}")
         for node, own in observations.items()
@@ -30,6 +30,6 @@ def efa_findings(observations: Mapping[str, Any]) -> list[EfaFinding]:
 
 
 def efa_plugin_verdict(seen: Mapping[str, Any]) -> str:
-    """What a missing libnccl-net.so means on a node; "" when it is there."""
+    """Explain a missing libnccl-net.so on a node, or return "" if it exists."""
     code, text = efa.explain_missing_plugin(validate_answer(EfaSurvey, seen, "efa_facts"))
     return f"[{code}] {text}." if code else ""

@@ -1,4 +1,4 @@
-"""Hands the kernel values of a node to Ansible."""
+"""Provide the kernel settings of a node to Ansible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _strip_prefix(variables: dict[str, Any]) -> dict[str, Any]:
 
 
 def kernel_tuning_settings(variables: dict[str, Any]) -> list[KernelSetting]:
-    """Every kernel key with value, rule and reason, from the variables of the role."""
+    """Return every kernel key with value, rule and reason, from the variables of the role."""
     options = _strip_prefix(variables)
     return kernel_tuning.build_kernel_settings(
         options["local_ports"], options["reserved_ports"], options["world_size"], options
@@ -21,5 +21,5 @@ def kernel_tuning_settings(variables: dict[str, Any]) -> list[KernelSetting]:
 
 
 def kernel_tuning_limits(variables: dict[str, Any]) -> SessionLimits:
-    """The limits of every session, from the variables of the role."""
+    """Return the limits of every session, from the variables of the role."""
     return kernel_tuning.build_session_limits(_strip_prefix(variables))

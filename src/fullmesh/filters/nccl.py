@@ -1,4 +1,4 @@
-"""Hands the choice of NCCL's repository to Ansible."""
+"""Provide the choice of NCCL's repository to Ansible."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fullmesh.roles import nccl
 
 
 def nccl_key_file(address: str, folder: str) -> str:
-    """Where the signing key is kept."""
+    """Return the path of the signing key."""
     return nccl.choose_key_file(folder, address)
 
 
 def nccl_not_installed(failed: Mapping[str, Any], pinned: Sequence[str], around: Any) -> str:
-    """The refusal when the package manager does not install what the repository has."""
+    """Explain why the package manager does not install packages that the repository has."""
     return nccl.explain_nccl_failure(
         failed, pinned, validate_answer(Repository, around, "nccl_packages")
     )
 
 
 def nccl_notes(around: Any, url: str, ours: str) -> list[CodedText]:
-    """What the report has to say of the node's sources."""
+    """Return the notes for the report about the node's sources."""
     return nccl.collect_nccl_notes(validate_answer(Repository, around, "nccl_packages"), url, ours)

@@ -1,4 +1,4 @@
-"""Hands the cluster's key and the nodes' host keys to Ansible."""
+"""Provide the cluster's key and the nodes' host keys to Ansible."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def _collect_ssh_values(
         return {host: hostvars[host][SEEN][key] for host in hosts}
     except KeyError as error:
         raise AnsibleFilterError(
-            f"{error} is missing: the role looks at every node first"
+            f"{error} is missing: the role surveys every node first"
         ) from error
 
 
 def node_ssh_key(plan: ClusterPlan, hostvars: Any, hosts: Sequence[str]) -> str:
-    """The private key for all nodes, a new one where none has any. A secret: use no_log."""
+    """Return the private key for all nodes, or a new one if no node has any. A secret: use no_log."""
     return node_ssh.choose_private_key(plan, _collect_ssh_values(hostvars, hosts, "private_key"))
 
 
 def node_ssh_known_hosts(plan: ClusterPlan, hostvars: Any, hosts: Sequence[str], port: int) -> str:
-    """known_hosts with every node's real host keys."""
+    """Render known_hosts with every node's real host keys."""
     try:
         return node_ssh.render_known_hosts(
             plan, _collect_ssh_values(hostvars, hosts, "host_keys"), int(port)
@@ -43,7 +43,7 @@ def node_ssh_known_hosts(plan: ClusterPlan, hostvars: Any, hosts: Sequence[str],
 
 
 def node_ssh_pattern(hostvars: Any, hosts: Sequence[str]) -> str:
-    """The pattern of the hosts whose ``node_ssh_manage`` is on, for a play that the others cost nothing."""
+    """Return the pattern of the hosts whose ``node_ssh_manage`` is on, so that a play does not include the others."""
     wanted = [
         str(host)
         for host in hosts

@@ -1,4 +1,4 @@
-"""Hands the choice of the NVIDIA driver to Ansible."""
+"""Provide the choice of the NVIDIA driver to Ansible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fullmesh.roles import nvidia_driver
 def validate_driver_options(
     options: Any, offers: Any
 ) -> tuple[nvidia_driver.DriverSettings, nvidia_driver.DriverOffers]:
-    """The role's settings, on a system that offers what its vars say."""
+    """Return the role's settings, on a system with the offers in its vars."""
     there = validate_answer(nvidia_driver.DriverOffers, offers, "__nvidia_driver_offers")
     return nvidia_driver.read_driver_settings(to_json_value(options), there), there
 
@@ -26,7 +26,7 @@ def find_driver_option_faults(settings: Any, offers: Any) -> list[Fault]:
 
 
 def nvidia_driver_may_build(options: Any, offers: Any, gpu: Any) -> list[str]:
-    """Coded sentences: what is missing to build the modules."""
+    """Return coded sentences: the tools that are missing to build the modules."""
     asked, _ = validate_driver_options(options, offers)
     return [
         str(fault)
@@ -37,14 +37,14 @@ def nvidia_driver_may_build(options: Any, offers: Any, gpu: Any) -> list[str]:
 
 
 def nvidia_driver_probes(options: Any, offers: Any) -> list[str]:
-    """The packages whose versions show what is installed."""
+    """List the packages whose versions show which driver is installed."""
     return nvidia_driver.list_probe_packages(*validate_driver_options(options, offers))
 
 
 def nvidia_driver_plan(
     options: Any, offers: Any, gpu: Any, packages: Any, family: Any
 ) -> nvidia_driver.DriverPlan:
-    """What is to be done on a node, or why not."""
+    """Plan the actions on a node, or return why there are none."""
     seen = validate_answer(GpuFacts, gpu, "gpu_facts")
     there = validate_registered(PackageFamily, family, "package_family")
     return nvidia_driver.plan_driver(
@@ -53,7 +53,7 @@ def nvidia_driver_plan(
 
 
 def nvidia_driver_may_undo(gpu: Any, family: Any) -> list[str]:
-    """Coded sentences: why the packages must not be given back now."""
+    """Return coded sentences: why the packages must not be restored now."""
     seen = validate_answer(GpuFacts, gpu, "gpu_facts")
     return [
         str(fault)

@@ -1,4 +1,4 @@
-"""Hands to Ansible what nodes are told of a peer that joined or left."""
+"""Provide the updates for nodes when a peer joins or leaves to Ansible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = re.compile(r"name_resolution_own_names|peer_firewall_\w+")
 
 
 def peers_wanted(plan: ClusterPlan, hostvars: Any, hosts: Sequence[str]) -> PeerListPlan:
-    """What the nodes *hosts* are told; once for all of them, as the roles' defaults are read for it."""
+    """Return the updates for the nodes *hosts*, in one call for all, because it reads the roles' defaults."""
     made: ClusterPlan = to_json_value(plan)
     known = settings.load_role_defaults()
     defaults = {name: known[name] for name in known if SETTINGS.fullmatch(name)}
@@ -46,30 +46,30 @@ def peer_firewall_request(variables: Mapping[str, Any]) -> PeerFirewall:
 
 
 def select_module_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts that node_facts sets, without what Ansible adds."""
+    """Select the facts that node_facts sets, without Ansible's own."""
     return {key: facts[key] for key in Facts.__annotations__ if key in facts}
 
 
 def format_named_hosts(hosts: Sequence[str]) -> str:
-    """Some hosts by name, the rest as a number."""
+    """Join the first hosts and count the rest."""
     shown = ", ".join(str(host) for host in hosts[:NAMED])
     return shown if len(hosts) <= NAMED else f"{shown} and {len(hosts) - NAMED} more"
 
 
 def peers_left_out(drifted: Sequence[str], group: Sequence[str], others: Sequence[str]) -> str:
-    """What a run that leaves nodes out (--limit) leaves undone on them; empty where it leaves nothing.
+    """Describe the nodes that a run with --limit leaves without an update. Return "" if there are none.
 
     Args:
         drifted: the nodes that the run configured.
         group: all nodes.
-        others: the run's other nodes, which knew of them or were told.
+        others: the run's other nodes, which are up to date.
     """
     seen = {str(host) for host in (*drifted, *others)}
     out = [str(host) for host in group if str(host) not in seen]
     if not out:
         return ""
     return (
-        f"[PR-180] this run leaves out {format_named_hosts(out)}, which are not told of {format_named_hosts(drifted)}: "
-        "their firewalls, hosts files and lists of nodes stay as they were. The same command without --limit tells "
-        "them, in one call each, and tries the new links."
+        f"[PR-180] this run leaves out {format_named_hosts(out)}, so they do not know {format_named_hosts(drifted)}: "
+        "their firewalls, hosts files and lists of nodes are unchanged. Run the same command without --limit to "
+        "update them and test the new links."
     )

@@ -1,4 +1,4 @@
-"""Checks the settings of a role: one filter for all roles."""
+"""Check the settings of a role, with one filter for all roles."""
 
 from __future__ import annotations
 

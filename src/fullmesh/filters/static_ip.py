@@ -1,4 +1,4 @@
-"""Hands the checks of the role static_ip to Ansible."""
+"""Provide the checks of role static_ip to Ansible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullmesh.model.types import PlanLink
 
 
 def static_ip_way(variables: Mapping[str, Any], name: str, address: str) -> dict[str, Any]:
-    """How to reach a node once its address is *address*; empty for where the inventory has it."""
+    """Return the connection to a node once its address is *address*. Empty: the inventory's."""
     try:
         return transaction.find_new_connection(ssh.resolve_ssh_variables(variables), name, address)
     except (TypeError, ValueError) as error:
@@ -23,7 +23,7 @@ def static_ip_way(variables: Mapping[str, Any], name: str, address: str) -> dict
 def static_ip_destination(
     moves_to: Any, name: str, links: list[PlanLink], state: str = "present"
 ) -> str:
-    """Where a node answers after its change, by what it says; in an undo *links* is not asked."""
+    """Return the address of a node after its change, from its answer. An undo does not check it against *links*."""
     try:
         return transaction.check_destination(moves_to, name, links if state == "present" else None)
     except InvalidInputError as error:
@@ -31,17 +31,17 @@ def static_ip_destination(
 
 
 def static_ip_here(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """How a node is reached now."""
+    """Return the current connection to a node."""
     return transaction.find_current_connection(ssh.resolve_ssh_variables(variables), name)
 
 
 def static_ip_bootstrap(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """How the inventory reaches a node, whatever has moved since."""
+    """Return how the inventory reaches a node, even if the node has moved since."""
     return transaction.find_first_connection(ssh.resolve_ssh_variables(variables), name)
 
 
 def static_ip_told(
     failure: str, name: str, tried: str, report: Mapping[str, Any], where: str
 ) -> str:
-    """The sentence that ends a change which could not be confirmed."""
+    """Describe a change that could not be confirmed."""
     return transaction.describe_failed_change(str(failure), name, tried, report, where)

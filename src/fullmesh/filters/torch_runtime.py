@@ -1,4 +1,4 @@
-"""Hands the choice of wheels to Ansible."""
+"""Provide the choice of wheels to Ansible."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from fullmesh.settings import ROOT
 
 
 def torch_runtime_files(domain: bool) -> str:
-    """Where the committed locks are, for playbooks as well: role_path is known only inside the role.
+    """Return the folder of the committed locks. Playbooks use it too, because role_path only exists in the role.
 
     Args:
-        domain: the ones that have torchvision and torchaudio in them.
+        domain: the locks with torchvision and torchaudio.
     """
     return torch_runtime.choose_lock_folder(str(ROOT / "roles/torch_runtime/files"), domain=domain)
 
 
 def torch_runtime_made_for(asked: str, plan: Any, host: str, facts: Any, options: Any) -> str:
-    """What torch on *host* is made for; auto is what the plan says, or the machine itself where none looked at it.
+    """Return the accelerator of torch on *host*. For auto, use the plan or, without a survey, the machine itself.
 
     Args:
         asked: torch_runtime_accelerator.
         plan: the cluster plan, {} without.
         host: inventory name.
-        facts: what node_facts saw there.
-        options: ``torch`` and ``lock``, as model.types.Asked has them.
+        facts: its result of node_facts.
+        options: ``torch`` and ``lock``, as in model.types.AutoSettings.
     """
     node = to_json_value(plan).get("nodes", {}).get(str(host), {}) if asked == AUTO and plan else {}
     if asked != AUTO or node.get("accelerator"):
@@ -47,17 +47,17 @@ def torch_runtime_made_for(asked: str, plan: Any, host: str, facts: Any, options
 
 
 def torch_runtime_lock(version: str, files: str, wanted: str, own: str) -> str:
-    """The path of the lock for torch *version*."""
+    """Return the path of the lock for torch *version*."""
     return torch_runtime.choose_lock_file(files, str(version), wanted, own)
 
 
 def torch_runtime_index(own: str, files: str, version: str, wanted: str) -> str:
-    """The index of the accelerator's wheels, unless *own* names one."""
+    """Return the index of the accelerator's wheels, or *own* if set."""
     return torch_runtime.choose_package_index(files, str(version), wanted, own)
 
 
 def torch_runtime_asks(interpreter: str, lock: str) -> bool:
-    """Whether the interpreter has to be asked for its version: its name does not tell, and the lock cares."""
+    """Return whether the interpreter must be queried for its version: its name has none, and the lock needs one."""
     path = Path(lock)
     held = (
         torch_runtime.parse_lock_targets(path.read_text(encoding="utf-8"))
@@ -70,13 +70,13 @@ def torch_runtime_asks(interpreter: str, lock: str) -> bool:
 def torch_runtime_python_faults(
     interpreter: str, seen: str, machine: str, lock: str, node: str
 ) -> list[str]:
-    """A coded sentence when *lock* has no wheels for the Python or the machine of *node*."""
+    """Return a coded sentence if *lock* has no wheels for the Python or the machine of *node*."""
     found = torch_runtime.find_python_faults(node, str(interpreter), str(seen), str(machine), lock)
     return [str(fault) for fault in found]
 
 
 def read_venv_seen(hostvars: Any, host: str) -> VenvSeen | None:
-    """What torch_venv observed on a host; None where it was not asked, or had no answer."""
+    """Return the result of torch_venv on a host, or None if it was not queried or did not answer."""
     said = hostvars[host].get("__torch_runtime_seen") or {}
     return (
         validate_registered(VenvSeen, said, f"torch_venv on {host}") if "needed" in said else None
@@ -84,13 +84,13 @@ def read_venv_seen(hostvars: Any, host: str) -> VenvSeen | None:
 
 
 def read_wheel_settings(hostvars: Any, host: str) -> torch_runtime.WheelSettings:
-    """What the controller's own settings say of a host's download; never what the host answers."""
+    """Return the controller's own settings for a host's download, never those from the host's answer."""
     found = hostvars[host]["__torch_runtime_wanted"]
     return {"lock": str(found["lock"]), "index": str(found["index"])}
 
 
 def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[torch_runtime.WheelTarget]:
-    """What must be downloaded for *hosts*, each different thing once."""
+    """List the downloads for *hosts*, each once."""
     found = [(host, read_venv_seen(hostvars, host)) for host in hosts]
     return torch_runtime.list_wheel_targets(
         [(read_wheel_settings(hostvars, host), seen) for host, seen in found if seen]
@@ -98,7 +98,7 @@ def torch_runtime_targets(hostvars: Any, hosts: list[str]) -> list[torch_runtime
 
 
 def find_wheels(results: list[Any], seen: VenvSeen, lock: str) -> WheelhouseResult:
-    """The download among *results* that is meant for the node that was *seen*, by its *lock*."""
+    """Find the download among *results* for the node that was *seen*, by its *lock*."""
     if not seen["python"]:  # check mode on a bare node: its Python is not installed yet
         return {
             "changed": False,
@@ -117,17 +117,17 @@ def find_wheels(results: list[Any], seen: VenvSeen, lock: str) -> WheelhouseResu
 
 
 def torch_runtime_wheels(results: list[Any], seen: Any, lock: str) -> WheelhouseResult:
-    """The same, for a node by what torch_venv returned there."""
+    """Find the download for a node from the result of torch_venv."""
     return find_wheels(results, validate_registered(VenvSeen, seen, "torch_venv"), str(lock))
 
 
 def torch_runtime_pinned(requirements: str, name: str) -> str:
-    """The version that the lock's text pins *name* to; empty when it is not in it."""
+    """Return the version that the lock's text pins *name* to, or ""."""
     return torch_runtime.parse_lock_pins(requirements).get(name, "")
 
 
 def torch_runtime_space(seen: Any, wheels: Any, node: str) -> list[str]:
-    """A coded sentence when *node* lacks the room."""
+    """Return a coded sentence if *node* lacks the space."""
     there = validate_registered(VenvSeen, seen, f"torch_venv on {node}")
     return [
         str(fault) for fault in torch_runtime.find_space_faults(node, there, to_json_value(wheels))
@@ -137,7 +137,7 @@ def torch_runtime_space(seen: Any, wheels: Any, node: str) -> list[str]:
 def torch_runtime_handover(
     results: list[Any], hostvars: Any, hosts: list[str], plan: Any
 ) -> dict[str, torch_runtime.BundleHandover]:
-    """Who gets the bundle from the controller, who from which nodes."""
+    """Decide which nodes get the bundle from the controller and which from other nodes."""
     nodes = {}
     for host in hosts:
         seen = read_venv_seen(hostvars, host)
@@ -150,7 +150,7 @@ def torch_runtime_handover(
 
 
 def torch_runtime_sources(names: list[str], hostvars: Any, plan: Any) -> list[WheelSource]:
-    """Name, address and port of those nodes among *names* that listen."""
+    """Return name, address and port of the nodes among *names* that listen."""
     ports = {name: hostvars[name].get("__torch_runtime_share", {}).get("port", 0) for name in names}
     return [
         {"name": name, "address": plan["nodes"][name]["address"], "port": port}

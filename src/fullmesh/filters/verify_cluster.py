@@ -1,4 +1,4 @@
-"""Hands the rules of the verification ladder to Ansible."""
+"""Provide the rules of the verification to Ansible."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from fullmesh.verify import bisect, bisected, build, ladder, probe_wants, rank_e
 from fullmesh.verify.model import ClusterObservations, NodeAnswers
 from fullmesh.verify.schedule import ProbeScope
 
-# What is kept of a node -> the type that its module returns.
+# The stored parts of a node's answers -> the type that the module returns.
 PARTS: dict[str, Any] = {
     "node": LadderNodeResult,
     "links": LadderLinksResult,
     "started": StartedRanks,
     "gloo": CollectedRanks,
 }
-CLOSER = "closer"  # a second answer of ladder_links, about what deviated in a sweep
+CLOSER = "closer"  # a second answer of ladder_links, about deviations in a sweep
 
 
 def read_part_answers(variables: Any, part: str) -> Mapping[str, Any]:
-    """Host -> its answer; what was not asked has none.
+    """Map each host to its answer. Hosts that were not queried have none.
 
     Args:
-        variables: of any host: what the role registers is the same for all.
-        part: which question.
+        variables: of any host, because the role registers the same for all.
+        part: the query.
     """
     found: Mapping[str, Any] = variables.get(f"__verify_cluster_{part}", {}).get("answers", {})
     return found
@@ -47,9 +47,9 @@ def read_part_answers(variables: Any, part: str) -> Mapping[str, Any]:
 def collect_node_answers(
     variables: Any, plan: ClusterPlan, scope: ProbeScope | None = None
 ) -> tuple[dict[str, NodeAnswers], dict[str, list[str]]]:
-    """What every node answered; and by node, what of it has another form than its type says.
+    """Collect the answers of every node and, by node, the fields that do not match their type.
 
-    A field of another form costs its own rule at most: the others judge what they know.
+    A field that does not match costs at most its own rule. Other rules use the rest.
     """
     found: dict[str, dict[str, Any]] = {name: {} for name in plan["nodes"]}
     odd: dict[str, list[str]] = {}
@@ -73,7 +73,7 @@ def collect_node_answers(
 def collect_seen_state(
     plan: ClusterPlan, variables: Any, options: dict[str, Any]
 ) -> ClusterObservations:
-    """Everything that was observed, as the rules want it."""
+    """Collect all observations in the form that the rules need."""
     scope = cast("ProbeScope | None", to_json_value(options.get("scope")))
     nodes, odd = collect_node_answers(variables, plan, scope)
     runs = validate_answer(list[BisectRun], options.get("bisect") or [], "__verify_cluster_runs")
@@ -95,12 +95,12 @@ def collect_seen_state(
 
 
 def choose_interpreters(plan: ClusterPlan, hostvars: Any, python: str) -> dict[str, str]:
-    """The interpreter of jobs on each node.
+    """Return the interpreter of jobs on each node.
 
     Args:
         plan: of the cluster.
-        hostvars: of the nodes; one may have an interpreter, or an environment, of its own.
-        python: as the task has it that asks for all nodes, which may be one node's own.
+        hostvars: of the nodes. A node may have its own interpreter or environment.
+        python: the value of the task that queries all nodes. It may be the value of one node.
     """
     own: dict[str, str] = {}
     for name in plan["nodes"]:
@@ -112,11 +112,11 @@ def choose_interpreters(plan: ClusterPlan, hostvars: Any, python: str) -> dict[s
 
 
 def ladder_wants(plan: ClusterPlan, hostvars: Any, mode: str, python: str) -> Each:
-    """What each node is asked when it is looked at.
+    """Return the survey's arguments for each node.
 
     Args:
         plan: of the cluster.
-        hostvars: of the nodes; one may have an interpreter of its own.
+        hostvars: of the nodes. A node may have its own interpreter.
         mode: of the firewall.
         python: the interpreter of all others.
     """
@@ -133,26 +133,26 @@ def ladder_wants(plan: ClusterPlan, hostvars: Any, mode: str, python: str) -> Ea
 
 
 def ladder_opened(looked: Mapping[str, Any]) -> dict[str, list[ProbePort]]:
-    """The listeners of every node, put together once."""
+    """Collect the listeners of every node."""
     return {
         str(name): to_json_value(said["ports"]) for name, said in looked.items() if "ports" in said
     }
 
 
 def ladder_scope(plan: ClusterPlan, how: str, change: Any, run: str) -> ProbeScope:
-    """What of the mesh is tried; *change*: the nodes that this run configured while others only learnt of them."""
+    """Return the part of the mesh to test. *change*: the nodes that this run configured, if the others were not."""
     held = to_json_value(change)
     new = [str(name) for name in held.get("new", [])]
     return schedule.build_probe_scope(plan, str(how), new, bool(held), str(run))
 
 
 def build_node_identity(plan: ClusterPlan, host: str) -> dict[str, Any]:
-    """Who connects."""
+    """Return the name and address of the connecting node."""
     return {"node": host, "address": plan["nodes"][host]["address"]}
 
 
 def ladder_probes(plan: ClusterPlan, opened: Any, scope: Any) -> str:
-    """The listeners that each node has to reach: all of each peer, or one of each in the order of the schedule."""
+    """Return the listeners that each node must reach: all of each peer, or one of each in the schedule's order."""
     plan, opened = to_json_value(plan), to_json_value(opened)
     each = group_by_argument(
         {
@@ -169,13 +169,13 @@ def ladder_probes(plan: ClusterPlan, opened: Any, scope: Any) -> str:
 
 
 def ladder_follow_up(plan: ClusterPlan, linked: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Node -> the peers whose every listener it tries, since something deviated in a sweep."""
+    """Map each node to the peers of which it tests every listener, because a sweep showed a deviation."""
     probes = {str(host): to_json_value(said) for host, said in linked.items() if "swept" in said}
     return schedule.plan_follow_up(plan, probes)
 
 
 def ladder_closer(plan: ClusterPlan, opened: Any, follow: Any) -> Each:
-    """The listeners of the peers that each node follows up."""
+    """Return the listeners of the peers that each node follows up."""
     given = {}
     for host, peers in to_json_value(follow).items():
         theirs = {peer: opened[peer] for peer in peers if peer in opened}
@@ -187,7 +187,7 @@ def ladder_closer(plan: ClusterPlan, opened: Any, follow: Any) -> Each:
 
 
 def ladder_about(plan: ClusterPlan, follow: Any, hosts: Any) -> dict[str, dict[str, str]]:
-    """The peers of each node whose handshakes are told: name to address."""
+    """Map each node to the names and addresses of the peers whose handshakes it reports."""
     return {
         host: {peer: plan["nodes"][peer]["address"] for peer in follow.get(host, [])}
         for host in map(str, hosts)
@@ -195,7 +195,7 @@ def ladder_about(plan: ClusterPlan, follow: Any, hosts: Any) -> dict[str, dict[s
 
 
 def ladder_outsider_targets(plan: ClusterPlan, opened: Any, hostvars: Any) -> list[ProbeTarget]:
-    """The ports that the controller must not reach."""
+    """Return the ports that the controller must not reach."""
     reachable = {n: str(hostvars[n].get("ansible_host", n)) for n in opened}
     return probe_wants.list_outsider_targets(plan, to_json_value(opened), reachable)
 
@@ -207,13 +207,13 @@ def ladder_jobs(
     common: Mapping[str, Any],
     python: str,
 ) -> Each:
-    """What the ranks of each node are started with, as a job would.
+    """Return the start arguments for the ranks of each node, as in a real job.
 
     Args:
         plan: of the cluster.
-        hostvars: of the nodes; one may have an interpreter of its own.
-        looked: what nodes said of themselves: the card of their cluster address.
-        common: variables of the environment that are the same for all.
+        hostvars: of the nodes. A node may have its own interpreter.
+        looked: the nodes' surveys, with the interface of their cluster address.
+        common: environment variables that are the same for all.
         python: the interpreter of all others.
     """
     given, interpreters = {}, choose_interpreters(plan, hostvars, python)
@@ -234,7 +234,7 @@ def ladder_jobs(
 
 
 def controller_is_peer(peers: list[str]) -> bool:
-    """Whether this machine has one of the cluster addresses."""
+    """Return whether this machine has one of the cluster addresses."""
     for address in peers:
         family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
         try:
@@ -247,32 +247,32 @@ def controller_is_peer(peers: list[str]) -> bool:
 
 
 def ladder_may_start(plan: ClusterPlan, variables: Any, options: dict[str, Any]) -> ladder.JobStart:
-    """Whether the Gloo job is to be started, and why not."""
+    """Decide whether to start the Gloo job, with the reason if not."""
     return ladder.decide_job_start(collect_seen_state(plan, variables, options))
 
 
 def ladder_bisect_first(
     plan: ClusterPlan, variables: Any, options: dict[str, Any], go: Any
 ) -> list[BisectRun]:
-    """The runs that are over before the search begins: the ladder's own job."""
+    """Return the runs that are complete before the search begins: check L3's own job."""
     return bisected.build_first_run(collect_seen_state(plan, variables, options)) if go else []
 
 
 def ladder_bisect_next(
     plan: ClusterPlan, variables: Any, options: dict[str, Any]
 ) -> bisected.NextBisectRun:
-    """The groups that run next, and a line that says so."""
+    """Return the groups that run next, with a line that describes them."""
     seen = collect_seen_state(plan, variables, options)
     return bisected.plan_next_run(seen, seen.bisect)
 
 
 def ladder_bisect_most(plan: ClusterPlan) -> list[int]:
-    """A number for each run that there may be."""
+    """Return a number for each possible run."""
     return list(range(bisect.count_max_runs(len(plan["nodes"]))))
 
 
 def ladder_bisect_jobs(plan: ClusterPlan, groups: Any, jobs: Any) -> Each:
-    """What the nodes of a run's groups do in it; *jobs*: what they do in the job over all nodes."""
+    """Return the arguments for the nodes in a run's groups. *jobs*: those of the job over all nodes."""
     parts = to_json_value(groups)
     given = {}
     for host in (str(one) for group in parts for one in group):
@@ -289,7 +289,7 @@ def ladder_bisect_jobs(plan: ClusterPlan, groups: Any, jobs: Any) -> Each:
 def ladder_bisect_after(
     plan: ClusterPlan, variables: Any, options: dict[str, Any], groups: Any
 ) -> list[BisectRun]:
-    """The runs so far and the one that has just ended; a node whose ranks could not be started counts as silent."""
+    """Return the runs so far with the latest one. A node whose ranks could not be started counts as silent."""
     seen, answers = (
         collect_seen_state(plan, variables, options),
         read_part_answers(variables, "bisected"),
@@ -308,7 +308,7 @@ def ladder_bisect_after(
 def ladder_result(
     plan: ClusterPlan, hostvars: Any, variables: Any, options: dict[str, Any], run: dict[str, Any]
 ) -> Result:
-    """Judge everything; the result follows the schema."""
+    """Evaluate everything, and return a result that follows the schema."""
     about = build.VerificationRun(
         name=str(run["name"]),
         started=str(run["started"]),
@@ -325,21 +325,21 @@ def ladder_result(
 
 
 def format_system(facts: dict[str, Any]) -> str:
-    """The operating system in words."""
+    """Format the operating system."""
     words = (facts.get("distribution", ""), facts.get("distribution_version", ""))
     return " ".join(str(word) for word in words if word)
 
 
 def ladder_summary(value: Result) -> list[str]:
-    """The result as lines of text."""
+    """Format the result as lines of text."""
     return terminal.format_summary(to_json_value(value))
 
 
 def ladder_failure(value: Result) -> str:
-    """The failed rungs by name, and every cause."""
+    """Describe the failed checks and every cause."""
     return terminal.describe_failure(to_json_value(value))
 
 
 def ladder_textfile(value: Any, node: str) -> str:
-    """What Prometheus' node_exporter is told on *node*."""
+    """Render the metrics of *node* for Prometheus' node_exporter."""
     return textfile.render_textfile(validate_answer(Result, value, "the verification"), str(node))

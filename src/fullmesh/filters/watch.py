@@ -1,4 +1,4 @@
-"""Hands the nodes of an inventory to the watch, and their state to status."""
+"""Provide the nodes of an inventory to the watch, and their state to status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fullmesh.watch import remote as watch_remote
 def watch_nodes(
     hostvars: Any, hosts: list[str], wanted: list[str] | None = None
 ) -> watch_remote.JobHosts:
-    """Return the plan of *hosts* and how each of them is reached; *wanted*: of which alone it is asked how."""
+    """Return the plan of *hosts*, and the connection of each. *wanted* limits the connections to these hosts."""
     try:
         plan = inventory.build_tolerant_plan(hostvars, hosts)
         reach = {
@@ -33,7 +33,7 @@ def watch_nodes(
 
 
 def cluster_status(plan: ClusterPlan, hostvars: Any, hosts: list[str], look: Any) -> dict[str, Any]:
-    """The state of the nodes for ``./fullmesh status``, and how each is reached; *look*: as for preflight_judged."""
+    """Return the state of the nodes for ``./fullmesh status``, and their connections. *look*: as for preflight_judged."""
     names = [str(host) for host in hosts]
     seen: preflight.PreflightInput = {
         "now": float(look["now"]),

@@ -1,1 +1,1 @@
-"""``./fullmesh init``: from a list of machines to an inventory."""
+"""Turn a list of machines into an inventory (``./fullmesh init``)."""

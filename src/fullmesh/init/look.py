@@ -1,4 +1,4 @@
-"""Asks the machines what they have, through Ansible, and reads what came back."""
+"""Survey the machines through Ansible, and read their answers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from fullmesh.play.views import RunView
 from fullmesh.printed import clean_and_shorten
 
 NOTHING: Mapping[str, Any] = {"failed": True}
-LONGEST = 2000  # characters of a machine's sentence
+LONGEST = 2000  # characters of a machine's message
 PYTHON = "discovered_interpreter_python"
 
 
 @dataclass(frozen=True)
 class MachineSurvey:
-    """What the machines said.
+    """The answers of the machines.
 
     Attributes:
-        answers: of those that can be planned with.
-        faults: of those that did not answer.
-        remarks: what is to be seen to before an apply.
+        answers: of the machines that can be planned with.
+        faults: of the machines that did not answer.
+        remarks: problems to solve before an apply.
     """
 
     answers: Mapping[str, MachineAnswer]
@@ -44,7 +44,7 @@ class MachineSurvey:
 def survey_machines(
     machines: Sequence[Machine], more: Sequence[str], shown: RunView, folder: Path
 ) -> MachineSurvey:
-    """Look at all machines at once; changes nothing on any."""
+    """Survey all machines at once, without changing them."""
     told = folder / "first-look"
     told.mkdir(parents=True, mode=0o700)
     inventory = folder / "hosts.json"
@@ -59,7 +59,7 @@ def survey_machines(
 
 
 def read_survey(machines: Sequence[Machine], told: Mapping[str, str]) -> MachineSurvey:
-    """Read the answers; *told*: machine -> its file."""
+    """Read the answers. *told* maps each machine to its file."""
     answers: dict[str, MachineAnswer] = {}
     faults, remarks = [], []
     for machine in machines:
@@ -91,15 +91,15 @@ def parse_survey_file(text: str) -> dict[str, dict[str, Any]]:
     """
     found = parse_foreign_json(text)
     if not isinstance(found, dict):
-        raise ValueError("its answer is no mapping")
+        raise ValueError("its answer is not a mapping")
     parts = {name: found.get(name) or {} for name in ("root", "plain", "ways")}
     if not all(isinstance(part, dict) for part in parts.values()):
-        raise ValueError("a part of its answer is no mapping")
+        raise ValueError("a part of its answer is not a mapping")
     return parts
 
 
 def read_machine_facts(said: Mapping[str, Any]) -> NodeFacts | None:
-    """What node_facts said; Ansible puts the Python that it found among a module's facts."""
+    """Read the result of node_facts. Ansible adds the Python that it found to a module's facts."""
     if not said:
         return None
     facts = said.get("ansible_facts")
@@ -109,21 +109,21 @@ def read_machine_facts(said: Mapping[str, Any]) -> NodeFacts | None:
 
 
 def describe_answer_failure(said: Mapping[str, Any]) -> str:
-    """All that an answer says of its failure."""
+    """Join all messages of a failed answer."""
     parts = (said.get("msg"), said.get("module_stderr"), said.get("module_stdout"))
     text = " ".join(str(part).strip() for part in parts if part)
     return clean_and_shorten(" ".join(text.split()), LONGEST) or "no answer"
 
 
 def explain_unusable_answer(machine: Machine, error: ValueError) -> Fault:
-    """A machine whose answer holds a value that no honest machine reports."""
+    """Explain an answer with a value that no honest machine reports."""
     text = f"{machine.name}: Fullmesh does not accept its answer: {clean_and_shorten(str(error), LONGEST)}"
-    step = f"Look at the machine (ssh {machine.ssh}): it is broken, or not yours. Or leave it out"
+    step = f"Check the machine (ssh {machine.ssh}): it is broken, or not yours. Or leave it out"
     return Fault("IN-108", text, step)
 
 
 def explain_silent_machine(machine: Machine, said: Mapping[str, Any]) -> Fault:
-    """A machine that did not answer, or whose Python did not."""
+    """Explain why a machine, or its Python, did not answer."""
     text = describe_answer_failure(said)
     why = reach.explain_reach_failure(text, machine.ssh, machine.user)
     if why is None:
@@ -132,9 +132,9 @@ def explain_silent_machine(machine: Machine, said: Mapping[str, Any]) -> Fault:
 
 
 def explain_missing_root(machine: Machine, said: Mapping[str, Any]) -> Fault:
-    """A machine that was looked at without root's rights."""
+    """Explain why a machine was surveyed without root."""
     text = describe_answer_failure(said)
     why = reach.explain_reach_failure(text, machine.ssh, machine.user)
     if why is None:
-        return Fault("IN-106", f"{machine.name}: root could not look: {text}", "Give its user sudo")
+        return Fault("IN-106", f"{machine.name}: no survey as root: {text}", "Give its user sudo")
     return Fault("IN-106", f"{machine.name}: {why.what}", why.step)

@@ -1,4 +1,4 @@
-"""Which machines somebody means: names, ranges, a file, the hosts of an ssh configuration."""
+"""Parse the user's machines: names, ranges, a file, or the hosts of an ssh configuration."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from fullmesh.faults import Fault, InvalidInputError
 
 RANGE = re.compile(r"\[(\d+)[:-](\d+)\]")
-# What Ansible takes as the name of a host, and jobs as a name.
+# Names that both Ansible and jobs accept.
 NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
 MOST = 1024
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine: what it is called, and where ssh finds it (a name of ~/.ssh/config as well)."""
+    """A machine: its name, and its ssh address (or a name of ~/.ssh/config)."""
 
     name: str
     ssh: str
@@ -25,21 +25,21 @@ class Machine:
 
 
 def refuse_machine_word(word: str, why: str) -> InvalidInputError:
-    """A word that names no machine."""
+    """Return the error for a word that names no machine."""
     step = "Write names, addresses or ranges such as gpu[1:4], or user@address"
     return InvalidInputError([Fault("IN-101", f"{word!r}: {why}", step)])
 
 
 def expand_range(word: str) -> list[str]:
-    """``node[01:12]`` as Ansible counts it: twelve names, with their zeros; ``node[1-4]`` means the same.
+    """Expand ``node[01:12]`` as Ansible does: 12 names, with leading zeros. ``node[1-4]`` works too.
 
     Raises:
-        RefusedError: it is no range.
+        InvalidInputError: it is not a range.
     """
     found = RANGE.search(word)
     if not found:
         if "[" in word or "]" in word:
-            raise refuse_machine_word(word, "this is no range")
+            raise refuse_machine_word(word, "this is not a range")
         return [word]
     first, last = found.groups()
     if not 0 <= int(last) - int(first) < MOST:
@@ -53,17 +53,17 @@ def expand_range(word: str) -> list[str]:
 
 
 def derive_machine_name(target: str) -> str:
-    """What a machine is called: its ssh name, without a domain; an address cannot be a name."""
+    """Derive the name of a machine: its ssh name without a domain, or ``node-`` and its address."""
     if re.fullmatch(r"[\d.]+|[\da-fA-F:]*:[\da-fA-F:]*", target):
         return "node-" + re.sub(r"[.:]+", "-", target).strip("-")
     return target.partition(".")[0]
 
 
 def parse_machines(words: Iterable[str]) -> list[Machine]:
-    """The machines that words, separated by commas or blanks, name; each once.
+    """Parse the machines in words that commas or blanks separate, each once.
 
     Raises:
-        RefusedError: a word names none.
+        InvalidInputError: a word is not a machine.
     """
     found: dict[str, Machine] = {}
     for word in itertools.chain.from_iterable(re.split(r"[,\s]+", text) for text in words):
@@ -71,15 +71,15 @@ def parse_machines(words: Iterable[str]) -> list[Machine]:
             user, _, host = target.rpartition("@")
             name = derive_machine_name(host)
             if not NAME.match(name):
-                raise refuse_machine_word(target, "this is no name of a machine")
+                raise refuse_machine_word(target, "this is not the name of a machine")
             if name in found and found[name].ssh != host:
-                raise refuse_machine_word(target, f"{found[name].ssh} is called {name} as well")
+                raise refuse_machine_word(target, f"{found[name].ssh} is also called {name}")
             found[name] = Machine(name, host, user)
     return list(found.values())
 
 
 def parse_hosts_file(text: str) -> list[str]:
-    """The words of a file: a machine a line, ``#`` begins a remark; an MPI hostfile's ``slots=8`` is passed over."""
+    """Return the words of a file with one machine per line. ``#`` begins a comment, MPI's ``slots=8`` is ignored."""
     words = []
     for line in text.splitlines():
         first = line.partition("#")[0].split()
@@ -89,7 +89,7 @@ def parse_hosts_file(text: str) -> list[str]:
 
 
 def parse_ssh_config(text: str) -> list[str]:
-    """The names of the ``Host`` lines of an ssh_config(5), patterns left out."""
+    """Return the names of the ``Host`` lines of an ssh_config(5), without patterns."""
     found: dict[str, None] = {}
     for line in text.splitlines():
         words = re.split(r"[\s=]+", line.strip())

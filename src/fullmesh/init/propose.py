@@ -1,4 +1,4 @@
-"""Which network the machines can be a cluster on, with the reasons: a pure function of what they answered."""
+"""Choose the network for the cluster from the machines' answers, with reasons. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullmesh.observed.first_look import Default, Ways
 from fullmesh.observed.node import Facts, Interface
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# Interfaces that programs make for themselves, by the kernel's DEVTYPE and by the names that they always have.
+# Interfaces that programs create for themselves, by the kernel's DEVTYPE and by their fixed names.
 OTHERS = ("bridge", "veth", "tun", "wireguard", "vxlan", "dummy", "macvlan", "ipvlan", "wwan")
 OTHERS_NAMED = (
     "docker",
@@ -31,7 +31,7 @@ WIFI = "wlan"
 
 @dataclass(frozen=True)
 class MachineAnswer:
-    """What a machine answered; ``ways`` is None where that could not be asked."""
+    """The answer of a machine. ``ways`` is None if it is unknown."""
 
     facts: Facts
     ways: Ways | None
@@ -51,20 +51,20 @@ class NetworkAttachment:
 
     @property
     def simple(self) -> bool:
-        """Whether an address and a card say all that the card has."""
+        """Return whether an address and an interface describe the link completely."""
         return self.default is None and self.card["mtu"] == USUAL_MTU
 
 
 @dataclass(frozen=True)
 class NetworkProposal:
-    """A network that all machines are on.
+    """A network that joins all machines.
 
     Attributes:
         network: its addresses.
         seats: by machine.
-        speed: of its slowest card, Mbit/s; 0 where a driver names none.
-        rdma: every card of it belongs to an RDMA device.
-        ssh: our ssh connections use it.
+        speed: of its slowest NIC in Mbit/s, 0 if a driver reports none.
+        rdma: every NIC in it belongs to an RDMA device.
+        ssh: Fullmesh's ssh connections use it.
     """
 
     network: Network
@@ -75,47 +75,47 @@ class NetworkProposal:
 
     @property
     def rank(self) -> tuple[bool, bool, int, bool]:
-        """The better, the larger."""
+        """Return a sort key. The best network has the largest key."""
         wired = all(seat.card["kind"] != WIFI for seat in self.seats.values())
         return (wired, self.rdma, self.speed, not self.ssh)
 
     def reasons(self) -> list[str]:
-        """Why this one, in words."""
+        """Return the reasons for this network as sentences."""
         cards = sorted({seat.card["name"] for seat in self.seats.values()})
         found = [f"{len(self.seats)} nodes have an address in {self.network} ({', '.join(cards)})"]
         if self.speed:
-            found.append(f"its slowest card runs at {format_link_speed(self.speed)}")
+            found.append(f"its slowest NIC runs at {format_link_speed(self.speed)}")
         if self.rdma:
-            found.append("every card of it is an RDMA device")
+            found.append("every NIC in it is an RDMA device")
         found.append(
             "ssh uses it as well"
             if self.ssh
-            else "ssh uses another one, so it carries the jobs alone"
+            else "ssh uses another network, so this one only carries jobs"
         )
         leased = sorted(name for name, seat in self.seats.items() if seat.leased)
         if leased:
             found.append(
-                f"DHCP gave {', '.join(leased)} the address: Fullmesh makes it a fixed one, so reserve it there"
+                f"DHCP assigned the address of {', '.join(leased)}: Fullmesh makes it static, so reserve it in DHCP"
             )
         return found
 
 
 def format_link_speed(mbit: int) -> str:
-    """A speed as it stands on a box."""
+    """Format a speed with its unit."""
     if not mbit:
         return "unknown speed"
     return f"{mbit / 1000:g} Gbit/s" if mbit >= 1000 else f"{mbit} Mbit/s"  # noqa: PLR2004 (1000 of one are the other)
 
 
 def is_usable_interface(card: Interface) -> bool:
-    """Whether a card could carry a cluster."""
+    """Return whether an interface could carry a cluster."""
     if card["name"] == "lo" or card["kind"] in OTHERS or card["name"].startswith(OTHERS_NAMED):
         return False
     return card["carrier"] or card["state"] == "up"
 
 
 def list_attachments(answer: MachineAnswer) -> dict[Network, NetworkAttachment]:
-    """Every network that a machine is on, and its place there."""
+    """Return every network of a machine, with its attachment."""
     found: dict[Network, NetworkAttachment] = {}
     ways = answer.ways
     for card in answer.facts["fullmesh"]["interfaces"]:
@@ -124,7 +124,7 @@ def list_attachments(answer: MachineAnswer) -> dict[Network, NetworkAttachment]:
         for text in card["addresses"]:
             address = ipaddress.ip_interface(text)
             if address.network.prefixlen == address.max_prefixlen:
-                continue  # a VIP or a loopback address of a router: no network at all
+                continue  # a VIP or a loopback address of a router, not a network
             default = next(
                 (
                     one
@@ -151,13 +151,13 @@ def list_attachments(answer: MachineAnswer) -> dict[Network, NetworkAttachment]:
 
 
 def find_ssh_address(answer: MachineAnswer) -> str:
-    """The address to which our ssh connection went; empty for a local one."""
+    """Return the address that Fullmesh's ssh connection used, or an empty text for a local one."""
     words = answer.ways["session"] if answer.ways else []
     return words[2] if len(words) > 2 else ""  # noqa: PLR2004 (client, port, server, port)
 
 
 def propose_networks(answers: Mapping[str, MachineAnswer]) -> list[NetworkProposal]:
-    """Every network that joins all machines, the best first; IPv4 before IPv6 where nothing else tells them apart."""
+    """Return every network that joins all machines, best first. If two are equal, IPv4 comes before IPv6."""
     seats = {name: list_attachments(answer) for name, answer in answers.items()}
     first, *others = seats.values()
     shared = [network for network in first if all(network in one for one in others)]
@@ -177,22 +177,22 @@ def propose_networks(answers: Mapping[str, MachineAnswer]) -> list[NetworkPropos
 
 
 def is_rdma_interface(answer: MachineAnswer, card: str) -> bool:
-    """Whether an RDMA device of the machine uses a card."""
+    """Return whether an RDMA device of the machine uses an interface."""
     ports = answer.facts["fullmesh"]["rdma"]
     return any(gid["interface"] == card for port in ports for gid in port["gids"])
 
 
 def describe_attachments(answer: MachineAnswer) -> str:
-    """Where a machine is, in words."""
+    """List a machine's addresses and interfaces."""
     found = list_attachments(answer).values()
     return ", ".join(f"{seat.address} on {seat.card['name']}" for seat in found) or "no address"
 
 
 def choose_proposal(answers: Mapping[str, MachineAnswer], wanted: str = "") -> NetworkProposal:
-    """The network that was asked for, or the best one.
+    """Return the requested network, or the best one.
 
     Raises:
-        RefusedError: there is none.
+        InvalidInputError: there is none.
     """
     found = propose_networks(answers)
     if wanted:
@@ -208,8 +208,8 @@ def choose_proposal(answers: Mapping[str, MachineAnswer], wanted: str = "") -> N
             Fault(
                 "IN-104",
                 f"{what} ({seen})",
-                "Give the cluster's cards addresses of one network, or write the inventory by hand: a copy of "
-                "inventory/prod may name addresses that the nodes do not have yet",
+                "Give the cluster's interfaces addresses in one network. Or copy inventory/prod and edit it: it may "
+                "have addresses that the nodes do not have yet",
             )
         ]
     )

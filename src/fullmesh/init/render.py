@@ -1,4 +1,4 @@
-"""The inventory as text.
+"""Render the inventory as text.
 
 Ansible trusts an inventory and reads each text in it as a template. A YAML dumper writes every value, and each value
 that a machine reported has passed ``fullmesh.contract``: no pattern there lets "{" or a line feed through.
@@ -17,7 +17,7 @@ from fullmesh.init.propose import USUAL_MTU, NetworkAttachment, NetworkProposal
 from fullmesh.printed import clean_and_shorten
 
 HEAD = """\
-# Written by `./fullmesh init`; yours from now on. Why this network:
+# Written by `./fullmesh init`. Edit it as you like. Reasons for this network:
 """
 USER_LINE = "ansible_user: admin\n"
 LINKS = "fullmesh_links:\n"
@@ -73,7 +73,7 @@ def render_host(name: str, variables: Mapping[str, Any], seat: NetworkAttachment
 def render_hosts_file(
     machines: Sequence[Machine], proposal: NetworkProposal, common_user: str
 ) -> str:
-    """hosts.yml."""
+    """Render hosts.yml."""
     lines = [
         HEAD.rstrip("\n"),
         *(f"# * {clean_and_shorten(reason)}" for reason in proposal.reasons()),
@@ -86,18 +86,18 @@ def render_hosts_file(
 
 
 def render_settings_file(template: str, user: str, *, keep_network: bool) -> str:
-    """group_vars/all.yml: that of inventory/prod with the user that is meant."""
+    """Render group_vars/all.yml: that of inventory/prod, with the user's account."""
     line = "# ansible_user: admin # left to ssh\n"
     if user:
         line = dump_yaml({"ansible_user": user})
     text = template.replace(USER_LINE, line, 1)
     if keep_network:
-        text += "static_ip_manage: false # the addresses are somebody else's to keep\n"
+        text += "static_ip_manage: false # another system manages the addresses\n"
     return text
 
 
 def build_survey_inventory(machines: Sequence[Machine]) -> Mapping[str, object]:
-    """The inventory with which they are asked."""
+    """Build the inventory for the survey."""
     return {
         "all": {
             "hosts": {

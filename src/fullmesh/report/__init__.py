@@ -1,1 +1,1 @@
-"""What a run leaves for people and programs: the terminal's summary, report.html, junit.xml, comparisons."""
+"""Report a run to people and programs: the terminal's summary, report.html, junit.xml, comparisons."""

@@ -1,4 +1,4 @@
-"""The mesh of many nodes as a report shows it: blocks of nodes, and in full only what deviates. Pure."""
+"""Show the mesh of many nodes: blocks of nodes, with details only for links that deviate. Pure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from fullmesh.report import model
 from fullmesh.result.types import MeshSummary, Result
 
-MOST_NODES = 100  # nodes listed one by one: those with trouble, then the slowest
+MOST_NODES = 100  # nodes in the list: those with problems, then the slowest
 
 
 def get_block_mesh(result: Result) -> MeshSummary | None:
-    """The picture of many nodes; None where each link has its own row."""
+    """Return the mesh of many nodes, or None if each link has its own row."""
     mesh = result.get("mesh")
     return mesh if mesh and "by_node" in mesh and "rtt_us" in mesh else None
 
 
 def count_links(result: Result) -> tuple[int, int, int]:
-    """How many ordered pairs are open, were tried, and there are."""
+    """Return the numbers of ordered pairs that are open, were tested, and exist."""
     size = len(result["plan"].get("nodes") or result["nodes"])
     mesh = result.get("mesh")
     if mesh:
@@ -27,7 +27,7 @@ def count_links(result: Result) -> tuple[int, int, int]:
 
 
 def split_into_blocks(nodes: Sequence[str], side: int) -> list[list[str]]:
-    """The nodes of each block, as verify/schedule.py gives them out."""
+    """Split the nodes into blocks, as verify/schedule.py assigns them."""
     found: list[list[str]] = [[] for _ in range(side)]
     for number, name in enumerate(nodes):
         found[number * side // len(nodes)].append(name)
@@ -35,12 +35,12 @@ def split_into_blocks(nodes: Sequence[str], side: int) -> list[list[str]]:
 
 
 def find_largest_block(nodes: Sequence[str], figures: Sequence[Sequence[int]]) -> int:
-    """How many nodes a block has at most."""
+    """Return the number of nodes in the largest block."""
     return max((len(held) for held in split_into_blocks(nodes, len(figures))), default=0)
 
 
 def label_blocks(nodes: Sequence[str], side: int) -> list[str]:
-    """A name for each block: its first and last node."""
+    """Name each block by its first and last node."""
     return [
         held[0] if len(held) == 1 else f"{held[0]} to {held[-1]}"
         for held in split_into_blocks(nodes, side)
@@ -48,17 +48,17 @@ def label_blocks(nodes: Sequence[str], side: int) -> list[str]:
 
 
 def list_first_nodes(nodes: Sequence[str], side: int) -> list[str]:
-    """The first node of each block."""
+    """List the first node of each block."""
     return [held[0] for held in split_into_blocks(nodes, side)]
 
 
 def find_single_node_blocks(nodes: Sequence[str], side: int) -> set[int]:
-    """The blocks of one node, which has no link to itself."""
+    """Return the blocks with one node, which has no link to itself."""
     return {block for block, held in enumerate(split_into_blocks(nodes, side)) if len(held) == 1}
 
 
 def map_nodes_to_blocks(nodes: Sequence[str], side: int) -> dict[str, int]:
-    """Node -> its block."""
+    """Map each node to its block."""
     return {
         name: block for block, held in enumerate(split_into_blocks(nodes, side)) for name in held
     }
@@ -67,7 +67,7 @@ def map_nodes_to_blocks(nodes: Sequence[str], side: int) -> dict[str, int]:
 def count_block_verdicts(
     result: Result, nodes: Sequence[str], side: int
 ) -> dict[tuple[int, int], dict[str, int]]:
-    """Blocks with trouble -> the words of their links that are not open, with their numbers."""
+    """Map blocks with problems to the states of their links that are not open, with counts."""
     place = map_nodes_to_blocks(nodes, side)
     found: dict[tuple[int, int], dict[str, int]] = {}
     for link in result["links"]:
@@ -78,13 +78,13 @@ def count_block_verdicts(
 
 
 def pick_block_verdict(held: dict[str, int]) -> str:
-    """The word that a block is drawn with."""
+    """Choose the state that represents a block."""
     order = {word: index for index, word in enumerate(model.WORST)}
     return min(held, key=lambda word: order.get(word, len(order)))
 
 
 def select_listed_nodes(mesh: MeshSummary, trouble: Sequence[str]) -> list[str]:
-    """The nodes that are worth a line: those with trouble first, then those with the longest round trips."""
+    """Select the nodes to list: those with problems first, then those with the longest round trips."""
     by_node = mesh.get("by_node", {})
     slow = sorted(by_node, key=lambda name: -by_node[name]["rtt_us"])
     return list(dict.fromkeys([*trouble, *slow]))[:MOST_NODES]

@@ -1,4 +1,4 @@
-"""What is known of the causes that a report names, for the report itself: who reads it may have no checkout."""
+"""Collect the pages of the causes that a report names, because its readers may have no checkout."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class KnownCause:
         meaning: its title.
         why: the mechanism.
         prove: how to see it without Fullmesh.
-        fix: what to do.
-        source: where that is known from; empty for rules of our own.
+        fix: the change that solves it.
+        source: the source of the knowledge, empty for Fullmesh's own rules.
     """
 
     code: str
@@ -34,7 +34,7 @@ class KnownCause:
 
 
 def iterate_codes(findings: Iterable[FindingBase]) -> Iterator[str]:
-    """The codes of findings and of what follows from them, as they come."""
+    """Yield the codes of findings and of the findings that follow from them."""
     for finding in findings:
         yield finding["code"]
         yield from iterate_codes(
@@ -43,7 +43,7 @@ def iterate_codes(findings: Iterable[FindingBase]) -> Iterator[str]:
 
 
 def collect_known_causes(result: Result) -> dict[str, KnownCause]:
-    """The pages of a result's codes that have one, each once, in the order of the findings."""
+    """Collect the pages for a result's codes, each once, in the order of the findings."""
     found: dict[str, KnownCause] = {}
     for code in dict.fromkeys(iterate_codes(result["findings"])):
         cause = load_cause(code)

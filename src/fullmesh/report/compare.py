@@ -1,4 +1,4 @@
-"""What changed between two runs: rungs, findings, links, versions. Pure."""
+"""Compare two runs: checks, findings, links, versions. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MARKS = {WORSE: "↓", BETTER: "↑", OTHER: "·"}
 # Two runs of one healthy lab differ by this much (measured: 0.027 and 0.052 ms): a change has to be larger than both.
 LATENCY_RATIO, LATENCY_FLOOR_MS = 1.5, 0.2
 RATE_RATIO = 1.25
-# of a collective over all ranks, on a machine that does other things as well (measured: 183 and 316 µs)
+# of a collective over all ranks, on a machine with other load (measured: 183 and 316 µs)
 COLLECTIVE_RATIO = 2.0
-SPREADS = 3.0  # a link stands out when it moved this many spreads further than its cluster
+SPREADS = 3.0  # a link stands out if it changed by this many spreads more than its cluster
 RANKED = {"passed": 0, "skipped": 1, "not_run": 2, "failed": 3}
 MOST = 200
 K = TypeVar("K", bound=Hashable)
@@ -40,20 +40,20 @@ class RunChange:
 
     @property
     def mark(self) -> str:
-        """A sign beside the colour."""
+        """Return a sign to show next to the color."""
         return MARKS[self.kind]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that differs.
+    """All differences.
 
     Attributes:
         run: name of the other, older run.
         started: of the other run.
         changes: worse first.
-        left_out: changes beyond the most that are shown.
-        notes: why something could not be compared.
+        left_out: the number of changes that are not shown.
+        notes: reasons why something could not be compared.
     """
 
     run: str
@@ -64,12 +64,12 @@ class Comparison:
 
     @property
     def worse(self) -> bool:
-        """Whether anything got worse."""
+        """Return whether anything got worse."""
         return any(change.kind == WORSE for change in self.changes)
 
 
 def compare_checks(old: Result, new: Result) -> list[RunChange]:
-    """Rungs with another status."""
+    """List the checks whose status changed."""
     before = {rung["id"]: rung for rung in old["rungs"]}
     found = []
     for rung in new["rungs"]:
@@ -84,12 +84,12 @@ def compare_checks(old: Result, new: Result) -> list[RunChange]:
 
 
 def make_finding_key(finding: FindingRow) -> tuple[str, ...]:
-    """What makes two findings the same one: not their words, which hold figures."""
+    """Return the identity of a finding. It does not include its text, which has measured values."""
     return finding["code"], finding["node"], finding["peer"], finding["direction"]
 
 
 def compare_findings(old: Result, new: Result) -> list[RunChange]:
-    """Findings that are new or gone."""
+    """List the findings that are new or gone."""
     before = {make_finding_key(finding): finding for finding in old["findings"]}
     after = {make_finding_key(finding): finding for finding in new["findings"]}
     found = [
@@ -105,7 +105,7 @@ def compare_findings(old: Result, new: Result) -> list[RunChange]:
 
 
 def estimate_noise(ratios: Sequence[float]) -> float:
-    """How far links move between the two runs anyway: the median distance from the median, as a normal deviation."""
+    """Estimate the usual variation of links between two runs, as a standard deviation from the median distance."""
     middle = median(ratios)
     return 1.4826 * median(abs(ratio - middle) for ratio in ratios)
 
@@ -113,7 +113,7 @@ def estimate_noise(ratios: Sequence[float]) -> float:
 def find_moved_links(
     before: Mapping[K, float], after: Mapping[K, float], least: float
 ) -> dict[K, float]:
-    """Links whose figure changed beyond the noise, as the logarithm of after/before."""
+    """Find links whose value changed by more than the noise, with the logarithm of after/before."""
     both = {k: (before[k], after[k]) for k in after if before.get(k, 0) > 0 and after[k] > 0}
     ratios = {key: math.log(new / old) for key, (old, new) in both.items()}
     if not ratios:
@@ -123,7 +123,7 @@ def find_moved_links(
 
 
 def compare_links(old: Result, new: Result) -> list[RunChange]:
-    """Links with another state, latency or bandwidth."""
+    """List the links whose state, latency or bandwidth changed."""
     before, after = model.index_links(old), model.index_links(new)
     found = []
     for pair, link in after.items():
@@ -139,7 +139,7 @@ Links = Mapping[tuple[str, str], LinkRow]
 
 
 def compare_latencies(before: Links, after: Links) -> list[RunChange]:
-    """Round trips that changed beyond the noise."""
+    """List the round trips that changed by more than the noise."""
     old, new = (
         {p: x["rtt_ms"] for p, x in links.items() if x["rtt_ms"]} for links in (before, after)
     )
@@ -153,7 +153,7 @@ def compare_latencies(before: Links, after: Links) -> list[RunChange]:
 
 
 def compare_rates(before: Links, after: Links) -> list[RunChange]:
-    """Bandwidths that changed beyond the noise."""
+    """List the bandwidths that changed by more than the noise."""
     old, new = (
         {p: value for p, x in links.items() if (value := model.get_link_rate(x)) is not None}
         for links in (before, after)
@@ -167,7 +167,7 @@ def compare_rates(before: Links, after: Links) -> list[RunChange]:
 
 
 def compare_collectives(old: Result, new: Result) -> list[RunChange]:
-    """all_reduce's figures, when both runs have them."""
+    """Compare the values of all_reduce if both runs have them."""
     found = []
     for key, what, unit, high_is_good in RATES:
         was, now = old["collectives"].get(key), new["collectives"].get(key)
@@ -180,7 +180,7 @@ def compare_collectives(old: Result, new: Result) -> list[RunChange]:
 
 
 def compare_nodes(old: Result, new: Result) -> list[RunChange]:
-    """Nodes that came or went, and versions and settings of those that stayed."""
+    """List nodes that are new or gone, and changed versions and settings of the others."""
     found = [
         RunChange(OTHER, "node", name, "", "new")
         for name in new["nodes"]
@@ -208,7 +208,7 @@ def compare_nodes(old: Result, new: Result) -> list[RunChange]:
 
 
 def compare_results(old: Result, new: Result) -> Comparison:
-    """What changed from an older run to a newer one."""
+    """Compare an older run with a newer one."""
     old, new = model.scrub_texts(old), model.scrub_texts(new)
     found = [
         *compare_checks(old, new),
@@ -221,14 +221,14 @@ def compare_results(old: Result, new: Result) -> Comparison:
     found.sort(key=lambda change: order[change.kind])
     notes = []
     if old["plan"].get("nodes", {}).keys() != new["plan"].get("nodes", {}).keys():
-        notes.append("The two runs are of different sets of nodes.")
+        notes.append("The two runs have different sets of nodes.")
     if old.get("kind", "verify") != new.get("kind", "verify"):
-        notes.append("One run is a verification, the other a diagnosis.")
+        notes.append("One run is a verification, the other one a diagnosis.")
     return Comparison(old["run"], old["started"], found[:MOST], max(0, len(found) - MOST), notes)
 
 
 def format_comparison(found: Comparison) -> list[str]:
-    """The comparison as text."""
+    """Format the comparison as text."""
     head = f"against {found.run} ({found.started}): "
     if not found.changes:
         return [head + "nothing changed beyond the noise", *found.notes]

@@ -1,4 +1,4 @@
-"""The page of a job that stands: what was found, and its ranks against the collectives of each of its groups."""
+"""Render the page of a hung job: the findings, and its ranks against the collectives of each group."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from fullmesh.observed.hang import RecorderEntry
 from fullmesh.printed import clean_and_shorten
 from fullmesh.report.page import create_jinja_env, load_asset
 
-ROWS = 12  # collectives of a group, the newest
-SOON = 0.05  # seconds that are no matter
-# Cell: what its rank did with the collective -> how that is said. The order is that of the legend.
+ROWS = 12  # newest collectives of a group
+SOON = 0.05  # seconds that do not matter
+# The state of a rank in a collective -> its text, in the order of the legend.
 WORDS = {
-    "out": "came out of it",
+    "out": "completed it",
     "in": "in it",
-    "other": "called something else",
+    "other": "called another collective",
     "not": "not entered",
     "gone": "process gone",
-    "unknown": "cannot be asked",
-    "before": "longer ago than was read",
+    "unknown": "no answer",
+    "before": "older than the record",
 }
 LONGEST = 2000
 
 
 @dataclass(frozen=True)
 class RankSpan:
-    """Neighbouring ranks that did the same."""
+    """Neighboring ranks with the same state."""
 
     at: int
     width: int
@@ -56,7 +56,7 @@ class CollectiveRow:
 
     Attributes:
         spans: its ranks, side by side.
-        when: how long ago the first rank entered it, and how much later the last one did.
+        when: the time since the first rank entered it, and the delay of the last one.
     """
 
     number: int
@@ -77,7 +77,7 @@ class GroupLane:
 
 
 def find_rank_state(now: JobSample, group: str, rank: int, number: int, usual: str) -> str:
-    """What a rank did with a collective: a key of `WORDS`."""
+    """Return the state of a rank in a collective: a key of `WORDS`."""
     entry = now.by_number[group].get(rank, {}).get(number)
     if entry is not None:
         word = "out" if entry["retired"] else "in"
@@ -89,7 +89,7 @@ def find_rank_state(now: JobSample, group: str, rank: int, number: int, usual: s
 
 
 def merge_rank_spans(members: Sequence[int], words: Sequence[str]) -> Iterator[RankSpan]:
-    """Cells that say the same become one: 512 ranks are a few of them."""
+    """Merge neighboring cells with the same state, so that 512 ranks become a few cells."""
     at = 0
     for word, same in itertools.groupby(zip(members, words, strict=True), key=lambda one: one[1]):
         here = [rank for rank, _ in same]
@@ -98,7 +98,7 @@ def merge_rank_spans(members: Sequence[int], words: Sequence[str]) -> Iterator[R
 
 
 def format_entry_age(now: JobSample, entered: Mapping[int, RecorderEntry]) -> str:
-    """How long ago a collective was entered, by the clocks of its ranks' nodes."""
+    """Format the time since a collective was entered, by the clocks of its ranks' nodes."""
     ages = [
         (now.ranks[rank]["taken_ns"] - entry["created_ns"]) / SECOND
         for rank, entry in entered.items()
@@ -111,7 +111,7 @@ def format_entry_age(now: JobSample, entered: Mapping[int, RecorderEntry]) -> st
 
 
 def build_group_lane(now: JobSample, group: str) -> GroupLane | None:
-    """A group's newest collectives; None where nobody has entered any."""
+    """Build a group's newest collectives. Return None if no rank has entered any."""
     by_rank, members = now.by_number[group], now.members[group]
     numbers = sorted({number for entered in by_rank.values() for number in entered})[-ROWS:]
     rows = []
@@ -137,13 +137,13 @@ def build_group_lane(now: JobSample, group: str) -> GroupLane | None:
 
 
 def build_group_lanes(now: JobSample) -> list[GroupLane]:
-    """Every group with something in it, the largest first."""
+    """Build every group with entries, the largest first."""
     found = [one for group in now.groups if (one := build_group_lane(now, group))]
     return sorted(found, key=lambda one: (-one.count, one.name))
 
 
 def render_hang_report(job: str, now: JobSample, found: Sequence[HangFinding]) -> str:
-    """The page: one file, no request to anywhere, readable without scripts."""
+    """Render the page: one file, without external requests, readable without scripts."""
     style = Markup("{}{}").format(load_asset("page.css")[0], load_asset("hang.css")[0])
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     causes = sum(one.severity == CAUSE for one in found)

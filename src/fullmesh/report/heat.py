@@ -1,4 +1,4 @@
-"""The N x N matrix as an SVG: one path for each state or level, so that 200 x 200 links are a few paths."""
+"""Draw the N x N matrix as an SVG, with one path per state or level, so that 200 x 200 links are a few paths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 LEVELS = 7
-GUTTER = 14  # characters of a node's name beside the rows
+GUTTER = 14  # characters of a node's name next to the rows
 MOST_LABELS = 24
 Key = Callable[[int, int], str]
 
@@ -20,7 +20,7 @@ class HeatLayer:
         kind: the CSS class.
         says: for the legend.
         path: SVG path data, in cells.
-        cells: how many.
+        cells: the number of cells.
         letter: for the legend.
     """
 
@@ -45,12 +45,12 @@ class Heatmap:
 
     Attributes:
         name: state, latency or bandwidth.
-        title: for people.
+        title: the heading.
         size: cells on a side.
         gutter: cells left and above for the names.
-        layers: what is drawn.
-        labels: names beside rows and above columns.
-        of: what a cell is.
+        layers: the layers to draw.
+        labels: names next to rows and above columns.
+        of: the meaning of a cell.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Heatmap:
 
 
 def find_cell_runs(size: int, key: Key) -> dict[str, list[tuple[int, int, int]]]:
-    """Neighbouring cells of a row with the same key, as (row, first column, length)."""
+    """Find neighboring cells of a row with the same key, as (row, first column, length)."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     for row in range(size):
         start = 0
@@ -78,12 +78,12 @@ def find_cell_runs(size: int, key: Key) -> dict[str, list[tuple[int, int, int]]]
 
 
 def format_svg_path(cells: Sequence[tuple[int, int, int]]) -> str:
-    """Rectangles one cell high, as path data."""
+    """Format rectangles of one cell's height as path data."""
     return "".join(f"M{column} {row}h{length}v1h-{length}z" for row, column, length in cells)
 
 
 def shorten_node_names(nodes: Sequence[str]) -> list[str]:
-    """Names that fit beside the rows: without the domain that all have, and of long ones the end, where they differ."""
+    """Shorten names to fit next to the rows: drop a common domain, and keep the end of long names."""
     if all(len(name) <= GUTTER for name in nodes):
         return list(nodes)
     domains = {name.partition(".")[2] for name in nodes}
@@ -93,7 +93,7 @@ def shorten_node_names(nodes: Sequence[str]) -> list[str]:
 
 
 def make_heat_labels(nodes: Sequence[str]) -> list[HeatLabel]:
-    """Names beside the rows, as many as can be read."""
+    """Make labels for the rows, as many as are readable."""
     step = max(1, math.ceil(len(nodes) / MOST_LABELS))
     return [
         HeatLabel(index + 0.5, name)
@@ -103,9 +103,9 @@ def make_heat_labels(nodes: Sequence[str]) -> list[HeatLabel]:
 
 
 def compute_level_bounds(values: Sequence[float], high_is_bad: bool) -> list[float]:
-    """Upper bounds of the levels, logarithmic: a link ten times slower is seen beside one that is twice.
+    """Compute the upper bounds of the levels. They are logarithmic, so that factors of 2 and 10 both show.
 
-    The best and the worst level are at least a factor of two apart, else noise would look like a fault.
+    The best and the worst level differ by at least a factor of 2, because noise would otherwise look like a fault.
     """
     low, high = max(min(values), 1e-6), max(*values, 1e-6)
     if high_is_bad:
@@ -117,7 +117,7 @@ def compute_level_bounds(values: Sequence[float], high_is_bad: bool) -> list[flo
 
 
 def find_level(value: float, upper: Sequence[float]) -> int:
-    """The first level that a value fits in."""
+    """Return the first level that contains a value."""
     return next((i for i, bound in enumerate(upper) if value <= bound), len(upper) - 1)
 
 
@@ -128,7 +128,7 @@ def draw_heatmap(
 
     Args:
         name: state, latency or bandwidth.
-        title: for people.
+        title: the heading.
         nodes: in the order of rows and columns.
         key: the kind of the cell (row, column).
         legend: kind -> (letter, sentence), in the order of drawing.

@@ -1,4 +1,4 @@
-"""junit.xml: one test case for each rung, link and finding, for the systems that show such files."""
+"""Render junit.xml: one test case for each check, link and finding, for CI systems."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ PROPERTIES: tuple[Literal["fullmesh", "run", "verdict", "firewall_mode", "lab"],
 
 
 def add_test_case(suite: ET.Element, group: str, name: str, seconds: float = 0.0) -> ET.Element:
-    """A test case."""
+    """Add a test case."""
     about = {"classname": f"fullmesh.{group}", "name": name, "time": f"{seconds:.3f}"}
     return ET.SubElement(suite, "testcase", about)
 
 
 def add_failure(parent: ET.Element, kind: str, message: str, text: str = "") -> None:
-    """Let a test case fail."""
+    """Mark a test case as failed."""
     ET.SubElement(parent, "failure", {"type": kind, "message": message}).text = text or message
 
 
 def render_check_findings(result: Result, rung: str) -> str:
-    """The findings of a rung as text."""
+    """Render the findings of a check as text."""
     return "\n".join(_render_finding(f) for f in result["findings"] if f["rung"] == rung)
 
 
@@ -43,7 +43,7 @@ def _render_finding(finding: FindingRow) -> str:
 
 
 def add_check_cases(suite: ET.Element, result: Result) -> None:
-    """A case for each rung."""
+    """Add a case for each check."""
     for rung in result["rungs"]:
         made = add_test_case(suite, "ladder", f"{rung['id']} {rung['name']}", rung["seconds"])
         if rung["status"] == "failed":
@@ -54,10 +54,10 @@ def add_check_cases(suite: ET.Element, result: Result) -> None:
 
 
 def add_link_cases(suite: ET.Element, result: Result) -> None:
-    """A case for each ordered pair of nodes; of many nodes for each that deviates, and one for all others."""
+    """Add a case for each ordered pair of nodes. For many nodes, add one per deviating link and one for all others."""
     if blocks.get_block_mesh(result):
         good, tried, pairs = blocks.count_links(result)
-        add_test_case(suite, "links", f"{good} of {tried} links are open ({pairs} there are)")
+        add_test_case(suite, "links", f"{good} of {tried} links are open ({pairs} in total)")
     for link in result["links"]:
         name = f"{link['from']} -> {link['to']}"
         made = add_test_case(suite, "links", name, (link["ms"] or 0.0) / 1000)
@@ -69,7 +69,7 @@ def add_link_cases(suite: ET.Element, result: Result) -> None:
 
 
 def add_finding_cases(suite: ET.Element, result: Result) -> None:
-    """A case for each finding; a warning passes and says what it is."""
+    """Add a case for each finding. A warning passes, with its text as output."""
     for finding in result["findings"]:
         place = finding["direction"] or finding["node"] or "cluster"
         made = add_test_case(suite, "findings", f"{finding['code']} {place}")
@@ -82,7 +82,7 @@ def add_finding_cases(suite: ET.Element, result: Result) -> None:
 
 
 def add_test_suite(root: ET.Element, name: str, result: Result) -> ET.Element:
-    """An empty suite."""
+    """Add an empty suite."""
     about = {
         "name": f"fullmesh.{name}",
         "timestamp": result["started"][:19],
@@ -96,7 +96,7 @@ def add_test_suite(root: ET.Element, name: str, result: Result) -> ET.Element:
 
 
 def write_suite_counts(made: ET.Element, seconds: float) -> dict[str, int]:
-    """Write the numbers of a suite into it, and return them."""
+    """Write the counts of a suite into it, and return them."""
     cases: Sequence[ET.Element] = made.findall("testcase")
     numbers = {
         "tests": len(cases),
@@ -111,7 +111,7 @@ def write_suite_counts(made: ET.Element, seconds: float) -> dict[str, int]:
 
 
 def render_junit(raw: Result) -> str:
-    """The whole file."""
+    """Render the whole file."""
     result = scrub_texts(raw)
     root = ET.Element("testsuites", {"name": f"fullmesh {result['run']}"})
     totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}

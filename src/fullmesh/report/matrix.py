@@ -1,4 +1,4 @@
-"""The pictures of a matrix that is too wide for a table, and what the pointer shows of each cell. Pure."""
+"""Draw a matrix that is too wide for a table, with the data that the pointer shows for each cell. Pure."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from fullmesh.report.model import (
 )
 from fullmesh.result.types import LinkRow, MeshSummary, Result
 
-TABLE_NODES = 8  # up to here the matrix is a table with its figures in it
+TABLE_NODES = 8  # up to this number, the matrix is a table with its values
 
 
 class MatrixData(TypedDict, total=False):
-    """What the page's script shows of a link: rows of numbers, short since there may be 40,000."""
+    """The data of links for the page's script: rows of numbers, kept short because there may be 40,000."""
 
     nodes: list[str]
     words: list[str]
@@ -37,12 +37,12 @@ class MatrixData(TypedDict, total=False):
 
 
 def round_figure(value: float | None) -> float | None:
-    """A figure with four digits, for the page's data."""
+    """Round a value to four digits for the page's data."""
     return None if value is None else float(f"{value:.4g}")
 
 
 def draw_state_heatmap(nodes: Sequence[str], links: Mapping[tuple[str, str], LinkRow]) -> Heatmap:
-    """The matrix by state."""
+    """Draw the matrix by state."""
 
     def kind(row: int, column: int) -> str:
         if row == column:
@@ -56,7 +56,7 @@ def draw_state_heatmap(nodes: Sequence[str], links: Mapping[tuple[str, str], Lin
 
 @dataclass(frozen=True)
 class HeatScale:
-    """What a picture of figures shows."""
+    """The scale of a picture of values."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ class HeatScale:
     high_is_bad: bool
 
     def kind(self, level: int, last: int) -> str:
-        """The CSS class of a level: the darkest is the worst."""
+        """Return the CSS class of a level: the darkest is the worst."""
         return f"l{level if self.high_is_bad else last - level}"
 
 
@@ -79,7 +79,7 @@ def draw_level_heatmap(
     *,
     whole: bool = False,
 ) -> Heatmap | None:
-    """The matrix by a figure; None when there is none. *whole*: the diagonal has figures, too."""
+    """Draw the matrix by a value, or return None if there is none. *whole*: the diagonal has values too."""
     if not values:
         return None
     upper = compute_level_bounds(list(values.values()), scale.high_is_bad)
@@ -96,12 +96,12 @@ def draw_level_heatmap(
     legend: dict[str, tuple[str, str]] = {}
     for level, bound in enumerate(upper):
         legend[scale.kind(level, last)] = ("", f"up to {format_figure(bound, scale.unit)}")
-    legend["none"] = ("?", "no figure (not open, or not sampled)")
+    legend["none"] = ("?", "no value (not open, or not sampled)")
     return draw_heatmap(scale.name, scale.title, nodes, kind, legend)
 
 
 def draw_heatmaps(result: Result) -> list[Heatmap]:
-    """The pictures of a matrix that is too wide for a table."""
+    """Draw the pictures of a matrix that is too wide for a table."""
     nodes, links = get_plan_nodes(result), model.index_links(result)
     if mesh := blocks.get_block_mesh(result):
         return draw_block_heatmaps(result, nodes, mesh)
@@ -121,7 +121,7 @@ def draw_heatmaps(result: Result) -> list[Heatmap]:
 
 
 def draw_block_heatmaps(result: Result, nodes: Sequence[str], mesh: MeshSummary) -> list[Heatmap]:
-    """The same of many nodes: a cell is a block of links, as bad as its worst."""
+    """Draw the pictures for many nodes. A cell is a block of links, shown by its worst link."""
     figures = mesh.get("rtt_us", [])
     names = blocks.label_blocks(nodes, len(figures))
     trouble = blocks.count_block_verdicts(result, nodes, len(figures))
@@ -147,7 +147,7 @@ def draw_block_heatmaps(result: Result, nodes: Sequence[str], mesh: MeshSummary)
         draw_heatmap("state", f"State, in blocks of {most} nodes", names, kind, legend),
         draw_level_heatmap(LATENCY, names, values, whole=True),
     ]
-    # beside a row there is room for one name; the pointer tells both ends of a block
+    # a row only has room for one name. The pointer shows both ends of a block.
     marks = make_heat_labels(blocks.list_first_nodes(nodes, len(figures)))
     return [
         replace(one, labels=marks, of="blocks of links" if most > 1 else "links")
@@ -157,7 +157,7 @@ def draw_block_heatmaps(result: Result, nodes: Sequence[str], mesh: MeshSummary)
 
 
 def build_block_data(result: Result, nodes: Sequence[str], mesh: MeshSummary) -> MatrixData:
-    """The figures of every block of links."""
+    """Build the data of every block of links."""
     figures = mesh.get("rtt_us", [])
     names = blocks.label_blocks(nodes, len(figures))
     trouble, alone = (
@@ -183,7 +183,7 @@ def build_block_data(result: Result, nodes: Sequence[str], mesh: MeshSummary) ->
 
 
 def build_matrix_data(result: Result) -> MatrixData:
-    """The figures of every link in short form, for the pointer and the keyboard; empty for a table."""
+    """Build short data of every link for pointer and keyboard, or {} for a table."""
     nodes, links = get_plan_nodes(result), model.index_links(result)
     if mesh := blocks.get_block_mesh(result):
         return build_block_data(result, nodes, mesh)

@@ -1,4 +1,4 @@
-"""What all reports share: clean text, the words of a link, how a finding reads."""
+"""Share code between all reports: clean text, states of links, texts of findings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 from fullmesh.printed import clean_and_shorten
 from fullmesh.result.types import FindingBase, LinkRow, MissedRow, Result
 
-LONGEST = 4000  # characters of one value; a log's last words are longer than a node's name
+LONGEST = 4000  # characters of one value. The end of a log is longer than a node's name.
 OPEN, SELF, UNKNOWN = "open", "self", "unknown"
 T = TypeVar("T")
 Evidence = Literal["direction", "port", "seen", "expected", "fix"]
@@ -24,11 +24,11 @@ EVIDENCE: tuple[tuple[str, Evidence], ...] = (
 
 @dataclass(frozen=True)
 class LinkState:
-    """How the state of a link is shown.
+    """The display of a link's state.
 
     Attributes:
-        word: as result.json has it.
-        letter: stands in the matrix, so that no state is told by its colour alone.
+        word: its name in result.json.
+        letter: shown in the matrix, so that color is not the only sign.
         says: one line for the legend.
     """
 
@@ -40,14 +40,14 @@ class LinkState:
 STATES = {
     state.word: state
     for state in (
-        LinkState(OPEN, "✓", "open: connected, both ends proved, payload there and back"),
-        LinkState("dropped", "D", "dropped: silence, twice"),
+        LinkState(OPEN, "✓", "open: connected, both ends verified, data sent in both directions"),
+        LinkState("dropped", "D", "dropped: no reply, twice"),
         LinkState("rejected", "R", "rejected: an ICMP answer says prohibited"),
         LinkState("refused", "F", "refused: a reset comes back although a listener is there"),
-        LinkState("no_route", "N", "no route, or nobody answers ARP"),
-        LinkState("reset", "X", "reset: connected and then cut off"),
+        LinkState("no_route", "N", "no route, or no reply to ARP"),
+        LinkState("reset", "X", "reset: connected, then cut off"),
         LinkState("wrong_source", "S", "wrong source address"),
-        LinkState("someone_else", "E", "someone else answers"),
+        LinkState("someone_else", "E", "another program answers"),
         LinkState("mtu_black_hole", "M", "MTU black hole: large packets are lost"),
         LinkState(UNKNOWN, "?", "not tried"),
     )
@@ -56,17 +56,17 @@ WORST = tuple(word for word in STATES if word not in (OPEN, UNKNOWN))
 
 
 def get_link_state(word: str) -> LinkState:
-    """How a word is shown; one that this version does not know counts as not tried, with its own name."""
+    """Return the display of a state. An unknown one counts as not tested, with its own name."""
     return STATES.get(word) or LinkState(UNKNOWN, "?", word.replace("_", " "))
 
 
 def scrub_texts(value: T) -> T:
-    """The same data with every text made harmless: what a terminal or a reader would obey is shown instead."""
+    """Clean all texts of a result, so that none controls a terminal or misleads a reader."""
     return cast("T", scrub_value(value))
 
 
 def scrub_value(value: Any) -> Any:
-    """A text made harmless, or all texts in a list or dictionary."""
+    """Clean a text, or all texts in a list or dictionary."""
     if isinstance(value, str):
         return clean_and_shorten(value.replace("\t", " "), LONGEST)
     if isinstance(value, Mapping):
@@ -77,27 +77,27 @@ def scrub_value(value: Any) -> Any:
 
 
 def list_evidence(finding: FindingBase) -> list[tuple[str, str]]:
-    """Label and value of what a finding rests on."""
+    """List the evidence of a finding as label and value."""
     return [(label, finding[key]) for label, key in EVIDENCE if finding[key]]
 
 
 def format_finding(finding: FindingBase) -> str:
-    """Code and cause."""
+    """Format code and cause."""
     return f"[{finding['code']}] {finding['cause'].rstrip('.')}."
 
 
 def list_alarms(result: Result) -> list[str]:
-    """What changes the meaning of the verdict itself."""
+    """List notes that change the meaning of the verdict itself."""
     found = []
     if result["firewall_mode"] == "off":
-        found.append("THE FIREWALL IS OFF on the nodes: this result says nothing about one.")
+        found.append("THE FIREWALL IS OFF on the nodes, so this result does not cover a firewall.")
     if result["check_mode"]:
-        found.append("Check mode: nothing was configured, so nothing was demanded.")
+        found.append("Check mode: nothing was configured, so nothing was required.")
     return found
 
 
 def list_remarks(result: Result) -> list[str]:
-    """What the nodes are, what roles left to say, what could not be tested."""
+    """List the kind of nodes, the notes of roles, and the parts that could not be tested."""
     found = [result["lab"]] if result["lab"] else []
     by_text: dict[str, list[str]] = {}
     for note in result["notes"]:
@@ -109,12 +109,12 @@ def list_remarks(result: Result) -> list[str]:
 
 
 def list_loud_notes(result: Result) -> list[str]:
-    """Everything that must not be overlooked beside the verdict."""
+    """List everything that a reader must see next to the verdict."""
     return [*list_alarms(result), *list_remarks(result)]
 
 
 def list_not_observed(result: Result) -> list[MissedRow]:
-    """What could not be looked at, and the rungs that were not run, those with one reason together."""
+    """List the parts that could not be checked, and the checks that were not run, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
     for rung in result["rungs"]:
         if rung["status"] in ("skipped", "not_run"):
@@ -126,23 +126,23 @@ def list_not_observed(result: Result) -> list[MissedRow]:
 
 
 def index_links(result: Result) -> dict[tuple[str, str], LinkRow]:
-    """The links by their ends."""
+    """Map the links by their ends."""
     return {(link["from"], link["to"]): link for link in result["links"]}
 
 
 def list_ordered_pairs(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Every ordered pair."""
+    """Yield every ordered pair."""
     return ((source, target) for source in nodes for target in nodes if source != target)
 
 
 def get_link_rate(link: LinkRow) -> float | None:
-    """Bandwidth of one link in Gbit/s, when it was sampled."""
+    """Return the bandwidth of a link in Gbit/s, or None if it was not sampled."""
     value = link.get("mbit_s")
     return None if value is None else value / 1000
 
 
 def describe_size(result: Result) -> str:
-    """Nodes, ranks and seconds in words."""
+    """Describe nodes, ranks and seconds."""
     plan = result["plan"]
     ranks = f"{plan['world_size']} ranks, " if plan.get("world_size") else ""
     nodes = len(plan.get("nodes") or result["nodes"])
@@ -150,11 +150,11 @@ def describe_size(result: Result) -> str:
 
 
 def describe_verdict(result: Result) -> tuple[str, str]:
-    """The verdict's word and what belongs to it."""
+    """Return the verdict's word and its details."""
     rungs = result["rungs"]
     if result["check_mode"]:
         held = sum(rung["status"] == "passed" for rung in rungs)
-        return "CHECK MODE", f"{held} of {len(rungs)} rungs hold already"
+        return "CHECK MODE", f"{held} of {len(rungs)} checks already pass"
     if result["verdict"] == "ok":
         unsure = [r["id"] for r in rungs if r["status"] in ("skipped", "not_run")]
         return "OK", f"not run: {', '.join(unsure)}" if unsure else ""
@@ -165,7 +165,7 @@ def describe_verdict(result: Result) -> tuple[str, str]:
 
 
 def format_headline(result: Result) -> str:
-    """The verdict in one line."""
+    """Format the verdict in one line."""
     word, more = describe_verdict(result)
     if word == "FAILED":
         return (
@@ -179,12 +179,12 @@ def format_headline(result: Result) -> str:
 
 
 def get_plan_nodes(result: Result) -> list[str]:
-    """The nodes in the plan's order."""
+    """Return the nodes in the plan's order."""
     return list(result["plan"].get("nodes") or result["nodes"])
 
 
 def format_figure(value: float | None, unit: str) -> str:
-    """A figure with three digits."""
+    """Format a value with three digits."""
     if value is None:
         return ""
     return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"  # noqa: PLR2004 (no 1e+03)

@@ -1,4 +1,4 @@
-"""report.html: one file, no request to anywhere, readable without scripts."""
+"""Render report.html: one file, without external requests, readable without scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 @cache
 def create_jinja_env() -> Environment:
-    """Jinja2 with autoescape: no value of a result becomes markup."""
+    """Create Jinja2 with autoescape, so that no value of a result becomes markup."""
     made = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
@@ -38,14 +38,14 @@ def create_jinja_env() -> Environment:
 
 @cache
 def load_asset(name: str) -> tuple[Markup, str]:
-    """A file of ours as it goes into the page, and its hash for the page's own security policy."""
+    """Load a file for the page, and its hash for the page's content security policy."""
     text = (HERE / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return Markup(text), f"sha256-{digest}"  # noqa: S704 (our own file, not a value)
 
 
 def embed_json(data: matrix.MatrixData) -> Markup:
-    """JSON inside a script element: no character of it can end the element or start a comment."""
+    """Encode JSON for a script element. No character of it can end the element or start a comment."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -53,7 +53,7 @@ def embed_json(data: matrix.MatrixData) -> Markup:
 
 
 def render_report_page(raw: Result, against: Comparison | None = None) -> str:
-    """The page of a result, with what changed against another run when it is given."""
+    """Render the page of a result, with its comparison to another run if given."""
     result = scrub_texts(raw)
     word, more = model.describe_verdict(result)
     style, style_hash = load_asset("page.css")
@@ -100,7 +100,7 @@ def render_report_page(raw: Result, against: Comparison | None = None) -> str:
 
 
 def _split_log_lines(raw: Result) -> dict[int, list[str]]:
-    """Logs keep their lines; everything else in a result is one line."""
+    """Split logs into lines. All other values of a result are one line."""
     return {
         rank.get("rank", -1): [scrub_texts(line) for line in str(rank["log"]).splitlines()]
         for rank in view.list_failed_logs(raw)

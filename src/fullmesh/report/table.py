@@ -1,4 +1,4 @@
-"""A result as tables for a spreadsheet or a program that reads CSV (RFC 4180)."""
+"""Render a result as CSV tables for spreadsheets and other programs (RFC 4180)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fullmesh.report.model import scrub_texts
 from fullmesh.result.types import FindingBase, Result
 
 LINKS, FINDINGS, RUNGS = "links.csv", "findings.csv", "ladder.csv"
-# A spreadsheet takes a cell that begins so for a formula, and names and logs of nodes are nobody's to trust.
+# A spreadsheet reads a cell with these first characters as a formula, and texts of nodes are not trusted.
 FORMULA = ("=", "+", "-", "@")
 
 
 def format_csv_cell(value: object) -> str:
-    """A value as one cell, which nothing computes."""
+    """Format a value as a cell that no spreadsheet evaluates."""
     if value is None:
         return ""
     text = str(value)
@@ -23,7 +23,7 @@ def format_csv_cell(value: object) -> str:
 
 
 def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table."""
+    """Render a table."""
     made = io.StringIO()
     out = csv.writer(made, lineterminator="\r\n")
     out.writerow(head)
@@ -32,7 +32,7 @@ def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def iterate_finding_rows(rows: Iterable[FindingBase], root: str = "") -> Iterable[Sequence[object]]:
-    """The rows of findings; what follows from one names it."""
+    """Yield the rows of findings. A finding that follows from another one names it."""
     for one in rows:
         keys = ("code", "severity", "rung", "node", "peer", "direction", "port")
         held: Mapping[str, object] = {**one}
@@ -42,7 +42,7 @@ def iterate_finding_rows(rows: Iterable[FindingBase], root: str = "") -> Iterabl
 
 
 def render_csv_tables(raw: Result) -> dict[str, str]:
-    """Name of the file -> its text."""
+    """Map the name of each file to its text."""
     result: Result = scrub_texts(raw)
     links = (
         [one["from"], one["to"], one["verdict"], one.get("rtt_ms"), one.get("mbit_s")]

@@ -1,4 +1,4 @@
-"""A result on the terminal: verdict, ladder, matrix, findings. Plain text where it is not a terminal."""
+"""Show a result on the terminal: verdict, checks, matrix, findings. Plain text if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ OK, PROBLEM, USAGE = 0, 1, 2
 COLOURS = {"passed": "green", "failed": "bold red", "skipped": "yellow", "not_run": "dim"}
 SEVERITIES = {"error": "bold red", "warning": "yellow"}
 PLAIN_WIDTH = 120
-LEAST_REMARK = 34  # columns of a remark behind its check; below it where there are fewer
+LEAST_REMARK = 34  # columns of a remark next to its check. With fewer columns, it goes below.
 UNBOUNDED = 9999  # columns
 INDENT = 6  # of a remark below its check
-MATRIX_NODES = 8  # a wider matrix does not fit 80 columns; report.html has it
+MATRIX_NODES = 8  # a wider matrix does not fit 80 columns, but report.html has it
 
 
 def format_finding_lines(finding: FindingRow) -> list[str]:
-    """A finding as text, with what follows from it."""
+    """Format a finding with the findings that follow from it."""
     lines = [model.format_finding(finding)]
     lines += [f"    {label:<9}{value}" for label, value in model.list_evidence(finding)]
     return lines + [
@@ -41,7 +41,7 @@ def format_finding_lines(finding: FindingRow) -> list[str]:
 
 
 def format_summary(result: Result) -> list[str]:
-    """The whole summary without any decoration; Ansible shows this."""
+    """Format the whole summary without decoration, for Ansible's output."""
     result = scrub_texts(result)
     lines = [format_headline(result)]
     lines += [
@@ -56,7 +56,7 @@ def format_summary(result: Result) -> list[str]:
 
 
 def describe_failure(result: Result) -> str:
-    """Name the failed rungs and every cause, a line each."""
+    """Describe the failed checks and every cause, one line each."""
     result = scrub_texts(result)
     names = [f"{r['id']} ({r['name']})" for r in result["rungs"] if r["status"] == "failed"]
     causes = [f"{model.format_finding(f)} {f['fix']}" for f in result["findings"]]
@@ -64,12 +64,12 @@ def describe_failure(result: Result) -> str:
 
 
 def shorten_text(text: str, length: int) -> str:
-    """The beginning of a text, which says so."""
+    """Shorten a text and mark the cut."""
     return text if len(text) <= length else text[: max(0, length - 1)] + "…"
 
 
 def render_checks(result: Result, columns: int, *, brief: bool = False) -> list[Text]:
-    """The rungs as a table of so many columns; a name keeps to its line. *brief*: remarks are cut to it, too."""
+    """Render the checks as a table of *columns*, with each name on one line. *brief* cuts remarks too."""
     rungs = result["rungs"]
     name = max(len("what"), *(len(rung["name"]) for rung in rungs))
     status = max(len(rung["status"]) for rung in rungs)
@@ -96,7 +96,7 @@ def render_checks(result: Result, columns: int, *, brief: bool = False) -> list[
 
 
 def format_link_cell(link: LinkRow | None) -> str:
-    """One link of the matrix: its letter and its round trip, or what is wrong with it."""
+    """Format one link of the matrix: its letter and round trip, or its problem."""
     if link is None:
         return "[dim]?[/]"
     if link["verdict"] != model.OPEN:
@@ -108,7 +108,7 @@ def format_link_cell(link: LinkRow | None) -> str:
 
 
 def build_link_table(result: Result) -> Table | None:
-    """Every ordered pair, for few nodes; None when nothing was tried or there are many."""
+    """Build a table of every ordered pair. Return None if nothing was tested or there are many nodes."""
     links = model.index_links(result)
     nodes = list(result["plan"].get("nodes") or result["nodes"])
     if not links or len(nodes) > MATRIX_NODES:
@@ -127,7 +127,7 @@ def build_link_table(result: Result) -> Table | None:
 
 
 def describe_figures(result: Result) -> list[str]:
-    """Links and collectives in a line each."""
+    """Describe links and collectives, one line each."""
     lines = []
     links = result["links"]
     good, tried, pairs = blocks.count_links(result)
@@ -135,7 +135,7 @@ def describe_figures(result: Result) -> list[str]:
         held = [link["rtt_ms"] or 0.0 for link in links if link["verdict"] == model.OPEN]
         mesh = blocks.get_block_mesh(result)
         held += [node["rtt_us"] / 1000 for node in mesh["by_node"].values()] if mesh else []
-        of = f" ({pairs} there are)" if tried < pairs else ""
+        of = f" ({pairs} in total)" if tried < pairs else ""
         slowest = max(held, default=0.0)
         lines.append(f"links: {good} of {tried} open{of}, slowest round trip {slowest:g} ms")
     rates = result["collectives"]
@@ -151,12 +151,12 @@ def describe_figures(result: Result) -> list[str]:
 
 
 def number_bisect_runs(result: Result) -> Iterator[tuple[int, BisectRun]]:
-    """The runs of --bisect with their numbers."""
+    """Number the runs of --bisect."""
     return enumerate(result.get("bisect", []), 1)
 
 
 def print_result(raw: Result, console: Console, *, brief: bool = False) -> None:
-    """Print everything; *brief* cuts remarks to a line and notes to the first, the report has the rest."""
+    """Print everything. *brief* prints one line per remark and the first note only. The report has the rest."""
     result = scrub_texts(raw)
     colour = "bold green" if result["verdict"] == "ok" else "bold red"
     console.print(f"[{colour}]{escape(format_headline(result))}[/]")
@@ -188,14 +188,14 @@ def print_result(raw: Result, console: Console, *, brief: bool = False) -> None:
 
 
 def make_console(stream: TextIO) -> Console:
-    """Colours and the window's width on a terminal, plain text of a fixed width elsewhere."""
+    """Create a console: color and the window's width on a terminal, plain text of a fixed width elsewhere."""
     if stream.isatty():
         return Console(file=stream)
     return Console(file=stream, force_terminal=False, no_color=True, width=PLAIN_WIDTH)
 
 
 def print_summary(path: Path | str, stream: TextIO | None = None, *, brief: bool = False) -> int:
-    """Print the result at *path*; returns 0 when all is well, 1 for a problem, 2 when it cannot be read."""
+    """Print the result at *path*. Return 0 if all is well, 1 for a problem, 2 if it cannot be read."""
     try:
         result = read.load_result(Path(path))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What report.html shows, worked out from a result: the template only prints it. Pure."""
+"""Compute the content of report.html from a result. The template only prints it. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LABELS = tuple(row[-1] for row in (*VERSIONS, *FACTS))
 
 
 class ShownCheck(CheckRow):
-    """A rung, with its symbol, its word, its CSS class and its share of the time in percent."""
+    """A check, with its symbol, its word, its CSS class and its share of the time in percent."""
 
     letter: str
     word: str
@@ -77,7 +77,7 @@ class MatrixCell:
 
 @dataclass(frozen=True)
 class NodeRow:
-    """What the matrix says of one node."""
+    """The summary of one node's links."""
 
     name: str
     address: str
@@ -100,19 +100,19 @@ class PropertyRow:
 
     @property
     def drifts(self) -> bool:
-        """Whether nodes differ."""
+        """Return whether nodes differ."""
         return bool(self.others)
 
 
 def build_matrix_cell(link: LinkRow | None) -> MatrixCell:
-    """One link as the table shows it."""
+    """Build the table cell of one link."""
     if link is None:
         return MatrixCell(UNKNOWN, "?", "not tried", [])
     state = get_link_state(link["verdict"])
     if state.word != OPEN:
         word = link["verdict"].replace("_", " ")
         ports = [str(port["port"]) for port in link["ports"]]
-        more = f" +{len(ports) - 3}" if len(ports) > 3 else ""  # noqa: PLR2004 (what fits a cell)
+        more = f" +{len(ports) - 3}" if len(ports) > 3 else ""  # noqa: PLR2004 (the room in a cell)
         return MatrixCell(
             state.word, state.letter, word, [", ".join(ports[:3]) + more] if ports else []
         )
@@ -123,7 +123,7 @@ def build_matrix_cell(link: LinkRow | None) -> MatrixCell:
 
 
 def build_matrix_rows(result: Result) -> list[tuple[str, list[MatrixCell | None]]]:
-    """The matrix as rows of cells; None on the diagonal."""
+    """Build the matrix as rows of cells, with None on the diagonal."""
     links, nodes = model.index_links(result), get_plan_nodes(result)
     return [
         (
@@ -140,7 +140,7 @@ def _describe_share(held: Sequence[LinkRow], wanted: int) -> str:
 
 
 def build_node_rows(result: Result) -> list[NodeRow]:
-    """The matrix by node, those with trouble first."""
+    """Build the matrix by node, with the problems first."""
     nodes = get_plan_nodes(result)
     if mesh := blocks.get_block_mesh(result):
         return build_mesh_rows(result, mesh)
@@ -154,7 +154,7 @@ def build_node_rows(result: Result) -> list[NodeRow]:
 
 
 def build_mesh_rows(result: Result, mesh: MeshSummary) -> list[NodeRow]:
-    """The same of many nodes: those with trouble, and the slowest."""
+    """Build the rows for many nodes: those with problems, and the slowest."""
     into: dict[str, Counter[str]] = {}
     for link in result["links"]:
         if link["verdict"] != OPEN:
@@ -208,20 +208,20 @@ def _build_node_row(
 
 
 def list_broken_links(result: Result) -> list[LinkRow]:
-    """Links that are not open, worst first."""
+    """List the links that are not open, worst first."""
     order = {word: index for index, word in enumerate(model.WORST)}
     found = [link for link in result["links"] if link["verdict"] != OPEN]
     return sorted(found, key=lambda link: order.get(link["verdict"], len(order)))
 
 
 def list_slow_links(result: Result) -> list[LinkRow]:
-    """The open links with the longest round trips."""
+    """List the open links with the longest round trips."""
     found = [link for link in result["links"] if link["rtt_ms"] is not None]
     return sorted(found, key=lambda link: -(link["rtt_ms"] or 0.0))[:MOST_SLOW]
 
 
 def list_properties(node: NodeSummary) -> dict[str, str]:
-    """What is compared of a node, by its label: its versions and observed settings, as text."""
+    """List the properties of a node to compare: its versions and observed settings, as text, by label."""
     found: dict[str, object] = {label: node[key] for key, label in VERSIONS}
     for group, key, label in FACTS:
         found[label] = (node["facts"].get(group) or {}).get(key)
@@ -229,7 +229,7 @@ def list_properties(node: NodeSummary) -> dict[str, str]:
 
 
 def compare_versions(result: Result) -> list[PropertyRow]:
-    """Every property that at least one node has, with what most nodes have and who differs."""
+    """Compare each property that at least one node has: the most common value, and the nodes that differ."""
     found = []
     held_by = {name: list_properties(node) for name, node in result["nodes"].items()}
     for label in LABELS:
@@ -248,7 +248,7 @@ def compare_versions(result: Result) -> list[PropertyRow]:
 
 
 def select_differing_nodes(result: Result) -> list[tuple[int, str]]:
-    """The nodes whose values are listed, with their places: all, or of many nodes those that differ in any."""
+    """Select the nodes for the list, with their positions: all or, of many nodes, those that differ."""
     every = list(enumerate(result["nodes"]))
     if not blocks.get_block_mesh(result):
         return every
@@ -258,13 +258,13 @@ def select_differing_nodes(result: Result) -> list[tuple[int, str]]:
 
 
 def join_node_names(held: Sequence[str]) -> str:
-    """Node names, the rest as a number."""
+    """Join the first node names and count the rest."""
     shown = ", ".join(held[:MOST_NAMES])
     return shown if len(held) <= MOST_NAMES else f"{shown} and {len(held) - MOST_NAMES} more"
 
 
 def build_shown_checks(result: Result) -> list[ShownCheck]:
-    """The ladder with symbols, and each rung's share of the time."""
+    """Build the checks with symbols and their share of the time."""
     longest = max([rung["seconds"] for rung in result["rungs"]] or [0.0]) or 1.0
     found: list[ShownCheck] = []
     for rung in result["rungs"]:
@@ -277,28 +277,28 @@ def build_shown_checks(result: Result) -> list[ShownCheck]:
 
 
 def describe_measured(result: Result) -> list[str]:
-    """What this run measured, in sentences."""
+    """Describe the measurements of this run in sentences."""
     lines = []
     size = len(get_plan_nodes(result))
     good, tried, pairs = blocks.count_links(result)
     held = sum(1 for node in result["nodes"].values() if node["facts"])
     if held:
         lines.append(
-            f"{held} of {size} nodes were looked at: addresses, names, clocks, versions, limits."
+            f"{held} of {size} nodes were surveyed: addresses, names, clocks, versions, limits."
         )
     if tried:
         connections = _get_detail(result, "L2", "connections")
         more = f", {connections} connections" if connections else ""
-        lines.append(f"{tried} of {pairs} directed links were tried, {good} are open{more}.")
+        lines.append(f"{tried} of {pairs} directed links were tested, {good} are open{more}.")
     outside = _get_detail(result, "L2", "outsider") or []
     if outside:
         words = Counter(str(one.get("verdict", "?")) for one in outside)
         said = ", ".join(f"{word} ({count})" for word, count in words.items())
-        lines.append(f"From outside the cluster {len(outside)} ports were tried: {said}.")
+        lines.append(f"{len(outside)} ports were tested from outside the cluster: {said}.")
     ranks = _get_detail(result, "L3", "ranks") or []
     if ranks:
         done = sum(rank.get("step") == "done" for rank in ranks)
-        lines.append(f"A real Gloo job ran: {done} of {len(ranks)} ranks came to its end.")
+        lines.append(f"A real Gloo job ran: {done} of {len(ranks)} ranks completed it.")
     return lines
 
 
@@ -310,6 +310,6 @@ def _get_detail(result: Result, rung: RungId, key: str) -> Any:
 
 
 def list_failed_logs(result: Result) -> list[Inner]:
-    """The last words of ranks that did not come to the end."""
+    """Return the ends of the logs of ranks that did not complete the job."""
     ranks = _get_detail(result, "L3", "ranks") or []
     return [rank for rank in ranks if rank.get("log") and rank.get("step") != "done"]

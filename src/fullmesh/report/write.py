@@ -1,4 +1,4 @@
-"""Keeps a result.json, and puts junit.xml and report.html beside it."""
+"""Save a result.json, with junit.xml and report.html next to it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ HTML, JUNIT = "report.html", "junit.xml"
 
 
 def write_whole_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text, encoding="utf-8")
     os.replace(fresh, path)
 
 
 def save_result(runs: Path, run: str, text: str) -> Path:
-    """Write result.json of a run whole or not at all, and let ``latest`` name the run; returns the file.
+    """Write result.json of a run atomically, point ``latest`` to the run, and return the file.
 
     Raises:
         OSError: it cannot be written.
@@ -37,17 +37,17 @@ def save_result(runs: Path, run: str, text: str) -> Path:
 
 
 def write_reports(folder: Path, result: Result, against: Comparison | None = None) -> list[Path]:
-    """Write both files of a result into a directory; returns their paths."""
+    """Write both files of a result into a directory, and return their paths."""
     write_whole_file(folder / JUNIT, junit.render_junit(result))
     write_whole_file(folder / HTML, page.render_report_page(result, against))
     return [folder / JUNIT, folder / HTML]
 
 
 def write_csv_tables(path: Path) -> list[Path]:
-    """Write a result's tables beside it; returns their paths.
+    """Write a result's tables next to it, and return their paths.
 
     Raises:
-        ValueError: it is no result.
+        ValueError: it is not a result.
     """
     made = table.render_csv_tables(read.load_result(path))
     for name, text in made.items():
@@ -56,9 +56,9 @@ def write_csv_tables(path: Path) -> list[Path]:
 
 
 def write_reports_beside(path: Path, against: Comparison | None = None) -> list[Path]:
-    """Write both files beside a result.json.
+    """Write both files next to a result.json.
 
     Raises:
-        ValueError: it is no result.
+        ValueError: it is not a result.
     """
     return write_reports(path.parent, read.load_result(path), against)

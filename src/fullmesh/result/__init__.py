@@ -1,1 +1,1 @@
-"""result.json (docs/result.md): its types, the schema that is made from them, its reader, and what builds it."""
+"""Handle result.json (docs/result.md): its types, its schema, its reader and its builder."""

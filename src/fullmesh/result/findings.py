@@ -1,4 +1,4 @@
-"""A finding, as every part that judges makes it and a result keeps it."""
+"""Define findings, which every judging part makes and a result keeps."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ WARNING: Final = "warning"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, where, and the command that fixes it.
+    """One problem, its place, and the command that fixes it.
 
     Attributes:
         code: ``VC-201``, see ``fullmesh.codes``.
-        rung: where on the ladder it was found.
+        rung: the check that found it.
         cause: one sentence.
         node: the node to act on.
         peer: the other end, or several.
         port: port or ports, as text.
-        direction: ``el1 -> ubuntu1``: who connects to whom.
+        direction: ``el1 -> ubuntu1``: from the connecting node to its peer.
         seen: the value observed.
         expected: the value it should have.
         fix: a command to copy.
-        severity: an error fails the rung, a warning does not.
-        pairs: the ordered pairs of nodes that it is about.
-        kinds: the kinds of listeners that were hit: sample, range, master, rendezvous.
-        follows: findings that are explained by this one.
+        severity: an error fails the check, a warning does not.
+        pairs: the ordered pairs of nodes that it affects.
+        kinds: the kinds of listeners that it affects: sample, range, master, rendezvous.
+        follows: findings that this one explains.
     """
 
     code: str
@@ -50,7 +50,7 @@ class Finding:
     follows: tuple[Finding, ...] = ()
 
     def folded(self) -> FoldedRow:
-        """Plain data for the result, without what follows."""
+        """Return plain data for the result, without the findings that follow."""
         return {
             "code": self.code,
             "rung": self.rung,
@@ -69,16 +69,16 @@ class Finding:
         }
 
     def as_dict(self) -> FindingRow:
-        """Plain data for the result."""
+        """Return plain data for the result."""
         return {**self.folded(), "follows": [one.folded() for one in self.follows]}
 
 
 def get_code_page(code: str) -> str:
-    """Where the page of a code stands: the causes of diagnosis have one each, the others a line in the list."""
+    """Return the page of a code."""
     return f"docs/causes/diagnose.md#{code.lower()}"
 
 
 def join_names(names: Sequence[str], most: int = 5) -> str:
-    """Join names, the rest as a number."""
+    """Join the first names and count the rest."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

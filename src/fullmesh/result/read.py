@@ -1,4 +1,4 @@
-"""Reads a result.json by its types; of the same form is what is about to be written."""
+"""Read a result.json by its types, and check a result before it is written."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from fullmesh.result.types import PLAN_KEYS, Result
 
 
 def find_schema_faults(result: Result) -> Iterator[tuple[str, str]]:
-    """What schema 1 demands and no type says: where it is not so, and what is wrong there."""
+    """Yield the path and the problem for each rule of schema 1 that types cannot express."""
     for key in PLAN_KEYS:
         if key not in result["plan"]:
             yield "$.plan", f"Object missing required field `{key}`"
     for number, rung in enumerate(result["rungs"]):
         if rung["status"] != "passed" and not rung["reason"]:
-            yield f"$.rungs[{number}].reason", f"empty, where the status is {rung['status']}"
+            yield f"$.rungs[{number}].reason", f"empty, although the status is {rung['status']}"
 
 
 def parse_result(value: object) -> Result:
-    """The value, which is a result of this version.
+    """Parse a value as a result of this version.
 
     Raises:
-        ContractError: it is none; with the path of what is wrong.
+        ContractError: it is not one. The error has the path of the problem.
     """
     result = contract.convert_value(Result, value)
     wrong = dict(find_schema_faults(result))
@@ -34,7 +34,7 @@ def parse_result(value: object) -> Result:
 
 
 def list_result_faults(value: object) -> list[str]:
-    """Where a value is no result of this version."""
+    """List the paths and problems that make a value no result of this version."""
     try:
         parse_result(value)
     except contract.ContractError as error:
@@ -46,16 +46,16 @@ def load_result(path: Path) -> Result:
     """Read a result.
 
     Raises:
-        ValueError: it is no result of this version.
+        ValueError: it is not a result of this version.
     """
     try:
         return parse_result(parse_tool_json(path.read_text(encoding="utf-8")))
     except OSError as error:
         why = f"cannot be read: {error.strerror}"
     except contract.ContractError as error:
-        why = f"is no result of schema 1: {error}"
+        why = f"is not a result of schema 1: {error}"
     except ValueError as error:
-        why = f"is no JSON: {error}"
+        why = f"is not JSON: {error}"
     raise ValueError(
-        f"[CL-114] {path} {why}. Name a result.json that this version wrote, or run ./fullmesh verify."
+        f"[CL-114] {path} {why}. Use a result.json that this version wrote, or run ./fullmesh verify."
     )

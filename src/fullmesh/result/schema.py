@@ -1,4 +1,4 @@
-"""The JSON schema of result.json, made from its types by ``python -m fullmesh.result.schema`` (``--check``)."""
+"""Generate the JSON schema of result.json from its types: ``python -m fullmesh.result.schema`` (``--check``)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ HEAD = {
 
 
 def build_result_schema() -> dict[str, Any]:
-    """The schema: the document's own keys at its top, the parts below ``$defs``."""
+    """Build the schema: the document's own keys at the top, the parts below ``$defs``."""
     parts = msgspec.json.schema(Result)["$defs"]
     for part in parts.values():
-        # msgspec passes over unknown keys of a TypedDict and says so here; our reader (contract.py) refuses them.
+        # msgspec ignores unknown keys of a TypedDict and allows them here. Fullmesh's reader (contract.py) does not.
         part["additionalProperties"] = False
         part["description"] = inspect.cleandoc(part.pop("description", ""))
         part.pop("title")
@@ -32,16 +32,16 @@ def build_result_schema() -> dict[str, Any]:
 
 
 def render_result_schema() -> str:
-    """What stands in the file."""
+    """Render the content of the file."""
     return json.dumps(build_result_schema(), indent=2) + "\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Write the file, or say whether it is what would be written."""
+    """Write the file, or check whether it is up to date."""
     if "--check" not in arguments:
         PATH.write_text(render_result_schema(), encoding="utf-8")
     elif PATH.read_text(encoding="utf-8") != render_result_schema():
-        sys.stderr.write(f"{PATH} is not what its types say: python -m fullmesh.result.schema\n")
+        sys.stderr.write(f"{PATH} is out of date. Run python -m fullmesh.result.schema.\n")
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""The one place that knows where the survey of a node stands in what was kept of the node."""
+"""Find the survey of a node in the stored data of the node. Only this module knows its place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLACE = ("node", "facts", "survey")
 
 
 def get_survey(node: object) -> NodeSurvey:
-    """The survey in what was kept of a node, {} where there is none; *node* may be anything that a node said."""
+    """Return the survey in the stored data of a node, or {}. *node* may be any answer of a node."""
     held: Any = node
     for key in PLACE:
         held = held.get(key) if isinstance(held, Mapping) else None

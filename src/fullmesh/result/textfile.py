@@ -1,7 +1,7 @@
-"""A verification's result as Prometheus reads it: one node's ``fullmesh.prom`` for node_exporter's textfile collector.
+"""Render a verification's result for Prometheus: one ``fullmesh.prom`` per node for node_exporter's textfile collector.
 
-The format is Prometheus' text-based one (its documentation, "Exposition formats"). Without timestamps: node_exporter
-refuses a file that has any.
+It uses Prometheus' text format (its documentation, "Exposition formats"), without timestamps, because node_exporter
+rejects a file that has any.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 OPEN: Final = "open"
 BITS, GIGA, MICRO, MILLI = 8, 1e9, 1e-6, 1e-3
-# What a value of a label must not hold as it is; a help text may hold quotes.
+# Characters to escape in a help text, and in a label's value, which must not have quotes either.
 IN_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
 IN_LABEL = IN_HELP | str.maketrans({'"': r"\""})
 
@@ -30,14 +30,14 @@ Sample = tuple[dict[str, str], float]
 
 @dataclass(frozen=True)
 class Metric:
-    """A gauge: its name without our prefix, what it says, and its samples."""
+    """A gauge: its name without the prefix, its help text, and its samples."""
 
     name: str
     says: str
     samples: Sequence[Sample]
 
     def lines(self) -> Iterator[str]:
-        """Its lines; none where nothing was measured."""
+        """Yield its lines, or none if nothing was measured."""
         if not self.samples:
             return
         name = PREFIX + self.name
@@ -48,7 +48,7 @@ class Metric:
 
 
 def format_labels(labels: dict[str, str]) -> str:
-    """Labels as a sample has them; text that is no UTF-8 would make the whole file unreadable."""
+    """Format the labels of a sample. Text that is not UTF-8 would make the whole file unreadable."""
     if not labels:
         return ""
     shown = {key: held.encode("utf-8", "replace").decode() for key, held in labels.items()}
@@ -57,17 +57,17 @@ def format_labels(labels: dict[str, str]) -> str:
 
 
 def format_metric_value(value: float) -> str:
-    """A value as Go reads it: whole ones without a point, moments with all their digits."""
+    """Format a value for Go: whole numbers without a point, times with all their digits."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
 def make_single_sample(value: float) -> list[Sample]:
-    """The only sample of a metric."""
+    """Return the only sample of a metric."""
     return [({}, value)]
 
 
 def list_run_metrics(result: Result) -> Iterator[Metric]:
-    """What is the same on every node."""
+    """Yield the metrics that are the same on every node."""
     finished = datetime.fromisoformat(result["finished"]).timestamp()
     yield Metric(
         "build_info",
@@ -86,12 +86,12 @@ def list_run_metrics(result: Result) -> Iterator[Metric]:
     )
     yield Metric(
         "verification_ok",
-        "The verdict on the cluster: 1 when no rung failed.",
+        "The verdict on the cluster: 1 if no check failed.",
         make_single_sample(result["verdict"] == "ok"),
     )
     yield Metric(
         "verification_rung_status",
-        "How far the ladder was run: 1 for the status that each rung has.",
+        "The status of each check: 1 for the status that it has.",
         [
             ({"rung": rung["id"], "status": status}, rung["status"] == status)
             for rung in result["rungs"]
@@ -106,7 +106,7 @@ def list_run_metrics(result: Result) -> Iterator[Metric]:
 
 
 def list_node_metrics(result: Result, node: str) -> Iterator[Metric]:
-    """What was found on one node, and on its links."""
+    """Yield the metrics of one node and its links."""
     found = {
         severity: sum(
             row["node"] == node and row["severity"] == severity for row in result["findings"]
@@ -115,12 +115,12 @@ def list_node_metrics(result: Result, node: str) -> Iterator[Metric]:
     }
     yield Metric(
         "verification_node_ok",
-        "The verdict on this node: 1 when no error has to be fixed on it.",
+        "The verdict on this node: 1 if it has no error to fix.",
         make_single_sample(not found["error"]),
     )
     yield Metric(
         "verification_findings",
-        "What has to be fixed on this node, or looked at; without what follows from it.",
+        "Findings on this node by severity, without findings that follow from others.",
         [({"severity": severity}, count) for severity, count in found.items()],
     )
     rows = [
@@ -132,7 +132,7 @@ def list_node_metrics(result: Result, node: str) -> Iterator[Metric]:
     ]
     yield Metric(
         "verification_link_ok",
-        "A link of this node with a peer: 1 when it is whole; out: this node connects.",
+        "A link of this node with a peer: 1 if it works. out means that this node connects.",
         [(labels, row["verdict"] == OPEN) for row, labels in rows],
     )
     yield Metric(
@@ -147,14 +147,14 @@ def list_node_metrics(result: Result, node: str) -> Iterator[Metric]:
 
 
 def list_rate_metrics(result: Result) -> Iterator[Metric]:
-    """Rates and latencies of the cluster, as far as they were measured."""
+    """Yield the measured rates and latencies of the cluster."""
     rates = result["collectives"]
     sizes = sorted(read_nccl_sizes(result), key=lambda row: row["bytes"])
     largest = sizes[-1]["bus_gbit_s"] if sizes else None
     smallest = sizes[0]["us"] if sizes else None
     yield Metric(
         "verification_allreduce_bus_bytes_per_second",
-        "Bus bandwidth of a large all_reduce, as nccl-tests defines it; the slowest rank's.",
+        "Bus bandwidth of a large all_reduce, as nccl-tests defines it, of the slowest rank.",
         make_backend_samples(
             scale_value(rates.get("bus_gbit_s"), GIGA / BITS),
             scale_value(largest, GIGA / BITS),
@@ -162,7 +162,7 @@ def list_rate_metrics(result: Result) -> Iterator[Metric]:
     )
     yield Metric(
         "verification_allreduce_latency_seconds",
-        "How long a small all_reduce takes; the slowest rank's.",
+        "Time of a small all_reduce, of the slowest rank.",
         make_backend_samples(
             scale_value(rates.get("latency_us"), MICRO), scale_value(smallest, MICRO)
         ),
@@ -170,18 +170,18 @@ def list_rate_metrics(result: Result) -> Iterator[Metric]:
 
 
 def read_nccl_sizes(result: Result) -> list[NcclSizeResult]:
-    """The rows of rung L7, one for each size of message."""
+    """Read the rows of check L7, one for each message size."""
     held = [rung["details"].get("sizes", []) for rung in result["rungs"] if rung["id"] == "L7"]
     return [row for rows in held for row in msgspec.convert(rows, list[NcclSizeResult])]
 
 
 def scale_value(value: float | None, factor: float) -> float | None:
-    """A figure in its base unit, without the noise of the last binary digits; None for what was not measured."""
+    """Convert a value to its base unit and round off binary noise. None stays None."""
     return None if value is None else float(f"{value * factor:.6g}")
 
 
 def make_backend_samples(gloo: float | None, nccl: float | None) -> list[Sample]:
-    """The samples of those that were measured."""
+    """Return samples for the backends that were measured."""
     return [
         ({"backend": name}, value)
         for name, value in (("gloo", gloo), ("nccl", nccl))
@@ -190,7 +190,7 @@ def make_backend_samples(gloo: float | None, nccl: float | None) -> list[Sample]
 
 
 def render_textfile(result: Result, node: str) -> str:
-    """All of a node's file."""
+    """Render a node's whole file."""
     metrics = [
         *list_run_metrics(result),
         *list_node_metrics(result, node),

@@ -1,7 +1,7 @@
-"""What stands in result.json, as types: written by ``build`` and the diagnosis, read by every report.
+"""The types of result.json. ``build`` and the diagnosis write it, every report reads it.
 
-The JSON schema is made from them (``python -m fullmesh.result.schema``). Keys that came later than the first results
-are ``NotRequired``: results of before are still read. docs/result.md says what each key means.
+The JSON schema is generated from them (``python -m fullmesh.result.schema``). Keys that were added later are
+``NotRequired``, so that older results can still be read. docs/result.md explains each key.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Status = Literal["passed", "failed", "skipped", "not_run"]
 Severity = Literal["error", "warning"]
 Outcome = Literal["ok", "failed"]
 
-# Objects whose inner form no reader may rely on: each version of Fullmesh observes and plans something else.
+# Readers must not rely on the inner form of these objects, because it changes between versions of Fullmesh.
 Inner = dict[str, Any]
 PLAN_KEYS = ("schema", "world_size", "nodes", "data_ports", "master", "rendezvous")
-# A plan has the keys of PLAN_KEYS at least; types cannot say that of an open object, so the reader looks itself.
+# A plan has at least the keys of PLAN_KEYS. Types cannot express that for an open object, so the reader checks it.
 KeptPlan = Annotated[Inner, Meta(extra_json_schema={"required": sorted(PLAN_KEYS)})]
 
 Some = Annotated[str, Meta(min_length=1)]
@@ -31,7 +31,7 @@ OrderedPair = Annotated[list[str], Meta(min_length=2, max_length=2)]
 
 
 class MissedRow(TypedDict):
-    """Something that could not be looked at."""
+    """Something that could not be checked."""
 
     node: str
     what: Some
@@ -39,7 +39,7 @@ class MissedRow(TypedDict):
 
 
 class NoteRow(TypedDict):
-    """What a role wants said about a node."""
+    """A role's note about a node."""
 
     node: str
     code: str
@@ -47,7 +47,7 @@ class NoteRow(TypedDict):
 
 
 class NodeSummary(TypedDict):
-    """A node: its address, its versions, and what was observed there."""
+    """A node: its address, its versions, and its survey."""
 
     address: str
     interface: str
@@ -61,7 +61,7 @@ class NodeSummary(TypedDict):
 
 
 class CheckRow(TypedDict):
-    """How far the ladder was run."""
+    """The result of one check."""
 
     id: RungId
     name: str
@@ -83,7 +83,7 @@ class RankRow(TypedDict):
     log: str
 
 
-# The reader looks at this itself, too: no type says it.
+# The reader checks this too, because types cannot express it.
 UNPASSED_HAS_REASON = {
     "if": {"properties": {"status": {"enum": ["failed", "not_run", "skipped"]}}},
     "then": {"properties": {"reason": {"minLength": 1}}},
@@ -104,7 +104,7 @@ class PortRow(TypedDict):
     reached: NotRequired[Reached]
 
 
-# ``from`` is a word of Python's, so no class can say it.
+# ``from`` is a keyword of Python, so a class cannot have this field.
 Ends = TypedDict("Ends", {"from": str, "to": str})
 
 
@@ -116,7 +116,7 @@ class LinkRow(Ends):
     rtt_ms: float | None
     ports: list[PortRow]
     loss: NotRequired[
-        Annotated[NotNegative, Meta(description="share of segments sent again, there")]
+        Annotated[NotNegative, Meta(description="share of segments that were retransmitted")]
     ]
     mbit_s: NotRequired[Annotated[NotNegative, Meta(description="one sample, on request")]]
 
@@ -130,18 +130,18 @@ class MeshNode(TypedDict):
 
 
 class MeshAlways(TypedDict):
-    """What of the mesh was tried, where ``links`` has only what deviates or only new links."""
+    """The tested part of the mesh, if ``links`` only lists deviating or new links."""
 
     pairs: Annotated[WholeNumber, Meta(description="all ordered pairs")]
-    wanted: Annotated[WholeNumber, Meta(description="that the run set out to try")]
+    wanted: Annotated[WholeNumber, Meta(description="pairs that the run should test")]
     tried: WholeNumber
     open: WholeNumber
-    listeners: Annotated[Literal["all", "one"], Meta(description="that were tried of each pair")]
-    new: Annotated[list[str], Meta(description="nodes whose links alone were tried in full")]
+    listeners: Annotated[Literal["all", "one"], Meta(description="tested for each pair")]
+    new: Annotated[list[str], Meta(description="nodes whose links were the only ones fully tested")]
 
 
 class MeshSummary(MeshAlways, total=False):
-    """Of many nodes; blocks follow the plan's order, as many nodes in each as in any other, but for one."""
+    """The mesh of many nodes. Blocks follow the plan's order, and their sizes differ by one node at most."""
 
     by_node: dict[str, MeshNode]
     rtt_us: Annotated[
@@ -151,7 +151,7 @@ class MeshSummary(MeshAlways, total=False):
 
 
 class Collectives(TypedDict, total=False):
-    """Times and rates of the Gloo job; empty when it did not run."""
+    """Times and rates of the Gloo job, empty if it did not run."""
 
     world_size: Annotated[int, Meta(ge=1)]
     seconds: dict[str, NotNegative]
@@ -167,10 +167,10 @@ class BisectGroup(TypedDict):
     nodes: list[str]
     state: Annotated[
         Literal["measured", "wrong", "failed", "unknown"],
-        Meta(description="unknown: the time ran out on a busy machine"),
+        Meta(description="unknown: it timed out on a busy machine"),
     ]
     bus_gbit_s: Annotated[NotNegative, Meta(description="0 unless measured")]
-    text: Annotated[str, Meta(description="what the rank that says most said; empty when measured")]
+    text: Annotated[str, Meta(description="the most telling message of a rank, empty if measured")]
 
 
 class BisectRun(TypedDict):
@@ -180,7 +180,7 @@ class BisectRun(TypedDict):
 
 
 class FindingAlways(TypedDict):
-    """What is wrong."""
+    """A problem."""
 
     code: Annotated[str, Meta(pattern="^[A-Z]{2}-[0-9]{3}$")]
     severity: Severity
@@ -196,23 +196,23 @@ class FindingAlways(TypedDict):
 
 
 class FindingBase(FindingAlways, total=False):
-    """What came later."""
+    """Keys that were added later."""
 
-    page: Annotated[str, Meta(description="path of the code's page on the documentation's site")]
+    page: Annotated[str, Meta(description="path of the code's page on the documentation site")]
     pairs: Annotated[
-        list[OrderedPair], Meta(description="the ordered pairs of nodes that it is about")
+        list[OrderedPair], Meta(description="the ordered pairs of nodes that it affects")
     ]
     kinds: list[str]
 
 
 class FoldedRow(FindingBase, total=False):
-    """A finding that another one explains; schema 1 never said what ``follows`` would be in it."""
+    """A finding that another one explains. Schema 1 does not define its ``follows``."""
 
     follows: Any
 
 
 class FindingRow(FindingBase, total=False):
-    """What is wrong, with what follows from it."""
+    """A problem, with the findings that follow from it."""
 
     follows: list[FoldedRow]
 
@@ -225,7 +225,7 @@ class Result(TypedDict):
     kind: NotRequired[
         Annotated[
             Literal["verify", "diagnose"],
-            Meta(description="absent in results of before there was a diagnosis: verify"),
+            Meta(description="if absent (older results): verify"),
         ]
     ]
     run: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]+$")]
@@ -236,7 +236,7 @@ class Result(TypedDict):
     exit_code: Literal[0, 1]
     failed_rungs: list[RungId]
     check_mode: bool
-    lab: Annotated[str, Meta(description="what the nodes are, when they are not real machines")]
+    lab: Annotated[str, Meta(description="the kind of nodes, if they are not real machines")]
     notes: list[NoteRow]
     firewall_mode: str
     plan: KeptPlan
@@ -247,16 +247,16 @@ class Result(TypedDict):
     collectives: Collectives
     bisect: NotRequired[
         Annotated[
-            list[BisectRun], Meta(description="the runs of --bisect, the ladder's own job first")
+            list[BisectRun], Meta(description="the runs of --bisect, check L3's own job first")
         ]
     ]
     findings: Annotated[
         list[FindingRow],
-        Meta(description="root causes, errors first; what follows from one is folded under it"),
+        Meta(description="root causes, errors first, each with the findings that follow from it"),
     ]
     not_looked_at: NotRequired[
         Annotated[
             list[MissedRow],
-            Meta(description="what could not be looked at, for lack of rights, tools or time"),
+            Meta(description="parts that could not be checked, for lack of rights, tools or time"),
         ]
     ]

@@ -1,3 +1,3 @@
-"""Completion for bash and zsh, and the man page: both ask the command line's own parser."""
+"""Complete commands in bash and zsh, and render the man page. Both use the command line's own parser."""
 
 from __future__ import annotations

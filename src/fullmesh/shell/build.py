@@ -1,4 +1,4 @@
-"""Build backend of the package: setuptools, which gets the man page made first."""
+"""Build the package with setuptools, after rendering the man page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def build_wheel(
     config_settings: Mapping[str, str | list[str] | None] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """Write the man page into ``build/``, where pyproject.toml takes it from, and build the wheel."""
+    """Write the man page into ``build/``, the place that pyproject.toml names, and build the wheel."""
     page = Path("build/fullmesh.1")
     page.parent.mkdir(exist_ok=True)
     page.write_text(render_manual(), encoding="utf-8")

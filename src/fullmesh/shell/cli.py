@@ -1,4 +1,4 @@
-"""The verb ``completion``."""
+"""Add the verb ``completion``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def print_completion(args: argparse.Namespace) -> int:
-    """Print the file, or the words that may come last."""
+    """Print the file, or the possible last words."""
     if not args.more:
         text = resources.files(__package__).joinpath(FILES[args.shell]).read_text("utf-8")
     elif args.shell == "zsh":

@@ -1,4 +1,4 @@
-"""The command line as data, and the man page made from it."""
+"""Describe the command line as data, and render the man page from it."""
 
 from __future__ import annotations
 

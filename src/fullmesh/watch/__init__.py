@@ -1,1 +1,1 @@
-"""A job that is watched while its ranks come together."""
+"""Watch a job while its ranks connect."""

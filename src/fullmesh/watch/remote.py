@@ -1,4 +1,4 @@
-"""A job on all nodes of an inventory, from the controller: one ssh for each node, our watch at its other end."""
+"""Start a job on all nodes of an inventory from the controller: one ssh per node, with the watch at its other end."""
 
 from __future__ import annotations
 
@@ -66,22 +66,22 @@ SSH = (
     *("-o", "ControlPath=none"),
 )
 SSH_FAILED = 255
-LONGEST = 2000  # characters of a sentence from a node
-MOST_LINE = 1 << 20  # characters of a line that a node prints; the rest is the next line
+LONGEST = 2000  # characters of a message from a node
+MOST_LINE = 1 << 20  # characters of a line that a node prints. The rest becomes the next line.
 
 
 def extract_ssh_settings(variables: Mapping[str, Any]) -> dict[str, str]:
-    """How a host is reached, of its variables as ``fullmesh.ssh`` resolves them."""
+    """Extract the ssh settings from a host's variables, as ``fullmesh.ssh`` resolves them."""
     return {key: str(variables[name]) for name, key in REACHED_BY.items() if variables.get(name)}
 
 
 def build_boot_code(program: str) -> str:
-    """What Python on a node runs: the modules, then *program*'s main."""
+    """Build the code for Python on a node: it loads the modules, then calls *program*'s main."""
     return BOOT + f'sys.exit(sys.modules["{program}"].main(sys.argv[1:]))\n'
 
 
 def bundle_programs(modules: Sequence[str] = MODULES) -> str:
-    """Programs of nodes, packed for a command line."""
+    """Pack node programs for a command line."""
     held = [
         (name, (ROOT / "node_programs" / f"{name}.py").read_text(encoding="utf-8"))
         for name in modules
@@ -90,7 +90,7 @@ def bundle_programs(modules: Sequence[str] = MODULES) -> str:
 
 
 def build_job_environment(plan: ClusterPlan, name: str) -> dict[str, str]:
-    """What a job on a node has to know where Fullmesh has written no environment file."""
+    """Build the environment of a job on a node without Fullmesh's environment file."""
     node, master = plan["nodes"][name], plan["master"]
     made = {
         "MASTER_ADDR": master["address"],
@@ -106,7 +106,7 @@ def build_job_environment(plan: ClusterPlan, name: str) -> dict[str, str]:
 
 
 def build_rank_environment(plan: ClusterPlan, name: str, command: Sequence[str]) -> dict[str, str]:
-    """The rank of a node that has one process and no launcher to number it."""
+    """Return the rank of a node's single process if no launcher assigns it."""
     node = plan["nodes"][name]
     if int(node["local_ranks"]) != 1 or any("torch" in word and "run" in word for word in command):
         return {}
@@ -120,10 +120,10 @@ def build_watch_script(
     options: Sequence[str],
     command: Sequence[str],
 ) -> str:
-    """What the shell on a node runs."""
+    """Build the shell script for a node."""
     given = build_job_environment(plan, name)
     sets = " ".join(shlex.quote(f"{key}={value}") for key, value in given.items())
-    # the launcher would start a second watch of its own
+    # the launcher would otherwise start a second watch
     always = {"FULLMESH_WATCH": "0", **build_rank_environment(plan, name, command)}
     ours = " ".join(shlex.quote(f"{key}={value}") for key, value in always.items())
     told = {**launchers.build_job_members(plan), "services": plan.get("services", [])}
@@ -149,7 +149,7 @@ def build_watch_script(
 
 
 def build_ssh_command(reach: Mapping[str, str], name: str, text: str) -> list[str]:
-    """The command that runs a shell script on a node."""
+    """Build the command that runs a shell script on a node."""
     if reach.get("connection") == "local":
         return ["sh", "-c", text]
     made = ["ssh", *SSH]
@@ -163,14 +163,14 @@ def build_ssh_command(reach: Mapping[str, str], name: str, text: str) -> list[st
 
 @dataclass
 class WatchedNode:
-    """A node with its share of the job.
+    """A node and its part of the job.
 
     Attributes:
         name: in the inventory.
         process: the ssh.
-        code: how it ended, None while it runs.
-        started: whether the watch at its other end came up.
-        last: what it last said on stderr.
+        code: its exit code, None while it runs.
+        started: whether the watch at its other end has started.
+        last: its last line on stderr.
     """
 
     name: str
@@ -181,7 +181,7 @@ class WatchedNode:
 
 
 class JobHosts(TypedDict):
-    """The plan and how each of its nodes is reached: by the inventory's own settings for ssh."""
+    """The plan, and the ssh settings of each node from the inventory."""
 
     plan: ClusterPlan
     hosts: dict[str, dict[str, str]]
@@ -189,7 +189,7 @@ class JobHosts(TypedDict):
 
 @dataclass(frozen=True)
 class NodeMessage:
-    """One thing that came from a node: a line of the job, an event, or its end with the exit code of ssh."""
+    """A message from a node: a line of the job, an event, or its end with the exit code of ssh."""
 
     node: str
     kind: str
@@ -199,7 +199,7 @@ class NodeMessage:
 
 
 def parse_watch_event(line: str) -> WatchEvent | None:
-    """An event, when a line is one; what has another form is a line like any other."""
+    """Parse a line as an event. Return None for any other line."""
     if not line.startswith(MARK):
         return None
     try:
@@ -211,7 +211,7 @@ def parse_watch_event(line: str) -> WatchEvent | None:
 def forward_node_output(
     name: str, stream: IO[str], kind: str, said: queue.Queue[NodeMessage]
 ) -> None:
-    """Hand on what a node says, line by line."""
+    """Forward a node's output, line by line."""
     for line in iter(lambda: stream.readline(MOST_LINE), ""):
         event = parse_watch_event(line) if kind == "stderr" else None
         if event is None:
@@ -221,8 +221,8 @@ def forward_node_output(
 
 
 def start_node_job(name: str, argv: Sequence[str], said: queue.Queue[NodeMessage]) -> WatchedNode:
-    """Start a node's share."""
-    # a leash: what runs at the other end is ended when this pipe closes, however we end
+    """Start a node's part of the job."""
+    # when this pipe closes, the job at the other end is stopped, even if this process is killed
     process = subprocess.Popen(  # noqa: S603 (the inventory's own ssh, no shell here)
         argv,
         stdin=subprocess.PIPE,
@@ -253,12 +253,12 @@ def start_node_job(name: str, argv: Sequence[str], said: queue.Queue[NodeMessage
 
 
 def clean_node_text(text: str) -> str:
-    """A text from a node, harmless on a terminal."""
+    """Clean a text from a node for a terminal."""
     return clean_and_shorten(text, LONGEST)
 
 
 def format_problem_endpoint(problem: JobProblem) -> str:
-    """The endpoint of a problem."""
+    """Format the endpoint of a problem."""
     host, port = clean_node_text(problem["host"]), problem["port"]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -266,7 +266,7 @@ def format_problem_endpoint(problem: JobProblem) -> str:
 def explain_missing_node(
     missing: JobProblem, found: Sequence[JobProblem], nodes: Mapping[str, WatchedNode]
 ) -> str:
-    """Why a node has not come: what itself says, what the store's node says, whether it runs at all."""
+    """Explain why a node is missing: from its own report, the store's node, and whether its job runs."""
     name = missing["node"]
     told = [
         clean_node_text(p["why"])
@@ -288,7 +288,7 @@ def merge_problems(
     known: Sequence[JobProblem],
     nodes: Mapping[str, WatchedNode],
 ) -> list[str]:
-    """One sentence for each node that is missing, from what both ends say or have said before."""
+    """Return one sentence for each missing node, from the current and earlier reports of both ends."""
     lines, covered = [], set()
     for problem in found:
         if problem["code"] != "WA-101":
