@@ -1,1 +1,1 @@
-"""Verification: what was observed becomes rungs, findings and a verdict."""
+"""Verify a cluster: turn observations into checks, findings and a verdict."""

@@ -1,11 +1,12 @@
-"""Which nodes make a collective slow or wrong: which groups of nodes run it next, and what explains the runs. Pure.
+"""Find the nodes that make a collective slow or wrong: choose the next groups to run, and explain the runs. Pure.
 
-Groups that have no node in common run at the same time, so a run says something of each of them, and the machines have
-as much to do in every run: what groups reach can be compared. First all nodes together, then in rows of about the
-root of their number. Of a bad row each node then runs among nodes of good rows: that is its own verdict. So a bad
-node costs three runs however many there are (four among five); the runs that are left go into nodes that are bad only
-together.
-Three nodes have three pairs, which run one after the other and say everything.
+Groups without a common node run at the same time, so one run tests several groups. The machines have the same load in
+every run, so their rates can be compared. The first run has all nodes, the second one splits them into rows of about
+the square root of their number. Then each node of a bad row runs with nodes of good rows, which gives its own
+verdict. A single bad node therefore takes 3 runs for any number of nodes (4 for 5 nodes). The remaining runs look for
+nodes that are only bad together.
+
+Three nodes have three pairs, which run one after the other and tell everything.
 """
 
 from __future__ import annotations
@@ -18,25 +19,26 @@ from typing import Literal
 
 State = Literal["measured", "wrong", "failed", "unknown"]
 Group = frozenset[str]
-# What is bad: a group is, when it has all nodes of a part. One part with two nodes: these two, and only together.
+# A guess about the bad nodes: a group is bad if it has all nodes of a part. A part with 2 nodes means that they are
+# only bad together.
 Guess = tuple[Group, ...]
 
-SLOW = 0.5  # of the best group that ran beside it
-# Of the best group of any run. Machines have more to do at one time than at another: healthy groups of lab nodes on
-# two processors reached 43 % of what another had half a minute before.
+SLOW = 0.5  # of the best group in the same run
+# Of the best group of any run. The load of machines varies: healthy groups of lab nodes on 2 CPUs reached 43 % of the
+# rate of another group 30 s earlier.
 SLOW_AT_ALL = 0.25
 PAIR, THREE = 2, 3
-FEW = 8  # nodes among whom every pair is worth a thought of its own
+FEW = 8  # with up to this many nodes, every pair is considered
 
 
 @dataclass(frozen=True)
 class GroupRun:
-    """What became of one group.
+    """The result of one group.
 
     Attributes:
-        nodes: that were in it.
-        state: wrong numbers, a failure, nothing to be said (the machine was busy), or a rate.
-        gbit_s: bus bandwidth of all_reduce as nccl-tests defines it, 0 where it was not measured.
+        nodes: its nodes.
+        state: wrong numbers, a failure, unknown (the machine was busy), or measured.
+        gbit_s: bus bandwidth of all_reduce as nccl-tests defines it, 0 if it was not measured.
     """
 
     nodes: Group
@@ -49,14 +51,14 @@ Verdicts = list[tuple[Group, bool]]
 
 
 def count_max_runs(count: int) -> int:
-    """How many runs there are at most: log2 N, rounded up, and one."""
+    """Return the maximum number of runs: log2 N, rounded up, plus 1."""
     return (count - 1).bit_length() + 1 if count >= PAIR else 0
 
 
 def judge_groups(runs: Sequence[Run]) -> Verdicts:
-    """Each group that something is known of, and whether it is bad.
+    """Return each group with a known result, and whether it is bad.
 
-    Bad is one thing at a time: wrong numbers, where there are any; else failures; else slowness.
+    Only the worst kind counts: wrong numbers, else failures, else slowness.
     """
     states = {one.state for run in runs for one in run}
     for bad in ("wrong", "failed"):
@@ -72,7 +74,7 @@ def judge_groups(runs: Sequence[Run]) -> Verdicts:
 
 
 def judge_group_speeds(run: Run, best: float) -> Iterator[tuple[Group, bool]]:
-    """The groups of a run and whether they are slow; of a group that ran alone little is known between the limits."""
+    """Yield the groups of a run and whether they are slow. A group that ran alone may be undecided."""
     rates = [one.gbit_s for one in run if one.state == "measured"]
     beside = max(rates, default=0.0)
     for one in run:
@@ -84,19 +86,19 @@ def judge_group_speeds(run: Run, best: float) -> Iterator[tuple[Group, bool]]:
 
 
 def is_bad_group(nodes: Group, guess: Guess) -> bool:
-    """Whether a group would be bad, if the guess were true."""
+    """Return whether a group would be bad if the guess were true."""
     return any(part <= nodes for part in guess)
 
 
 def is_consistent_guess(guess: Guess, known: Verdicts) -> bool:
-    """Whether a guess says of every group what became of it."""
+    """Return whether a guess predicts the result of every group."""
     return all(is_bad_group(nodes, guess) == bad for nodes, bad in known)
 
 
 def list_explanations(names: Sequence[str], known: Verdicts) -> list[Guess]:
-    """What explains all verdicts, the simplest kind only: one node or two only together, else two nodes, else more.
+    """List the explanations of all verdicts, of the simplest kind: one node or one pair, else two nodes, else more.
 
-    None where nothing is bad, or where no set of nodes explains it.
+    The list is empty if no group is bad, or if no set of nodes explains the verdicts.
     """
     if not any(bad for _, bad in known):
         return []
@@ -114,12 +116,12 @@ def list_explanations(names: Sequence[str], known: Verdicts) -> list[Guess]:
 
 
 def list_suspects(names: Sequence[str], known: Verdicts) -> set[str]:
-    """The nodes that were in no good group."""
+    """Return the nodes that were in no good group."""
     return set(names) - {name for nodes, bad in known if not bad for name in nodes}
 
 
 def choose_next_run(names: Sequence[str], runs: Sequence[Run]) -> list[list[str]]:
-    """The groups that run next; none when there is nothing left to learn, or no run left."""
+    """Choose the groups that run next. None if there is nothing left to learn, or no run left."""
     if len(runs) >= count_max_runs(len(names)):
         return []
     if len(names) == THREE:
@@ -134,7 +136,7 @@ def choose_next_run(names: Sequence[str], runs: Sequence[Run]) -> list[list[str]
 
 
 def split_into_rows(names: Sequence[str]) -> list[list[str]]:
-    """Groups of about the root of the number of nodes; none of two nodes."""
+    """Split the nodes into groups of about the square root of their number. Two nodes have none."""
     if len(names) == PAIR:
         return []
     size = max(PAIR, isqrt(len(names)))
@@ -148,7 +150,7 @@ def split_into_rows(names: Sequence[str]) -> list[list[str]]:
 def choose_best_run(
     names: Sequence[str], known: Verdicts, guesses: Sequence[Guess]
 ) -> list[list[str]]:
-    """The groups after which the fewest guesses are left at worst, single nodes first; none where none helps."""
+    """Choose the groups that leave the fewest guesses in the worst case, single nodes first. None if no run helps."""
     found: tuple[tuple[int, int], list[list[str]]] | None = None
     for groups in list_candidate_runs(names, known, guesses):
         worst = count_left_guesses(guesses, [Group(group) for group in groups])
@@ -160,7 +162,7 @@ def choose_best_run(
 
 
 def count_left_guesses(guesses: Sequence[Guess], groups: Sequence[Group]) -> tuple[int, int]:
-    """How many guesses say the same of all groups at most: with one that blames no pair among them, and at all."""
+    """Count the guesses that stay indistinguishable in the worst case: among single nodes, and in total."""
     seen: dict[tuple[bool, ...], list[bool]] = {}
     for guess in guesses:
         said = tuple(is_bad_group(group, guess) for group in groups)
@@ -172,7 +174,7 @@ def count_left_guesses(guesses: Sequence[Guess], groups: Sequence[Group]) -> tup
 def list_candidate_runs(
     names: Sequence[str], known: Verdicts, guesses: Sequence[Guess]
 ) -> Iterator[list[list[str]]]:
-    """Runs that may tell the guesses apart; whom no guess is about is spread over the groups."""
+    """Yield runs that may distinguish the guesses. Nodes that no guess blames are spread over the groups."""
     blamed = {name for guess in guesses for part in guess for name in part}
     alone = {name for guess in guesses for part in guess if len(part) == 1 for name in part}
     doubted = [name for name in names if name in (alone or list_suspects(names, known))]
@@ -197,13 +199,13 @@ def list_candidate_runs(
 
 
 def mix_suspects(doubted: Sequence[str], others: Sequence[str]) -> list[list[str]]:
-    """Each doubted node with some of the others, all of whom take part; without one, where they do not suffice."""
+    """Put each suspect with some of the other nodes, all of which take part. Suspects without a partner rest."""
     count = min(len(doubted), len(others))
     return [[doubted[place], *others[place::count]] for place in range(count)]
 
 
 def make_group_run(groups: Sequence[list[str]]) -> Iterator[list[list[str]]]:
-    """The groups that are some, as one run; nothing where none is."""
+    """Yield the groups with at least two nodes as one run, or nothing."""
     some = [group for group in groups if len(group) >= PAIR]
     if some:
         yield some

@@ -1,4 +1,4 @@
-"""The runs of ``verify --bisect``: what a node does in the next, what groups came to, and what that says of nodes."""
+"""Run ``verify --bisect``: each node's part in the next run, the results of groups, and the findings about nodes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fullmesh.verify.bisect import Group, GroupRun, Guess
 from fullmesh.verify.model import ClusterObservations, NodeAnswers
 from fullmesh.verify.rank_ends import STEPS, WORTH, RankEnd, find_rank_end
 
-# The ladder's steps that a run takes: values by every pattern of traffic, then the rate.
+# The steps of a run: values with every pattern of traffic, then the rate.
 RUN_STEPS: Final = ("import", "store", "init", "all_reduce", "broadcast", "all_gather", "bandwidth")
 ORDER: Final = list(STEPS)
 Kind = Literal["slow", "wrong", "failed"]
 ONE: dict[Kind, str] = {"slow": "VC-880", "wrong": "VC-881", "failed": "VC-882"}
 RUNG: dict[Kind, RungId] = {"slow": "L5", "wrong": "L4", "failed": "L4"}
 WORDS: dict[Kind, str] = {"slow": "slow", "wrong": "wrong", "failed": "fail"}
-SHOWN = 6  # explanations that a sentence names
+SHOWN = 6  # explanations to name in a sentence
 
 
 class NextBisectRun(TypedDict):
-    """The next run: its groups, none when there is none; a line that says so, and the steps that its ranks take."""
+    """The next run: its groups (empty if there is none), a line that describes it, and the steps of its ranks."""
 
     groups: list[list[str]]
     said: str
@@ -35,7 +35,7 @@ class NextBisectRun(TypedDict):
 
 
 class BisectNodePart(TypedDict):
-    """What one node does in a run: its ranks, none for nothing; how many its group has, and the group's master."""
+    """One node's part in a run: its ranks (empty for none), the size of its group in ranks, and the group's master."""
 
     ranks: list[int]
     world: int
@@ -43,7 +43,7 @@ class BisectNodePart(TypedDict):
 
 
 def number_group_ranks(plan: ClusterPlan, group: Sequence[str]) -> dict[str, list[int]]:
-    """The ranks of each node of a group, which count from nought in every group."""
+    """Number the ranks of each node of a group, from 0 in every group."""
     found: dict[str, list[int]] = {}
     first = 0
     for name in group:
@@ -54,7 +54,7 @@ def number_group_ranks(plan: ClusterPlan, group: Sequence[str]) -> dict[str, lis
 
 
 def get_node_part(plan: ClusterPlan, groups: Sequence[Sequence[str]], host: str) -> BisectNodePart:
-    """What *host* does in a run."""
+    """Return the part of *host* in a run."""
     for group in groups:
         if host in group:
             own = number_group_ranks(plan, group)
@@ -64,7 +64,7 @@ def get_node_part(plan: ClusterPlan, groups: Sequence[Sequence[str]], host: str)
 
 
 def convert_bisect_runs(runs: Sequence[BisectRun]) -> list[bisect.Run]:
-    """The runs as the search wants them."""
+    """Convert the runs for the search."""
     return [
         tuple(
             GroupRun(Group(one["nodes"]), one["state"], one["bus_gbit_s"]) for one in run["groups"]
@@ -74,7 +74,7 @@ def convert_bisect_runs(runs: Sequence[BisectRun]) -> list[bisect.Run]:
 
 
 def plan_next_run(seen: ClusterObservations, runs: Sequence[BisectRun]) -> NextBisectRun:
-    """The next run of the search."""
+    """Plan the next run of the search."""
     names = list(seen.plan["nodes"])
     groups = bisect.choose_next_run(names, convert_bisect_runs(runs))
     if not groups:
@@ -88,7 +88,7 @@ def plan_next_run(seen: ClusterObservations, runs: Sequence[BisectRun]) -> NextB
 
 
 def build_first_run(seen: ClusterObservations) -> list[BisectRun]:
-    """The ladder's own job, which is the search's first run; of three nodes it tells nothing that the pairs do not."""
+    """Return check L3's own job as the first run. Three nodes skip it, because their pairs tell more."""
     names = list(seen.plan["nodes"])
     if len(names) == bisect.THREE:
         return []
@@ -102,7 +102,7 @@ def build_bisect_run(
     groups: Sequence[Sequence[str]],
     said: Mapping[str, CollectedRanks | None],
 ) -> BisectRun:
-    """What a run came to."""
+    """Build the result of a run."""
     return {
         "groups": settle_group_states(
             [judge_group_run(seen, number_group_ranks(seen.plan, one), said) for one in groups]
@@ -111,7 +111,7 @@ def build_bisect_run(
 
 
 def settle_group_states(groups: Sequence[tuple[BisectGroup, bool]]) -> list[BisectGroup]:
-    """The groups of a run; who ran out of time on a busy machine is bad only if others came to their end beside it."""
+    """Settle the groups of a run. A group that timed out on a busy machine is only bad if another group completed."""
     measured = any(one["state"] == "measured" for one, _ in groups)
     return [{**one, "state": "unknown"} if busy and not measured else one for one, busy in groups]
 
@@ -121,7 +121,7 @@ def judge_group_run(
     own: Mapping[str, Sequence[int]],
     said: Mapping[str, CollectedRanks | None],
 ) -> tuple[BisectGroup, bool]:
-    """What one group came to, and whether the time ran out while its processors had too much to do."""
+    """Judge one group. Also return whether it timed out while its CPUs were overloaded."""
     found = [
         end
         for name, numbers in own.items()
@@ -144,7 +144,7 @@ def judge_group_run(
 
 
 def select_rank_events(said: CollectedRanks | None, number: int) -> RankReport:
-    """What a rank said up to the run's last step; the ladder's own job goes on after it."""
+    """Select a rank's events up to the last step of a run, because check L3's own job continues after it."""
     told: RankReport = {"events": [], "log": ""}
     if said:
         told = said["ranks"].get(str(number), told)
@@ -156,7 +156,7 @@ def select_rank_events(said: CollectedRanks | None, number: int) -> RankReport:
 def find_group_ends(
     name: str, numbers: Sequence[int], said: CollectedRanks | None
 ) -> Iterator[RankEnd]:
-    """Where each rank of a node stopped."""
+    """Yield the step in which each rank of a node stopped."""
     for number in numbers:
         yield find_rank_end(
             name, number, select_rank_events(said, number), said["ended"] if said else {}, RUN_STEPS
@@ -166,7 +166,7 @@ def find_group_ends(
 def find_group_rate(
     own: Mapping[str, Sequence[int]], said: Mapping[str, CollectedRanks | None]
 ) -> float:
-    """The bus bandwidth of a group: its slowest rank's."""
+    """Return the bus bandwidth of a group, which is that of its slowest rank."""
     rates = [
         steps["bandwidth"]["bus_gbit_s"]
         for name, numbers in own.items()
@@ -177,18 +177,18 @@ def find_group_rate(
 
 
 def format_bisect_run(number: int, run: BisectRun) -> str:
-    """A run in a line."""
+    """Format a run as one line."""
     return f"run {number}: " + " | ".join(format_bisect_group(one) for one in run["groups"])
 
 
 def format_bisect_group(one: BisectGroup) -> str:
-    """A group and what it came to."""
+    """Format a group and its result."""
     what = f"{one['bus_gbit_s']:g} Gbit/s" if one["state"] == "measured" else one["state"]
     return f"{' '.join(one['nodes'])}: {what}"
 
 
 def check_bisect_runs(seen: ClusterObservations) -> list[Finding]:
-    """What the runs say; nothing where there were none."""
+    """Return the findings of the runs, if there were any."""
     known = bisect.judge_groups(convert_bisect_runs(seen.bisect))
     bad = [nodes for nodes, is_bad in known if is_bad]
     if not bad:
@@ -204,7 +204,7 @@ def check_bisect_runs(seen: ClusterObservations) -> list[Finding]:
 
 
 def classify_bad_groups(seen: ClusterObservations, bad: Sequence[Group]) -> Kind:
-    """What is bad about these groups; a wrong number says more than a failure, and that more than a rate."""
+    """Classify bad groups: wrong numbers come before failures, and failures before slow rates."""
     states = {
         one["state"] for run in seen.bisect for one in run["groups"] if Group(one["nodes"]) in bad
     }
@@ -212,12 +212,12 @@ def classify_bad_groups(seen: ClusterObservations, bad: Sequence[Group]) -> Kind
 
 
 def describe_bisect_runs(seen: ClusterObservations) -> str:
-    """All runs, for the evidence."""
+    """Describe all runs, for the evidence."""
     return "; ".join(format_bisect_run(number, run) for number, run in enumerate(seen.bisect, 1))
 
 
 def make_bisect_finding(seen: ClusterObservations, part: Group, kind: Kind) -> Finding:
-    """The finding about a node, or about two that are bad only together."""
+    """Make the finding about a node, or about two nodes that are only bad together."""
     names = sorted(part, key=list(seen.plan["nodes"]).index)
     verb = "fail" if kind == "failed" else f"are {WORDS[kind]}"
     if len(names) == 1:
@@ -237,7 +237,7 @@ def make_bisect_finding(seen: ClusterObservations, part: Group, kind: Kind) -> F
 
 
 def suggest_bisect_fix(seen: ClusterObservations, names: Sequence[str], kind: Kind) -> str:
-    """The next step."""
+    """Suggest the next step."""
     if kind == "slow":
         return (
             f"./fullmesh diagnose -i {seen.inventory} --bandwidth says over which card and in which direction; "
@@ -254,7 +254,7 @@ def suggest_bisect_fix(seen: ClusterObservations, names: Sequence[str], kind: Ki
 def make_undecided_finding(
     seen: ClusterObservations, guesses: Sequence[Guess], kind: Kind
 ) -> Finding:
-    """More than one explanation is left, or none fits."""
+    """Make the finding if more than one explanation is left, or none fits."""
     verb = "fails" if kind == "failed" else f"is {WORDS[kind]}"
     runs = f"{len(seen.bisect)} run{'s' * (len(seen.bisect) > 1)}"
     if guesses:
@@ -278,7 +278,7 @@ def make_undecided_finding(
 
 
 def describe_guess(guess: Guess) -> str:
-    """An explanation in words."""
+    """Describe an explanation."""
     return " and ".join(
         next(iter(part)) if len(part) == 1 else f"{' and '.join(sorted(part))} only together"
         for part in guess

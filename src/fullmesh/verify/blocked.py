@@ -1,4 +1,4 @@
-"""Links that are shut: how, where their packets end, and what fixes them."""
+"""Explain blocked links: how they are blocked, where their packets are lost, and the fix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullmesh.observed.ladder import BY_CHANCE, LinkResult, Verdict
 from fullmesh.verify.model import ClusterObservations
 
 OPEN: Verdict = "open"
-# Worst first: the word of a pair is the worst of its ports.
+# Worst first: the state of a pair is the worst of its ports.
 VERDICTS: tuple[Verdict, ...] = (
     "someone_else",
     "wrong_source",
@@ -50,10 +50,10 @@ NO_WAY_OUT = (
     "ENETDOWN",
     "EINVAL",
     "EACCES",
-)  # said by our own kernel, not by a router
-DATA_KINDS = ("sample", "range")  # given out by the kernel, and chosen by us over the whole range
+)  # errors of the node's own kernel, not of a router
+DATA_KINDS = ("sample", "range")  # assigned by the kernel, and chosen over the whole range
 FIREWALLED: tuple[Verdict, ...] = ("dropped", "rejected", "refused")
-# Who stops the packets of source -> target, by what the taps of both ends saw on the wire.
+# The place where packets of source -> target are lost, from packet captures at both ends.
 STOPPED = {
     "leaving": "the packets never leave {source}, so {source} itself stops them on the way out",
     "on_the_way": "the packets leave {source} and never arrive at {target}, so something in between stops them",
@@ -70,20 +70,20 @@ UNTAPPED = " (how far the packets came could not be watched on {target})"
 
 @dataclass(frozen=True)
 class BlockedLink:
-    """What is wrong between two nodes in one direction."""
+    """A problem between two nodes in one direction."""
 
     source: str
     target: str
     verdict: Verdict
     ports: str
     remark: str
-    place: str  # a key of STOPPED, "" when it is not known
+    place: str  # a key of STOPPED, or "" if unknown
     shown: str
     kinds: tuple[str, ...] = ()
 
     @property
     def culprit(self) -> str:
-        """The node to act on."""
+        """Return the node to act on."""
         at_home = (
             self.place in ("leaving", "source", "no_way_out") or self.verdict == "wrong_source"
         )
@@ -91,12 +91,12 @@ class BlockedLink:
 
 
 def get_link_records(seen: ClusterObservations, source: str) -> list[LinkResult]:
-    """What a node saw when it connected to its peers."""
+    """Return a node's records of its connections to peers."""
     return seen.nodes.get(source, {}).get("links", {}).get("links", [])
 
 
 def pick_worst_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """The word for a pair."""
+    """Return the state of a pair."""
     return min(verdicts, key=VERDICTS.index)
 
 
@@ -107,7 +107,7 @@ def is_seen_on_wire(
     pair: str,
     ports: Sequence[int],
 ) -> bool | None:
-    """Whether a node's tap saw one of the handshakes; None when it was not watching."""
+    """Return whether a node's capture has one of the handshakes. None: it did not capture."""
     if not seen.nodes.get(watcher, {}).get("node", {}).get("tapped"):
         return None
     report = seen.nodes.get(watcher, {}).get("started", {}).get("listeners")
@@ -117,7 +117,7 @@ def is_seen_on_wire(
 
 
 def trace_packets(seen: ClusterObservations, source: str, target: str, ports: Sequence[int]) -> str:
-    """Follow the packets from tap to tap until they are gone."""
+    """Follow the packets from capture to capture until they are lost."""
     pair = f"{seen.address(source)}>{seen.address(target)}"
     came = is_seen_on_wire(seen, target, "asked", pair, ports)
     if came is None:
@@ -134,15 +134,15 @@ def trace_packets(seen: ClusterObservations, source: str, target: str, ports: Se
 
 
 def trace_answers(seen: ClusterObservations, source: str, target: str, ports: Sequence[int]) -> str:
-    """Follow answers that left the target."""
+    """Follow replies that left the target."""
     pair = f"{seen.address(source)}>{seen.address(target)}"
     back = is_seen_on_wire(seen, source, "answered", pair, ports)
     if back is None:
         return ""
     if not back:
         return "on_the_way_back"
-    # Whoever stops answers stops them all. Where few came back, the target let some packets of these ports pass: a rule
-    # with a rate, or a chance.
+    # A firewall in between blocks all replies. If a few came back, the target passed some packets of these ports: a
+    # rule with a rate limit or a probability.
     asked = [port for port in ports if is_seen_on_wire(seen, target, "asked", pair, [port])]
     heard = [port for port in asked if is_seen_on_wire(seen, source, "answered", pair, [port])]
     return "source" if 2 * len(heard) >= len(asked) else "target"
@@ -151,10 +151,10 @@ def trace_answers(seen: ClusterObservations, source: str, target: str, ports: Se
 def locate_drop(
     seen: ClusterObservations, source: str, target: str, verdict: str, found: Sequence[LinkResult]
 ) -> str:
-    """Where the packets of a link end, a key of STOPPED."""
+    """Return the place where the packets of a link are lost, a key of STOPPED."""
     if verdict in FIREWALLED:
         place = trace_packets(seen, source, target, [r["port"] for r in found])
-        # An answer that came may be that of a try which it was too late for: seen with six of ten SYNs thrown away.
+        # A late reply may belong to an earlier attempt, as seen when 6 of 10 SYNs were dropped.
         chance = any(r["remark"].startswith(BY_CHANCE) for r in found)
         return "by_chance" if place == "source" and chance else place
     local = all(r["errno"] in NO_WAY_OUT or not r.get("device") for r in found)
@@ -164,7 +164,7 @@ def locate_drop(
 def describe_blocked_ports(
     seen: ClusterObservations, found: Sequence[LinkResult], tried: int
 ) -> str:
-    """Say which ports are shut."""
+    """Describe which ports are blocked."""
     words = []
     samples = [str(r["port"]) for r in found if r["kind"] in DATA_KINDS]
     if samples:
@@ -178,7 +178,7 @@ def describe_blocked_ports(
 
 
 def describe_port_errors(found: Sequence[LinkResult]) -> str:
-    """What the kernel said for the first ports, and how far this end came on them."""
+    """Describe the kernel's errors for the first ports, and how far their packets came."""
     words = []
     for record in found[:SHOWN_PORTS]:
         reached = record.get("reached", "")
@@ -191,10 +191,10 @@ def describe_port_errors(found: Sequence[LinkResult]) -> str:
 def merge_limited_rejects(
     groups: Mapping[tuple[str, Verdict], list[LinkResult]],
 ) -> dict[tuple[str, Verdict], list[LinkResult]]:
-    """Count silence as a rejection where the same peer rejects as well.
+    """Count silence as a rejection if the same peer also rejects.
 
-    Linux sends no more than a few ICMP answers a second to one address (icmp_ratelimit, icmp(7)): of many
-    rejected connections only the first ones are told so.
+    Linux sends only a few ICMP replies per second to one address (icmp_ratelimit, icmp(7)), so of many rejected
+    connections only the first ones get a reply.
     """
     found = {key: list(records) for key, records in groups.items()}
     for target, verdict in list(found):
@@ -204,7 +204,7 @@ def merge_limited_rejects(
 
 
 def list_blocked_links(seen: ClusterObservations) -> list[BlockedLink]:
-    """Everything that is not open, one entry per pair and verdict."""
+    """List everything that is not open, one entry per pair and state."""
     result = []
     for source in seen.plan["nodes"]:
         groups: dict[tuple[str, Verdict], list[LinkResult]] = {}
@@ -233,14 +233,14 @@ def list_blocked_links(seen: ClusterObservations) -> list[BlockedLink]:
 
 
 def describe_drop_place(block: BlockedLink) -> str:
-    """Say who stops the packets, as far as it is known."""
+    """Describe where the packets are lost, as far as it is known."""
     if not block.place:
         return UNTAPPED.format(target=block.target) if block.verdict in FIREWALLED else ""
     return "; " + STOPPED[block.place].format(source=block.source, target=block.target)
 
 
 def suggest_link_fix(seen: ClusterObservations, block: BlockedLink) -> str:
-    """The command that fixes a blocked link."""
+    """Suggest the command that fixes a blocked link."""
     data = seen.plan["data_ports"]["firewalld"]
     here, peer = seen.address(block.source), seen.address(block.target)
     if block.verdict in FIREWALLED and block.place.startswith("on_the_way"):
@@ -263,7 +263,7 @@ def suggest_link_fix(seen: ClusterObservations, block: BlockedLink) -> str:
 
 
 def group_blocked_links(blocks: Sequence[BlockedLink]) -> Iterator[list[BlockedLink]]:
-    """Put together what has one cause: many sources and one target, or one source and many targets."""
+    """Group links with one cause: many sources and one target, or one source and many targets."""
     by_target: dict[tuple[Any, ...], list[BlockedLink]] = {}
     for block in blocks:
         key = (block.target, block.verdict, block.ports, block.place)

@@ -1,4 +1,4 @@
-"""Puts the result of a verification together, as ``runs/<time>/result.json`` has it (docs/result.md)."""
+"""Build the result of a verification, ``runs/<time>/result.json`` (docs/result.md)."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ COLLECTIVES: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
 
 @dataclass(frozen=True)
 class VerificationRun:
-    """What is known of a run besides the observations.
+    """The data of a run apart from the observations.
 
     Attributes:
         name: of the directory under ``runs``.
         started: ISO 8601 with offset.
         finished: the same.
-        lab: what the nodes are, when they are no real machines.
-        notes: node -> what its roles want said.
-        systems: node -> operating system in words.
-        why_not_outside: why the controller did not try the master port.
+        lab: the kind of nodes, if they are not real machines.
+        notes: node -> the notes of its roles.
+        systems: node -> its operating system.
+        why_not_outside: why the controller did not test the master port.
     """
 
     name: str
@@ -47,7 +47,7 @@ class VerificationRun:
 
 
 def summarize_node(seen: ClusterObservations, name: str, system: str) -> NodeSummary:
-    """What is worth keeping of one node."""
+    """Summarize one node."""
     facts = seen.facts(name)
     versions = facts.get("versions", {})
     kept = ("interface", "names", "limits", "sysctls", "cpus", "clock")
@@ -66,7 +66,7 @@ def summarize_node(seen: ClusterObservations, name: str, system: str) -> NodeSum
 
 
 def flatten_notes(notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[NoteRow]:
-    """Notes of all nodes, each with its node."""
+    """List the notes of all nodes, each with its node."""
     return [
         {"node": node, "code": str(note["code"]), "text": str(note["text"])}
         for node, held in notes.items()
@@ -75,7 +75,7 @@ def flatten_notes(notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Note
 
 
 def compute_duration(started: str, finished: str) -> float:
-    """How long the run took; a clock that was set back meanwhile counts as nothing."""
+    """Return the duration of the run in seconds, or 0 if the clock was set back during the run."""
     spent = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
     return round(max(0.0, spent.total_seconds()), 3)
 
@@ -86,7 +86,7 @@ def assemble_result(
     rungs: Sequence[CheckOutcome],
     found: Sequence[Finding],
 ) -> Result:
-    """Put everything into the shape of the schema."""
+    """Assemble everything into the form of the schema."""
     failed = [rung.id for rung in rungs if rung.status == FAILED]
     rows = pairs.build_link_rows(seen)
     mesh = verify_mesh.summarize_mesh(seen)
@@ -121,10 +121,10 @@ def assemble_result(
 
 
 def validate_result(result: Result) -> Result:
-    """The result as its file will have it.
+    """Return the result as its file will have it.
 
     Raises:
-        ValueError: it does not follow its schema, which is a defect of Fullmesh.
+        ValueError: it does not follow its schema, which is a bug in Fullmesh.
     """
     try:
         return read.parse_result(json.loads(json.dumps(result)))

@@ -1,4 +1,4 @@
-"""What single GPUs say of themselves that stops a job or slows it down; for a verification and a diagnosis alike.
+"""Find faults that single GPUs report and that stop a job or slow it down, for verification and diagnosis.
 
 Sources: NVML's API reference (return codes, compute modes, clock event reasons, fabric states), NVIDIA's deployment
 guides on memory error management (row remapping) and fabric manager, the MIG user guide.
@@ -15,7 +15,7 @@ from fullmesh.observed.survey import GpuSurvey
 from fullmesh.result.findings import ERROR, WARNING, join_names
 from fullmesh.result.types import Severity
 
-# What a driver keeps for itself on an idle card is below this.
+# On an idle GPU, the driver itself uses less than this.
 IDLE_MIB = 512
 MISMATCH, LOST, SILENT, EMPTY = (
     "version mismatch",
@@ -43,7 +43,7 @@ class GpuFault:
 
     Attributes:
         code: of a verification.
-        node: whose.
+        node: the node.
         cause: one sentence.
         seen: the value observed.
         expected: the value it should have.
@@ -62,12 +62,12 @@ class GpuFault:
 
 @dataclass(frozen=True)
 class GpuNodeFacts:
-    """What is known of a node with GPUs.
+    """The facts about a node with GPUs.
 
     Attributes:
-        gpus: as the survey has them.
-        busy: a distributed job runs there.
-        rdma: a port of an RDMA card is up.
+        gpus: from the survey.
+        busy: a distributed job runs on the node.
+        rdma: a port of an RDMA NIC is up.
     """
 
     gpus: GpuSurvey
@@ -76,18 +76,18 @@ class GpuNodeFacts:
 
 
 def parse_mib(text: str) -> int:
-    """MiB of ``28610 MiB``; 0 where nothing is said."""
+    """Return the MiB of ``28610 MiB``, or 0 if there is no value."""
     found = re.match(r"(\d+) MiB$", text)
     return int(found[1]) if found else 0
 
 
 def describe_gpu_addresses(cards: list[GpuCard]) -> str:
-    """The PCI addresses of cards, in words."""
+    """List the PCI addresses of GPUs."""
     return join_names([card.get("bus", "") or card["uuid"] for card in cards])
 
 
 def find_silent_driver(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
-    """nvidia-smi is there and does not work."""
+    """Find a driver whose nvidia-smi does not work."""
     said, loaded = held.get("said", ""), held.get("loaded", "") or "unknown"
     if "said" not in held:
         return
@@ -114,12 +114,12 @@ def find_silent_driver(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
 
 
 def has_hidden_gpus(held: GpuSurvey) -> bool:
-    """Whether a driver that works shows fewer GPUs than the bus has."""
+    """Return whether a working driver shows fewer GPUs than the bus has."""
     return 0 < len(held["cards"]) < len(held.get("pci", []))
 
 
 def find_hidden_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
-    """The bus has more GPUs than the driver shows."""
+    """Find GPUs on the bus that the driver does not show."""
     shown = {card.get("bus", "").lower()[-12:] for card in held["cards"]}
     dark = [one["bus"] for one in held.get("pci", []) if one["bus"].lower()[-12:] not in shown]
     if dark and has_hidden_gpus(held):
@@ -135,7 +135,7 @@ def find_hidden_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
 
 
 def find_memory_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
-    """Rows of memory that could not be remapped, or that wait for a reset to be."""
+    """Find memory rows that could not be remapped, or that need a reset for it."""
     bad = [card for card in held["cards"] if card.get("remap_failed") == "Yes"]
     if bad:
         yield GpuFault(
@@ -162,13 +162,13 @@ def find_memory_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
 
 
 def explain_fabric_manager(held: GpuSurvey) -> tuple[str, str]:
-    """What is wrong with the fabric manager, and the cure; empty where it runs, of the driver's own version."""
+    """Return the problem of the fabric manager and its fix, or empty texts if it runs with the driver's version."""
     manager, driver = (
         held.get("fabric_manager", {"active": "", "version": ""}),
         held.get("driver", ""),
     )
     version, active = manager["version"], manager["active"]
-    # A guest whose host has the switches, and a rack that has them in trays of their own, need none.
+    # A guest whose host has the switches, and a rack with separate switch trays, need none.
     if "fabric_manager" not in held or not (version or held.get("switches")):
         return "", ""
     if not version:
@@ -190,9 +190,9 @@ def explain_fabric_manager(held: GpuSurvey) -> tuple[str, str]:
 
 
 def find_fabric_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
-    """GPUs behind NVSwitches work only once the fabric manager has set the switches up."""
+    """Find GPUs behind NVSwitches whose fabric is not set up by the fabric manager."""
     late = [card for card in held["cards"] if card.get("fabric") in ("In Progress", "Not Started")]
-    # what is set up stays so until a reset; a card of before Hopper says nothing of it
+    # a fabric stays set up until a reset, and GPUs older than Hopper do not report it
     up = any(card.get("fabric") == "Completed" for card in held["cards"])
     why, cure = explain_fabric_manager(held)
     states = f"fabric state: {late[0].get('fabric', '')} on {len(late)} GPU(s)" if late else ""
@@ -219,7 +219,7 @@ def find_fabric_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
 
 
 def find_throttled_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
-    """Clocks that something holds down."""
+    """Find GPUs with reduced clocks."""
     slow = [card for card in held["cards"] if card.get("slowed")]
     if slow:
         why = sorted({SLOWED.get(one, one) for card in slow for one in card.get("slowed", [])})
@@ -236,7 +236,7 @@ def find_throttled_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
 
 
 def find_mode_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
-    """Modes that keep jobs out, or apart."""
+    """Find modes that exclude jobs or separate GPUs."""
     shut = [card for card in held["cards"] if card.get("compute_mode") == "Prohibited"]
     if shut:
         yield GpuFault(
@@ -263,7 +263,7 @@ def find_mode_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
 
 
 def find_occupied_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
-    """Memory in use although no job of ours runs."""
+    """Find memory in use although no distributed job runs."""
     full = [card for card in held["cards"] if parse_mib(card.get("memory_used", "")) > IDLE_MIB]
     if full:
         used = max(parse_mib(card.get("memory_used", "")) for card in full)
@@ -280,7 +280,7 @@ def find_occupied_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
 
 
 def find_pcie_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
-    """GPUs and RDMA cards reach each other without a detour through the processor or the host's memory."""
+    """Find GPUs and RDMA NICs that only reach each other through the CPU or the host's memory."""
     paths = box.gpus.get("paths", [])
     bridges = sorted({bridge for path in paths for bridge in path["redirecting"]})
     if len(paths) > 1 and bridges:
@@ -321,7 +321,7 @@ def find_pcie_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
 
 
 def find_numa_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
-    """At least one GPU has an RDMA card on its own processor; where the firmware does not say (-1) nobody can tell."""
+    """Find nodes whose RDMA NICs are all on another CPU than the GPUs. If the firmware reports -1, it is unknown."""
     where = {
         kind: {path["numa"] for path in box.gpus.get("paths", []) if path["kind"] == kind}
         for kind in ("gpu", "rdma")
@@ -342,7 +342,7 @@ def find_numa_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
 
 
 def find_missing_nvlinks(table: Mapping[str, GpuSurvey]) -> Iterator[GpuFault]:
-    """Nodes whose cards are as many of one model have as many NVLinks: a bridge that is missing is never said."""
+    """Find nodes with fewer NVLinks than others with the same GPUs. A missing bridge is not reported otherwise."""
     kinds: dict[tuple[str, ...], dict[str, list[int]]] = {}
     for node, held in table.items():
         if held["cards"]:
@@ -365,7 +365,7 @@ def find_missing_nvlinks(table: Mapping[str, GpuSurvey]) -> Iterator[GpuFault]:
 
 
 def find_inactive_nvlinks(table: Mapping[str, GpuSurvey]) -> Iterator[GpuFault]:
-    """A card has fewer NVLinks up than the best of its model: all of them may be unused by design."""
+    """Find GPUs with fewer active NVLinks than the best of their model. Some links are unused by design."""
     least: dict[str, int] = {}
     for held in table.values():
         for card in held["cards"]:
@@ -399,7 +399,7 @@ ALONE = (
 
 
 def find_gpu_faults(boxes: Mapping[str, GpuNodeFacts]) -> Iterator[GpuFault]:
-    """All faults of the GPUs of nodes, for those that could be looked at."""
+    """Return all faults of the GPUs of surveyed nodes."""
     for node, box in boxes.items():
         for one in ALONE:
             yield from one(node, box.gpus)

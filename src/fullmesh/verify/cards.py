@@ -1,4 +1,4 @@
-"""The GPUs of the nodes, judged before a job is started: whole, of one kind, all used, with a torch made for them."""
+"""Check the GPUs of the nodes before a job starts: healthy, of one model, all in use, and with a matching torch."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from fullmesh.verify.model import ClusterObservations
 
 
 def get_gpu_survey(seen: ClusterObservations, name: str) -> GpuSurvey:
-    """What is known of a node's GPUs; {} where nobody could look."""
+    """Return the survey of a node's GPUs, or {}."""
     return cast("GpuSurvey", seen.survey(name).get("gpus", {}))
 
 
 def list_gpus(seen: ClusterObservations, name: str) -> list[GpuCard]:
-    """A node's GPUs, as nvidia-smi shows them."""
+    """List a node's GPUs, as nvidia-smi shows them."""
     return get_gpu_survey(seen, name).get("cards", [])
 
 
 def has_gpus(seen: ClusterObservations, name: str) -> bool:
-    """Whether the driver or the bus shows a GPU: one without a driver is one that is not used."""
+    """Return whether the driver or the bus shows a GPU. One without a driver counts, because it is unused."""
     held = get_gpu_survey(seen, name)
     return bool(held.get("present") or held.get("pci"))
 
 
 def describe_gpus(seen: ClusterObservations, name: str) -> str:
-    """``8 x NVIDIA H100``, or what the bus shows where no driver works."""
+    """Describe ``8 x NVIDIA H100``, or the GPUs on the bus if no driver works."""
     models = Counter(card["name"] for card in list_gpus(seen, name))
     on_bus = len(get_gpu_survey(seen, name).get("pci", []))
     without = f"{on_bus} GPU(s) on the PCI bus" if on_bus else "GPUs that nvidia-smi does not show"
@@ -40,12 +40,12 @@ def describe_gpus(seen: ClusterObservations, name: str) -> str:
 
 
 def get_torch_build(seen: ClusterObservations, name: str) -> str:
-    """What a node's torch is made for: cpu, cuda, hip, or "" where it does not say."""
+    """Return the build of a node's torch: cpu, cuda, hip, or "" if unknown."""
     return str(seen.facts(name).get("software", {}).get("torch_build", ""))
 
 
 def rule_torch_build(seen: ClusterObservations) -> Iterator[Finding]:
-    """Where there are GPUs torch is made for them."""
+    """Check that torch is built for GPUs on nodes that have some."""
     idle = [
         n for n in seen.plan["nodes"] if has_gpus(seen, n) and get_torch_build(seen, n) == "cpu"
     ]
@@ -64,9 +64,9 @@ def rule_torch_build(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def count_usable_gpus(seen: ClusterObservations, name: str) -> tuple[int, str]:
-    """How many GPUs a job on a node may use, 0 where that is not known, and what says so.
+    """Return how many GPUs a job on a node may use (0: unknown), and the source of the number.
 
-    Under MIG a GPU is several devices that nobody counts here.
+    With MIG, a GPU is several devices, which are not counted.
     """
     cards = list_gpus(seen, name)
     if any(card.get("mig") == "Enabled" for card in cards):
@@ -78,13 +78,13 @@ def count_usable_gpus(seen: ClusterObservations, name: str) -> tuple[int, str]:
 
 
 def has_explicit_ranks(seen: ClusterObservations, name: str) -> bool:
-    """Whether the inventory itself says how many ranks a node starts; a plan of before it could be left to auto did."""
+    """Return whether the inventory itself sets the ranks of a node. Plans from before ``auto`` count as not set."""
     asked = seen.plan.get("auto")
     return asked is not None and not (name in asked and asked[name]["ranks"])
 
 
 def rule_ranks_per_gpu(seen: ClusterObservations) -> Iterator[Finding]:
-    """A node starts as many ranks as it has GPUs; where somebody wants fewer it is only said."""
+    """Check that a node starts as many ranks as it has GPUs. If the user set fewer, it is only a warning."""
     groups: dict[tuple[int, int, str, bool], list[str]] = {}
     for name, node in seen.plan["nodes"].items():
         count, source = count_usable_gpus(seen, name)
@@ -113,7 +113,7 @@ def rule_ranks_per_gpu(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_same_gpus(seen: ClusterObservations) -> Iterator[Finding]:
-    """All nodes have as many GPUs of one model, with one driver."""
+    """Check that all nodes have the same number of GPUs of one model, with one driver."""
     table = {}
     for name in seen.plan["nodes"]:
         held = get_gpu_survey(seen, name)
@@ -140,7 +140,7 @@ def rule_same_gpus(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_ecc_errors(seen: ClusterObservations) -> Iterator[Finding]:
-    """No GPU has had a memory error since the driver was loaded that ECC could not fix."""
+    """Check that no GPU had an uncorrectable memory error since the driver was loaded."""
     for name in seen.plan["nodes"]:
         bad = [card for card in list_gpus(seen, name) if card.get("ecc_volatile")]
         if bad:
@@ -157,7 +157,7 @@ def rule_ecc_errors(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_xid_errors(seen: ClusterObservations) -> Iterator[Finding]:
-    """The driver reported no error of a GPU or an NVSwitch in the last minutes."""
+    """Check that the driver reported no error of a GPU or an NVSwitch in the last minutes."""
     for name in seen.plan["nodes"]:
         events = [e for e in seen.survey(name).get("kernel_log", []) if e["kind"] == "gpu"]
         said = {report: e["text"] for e in events if (report := xids.parse_xid(e["text"]))}
@@ -181,15 +181,15 @@ def rule_xid_errors(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def parse_pcie_lanes(text: str) -> int:
-    """Lanes of a PCIe link, from ``16x``."""
+    """Return the lanes of a PCIe link, from ``16x``."""
     text = text.removesuffix("x")
     return parse_decimal(text) or 0
 
 
 def rule_pcie_width(seen: ClusterObservations) -> Iterator[Finding]:
-    """A GPU has as many PCIe lanes as others of its model, and at least a quarter of what it can have.
+    """Check that a GPU has as many PCIe lanes as others of its model, and at least a quarter of its maximum.
 
-    Fewer than it can have is no fault: a T4 and an A10G on EC2 have 8 of 16 by design.
+    Fewer than the maximum is not a fault: a T4 and an A10G on EC2 have 8 of 16 by design.
     """
     lanes: dict[str, int] = {}
     for name in seen.plan["nodes"]:
@@ -215,7 +215,7 @@ def rule_pcie_width(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_persistence_mode(seen: ClusterObservations) -> Iterator[Finding]:
-    """The driver stays loaded between jobs; a driver that has no such mode (WSL) says nothing."""
+    """Check that the driver stays loaded between jobs. A driver without this mode (WSL) reports nothing."""
     off = [
         name
         for name in seen.plan["nodes"]
@@ -236,7 +236,7 @@ def rule_persistence_mode(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_gpu_faults(seen: ClusterObservations) -> Iterator[Finding]:
-    """No GPU says of itself that something is wrong."""
+    """Check that no GPU reports a fault."""
     boxes = {
         name: card_faults.GpuNodeFacts(
             held,
@@ -259,19 +259,19 @@ def rule_gpu_faults(seen: ClusterObservations) -> Iterator[Finding]:
         )
 
 
-# NCCL works these out from what it finds; a value that helped on one machine once is a brake on the next.
+# NCCL derives these from the hardware. A value that helps on one machine can slow down the next one.
 TUNED = (
     *("NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_NTHREADS"),
     *("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_NET_GDR_LEVEL"),
 )
 
 
-# What role cluster_env writes from cluster_env_extra, and would write again.
+# Role cluster_env writes this file from cluster_env_extra, and would write it again.
 OURS = "/etc/fullmesh/env"
 
 
 def rule_nccl_tuning(seen: ClusterObservations) -> Iterator[Finding]:
-    """Nobody took NCCL's choices away from it."""
+    """Check that no setting overrides NCCL's own choices."""
     for name in seen.plan["nodes"]:
         values = seen.survey(name).get("environment", {}).get("values", {})
         held = {one: values[one] for one in TUNED if one in values}
@@ -296,7 +296,7 @@ def rule_nccl_tuning(seen: ClusterObservations) -> Iterator[Finding]:
             )
 
 
-# What a diagnosis asks too: it compares the nodes' cards by rules of its own.
+# A diagnosis uses these rules too. It compares the nodes' GPUs with its own rules.
 HEALTH_RULES = (
     rule_xid_errors,
     rule_ecc_errors,
@@ -313,10 +313,10 @@ CARD_RULES = (
 
 
 def check_gpu_health(seen: ClusterObservations) -> list[Finding]:
-    """What the GPUs of each node say of themselves."""
+    """Return the faults that the GPUs of each node report."""
     return [finding for rule in HEALTH_RULES for finding in rule(seen)]
 
 
 def check_gpus(seen: ClusterObservations) -> list[Finding]:
-    """What the GPUs say of themselves and beside each other: known before a job is started."""
+    """Return the faults of GPUs that are known before a job starts: their reports, and differences of nodes."""
     return [finding for rule in CARD_RULES for finding in rule(seen)]

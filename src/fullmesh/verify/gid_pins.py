@@ -1,4 +1,4 @@
-"""NCCL_IB_GID_INDEX: a variable that makes NCCL take one entry of every RDMA port's GID table, whatever is there."""
+"""Check NCCL_IB_GID_INDEX, which makes NCCL use a fixed entry of every RDMA port's GID table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBER = re.compile(r"\s*([+-]?)(?:0[xX]([0-9a-fA-F]+)|0([0-7]*)|([1-9][0-9]*))"
 def parse_gid_index(value: str) -> int | None:
     """Read the variable as NCCL does (strtoll, misc/param.cc): None leaves the choice to NCCL.
 
-    An empty value counts as not set. A value that is no number is 0: quotes that a reader did not take off, a word.
+    An empty value counts as not set. A value that is not a number (with quotes, or a word) counts as 0.
     """
     if not value:
         return None
@@ -35,7 +35,7 @@ def parse_gid_index(value: str) -> int | None:
 
 
 def describe_bad_entry(port: RdmaPort, index: int, version: str) -> str:
-    """Say what is wrong with an entry of a port's GID table; "" for one that NCCL may use."""
+    """Describe the problem of an entry in a port's GID table, or return "" if NCCL may use it."""
     entry = next((gid for gid in port["gids"] if gid["index"] == index), None)
     if entry is None:
         return "is empty"
@@ -47,7 +47,7 @@ def describe_bad_entry(port: RdmaPort, index: int, version: str) -> str:
 
 
 def find_gid_pins(seen: ClusterObservations, name: str) -> list[JobVariable]:
-    """The different values that jobs on a node get, each with its first source."""
+    """Return the different values that jobs on a node get, each with its first source."""
     survey = seen.survey(name)
     found = []
     if PIN in (values := survey.get("environment", {}).get("values", {})):
@@ -64,14 +64,17 @@ def find_gid_pins(seen: ClusterObservations, name: str) -> list[JobVariable]:
 
 
 def suggest_pin_fix(seen: ClusterObservations, name: str, source: str) -> str:
-    """Name the place from which the variable has to go."""
+    """Suggest the place from which to remove the variable."""
     if source == OURS:
         return f"remove {PIN} from cluster_env_extra in the inventory, then {seen.apply('launch')}"
     return f"on {name}: remove {PIN} from {source}"
 
 
 def find_bad_gid_pins(seen: ClusterObservations) -> Iterator[Finding]:
-    """A pinned entry exists and suits RoCE v2 on every port that NCCL may use: the table changes with the addresses."""
+    """Check that a pinned entry exists and suits RoCE v2 on every port that NCCL may use.
+
+    The table changes with the addresses.
+    """
     for name in seen.plan["nodes"]:
         values = seen.survey(name).get("environment", {}).get("values", {})
         hca, version = (values.get(one, {"value": ""})["value"] for one in (CARDS, VERSION))
@@ -91,7 +94,7 @@ def find_bad_gid_pins(seen: ClusterObservations) -> Iterator[Finding]:
 def make_pin_finding(
     seen: ClusterObservations, name: str, pin: JobVariable, port: RdmaPort, wrong: str
 ) -> Finding:
-    """A pin that points to an entry of which NCCL can make nothing, or nothing that the peers understand."""
+    """Make the finding for a pinned entry that NCCL or its peers cannot use."""
     index = parse_gid_index(pin["value"])
     suited = [
         str(gid["index"]) for gid in port["gids"] if not describe_bad_entry(port, gid["index"], "")

@@ -1,4 +1,4 @@
-"""Rungs L7 and L8, judged: NCCL's bandwidth against the links, nccl-tests, training."""
+"""Evaluate checks L7 and L8: NCCL's bandwidth compared with the links, nccl-tests, and training."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from fullmesh.verify.nccl_ways import (
 )
 from fullmesh.verify.rank_ends import iterate_ranks
 
-# What NCCL reaches of a link on a healthy cluster: over RDMA nearly all of it, over TCP a third of a 100 Gbit/s link
-# with default settings and most of a slow one. Below this something is wrong, not merely untuned.
+# The share of a link that NCCL reaches on a healthy cluster: nearly all of it over RDMA. Over TCP with default
+# settings, it reaches a third of a 100 Gbit/s link and most of a slow one. A lower share is a fault, not a lack of
+# tuning.
 SHARE_RDMA = 0.5
 SHARE_SOCKET = 0.2
-SHARE_OF_OTHERS = 0.5  # of what nccl-tests measures on the other nodes of the same cluster
-LARGE = 4 << 20  # bytes from which a message measures bandwidth and not latency
+SHARE_OF_OTHERS = 0.5  # of the rate of nccl-tests on the other nodes of the cluster
+LARGE = 4 << 20  # bytes. Smaller messages measure latency, not bandwidth.
 # Of what a GPU's NVLinks carry in one direction, where every two GPUs have some. NCCL's developers name 370 of 450 GB/s
 # for 8 H100 (480 with SHARP) and 230 of 300 for 8 A100, at sizes of GiB (NVIDIA/nccl-tests#212, #149); two bridged H100
 # PCIe measured 115 of 300 (NVIDIA/nccl#1161). 64 MiB reach less than that; PCIe, which is what is left, a tenth.
@@ -54,11 +55,11 @@ class NcclTestRow(TypedDict):
 
 
 class NcclTestsOutput(TypedDict):
-    """What nccl-tests printed.
+    """The output of nccl-tests.
 
     Attributes:
-        wrong: values out of bounds, None when it did not get to its last line.
-        average: GB/s, None as well.
+        wrong: values out of bounds, None if it did not print its last line.
+        average: GB/s, None likewise.
     """
 
     rows: list[NcclTestRow]
@@ -67,16 +68,16 @@ class NcclTestsOutput(TypedDict):
 
 
 class NcclTestsRun(NcclTestsOutput):
-    """The same, with its exit code and last words."""
+    """The same, with its exit code and last line."""
 
     code: int
     last: str
 
 
 def parse_nccl_tests(text: str) -> NcclTestsOutput:
-    """Read what ``all_reduce_perf`` of nccl-tests prints.
+    """Parse the output of ``all_reduce_perf`` of nccl-tests.
 
-    Before 2.13 the table has no ``root`` and the last column of each half is the largest error instead of a count.
+    Before 2.13, the table has no ``root``, and the last column of each half is the largest error instead of a count.
     """
     rows: list[NcclTestRow] = []
     for line in text.splitlines():
@@ -98,7 +99,7 @@ def parse_nccl_tests(text: str) -> NcclTestsOutput:
 
 
 def collect_rank_gpus(seen: ClusterObservations) -> dict[int, tuple[str, GpusStepResult]]:
-    """Rank -> node and what its step ``gpus`` said."""
+    """Map each rank to its node and the result of its step ``gpus``."""
     return {
         rank: (name, data)
         for name, rank, told, _ in iterate_ranks(seen)
@@ -107,7 +108,7 @@ def collect_rank_gpus(seen: ClusterObservations) -> dict[int, tuple[str, GpusSte
 
 
 def explain_no_rank_gpus(seen: ClusterObservations) -> str:
-    """Why every rank that got that far said that it has no GPU; empty when one has."""
+    """Return why all ranks that reached this step have no GPU, or "" if one has a GPU."""
     rows = collect_rank_gpus(seen)
     if not rows or any(data["applicable"] for _, data in rows.values()):
         return ""
@@ -115,7 +116,7 @@ def explain_no_rank_gpus(seen: ClusterObservations) -> str:
 
 
 def explain_no_gpus(seen: ClusterObservations) -> str:
-    """Why rung L7 does not apply; empty when it does, or when GPUs are there and a rule says why nobody uses them."""
+    """Return why check L7 does not apply. Return "" if it does, or if another rule explains unused GPUs."""
     whys = explain_no_rank_gpus(seen)
     names = list(seen.plan["nodes"])
     if not whys or any(has_gpus(seen, name) for name in names):
@@ -129,7 +130,7 @@ def explain_no_gpus(seen: ClusterObservations) -> str:
 
 
 def collect_nccl_rates(seen: ClusterObservations) -> list[NcclSizeResult]:
-    """all_reduce by message size, the slowest rank's figures."""
+    """Return the rates of all_reduce by message size, from the slowest rank."""
     table: dict[int, NcclSizeResult] = {}
     for _, _, told, _ in iterate_ranks(seen):
         said = convert_rank_steps(told).get("nccl_sizes")
@@ -141,18 +142,18 @@ def collect_nccl_rates(seen: ClusterObservations) -> list[NcclSizeResult]:
 
 
 def get_rdma_speed(seen: ClusterObservations, name: str) -> float:
-    """Gbit/s of a node's active RDMA ports together, 0 without."""
+    """Return the total Gbit/s of a node's active RDMA ports, or 0."""
     rates = [RATE.search(port["rate"]) for port in list_active_rdma_ports(seen, name)]
     return sum(float(rate[1]) for rate in rates if rate)
 
 
 def get_interface_speed(seen: ClusterObservations, name: str) -> float:
-    """Gbit/s of a node's cluster interface, 0 when the kernel does not say (virtual cards)."""
+    """Return the Gbit/s of a node's cluster interface, or 0 if the kernel does not report it (virtual NICs)."""
     return max(0, int(seen.facts(name).get("interface", {}).get("speed", 0) or 0)) / 1000
 
 
 def find_expected_speed(seen: ClusterObservations) -> tuple[str, float, str]:
-    """The slowest node, its Gbit/s and the kind of link; RDMA counts where every node has it up."""
+    """Return the slowest node, its Gbit/s and the kind of link. RDMA counts if it is up on every node."""
     names = list(seen.plan["nodes"])
     rdma = {name: get_rdma_speed(seen, name) for name in names}
     kind, speeds = "RDMA ports", rdma
@@ -166,7 +167,7 @@ def find_expected_speed(seen: ClusterObservations) -> tuple[str, float, str]:
 
 
 def rule_nccl_bandwidth(seen: ClusterObservations) -> Iterator[Finding]:
-    """The bus bandwidth of large messages is in keeping with the slowest link between the nodes."""
+    """Check that the bus bandwidth of large messages fits the slowest link between the nodes."""
     rates = [row["bus_gbit_s"] for row in collect_nccl_rates(seen) if row["bytes"] >= LARGE]
     name, speed, kind = find_expected_speed(seen)
     if not rates or not speed or len(seen.plan["nodes"]) < 2:  # noqa: PLR2004 (one node has no link)
@@ -192,7 +193,7 @@ def rule_nccl_bandwidth(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def read_nccl_tests(seen: ClusterObservations) -> dict[str, NcclTestsRun]:
-    """Node -> what nccl-tests printed there, read, with its exit code and last words."""
+    """Parse the output of nccl-tests on each node, with its exit code and last line."""
     found: dict[str, NcclTestsRun] = {}
     for name, _, told, _ in iterate_ranks(seen):
         data = convert_rank_steps(told).get("nccl_tests")
@@ -205,7 +206,7 @@ def read_nccl_tests(seen: ClusterObservations) -> dict[str, NcclTestsRun]:
 
 
 def rule_nccl_tests(seen: ClusterObservations) -> Iterator[Finding]:
-    """nccl-tests, where it is installed, gets through without a wrong value."""
+    """Check that nccl-tests, if installed, completes without a wrong value."""
     for name, told in read_nccl_tests(seen).items():
         if told["code"] == 0 and told["wrong"] == 0:
             continue
@@ -228,7 +229,7 @@ def rule_nccl_tests(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def collect_intra_node_rates(seen: ClusterObservations) -> dict[str, float]:
-    """Node -> GB/s of large messages among its own GPUs: nccl-tests', and our own where there is one node only."""
+    """Return the GB/s of large messages between a node's GPUs: nccl-tests', or check L7's on a single node."""
     found = {
         name: max(
             (row["bus_gb_s"] for row in told["rows"] if row["bytes"] >= LARGE_NVLINK), default=0.0
@@ -247,13 +248,13 @@ def collect_intra_node_rates(seen: ClusterObservations) -> dict[str, float]:
 
 
 def get_nvlink_speed(seen: ClusterObservations, name: str) -> float:
-    """GB/s that the NVLinks of a node's slowest GPU carry in one direction; 0 unless they lead to every other GPU."""
+    """Return the GB/s of the slowest GPU's NVLinks in one direction, or 0 unless they connect all GPUs."""
     speeds = [card.get("link_gb_s", 0.0) for card in list_gpus(seen, name)]
     return min(speeds) if speeds and get_gpu_survey(seen, name).get("linked") else 0.0
 
 
 def rule_nvlink_rate(seen: ClusterObservations) -> Iterator[Finding]:
-    """GPUs with NVLinks exchange large messages over them."""
+    """Check that GPUs with NVLinks use them for large messages."""
     for name, rate in collect_intra_node_rates(seen).items():
         speed = get_nvlink_speed(seen, name)
         if rate < speed * SHARE_NVLINK:
@@ -271,7 +272,7 @@ def rule_nvlink_rate(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_slow_node(seen: ClusterObservations) -> Iterator[Finding]:
-    """Within the nodes, nccl-tests measures about the same everywhere."""
+    """Check that nccl-tests measures about the same rate inside every node."""
     best = {
         name: max(row["bus_gb_s"] for row in told["rows"])
         for name, told in read_nccl_tests(seen).items()
@@ -296,7 +297,7 @@ def rule_slow_node(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def describe_nccl_library(seen: ClusterObservations) -> str:
-    """Whose library took NCCL's place; empty where it was NCCL. torch for ROCm calls RCCL by the name ``nccl``."""
+    """Describe the library that replaced NCCL, or return "" if NCCL was used. torch for ROCm calls RCCL ``nccl``."""
     hip = [name for name in seen.plan["nodes"] if get_torch_build(seen, name) == "hip"]
     return (
         f"by RCCL, which torch for ROCm has in the place of NCCL ({join_names(hip)})" if hip else ""
@@ -304,7 +305,7 @@ def describe_nccl_library(seen: ClusterObservations) -> str:
 
 
 def build_nccl_details(seen: ClusterObservations) -> Mapping[str, object]:
-    """What rung L7 keeps."""
+    """Build the details of check L7."""
     name, speed, kind = find_expected_speed(seen)
     return {
         "gpus": {
@@ -321,7 +322,7 @@ def build_nccl_details(seen: ClusterObservations) -> Mapping[str, object]:
 
 
 def build_training_details(seen: ClusterObservations) -> Mapping[str, object]:
-    """What rung L8 keeps: each job's end, as the first rank saw it."""
+    """Build the details of check L8: the end of each job, as the first rank reported it."""
     for _, _, told, _ in iterate_ranks(seen):
         said = convert_rank_steps(told)
         jobs = {
@@ -345,7 +346,7 @@ def build_training_details(seen: ClusterObservations) -> Mapping[str, object]:
 
 
 def rule_unused_gpus(seen: ClusterObservations) -> Iterator[Finding]:
-    """GPUs that are there are seen by torch."""
+    """Check that torch sees the GPUs of a node."""
     why = explain_no_rank_gpus(seen)
     blind = [
         n for n in seen.plan["nodes"] if has_gpus(seen, n) and get_torch_build(seen, n) != "cpu"
@@ -370,5 +371,5 @@ JOB_RULES = (
 
 
 def check_gpu_jobs(seen: ClusterObservations) -> list[Finding]:
-    """All findings of rung L7 that need more than one rank to see."""
+    """Return all findings of check L7 that need more than one rank."""
     return [finding for rule in JOB_RULES for finding in rule(seen)]

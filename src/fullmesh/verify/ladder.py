@@ -1,4 +1,4 @@
-"""The verification ladder: observations become rungs, findings and a verdict. Pure functions."""
+"""Verify a cluster: observations become checks, findings and a verdict. Pure functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LIMITS = {
 
 
 def parse_setting_number(value: Any) -> float | None:
-    """Read a number, also as the text that ``-e name=8`` gives; None when it is none."""
+    """Parse a number, also from the text that ``-e name=8`` gives. Return None if it is not one."""
     if isinstance(value, bool):
         return None
     try:
@@ -48,7 +48,7 @@ def parse_setting_number(value: Any) -> float | None:
 
 
 def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
-    """What is wrong with the role's settings."""
+    """Return the faults in the role's settings."""
     found = []
     unknown = [str(rung) for rung in settings["verify_cluster_rungs"] if rung not in RUNGS]
     if unknown or not settings["verify_cluster_rungs"]:
@@ -88,31 +88,31 @@ def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
 
 
 def filter_asked_findings(seen: ClusterObservations, found: Sequence[Finding]) -> list[Finding]:
-    """The findings of the rungs that were asked for."""
+    """Keep the findings of the selected checks."""
     return [finding for finding in found if finding.rung in seen.rungs]
 
 
 def add_lower_checks(seen: ClusterObservations) -> ClusterObservations:
-    """A rung of the job brings those below it: without them it would pass where the job broke off."""
+    """Add the checks below a selected one of the job. Without them, it would pass if the job stopped early."""
     last = max((JOB_RUNGS.index(rung) for rung in seen.rungs if rung in JOB_RUNGS), default=-1)
     brought = [rung for rung in JOB_RUNGS[: last + 1] if rung not in seen.rungs]
     return replace(seen, rungs=(*seen.rungs, *brought)) if brought else seen
 
 
 def list_check_errors(found: Sequence[Finding], rungs: Sequence[str]) -> list[Finding]:
-    """The findings that fail one of *rungs*."""
+    """List the findings that fail one of *rungs*."""
     return [f for f in found if f.rung in rungs and f.severity == ERROR]
 
 
 def list_nodes_without_torch(seen: ClusterObservations) -> list[str]:
-    """The nodes whose interpreter of the jobs has no torch."""
+    """List the nodes on which the interpreter of the jobs has no torch."""
     return [n for n in seen.plan["nodes"] if not seen.facts(n).get("versions", {}).get("torch")]
 
 
 def explain_no_start(seen: ClusterObservations, below: Sequence[Finding]) -> str:
-    """Why no Gloo job should be started now; empty when it should.
+    """Return why no Gloo job should start now, or "" if it should.
 
-    A job on a broken mesh only hangs: Gloo waits five times its timeout and names the wrong node.
+    On a broken mesh, a job only hangs: Gloo waits 5 times its timeout and names the wrong node.
     """
     if not any(rung in seen.rungs for rung in JOB_RUNGS):
         return NOT_ASKED
@@ -131,7 +131,7 @@ def explain_no_start(seen: ClusterObservations, below: Sequence[Finding]) -> str
 
 
 def check_before_job(seen: ClusterObservations) -> list[Finding]:
-    """The findings that are known before a job is started."""
+    """Return the findings that are known before a job starts."""
     rules = (
         verify_node.check_nodes,
         verify_cards.check_gpus,
@@ -142,7 +142,7 @@ def check_before_job(seen: ClusterObservations) -> list[Finding]:
 
 
 class JobStart(TypedDict):
-    """Whether the ranks are started; *deadline* and *init_timeout* in seconds."""
+    """The decision whether to start the ranks. *deadline* and *init_timeout* are in seconds."""
 
     go: bool
     reason: str
@@ -152,7 +152,7 @@ class JobStart(TypedDict):
 
 
 def decide_job_start(seen: ClusterObservations) -> JobStart:
-    """Say whether the ranks shall be started, which steps they take, and why not."""
+    """Decide whether to start the ranks, and which steps they run, or give the reason."""
     seen = add_lower_checks(seen)
     reason = explain_no_start(seen, check_before_job(seen))
     factor = verify_ranks.compute_time_factor(seen)
@@ -166,7 +166,7 @@ def decide_job_start(seen: ClusterObservations) -> JobStart:
 
 
 def find_longest_call(seen: ClusterObservations, part: str, inner: str = "") -> float:
-    """The longest time that a call took on a node."""
+    """Return the longest time of a call on any node."""
     found = 0.0
     for said in seen.nodes.values():
         answers: Mapping[str, Any] = cast("Mapping[str, Any]", said)
@@ -177,12 +177,12 @@ def find_longest_call(seen: ClusterObservations, part: str, inner: str = "") -> 
 
 
 def describe_limited_nodes(nodes: Sequence[str]) -> str:
-    """That nodes are left out of the run, in words."""
+    """Describe that nodes are left out of the run."""
     return f"{join_names(nodes)} left out of this run (--limit)"
 
 
 def limit_to_run_nodes(seen: ClusterObservations, rung: CheckOutcome) -> CheckOutcome:
-    """A rung that holds on the nodes of the run says nothing about those that were left out."""
+    """Mark a passed check as not run if nodes were left out, because it does not cover them."""
     if rung.status != PASSED or not seen.left_out():
         return rung
     return CheckOutcome(
@@ -197,7 +197,7 @@ def judge_check(
     seconds: float,
     details: Mapping[str, object],
 ) -> CheckOutcome:
-    """A rung that was measured on all nodes."""
+    """Return the outcome of a check that ran on all nodes."""
     if rung not in seen.rungs:
         return CheckOutcome(rung, SKIPPED, NOT_ASKED)
     bad = list_check_errors(found, (rung,))
@@ -208,7 +208,7 @@ def judge_check(
 def judge_link_check(
     seen: ClusterObservations, found: Sequence[Finding], why_not_outside: str
 ) -> CheckOutcome:
-    """L2."""
+    """Judge check L2."""
     wanted, tried = mesh.count_wanted_pairs(seen), mesh.count_tried_pairs(seen)
     details = {
         "pairs": tried,
@@ -237,7 +237,7 @@ def judge_link_check(
 def get_job_details(
     seen: ClusterObservations, rung: str, table: Sequence[RankRow]
 ) -> Mapping[str, object]:
-    """What is kept of a rung of the job."""
+    """Return the details to keep for a check of the job."""
     if rung == "L7":
         return verify_gpu.build_nccl_details(seen)
     if rung == "L8":
@@ -248,7 +248,7 @@ def get_job_details(
 def judge_job_checks(
     seen: ClusterObservations, found: Sequence[Finding], why_not: str
 ) -> list[CheckOutcome]:
-    """L3 to L5, L7 and L8: in order, nothing above a broken one."""
+    """Judge checks L3 to L5, L7 and L8 in order. Checks after a failed one are not run."""
     rungs: list[CheckOutcome] = []
     table = [] if why_not else verify_ranks.build_rank_rows(seen)
     spent = verify_ranks.summarize_collectives(seen)
@@ -278,7 +278,7 @@ def judge_job_checks(
 
 
 def judge_nccl_check(seen: ClusterObservations, found: Sequence[Finding]) -> CheckOutcome:
-    """L6."""
+    """Judge check L6."""
     reason = verify_node.explain_no_nccl(seen)
     if "L6" in seen.rungs and reason:
         return CheckOutcome("L6", SKIPPED, reason)
@@ -292,7 +292,7 @@ def judge_nccl_check(seen: ClusterObservations, found: Sequence[Finding]) -> Che
 def soften_in_check_mode(
     rungs: Sequence[CheckOutcome], found: Sequence[Finding]
 ) -> tuple[list[CheckOutcome], list[Finding]]:
-    """In check mode nothing was configured, so nothing is demanded; the findings stay, as warnings."""
+    """Turn errors into warnings in check mode, because nothing was configured."""
     mild = [replace(f, severity=WARNING) if f.severity == ERROR else f for f in found]
     softened = [
         CheckOutcome(r.id, SKIPPED, f"check mode: {r.reason}", r.seconds, r.details)
@@ -306,7 +306,7 @@ def soften_in_check_mode(
 def judge_all_checks(
     seen: ClusterObservations, why_not_outside: str = ""
 ) -> tuple[list[CheckOutcome], list[Finding]]:
-    """Judge everything."""
+    """Judge all checks."""
     seen = add_lower_checks(seen)
     below = check_before_job(seen)
     why_not = explain_no_start(seen, below)

@@ -1,6 +1,6 @@
-"""One result of several runs that had a part of a cluster's nodes each, with ``--limit`` (docs/scale.md).
+"""Merge several runs that each covered some of a cluster's nodes with ``--limit`` (docs/scale.md).
 
-Nothing is made up: what no run tried stands as not run, with the reason; what one run found stands.
+Links that no run tested stay "not run", with the reason. Findings of any run are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fullmesh.verify import build
 from fullmesh.verify.ladder import describe_limited_nodes
 from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS
 
-# What holds on each node by itself. L1 holds nodes against each other, and no run had those of two parts.
+# The check that covers each node by itself. L1 compares nodes, and no run had the nodes of two parts.
 OF_NODES = "L0"
 OF_LINKS = "L2"
 Row = TypeVar("Row")
@@ -32,7 +32,7 @@ ALIKE = ("nodes", "data_ports", "master", "world_size")
 
 
 def check_same_cluster(results: Sequence[Result]) -> None:
-    """Hold the runs against each other.
+    """Check that the runs belong to one cluster.
 
     Raises:
         ValueError: they are not of one cluster, or of different kinds.
@@ -53,17 +53,17 @@ def check_same_cluster(results: Sequence[Result]) -> None:
 
 
 def get_run_kind(result: Result) -> str:
-    """Verify or diagnose."""
+    """Return verify or diagnose."""
     return result.get("kind", "verify")
 
 
 def list_observed_nodes(result: Result) -> list[str]:
-    """The nodes that a run was about."""
+    """List the nodes that a run covered."""
     return [name for name, node in result["nodes"].items() if node["kernel"]]
 
 
 def remove_repeats(rows: Iterable[Row]) -> list[Row]:
-    """Rows without their repetitions, in their order."""
+    """Remove repeated rows and keep the order."""
     found: list[Row] = []
     for row in rows:
         if row not in found:
@@ -72,7 +72,7 @@ def remove_repeats(rows: Iterable[Row]) -> list[Row]:
 
 
 def merge_links(results: Sequence[Result]) -> list[LinkRow]:
-    """Each ordered pair once; of two runs that tried it, as the later one saw it."""
+    """Merge the ordered pairs. If two runs tested one, the later one counts."""
     found: dict[tuple[str, str], LinkRow] = {}
     for result in results:
         found.update({(row["from"], row["to"]): row for row in result["links"]})
@@ -80,31 +80,31 @@ def merge_links(results: Sequence[Result]) -> list[LinkRow]:
 
 
 def is_disjoint(results: Sequence[Result]) -> bool:
-    """Whether no node was in two of the runs, so that what they counted may be added."""
+    """Return whether no node was in two of the runs, so that their counts can be added."""
     every = [name for result in results for name in list_observed_nodes(result)]
     return len(every) == len(set(every))
 
 
 def merge_counts(results: Sequence[Result], of: Callable[[Result], int]) -> int:
-    """A count over all runs; where they overlap, that of the largest."""
+    """Add a count over all runs. If they overlap, take the largest."""
     counts = [of(result) for result in results]
     return sum(counts) if is_disjoint(results) else max(counts)
 
 
 def find_check_row(result: Result, name: RungId) -> CheckRow | None:
-    """A rung of a run; some have fewer."""
+    """Return a check of a run, or None."""
     return next((row for row in result["rungs"] if row["id"] == name), None)
 
 
 def make_detail_getter(name: str) -> Callable[[Result], int]:
-    """A number in the details of L2."""
+    """Return a function that reads a number from the details of L2."""
     return lambda result: int(
         (find_check_row(result, "L2") or {"details": {}})["details"].get(name, 0)
     )
 
 
 def count_merged_pairs(results: Sequence[Result]) -> int:
-    """How many ordered pairs any run tried."""
+    """Return how many ordered pairs any run tested."""
     if any("mesh" in result for result in results):
         return merge_counts(results, make_detail_getter("pairs"))
     return len(merge_links(results))
@@ -113,7 +113,7 @@ def count_merged_pairs(results: Sequence[Result]) -> int:
 def merge_link_check(
     results: Sequence[Result], rows: Sequence[CheckRow], best: CheckRow
 ) -> CheckRow:
-    """L2: the pairs that the runs tried between them."""
+    """Merge L2: the pairs that the runs tested together."""
     count = len(results[0]["plan"]["nodes"])
     pairs, done = count * (count - 1), count_merged_pairs(results)
     details = {
@@ -139,7 +139,7 @@ def merge_link_check(
 
 
 def merge_check(results: Sequence[Result], name: RungId) -> CheckRow:
-    """What a rung comes to: failed if it failed in one run, passed if it passed on all nodes."""
+    """Merge a check: failed if it failed in one run, passed if it passed on all nodes."""
     each = [
         (result, row) for result in results if (row := find_check_row(result, name)) is not None
     ]
@@ -155,7 +155,7 @@ def merge_check(results: Sequence[Result], name: RungId) -> CheckRow:
         return best
     nodes = list(results[0]["plan"]["nodes"])
     seen = {node for result in results for node in list_observed_nodes(result)}
-    # the runs' own reason is only that each left out what others had
+    # the runs' own reason is only that each left out the nodes of the others
     good = all(
         row["reason"]
         == describe_limited_nodes(
@@ -174,7 +174,7 @@ def merge_check(results: Sequence[Result], name: RungId) -> CheckRow:
 
 
 def merge_mesh(results: Sequence[Result]) -> MeshSummary | None:
-    """The counts of the runs, and their pictures over each other; None where the rows say it all."""
+    """Merge the counts and the pictures of the runs. Return None if the rows are complete."""
     held = [result["mesh"] for result in results if "mesh" in result]
     if not held:
         return None
@@ -204,10 +204,10 @@ def merge_mesh(results: Sequence[Result]) -> MeshSummary | None:
 
 
 def merge_results(results: Sequence[Result]) -> Result:
-    """One result of several.
+    """Merge several results.
 
     Args:
-        results: one at least, in any order.
+        results: at least one, in any order.
 
     Raises:
         ValueError: they are not of one cluster.
@@ -253,7 +253,7 @@ def merge_results(results: Sequence[Result]) -> Result:
 
 
 def merge_nodes(results: Sequence[Result]) -> dict[str, NodeSummary]:
-    """Each node as the last run saw it that looked at it."""
+    """Return each node from the last run that surveyed it."""
     found = dict(results[0]["nodes"])
     for result in results:
         found |= {name: result["nodes"][name] for name in list_observed_nodes(result)}
@@ -261,6 +261,6 @@ def merge_nodes(results: Sequence[Result]) -> dict[str, NodeSummary]:
 
 
 def merge_findings(results: Sequence[Result]) -> list[FindingRow]:
-    """What any of the runs found, errors first."""
+    """Merge the findings of all runs, errors first."""
     rows: list[FindingRow] = remove_repeats(row for result in results for row in result["findings"])
     return sorted(rows, key=lambda row: row["severity"] != "error")

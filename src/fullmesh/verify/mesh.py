@@ -1,4 +1,4 @@
-"""What a run tried of the mesh: how many pairs, how many are open, and a picture of many nodes in blocks."""
+"""Summarize the tested part of the mesh: numbers of pairs, open pairs, and blocks for many nodes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from fullmesh.verify import schedule
 from fullmesh.verify.blocked import OPEN, get_link_records
 from fullmesh.verify.model import ClusterObservations
 
-# Of many nodes as many rows of links are kept as a reader can have; the counts are of all.
+# Rows of links to keep for many nodes. The counts include all links.
 ROWS_MOST = 20_000
-# Links that are not open and are looked at closely for the cause (diagnose/thin.py).
+# Links that are not open and whose cause is examined (diagnose/thin.py).
 LOOKED_AT = 400
 
 
 def count_wanted_pairs(seen: ClusterObservations) -> int:
-    """How many ordered pairs the run set out to try."""
+    """Return how many ordered pairs the run should test."""
     count = len(seen.plan["nodes"])
     if not seen.scope or not seen.scope["few"]:
         return count * (count - 1)
@@ -25,7 +25,7 @@ def count_wanted_pairs(seen: ClusterObservations) -> int:
 
 
 def count_tried_peers(seen: ClusterObservations, source: str) -> int:
-    """How many peers a node tried."""
+    """Return how many peers a node tested."""
     swept = seen.nodes.get(source, {}).get("links", {}).get("swept")
     if swept:
         return swept["peers"]
@@ -35,19 +35,19 @@ def count_tried_peers(seen: ClusterObservations, source: str) -> int:
 
 
 def count_connections(seen: ClusterObservations, source: str) -> int:
-    """How many connections of a node became something."""
+    """Return how many connections a node made."""
     links = seen.nodes.get(source, {}).get("links", {})
     swept = links.get("swept")
     return swept["tried"] if swept else len(get_link_records(seen, source))
 
 
 def count_tried_pairs(seen: ClusterObservations) -> int:
-    """How many ordered pairs were tried."""
+    """Return how many ordered pairs were tested."""
     return sum(count_tried_peers(seen, source) for source in seen.plan["nodes"])
 
 
 def count_blocked_by_node(seen: ClusterObservations) -> dict[str, int]:
-    """How many peers are not open to each node; only nodes that have some."""
+    """Return how many peers are not open to each node, for nodes that have some."""
     found: dict[str, int] = {}
     for source in seen.plan["nodes"]:
         bad = {
@@ -61,18 +61,18 @@ def count_blocked_by_node(seen: ClusterObservations) -> dict[str, int]:
 
 
 def count_blocked_pairs(seen: ClusterObservations) -> int:
-    """How many ordered pairs are not open."""
+    """Return how many ordered pairs are not open."""
     return sum(count_blocked_by_node(seen).values())
 
 
 def needs_link_row(seen: ClusterObservations, row: LinkRow) -> bool:
-    """Of many nodes only what deviates stands in the result: a million rows that say open are nobody's."""
+    """Return whether a link gets a row. With many nodes, only deviating links do, instead of a million open ones."""
     few = len(seen.plan["nodes"]) <= schedule.MANY
     return few or row["verdict"] != OPEN or bool(row.get("loss")) or "mbit_s" in row
 
 
 def summarize_mesh_nodes(seen: ClusterObservations) -> dict[str, MeshNode]:
-    """For each node: the peers that it tried, those that are open, the longest round trip in microseconds."""
+    """Return for each node the tested peers, the open ones, and the longest round trip in microseconds."""
     bad = count_blocked_by_node(seen)
     found: dict[str, MeshNode] = {}
     for name in seen.plan["nodes"]:
@@ -83,7 +83,7 @@ def summarize_mesh_nodes(seen: ClusterObservations) -> dict[str, MeshNode]:
 
 
 def list_longest_rtts(seen: ClusterObservations, source: str) -> list[int]:
-    """By block of peers, the longest round trip of a node in microseconds; 0 where there is none."""
+    """Return a node's longest round trip to each block of peers in microseconds, or 0."""
     swept = seen.nodes.get(source, {}).get("links", {}).get("swept")
     if swept:
         return list(swept["rtt_us"])
@@ -98,7 +98,7 @@ def list_longest_rtts(seen: ClusterObservations, source: str) -> list[int]:
 
 
 def build_rtt_blocks(seen: ClusterObservations) -> list[list[int]]:
-    """The longest round trip from each block of nodes to each."""
+    """Return the longest round trip between every two blocks of nodes."""
     names = list(seen.plan["nodes"])
     side = min(schedule.BLOCKS, len(names))
     found = [[0] * side for _ in range(side)]
@@ -110,7 +110,7 @@ def build_rtt_blocks(seen: ClusterObservations) -> list[list[int]]:
 
 
 def summarize_mesh(seen: ClusterObservations) -> MeshSummary | None:
-    """What stands in the result beside the rows of links; None where the rows say it all."""
+    """Build the summary for the result. Return None if the rows are complete."""
     count = len(seen.plan["nodes"])
     many = count > schedule.MANY
     few = bool(seen.scope and seen.scope["few"])
@@ -132,7 +132,7 @@ def summarize_mesh(seen: ClusterObservations) -> MeshSummary | None:
 
 
 def describe_coverage(seen: ClusterObservations) -> list[str]:
-    """What of the mesh was left out, in sentences."""
+    """Describe the parts of the mesh that were not tested."""
     scope = seen.scope
     said = []
     if scope and scope["few"] and len(seen.plan["nodes"]) > 1:

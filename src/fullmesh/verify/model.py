@@ -1,4 +1,4 @@
-"""What the rules of the ladder work with: observations in, rungs and findings out."""
+"""The data of the verification's rules: observations as input, checks and findings as output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RUNGS: dict[RungId, str] = {
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """How far the ladder was run."""
+    """The outcome of one check."""
 
     id: RungId
     status: Status
@@ -47,7 +47,7 @@ class CheckOutcome:
     details: Mapping[str, object] = field(default_factory=dict)
 
     def as_dict(self) -> CheckRow:
-        """Plain data for the result."""
+        """Return plain data for the result."""
         return {
             "id": self.id,
             "name": RUNGS[self.id],
@@ -59,13 +59,13 @@ class CheckOutcome:
 
 
 class LinkProbe(LadderLinksResult, total=False):
-    """What a node said of its peers; ``failed``: why it could not try them."""
+    """A node's results about its peers. ``failed``: why it could not test them."""
 
     failed: str
 
 
 class NodeAnswers(TypedDict, total=False):
-    """What was kept of a node: the answers of ladder_node, ladder_links and, twice, ladder_gloo."""
+    """The stored answers of a node: of ladder_node, ladder_links and, twice, ladder_gloo."""
 
     node: LadderNodeResult
     links: LinkProbe
@@ -76,22 +76,22 @@ class NodeAnswers(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class ClusterObservations:
-    """All that was observed.
+    """All observations.
 
     Attributes:
         plan: the cluster plan.
-        nodes: what each node said.
-        outside: what the controller could reach (ladder_links), empty when it was not tried.
-        rungs: the rungs asked for.
+        nodes: the answers of each node.
+        outside: the connections of the controller (ladder_links), empty if they were not tested.
+        rungs: the selected checks.
         mode: firewall mode of the nodes.
-        check_mode: nothing was configured, so nothing can be demanded.
+        check_mode: nothing was configured, so nothing can be required.
         clock_limit: seconds that two clocks may differ.
-        deadline: seconds for the test job where every rank has a processor for itself.
-        init_timeout: seconds for one try of Gloo's, likewise.
-        inventory: how the user names the inventory, for the fixing commands.
-        planned: the inventory has a plan that site.yml takes.
-        odd: node -> what of its answers has another form than their types say.
-        scope: what of the mesh was tried; None: every listener of every pair.
+        deadline: seconds for the test job if every rank has its own CPU.
+        init_timeout: seconds for one attempt of Gloo, likewise.
+        inventory: the user's name of the inventory, for the fixes.
+        planned: the inventory has a plan that site.yml accepts.
+        odd: node -> the parts of its answers that do not match their types.
+        scope: the tested part of the mesh. None: every listener of every pair.
         bisect: the runs of --bisect.
     """
 
@@ -111,23 +111,23 @@ class ClusterObservations:
     bisect: Sequence[BisectRun] = ()
 
     def facts(self, name: str) -> LadderFacts:
-        """What ladder_node saw on a node; {} where it did not answer."""
+        """Return the facts of a node from ladder_node, or {}."""
         return cast("LadderFacts", self.nodes.get(name, {}).get("node", {}).get("facts", {}))
 
     def left_out(self) -> list[str]:
-        """The nodes that the run does not look at (--limit); one that could not be looked at ends the run."""
+        """List the nodes outside this run (--limit). A failed survey ends the run instead."""
         return [name for name in self.plan["nodes"] if "node" not in self.nodes.get(name, {})]
 
     def survey(self, name: str) -> NodeSurvey:
-        """What the survey of a node found; {} where there was none."""
+        """Return the survey of a node, or {}."""
         return get_survey(self.nodes.get(name))
 
     def address(self, name: str) -> str:
-        """The cluster address of a node."""
+        """Return the cluster address of a node."""
         return str(self.plan["nodes"][name]["address"])
 
     def apply(self, phase: str = "") -> str:
-        """The command that brings the nodes back to the plan."""
+        """Return the command that configures the nodes again."""
         if not self.planned:
             return "give Fullmesh a plan (inventory/prod), which then configures it"
         tags = f" --tags {phase}" if phase else ""

@@ -1,8 +1,8 @@
-"""Which way NCCL took between the nodes, in its own words, and what keeps it off the better one.
+"""Read from NCCL's own output which network it used between the nodes, and why it did not use a better one.
 
-NCCL looks on each node for RDMA by itself and takes TCP where it finds none, without a word at its usual level
-(NVIDIA/nccl, src/plugin/net.cc; "NET/IB : No device found" is INFO). It never asks the other nodes what they took: of
-one InfiniBand node and one with TCP both wait for ever (NVIDIA/nccl#234, #878).
+NCCL looks for RDMA on each node by itself. If it finds none, it uses TCP, without a message at its default level
+(NVIDIA/nccl, src/plugin/net.cc. "NET/IB : No device found" is INFO). It never checks the choice of other nodes: if
+one node uses InfiniBand and another one TCP, both wait forever (NVIDIA/nccl#234, #878).
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ DEVICES = re.compile(r"NET/(?:IB|Socket) : Using (.*)$")
 OFI = re.compile(r"NET/OFI Selected [Pp]rovider is (\S+?),? ")
 NO_LIBRARY = re.compile(r"Failed to open (libibverbs\S*)")
 NO_DEVICE = "NET/IB : No device found"
-# NCCL's own line says by which way a channel sends: NET/IB/0, or NET/IB/0/GDRDMA where the card reaches the GPU itself.
+# NCCL's own line shows the path of a channel: NET/IB/0, or NET/IB/0/GDRDMA if the NIC accesses the GPU directly.
 OVER_IB = re.compile(r" via (NET/IB\S*)")
 DIRECT = "/GDRDMA"
 DIRECT_OFF = re.compile(r"GPU Direct RDMA Disabled for HCA \d+ '([^']+)'")
-# NVIDIA's GPUDirect RDMA guide: data centre and workstation cards only.
+# NVIDIA's GPUDirect RDMA guide: data center and workstation GPUs only.
 NEVER_DIRECT = "GeForce"
 
 
 @dataclass
 class NcclReport:
-    """What NCCL said on a node.
+    """NCCL's output on a node.
 
     Attributes:
-        said: its lines, of all ranks there.
-        settings: the choices that others made for it, with their files.
-        verbs: how many RDMA devices have a file there, None where nobody looked.
-        shut: those that only root may open.
-        connected: the first collective ended, on every rank.
+        said: its lines, of all ranks on the node.
+        settings: settings that override its choices, with their files.
+        verbs: the number of RDMA devices with a device file, None if unknown.
+        shut: device files that only root may open.
+        connected: the first collective completed on every rank.
     """
 
     said: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class NcclReport:
 
 @dataclass(frozen=True)
 class RdmaObstacle:
-    """Why NCCL does not use RDMA on a node: the cause, the value seen, what to do."""
+    """The reason why NCCL does not use RDMA on a node: the cause, the value seen, and the fix."""
 
     cause: str
     seen: str
@@ -65,7 +65,7 @@ class RdmaObstacle:
 
 
 def parse_nccl_network(said: Sequence[str]) -> dict[str, str]:
-    """Which network NCCL took, from its own lines (NCCL_DEBUG=INFO): name and devices."""
+    """Parse NCCL's network and devices from its own lines (NCCL_DEBUG=INFO)."""
     found = {"network": "", "devices": ""}
     for line in said:
         for name, pattern in (("network", NETWORK), ("devices", DEVICES), ("devices", OFI)):
@@ -76,7 +76,7 @@ def parse_nccl_network(said: Sequence[str]) -> dict[str, str]:
 
 
 def collect_nccl_reports(seen: ClusterObservations) -> dict[str, NcclReport]:
-    """Node -> what NCCL said there, for those where it said anything."""
+    """Map each node to NCCL's output on it, if there was any."""
     found: dict[str, NcclReport] = {}
     for name, _, told, _ in iterate_ranks(seen):
         step = convert_rank_steps(told).get("nccl")
@@ -92,37 +92,37 @@ def collect_nccl_reports(seen: ClusterObservations) -> dict[str, NcclReport]:
 
 
 def find_nccl_transports(seen: ClusterObservations) -> dict[str, dict[str, str]]:
-    """Node -> which network NCCL took there."""
+    """Map each node to the network that NCCL used."""
     return {
         name: parse_nccl_network(took.said) for name, took in collect_nccl_reports(seen).items()
     }
 
 
 def find_nccl_networks(seen: ClusterObservations) -> dict[str, str]:
-    """Node -> the network's name, for those where NCCL named one."""
+    """Map each node to the network's name, if NCCL printed one."""
     return {
         name: one["network"] for name, one in find_nccl_transports(seen).items() if one["network"]
     }
 
 
 def list_active_rdma_ports(seen: ClusterObservations, name: str) -> list[RdmaPort]:
-    """The RDMA ports of a node that are up."""
+    """List the RDMA ports of a node that are up."""
     return [port for port in seen.survey(name).get("rdma", []) if port["state"] == UP]
 
 
 def format_hca_port(port: RdmaPort) -> str:
-    """As NCCL_IB_HCA has it: ``mlx5_0:1``."""
+    """Format a port as in NCCL_IB_HCA: ``mlx5_0:1``."""
     return f"{port['device']}:{port['port']}"
 
 
 def is_efa_node(seen: ClusterObservations, name: str) -> bool:
-    """Whether a node has an EFA, which NCCL reaches by its plugin only."""
+    """Return whether a node has an EFA, which NCCL only reaches with its plugin."""
     own = seen.survey(name).get("efa")
     return own is not None and efa.has_efa_device(own)
 
 
 def describe_fast_network(seen: ClusterObservations, name: str) -> str:
-    """What a node has that is faster than TCP, in words; empty without."""
+    """Describe a node's network that is faster than TCP, or return ""."""
     if is_efa_node(seen, name):
         return "EFA"
     ports = [format_hca_port(port) for port in list_active_rdma_ports(seen, name)]
@@ -130,7 +130,7 @@ def describe_fast_network(seen: ClusterObservations, name: str) -> str:
 
 
 def is_port_selected(hca: str, port: RdmaPort) -> bool:
-    """Whether NCCL_IB_HCA lets NCCL take a port: names begin with one of the list, ``=`` exactly, ``^`` all others."""
+    """Return whether NCCL_IB_HCA selects a port. The list has prefixes, ``=`` means exact names, ``^`` all others."""
     but, exact = hca.startswith("^"), hca.removeprefix("^").startswith("=")
     for one in hca.removeprefix("^").removeprefix("=").split(","):
         name, _, number = one.partition(":")
@@ -143,7 +143,7 @@ def is_port_selected(hca: str, port: RdmaPort) -> bool:
 def suggest_setting_removal(
     variable: JobVariable, name: str, node: str, seen: ClusterObservations
 ) -> str:
-    """How to take a setting out of the place that it comes from."""
+    """Suggest how to remove a setting from its source."""
     if variable["source"] == OURS:
         return (
             f"{name} out of cluster_env_extra in the inventory; role cluster_env writes what fits the cards: "
@@ -155,7 +155,7 @@ def suggest_setting_removal(
 def find_setting_obstacles(
     seen: ClusterObservations, name: str, took: NcclReport
 ) -> Iterator[RdmaObstacle]:
-    """Variables that keep NCCL off RDMA."""
+    """Find variables that prevent RDMA in NCCL."""
 
     def why(variable: str, what: str) -> RdmaObstacle:
         held = took.settings[variable]
@@ -178,7 +178,7 @@ def find_setting_obstacles(
 
 
 def find_node_obstacles(name: str, took: NcclReport) -> Iterator[RdmaObstacle]:
-    """Files and libraries that NCCL needs for RDMA and has not."""
+    """Find files and libraries that NCCL lacks for RDMA."""
     library = next((match for line in took.said if (match := NO_LIBRARY.search(line))), None)
     if library:
         yield RdmaObstacle(
@@ -201,7 +201,7 @@ def find_node_obstacles(name: str, took: NcclReport) -> Iterator[RdmaObstacle]:
 
 
 def explain_no_rdma(seen: ClusterObservations, name: str, took: NcclReport) -> RdmaObstacle:
-    """The likeliest reason why NCCL does not use the RDMA of a node."""
+    """Return the most likely reason why NCCL does not use a node's RDMA."""
     own = seen.survey(name).get("efa")
     if own is not None and efa.has_efa_device(own):
         found = efa.check_efa({name: own})
@@ -223,7 +223,7 @@ def explain_no_rdma(seen: ClusterObservations, name: str, took: NcclReport) -> R
 
 
 def rule_tcp_fallback(seen: ClusterObservations) -> Iterator[Finding]:
-    """Where every node has RDMA, NCCL uses it; how fast TCP is does not matter here."""
+    """Check that NCCL uses RDMA if every node has it, regardless of the speed of TCP."""
     names = list(seen.plan["nodes"])
     took = find_nccl_networks(seen)
     if len(names) < 2 or set(took.values()) != {SOCKET}:  # noqa: PLR2004 (one node has no network to take)
@@ -252,14 +252,14 @@ def rule_tcp_fallback(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_mixed_networks(seen: ClusterObservations) -> Iterator[Finding]:
-    """All nodes take one network: NCCL speaks one only in a job, and does not ask what the others took."""
+    """Check that all nodes use one network. A job of NCCL supports only one, and NCCL does not compare the nodes."""
     took = find_nccl_networks(seen)
     kinds: dict[str, list[str]] = {}
     for name, network in took.items():
         kinds.setdefault(network, []).append(name)
     if len(kinds) < 2:  # noqa: PLR2004 (two that differ)
         return
-    # whoever talks TCP is the one to mend, else the fewest
+    # the nodes with TCP need the fix, else the smallest group
     least = SOCKET if SOCKET in kinds else min(kinds, key=lambda one: len(kinds[one]))
     odd = kinds[least]
     others = [name for name in took if name not in odd]
@@ -290,7 +290,7 @@ def rule_mixed_networks(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def explain_no_gpudirect(name: str, took: NcclReport, seen: ClusterObservations) -> RdmaObstacle:
-    """Why NCCL does not let a card reach the GPUs' memory."""
+    """Explain why NCCL does not let a NIC access the GPUs' memory."""
     for variable in ("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ"):
         if variable in took.settings:
             held = took.settings[variable]
@@ -309,7 +309,7 @@ def explain_no_gpudirect(name: str, took: NcclReport, seen: ClusterObservations)
 
 
 def rule_gpudirect(seen: ClusterObservations) -> Iterator[Finding]:
-    """Where the kernel lets RDMA cards reach the GPUs' memory (else VC-143), NCCL does so."""
+    """Check that NCCL uses GPUDirect RDMA if the kernel supports it (else VC-143)."""
     for name, took in collect_nccl_reports(seen).items():
         ways = sorted({match[1] for line in took.said if (match := OVER_IB.search(line))})
         if (

@@ -1,4 +1,4 @@
-"""Rungs L0, L1 and L6: what each node says about itself."""
+"""Evaluate checks L0, L1 and L6: the facts of each node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUN_RESERVED = "net.ipv4.ip_local_reserved_ports"
 
 
 def list_node_links(seen: ClusterObservations, name: str) -> tuple[tuple[str, str], ...]:
-    """All links of a node, both ways; of many nodes none, since the node says enough."""
+    """List all links of a node in both directions. With many nodes, the node alone is enough."""
     if len(seen.plan["nodes"]) > schedule.MANY:
         return ()
     peers = [peer for peer in seen.plan["nodes"] if peer != name]
@@ -29,7 +29,7 @@ def list_node_links(seen: ClusterObservations, name: str) -> tuple[tuple[str, st
 
 
 def rule_cluster_address(seen: ClusterObservations) -> Iterator[Finding]:
-    """The cluster address sits on the interface of the plan."""
+    """Check that the cluster address is on the interface of the plan."""
     for name, node in seen.plan["nodes"].items():
         if name in seen.left_out():
             continue
@@ -60,7 +60,7 @@ def rule_cluster_address(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_answer_format(seen: ClusterObservations) -> Iterator[Finding]:
-    """Modules and rules agree on every field: what a rule reads elsewhere it never sees."""
+    """Check that answers match their types. Rules do not see fields that do not match."""
     for name, faults in seen.odd.items():
         yield Finding(
             "VC-307",
@@ -76,7 +76,7 @@ def rule_answer_format(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_planned_hostname(seen: ClusterObservations) -> Iterator[Finding]:
-    """The host name is the plan's, where the plan has one."""
+    """Check that the host name is the one in the plan, if the plan has one."""
     for name, node in seen.plan["nodes"].items():
         wanted = node.get("hostname", "")
         found = seen.facts(name).get("names", {}).get("hostname", "")
@@ -93,7 +93,7 @@ def rule_planned_hostname(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_name_resolution(seen: ClusterObservations) -> Iterator[Finding]:
-    """Every name of the plan leads to the cluster address, on every node."""
+    """Check that every name of the plan resolves to the cluster address on every node."""
     wanted = {n: h["address"] for h in seen.plan["hosts"] for n in h["names"]}
     for name in seen.plan["nodes"]:
         answers = seen.facts(name).get("names", {}).get("plan", {})
@@ -114,7 +114,7 @@ def rule_name_resolution(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def is_loopback_ip(address: str) -> bool:
-    """Whether peers could never reach it."""
+    """Return whether an address is loopback, which peers cannot reach."""
     try:
         return ipaddress.ip_address(address.split("%", maxsplit=1)[0]).is_loopback
     except ValueError:
@@ -122,7 +122,7 @@ def is_loopback_ip(address: str) -> bool:
 
 
 def rule_own_name_loopback(seen: ClusterObservations) -> Iterator[Finding]:
-    """The node's own name is not loopback: that is what Gloo announces when no interface is set."""
+    """Check that the node's own name is not loopback, because Gloo announces it if no interface is set."""
     for name in seen.plan["nodes"]:
         names = seen.facts(name).get("names")
         if names is None:
@@ -142,7 +142,7 @@ def rule_own_name_loopback(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def compute_clock_offsets(seen: ClusterObservations) -> dict[str, float]:
-    """Each node's clock relative to the master's, as the handshakes measured it."""
+    """Return each node's clock offset from the master's, as measured in the handshakes."""
     reference = str(seen.plan["master"]["node"])
     best: dict[str, tuple[float, float]] = {reference: (0.0, 0.0)}
 
@@ -166,10 +166,10 @@ def compute_clock_offsets(seen: ClusterObservations) -> dict[str, float]:
 
 
 def rule_clock_offsets(seen: ClusterObservations) -> Iterator[Finding]:
-    """Clocks agree: c10d compares wall clocks and drops a node that is 15 s behind, in silence."""
+    """Check that clocks agree. c10d compares wall clocks and silently drops a node that is 15 s behind."""
     offsets = compute_clock_offsets(seen)
     reference = str(seen.plan["master"]["node"])
-    # With three nodes or more the majority is right; with two nobody knows, so the master is.
+    # With 3 nodes or more, the majority is right. With 2, the master counts as right.
     base = median(offsets.values()) if len(offsets) > PAIR else 0.0
     for name, offset in offsets.items():
         apart = offset - base
@@ -187,7 +187,7 @@ def rule_clock_offsets(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def get_versions(seen: ClusterObservations, name: str) -> dict[str, str]:
-    """The versions that must agree."""
+    """Return the versions that must agree."""
     found = seen.facts(name).get("versions", {})
     python = ".".join(str(found.get("python", "")).split(".")[:2])
     system = seen.nodes.get(name, {}).get("node", {}).get("nccl", {}).get("version", "")
@@ -200,7 +200,10 @@ def get_versions(seen: ClusterObservations, name: str) -> dict[str, str]:
 
 
 def rule_equal_versions(seen: ClusterObservations) -> Iterator[Finding]:
-    """One version of torch, Python and NCCL; a mixture fails with 'message truncated' or not at all."""
+    """Check that all nodes have one version of torch, Python and NCCL.
+
+    A mixture fails with 'message truncated', or does not fail visibly.
+    """
     table = {name: get_versions(seen, name) for name in seen.plan["nodes"]}
     for what in ("torch", "python", "nccl (system)", "nccl (torch's own)"):
         held = {name: row[what] for name, row in table.items() if row[what]}
@@ -222,7 +225,7 @@ def rule_equal_versions(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_open_files(seen: ClusterObservations) -> Iterator[Finding]:
-    """Enough file descriptors: the symptom of too few never says so."""
+    """Check that processes may open enough files. The errors of too few never name the cause."""
     need = FILES_PER_RANK * int(seen.plan["world_size"])
     for name in seen.plan["nodes"]:
         soft = seen.facts(name).get("limits", {}).get("nofile")
@@ -239,7 +242,7 @@ def rule_open_files(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_interface_state(seen: ClusterObservations) -> Iterator[Finding]:
-    """The cluster interface is up, and as wide as the others."""
+    """Check that the cluster interface is up and has the same MTU on all nodes."""
     sizes: dict[str, int] = {}
     for name in seen.plan["nodes"]:
         card = seen.facts(name).get("interface", {})
@@ -272,7 +275,7 @@ def rule_interface_state(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_pinned_range(seen: ClusterObservations) -> Iterator[Finding]:
-    """The kernel takes data ports from the planned range only: Gloo and NCCL have no say in it."""
+    """Check that the kernel assigns data ports from the planned range, because Gloo and NCCL have no setting for it."""
     wanted = str(seen.plan["data_ports"]["sysctl"])
     for name in seen.plan["nodes"]:
         sysctls = seen.facts(name).get("sysctls")
@@ -293,7 +296,7 @@ def rule_pinned_range(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_reserved_ports(seen: ClusterObservations) -> Iterator[Finding]:
-    """Named ports are reserved, the data range is not."""
+    """Check that named ports are reserved and the data range is not."""
     data = seen.plan["data_ports"]
     for name in seen.plan["nodes"]:
         sysctls = seen.facts(name).get("sysctls")
@@ -315,11 +318,11 @@ def rule_reserved_ports(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_sample_ports_given(seen: ClusterObservations) -> Iterator[Finding]:
-    """The kernel gave a port to every listener that asked for any."""
+    """Check that the kernel assigned a port to every listener."""
     for name in seen.plan["nodes"]:
         ports = seen.nodes.get(name, {}).get("node", {}).get("ports", [])
         failed = [p for p in ports if p["kind"] == "sample" and p["error"]]
-        # Without the address no bind can work, and VC-121 says so already.
+        # Without the address, no bind works, and VC-121 already reports it.
         if failed and seen.address(name) in seen.facts(name).get("addresses", {}):
             yield Finding(
                 "VC-213",
@@ -329,13 +332,13 @@ def rule_sample_ports_given(seen: ClusterObservations) -> Iterator[Finding]:
                 seen=failed[0]["error"],
                 expected=f"a port in {seen.plan['data_ports']['firewalld']}",
                 fix=f"on {name}: ss -tan | wc -l; sysctl {RUN_RANGE} {RUN_RESERVED}",
-                # what nobody could try
+                # links that could not be tested
                 pairs=tuple(pair for pair in list_node_links(seen, name) if pair[1] == name),
             )
 
 
 def rule_free_ports(seen: ClusterObservations) -> Iterator[Finding]:
-    """Nobody else sits on the master and rendezvous ports."""
+    """Check that no other program uses the master and rendezvous ports."""
     for name in seen.plan["nodes"]:
         for port in seen.nodes.get(name, {}).get("node", {}).get("ports", []):
             # a service that runs has its own port
@@ -355,7 +358,7 @@ def rule_free_ports(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_nccl_address(seen: ClusterObservations) -> Iterator[Finding]:
-    """NCCL, asked without a GPU, takes the cluster address and a port of the range."""
+    """Check that NCCL, without a GPU, uses the cluster address and a port of the range."""
     data = seen.plan["data_ports"]
     for name in seen.plan["nodes"]:
         said = seen.nodes.get(name, {}).get("node", {}).get("nccl", {})
@@ -395,7 +398,7 @@ def rule_nccl_address(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def explain_no_nccl(seen: ClusterObservations) -> str:
-    """Why L6 is skipped, empty when it is not."""
+    """Return why L6 is skipped, or ""."""
     told: list[Mapping[str, Any]] = [
         seen.nodes.get(name, {}).get("node", {}).get("nccl", {}) for name in seen.plan["nodes"]
     ]
@@ -407,7 +410,7 @@ def explain_no_nccl(seen: ClusterObservations) -> str:
 
 
 def rule_nccl_everywhere(seen: ClusterObservations) -> Iterator[Finding]:
-    """The library is on all nodes or on none."""
+    """Check that the library is on all nodes or on none."""
     lacking = [
         name
         for name in seen.plan["nodes"]
@@ -446,5 +449,5 @@ RULES = (
 
 
 def check_nodes(seen: ClusterObservations) -> list[Finding]:
-    """All findings of these rungs."""
+    """Return all findings of these checks."""
     return [finding for rule in RULES for finding in rule(seen)]

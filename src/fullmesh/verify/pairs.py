@@ -1,4 +1,4 @@
-"""Rung L2: every ordered pair of nodes, judged from what the kernels said."""
+"""Evaluate check L2: every ordered pair of nodes, from the kernels' own results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fullmesh.verify.probe_wants import ONLY_MODE
 
 
 def build_link_rows(seen: ClusterObservations) -> list[LinkRow]:
-    """One row for each ordered pair that was tried; of many nodes, for each that deviates."""
+    """Build one row for each ordered pair that was tested, or with many nodes for each deviating pair."""
     rows = []
     for source in seen.plan["nodes"]:
         by_peer: dict[str, list[LinkResult]] = {}
@@ -53,7 +53,7 @@ def build_link_rows(seen: ClusterObservations) -> list[LinkRow]:
 
 
 def build_port_row(record: LinkResult) -> PortRow:
-    """A port of the plan that is not open."""
+    """Build the row of a planned port that is not open."""
     kind = cast("PeerKind", record["kind"])
     row: PortRow = {"port": record["port"], "kind": kind, "verdict": record["verdict"]}
     if errno := record.get("errno"):
@@ -64,7 +64,7 @@ def build_port_row(record: LinkResult) -> PortRow:
 
 
 def add_link_rates(row: LinkRow, seen: ClusterObservations, found: Sequence[LinkResult]) -> None:
-    """Add the share of segments that were lost on the way there, and the rate, where they were measured."""
+    """Add the share of lost segments and the rate, if they were measured."""
     sent = sum(record.get("segments", 0) for record in found)
     if sent:
         row["loss"] = round(sum(record.get("lost", 0) for record in found) / sent, 5)
@@ -74,7 +74,7 @@ def add_link_rates(row: LinkRow, seen: ClusterObservations, found: Sequence[Link
 
 
 def rule_open_links(seen: ClusterObservations) -> Iterator[Finding]:
-    """Every peer reaches every peer, on the named ports and on ports that the kernel chose."""
+    """Check that every peer reaches every peer, on named ports and on ports that the kernel chose."""
     for group in group_blocked_links(list_blocked_links(seen)):
         block = group[0]
         sources = sorted({b.source for b in group})
@@ -100,7 +100,7 @@ def rule_open_links(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_late_answers(seen: ClusterObservations) -> Iterator[Finding]:
-    """A link that is open and whose listener answered too late: a busy machine, no fault of the link."""
+    """Report open links whose listener answered late. The cause is a busy machine, not the link."""
     for source in seen.plan["nodes"]:
         slow = sorted(
             {
@@ -126,7 +126,7 @@ def rule_late_answers(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_sample_ports(seen: ClusterObservations) -> Iterator[Finding]:
-    """What the kernel gave to a listener that did not ask for a port lies in the range: the pin works."""
+    """Check that the kernel assigns ports inside the range to listeners that did not request one."""
     data = seen.plan["data_ports"]
     for name in seen.plan["nodes"]:
         ports = seen.nodes.get(name, {}).get("node", {}).get("ports", [])
@@ -146,7 +146,7 @@ def rule_sample_ports(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_outside_port(seen: ClusterObservations) -> Iterator[Finding]:
-    """Peers reach nothing but what the plan opens."""
+    """Check that peers cannot reach ports outside the plan."""
     if seen.mode != ONLY_MODE:
         return
     for source in seen.plan["nodes"]:
@@ -167,16 +167,16 @@ def rule_outside_port(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def is_reached_from_outside(record: Mapping[str, Any]) -> bool:
-    """Whether the node itself answered: its listener's greeting, which brings the clock offset, was read.
+    """Return whether the node itself answered: its listener's greeting, with the clock offset, was read.
 
-    A connection alone proves nothing. The controller may have no way into the cluster's network, and a transparent
-    proxy behind its default route accepts connections to any address (seen).
+    A connection alone proves nothing. The controller may have no route to the cluster's network, and a transparent
+    proxy on its default route accepts connections to any address (seen in practice).
     """
     return record["verdict"] == OPEN and record["offset"] is not None
 
 
 def rule_outsider_access(seen: ClusterObservations) -> Iterator[Finding]:
-    """Who is not a peer does not reach the named ports."""
+    """Check that other machines than peers cannot reach the named ports."""
     if seen.mode == "off":
         return
     reached: dict[str, list[Mapping[str, Any]]] = {}
@@ -200,7 +200,7 @@ def rule_outsider_access(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def describe_untested_guards(seen: ClusterObservations, why_not_outside: str) -> list[str]:
-    """What about the firewall was not tested, and why."""
+    """Describe the parts of the firewall that were not tested, with the reason."""
     notes = []
     if seen.mode != ONLY_MODE:
         notes.append(
@@ -229,5 +229,5 @@ RULES = (
 
 
 def check_links(seen: ClusterObservations) -> list[Finding]:
-    """All findings of this rung."""
+    """Return all findings of this check."""
     return [finding for rule in RULES for finding in rule(seen)]

@@ -1,4 +1,4 @@
-"""What the probe of rung L2 opens on each node, and to what each node connects."""
+"""Choose the listeners that the probe of check L2 opens on each node, and the targets of each node."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import NamedPort, PeerKind, ProbePort, ProbeTarget
 from fullmesh.observed.ports import parse_port_ranges
 
-ONLY_MODE = "peers_only"  # the one mode that promises what peers do not reach
-HELD: PeerKind = "held"  # the service itself listens, which says no word of the probe's
+ONLY_MODE = "peers_only"  # the only mode that also blocks peers on other ports
+HELD: PeerKind = "held"  # the service itself listens, which does not speak the probe's protocol
 
 
 class ListenerRequest(TypedDict):
@@ -23,7 +23,7 @@ class ListenerRequest(TypedDict):
 
 
 def build_listener_request(plan: ClusterPlan, name: str, mode: str) -> ListenerRequest:
-    """Which listeners a node opens."""
+    """Return the listeners that a node opens."""
     named: list[NamedPort] = []
     if name == plan["master"]["node"]:
         named = [
@@ -38,12 +38,12 @@ def build_listener_request(plan: ClusterPlan, name: str, mode: str) -> ListenerR
 
 
 def list_service_ports(plan: ClusterPlan, name: str) -> list[NamedPort]:
-    """The ports of a node's services on which the probe listens."""
+    """List the ports of a node's services on which the probe listens."""
     return [{"kind": "service", "port": port} for port in services.list_probe_ports(plan, name)]
 
 
 def describe_untried_ports(plan: ClusterPlan) -> list[str]:
-    """What is opened for services and nobody can try from outside: UDP has no handshake, silence may be an answer."""
+    """Describe ports that are open for services but cannot be tested. UDP has no handshake, so silence is ambiguous."""
     named = [
         f"{port['service']} {services.service_port_to_range(port)}/udp"
         for port in plan.get("services", [])
@@ -55,7 +55,7 @@ def describe_untried_ports(plan: ClusterPlan) -> list[str]:
 def list_probe_targets(
     plan: ClusterPlan, opened: Mapping[str, Sequence[ProbePort]], name: str
 ) -> list[ProbeTarget]:
-    """Every listener of every other node, and what listens on a service's port there already."""
+    """List every listener of every other node, including services that already use their port."""
     return [
         {
             "node": peer,
@@ -71,7 +71,7 @@ def list_probe_targets(
 
 
 def is_closed_to_outsiders(plan: ClusterPlan, name: str, port: ProbePort) -> bool:
-    """Whether nobody but peers may reach a listener."""
+    """Return whether only peers may reach a listener."""
     if port["kind"] == "service":
         return services.is_peers_only_port(plan, name, port["port"])
     return port["kind"] in ("master", "rendezvous")
@@ -82,7 +82,7 @@ def list_outsider_targets(
     opened: Mapping[str, Sequence[ProbePort]],
     reachable: Mapping[str, str],
 ) -> list[ProbeTarget]:
-    """The named ports, by the address that the controller uses and by the cluster's."""
+    """List the named ports, by the controller's address for the node and by the cluster address."""
     found: list[ProbeTarget] = []
     for name, ports in opened.items():
         for address in dict.fromkeys((reachable[name], plan["nodes"][name]["address"])):

@@ -1,4 +1,4 @@
-"""Where the ranks of a test job ended, which of them ended first, and whoever only followed."""
+"""Find out where the ranks of a test job stopped, which of them stopped first, and which only followed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEPS: dict[str, RungId] = {
     "gpu_subgroups": "L8",
     "gpu_fsdp": "L8",
 }
-# how much an end says, most first
+# ends of a rank, the most informative first
 WORTH = ("absent", "lost", "wrong", "died", "failed", "hung", "stopped")
 CODED = re.compile(r"\[(?P<code>[A-Z]{2}-\d{3})\] (?P<text>.*)", re.DOTALL)
 GOOD = ("ok", "unsupported")
@@ -48,45 +48,45 @@ LOST_NODE = "VC-309"
 TRACED = re.compile(r'^  File "([^"\n]{1,300})", line (\d{1,7})', re.MULTILINE)
 FIRST_LINE = 300
 LAST_LINE = 200
-# What a rank says whose partner is gone; why that one went, the partner says.
+# The error of a rank whose partner is gone. The partner's own error has the cause.
 LOST = re.compile(
     r"closed by peer|connection reset|broken pipe|socket closed|software caused connection abort",
     re.I,
 )
 TIMED_OUT = re.compile(r"timed out|timeout", re.I)
-# Steps whose end is no moment that the ranks share.
+# Steps that the ranks do not end together.
 APART = ("import", "store", "sockets", "gpus", "nccl_tests")
-# Seconds by which a rank must have ended before another to be the first: the end of a collective is no sharper a moment
-# on busy machines, and a supervisor looks that often.
+# A rank must end this many seconds before another to count as first: collectives do not end more precisely on busy
+# machines, and a supervisor polls at this interval.
 FIRST_BY = 0.1
 
 
 @dataclass(frozen=True)
 class RankEnd:
-    """Where a rank's climb ended."""
+    """The end of a rank."""
 
     rank: int
     node: str
-    step: str  # "" when it got through
+    step: str  # "" if it completed
     state: str  # wrong, failed, died, hung, absent, lost, stopped
     text: str
     seen: str = ""
     expected: str = ""
-    check: str = ""  # what was found wrong, for the steps of L7 and L8
-    ranks: tuple[int, ...] = ()  # at fault, when it is not the rank that found it
-    at: float | None = None  # seconds after the last moment that all ranks shared, where known
-    spent: float = 0.0  # seconds in its last step; 0 for who was ended with a neighbour that died
-    code: str = ""  # where the node itself knows why; *fix* likewise
+    check: str = ""  # the failed check inside the steps of L7 and L8
+    ranks: tuple[int, ...] = ()  # the ranks at fault, if not the rank that found it
+    at: float | None = None  # seconds after the last moment that all ranks shared, if known
+    spent: float = 0.0  # seconds in its last step. 0 if it was ended because a neighbor died.
+    code: str = ""  # if the node itself knows the cause. *fix* likewise.
     fix: str = ""
 
 
 @dataclass(frozen=True)
 class JobStopCause:
-    """What stopped a job.
+    """The cause that stopped a job.
 
     Attributes:
-        ranks: those that it is laid to, the one that ended first before the others.
-        followed: whoever ended after them and says no more than that; by time, where that is known.
+        ranks: the ranks with the cause, the first one to end comes first.
+        followed: ranks that ended later for no other reason, by time if it is known.
     """
 
     ranks: list[RankEnd]
@@ -94,13 +94,13 @@ class JobStopCause:
 
 
 def list_steps(rungs: Sequence[str]) -> list[str]:
-    """The steps that the asked rungs need; a rung needs the ones below it."""
+    """List the steps for the selected checks. A check needs the ones below it."""
     highest = max((rung for rung in rungs if rung in STEPS.values()), default="")
     return [step for step, rung in STEPS.items() if rung <= highest]
 
 
 def iterate_ranks(seen: ClusterObservations) -> Iterator[tuple[str, int, RankReport, RanksEnd]]:
-    """Every rank of the plan with what is known of it."""
+    """Yield every rank of the plan with its report."""
     silent: RankReport = {"events": [], "log": ""}
     for name, node in seen.plan["nodes"].items():
         gloo = seen.nodes.get(name, {}).get("gloo")
@@ -110,7 +110,7 @@ def iterate_ranks(seen: ClusterObservations) -> Iterator[tuple[str, int, RankRep
 
 
 def read_missing_answer(said: Mapping[str, object], ranks: Sequence[int]) -> CollectedRanks | None:
-    """Read what Ansible has instead of a node's answer about its ranks: they are lost, or were stopped with others."""
+    """Read Ansible's error for a node without an answer: its ranks are lost, or were stopped with the others."""
     if not said.get("failed") and not said.get("unreachable"):
         return None
     text = str(said.get("msg", ""))
@@ -126,12 +126,12 @@ def read_missing_answer(said: Mapping[str, object], ranks: Sequence[int]) -> Col
 
 
 def get_last_rank_line(rank: RankReport) -> str:
-    """The last line that a rank printed."""
+    """Return the last line that a rank printed."""
     return find_last_line(rank["log"])
 
 
 def find_last_line(log: str) -> str:
-    """The last line of a log that is not empty."""
+    """Return the last non-empty line of a log."""
     lines = [line for line in log.splitlines() if line.strip()]
     return lines[-1][:LAST_LINE] if lines else ""
 
@@ -152,7 +152,7 @@ def find_silent_rank_end(
 
 
 def locate_exception(log: str) -> str:
-    """The exception of a Python traceback with the file and line that raised it; "" if the log has none."""
+    """Return the exception of a Python traceback, with its file and line, or ""."""
     places = TRACED.findall(log)
     return f"{find_last_line(log)}, at {places[-1][0]}:{places[-1][1]}" if places else ""
 
@@ -161,7 +161,7 @@ def find_rank_end(
     name: str, rank: int, told: RankReport, ended: RanksEnd, wanted: Sequence[str]
 ) -> RankEnd:
     """Find out where one rank stopped."""
-    # A rank has no rights and writes its own lines: a step that nobody asked for is none.
+    # A rank is unprivileged and writes its own lines, so unknown steps do not count.
     events = [event for event in told["events"] if event["step"] in (*STEPS, "done")]
     if not events:
         return find_silent_rank_end(name, rank, told, ended, wanted[0])
@@ -193,7 +193,7 @@ def find_rank_end(
 
 
 def describe_signal(code: int | str) -> str:
-    """Which signal ended a process, in brackets."""
+    """Name the signal that ended a process, in brackets."""
     try:
         return f" ({signal.Signals(-int(code)).name})"
     except ValueError:
@@ -201,7 +201,7 @@ def describe_signal(code: int | str) -> str:
 
 
 def compute_step_ends(told: RankReport) -> dict[str, float]:
-    """When a rank came to the end of each step, well or not, in seconds since it began."""
+    """Return when a rank ended each step, successfully or not, in seconds since its start."""
     begun: dict[str, float] = {}
     found: dict[str, float] = {}
     for event in told["events"]:
@@ -213,7 +213,7 @@ def compute_step_ends(told: RankReport) -> dict[str, float]:
 
 
 def find_shared_step(seen: ClusterObservations) -> str:
-    """The last step that all ranks ended well and together, which gives their clocks a common moment; "" for none."""
+    """Return the last step that all ranks completed together, or "". It gives their clocks a common moment."""
     done = [
         {event["step"] for event in told["events"] if event["state"] in GOOD}
         for _, _, told, _ in iterate_ranks(seen)
@@ -224,7 +224,7 @@ def find_shared_step(seen: ClusterObservations) -> str:
 
 
 def add_end_time(end: RankEnd, told: RankReport, ended: RanksEnd, shared: str) -> RankEnd:
-    """The same end with its moment, where that is known: who was killed by a supervisor has none of its own."""
+    """Add the time of an end, if known. A rank that a supervisor killed has no time of its own."""
     times = compute_step_ends(told)
     if end.state in ENDED and not any(ended.get("codes", {}).values()):
         begun = next((e.get("at", 0.0) for e in told["events"] if e["step"] == end.step), 0.0)
@@ -238,7 +238,7 @@ def add_end_time(end: RankEnd, told: RankReport, ended: RanksEnd, shared: str) -
 
 
 def find_rank_ends(seen: ClusterObservations) -> list[RankEnd]:
-    """Where every rank stopped."""
+    """Return where every rank stopped."""
     wanted = list_steps(seen.rungs)
     shared = find_shared_step(seen)
     return [
@@ -248,10 +248,10 @@ def find_rank_ends(seen: ClusterObservations) -> list[RankEnd]:
 
 
 def find_first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
-    """The ranks that stopped first on the ladder; whoever stopped later was waiting for them.
+    """Return the ranks that stopped in the first step. Ranks that stopped later waited for them.
 
-    At one step a wrong value says more than a death, and that more than a failure: whoever lost its partner fails
-    too. A rank that failed by itself says more than one that hung.
+    In one step, a wrong value comes before a death, and a death before a failure, because ranks that lost their
+    partner fail too. A rank that failed by itself comes before one that hung.
     """
     order = list(STEPS)
     broken = [end for end in found if end.step and end.state != "stopped"]
@@ -266,19 +266,19 @@ def find_first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
 
 
 def classify_rank_end(end: RankEnd) -> str:
-    """What ranks that stopped alike have in common, whichever peer and port their words name."""
+    """Return the common text of ranks that stopped in the same way, regardless of peer and port."""
     if end.state == "failed" and TIMED_OUT.search(end.text):
         return "timeout"
     return "lost" if end.state == "failed" and LOST.search(end.text) else end.text
 
 
 def has_own_error(end: RankEnd) -> bool:
-    """The rank's own error, not only that it waited for another one or lost it."""
+    """Return whether a rank has its own error, other than waiting for another rank or losing it."""
     return classify_rank_end(end) not in ("timeout", "lost")
 
 
 def group_first_broken(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
-    """The ranks that stopped first on the ladder, put together by what stopped them."""
+    """Group the ranks that stopped first by their cause."""
     groups: dict[tuple[str, str, str], list[RankEnd]] = {}
     for end in find_first_broken(found):
         groups.setdefault((end.step, end.state, classify_rank_end(end)), []).append(end)
@@ -286,10 +286,10 @@ def group_first_broken(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
 
 
 def select_telling_groups(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
-    """The groups that say most.
+    """Select the most informative groups.
 
-    Whoever only lost its partner follows from what stopped that one, be it a step further on; whoever only waited, from
-    another rank's own error.
+    Ranks that only lost their partner follow from the partner's cause, even in a later step. Ranks that only waited
+    follow from another rank's own error.
     """
     groups = group_first_broken(found)
     if groups and all(classify_rank_end(group[0]) == "lost" for group in groups):
@@ -310,9 +310,9 @@ def select_telling_groups(found: Sequence[RankEnd]) -> list[list[RankEnd]]:
 def find_hung_ranks(
     found: Sequence[RankEnd], waited: Sequence[Sequence[RankEnd]]
 ) -> list[list[RankEnd]]:
-    """Whoever stood in the step for longer than the others waited in it: it is who they waited for.
+    """Find ranks that were in the step for longer than the others waited: the others waited for them.
 
-    Gloo's waits end by themselves, all after the same time. For ``init`` that is another one (a connection's).
+    Gloo's waits all end after the same time. For ``init``, it is another time (a connection's).
     """
     failed = [end for group in waited for end in group if end.state == "failed"]
     if not failed or failed[0].step == "init":
@@ -327,15 +327,15 @@ def find_hung_ranks(
 
 
 def sort_by_end_time(found: Sequence[RankEnd]) -> list[RankEnd]:
-    """By the moment of their ends; who has none comes last."""
+    """Sort ranks by the time of their ends. Ranks without one come last."""
     return sorted(found, key=lambda end: float("inf") if end.at is None else end.at)
 
 
 def find_job_causes(found: Sequence[RankEnd]) -> list[JobStopCause]:
-    """What stopped the job: one cause, where the ranks' errors and their moments allow to say so.
+    """Return the causes that stopped the job: one, if the ranks' errors and times allow it.
 
-    Ranks that died or raised at one step with words of their own are one cause, that of the first: a rank that is gone
-    makes the others fail in many ways. Wrong values and ranks that never started have nothing to do with each other.
+    Ranks that died or raised their own errors in one step have one cause, that of the first, because a lost rank
+    makes the others fail in many ways. Wrong values and ranks that never started are unrelated.
     """
     groups = [sort_by_end_time(group) for group in select_telling_groups(found)]
     if len(groups) > 1 and all(
@@ -351,7 +351,7 @@ def find_job_causes(found: Sequence[RankEnd]) -> list[JobStopCause]:
 
 
 def compute_lead_time(ends_: Sequence[RankEnd]) -> float:
-    """By how much the first of ranks in order ended before the next; 0 where that says nothing."""
+    """Return how much earlier the first rank ended than the next, or 0 if that is not significant."""
     moments = [end.at for end in ends_ if end.at is not None]
     if len(moments) < 2 or ends_[0].at is None:  # noqa: PLR2004 (a pair)
         return 0.0

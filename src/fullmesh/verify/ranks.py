@@ -1,4 +1,4 @@
-"""Rungs L3 to L5, L7 and L8: what the ranks of a real job reported."""
+"""Evaluate checks L3 to L5, L7 and L8: the reports of a real job's ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fullmesh.verify.rank_ends import (
     iterate_ranks,
 )
 
-# A wrong value in a step of rung L8: what the step, or the check within it, stands for.
+# Codes for a wrong value in a step of check L8, by the step or the check in it.
 TRAINING = {"amp": "VC-805", "subgroups": "VC-806", "fsdp": "VC-807"}
 CHECKS = {
     "start": "VC-801",
@@ -32,9 +32,9 @@ CHECKS = {
     "gpus": "VC-711",
     "values": "VC-713",
 }
-# What a step stands for that failed or hung; a collective (VC-403) or a training step (VC-808) otherwise.
+# Codes for a step that failed or hung. Otherwise a collective (VC-403) or a training step (VC-808).
 STORES = ("store", "rendezvous")
-# What an error of the step "import" stands for, by its text; VC-302 otherwise.
+# Codes for an error of the step "import", by its text. Otherwise VC-302.
 IMPORT_ERRORS = (
     ("VC-310", re.compile(r"PermissionError|this account may not read")),
     (
@@ -47,18 +47,18 @@ IMPORT_ERRORS = (
 )
 UNFINISHED = {"import": "VC-302", "store": "VC-301", "rendezvous": "VC-301", "init": "VC-401"}
 WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
-# Above this many runnable tasks a processor, a rank waits for its turn longer than it works.
+# With more runnable tasks per CPU than this, a rank waits longer than it works.
 OVERLOADED = 2.0
-# Share of the time from which a deadline is a matter of it; below, clouds take their per cents all the time.
+# From this share of stolen time on, it explains a missed deadline. Clouds always take a few percent.
 KEPT_OFF = 0.2
 REMOTE = re.compile(r"remote=\[([0-9A-Fa-f.:]+)\]:(\d{1,5})")
 
 
 def compute_time_factor(seen: ClusterObservations) -> float:
-    """How many times longer than alone a rank may need: tasks that want to run, for each processor, at least 1.
+    """Return how much longer a rank may take than alone: runnable tasks per CPU, at least 1.
 
-    Counted on the machine that is worst off: what ran when it was looked at, and the ranks that will. Nodes of one boot
-    are containers of one machine: they share its processors, and each sees the load of the whole.
+    The busiest machine counts: its load in the survey plus its ranks. Nodes with the same boot id are containers of
+    one machine. They share its CPUs, and each reports the load of the whole machine.
     """
     machines: dict[str, list[str]] = {}
     for name in seen.plan["nodes"]:
@@ -73,7 +73,7 @@ def compute_time_factor(seen: ClusterObservations) -> float:
 
 
 def describe_node_load(name: str, ended: RanksEnd) -> str:
-    """How busy a node was while its ranks ran."""
+    """Describe the load of a node while its ranks ran."""
     cpus = int(ended.get("cpus") or 1)
     words = [f"load {float(ended.get('load') or 0.0):.1f} on {cpus} processor{'s' * (cpus > 1)}"]
     words += [
@@ -91,7 +91,7 @@ def describe_node_load(name: str, ended: RanksEnd) -> str:
 
 
 def describe_overload(seen: ClusterObservations) -> str:
-    """The nodes whose processors were kept from their ranks, in words; empty where none was."""
+    """Describe the nodes whose CPUs were overloaded or limited, or return ""."""
     found = []
     for name, node in seen.nodes.items():
         ended = node.get("gloo", {}).get("ended", {})
@@ -103,13 +103,13 @@ def describe_overload(seen: ClusterObservations) -> str:
 
 
 def find_end_code(end: RankEnd) -> str:
-    """The code for an end."""
+    """Return the code for an end."""
     if end.state == "wrong":
         return find_wrong_value_code(end)
     early = end.code or find_early_end_code(end)
     if early:
         return early
-    # NCCL's watchdog ends the process when a collective times out: that is how a hang looks there.
+    # NCCL's watchdog ends the process if a collective times out, so a hang looks like that.
     if STEPS[end.step] == "L7":
         return "VC-715" if end.step == "nccl_tests" else "VC-712"
     if end.state == "died":
@@ -118,13 +118,13 @@ def find_end_code(end: RankEnd) -> str:
 
 
 def find_wrong_value_code(end: RankEnd) -> str:
-    """The code for a value that is not the exact result."""
+    """Return the code for a value that is not the exact result."""
     step = end.step.removeprefix("gpu_")
     return "VC-308" if end.step in STORES else TRAINING.get(step) or CHECKS.get(end.check, "VC-402")
 
 
 def find_early_end_code(end: RankEnd) -> str:
-    """The code for a rank that failed by itself before it met the others; "" for another one."""
+    """Return the code for a rank that failed by itself before it met the others, or ""."""
     if end.state == "absent":
         return find_import_code(end.text, "VC-304")
     if end.state != "failed" or not has_own_error(end):
@@ -133,12 +133,12 @@ def find_early_end_code(end: RankEnd) -> str:
 
 
 def find_import_code(text: str, otherwise: str) -> str:
-    """The code for an error that ended a rank before it had torch."""
+    """Return the code for an error that ended a rank before it had torch."""
     return next((code for code, pattern in IMPORT_ERRORS if pattern.search(text)), otherwise)
 
 
 def describe_rank_cause(seen: ClusterObservations, end: RankEnd, ranks: str) -> str:
-    """The cause in words."""
+    """Describe the cause."""
     master = seen.plan["master"]
     if end.step in STORES:
         port = get_store_port(seen, end)
@@ -156,28 +156,28 @@ def describe_rank_cause(seen: ClusterObservations, end: RankEnd, ranks: str) -> 
 
 
 def describe_hang_time(end: RankEnd) -> str:
-    """How long a rank hung, in words."""
+    """Describe how long a rank hung."""
     if end.text.startswith("no end"):
         return "until the deadline"
     return f"for {end.spent:.0f} s, longer than the others waited for it"
 
 
 def describe_wrong_value(end: RankEnd, ranks: str) -> str:
-    """Whom a wrong value is laid to: who found it, unless it is known whose it is."""
+    """Describe the ranks with a wrong value: those that found it, unless the source is known."""
     if not end.check:
         return f"{ranks} got a wrong value"
     return f"training on {ranks} ({end.step})" if STEPS[end.step] == "L8" else f"{ranks}"
 
 
 def list_blamed_ranks(seen: ClusterObservations, group: Sequence[RankEnd]) -> list[tuple[int, str]]:
-    """The ranks at fault with their nodes: those that were named, else those that found it."""
+    """List the ranks at fault with their nodes: named ranks, else those that found it."""
     named = {rank for end in group for rank in end.ranks}
     where = {rank: name for name, node in seen.plan["nodes"].items() for rank in node["ranks"]}
     return [(r, where[r]) for r in sorted(named) if r in where] or [(e.rank, e.node) for e in group]
 
 
 def describe_gloo_remote(seen: ClusterObservations, text: str) -> str:
-    """Say which address and port Gloo means: it prints the port in network byte order (faults.md 0.7)."""
+    """Describe the address and port in Gloo's message. It prints the port in network byte order (faults.md 0.7)."""
     found = REMOTE.search(text)
     if not found:
         return ""
@@ -188,12 +188,12 @@ def describe_gloo_remote(seen: ClusterObservations, text: str) -> str:
 
 
 def get_store_port(seen: ClusterObservations, end: RankEnd) -> int:
-    """Where the store of a step is served."""
+    """Return the port of the store in a step."""
     return seen.plan["master"]["port"] if end.step == "store" else seen.plan["rendezvous"]["port"]
 
 
 def suggest_early_end_fix(seen: ClusterObservations, end: RankEnd, node: str) -> str:
-    """The next step for a rank that did not meet the others; "" for another one."""
+    """Suggest the next step for a rank that did not meet the others, or return ""."""
     own = {
         "VC-309": f"on {node}: journalctl -u ssh -u sshd; then verify again",
         "VC-310": f"on {node}: namei -l PATH shows the folder or file that is closed; chmod o+rX opens it",
@@ -208,7 +208,7 @@ def suggest_early_end_fix(seen: ClusterObservations, end: RankEnd, node: str) ->
 
 
 def suggest_rank_fix(seen: ClusterObservations, end: RankEnd, node: str) -> str:
-    """The next step for where a rank stopped."""
+    """Suggest the next step for the place where a rank stopped."""
     early = suggest_early_end_fix(seen, end, node)
     if early:
         return early
@@ -233,19 +233,19 @@ def suggest_rank_fix(seen: ClusterObservations, end: RankEnd, node: str) -> str:
 
 
 def is_deadline_end(end: RankEnd) -> bool:
-    """A deadline of the check's own ended this rank. For ``init`` it is Gloo's word about a connection."""
+    """Return whether a deadline of the check ended this rank. For ``init``, Gloo reports it for a connection."""
     return end.step != "init" and (end.state == "hung" or classify_rank_end(end) == "timeout")
 
 
 def rule_ranks_finish(seen: ClusterObservations) -> Iterator[Finding]:
-    """Every rank gets to the top."""
+    """Check that every rank completes."""
     for cause in find_job_causes(find_rank_ends(seen)):
         end = cause.ranks[0]
         guilty = list_blamed_ranks(seen, sorted(cause.ranks, key=lambda one: one.rank))
         nodes = list(dict.fromkeys(name for _, name in guilty))
         who = f"{'rank' if len(guilty) == 1 else 'ranks'} {join_names([str(r) for r, _ in guilty])}"
         where = f"{who} on {join_names(nodes)}"
-        if end.node in nodes:  # where to look first
+        if end.node in nodes:  # check this node first
             nodes = [end.node, *(name for name in nodes if name != end.node)]
         busy = describe_overload(seen) if is_deadline_end(end) else ""
         said = (
@@ -266,7 +266,7 @@ def rule_ranks_finish(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def describe_end_order(cause: JobStopCause) -> str:
-    """Who ended first and who followed, in words; empty where nobody did."""
+    """Describe which rank ended first and which followed, or return ""."""
     first = cause.ranks[0]
     gap = compute_lead_time([first, *cause.ranks[1:]])
     said = ""
@@ -286,7 +286,7 @@ def describe_end_order(cause: JobStopCause) -> str:
 
 
 def describe_busy_timeout(seen: ClusterObservations, end: RankEnd, where: str, busy: str) -> str:
-    """The cause in words, where the processors had more to do than the deadline allowed for."""
+    """Describe the cause if the CPUs were too busy for the deadline."""
     before = "every link was open just before" if "L2" in seen.rungs else "the links were not tried"
     return (
         f"not finished, the machine is busy: {where} did not get through {end.step} in the time that this check allows"
@@ -296,7 +296,7 @@ def describe_busy_timeout(seen: ClusterObservations, end: RankEnd, where: str, b
 
 
 def suggest_more_time(seen: ClusterObservations) -> str:
-    """The command that gives the ranks twice the time."""
+    """Return the command that gives the ranks twice the time."""
     deadline, init = round(2 * seen.deadline), round(2 * seen.init_timeout)
     return (
         f"./fullmesh verify -i {seen.inventory} -- -e verify_cluster_deadline={deadline} "
@@ -305,13 +305,13 @@ def suggest_more_time(seen: ClusterObservations) -> str:
 
 
 def list_rank_listeners(told: RankReport) -> list[tuple[str, int]]:
-    """Where a rank really listened: (address, port)."""
+    """List the (address, port) on which a rank listened."""
     said = convert_rank_steps(told).get("sockets")
     return [(address, port) for address, port in said["listeners"]] if said else []
 
 
 def rule_rank_listeners(seen: ClusterObservations) -> Iterator[Finding]:
-    """Every port on which a rank really listened lies in the range and on the cluster address."""
+    """Check that every port on which a rank listened is in the range and on the cluster address."""
     data = seen.plan["data_ports"]
     named = (seen.plan["master"]["port"], seen.plan["rendezvous"]["port"])
     for name, rank, told, _ in iterate_ranks(seen):
@@ -343,7 +343,7 @@ def rule_rank_listeners(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def summarize_collectives(seen: ClusterObservations) -> Collectives:
-    """Times and rates over all ranks: the slowest counts."""
+    """Summarize times and rates over all ranks. The slowest rank counts."""
     slowest: dict[str, float] = {}
     unsupported: set[str] = set()
     latency, bandwidth, mib = 0.0, 0.0, 0
@@ -374,13 +374,13 @@ def summarize_collectives(seen: ClusterObservations) -> Collectives:
 
 
 def sum_check_seconds(found: Collectives, rung: str) -> float:
-    """How long the slowest rank took for the steps of a rung."""
+    """Return how long the slowest rank took for the steps of a check."""
     spent = found.get("seconds", {})
     return float(sum(value for step, value in spent.items() if STEPS[step] == rung))
 
 
 def build_rank_rows(seen: ClusterObservations) -> list[RankRow]:
-    """Every rank in one line, with its last words when it did not get through."""
+    """Build one row for every rank, with the end of its log if it did not complete."""
     return [
         {
             "rank": rank,
@@ -401,5 +401,5 @@ RULES = (rule_ranks_finish, rule_rank_listeners)
 
 
 def check_ranks(seen: ClusterObservations) -> list[Finding]:
-    """All findings of these rungs."""
+    """Return all findings of these checks."""
     return [finding for rule in RULES for finding in rule(seen)]

@@ -1,9 +1,9 @@
-"""Which listeners each node connects to: all of all peers, one of each in the order of a schedule, or new links only.
+"""Choose the listeners that each node connects to: all of all peers, one each in a schedule, or new links only.
 
-Above `MANY` nodes all listeners of all peers are more than anybody wants to try at once: connections grow with the
-square of the nodes, and so does what is told of them. There every ordered pair is tried once, on one listener, in the
-rounds of a round-robin tournament (in each round every node has one partner), a bounded number of rounds together.
-Whatever deviates is followed up at once with all listeners of the pair, both ways.
+With more than `MANY` nodes, testing all listeners of all peers at once is too much, because connections and results
+grow with the square of the nodes. Each ordered pair is then tested once, on one listener, in the rounds of a
+round-robin tournament: every node has one partner in each round, and a limited number of rounds run together.
+Deviations are followed up at once with all listeners of the pair, in both directions.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from fullmesh.observed.ladder import (
 )
 from fullmesh.verify import probe_wants
 
-# One listener of a pair costs nodes a seventh of what all cost (benchmarks/probe_mesh.py), and judging all of more than
-# these takes the controller longer than a second (benchmarks/scale.py).
+# One listener of a pair takes a seventh of the time of all listeners (benchmarks/probe_mesh.py). With more nodes than
+# this, evaluating all takes the controller more than 1 s (benchmarks/scale.py).
 MANY = 32
-# Cells on a side of the picture of a mesh that is swept; the node tells one figure for each.
+# Cells on a side of the picture of a swept mesh. Each node reports one value per cell.
 BLOCKS = 50
-# Ports that must be shut are silent: one in so many pairs tries them.
+# Ports that must be closed do not answer, which takes time: one in this many pairs tests them.
 SHUT_EVERY = 8
-# Peers of one node that are followed up; who has more of them has a fault of his own, which these show.
+# Peers of one node that are followed up. A node with more deviations has its own fault, which these show.
 FOLLOWED = 16
-# How the records of the rest are told apart from those of the kernel: nothing more is known of them.
+# The record of a deviation without details from the kernel.
 UNTOLD: LinkResult = {
     "node": "",
     "address": "",
@@ -53,13 +53,13 @@ HOW: tuple[How, ...] = ("auto", "all", "ports")
 
 
 class ProbeScope(TypedDict):
-    """What of the mesh a run tries.
+    """The part of the mesh that a run tests.
 
     Attributes:
         sweep: one listener of a pair instead of all.
-        new: only links with one of these nodes; empty: all links.
-        few: there are nodes that joined or left, so the links of the others are tried by one round only.
-        run: of the run; where its schedule begins.
+        new: only links with one of these nodes. Empty: all links.
+        few: nodes joined or left, so the links of the others are only tested in one round.
+        run: the name of the run, which determines the start of its schedule.
     """
 
     sweep: bool
@@ -71,13 +71,14 @@ class ProbeScope(TypedDict):
 def build_probe_scope(
     plan: ClusterPlan, how: str, new: Sequence[str], changed: bool, run: str
 ) -> ProbeScope:
-    """What a run tries.
+    """Choose the part of the mesh that a run tests.
 
     Args:
         plan: the cluster plan.
-        how: ``auto``; ``all``: every pair, whoever joined or left; ``ports``: every listener of every pair.
+        how: ``auto``, ``all`` (every pair, even if only some nodes changed), or ``ports`` (every listener of every
+            pair).
         new: the nodes that this run configured.
-        changed: the other nodes learnt in this run that some joined or left.
+        changed: the other nodes got a new list of nodes in this run.
         run: its name.
     """
     few = how == "auto" and changed and len(new) < len(plan["nodes"])
@@ -87,13 +88,13 @@ def build_probe_scope(
 
 
 def list_partners(count: int, place: int) -> list[int]:
-    """The partners of one of *count* nodes, round after round: everybody once (circle method)."""
+    """List the partners of one of *count* nodes, round after round, each once (circle method)."""
     even = count + count % 2
     turn = even - 1
     found = []
     for number in range(turn):
         if place == turn:
-            # whoever is his own partner on the circle meets the one in its middle
+            # a node that is its own partner on the circle meets the node in the middle
             other = number * (even // 2) % turn
         else:
             other = (number - place) % turn
@@ -103,7 +104,7 @@ def list_partners(count: int, place: int) -> list[int]:
 
 
 def order_peers(plan: ClusterPlan, name: str, run: str) -> list[str]:
-    """The peers of a node in the order of the schedule, which begins elsewhere in each run."""
+    """Sort the peers of a node by the schedule, which starts at another position in each run."""
     names = list(plan["nodes"])
     found = [names[place] for place in list_partners(len(names), names.index(name))]
     begin = int(hashlib.sha256(run.encode()).hexdigest(), 16) % max(1, len(found))
@@ -111,19 +112,19 @@ def order_peers(plan: ClusterPlan, name: str, run: str) -> list[str]:
 
 
 def find_block(place: int, count: int) -> int:
-    """The block of the picture that a node belongs to."""
+    """Return the block of a node in the picture."""
     return place * min(BLOCKS, count) // count
 
 
 def is_usable_listener(port: ProbePort) -> bool:
-    """Whether peers can try a listener: it is open, or the service itself has its port."""
+    """Return whether peers can test a listener: it is open, or the service itself uses its port."""
     return not port["error"] or (port["kind"] == "service" and port["error"] == "EADDRINUSE")
 
 
 def select_listeners(
     plan: ClusterPlan, ports: Sequence[ProbePort], source: int, target: int
 ) -> list[ProbePort]:
-    """The listeners of one peer that a node tries in a sweep: one in turn, and those that every rank will need."""
+    """Select the listeners of a peer for a sweep: one in turn, and those that every rank needs."""
     names = list(plan["nodes"])
     turn = [
         port for port in ports if is_usable_listener(port) and port["kind"] in ("sample", "range")
@@ -147,7 +148,7 @@ def select_listeners(
 def build_sweep(
     plan: ClusterPlan, opened: Opened, name: str, scope: ProbeScope
 ) -> list[SweepTarget]:
-    """What a node tries in a sweep, in its order; [] where it tries all listeners."""
+    """List the targets of a node in a sweep, in order, or [] if it tests all listeners."""
     if not scope["sweep"]:
         return []
     names = list(plan["nodes"])
@@ -168,7 +169,7 @@ def build_sweep(
 
 
 def select_peers(plan: ClusterPlan, name: str, scope: ProbeScope) -> list[str]:
-    """The peers that a node tries: all, or who is new and one of the others."""
+    """Select the peers that a node tests: all, or the new nodes and one other."""
     found = order_peers(plan, name, scope["run"])
     if not scope["few"] or name in scope["new"]:
         return found
@@ -180,7 +181,7 @@ def select_peers(plan: ClusterPlan, name: str, scope: ProbeScope) -> list[str]:
 def list_full_targets(
     plan: ClusterPlan, opened: Opened, name: str, scope: ProbeScope
 ) -> list[ProbeTarget]:
-    """The listeners that a node tries where it tries all of each peer; [] in a sweep."""
+    """List the listeners of a node that tests all of each peer, or [] in a sweep."""
     if scope["sweep"]:
         return []
     wanted = set(select_peers(plan, name, scope))
@@ -189,7 +190,7 @@ def list_full_targets(
 
 
 def list_deviating_peers(probe: LadderLinksResult) -> list[str]:
-    """The peers that a node's sweep told in full, each once."""
+    """List the peers that a node's sweep reported in detail, each once."""
     if "swept" not in probe:
         return []
     return list(dict.fromkeys(record["node"] for record in probe["links"]))
@@ -198,7 +199,7 @@ def list_deviating_peers(probe: LadderLinksResult) -> list[str]:
 def plan_follow_up(
     plan: ClusterPlan, probes: Mapping[str, LadderLinksResult]
 ) -> dict[str, list[str]]:
-    """Node -> the peers whose every listener it tries: of the pairs that deviated, whoever of the two saw it."""
+    """Map each node to the peers to test on every listener: both nodes of a pair that deviated for either."""
     found: dict[str, dict[str, None]] = {}
     for name, probe in probes.items():
         for peer in list_deviating_peers(probe)[:FOLLOWED]:
@@ -212,7 +213,7 @@ def plan_follow_up(
 def expand_deviations(
     rows: Sequence[SweepTarget], probe: LadderLinksResult
 ) -> Iterator[LinkResult]:
-    """Records of what deviated beyond those that were told in full."""
+    """Yield records for deviations that were not reported in detail."""
     for verdict, places in probe["swept"]["more"].items() if "swept" in probe else ():
         for number in places:
             if number < len(rows):
@@ -230,7 +231,7 @@ def expand_deviations(
 def merge_sweep(
     rows: Sequence[SweepTarget], first: LadderLinksResult, closer: LadderLinksResult | None
 ) -> LadderLinksResult:
-    """A sweep and what was asked after it, as one answer: where both tried a listener, the later one counts."""
+    """Merge a sweep and its follow-up into one answer. If both tested a listener, the later result counts."""
     if "swept" not in first:
         return first
     later = closer["links"] if closer else []
@@ -245,7 +246,7 @@ def merge_sweep(
 
 
 class ProbeAnswers(TypedDict, total=False):
-    """What was kept of a node: ladder_node's answer, and ladder_links' of a first and a second call."""
+    """The stored answers of a node: ladder_node's, and those of two calls of ladder_links."""
 
     node: LadderNodeResult
     links: LadderLinksResult
@@ -255,7 +256,7 @@ class ProbeAnswers(TypedDict, total=False):
 def merge_probe_calls(
     plan: ClusterPlan, nodes: dict[str, ProbeAnswers], scope: ProbeScope | None
 ) -> dict[str, ProbeAnswers]:
-    """The same with one answer about the links, whichever calls it came from."""
+    """Merge the answers about links from all calls."""
     opened = {n: said["node"].get("ports", []) for n, said in nodes.items() if "node" in said}
     for name, said in nodes.items():
         closer = said.pop("closer", None)

@@ -1,8 +1,8 @@
-"""Check L1, the software of the nodes: what differs from the majority, and what does not fit together within a node.
+"""Evaluate check L1 for software: differences between nodes, and conflicts inside a node.
 
-torch, Python and NCCL have to be equal (``verify_node.rule_equal_versions``, an error). Here are differences that may
-explain odd results: kernel, glibc, NIC driver, locale, time zone, CUDA. Warnings, but for a torch that the driver
-cannot run.
+torch, Python and NCCL must be equal (``verify_node.rule_equal_versions``, an error). This module reports differences
+that may explain odd results: kernel, glibc, NIC driver, locale, time zone, CUDA. They are warnings, except for a
+torch that the driver cannot run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fullmesh.roles import accelerators, torch_runtime
 from fullmesh.verify.model import ClusterObservations
 
 PAIR = 2
-# key of what a node says -> how it is called
+# key of a node's facts -> its name
 LOOKED_AT = {
     "kernel": "the kernel",
     "glibc": "glibc",
@@ -38,7 +38,7 @@ STEPS = {
 
 
 def get_software(seen: ClusterObservations, name: str) -> dict[str, str]:
-    """What a node says of its software, "" where it does not say."""
+    """Return a node's software versions, "" if unknown."""
     facts = seen.facts(name)
     said: Mapping[str, Any] = facts.get("software", {})
     gpus = seen.survey(name).get("gpus", {})
@@ -47,7 +47,7 @@ def get_software(seen: ClusterObservations, name: str) -> dict[str, str]:
 
 
 def rule_software_drift(seen: ClusterObservations) -> Iterator[Finding]:
-    """Whatever is not as on most nodes, with the names of the odd ones; with two nodes the first one's value counts."""
+    """Report nodes that differ from the majority. With 2 nodes, the first one's value counts."""
     table = {name: get_software(seen, name) for name in seen.plan["nodes"]}
     for key, words in LOOKED_AT.items():
         held = {name: row[key] for name, row in table.items() if row[key]}
@@ -73,12 +73,12 @@ def rule_software_drift(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def parse_version_numbers(text: str) -> tuple[int, ...]:
-    """``13.0`` as numbers that can be compared."""
+    """Return ``13.0`` as comparable numbers."""
     return tuple(number for part in text.split(".") if (number := parse_decimal(part)) is not None)
 
 
 def suggest_older_torch(seen: ClusterObservations, major: int) -> str:
-    """How to get a torch for a driver's CUDA: the newest that the role has a lock of, else one's own."""
+    """Suggest a torch for a driver's CUDA: the newest with a lock, or the user's own lock."""
     held = [one.partition("-cuda") for one in torch_runtime.list_lock_names(accelerators.LOCKS)]
     fits = [
         (parse_version_numbers(cuda), torch)
@@ -97,7 +97,7 @@ def suggest_older_torch(seen: ClusterObservations, major: int) -> str:
 
 
 def rule_cuda_version(seen: ClusterObservations) -> Iterator[Finding]:
-    """A driver runs programs of its own CUDA's major version and older ones (CUDA's minor version compatibility)."""
+    """Check that the driver runs torch's CUDA: its own major version or older (CUDA's minor version compatibility)."""
     for name in seen.plan["nodes"]:
         row = get_software(seen, name)
         built, runs = (
@@ -117,7 +117,7 @@ def rule_cuda_version(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_two_nccls(seen: ClusterObservations) -> Iterator[Finding]:
-    """torch's wheels bring an NCCL of their own (pytorch#122571); nccl-tests and MPI programs use the other one."""
+    """Report two versions of NCCL: torch's wheels have their own (pytorch#122571), other programs use the system's."""
     both = {}
     for name in seen.plan["nodes"]:
         own = str(seen.facts(name).get("versions", {}).get("torch_nccl", ""))

@@ -1,7 +1,7 @@
-"""What an Xid of NVIDIA's driver means, and what to do about it: one table for verification, diagnosis and pages.
+"""Explain Xids of NVIDIA's driver and their fixes, in one table for verification, diagnosis and pages.
 
-Numbers, meanings and actions are those of NVIDIA's Xid catalog ("Analyzing Xid Errors with the Xid Catalog", for Ampere
-and newer); SXids, those of NVSwitches, say themselves whether they are fatal (NVIDIA, Fabric Manager User Guide).
+Numbers, meanings and actions come from NVIDIA's Xid catalog ("Analyzing Xid Errors with the Xid Catalog", for Ampere
+and newer). SXids, those of NVSwitches, state themselves whether they are fatal (NVIDIA, Fabric Manager User Guide).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 # NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
 XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+)")
-# Newer drivers say 79 in words alone: NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.
+# Newer drivers report 79 only as text: NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.
 FALLEN = re.compile(r"NVRM: .*fallen off the bus", re.IGNORECASE)
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?", re.IGNORECASE)
 # nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 44 sourcetrack timeout error
@@ -20,7 +20,7 @@ SXID = re.compile(
     r"nvidia-nvswitch\S*: SXid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+), (?P<kind>Fatal|Non-fatal)",
     re.IGNORECASE,
 )
-# Xid 154 comes beside others and names what they ask for: ... changed from 0x0 (None) to 0x2 (Node Reboot Required)
+# Xid 154 accompanies others and names the required action: ... changed from 0x0 (None) to 0x2 (Node Reboot Required)
 RECOVERY = re.compile(r"recovery action changed from .* to \S+ \((?P<action>[^)]+)\)", re.I)
 OFF_THE_BUS, ASKS = 79, 154
 
@@ -33,12 +33,12 @@ GSP = "reboot; when it comes back, switch it off and on, then another driver of 
 
 @dataclass(frozen=True)
 class XidMeaning:
-    """What a number means.
+    """The meaning of a number.
 
     Attributes:
-        words: of it.
-        cure: what to do.
-        stops: no job gets through on this card before that; else it goes on, or only the program was ended.
+        words: its meaning.
+        cure: its fix.
+        stops: no job completes on this GPU before the fix. Otherwise the GPU works, or only one program was ended.
     """
 
     words: str
@@ -134,7 +134,7 @@ SWITCH = XidMeaning(
 
 @dataclass(frozen=True)
 class XidEvent:
-    """A line of the kernel's log: ``bus`` is empty where it names no card, ``switch`` for an SXid."""
+    """A line of the kernel's log. ``bus`` is empty if it names no GPU, ``switch`` is set for an SXid."""
 
     number: int
     bus: str
@@ -143,12 +143,12 @@ class XidEvent:
 
     @property
     def name(self) -> str:
-        """``Xid 79``, or ``SXid 24007``."""
+        """Return ``Xid 79``, or ``SXid 24007``."""
         return f"{'SXid' if self.switch else 'Xid'} {self.number}"
 
 
 def parse_recovery_action(text: str) -> XidMeaning:
-    """Xid 154, with the action that it names."""
+    """Return the meaning of Xid 154 with the action that it names."""
     found, plain = RECOVERY.search(text), MEANINGS[ASKS]
     if not found:
         return plain
@@ -157,7 +157,7 @@ def parse_recovery_action(text: str) -> XidMeaning:
 
 
 def parse_xid(text: str) -> XidEvent | None:
-    """What a line of the kernel's log reports; None for another line."""
+    """Parse a line of the kernel's log. Return None for any other line."""
     if found := XID.search(text):
         number = int(found["number"])
         meaning = parse_recovery_action(text) if number == ASKS else MEANINGS.get(number, UNKNOWN)
@@ -172,14 +172,14 @@ def parse_xid(text: str) -> XidEvent | None:
 
 
 def sort_xids(reports: Sequence[XidEvent]) -> list[XidEvent]:
-    """Each number of each card once; what stops jobs before what does not, what another one caused last."""
+    """Return each number of each GPU once: those that stop jobs first, those that follow from others last."""
     after = (45, ASKS)
     once = list(dict.fromkeys(reports))
     return sorted(once, key=lambda one: (not one.meaning.stops, one.number in after))
 
 
 def describe_all_xids() -> str:
-    """All numbers in words, for the page of the code."""
+    """Describe all numbers, for the page of the code."""
     groups: dict[XidMeaning, list[int]] = {}
     for number, meaning in MEANINGS.items():
         groups.setdefault(meaning, []).append(number)
