@@ -33,7 +33,10 @@ def watch_nodes(
 
 
 def cluster_status(plan: ClusterPlan, hostvars: Any, hosts: list[str], look: Any) -> dict[str, Any]:
-    """Return the state of the nodes for ``./fullmesh status``, with their connections. *look*: as in preflight_judged."""
+    """Return the state of the nodes for ``./fullmesh status``, and their connections.
+
+    *look*: as for preflight_judged.
+    """
     names = [str(host) for host in hosts]
     seen: preflight.PreflightInput = {
         "now": float(look["now"]),
