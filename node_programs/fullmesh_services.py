@@ -1,8 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Start services on the ports and addresses of the cluster plan, in addition to torch's jobs:
-
-Ray, JAX.
+"""Start services on the ports and addresses of the cluster plan, in addition to torch's jobs (Ray, JAX).
 
 Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_services.py COMMAND ...`` (standard library only). Every refusal has a
 code. Each wait reports its reason and is limited.

@@ -332,7 +332,7 @@ class JobWatch:
             self.together = now
 
     def overdue(self) -> bool:
-        """Say whether a reported problem has lasted longer than the user wants to wait."""
+        """Return whether a reported problem has lasted longer than the user wants to wait."""
         limit = self.args.kill_after
         since = [
             when for key, when in self.reported.items() if not key.startswith(watch_services.HINTS)
@@ -381,7 +381,7 @@ def end_job(watch: JobWatch, job: subprocess.Popen[bytes], number: int) -> None:
 
 
 def is_controller_gone() -> bool:
-    """Say whether the controller at the other end of stdin is gone."""
+    """Return whether the controller at the other end of stdin is gone."""
     if not select.select([0], [], [], 0)[0]:
         return False
     return not os.read(0, 4096)

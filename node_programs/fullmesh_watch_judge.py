@@ -115,7 +115,7 @@ def find_endpoints(picture: JobSnapshot) -> list[JobEndpoint]:
 
 
 def is_hosted_here(picture: JobSnapshot, port: int) -> bool:
-    """Say whether the job listens on a port on this node."""
+    """Return whether the job listens on a port on this node."""
     return any(row["state"] == sockets.LISTEN and row["port"] == port for row in picture["sockets"])
 
 
@@ -175,7 +175,7 @@ def get_job_size(where: JobEndpoint) -> int:
 
 
 def is_partial_job(plan: PartialParticipants, where: JobEndpoint) -> bool:
-    """Say whether the job is not one over the whole plan: on one node, say, or with fewer ranks on each."""
+    """Return whether the job is not one over the whole plan: on one node, say, or with fewer ranks on each."""
     size = get_job_size(where)
     whole = [int(node["local_ranks"]) for node in list_planned_nodes(plan)]
     # as many ranks as the plan has may still be on fewer nodes: torchrun tells its ranks on how many
@@ -245,7 +245,7 @@ def build_endpoint_problem(code: str, where: JobEndpoint, me: str) -> JobProblem
 def has_reached_endpoint(
     picture: JobSnapshot, pids: set[int], addresses: list[str], port: int
 ) -> bool:
-    """Say whether one of some processes has a connection to an endpoint, or is the endpoint."""
+    """Return whether one of some processes has a connection to an endpoint, or is the endpoint."""
     for row in picture["sockets"]:
         if row["pid"] not in pids:
             continue
@@ -329,7 +329,7 @@ def find_blocked_connections(
 
 
 def describe_data_range(plan: PartialParticipants, port: int) -> str:
-    """Say whether a data port is one that the firewalls let in."""
+    """Return whether a data port is one that the firewalls let in."""
     span = plan.get("data_ports")
     if not span:
         return ""
@@ -345,7 +345,7 @@ def has_peer_connection(
     hosted_ports: set[int],
     known: set[tuple[str, int]],
 ) -> bool:
-    """Say whether the job has a connection to another node that is not one to a store: the ranks talk."""
+    """Return whether the job has a connection to another node that is not one to a store: the ranks talk."""
     for row in picture["sockets"]:
         there = find_node_name(plan, row["peer"])
         if row["state"] != sockets.ESTABLISHED or there in ("", me):

@@ -269,7 +269,7 @@ def probe_endpoint(address: str, port: int, seconds: float = PROBE_SECONDS) -> s
 
 
 def is_own_address(address: str) -> bool:
-    """Say whether an address is this node's: nothing can be bound to another's."""
+    """Return whether an address is this node's: nothing can be bound to another's."""
     try:
         with socket.socket(sockets.find_address_family(address), socket.SOCK_DGRAM) as probe:
             probe.bind((address, 0))
@@ -335,7 +335,7 @@ def find_zone_of(address: str) -> str:
 
 
 def is_port_open_in(info: str, port: int) -> bool:
-    """Say whether ``firewall-cmd --info-zone`` lets a TCP port in, or may: rich rules and services are not read."""
+    """Return whether ``firewall-cmd --info-zone`` lets a TCP port in, or may: rich rules and services are not read."""
     held = {}
     for line in info.splitlines():
         name, colon, rest = line.strip().partition(":")
@@ -349,7 +349,7 @@ def is_port_open_in(info: str, port: int) -> bool:
 
 
 def has_open_policy(zone: str, port: int) -> bool:
-    """Say whether a policy lets a TCP port in from a zone, or may: whom its rules are for is not read."""
+    """Return whether a policy lets a TCP port in from a zone, or may: whom its rules are for is not read."""
     for line in capture_command("firewall-cmd", "--get-active-policies").splitlines():
         if not line or line[0].isspace():
             continue

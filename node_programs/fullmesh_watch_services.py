@@ -27,7 +27,7 @@ EVERY = ("0.0.0.0", "::")  # noqa: S104 (read in /proc, nothing is bound)
 
 
 def is_loopback_only(address: str) -> bool:
-    """Say whether only this node itself reaches an address."""
+    """Return whether only this node itself reaches an address."""
     return address.startswith("127.") or address == "::1"
 
 

@@ -135,9 +135,7 @@ def list_objects(value: object) -> list[dict[str, Any]]:
 
 
 def parse_tool_json(text: str) -> Any:
-    """Parse JSON from a program on the node:
-
-    ``ip -j``, ``nft -j``, ``busctl``.
+    """Parse JSON from a program on the node: ``ip -j``, ``nft -j``, ``busctl``.
 
     Raises:
         ForeignTextError: it is no JSON, or exceeds the limits.

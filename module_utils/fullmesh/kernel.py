@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Kernel settings and limits of a node: judged, written, read back. Stdlib only."""
+"""Kernel settings and limits of a node: judged, written, read back. Standard library only."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class KernelTuner:
         return self.answer(founds, pam, manager, keys)
 
     def stopped(self, founds: list[sysctl.KeyedSysctlVerdict]) -> bool:
-        """Say whether looking already shows an error: then nothing is written at all."""
+        """Return whether looking already shows an error: then nothing is written at all."""
         probe = KernelTuner(self.params, True, self.node, self.reload)
         probe.judge(founds)
         return bool(probe.faults)
@@ -293,7 +293,7 @@ def diff_running_values(moved: list[sysctl.KeyedSysctlVerdict]) -> Diff:
 
 
 def is_test_root(node: sysctl.SysctlNode) -> bool:
-    """Say whether this is a test's directory: the machine's own limits say nothing about it."""
+    """Return whether this is a test's directory: the machine's own limits say nothing about it."""
     return bool(node.root)
 
 

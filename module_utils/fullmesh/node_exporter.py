@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A node_exporter that runs on this node, and the folder that it reads text files from. Stdlib only."""
+"""A node_exporter that runs on this node, and the folder that it reads text files from. Standard library only."""
 
 from __future__ import annotations
 

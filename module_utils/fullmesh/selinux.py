@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""SELinux' mode, now and at the next boot. Stdlib only."""
+"""SELinux' mode, now and at the next boot. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Keys and known hosts of the account that nodes log in to each other with. Stdlib only."""
+"""Keys and known hosts of the account that nodes log in to each other with. Standard library only."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def choose_target_value(
 
 
 def is_valid_port_list(text: str) -> bool:
-    """Say whether the kernel would take it, and ports_of reads it: other people's files hold anything."""
+    """Return whether the kernel would take it, and ports_of reads it: other people's files hold anything."""
     return all(parse_port_range(part) for part in text.split(",") if part.strip(SPACE))
 
 

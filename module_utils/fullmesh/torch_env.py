@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""torch's environment on a node: built aside from locked wheels, proved, switched to. Stdlib only."""
+"""torch's environment on a node: built aside from locked wheels, proved, switched to. Standard library only."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def serve_peer_connection(
 
 
 def answer_peer(peer: socket.socket, store: SharedFile, secret: str) -> None:
-    """Authenticate the client, then serve pieces:
+    """Authenticate the client, then serve pieces.
 
     ``have K`` waits for more than K of them, ``piece N`` returns its bytes.
     """

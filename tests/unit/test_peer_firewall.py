@@ -1164,7 +1164,7 @@ def test_what_could_not_be_put_back_is_said(
     machine.fails = "start firewalld"
     said = refused(machine)
     assert "[PF-117]" in said
-    assert "could not be put back: `x`: rc 1." in said
+    assert "could not be restored: `x`: rc 1." in said
 
 
 def test_where_nobody_has_to_confirm_the_change_is_armed_until_it_is_proved(
@@ -1380,10 +1380,7 @@ def test_an_interface_of_another_zone_is_refused_by_name(machine: Machine, place
     run_ = firewall(machine, check=True)
     run_.present()
     assert [note["code"] for note in run_.call.notes] == ["PF-209"]
-    assert (
-        "eth1 is in zone trusted, which lets everybody there to 29500/tcp"
-        in run_.call.notes[0]["text"]
-    )
+    assert "eth1 is in zone trusted, which opens 29500/tcp" in run_.call.notes[0]["text"]
 
 
 def test_every_link_of_the_cluster_is_looked_at(machine: Machine) -> None:
@@ -1478,7 +1475,7 @@ def bare(machine: Machine) -> Machine:
 def test_a_first_start_names_what_it_would_cut_and_stops(machine: Machine) -> None:
     said = refused(bare(machine))
     assert (
-        "[PF-129] no firewall runs on this node, and firewalld's zone public would cut what listens here: "
+        "[PF-129] no firewall runs on this node, and firewalld's zone public would block reachable listeners: "
         "2049/udp (nfsd), 8000/tcp (python3; 10.78.1.12 is connected), 8001/tcp (python3), "
         "8003/tcp (a process that could not be named). "
     ) in said
@@ -1517,7 +1514,7 @@ def test_what_the_zone_lets_in_is_not_cut(machine: Machine, zone: str, lost: str
     site = '<service><include service="base"/><port port="2049" protocol="udp"/></service>'
     put(machine.root, "/etc/firewalld/services/site.xml", site)
     put(machine.root, "/etc/firewalld/zones/public.xml", zone)
-    assert f"would cut what listens here: {lost} " in refused(machine)
+    assert f"would block reachable listeners: {lost} " in refused(machine)
 
 
 def test_each_interface_has_its_zone(machine: Machine) -> None:
@@ -1534,7 +1531,7 @@ def test_cut_goes_on_and_says_what_is_shut(machine: Machine) -> None:
     run = firewall(bare(machine), start="cut")
     assert run.present()["changed"]
     assert [note["code"] for note in run.call.notes] == ["PF-211"]
-    assert "its start shuts for everybody: 2049/udp (nfsd), 8000/tcp" in run.call.notes[0]["text"]
+    assert "Its start blocks for everybody: 2049/udp (nfsd), 8000/tcp" in run.call.notes[0]["text"]
     assert not firewall(machine, start="cut").observed.is_first_start()
 
 
@@ -1576,7 +1573,8 @@ def test_a_protocol_without_ports_is_cut_as_well(machine: Machine) -> None:
     """Two nodes that do not hear each other's VRRP would both take the address."""
     said = refused(talking(machine))
     assert (
-        "cut what listens here: IP protocol 112 (a process that could not be named). Open" in said
+        "block reachable listeners: IP protocol 112 (a process that could not be named). Fix: open"
+        in said
     )
     assert "`firewall-offline-cmd --zone=public --add-protocol=112`" in said
     zone = '<zone><service name="ssh"/><protocol value="vrrp"/></zone>'
@@ -1797,7 +1795,9 @@ def test_networks_of_containers_outlive_a_reload_and_its_rollback(
     machine.calls.clear()
     machine.fails = "--add-source"
     machine.table = []
-    assert "[PF-117] 10.88.0.0/16, which somebody had put into zone trusted" in refused(machine)
+    assert "[PF-117] 10.88.0.0/16, which another program had added to zone trusted" in refused(
+        machine
+    )
 
 
 SAVED = """*nat
@@ -2001,7 +2001,7 @@ def test_selinux_is_named_where_it_keeps_firewalld_from_starting(
     machine.run = audited  # type: ignore[method-assign]
     said = refused(machine)
     assert "[PF-117]" in said
-    wanted = "SELinux is in its way: firewalld_t may not write a file of lib_t. Label its files"
+    wanted = "SELinux blocks it: firewalld_t may not write a file of lib_t. Fix: label its files"
     assert (wanted in said) is guilty
     assert ("journalctl -u firewalld" in said) is not guilty
 

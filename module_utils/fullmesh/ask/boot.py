@@ -85,7 +85,7 @@ def get_cache_path(question: NodeQuestion) -> str:
 
 
 def is_private_folder(folder: str) -> bool:
-    """Say whether a folder is root's alone, and no link."""
+    """Return whether a folder is root's alone, and no link."""
     found = os.lstat(folder)
     return (
         stat.S_ISDIR(found.st_mode)

@@ -131,7 +131,7 @@ def fetch_signing_key(params: BundleWork) -> str:
 
 
 def has_other_source(url: str, root: str = "/") -> bool:
-    """Say whether a source of apt's that is not ours names the repository."""
+    """Return whether a source of apt's that is not ours names the repository."""
     named = [one for one in sources.find_package_sources(url, root) if one["enabled"]]
     return any(not os.path.basename(one["path"]).startswith("fullmesh-") for one in named)
 

@@ -50,7 +50,7 @@ def read_boot_mark() -> str:
 
 
 def has_transactions(store: str = "/var/lib/fullmesh/rollback") -> bool:
-    """Say whether the store of changes that revert themselves has a folder."""
+    """Return whether the store of changes that revert themselves has a folder."""
     with contextlib.suppress(OSError), os.scandir(store) as found:
         return any(entry.is_dir() for entry in found)
     return False

@@ -1,6 +1,4 @@
-"""Read the kernel's data about sockets:
-
-TCP_INFO, listening ports, owners, neighbours.
+"""Read the kernel's data about sockets: TCP_INFO, listening ports, owners, neighbours.
 
 Verdicts about links come from here. On a busy machine, timeouts of an application would call most healthy links dead.
 The socket's state at the deadline does not.

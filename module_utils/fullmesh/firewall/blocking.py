@@ -63,10 +63,10 @@ def find_intervals(item: Any) -> Spans:
 
 
 def pick_sample_ports(port: str, cuts: list[int]) -> list[int]:
-    """Return one port out of each stretch of ``50000-54095`` that the rules tell apart.
+    """Return one port of each stretch of ``50000-54095`` that the rules distinguish.
 
     Raises:
-        ValueError: no range of ports; an answer without it would say that nothing stops the peers.
+        ValueError: it is no range of ports. A result without it would mean that the peers are not blocked.
     """
     span = parse_port_range(port)
     if span is None:

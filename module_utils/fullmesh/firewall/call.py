@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""One call of the peers' firewall: its request, how it runs commands, and what it reports. Stdlib only."""
+"""Hold one call of the peers' firewall: its request, its commands, and its reports. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 UNIT = "firewalld.service"
 NAME = "peer_firewall"
-# What listened before the first start and is open to the peers since; lies beside the undo point and goes with it.
+# Listeners from before the first start that peers may still reach. In the folder of the undo point, and removed with
+# it.
 CARRIED = "/var/lib/fullmesh/undo/peer_firewall/listeners.json"
 
 
@@ -25,9 +26,9 @@ class FirewallCall:
     """One call on one node, which all parts of the firewall share.
 
     Attributes:
-        faults: coded sentences, why nothing is changed.
-        notes: coded remarks, for the report.
-        diff: what changes.
+        faults: coded sentences about reasons to change nothing.
+        notes: coded remarks for the report.
+        diff: the changes.
     """
 
     def __init__(self, params: FirewallParams, check: bool, run: Runner, root: str = "") -> None:

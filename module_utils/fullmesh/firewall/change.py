@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The plan's ports opened to the peers: one transaction, proved in the kernel. Stdlib only."""
+"""The plan's ports opened to the peers: one transaction, proved in the kernel. Standard library only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .services import FirewallServices
     from .types import FirewallOpenResult, FirewallReport, FirewallSettings
 
-# What `systemctl enable` makes, by the [Install] section of the unit.
+# The links that `systemctl enable` creates from the [Install] section of the unit.
 LINKS = (
     "/etc/systemd/system/multi-user.target.wants/firewalld.service",
     "/etc/systemd/system/dbus-org.fedoraproject.FirewallD1.service",
@@ -74,7 +74,7 @@ class FirewallChange:
         return {**report, "changed": changed, "needs_package": False, "armed": self.rollback.armed}
 
     def find_difference(self, path: str, text: str) -> bool:
-        """Say whether a file of ours has to change, and keep the diff."""
+        """Return whether a file of Fullmesh has to change, and save the diff."""
         before = read_text_or_empty(self.root + path)
         service = firewalld_files.map_own_paths(self.call.params["zone"])["service"]
         mine = firewalld_files.MARK in before or path != service
@@ -86,7 +86,7 @@ class FirewallChange:
     def apply_settings(
         self, want: FirewallSettings, moved: dict[str, str], stale: list[str]
     ) -> None:
-        """Write, start or reload, and prove; in check mode find only what speaks against it."""
+        """Write, start or reload, and verify. In check mode, only find faults."""
         call, runs = self.call, self.observed.is_running()
         if stale:
             call.add_diff("firewalld at runtime", "\n".join(stale) + "\n", "as in the files\n")
@@ -108,7 +108,7 @@ class FirewallChange:
         self.rollback.wait_for_confirmation()
 
     def change_node(self, want: FirewallSettings, moved: dict[str, str], reload: bool) -> None:
-        """Do it: at no moment is the node open that was not, and nobody's rules get lost."""
+        """Apply the change. The node is never open in between, and rules of others are kept."""
         with_ufw, carried = self.observed.takes_over_ufw(), want["carried_ports"]
         if with_ufw:
             # ufw has to go first: firewalld's start would flush its rules and leave its INPUT DROP, which locks out.
@@ -123,7 +123,7 @@ class FirewallChange:
         self.prove_rules(want)
         if with_ufw:
             self.services.open_gate()
-        # Once more: what firewalld's direct rules bring is in the kernel only now.
+        # Again, because firewalld's direct rules are in the kernel only now.
         self.checks.check_foreign_rules(want, False)
         self.call.stop_on_faults()
 
@@ -132,8 +132,8 @@ class FirewallChange:
         found = self.observed.find_runtime_faults(want)
         if found:
             raise FirewallRefusedError(
-                "[PF-118] firewalld runs, and the kernel's rules are not what its files say: {}. Everything was "
-                "put back. See `journalctl -u firewalld` and `nft list table inet firewalld`.".format(
+                "[PF-118] firewalld runs, but the kernel's rules differ from its files: {}. Everything was "
+                "reverted. Check: `journalctl -u firewalld`, `nft list table inet firewalld`.".format(
                     "; ".join(found)
                 )
             )
@@ -160,7 +160,7 @@ class FirewallChange:
         self.rollback.arm(paths, commands, boot, "the peers' firewall", trials)
 
     def build_report(self, want: FirewallSettings, wanted: dict[str, str]) -> FirewallReport:
-        """Assemble what the role tells the manifest and the report."""
+        """Return the answer for the manifest and the report."""
         controllers = firewalld_files.group_by_family(want["controllers"])
         return {
             "files": sorted(path for path, text in wanted.items() if text),

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Why a node's firewall is not touched, all of it at once, and what is said beside. Stdlib only."""
+"""Find all reasons not to change a node's firewall, and notes. Standard library only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .types import FirewallSettings
 
 
-# Policies came with it (firewalld 0.9.0, 2020); without them nothing keeps ssh open whatever zone it comes through.
+# firewalld 0.9.0 (2020) introduced policies. Without them, ssh does not stay open in every zone.
 OLDEST = (0, 9)
 
 
@@ -47,8 +47,8 @@ class FirewallChecks:
                 )
         if self.observed.units.get(UNIT, {}).get("LoadState") == "masked":
             self.call.faults.append(
-                "[PF-112] firewalld.service is masked: somebody decided against it. "
-                "Run `systemctl unmask firewalld`, or set peer_firewall_mode to off."
+                "[PF-112] firewalld.service is masked. "
+                "Fix: run `systemctl unmask firewalld`, or set peer_firewall_mode to off."
             )
         binds = want["mode"] in firewalld_files.BINDING
         for claim in (
@@ -67,13 +67,13 @@ class FirewallChecks:
         self.note_peer_losses(want)
 
     def check_ufw(self, want: FirewallSettings) -> None:
-        """Refuse to take over from ufw where that was not wanted, or where rules would get lost."""
+        """Refuse to replace ufw if the user did not choose that, or if rules would be lost."""
         if not self.observed.ufw_on:
             return
         if self.params["ufw"] == "refuse":
             self.call.faults.append(
-                "[PF-110] ufw is active on this node (/etc/ufw/ufw.conf: ENABLED=yes): two firewalls would each drop "
-                "what the other lets in. Set peer_firewall_ufw to carry, or run `ufw disable`, and run again."
+                "[PF-110] ufw is active on this node (/etc/ufw/ufw.conf: ENABLED=yes): two firewalls would drop "
+                "packets of each other. Fix: set peer_firewall_ufw to carry, or run `ufw disable`, then run again."
             )
             return
         lost = self.observed.list_lost_ufw_rules(want)
@@ -94,7 +94,7 @@ class FirewallChecks:
         return refused
 
     def check_interface(self, want: FirewallSettings) -> None:
-        """Refuse, or say, where a zone of the cluster's interface lets everybody to what shall be the peers'."""
+        """Refuse or note a zone of the cluster's interface that opens the peers' ports to everyone."""
         links = foreign.find_cluster_links(self.run, want["peers"])
         found: dict[tuple[str, str], str] = {}
         for interface in sorted({link["interface"] for link in links}):
@@ -111,13 +111,13 @@ class FirewallChecks:
             elif zone not in fine:
                 self.call.faults.append(
                     f"[PF-123] the cluster's interface {interface} is in zone {zone} ({who}): "
-                    "that zone would decide what everybody "
-                    f"who is no peer reaches there. Take it out (`firewall-cmd --permanent --zone={zone} "
+                    "that zone would decide the access of "
+                    f"all other clients there. Fix: remove it (`firewall-cmd --permanent --zone={zone} "
                     f"--remove-interface={interface}`, or `nmcli connection modify PROFILE connection.zone ''`)."
                 )
 
     def note_open_zone(self, interface: str, zone: str) -> None:
-        """Say where a zone opens the plan's ports to everybody: it was so before, and is the user's own."""
+        """Note a zone that opens the plan's ports to everyone. It did so before, and belongs to the user."""
         first = [port.replace("-", "/").split("/") for port in self.params["ports"]]
         known = [(int(words[0]), words[-1]) for words in first]
         wide = [
@@ -127,22 +127,22 @@ class FirewallChecks:
         ]
         if wide:
             text = (
-                "the cluster's interface {} is in zone {}, which lets everybody there to {}, not the peers only. "
-                "Is that meant? `firewall-cmd --info-zone={}` says what it opens."
+                "the cluster's interface {} is in zone {}, which opens {} to all clients, not only to peers. "
+                "Check that this is intended: `firewall-cmd --info-zone={}`."
             )
             text = text.format(interface, zone, ", ".join(wide), zone)
             self.call.add_note("PF-209", text)
 
     def check_first_start(self, want: FirewallSettings) -> None:
-        """Refuse to start a firewall that would cut what others reach, or say what it cuts."""
+        """Refuse to start a firewall that would block listeners in use, or note the losses."""
         of_plan: FirewallSettings = {**want, "ports": self.params["ports"]}
         lost = self.observed.find_lost_listeners(of_plan) if self.observed.is_first_start() else []
         if not lost:
             return
         if self.params["start"] == "refuse":
             self.call.faults.append(
-                "[PF-129] no firewall runs on this node, and firewalld's zone {} would cut what listens here: {}. "
-                "Open what others need before it starts (`firewall-offline-cmd --zone={} {}`), or set "
+                "[PF-129] no firewall runs on this node, and firewalld's zone {} would block reachable listeners: {}. "
+                "Fix: open the ports that others need (`firewall-offline-cmd --zone={} {}`), or set "
                 "peer_firewall_start to carry (open to the peers from now on) or to cut.".format(
                     want["default_zone"],
                     reached.describe_listeners(lost),
@@ -152,11 +152,11 @@ class FirewallChecks:
             )
             return
         who = "everybody but the peers" if self.params["start"] == "carry" else "everybody"
-        text = f"firewalld was off; its start shuts for {who}: {reached.describe_listeners(lost)}."
+        text = f"firewalld was off. Its start blocks for {who}: {reached.describe_listeners(lost)}."
         self.call.add_note("PF-211", text)
 
     def note_peer_losses(self, want: FirewallSettings) -> None:
-        """Say what peers reached so far and lose to a zone of their own."""
+        """Note the ports that peers could reach and lose to their own zone."""
         place = self.root + firewalld_files.map_own_paths(want["zone"])["zone"]
         if want[
             "mode"
@@ -184,8 +184,8 @@ class FirewallChecks:
             self.call.add_note("PF-210", text)
 
     def check_foreign_rules(self, want: FirewallSettings, ufw_goes: bool) -> None:
-        """Refuse where a rule beside firewalld would keep peers from the plan's ports all the same."""
-        # A carried port is reached as its owner made it: podman and Docker listen on what their own rule leads on.
+        """Refuse if a rule outside of firewalld would still block peers from the plan's ports."""
+        # A carried port is reached in its owner's way: podman and Docker listen on a port that their own rule forwards.
         of_plan: FirewallSettings = {**want, "ports": want["planned_ports"]}
         faults, notes = foreign.check_foreign_rules(self.run, of_plan, ufw_goes)
         self.call.faults += faults
@@ -194,7 +194,7 @@ class FirewallChecks:
     def check_ssh_at_start(self, want: FirewallSettings) -> None:
         """Refuse to start a firewall that shuts ssh for everybody but peers and controllers."""
         bare = not self.observed.is_installed() and not want["own_service"]
-        # Whom ufw let in comes in by its policy, and the controllers by theirs: the zone shuts nobody out.
+        # ufw's clients are allowed by its policy, and controllers by theirs, so the zone blocks none of them.
         if self.observed.is_running() or self.observed.takes_over_ufw() or bare:
             return
         shut, zone = self.observed.list_closed_ssh_ports(want), want["default_zone"]
@@ -210,7 +210,7 @@ class FirewallChecks:
             )
 
     def check_reload(self) -> None:
-        """Refuse a reload that would drop what others set at runtime only."""
+        """Refuse a reload that would drop run-time settings of others."""
         for text in self.observed.list_unsaved_settings():
             self.call.faults.append(
                 f"[PF-114] set at runtime only, the reload would drop it: {text}. "
@@ -218,7 +218,7 @@ class FirewallChecks:
             )
 
     def note_ufw_takeover(self, want: FirewallSettings) -> None:
-        """Say what becomes of ufw's rules."""
+        """Note the consequences for ufw's rules."""
         rules = ufw.list_carried_rules(self.root, *self.observed.list_ufw_exemptions(want))
         lost = self.observed.list_lost_ufw_rules(want)
         self.call.notes += ufw.describe_ufw_takeover(rules, want["ports"], lost)
@@ -228,8 +228,8 @@ class FirewallChecks:
         version = self.run(["firewall-offline-cmd", "--version"])[1]
         if () < firewalld.parse_firewalld_version(version) < OLDEST:
             self.call.faults.append(
-                "[PF-127] firewalld {} has no policies, which keep ssh open to the controllers (0.9 or newer has). "
-                "Bring a newer one (EL 8.4, Ubuntu 22.04 and newer have it), or set peer_firewall_mode to off and "
+                "[PF-127] firewalld {} has no policies, which keep ssh open to the controllers. Fix: install "
+                "0.9 or newer (EL 8.4, Ubuntu 22.04 and newer have it), or set peer_firewall_mode to off and "
                 "open {} to the peers with your own tool.".format(
                     version.strip(), ", ".join(self.params["ports"])
                 )

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What SELinux has just denied to somebody, from the journal and the audit log. Stdlib only."""
+"""Find recent denials by SELinux in the journal and the audit log. Standard library only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLASS = re.compile(r"tclass=(\w+)")
 
 
 def is_selinux_enforcing(root: str = "") -> bool:
-    """Say whether SELinux denies anything here, rather than only writing it down."""
+    """Return whether SELinux denies anything here, rather than only writing it down."""
     try:
         with open(root + ENFORCE) as stream:
             return stream.read().strip() == "1"
@@ -30,7 +30,7 @@ def is_selinux_enforcing(root: str = "") -> bool:
 
 
 def read_denial_lines(run: Runner, since: float) -> list[str]:
-    """Return what was written down since a moment; with auditd the journal may have nothing of it."""
+    """Return the log lines since a time. With auditd the journal may have none of them."""
     journal = ["journalctl", "-q", "--no-pager", "-o", "cat", f"--since=@{since:.0f}"]
     found = run([*journal, "_TRANSPORT=audit", "+", "_TRANSPORT=kernel"])[1].splitlines()
     for line in run(["ausearch", "--raw", "-m", "AVC,USER_AVC", "-ts", "recent"])[1].splitlines():
@@ -41,16 +41,16 @@ def read_denial_lines(run: Runner, since: float) -> list[str]:
 
 
 def list_denials(name: str, run: Runner, since: float, root: str = "") -> list[str]:
-    """Say what SELinux has denied to *name* or to those who wanted something of it.
+    """Return sentences about SELinux denials to *name*, or to programs that accessed it.
 
     Args:
-        name: of a program; its domain is ``name_t``.
-        run: runs a command: exit code, what it said.
+        name: of a program. Its domain is ``name_t``.
+        run: runs a command and returns exit code and output.
         since: seconds since 1970.
         root: directory that stands for ``/``.
 
     Returns:
-        Sentences such as ``firewalld_t may not read a file of etc_t``, each once; none where SELinux does not enforce.
+        Unique sentences such as ``firewalld_t may not read a file of etc_t``. None if SELinux does not enforce.
     """
     found: list[str] = []
     if not is_selinux_enforcing(root):

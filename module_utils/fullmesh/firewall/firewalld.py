@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""firewalld on a node: what the kernel really does, compared with our files. Stdlib only."""
+"""Compare the kernel's rules from firewalld with Fullmesh's files. Standard library only."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 FAMILIES = ("4", "6")
-WHOLE = "a protocol"  # what a rule accepts that names no port
+WHOLE = "a protocol"  # ports of a rule that accepts all
 
 
 def run_libnftables(command: str) -> tuple[int, str]:
     """Ask libnftables itself: Debian's firewalld brings the library without the command nft."""
     try:
-        nftables = importlib.import_module("nftables")  # the OS's own; absent on a bare node
+        nftables = importlib.import_module(
+            "nftables"
+        )  # the OS's own Python (missing on a minimal node)
     except ImportError as exc:
         return 127, str(exc)
     link = nftables.Nftables()
@@ -53,13 +55,13 @@ def run_libnftables(command: str) -> tuple[int, str]:
 
 
 def query_libnftables(command: str = "list table inet firewalld") -> str:
-    """Return what libnftables lists, empty where it does not."""
+    """Return the output of libnftables, or "" if it fails."""
     rc, out = run_libnftables(command)
     return out if rc == 0 else ""
 
 
 def read_nftables_table(run: Runner) -> list[Json]:
-    """Return the rules that the kernel has from firewalld; empty when there are none."""
+    """Return firewalld's rules in the kernel, [] if there are none."""
     rc, out = run(nft.SHOW_FIREWALLD)
     text = out if rc == 0 and out.strip(SPACE) else query_libnftables()
     try:
@@ -69,12 +71,12 @@ def read_nftables_table(run: Runner) -> list[Json]:
 
 
 def has_iptables_backend(root: str) -> bool:
-    """Say whether firewalld is set to use iptables and ipset instead of nftables."""
+    """Return whether firewalld is set to use iptables and ipset instead of nftables."""
     return read_firewalld_setting(root, "FirewallBackend", "nftables") == "iptables"
 
 
 def list_set_elements(table: list[Json], name: str) -> list[str] | None:
-    """Return a set's addresses as `joined` has them; None where the kernel has no such set."""
+    """Return a set's addresses like `collapse_networks`. None if the kernel has no such set."""
     for item in table:
         if item.get("set", {}).get("name") == name:
             found: list[Any] = []
@@ -87,7 +89,7 @@ def list_set_elements(table: list[Json], name: str) -> list[str] | None:
 
 
 def parse_element_networks(value: Any) -> list[Any]:
-    """Return the networks of one element; libnftables may join neighbours to a range or prefix."""
+    """Return the networks of one element. libnftables may join neighbours to a range or prefix."""
     if not isinstance(value, dict):
         return [ipaddress.ip_network(value)]
     if "prefix" in value:
@@ -97,7 +99,7 @@ def parse_element_networks(value: Any) -> list[Any]:
 
 
 def collapse_networks(networks: list[Any]) -> list[str]:
-    """Write what addresses a list of networks holds, the same whoever put it together."""
+    """Return a canonical list of a list of networks."""
     return [format_network(one) for one in ipaddress.collapse_addresses(networks)]
 
 
@@ -111,7 +113,7 @@ PORTS = ("6", "17")  # tcp, udp
 
 
 def find_accepted_port(expressions: list[Json]) -> str:
-    """Return the ports that a rule accepts, ``a-b/tcp``; ``*`` for one that accepts without asking for a port.
+    """Return the ports that a rule accepts, ``a-b/tcp``, or ``*`` for a rule without a port.
 
     A protocol without ports is its number, ``112/ip``.
     """
@@ -184,7 +186,7 @@ def find_ruleset_faults(table: list[Json], want: FirewallSettings) -> list[str]:
 
 
 def list_policy_ports(table: list[Json], name: str) -> set[tuple[str, str]]:
-    """Return (source set, port) of what a policy of ours accepts; nothing where no zone's packets come to it."""
+    """Return (source set, port) pairs that Fullmesh's policy accepts. Empty if no zone's packets reach it."""
     if not is_policy_reached(table, name):
         return set()
     found = set()
@@ -192,7 +194,7 @@ def list_policy_ports(table: list[Json], name: str) -> set[tuple[str, str]]:
         rights = [part["match"].get("right") for part in expressions if "match" in part]
         sets = [one[1:] for one in rights if isinstance(one, str) and one[:1] == "@"]
         port = find_accepted_port(expressions)
-        # Everything from a set is one condition; another one beside it means a protocol, ICMP or the like.
+        # Accepting everything from a set is one condition. With another one, the rule is for a protocol or ICMP.
         port = WHOLE if port == "*" and len(rights) > 1 else port
         if port:
             found.add(("".join(sets), port))
@@ -200,7 +202,7 @@ def list_policy_ports(table: list[Json], name: str) -> set[tuple[str, str]]:
 
 
 def is_policy_reached(table: list[Json], name: str) -> bool:
-    """Say whether any chain leads to a policy's own; which one does has changed with firewalld's versions."""
+    """Return whether a chain jumps to a policy. The jumping chain depends on firewalld's version."""
     wanted = "filter_IN_policy_" + name
     return any(
         part.get("jump", part.get("goto", {})).get("target") == wanted
@@ -217,14 +219,14 @@ def list_policy_rules(table: list[Json], name: str, step: str) -> list[list[Json
 
 
 def find_carried_rule_faults(table: list[Json], want: FirewallSettings) -> list[str]:
-    """Say whether rules that we carried over from ufw are missing."""
+    """Return whether rules that we carried over from ufw are missing."""
     wanted = sum(want["ufw_policy"].count(f'<rule family="ipv{one}"') for one in FAMILIES)
     seen = len(list_policy_rules(table, want["zone"] + "-ufw", "post"))
     return [f"{seen} of {wanted} rules carried over from ufw"] if seen < wanted else []
 
 
 def is_set_dispatched(table: list[Json], name: str, zone: str) -> bool:
-    """Say whether a source set reaches a zone's input chain."""
+    """Return whether a source set reaches a zone's input chain."""
     chains = {rule["rule"]["chain"] for rule in table if "rule" in rule}
     return any(
         (name, "filter_IN_" + zone) in list_set_jumps(table, chain)
@@ -236,7 +238,7 @@ def is_set_dispatched(table: list[Json], name: str, zone: str) -> bool:
 def find_peer_port_faults(
     table: list[Json], want: FirewallSettings, families: list[str]
 ) -> list[str]:
-    """Compare the ports that the peers' policy accepts with those it shall accept, no more and no less."""
+    """Compare the ports that the peers' policy accepts with the wanted ones."""
     seen, found = list_policy_ports(table, want["zone"] + "-job"), []
     for family in families:
         name = "{}-peers{}".format(want["zone"], family)
@@ -254,10 +256,10 @@ def find_peer_port_faults(
 
 
 def render_own_rules(table: list[Json], zone: str) -> list[str]:
-    """Print what the kernel does for us, without handles and other numbers that change by themselves.
+    """Render Fullmesh's rules in the kernel, without handles and other changing numbers.
 
-    A jump to a policy counts once, whoever makes it: newer versions of firewalld have one for each zone, and zones
-    come and go with Docker and others.
+    A jump to a policy counts once. Newer versions of firewalld have one for each zone, and Docker and others add and
+    remove zones.
     """
     name = re.compile(rf"(^|_){re.escape(zone)}(_|-|$)")
     lines = set()
@@ -283,11 +285,11 @@ def read_permanent_text(zone: str, root: str = "") -> str:
 
 
 def fingerprint_zones(names: list[str], run: Runner, root: str = "") -> dict[str, dict[str, str]]:
-    """Return {name: {"permanent": sha256, "runtime": sha256}}: our files under a name, and the kernel's own rules.
+    """Return {name: {"permanent": sha256, "runtime": sha256}} of Fullmesh's files and the kernel's rules.
 
-    The kernel is asked, not the daemon: a flushed ruleset is seen as well as a port taken out at runtime,
-    in one call of a few milliseconds (firewall-cmd needs 0.3 s for each question). Where they cannot be
-    read the daemon is asked.
+    The kernel is queried instead of the daemon. This detects a flushed ruleset and a port that was removed at runtime,
+    in one call of a few milliseconds (firewall-cmd needs 0.3 s for each query). If the rules are unreadable, the daemon
+    is queried.
     """
     table = read_nftables_table(run)
     words = () if table else ("--list-all-zones", "--list-all-policies")
@@ -309,7 +311,7 @@ ROCE_PORT = "4791/udp"  # RoCE v2, IANA
 
 
 def has_roce_device(root: str = "") -> bool:
-    """Say whether a network card does RDMA over Ethernet: InfiniBand's own links say ``InfiniBand`` there."""
+    """Return whether a network card does RDMA over Ethernet: InfiniBand's own links say ``InfiniBand`` there."""
     base = root + "/sys/class/infiniband"
     try:
         ports = [f"{base}/{name}/ports" for name in os.listdir(base)]
@@ -320,6 +322,6 @@ def has_roce_device(root: str = "") -> bool:
 
 
 def parse_firewalld_version(text: str) -> tuple[int, ...]:
-    """Read ``1.3.3`` or ``0.9.11-rc1``; empty where it is no version."""
+    """Parse ``1.3.3`` or ``0.9.11-rc1``. Empty if it is no version."""
     found = re.match(r"\s*(\d+(?:\.\d+)+)", text, re.ASCII)
     return tuple(int(part) for part in found.group(1).split(".")) if found else ()

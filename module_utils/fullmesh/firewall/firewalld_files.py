@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Our files in firewalld's configuration: zone, policies, ipsets, services. Stdlib only."""
+"""Our files in firewalld's configuration: zone, policies, ipsets, services. Standard library only."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ if TYPE_CHECKING:
     from .types import FirewallSettings
 
 
-# Instead of tcp or udp, where a number is that of a protocol without ports.
+# Instead of tcp or udp, for the number of a protocol without ports.
 IP = "ip"
 MARK = "Written by Fullmesh (role peer_firewall); changes here are overwritten."
 HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<!-- ' + MARK + " -->\n"
 # Before every policy of the user and of firewalld itself (allow-host-ipv6 has -15000): ssh always stays open.
 SSH_PRIORITY = -20000
-# After ssh; before every zone, which a policy with a negative priority is (firewalld.policy(5)).
+# After ssh, and before every zone, because its priority is negative (firewalld.policy(5)).
 JOB_PRIORITY = -19000
-# What everybody may reach, also a peer that is bound to a zone of ours: before every zone as well.
+# Ports for every client, including peers in Fullmesh's zone: before every zone as well.
 ALL_PRIORITY = -18900
-# Modes in which the peers are bound to a zone of ours, and so lose what the zone that judged them let in.
+# Modes that bind the peers to Fullmesh's zone, so that they lose the ports of their previous zone.
 BINDING = ("peers_only",)
 
 FAMILIES = (("4", "ipv4", "inet"), ("6", "ipv6", "inet6"))
 
 
 def group_by_family(addresses: list[str]) -> dict[str, list[str]]:
-    """Sort addresses and networks into families; no doubles, no loopback, no scope, mapped v4 addresses as v4.
+    """Group addresses and networks by family, without duplicates, loopback and scope.
 
-    What lies in another network is left out: nftables refuses a set whose intervals overlap.
+    Mapped v4 addresses become v4.
+
+    Networks inside of others are left out, because nftables rejects a set with overlapping intervals.
     """
     found: dict[str, set[Any]] = {"4": set(), "6": set()}
     for text in addresses:
@@ -62,13 +64,13 @@ def drop_nested_networks(networks: set[Any]) -> list[Any]:
 
 
 def format_network(network: Any) -> str:
-    """Write a network; one of a single address as that address."""
+    """Format a network. A single address has no prefix."""
     single = network.prefixlen == network.max_prefixlen
     return str(network.network_address if single else network)
 
 
 def render_ipset(short: str, family: str, entries: list[str]) -> str:
-    """Print a set of addresses, or of networks where one is among them."""
+    """Render a set of addresses, or of networks if one is among them."""
     inet = {number: name for number, _, name in FAMILIES}[family]
     kind = "net" if any("/" in entry for entry in entries) else "ip"
     lines = [f'<ipset type="hash:{kind}">', f"  <short>{short}</short>"]
@@ -78,7 +80,7 @@ def render_ipset(short: str, family: str, entries: list[str]) -> str:
 
 
 def find_protocol_number(name: str) -> str:
-    """Return a protocol's number (``vrrp``: 112, /etc/protocols); what has none stays as it is."""
+    """Return a protocol's number (``vrrp``: 112, /etc/protocols). Unknown names stay unchanged."""
     try:
         return str(socket.getprotobyname(name))
     except OSError:
@@ -86,14 +88,17 @@ def find_protocol_number(name: str) -> str:
 
 
 def quote_xml_value(text: str) -> str:
-    """Print an attribute's value; xml.sax.saxutils has to import ssl for it, 25 ms whenever a node is looked at."""
+    """Quote an attribute's value. xml.sax.saxutils would import ssl, which takes 25 ms on each call."""
     for one, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
         text = text.replace(one, entity)
     return f'"{text}"'
 
 
 def render_port_tag(port: str, indent: str) -> str:
-    """Print ``50000-54095/tcp``; a protocol alone, which has all of its ports, only where it has none (``112/ip``)."""
+    """Render ``50000-54095/tcp``, or ``112/ip``.
+
+    A protocol alone would open all its ports, so only those without ports do.
+    """
     number, protocol = port.split("/")
     if protocol == IP:
         return f"{indent}<protocol value={quote_xml_value(number)}/>"
@@ -109,9 +114,9 @@ def render_peer_zone(zone: str, families: list[str]) -> str:
 
 
 def render_policy(zone: str, who: str, families: list[str], ports: list[str]) -> str:
-    """Print the policy that opens ports to the controllers or to the peers, whatever zone they come through.
+    """Render the policy that opens ports to the controllers or to the peers in every zone.
 
-    A policy only adds: a zone of their own would take away what they may reach today. Without ports it opens all.
+    A policy only adds. A separate zone would close ports that they can reach today. Without ports it opens all.
     """
     name, priority = {"controllers": ("ssh", SSH_PRIORITY), "peers": ("job", JOB_PRIORITY)}[who]
     lines = [f'<policy target="CONTINUE" priority="{priority}">']
@@ -139,7 +144,7 @@ def render_public_policy(zone: str, ports: list[str]) -> str:
 
 
 def render_ssh_service(ssh_ports: list[int]) -> str:
-    """Print what the service ``ssh`` means on this node."""
+    """Render the service ``ssh`` for this node's ports."""
     lines = ["<service>", "  <short>SSH</short>"]
     lines += [render_port_tag(f"{port}/tcp", "  ") for port in ssh_ports]
     return HEAD + "\n".join([*lines, "</service>"]) + "\n"
@@ -160,7 +165,9 @@ def map_own_paths(zone: str) -> dict[str, str]:
 
 
 def render_own_files(want: FirewallSettings) -> dict[str, str]:
-    """Render every file; empty content means that it shall not exist.
+    """Render every file.
+
+    Empty content means that the file should not exist.
 
     *want*: zone, mode, peers, controllers, ports, controller_ports, public_ports, ssh_ports, own_service, ufw_policy.
     """
@@ -191,7 +198,7 @@ def render_own_files(want: FirewallSettings) -> dict[str, str]:
 
 
 def list_job_ports(want: FirewallSettings) -> list[str]:
-    """List what the peers' policy opens: ssh and the plan's ports; empty where it opens everything."""
+    """Return the ports of the peers' policy: ssh and the plan's ports. [] if it opens everything."""
     if want["mode"] == "peers_trusted":
         return []
     doors = [f"{port}/tcp" for port in sorted(set(want["ssh_ports"]))]
@@ -199,12 +206,12 @@ def list_job_ports(want: FirewallSettings) -> list[str]:
 
 
 def list_own_names(zone: str) -> set[str]:
-    """Name our zone, policies and ipsets: what is at runtime only there is what a reload shall drop."""
+    """Return the names of Fullmesh's zone, policies and ipsets. A reload may drop their run-time settings."""
     return {os.path.basename(path)[:-4] for path in map_own_paths(zone).values()} - {"ssh"}
 
 
 def build_ipset_cleanup(zone: str) -> str:
-    """Return the command, for sh, that takes out of our sets at runtime what their files do not have.
+    """Return the sh command that removes run-time entries of Fullmesh's sets that their files lack.
 
     With FlushAllOnReload=no firewalld adds every old entry again after a reload (its own reload(), 1.3.3).
     """

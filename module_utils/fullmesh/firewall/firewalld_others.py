@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What others have in firewalld: zones, services, settings, and what is there at runtime only. Stdlib only."""
+"""Read firewalld's foreign parts: zones, services, settings, and run-time state. Standard library only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_firewalld_setting(root: str, key: str, default: str) -> str:
 
 
 def has_port_tag(node: Any, port: int, protocol: str = "tcp") -> bool:
-    """Say whether a zone's, service's or rule's <port> tags let a port in."""
+    """Return whether a zone's, service's or rule's <port> tags let a port in."""
     for tag in node.findall("port"):
         span = parse_port_range(tag.get("port", ""))
         if span and port in span and tag.get("protocol") == protocol:
@@ -52,7 +52,7 @@ def has_port_tag(node: Any, port: int, protocol: str = "tcp") -> bool:
 
 
 def has_service_port(root: str, name: str, port: int, protocol: str, depth: int = 0) -> bool:
-    """Say whether a service, or one that it includes, has a port."""
+    """Return whether a service, or one that it includes, has a port."""
     node = firewalld.read_object_file(root, "services", name)
     if node is None or depth > 5:  # noqa: PLR2004 (a service that includes itself)
         return False
@@ -63,7 +63,7 @@ def has_service_port(root: str, name: str, port: int, protocol: str, depth: int 
 
 
 def is_allowed_by_zone(root: str, zone: str, port: int, protocol: str = "tcp") -> bool:
-    """Say whether a zone, as it stands on disk, lets everybody who comes through it to a port."""
+    """Return whether a zone, as it stands on disk, lets everybody who comes through it to a port."""
     node = firewalld.read_object_file(root, "zones", zone)
     if node is None:
         return False
@@ -86,13 +86,13 @@ def is_allowed_by_zone(root: str, zone: str, port: int, protocol: str = "tcp") -
 
 
 def has_zone_service(root: str, zone: str, name: str) -> bool:
-    """Say whether a zone lists a service."""
+    """Return whether a zone lists a service."""
     node = firewalld.read_object_file(root, "zones", zone)
     return node is not None and any(tag.get("name") == name for tag in node.findall("service"))
 
 
 def list_zone_sources(root: str, zone: str) -> list[str]:
-    """List the networks a zone claims, ipsets resolved; MAC addresses are left out."""
+    """Return the networks of a zone, with ipsets resolved and without MAC addresses."""
     node = firewalld.read_object_file(root, "zones", zone)
     found: list[str] = []
     for tag in [] if node is None else node.findall("source"):
@@ -145,7 +145,7 @@ def find_interface_zones(
 
 
 def find_profile_zones(run: Runner, interface: str) -> list[tuple[str, str]]:
-    """Ask NetworkManager for connection.zone of the profile that an interface has; empty without NetworkManager."""
+    """Return NetworkManager's connection.zone of the profile on an interface. Empty without NetworkManager."""
     rc, out = run(nmcli.build_value_command("GENERAL.CONNECTION", "device", interface))
     name = nmcli.parse_value(out)
     if rc != 0 or not name:
@@ -160,9 +160,9 @@ def find_profile_zones(run: Runner, interface: str) -> list[tuple[str, str]]:
 
 
 def find_unsaved_settings(runtime: str, permanent: str, own: str, kind: str = "zone") -> list[str]:
-    """Say what other zones (policies) allow at runtime only: a reload would drop it.
+    """Describe run-time settings of other zones or policies that a reload would drop.
 
-    Interfaces: see `unbound`; what is put back: see `additions`.
+    `find_unbound_interfaces` handles interfaces, and `find_runtime_additions` the settings that are restored.
     """
     ran, kept = firewalld.parse_zones(runtime), firewalld.parse_zones(permanent)
     found = []
@@ -177,14 +177,16 @@ def find_unsaved_settings(runtime: str, permanent: str, own: str, kind: str = "z
     return found
 
 
-# What of a zone is put back where others added it at runtime only: firewall-cmd's word for it.
+# Run-time settings of others that are restored, with the word of firewall-cmd.
 ADDED = {"sources": "source", "rich rules": "rich-rule"}
 
 
 def can_add_again(key: str, ran: list[str], kept: list[str]) -> bool:
-    """Say whether all that a zone has at runtime only can be put back by whoever does not know for how long it was.
+    """Return whether all run-time entries of a zone can be restored.
 
-    Of rich rules only those that let nobody in, as fail2ban's bans: a door with a timeout would stay open for good.
+    Entries with a timeout cannot.
+
+    Only rejecting rich rules are restored, such as fail2ban's bans: an accepting rule with a timeout would stay open.
     """
     more = [one for one in ran if one not in kept]
     return (
@@ -195,22 +197,22 @@ def can_add_again(key: str, ran: list[str], kept: list[str]) -> bool:
 
 
 def is_rejecting_rule(rule: str) -> bool:
-    """Say whether a rich rule rejects or drops; what stands in quotes may say anything."""
+    """Return whether a rich rule rejects or drops. Quoted text is ignored."""
     words = split_words(re.sub(r'"[^"]*"', "", rule))
     return "accept" not in words and bool({"reject", "drop"} & set(words))
 
 
 def build_add_command(zone: str, what: str, value: str) -> list[str]:
-    """The command that adds a network (``source``) or a rule (``rich-rule``) to a zone at runtime."""
+    """Return the command that adds a network (``source``) or a rule (``rich-rule``) to a zone at runtime."""
     return ["firewall-cmd", f"--zone={zone}", f"--add-{what}={value}"]
 
 
 def find_runtime_additions(runtime: str, permanent: str, own: str) -> list[Addition]:
-    """What others have added at runtime only: it is put back after each reload.
+    """Return the run-time additions of others, which are restored after each reload.
 
-    Containers' networks: netavark puts them into zone trusted (its src/firewall/firewalld.rs), and only its
-    netavark-firewalld-reload.service, which is off by default, would put them there again. And fail2ban's bans, which
-    EL's package has as rich rules (fail2ban-firewalld) and nobody writes again.
+    netavark adds container networks to zone trusted (its src/firewall/firewalld.rs), and only its
+    netavark-firewalld-reload.service, which is disabled by default, would restore them. fail2ban's bans in EL's package
+    are rich rules (fail2ban-firewalld), which no program restores.
     """
     ran, kept = firewalld.parse_zones(runtime), firewalld.parse_zones(permanent)
     return [
@@ -229,10 +231,10 @@ NETAVARK = re.compile(
 
 
 def find_container_sources(run: Runner, saved: Iterable[str]) -> list[Addition]:
-    """The sources that netavark would have added, had firewalld run when its containers started.
+    """Return the sources that netavark would have added if firewalld had run when its containers started.
 
-    Without them firewalld's start shuts their way out, and their way to the node's name server: it is up to the next
-    start of a container that they come back. *saved*: what iptables-save says.
+    Without them, firewalld's start blocks the containers' outgoing connections and their way to the node's name server,
+    until the next start of a container. *saved*: the output of iptables-save.
     """
     rc, out = run(["nft", "list", "chain", "inet", "netavark", "POSTROUTING"])
     text = "\n".join([*saved, out if rc == 0 else ""])

@@ -1,9 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Rules beside firewalld that would drop the peers' traffic: found in the kernel, named. Stdlib only.
+"""Find rules in the kernel, outside of firewalld, that would drop the peers' traffic.
 
-An accept in firewalld does not save a packet from a drop in another base chain (measured: nftables goes through all
-of them by hook and priority), so whoever put a table of their own there decides as well.
+Standard library only.
+
+An accept in firewalld does not prevent a drop in another base chain (measured: nftables runs all of them by hook and
+priority), so other tables decide as well.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ VERBS = {"drop": "drops", "divert": "leads elsewhere"}
 
 
 def find_cluster_links(run: Runner, peers: list[str]) -> list[ClusterLink]:
-    """Return this node's cluster addresses: interface, family, address, network; empty where it has none yet."""
+    """Return this node's cluster addresses: interface, family, address, network. Empty if it has none yet."""
     wanted = firewalld_files.group_by_family(peers)
     found: list[ClusterLink] = []
     for name, addresses in sorted(map_global_addresses(run).items()):
@@ -51,10 +53,10 @@ def find_cluster_links(run: Runner, peers: list[str]) -> list[ClusterLink]:
 
 
 def group_senders(links: list[ClusterLink], peers: list[str]) -> list[PeerSenders]:
-    """Return what to ask of the rules, link by link: which peers send there, to which address of ours.
+    """Return the queries for the rules, by link: the sending peers, and their target address.
 
-    A peer of another network comes over the one link that there is, or over one that nobody can say: what names an
-    interface is then not sure. Our own addresses, of all links, send nothing here.
+    A peer of another network uses the only link, or an unknown one. Rules about interfaces are then uncertain. This
+    node's own addresses send nothing here.
     """
     asked = []
     for family, addresses in sorted(firewalld_files.group_by_family(peers).items()):
@@ -110,7 +112,7 @@ def find_jump_target(rule: NftRule) -> str:
 
 
 def read_legacy_iptables(run: Runner, proc: str = "/proc") -> tuple[list[Ruleset], list[str]]:
-    """Return the rules in iptables' old tables, which nftables does not show, and the tables that nobody can read.
+    """Return the rules in iptables' old tables, which nftables does not show, and the unreadable tables.
 
     /proc/net/ip_tables_names lists the tables in use.
     """
@@ -130,9 +132,9 @@ def read_legacy_iptables(run: Runner, proc: str = "/proc") -> tuple[list[Ruleset
 def check_foreign_rules(
     run: Runner, want: FirewallRequest, ufw_goes: bool
 ) -> tuple[list[str], list[Note]]:
-    """Say what keeps the peers out beside firewalld: coded faults, and notes on what is not sure.
+    """Describe rules outside of firewalld that block the peers: coded faults, and notes about uncertain ones.
 
-    *want*: peers, ports. *ufw_goes*: ufw's rules are left out, because they are about to be taken away.
+    *want*: peers, ports. *ufw_goes*: ufw's rules are left out, because they are about to be removed.
     """
     asked: list[BlockerQuery] = [
         {**one, "ports": want["ports"]}
@@ -154,7 +156,7 @@ def check_foreign_rules(
 
 
 def is_same_rule(one: FoundPeerBlocker, other: FoundPeerBlocker) -> bool:
-    """Say whether two findings are of one rule; each has an example of its own, and one is enough."""
+    """Return whether two findings concern the same rule. Each has its own example, and one is enough."""
     example = {"port": "", "sender": "", "line": ""}
     return {**one, **example} == {**other, **example} and (
         one["handle"] is not None or one["line"] == other["line"]
@@ -181,7 +183,7 @@ def blockers_to_faults(
     for one in found:
         text = describe_blocker(one)
         if one["hook"] == "forward":
-            # Policies of the forward hook are Docker's and ufw's ordinary ones; they concern containers only.
+            # Policies of the forward hook are usual for Docker and ufw, and only concern containers.
             if one["sure"] and not one["line"].startswith("policy"):
                 notes.append(
                     make_firewall_note("PF-205", text + " That concerns jobs in containers only.")
@@ -206,7 +208,7 @@ def make_firewall_note(code: str, text: str) -> Note:
 
 
 def describe_blocker(one: FoundPeerBlocker) -> str:
-    """Say what a rule does."""
+    """Describe a blocking rule."""
     place = "table {family} {table}, chain {chain}".format(**one)
     place += " (hook {})".format(one["hook"]) if one["hook"] else ""
     place += ", handle {}".format(one["handle"]) if one["handle"] is not None else ""
@@ -219,10 +221,10 @@ def describe_blocker(one: FoundPeerBlocker) -> str:
 
 
 def suggest_blocker_fix(one: FoundPeerBlocker) -> str:
-    """Say what to do about it."""
+    """Suggest a fix for a blocking rule."""
     if one["line"].startswith("policy"):
         return (
-            "An accept in firewalld does not help where another chain drops. Let the peers pass in that chain, "
+            "An accept in firewalld does not prevent a drop in another chain. Let the peers pass in that chain, "
             "or set its policy to accept."
         )
     if one["tool"] != "nft":
@@ -232,7 +234,6 @@ def suggest_blocker_fix(one: FoundPeerBlocker) -> str:
     else:
         command = "nft delete rule {family} {table} {chain} handle {handle}".format(**one)
     return (
-        "An accept in firewalld does not help where another chain drops. Take it out "
-        f"(`{command}`, and where it is loaded "
-        "from), or except the peers in it."
+        "An accept in firewalld does not prevent a drop in another chain. Remove the rule "
+        f"(`{command}`, and its file), or except the peers in it."
     )

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a node has of firewalld, ufw and listeners, and the settings that follow from it. Stdlib only."""
+"""Observe firewalld, ufw and listeners of a node, and derive the settings. Standard library only."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ RIVALS = ("iptables.service", "ip6tables.service", "ebtables.service", "nftables
 
 
 class ObservedFirewall:
-    """One node as it is; nothing of it is changed here.
+    """The present state of one node.
+
+    Nothing is changed here.
 
     Attributes:
-        units: property -> value of each systemd unit, as the call found it.
-        ufw_on: ufw judges packets, as the call found it.
+        units: property -> value of each systemd unit at the start of the call.
+        ufw_on: ufw was active at the start of the call.
     """
 
     def __init__(self, call: FirewallCall) -> None:
@@ -43,26 +45,26 @@ class ObservedFirewall:
         self.ufw_on = False
 
     def read_state(self) -> None:
-        """Ask systemd about firewalld and what would fight with it, in one call; and whether ufw is on."""
+        """Query systemd about firewalld and its rivals in one call, and whether ufw is on."""
         names = (UNIT, *RIVALS)
         _, out = self.run(systemctl.build_show_command(UNIT_PROPERTIES, names))
         self.units.update(zip(names, systemctl.parse_unit_blocks(out)))
         self.ufw_on = ufw.is_ufw_enabled(self.root) and ufw.is_ufw_installed(self.root)
 
     def is_running(self) -> bool:
-        """Say whether firewalld runs."""
+        """Return whether firewalld runs."""
         return self.units.get(UNIT, {}).get("ActiveState") in ("active", "reloading", "activating")
 
     def is_enabled(self) -> bool:
-        """Say whether firewalld starts at boot."""
+        """Return whether firewalld starts at boot."""
         return self.units.get(UNIT, {}).get("UnitFileState") == "enabled"
 
     def is_installed(self) -> bool:
-        """Say whether firewalld is there."""
+        """Return whether firewalld is there."""
         return has_unit_file(self.units.get(UNIT, {}))
 
     def build_settings(self) -> FirewallSettings:
-        """Complete what was asked by what only the node knows: our way in."""
+        """Complete the request with the node's own data, the ssh access."""
         pid, ports = os.getpid(), self.params["ports"]
         roce = self.params["rdma"] == "true" or (
             self.params["rdma"] == "auto" and firewalld.has_roce_device(self.root)
@@ -96,7 +98,8 @@ class ObservedFirewall:
         }
 
     def is_first_start(self) -> bool:
-        """Say whether this run starts a firewall where none judged before: firewalld off and never ours, no ufw."""
+        """Return whether this starts the first firewall: firewalld is off and was never Fullmesh's, and there is no
+        ufw."""
         place = firewalld_files.map_own_paths(self.params["zone"])
         mine = any(
             firewalld_files.MARK in read_text_or_empty(self.root + place[name])
@@ -105,7 +108,8 @@ class ObservedFirewall:
         return not (self.is_running() or self.takes_over_ufw() or mine)
 
     def find_lost_listeners(self, want: FirewallRequest) -> list[FirewallListener]:
-        """List what listens and the default zone, or the zone of its interface, shuts once firewalld runs."""
+        """Return the listeners that a running firewalld would block, by the default zone or the zone of the
+        interface."""
         held = reached.map_interface_addresses(self.run)
         zones = reached.map_interface_zones(
             self.run, self.root, self.is_running(), want["default_zone"]
@@ -121,14 +125,14 @@ class ObservedFirewall:
         ]
 
     def find_other_listeners(self, want: FirewallRequest) -> list[FirewallListener]:
-        """List what listens here and is neither ssh nor the plan's."""
+        """Return the listeners other than ssh and the plan's."""
         ssh = [f"{port}/tcp" for port in want["ssh_ports"]]
         found = reached.find_listeners(self.root + "/proc")
         ours = [*ssh, *want["ports"], *want["public_ports"]]
         return [one for one in found if not is_port_covered(one["port"], ours)]
 
     def is_listener_allowed(self, zone: str, one: FirewallListener) -> bool:
-        """Say whether a zone lets everybody to a listener."""
+        """Return whether a zone lets everybody to a listener."""
         number, _, protocol = one["port"].partition("/")
         return bool(firewalld_others.is_allowed_by_zone(self.root, zone, int(number), protocol))
 
@@ -144,7 +148,7 @@ class ObservedFirewall:
             return []
 
     def render_ufw_policy(self, want: FirewallRequest) -> str:
-        """Render what ufw's user allowed; also later on, when ufw is off because of us."""
+        """Render the rules of ufw's user as a policy, even after Fullmesh has disabled ufw."""
         if not (self.ufw_on or ufw.is_ufw_replaced(self.root)) or self.params["ufw"] == "refuse":
             return ""
         rules = ufw.list_carried_rules(self.root, *self.list_ufw_exemptions(want))
@@ -158,7 +162,7 @@ class ObservedFirewall:
         return [*want["peers"], *want["controllers"]], ports
 
     def needs_own_service(self, want: FirewallRequest) -> bool:
-        """Say whether the service ``ssh`` needs our file: sshd listens elsewhere, and it is us who shut the door."""
+        """Return whether the service ``ssh`` needs our file: sshd listens elsewhere, and it is us who shut the door."""
         path = self.root + firewalld_files.map_own_paths(want["zone"])["service"]
         if firewalld_files.MARK in read_text_or_empty(path):
             return True
@@ -176,11 +180,11 @@ class ObservedFirewall:
         ]
 
     def takes_over_ufw(self) -> bool:
-        """Say whether this run takes over from ufw."""
+        """Return whether this run takes over from ufw."""
         return self.ufw_on and self.params["ufw"] != "refuse"
 
     def list_lost_ufw_rules(self, want: FirewallRequest) -> list[str]:
-        """Name what firewalld would not do as ufw did it: rules without words, and a door that its zone opens."""
+        """Describe ufw's rules that firewalld would not replace: unsupported rules, and a port that its zone opens."""
         open_ = [port for port in want["ssh_ports"] if port not in self.list_closed_ssh_ports(want)]
         rules = ufw.list_carried_rules(self.root, *self.list_ufw_exemptions(want))
         found: list[str] = ufw.list_unsupported_rules(self.root, *self.list_ufw_exemptions(want))
@@ -188,7 +192,7 @@ class ObservedFirewall:
         return found
 
     def list_unsaved_settings(self) -> list[str]:
-        """List what others set at runtime only, and a reload would drop."""
+        """Return run-time settings of others that a reload would drop."""
         zone = str(self.params["zone"])
         found: list[str] = []
         flush = firewalld_others.has_full_flush(self.root)
@@ -207,7 +211,7 @@ class ObservedFirewall:
         return found + (firewalld_others.find_unsaved_entries(self.run, zone) if flush else [])
 
     def find_runtime_additions(self) -> list[firewalld_others.Addition]:
-        """What others have added to zones at runtime only, and is put back."""
+        """Return the run-time additions of others to zones, which are restored."""
         ran = self.run(["firewall-cmd", "--list-all-zones"])
         kept = self.run(["firewall-cmd", "--permanent", "--list-all-zones"])
         if ran[0] != 0 or kept[0] != 0:
@@ -215,19 +219,19 @@ class ObservedFirewall:
         return firewalld_others.find_runtime_additions(ran[1], kept[1], str(self.params["zone"]))
 
     def find_runtime_faults(self, want: FirewallSettings) -> list[str]:
-        """Compare the kernel's rules with the files, whatever backend firewalld has."""
+        """Compare the kernel's rules with the files, for every backend of firewalld."""
         found: list[str] = firewalld.find_ruleset_faults(
             firewalld.read_nftables_table(self.run), want
         )
         return found
 
     def ran_before(self) -> bool:
-        """Say whether firewalld ran before the role came, by the undo point; without one nothing is known."""
+        """Return whether firewalld ran before the role's first change, True if unknown."""
         services = UndoPoint(self.root, NAME).load()["services"]
         return services[UNIT]["active"] if UNIT in services else True
 
     def waits_for_ufw(self) -> bool:
-        """Say whether ufw was on before the role came and is not now."""
+        """Return whether ufw was on before the role came and is not now."""
         if not (ufw.is_ufw_replaced(self.root) and ufw.is_ufw_installed(self.root)):
             return False
         same = ufw.is_ufw_conf_original(self.root)
@@ -235,6 +239,6 @@ class ObservedFirewall:
 
 
 def is_port_covered(port: str, ports: list[str]) -> bool:
-    """Say whether a port with its protocol (``22/tcp``) is one of these."""
+    """Return whether a port with its protocol (``22/tcp``) is one of these."""
     one = parse_port_entry(port)
     return port in ports or (one is not None and is_port_listed(ports, one[0].first, one[1]))

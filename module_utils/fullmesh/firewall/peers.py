@@ -56,7 +56,7 @@ class Firewall:
         return self.undo.begin()
 
     def reloaded(self) -> FirewallResult:
-        """Load what an undo restored."""
+        """Load the state that an undo restored."""
         return self.undo.reload_restored()
 
     def left(self) -> FirewallUndoResult:
@@ -69,11 +69,11 @@ class Firewall:
         observed.read_state()
         call.add_note(
             "PF-201",
-            "the firewall of this node is off (peer_firewall_mode: off), every port is open to everybody. "
-            "Fit for tests only; set it back to peers_range.",
+            "the firewall of this node is off (peer_firewall_mode: off), so every port is open to all clients. "
+            "Use this for tests only, then set peers_range again.",
         )
         if ufw.is_ufw_enabled(call.root):
-            text = "ufw is active and not ours to stop: it still drops what it drops."
+            text = "ufw is active and belongs to the user, so it still drops packets."
             call.add_note("PF-202", text)
         running, enabled = observed.is_running(), observed.is_enabled()
         if not (running or enabled):

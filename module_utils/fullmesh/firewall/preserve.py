@@ -1,11 +1,13 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Other people's iptables rules, kept over firewalld's flushes. Stdlib only.
+"""Keep foreign iptables rules when firewalld flushes them.
 
-firewalld empties every table of iptables when it starts, reloads and stops, with the nftables backend too, and leaves
-the policies (seen with 1.3.3): Docker's rules and the user's own are gone, and after ufw's ``INPUT DROP`` nobody gets
-in any more. nftables tables of others stay. So a chain that lacks a rule is restored as a whole: a rule means something
-only in its place.
+Standard library only.
+
+firewalld empties every iptables table when it starts, reloads and stops, with the nftables backend too, but keeps the
+policies (seen with 1.3.3). Docker's rules and the user's own are lost, and with ufw's ``INPUT DROP`` no client gets in
+any more. Other nftables tables stay. A chain that lacks a rule is restored completely, because a rule depends on its
+position.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ TRIES = 3
 
 
 def dump_iptables(run: Runner) -> dict[str, str]:
-    """Return what iptables-save prints, by family; nothing where there is no iptables or no rule."""
+    """Return the output of iptables-save by family. {} without iptables or rules."""
     found = {}
     for family, tool in TOOLS:
         rc, out = run([tool + "-save"])
@@ -58,11 +60,10 @@ def parse_iptables_dump(text: str) -> dict[tuple[str, str], list[str]]:
 
 
 def merge_rules(then: list[str], now: list[str]) -> list[str]:
-    """Return the rules of *then* in their order, and among them those that are new in *now*.
+    """Return the rules of *then* in their order, with the new rules of *now* inserted.
 
-    A new rule follows the old one that it follows in *now*. If no old rule is before it, it precedes the old one that
-    comes next, or is the last: so nothing passes that an old rule has dropped. Equal rules count as often as they are
-    there.
+    A new rule follows the same old rule as in *now*. Without one, it precedes the next old rule or comes last. So it
+    never passes a packet that an old rule drops. Duplicates are kept.
     """
     places: dict[str, list[int]] = {}
     for place, line in enumerate(then):
@@ -87,7 +88,7 @@ def merge_rules(then: list[str], now: list[str]) -> list[str]:
 
 
 def has_rules_in_order(then: list[str], now: list[str]) -> bool:
-    """Say whether *now* has every rule of *then*, in the order of *then*."""
+    """Return whether *now* has every rule of *then*, in the order of *then*."""
     rest = iter(now)
     return all(line in rest for line in then)
 
@@ -103,7 +104,7 @@ def describe_lost_chains(before: str, after: str) -> list[str]:
 
 
 def build_restore_text(before: str, after: str) -> str:
-    """Return what ``iptables-restore --noflush`` has to read so that no rule of *before* is missing, empty for nothing.
+    """Return the input of ``iptables-restore --noflush`` that adds the missing rules of *before*, or "".
 
     A chain that lacks a rule, or has another order, is emptied and filled again, in one transaction for its table.
     """
@@ -127,7 +128,7 @@ def build_restore_text(before: str, after: str) -> str:
 
 
 def restore_iptables(run: Runner, before: dict[str, str]) -> list[str]:
-    """Restore the chains that lack a rule now; return what could not be restored."""
+    """Restore the chains that lack a rule. Return the failures."""
     faults = []
     for family, tool in TOOLS:
         if family in before:
@@ -137,7 +138,7 @@ def restore_iptables(run: Runner, before: dict[str, str]) -> list[str]:
 
 
 def restore_iptables_family(run: Runner, before: str, family: str, tool: str) -> str:
-    """Do it for one family; others (dockerd) may write at the same time, so what came of it is compared."""
+    """Restore one family. The result is compared, because dockerd and others may write at the same time."""
     path = f"{PLACE}{family}-missing"
     fault = ""
     for _ in range(TRIES):
@@ -162,7 +163,7 @@ def write_root_file(path: str, text: str) -> None:
 
 
 def save_iptables(run: Runner, before: dict[str, str]) -> list[str]:
-    """Write dumps for the rollback; return the commands that make the tables exactly what they were."""
+    """Write dumps for the rollback. Return the commands that restore the tables exactly."""
     commands = []
     real = map_table_chains(nft.parse_chains(run(nft.build_chains_command())[1]))
     for family, tool in TOOLS:
@@ -240,9 +241,11 @@ GATE_TEXT = """table inet {name} {{
 
 
 def block_new_connections(run: Runner, ssh_ports: list[int]) -> str:
-    """Let nothing new in but ssh while one firewall goes and the other comes; say why that could not be done.
+    """Block new connections except ssh while one firewall replaces another.
 
-    A table of nftables of our own, which firewalld does not flush.
+    Return the error, or "".
+
+    This uses a separate nftables table, which firewalld does not flush.
     """
     path = PLACE + "-gate"
     text = GATE_TEXT.format(name=GATE, ports=", ".join(str(port) for port in ssh_ports))
@@ -256,7 +259,7 @@ def block_new_connections(run: Runner, ssh_ports: list[int]) -> str:
 
 
 def unblock_new_connections(run: Runner) -> str:
-    """Take the gate away, if it is there; return why that could not be done."""
+    """Remove the blocking table if it exists. Return the error, or ""."""
     rc, out = run(["nft", OPEN])
     if rc != 0:
         rc, out = firewalld.run_libnftables(OPEN)
@@ -264,7 +267,7 @@ def unblock_new_connections(run: Runner) -> str:
 
 
 def build_unblock_command() -> str:
-    """Return the command that opens the gate on the rollback; it succeeds if there is none."""
+    """Return the rollback's command that removes the blocking table. It also succeeds without one."""
     return build_nft_command(OPEN)
 
 

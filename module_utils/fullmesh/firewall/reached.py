@@ -1,10 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What others reach on this node while no firewall judges them: its listeners, and who is connected to them.
+"""Find the listeners of a node without a firewall that others may use, and their connected clients.
 
-Nobody can tell from a socket who will come tomorrow, so every listener counts that is not on loopback. UDP has no
-listeners: a socket without a peer counts, unless its port is one that the kernel hands out, which clients have. Raw
-sockets have no ports: there the number of the protocol stands for one, as ``112/ip`` (VRRP, keepalived's).
+A socket does not show its future clients, so every listener counts that is not on loopback. UDP has no listeners: a
+socket without a peer counts, unless it has an ephemeral port, which clients have. Raw sockets have no ports. Their
+protocol number is used instead, such as ``112/ip`` (VRRP, of keepalived).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ TABLES = (
     ("raw", IP),
     ("raw6", IP),
 )
-# Clients of DHCP have these ports, their answers come to them by packets that firewalld knows or lets in; chrony and
-# ntpd as clients; names of the local link (mDNS, LLMNR), which systemd-resolved answers wherever it runs. Raw sockets
-# of protocols that firewalld lets in or whose ports it judges, and those that only send (0, 255).
+# Ports of DHCP clients (firewalld lets their answers in), of chrony and ntpd as clients, and of local names (mDNS,
+# LLMNR), which systemd-resolved opens on every node. Raw sockets of protocols that firewalld lets in or whose ports it
+# filters, and those that only send (0, 255).
 RAW = frozenset(f"{number}/{IP}" for number in (0, 1, 2, 6, 17, 58, 255))
 QUIET = RAW | {"68/udp", "546/udp", "123/udp", "5353/udp", "5355/udp", "5355/tcp"}
 NAMED = 3  # clients of a listener that a message names
@@ -65,7 +65,7 @@ def read_ephemeral_ports(proc: str) -> PortRange:
 
 
 def is_waiting_socket(row: ProtocolSocketRow, ephemeral: PortRange) -> bool:
-    """Say whether a socket waits for somebody from another machine."""
+    """Return whether a socket waits for packets from other machines."""
     if ipaddress.ip_address(row["address"]).is_loopback:
         return False
     if row["protocol"] == "tcp":
@@ -75,7 +75,7 @@ def is_waiting_socket(row: ProtocolSocketRow, ephemeral: PortRange) -> bool:
 
 
 def find_listeners(proc: str = "/proc") -> list[FirewallListener]:
-    """Return what listens for other machines: port, addresses, process, clients; by port."""
+    """Return the listeners for other machines, by port: port, addresses, process, clients."""
     held, ephemeral = read_protocol_sockets(proc), read_ephemeral_ports(proc)
     found: dict[str, FirewallListener] = {}
     waiting = [row for row in held if is_waiting_socket(row, ephemeral)]
@@ -125,7 +125,7 @@ def map_interface_addresses(run: Runner) -> dict[str, list[str]]:
 
 
 def map_interface_zones(run: Runner, root: str, running: bool, default: str) -> dict[str, str]:
-    """Return {interface: the zone that judges what comes in there}."""
+    """Return {interface: the zone that filters its incoming packets}."""
     found = {}
     for name in map_interface_addresses(run):
         said = firewalld_others.find_interface_zones(root, run, name, running)
@@ -141,7 +141,7 @@ def list_listener_interfaces(one: FirewallListener, held: dict[str, list[str]]) 
 
 
 def describe_listeners(found: list[FirewallListener]) -> str:
-    """Name listeners: ``8000/tcp (python3; 10.0.0.12 is connected)``."""
+    """Describe listeners: ``8000/tcp (python3; 10.0.0.12 is connected)``."""
     texts = []
     for one in found:
         who = one["process"] or "a process that could not be named"

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The rollback of the peers' firewall: armed before a change, disarmed by a new connection. Stdlib only."""
+"""The rollback of the peers' firewall: armed before a change, disarmed by a new connection. Standard library only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .observed import ObservedFirewall
     from .types import RollbackEndResult
 
-# Where nobody has to confirm, for the change itself: systemd gives a start 90 s, D-Bus 25 s an answer.
+# Time for a change without confirmation: systemd gives a start 90 s, D-Bus 25 s an answer.
 ALONE_SECONDS = 300
 
 
@@ -66,20 +66,20 @@ class FirewallRollback:
         self.armed = True
 
     def list_addition_commands(self) -> list[str]:
-        """Commands for a rollback: what others have added to zones at runtime only."""
+        """Return the rollback's commands for run-time additions of others to zones."""
         found = self.observed.find_runtime_additions() if self.observed.is_running() else []
         return [f"{shlex.join(firewalld_others.build_add_command(*one))} || true" for one in found]
 
     def revert_change(self, cause: Exception) -> None:
-        """Restore everything at once instead of waiting for the timer; say what could not be."""
+        """Restore everything at once instead of waiting for the timer. Report failures."""
         report = engine.undone(self.call.run, NAME, "the change failed") if self.armed else None
         left = report.get("faults", []) if report else []
         if left:
-            text = "{} But this could not be put back: {}.".format(cause, "; ".join(left))
+            text = "{} But this could not be restored: {}.".format(cause, "; ".join(left))
             raise FirewallRefusedError(text) from cause
 
     def wait_for_confirmation(self) -> None:
-        """After a change: let the timer run, or disarm it if nobody has to confirm."""
+        """After a change: let the timer run, or disarm it if no confirmation is needed."""
         if self.armed and self.call.params["rollback_seconds"] <= 0:
             self.disarm()
             self.armed = False
@@ -87,14 +87,14 @@ class FirewallRollback:
             engine.mark_change_applied(NAME)
 
     def confirm(self) -> RollbackEndResult:
-        """Disarm over a connection that the new rules let in; one from before passes them by."""
+        """Disarm over a connection that the new rules accepted. Older connections bypass them."""
         words = session.find_ssh_session(os.environ, os.getppid())
         if not self.call.check and engine.needs_fresh_connection(NAME, words):
             raise FirewallRefusedError(engine.OLDER)
         return self.disarm(self.call.params["token"])
 
     def disarm(self, token: str | None = None) -> RollbackEndResult:
-        """Disarm the rollback; *token* if another call has armed it."""
+        """Disarm the rollback. *token* if another call has armed it."""
         try:
             word = "idle" if self.call.check else engine.disarm(self.call.run, NAME, token)
         except engine.RollbackError as exc:
@@ -102,7 +102,7 @@ class FirewallRollback:
         preserve.remove_saved_iptables()
         if word == "fired":
             raise FirewallRefusedError(
-                "[PF-120] nobody came back in time, so this node has put its firewall back as it was. "
+                "[PF-120] The change was not confirmed in time, so this node has restored its firewall. "
                 "Raise peer_firewall_rollback_seconds if it is only slow, and run again."
             )
         return {"changed": word == "disarmed", "rollback": word}

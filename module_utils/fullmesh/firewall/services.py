@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What is done to firewalld and ufw: start, reload, stop, take over; the rules of others survive. Stdlib only."""
+"""Start, reload, stop and replace firewalld and ufw. Rules of others are kept. Standard library only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Pause = Iterator[None]
 
-# Alone: systemd would stop what calls itself a part of it as well (PartOf=), as fail2ban does, and not start it again.
+# On its own: systemd would also stop units with PartOf=, such as fail2ban's, and not start them again.
 STOP = ["systemctl", "stop", "--job-mode=ignore-dependencies", UNIT]
 
 
@@ -52,8 +52,8 @@ class FirewallServices:
         look = "See `journalctl -u firewalld`."
         if denials:
             look = (
-                "SELinux is in its way: {}. Label its files again (`restorecon -Rv /etc/firewalld /usr/lib/firewalld`) "
-                "or fix the policy; see `ausearch -m avc -ts recent`.".format(
+                "SELinux blocks it: {}. Fix: label its files (`restorecon -Rv /etc/firewalld /usr/lib/firewalld`) "
+                "or fix the policy. Check: `ausearch -m avc -ts recent`.".format(
                     "; ".join(denials[:3])
                 )
             )
@@ -65,9 +65,10 @@ class FirewallServices:
 
     @contextlib.contextmanager
     def keep_foreign_rules(self) -> Pause:
-        """Restore what firewalld drops of others: networks and bans in zones at runtime only, and iptables rules.
+        """Restore foreign state that firewalld drops: run-time networks and bans in zones, and iptables rules.
 
-        Not the rules where its iptables backend (PF-126) shares their chains, which an undo may still meet.
+        If firewalld uses its iptables backend (PF-126), which an undo may meet, it shares the chains, and no rules are
+        restored.
         """
         before = preserve.dump_iptables(self.run)
         others = {} if firewalld.has_iptables_backend(self.root) else before
@@ -88,30 +89,30 @@ class FirewallServices:
             )
 
     def add_to_zones(self, added: Sequence[firewalld_others.Addition]) -> None:
-        """Add to zones what others had added; not if firewalld was told to stop."""
+        """Add the previous additions of others to zones, unless firewalld is stopped."""
         if added and self.run(["firewall-cmd", "--state"])[0] != 0:
             return
         for zone, what, value in added:
             command = firewalld_others.build_add_command(zone, what, value)
             rc, out = self.run(command)
-            # whoever added it may have been faster, and where a file has it in another zone that is meant
+            # Another program may have added it already, and a different zone in a file is intended
             if rc != 0 and "ALREADY_ENABLED" not in out and "ZONE_CONFLICT" not in out:
-                why = f"{value}, which somebody had put into zone {zone} at runtime, could not be put there again"
+                why = f"{value}, which another program had added to zone {zone} at runtime, could not be added again"
                 raise FirewallRefusedError(
                     f"[PF-117] {why}: {out.strip(SPACE)!r}. Look at `{shlex.join(command)}`."
                 )
 
     def start_or_reload(self, reload: bool) -> None:
-        """One reload, or the first start; a reload keeps established connections, firewall-cmd(1)."""
-        # A ruleset that somebody flushed cannot be reloaded: firewalld stumbles over the missing table.
+        """Reload once, or start for the first time. A reload keeps established connections, firewall-cmd(1)."""
+        # A flushed ruleset cannot be reloaded: firewalld fails without its table.
         lost = reload and not firewalld.read_nftables_table(self.run)
         if reload and not lost:
             self.reload_firewalld()
         if lost or not self.observed.is_running():
             verb = "restart" if lost else "start"
             self.run_or_refuse(["systemctl", verb, UNIT], "PF-117", f"firewalld did not {verb}")
-            # systemd calls it started once it has its D-Bus name; it answers there when the rules are loaded.
-            # On a busy node that takes longer than D-Bus waits (25 s, seen at a load of 20 on two cores).
+            # systemd considers it started once it has its D-Bus name, but it answers only after loading the rules. On a
+            # busy node that takes longer than D-Bus waits (25 s, seen at a load of 20 on two cores).
             if "Did not receive a reply" in self.run(["firewall-cmd", "--state"])[1]:
                 self.run(["firewall-cmd", "--state"])
             self.run_or_refuse(
@@ -128,7 +129,7 @@ class FirewallServices:
             ["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload"
         )
         if not firewalld_others.has_full_flush(self.root):
-            # What it cannot take out is seen by the proof.
+            # The verification finds entries that it cannot remove.
             cleanup = firewalld_files.build_ipset_cleanup(self.call.params["zone"])
             self.run(["/bin/sh", "-c", cleanup])
 
@@ -142,7 +143,7 @@ class FirewallServices:
         self.run_or_refuse(command, "PF-117", "firewalld could not be disabled")
 
     def shut_gate(self, ssh_ports: list[int]) -> None:
-        """Let nothing new in but ssh; the rollback opens it last, after ufw's rules are in."""
+        """Block new connections except ssh. The rollback unblocks them last, after ufw's rules are loaded."""
         said = preserve.block_new_connections(self.run, ssh_ports)
         if said:
             raise FirewallRefusedError(
@@ -151,12 +152,12 @@ class FirewallServices:
             )
 
     def shut_gate_if_possible(self) -> bool:
-        """Shut the gate; without nftables' command and library there is none, and an undo goes through all the same."""
+        """Block new connections if nftables' command or library exists. An undo continues without it."""
         ports = session.list_ssh_ports(os.environ, os.getpid()) or [22]
         return not preserve.block_new_connections(self.run, ports)
 
     def open_gate(self) -> None:
-        """Let in what the firewall lets in."""
+        """Unblock new connections."""
         said = preserve.unblock_new_connections(self.run)
         if said:
             raise FirewallRefusedError(

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What the parts of the peers' firewall hand to each other. Stdlib only."""
+"""Define the data types of the peers' firewall. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..schema.peer_list import PeerFirewall
 
 
 class FirewallParams(PeerFirewall):
-    """What peer_zone is asked for; its documentation says what each of them is."""
+    """The parameters of peer_zone. The module documents them."""
 
     state: str
     token: str
@@ -23,13 +23,13 @@ class FirewallResult(TypedDict):
 
 
 class FirewallUndoResult(FirewallResult):
-    """Before and after an undo; *armed*: somebody has to confirm it on a new connection."""
+    """The result before and after an undo. *armed*: it must be confirmed on a new connection."""
 
     armed: bool
 
 
 class FirewallOffResult(FirewallResult, total=False):
-    """State off; *installed*: firewalld is there."""
+    """The result of state off. *installed*: firewalld exists."""
 
     installed: bool
 
@@ -41,7 +41,7 @@ class RollbackEndResult(FirewallResult):
 
 
 class FirewallReport(TypedDict):
-    """What the role tells the manifest and the report."""
+    """The answer for the manifest and the report."""
 
     files: list[str]
     ssh_ports: list[int]
@@ -52,22 +52,25 @@ class FirewallReport(TypedDict):
 
 
 class FirewallOpenResult(FirewallReport, FirewallResult):
-    """State present; *needs_package*: firewalld has to be installed first, *armed*: until somebody confirms."""
+    """The result of state present. *needs_package*: firewalld must be installed first. *armed*: until it is
+    confirmed."""
 
     needs_package: bool
     armed: bool
 
 
 class FirewallRequest(TypedDict):
-    """What is asked for, with the ways in that only the node knows.
+    """The request, with the node's own access data.
 
     Attributes:
-        zone: our zone's name, with which our policies' and sets' names begin.
+        zone: the zone's name, and prefix of policies and sets.
         mode: ``peers_range``, ``peers_only`` or ``peers_trusted``.
-        peers: addresses; controllers: addresses or networks.
-        ports: ``29500/tcp``, ``50000-54095/tcp``, for peers; controller_ports, public_ports: for controllers, for all.
-        ssh_ports: on which sshd listens.
-        default_zone: firewalld's.
+        peers: addresses.
+        controllers: addresses or networks.
+        ports: ``29500/tcp``, ``50000-54095/tcp``, for peers.
+        controller_ports, public_ports: for controllers, for all.
+        ssh_ports: of sshd.
+        default_zone: of firewalld.
     """
 
     zone: str
@@ -82,11 +85,13 @@ class FirewallRequest(TypedDict):
 
 
 class FirewallSettings(FirewallRequest):
-    """With what follows from the node.
+    """The request with derived settings.
 
     Attributes:
-        planned_ports: of the plan; carried_ports: of other listeners that the peers keep. ``ports`` has both.
-        ufw_policy: the policy of ufw's rules (XML, or empty); own_service: whether ``ssh`` needs our file.
+        planned_ports: of the plan.
+        carried_ports: of other listeners that the peers keep. ``ports`` has both.
+        ufw_policy: the policy of ufw's rules (XML, or empty).
+        own_service: whether ``ssh`` needs a file of Fullmesh.
     """
 
     planned_ports: list[str]
@@ -96,7 +101,7 @@ class FirewallSettings(FirewallRequest):
 
 
 class FirewallListener(TypedDict):
-    """What listens for other machines on a port (``8000/tcp``): addresses, process, who is connected."""
+    """A listener for other machines on a port (``8000/tcp``): addresses, process, connected clients."""
 
     port: str
     addresses: list[str]
@@ -114,7 +119,7 @@ class ClusterLink(TypedDict):
 
 
 class PeerSenders(TypedDict):
-    """Which peers send to which address of ours, by family, over which interface (empty: nobody can say)."""
+    """Peers and the target addresses on this node, by family, and the interface (empty: unknown)."""
 
     peers: dict[str, list[str]]
     own: dict[str, str]
@@ -165,4 +170,4 @@ UfwRule = TypedDict(
     },
     total=False,
 )
-"""A rule of ufw's user; of an ``odd`` one there is nothing but its text and family."""
+"""A rule of ufw's user. An ``odd`` one only has its text and family."""

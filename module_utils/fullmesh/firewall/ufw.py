@@ -1,9 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""ufw on a node: whether it is on, what its user allowed, and the same in firewalld's words. Stdlib only.
+"""Read ufw's state and user rules on a node, and convert the rules for firewalld.
 
-ufw's user rules are the ``### tuple ###`` lines of /etc/ufw/user.rules (ufw's own source of truth, it writes the
-iptables lines below them from it): action, protocol, port, to, source port, from, [applications,] direction.
+Standard library only.
+
+ufw's user rules are the ``### tuple ###`` lines of /etc/ufw/user.rules, from which ufw writes the iptables lines below
+them: action, protocol, port, to, source port, from, [applications,] direction.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 CONF = "/etc/ufw/ufw.conf"
 COMMAND = "/usr/sbin/ufw"
 ROLE = "peer_firewall"
-# Before firewalld's zones, as ufw came before everything; after the controllers' ssh (SSH_PRIORITY).
+# Before firewalld's zones, as ufw came before everything, and after the controllers' ssh (SSH_PRIORITY).
 PRIORITY = -10000
 VERDICTS = {"allow": "<accept/>", "limit": "<accept/>", "deny": "<drop/>", "reject": "<reject/>"}
 TUPLE = re.compile(r"^### tuple ### (.*)$", re.MULTILINE)
@@ -48,28 +50,28 @@ SHIPPED = "/usr/share/ufw/iptables/"
 
 
 def is_ufw_enabled(root: str = "") -> bool:
-    """Say whether ufw is on; its unit is `active` even where it does nothing, ufw.conf decides."""
+    """Return whether ufw is on. ufw.conf decides: its unit is `active` even without an effect."""
     lines = split_lines(read_text_or_empty(root + CONF))
     return any(line.replace(" ", "").lower() == "enabled=yes" for line in lines)
 
 
 def is_ufw_installed(root: str = "") -> bool:
-    """Say whether the command is there."""
+    """Return whether the command is there."""
     return os.path.exists(root + COMMAND)
 
 
 def is_ufw_replaced(root: str = "") -> bool:
-    """Say whether we took over from ufw earlier."""
+    """Return whether we took over from ufw earlier."""
     return get_ufw_record(root).exists()
 
 
 def get_ufw_record(root: str = "") -> UndoPoint:
-    """The record of ufw as it was when the role came: it was on. Goes with the role's own."""
+    """Return the record of ufw's state before the role's first change. It is removed with the role's own."""
     return UndoPoint(root, ROLE, "ufw")
 
 
 def save_ufw_state(root: str, in_kernel: bool) -> None:
-    """Keep ufw.conf and whether the rules are in the kernel; a take-over after a later `ufw enable` begins anew."""
+    """Save ufw.conf and whether the rules are in the kernel. A later `ufw enable` and take-over replaces this."""
     before, conf = get_ufw_record(root), os.path.realpath(root + CONF)
     record = make_empty_record(ROLE)
     record["files"][CONF] = describe_path(conf, CONF)
@@ -78,13 +80,13 @@ def save_ufw_state(root: str, in_kernel: bool) -> None:
 
 
 def was_ufw_loaded(root: str = "") -> bool:
-    """Say whether its rules were in the kernel when the role came."""
+    """Return whether its rules were in the kernel when the role came."""
     part = get_ufw_record(root).load()["part"]
     return "ufw" in part and part["ufw"]["loaded"]
 
 
 def is_ufw_conf_original(root: str = "") -> bool:
-    """Say whether ufw.conf has what it had when the role came."""
+    """Return whether ufw.conf is as it was before the role's first change."""
     before = get_ufw_record(root)
     then = before.load()["files"].get(CONF)
     if then is None:
@@ -105,7 +107,7 @@ def restore_ufw_conf(root: str = "") -> None:
 
 
 def is_ufw_loaded(run: Runner) -> bool:
-    """Say whether its rules are in the kernel; this is what `ufw status` looks at."""
+    """Return whether ufw's rules are in the kernel, as `ufw status` reports it."""
     rc, out = run([COMMAND, "status"])
     return rc == 0 and "Status: active" in out
 
@@ -122,7 +124,7 @@ def read_ufw_rules(root: str = "") -> list[UfwRule]:
 
 
 def parse_ufw_rule(text: str) -> UfwRule:
-    """Read one tuple; ``odd`` where it has a shape that we do not know."""
+    """Parse one tuple. ``odd`` if its form is unknown."""
     words = [word for word in split_words(text) if not word.startswith("comment=")]
     entry: UfwRule = {"text": text.partition(" comment=")[0], "odd": True}
     if len(words) not in (FIELDS, WITH_APPLICATIONS):
@@ -149,7 +151,7 @@ def parse_ufw_rule(text: str) -> UfwRule:
 
 
 def is_network_text(text: str) -> bool:
-    """Say whether a text is an address or a network."""
+    """Return whether a text is an address or a network."""
     try:
         return bool(ipaddress.ip_network(text, strict=False))
     except ValueError:
@@ -157,7 +159,7 @@ def is_network_text(text: str) -> bool:
 
 
 def explain_unsupported_rule(one: UfwRule) -> str:
-    """Say why a rule cannot be said in firewalld's words; empty when it can."""
+    """Return why firewalld cannot express a rule, or ""."""
     if one["odd"]:
         return "of a shape that is not known"
     if one["action"].startswith("route:"):
@@ -170,7 +172,7 @@ def explain_unsupported_rule(one: UfwRule) -> str:
 
 
 def is_blocking_senders(one: UfwRule, ours: list[str], ports: list[str]) -> bool:
-    """Say whether a rule keeps one of our senders from one of our ports."""
+    """Return whether a rule keeps one of our senders from one of our ports."""
     if one["action"] not in ("deny", "reject") or not is_rule_for_ports(one, ports):
         return False
     network = ipaddress.ip_network(one["from"], strict=False)
@@ -179,7 +181,7 @@ def is_blocking_senders(one: UfwRule, ours: list[str], ports: list[str]) -> bool
 
 
 def list_unsupported_rules(root: str, ours: list[str], ports: list[str]) -> list[str]:
-    """Name what cannot be carried over: rules, defaults, edited files."""
+    """Describe parts that cannot be carried over: rules, defaults, edited files."""
     found = [
         "`{}` ({})".format(one["text"], explain_unsupported_rule(one))
         for one in read_ufw_rules(root)
@@ -212,16 +214,16 @@ def list_carried_rules(root: str, ours: list[str], ports: list[str]) -> list[Ufw
 
 
 def find_newly_open_ssh(root: str, zone: str, doors: list[int], rules: list[UfwRule]) -> list[str]:
-    """Name the ssh ports that ufw, by its default deny, kept from some and firewalld's default zone opens to all.
+    """Return the ssh ports that ufw restricted by its default deny, and that firewalld's default zone opens to all.
 
-    *doors*: what that zone lets in. *rules*: those carried over, in a policy that is asked before any zone: one for
-    everybody decides there, whatever it says.
+    *doors*: ports that the zone opens. *rules*: those carried over, in a policy that is evaluated before any zone. A
+    rule for all clients decides there.
     """
     disabled = read_text_or_empty(root + "/proc/sys/net/ipv6/conf/all/disable_ipv6").strip(SPACE)
     families = ("4", "6") if disabled == "0" else ("4",)
     form = (
-        "ssh on {}/tcp over IPv{} (ufw does not let everybody in, firewalld's default zone {} would: allow it in ufw, "
-        "or take it out of that zone)"
+        "ssh on {}/tcp over IPv{} (ufw restricts it, but firewalld's default zone {} opens it to all: allow it in ufw, "
+        "or remove it from that zone)"
     )
     return [
         form.format(port, family, zone)
@@ -232,7 +234,7 @@ def find_newly_open_ssh(root: str, zone: str, doors: list[int], rules: list[UfwR
 
 
 def is_rule_for_all(one: UfwRule, port: int) -> bool:
-    """Say whether a rule speaks of a TCP port, whoever asks and whichever address of the node."""
+    """Return whether a rule is for a TCP port with any client and any address of the node."""
     everybody = one["from"].endswith("/0") and one["to"].endswith("/0")
     return everybody and is_rule_for_ports(one, [f"{port}/tcp"])
 
@@ -265,7 +267,7 @@ def build_rich_rules(one: UfwRule) -> list[tuple[str, list[str]]]:
 
 
 def build_port_elements(one: UfwRule) -> list[list[str]]:
-    """Return the elements for ports and protocol; ufw means tcp and udp where it has a port and no protocol."""
+    """Return the elements for ports and protocol. In ufw, a port without a protocol means tcp and udp."""
     if one["port"] == "any":
         name = one["protocol"]
         return [[]] if name == "any" else [[f"<protocol value={quoteattr(name)}/>"]]
@@ -279,7 +281,7 @@ def build_port_elements(one: UfwRule) -> list[list[str]]:
 
 
 def is_rule_for_ports(one: UfwRule, ports: list[str]) -> bool:
-    """Say whether a rule speaks of one of these ports (``50000-54095/tcp``)."""
+    """Return whether a rule speaks of one of these ports (``50000-54095/tcp``)."""
     spans = parse_port_ranges(one["port"])
     for span, protocol in filter(None, map(parse_port_entry, ports)):
         if one["protocol"] not in ("any", protocol):
@@ -290,10 +292,10 @@ def is_rule_for_ports(one: UfwRule, ports: list[str]) -> bool:
 
 
 def describe_ufw_takeover(rules: list[UfwRule], ports: list[str], lost: list[str]) -> list[Note]:
-    """Say what the user has to know of the change of hands."""
+    """Return notes for the user about the replacement of ufw."""
     text = (
-        f"ufw was active; its {len(rules)} rule(s) for others go on in firewalld's policy and ufw is disabled "
-        "(undo gives it back)"
+        f"ufw was active. Its {len(rules)} rule(s) for others are now in firewalld's policy, and ufw is disabled "
+        "(undo enables it again)"
     )
     if lost:
         text += ". Not carried over, as asked: " + "; ".join(lost)

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Before, in and after an undo of the peers' firewall. Stdlib only."""
+"""Before, in and after an undo of the peers' firewall. Standard library only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ class FirewallUndo:
         self.services = services
 
     def begin(self) -> FirewallUndoResult:
-        """Before an undo: arm what brings back the firewall of now; firewalld of ours stops, or ufw takes over."""
+        """Before an undo: arm a rollback to the present firewall.
+
+        Then stop Fullmesh's firewalld, or hand over to ufw.
+        """
         self.observed.read_state()
         nothing: FirewallUndoResult = {"changed": False, "armed": False}
         if not UndoPoint(self.root, NAME).exists():
@@ -63,7 +66,7 @@ class FirewallUndo:
         return {"changed": True, "armed": self.rollback.armed}
 
     def arm_rollback(self) -> None:
-        """What was there before may keep us out as well: the user has changed it since, or sshd has moved."""
+        """Arm the rollback: the old state may block this connection, after changes by the user or of sshd's port."""
         record = UndoPoint(self.root, NAME).load()
         paths = [*sorted(record["files"]), *LINKS, CARRIED]
         commands: list[str] = []
@@ -115,7 +118,7 @@ class FirewallUndo:
         return {"changed": True}
 
     def finish(self) -> FirewallUndoResult:
-        """After an undo: restore what firewalld's end flushed; from now on a new connection proves the way in."""
+        """After an undo: restore rules that firewalld's stop flushed. A new connection can now confirm."""
         check, params = self.call.check, self.call.params
         word = engine.state_of(engine.folder(NAME))
         if word in ("restoring", "fired"):

@@ -155,7 +155,7 @@ class PacketWalk:
         return ChainEnd(STOPS.get(word, word), key, rule, sure), True
 
     def rule(self, key: Key, rule: NftRule) -> tuple[bool | None, str, str]:
-        """Say whether a rule's conditions hold (nothing: cannot be known), and its verdict."""
+        """Return whether a rule's conditions hold (nothing: cannot be known), and its verdict."""
         holds: bool | None = True
         for part in rule["expr"]:
             kind = next(iter(part), "")
@@ -337,7 +337,7 @@ def compare_numbers(value: Any, op: str, right: Any) -> bool | None:
 
 
 def is_about_packet(key: Key, rule: NftRule, walk: PacketWalk) -> bool:
-    """Say whether a rule names the packet's port or sender: only then is a perhaps worth a word."""
+    """Return whether a rule names the packet's port or sender: only then is a perhaps worth a word."""
     for part in rule["expr"]:
         left = part.get("match", {}).get("left", {})
         field = left.get("payload", {}).get("field") if isinstance(left, dict) else ""

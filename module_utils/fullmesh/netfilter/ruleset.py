@@ -205,7 +205,7 @@ def make_object_key(one: Json, name: str) -> Key:
 
 
 def has_xt(ruleset: Ruleset) -> bool:
-    """Say whether there are rules whose meaning only iptables knows (libnftables prints ``xt`` for them)."""
+    """Return whether there are rules whose meaning only iptables knows (libnftables prints ``xt`` for them)."""
     return any(
         "xt" in part
         for chain in ruleset["chains"].values()

@@ -62,7 +62,7 @@ def has_owner_protocol(line: str) -> bool:
 
 
 def is_unowned_route(line: str, known: set[str]) -> bool:
-    """Say whether a route is a daemon's or was made by hand.
+    """Return whether a route is a daemon's or was made by hand.
 
     The default route of the main table is none of them: which one there is, is the change itself.
     """
@@ -84,7 +84,7 @@ def normalize_destination(word: str) -> str:
 
 
 def has_unowned_state(goal: KernelGoal) -> bool:
-    """Say whether there is anything to look after."""
+    """Return whether there is anything to look after."""
     rules = [one for one in goal.get("rules", []) if one[1] not in {"0", "32766", "32767"}]
     return bool(goal["links"] or goal["routes"] or goal.get("nexthops") or rules)
 

@@ -23,7 +23,7 @@ ETHERNET = "1"  # ARPHRD_ETHER, linux/if_arp.h
 
 
 def is_virtual_link(link: LinkSettings) -> bool:
-    """Say whether the interface comes into being with the link."""
+    """Return whether the interface comes into being with the link."""
     return bool(link.get("vlan") or link.get("bond"))
 
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which addresses and networks stand in the files of those who configure interfaces. Stdlib only."""
+"""Which addresses and networks stand in the files of those who configure interfaces. Standard library only."""
 
 from __future__ import annotations
 

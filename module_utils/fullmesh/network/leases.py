@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def find_taken_leases(kernel: KernelGoal, seen: Mapping[str, IpLink]) -> dict[str, tuple[str, str]]:
-    """Return the old IPv4 leases that another host has now: {interface:
-
-    (address, its MAC)}.
+    """Return the old IPv4 leases that another host has now: {interface: (address, its MAC)}.
 
     The DHCP server may have given an ended lease to another host. An ARP probe shows that.
     """

@@ -361,7 +361,7 @@ class StaticIpLinks:
         return reach.find_return_address(kept, names, server, seen) if kept else ""
 
     def differs(self, path: str, then: FileContent | None) -> bool:
-        """Say whether a file is another one than it was."""
+        """Return whether a file is another one than it was."""
         there = os.path.lexists(self.node.root + path)
         return there if then is None else not there or self.node.read(path) != then["text"]
 

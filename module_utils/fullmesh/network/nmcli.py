@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Profiles brought up through nmcli(1), whatever file they stand in. Stdlib only."""
+"""Activate profiles with nmcli(1), for any kind of profile file. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ BACK_SECONDS = 20
 
 
 def read_active_profiles(run: SplitRunner, names: list[str]) -> dict[str, str] | None:
-    """Return the uuid of the profile that is active on each device of *names*; None where NetworkManager is away."""
+    """Return the uuid of the active profile on each device of *names*. None if NetworkManager does not run."""
     rc, out, _ = run(nmcli.SHOW_ACTIVE)
     found = nmcli.parse_active_profiles(out)
     return {name: found[name] for name in names if name in found} if rc == 0 else None
 
 
 def build_activate_command(profile: str, wait: int, device: str = "") -> list[str]:
-    """The command that activates a profile and waits until it is there, *wait* in seconds.
+    """Return the command that activates a profile and waits up to *wait* seconds.
 
-    *device* only where it is there: nmcli refuses the name of one that only the profile makes.
+    *device* only if it exists: nmcli rejects the name of a device that the profile creates.
     """
     command = ["nmcli", "--wait", str(wait), "connection", "up", "uuid", profile]
     return command + (["ifname", device] if device else [])
 
 
 def build_reactivate_command(name: str, names: list[str], before: OwnerState) -> list[str]:
-    """The command of the rollback that activates the profile that was active on *name*, one of *names*."""
+    """Return the rollback's command that activates the previous profile of *name*, one of *names*."""
     there = name in kernel_state.list_kept_interfaces(names, before)
     step = build_activate_command(before["profiles"][name], BACK_SECONDS, name if there else "")
     return add_dhcp_patience(step) if there and before["links"][name].get("leases") else step
@@ -47,10 +47,10 @@ echo "$said"; exit $rc"""
 
 
 def add_retry(command: list[str]) -> list[str]:
-    """The same command, once more when NetworkManager took the parent down meanwhile.
+    """Return a command that is repeated if NetworkManager took the parent down meanwhile.
 
-    It starts a VLAN by itself as soon as its profile is there; when the parent is brought up anew it ends that start,
-    and ours with it where ours was just then joined to it (seen once in some twenty runs, VLAN on a bond).
+    It starts a VLAN itself as soon as its profile exists. When the parent is restarted, that start ends, and this
+    command's as well if it has joined it (seen once in about 20 runs, VLAN on a bond).
     """
     return ["/bin/sh", "-c", AGAIN, *command]
 
@@ -72,12 +72,11 @@ echo "$said" $more; exit $rc"""
 
 
 def add_dhcp_patience(command: list[str]) -> list[str]:
-    """The same command, and where no DHCP server answers a client that goes on asking.
+    """Return a command that keeps a DHCP client running if no server answers.
 
-    After its usual 45 s NetworkManager would take the address away again that the kernel was told to have meanwhile,
-    try four times and then rest for minutes (seen with 1.42). The profile itself stays as it is; 2147483647 is
-    "infinity" of nm-settings-nmcli(5), which knows none for IPv6 before 1.24. Where the profile leaves IPv6 to the
-    kernel (ipv6.method=ignore), 1.42 drops the link-local address or its route on the way, a moment after nmcli has
-    answered; nobody else puts them back.
+    After 45 s NetworkManager would remove the address that the kernel got meanwhile, try four times and then pause for
+    minutes (seen with 1.42). The profile itself is not changed. 2147483647 is "infinity" in nm-settings-nmcli(5), which
+    has none for IPv6 before 1.24. If the profile leaves IPv6 to the kernel (ipv6.method=ignore), 1.42 drops the
+    link-local address or its route after nmcli has answered, so both are restored.
     """
     return ["/bin/sh", "-c", ENDURE, *command]

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Who configures an interface, and the backend that writes for it. Stdlib only.
+"""Who configures an interface, and the backend that writes for it. Standard library only.
 
 A backend is a module with NAME and
   OURS     glob patterns of our own files; READS: of what `validate` has to see beside them

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""How a node is reached, and whom it reaches: our way in, duplicates of an address, peers. Stdlib only."""
+"""How a node is reached, and whom it reaches: our way in, duplicates of an address, peers. Standard library only."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def refresh_neighbours(addresses: list[str], run: SplitRunner) -> None:
 
 
 def is_live_neighbour(address: str, run: SplitRunner) -> bool:
-    """Say whether the kernel sends to *address* directly, and has just heard from it there."""
+    """Return whether the kernel sends to *address* directly, and has just heard from it there."""
     routes = ip.parse_routes(run_if_answered(run, ip.build_route_command(address)))
     if not routes or routes[0]["via"] or not routes[0]["dev"]:
         return False

@@ -95,7 +95,7 @@ def find_link_faults(
 
 
 def find_vlan_faults(link: LinkSettings, state: IpLink | None) -> list[str]:
-    """Say whether the VLAN is another one."""
+    """Return whether the VLAN is another one."""
     vlan = common.get_vlan(link)
     if not vlan:
         return []
@@ -196,7 +196,7 @@ def find_dropped_addresses(
 
 
 def is_address_in_file(text: str, address: str) -> bool:
-    """Say whether a network file gives an interface an address: with its prefix, or as ifcfg's IPADDR.
+    """Return whether a network file gives an interface an address: with its prefix, or as ifcfg's IPADDR.
 
     A name server or a next hop has none.
     """
@@ -236,7 +236,7 @@ def find_lost_default_routes(
 def can_keep_route(
     route: DetailedRoute, links: list[LinkSettings], seen: Mapping[str, IpLink]
 ) -> bool:
-    """Say whether a default route would work with the new addresses, and its interface keeps one or had a lease."""
+    """Return whether a default route would work with the new addresses, and its interface keeps one or had a lease."""
     wanted = [ipaddress.ip_interface(value) for link in links for value in link["addresses"]]
     if not route["via"] or not any(ipaddress.ip_address(route["via"]) in w.network for w in wanted):
         return False

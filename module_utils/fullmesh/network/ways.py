@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""How a node reaches the rest of the world, and who sees to it. Stdlib only."""
+"""How a node reaches the rest of the world, and who sees to it. Standard library only."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ STREAMS = "/etc/dnf/modules.d"
 
 
 def is_family_package(name: str, patterns: Sequence[str]) -> bool:
-    """Say whether a package's bare name is one of the family's."""
+    """Return whether a package's bare name is one of the family's."""
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 

@@ -33,7 +33,7 @@ def format_lock(name: str, version: str) -> str:
 
 
 def is_own_lock(line: str, names: Sequence[str]) -> bool:
-    """Say whether we wrote this lock of one of *names*."""
+    """Return whether we wrote this lock of one of *names*."""
     found = OURS.match(line)
     return found is not None and found.group(1) in names
 
@@ -44,7 +44,7 @@ def is_package_lock(line: str, name: str) -> bool:
 
 
 def is_version_lock(line: str, name: str, version: str) -> bool:
-    """Say whether *line* locks *name* in exactly *version*, in any form that the plugin reads."""
+    """Return whether *line* locks *name* in exactly *version*, in any form that the plugin reads."""
     form = re.escape(name) + r"-(?:\d+:)?" + re.escape(version) + ARCHES + "$"
     return bool(re.match(form, line.strip(SPACE)))
 

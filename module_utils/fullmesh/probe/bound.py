@@ -1,4 +1,4 @@
-"""The sockets of a probe: ports that the kernel gives out, over the range, named, outside. Stdlib only."""
+"""The sockets of a probe: ports that the kernel gives out, over the range, named, outside. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Return the limits of a login of the job account:
-
-``ssh NODE torchrun`` has other limits than the probe.
+"""Return the limits of a login of the job account. The probe itself may have others.
 
 ``su`` opens a session with the node's PAM stack (pam_limits(8): /etc/security/limits.conf, limits.d) without running a
 profile. It starts with sshd's limits, as an ssh login does. Standard library only.

@@ -117,7 +117,7 @@ def is_receiving_traces(pid: int) -> bool:
 
 
 def has_trace_table(table: str) -> bool:
-    """Say whether the table is there."""
+    """Return whether the table is there."""
     return not subprocess.call(
         ["nft", "list", "table", "inet", table],
         stdin=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 
 class Repository(TypedDict):
-    """Other sources of the repository:
+    """Other sources of the repository.
 
     ``theirs``, a path, and its ``section``. ``off``: files that disable it.
 

@@ -211,7 +211,7 @@ class UndoPoint:
     # -- reading
 
     def exists(self) -> bool:
-        """Say whether there is a record."""
+        """Return whether there is a record."""
         return os.path.lexists(self.path)
 
     def load(self) -> UndoRecord:

@@ -238,7 +238,7 @@ class Restoration:
         return name
 
     def removes(self, then: UndoState, path: str) -> bool:
-        """Say whether putting *path* back means that it goes."""
+        """Return whether putting *path* back means that it goes."""
         return bool(then["files"][path]["kind"] == "absent")
 
     def stale(self, then: UndoState, now: UndoState) -> list[str]:

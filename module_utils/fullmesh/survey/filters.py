@@ -1,6 +1,6 @@
-"""The firewalls of one node: what the kernel enforces (nftables), what firewalld runs and what it keeps on disk.
+"""Survey a node's firewalls: nftables rules in the kernel, and firewalld's run-time and permanent state.
 
-Nothing is judged here; the judge sends packets through these rules on the controller.
+The controller judges them, by sending packets through these rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SECONDS = 8
 RULES_MOST = (
-    4000  # a host with Kubernetes has tens of thousands; the judge says so instead of reading them
+    4000  # a host with Kubernetes has tens of thousands, and the judge reports that instead
 )
 ELEMENTS_MOST = 4000
 TEXT_MOST = 8000000
@@ -40,7 +40,7 @@ NFT_JSON = 1 << 4  # NFT_CTX_OUTPUT_JSON, libnftables(3)
 
 
 def run_tool(argv: list[str]) -> tuple[int, str]:
-    """Exit status and output of a command; (127, "") where it is missing, (124, "") past its time."""
+    """Return exit status and output of a command: (127, "") if it is missing, (124, "") after a timeout."""
     env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
         done = subprocess.run(
@@ -78,7 +78,7 @@ def read_ruleset_by_library() -> str:
 
 
 def read_ruleset_text() -> tuple[str, str]:
-    """All rules as JSON, or an empty text and why not."""
+    """Return all rules as JSON, or "" and the reason."""
     if os.geteuid() != 0:
         return "", "reading firewall rules needs root"
     code, text = run_tool(nft.SHOW_RULESET)
@@ -96,7 +96,7 @@ def get_chain_key(rule: dict[str, Any]) -> Chain:
 
 
 def find_reachable_chains(chains: list[Any], rules: list[Any]) -> set[Chain]:
-    """Say which chains a packet to or from this host can come through: some at hooks, and what they jump to."""
+    """Return the chains that packets to or from this host can reach: those at hooks, and their jump targets."""
     by_chain: dict[Chain, list[Any]] = {}
     for rule in rules:
         by_chain.setdefault(get_chain_key(rule), []).append(rule)
@@ -116,8 +116,8 @@ def find_reachable_chains(chains: list[Any], rules: list[Any]) -> set[Chain]:
 def parse_ruleset(text: str) -> NftSurvey:
     """Keep the chains, rules and sets that can decide about a packet to or from this host.
 
-    Those that send a packet elsewhere (type nat) are kept whole or not at all: Kubernetes has tens of thousands, and
-    of a part of them nobody could say what becomes of a packet.
+    Chains of type nat are kept completely or not at all: Kubernetes has tens of thousands of rules, and a part of them
+    gives no reliable result.
     """
     held = nft.parse_objects(text[:TEXT_MOST])
     chains = [item["chain"] for item in held if "chain" in item]
@@ -146,7 +146,7 @@ def parse_ruleset(text: str) -> NftSurvey:
 
 
 def survey_ruleset() -> tuple[NftSurvey | None, str]:
-    """What nftables enforces, or why that is not known."""
+    """Return the nftables rules, or why they are unknown."""
     text, why = read_ruleset_text()
     if not text:
         return None, why
@@ -163,7 +163,7 @@ def survey_ruleset() -> tuple[NftSurvey | None, str]:
 
 
 def survey_legacy_tables() -> list[str]:
-    """Tables of the old iptables in use beside nftables."""
+    """Return the tables of the old iptables that are in use."""
     names = (
         read_kernel_file("/proc/net/ip_tables_names")
         + "\n"
@@ -218,7 +218,7 @@ def read_policy(name: str) -> PolicyState:
 
 
 def read_policies() -> dict[str, PolicyState]:
-    """The policies in force and those with a file of this node's own; {} where firewalld knows none (before 0.9)."""
+    """Return active policies and those with a file on this node. {} if firewalld has none (before 0.9)."""
     active = query_firewalld(".policy", "getActivePolicies")
     if active is None:
         return {}

@@ -1,6 +1,6 @@
-"""Find programs and filters that see packets outside of the packet filter:
+"""Find programs and filters that see packets outside of the packet filter.
 
-XDP and tc on an interface, BPF on cgroups.
+These are XDP and tc on an interface, and BPF on cgroups.
 
 Runs on nodes: standard library only.
 """

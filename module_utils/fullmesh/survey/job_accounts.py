@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Whom jobs run as on this node. Stdlib only."""
+"""Whom jobs run as on this node. Standard library only."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read_raw_environment(pid: str) -> bytes:
 
 
 def is_rank_environment(environment: bytes) -> bool:
-    """Say whether a process with this environment is a rank of a job."""
+    """Return whether a process with this environment is a rank of a job."""
     return all(word in environment for word in RANKS_SAY)
 
 

@@ -101,7 +101,7 @@ def query_resolved(name: str, family: int) -> dict[str, object]:
 
 
 def is_unknown_name(name: str, family: int) -> bool:
-    """Say whether no name server has the name, so that only neighbours are still waited for."""
+    """Return whether no name server has the name, so that only neighbours are still waited for."""
     answer = query_resolved(name, family)
     error, more = answer.get("error"), answer.get("parameters")
     rcode = more.get("rcode") if isinstance(more, dict) else None

@@ -94,9 +94,9 @@ def survey_pci_paths(base: str = PCI, rdma: str = RDMA) -> list[PciPath]:
 def find_gpu_direct_mode(
     version: str = VERSION, modules: str = "/proc/modules", release: str = ""
 ) -> str:
-    """Return the way from an RDMA interface to a GPU's memory:
+    """Return the way from an RDMA interface to a GPU's memory.
 
-    ``dma_buf``, ``nvidia_peermem``, or "" (host memory).
+    It is ``dma_buf``, ``nvidia_peermem``, or "" (host memory).
 
     dma_buf needs NVIDIA's open modules and Linux 5.12 (NVIDIA, GPUDirect RDMA guide). NCCL uses it since 2.12.
     """

@@ -14,7 +14,9 @@ FORM = "\\t".join(f"${{{field}}}" for field in FIELDS) + "\\n"
 
 
 class DpkgPackage(NamedTuple):
-    """A package that the database knows; a removed one stays with its configuration.
+    """A package in the database.
+
+    A removed one stays with its configuration.
 
     Attributes:
         state: ``installed``, ``config-files``, ``not-installed`` ...

@@ -20,7 +20,7 @@ ADDRESS = re.compile(r"\d+:\s+([^\s@]+)(?:@\S+)?\s+inet6?\s+(\S+)", re.ASCII)
 
 
 class IpAddress(TypedDict):
-    """An address with its prefix; ``dynamic``: it has an end."""
+    """An address with its prefix. ``dynamic``: it has a lifetime."""
 
     address: str
     scope: str
@@ -33,8 +33,10 @@ class IpLink(TypedDict):
     """An interface.
 
     Attributes:
-        up: it is switched on; carrier: and something is plugged in.
-        data: iproute2's info_data of its kind; parent: the interface below a VLAN.
+        up: it is enabled.
+        carrier: a cable is plugged in.
+        data: iproute2's info_data of its kind.
+        parent: the interface below a VLAN.
     """
 
     mac: str
@@ -49,14 +51,14 @@ class IpLink(TypedDict):
 
 
 class IpHop(TypedDict):
-    """A next hop; ``via`` is empty on the link."""
+    """A next hop. ``via`` is empty for a directly connected network."""
 
     via: str
     dev: str
 
 
 class IpRoute(IpHop):
-    """A route; ``to`` as iproute2 prints it (``default``), ``hops``: all of them."""
+    """A route. ``to`` as iproute2 prints it (``default``), ``hops``: all of them."""
 
     to: str
     protocol: str

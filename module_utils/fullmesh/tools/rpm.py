@@ -29,6 +29,6 @@ def build_query_command(names: Iterable[str] = ()) -> list[str]:
 
 
 def parse_packages(text: str) -> list[RpmPackage]:
-    """Parse `build_query_command`; ``package NAME is not installed`` is none."""
+    """Parse `build_query_command`'s output. ``package NAME is not installed`` is skipped."""
     rows = [line.split("\t") for line in text.splitlines()]
     return [RpmPackage(*row) for row in rows if len(row) == len(FIELDS)]

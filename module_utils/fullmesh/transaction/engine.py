@@ -127,7 +127,7 @@ class FileContent(TypedDict):
 
 
 class SavedPath(TypedDict, total=False):
-    """A path as it was before:
+    """A path before the change.
 
     ``kind`` is absent (with the missing ``parents``), link (``target``) or file.
 
@@ -248,7 +248,7 @@ class ChangeSteps(TypedDict):
 
 
 class ApplyProgress(TypedDict, total=False):
-    """The progress of a change:
+    """The progress of a change.
 
     ``state`` is waiting, running, done or failed. ``words`` describes the failure of ``step``.
 
@@ -782,7 +782,7 @@ def address_to_network(address: str) -> str:
 
 
 def is_restorable_route(line: str) -> bool:
-    """Say whether a route is anybody's but the kernel's own."""
+    """Return whether a route is anybody's but the kernel's own."""
     return "proto kernel" not in line and not line.startswith(("fe80::", "ff00::", "multicast"))
 
 
@@ -1535,7 +1535,7 @@ def is_fresh_connection(connection: list[str], applied: ApplyProgress) -> bool:
 
 
 def needs_fresh_connection(name: str, connection: list[str]) -> bool:
-    """Say whether a change waits for a younger connection than this one (as for `fresh`)."""
+    """Return whether a change waits for a younger connection than this one (as for `fresh`)."""
     return state_of(folder(name)) == "armed" and not is_fresh_connection(
         connection, read_apply_progress(name)
     )

@@ -63,7 +63,7 @@ def list_ssh_connections(environ: Environ, pid: int, proc: str = "/proc") -> lis
 
 
 def is_ssh_connection(words: list[str]) -> bool:
-    """Say whether these are an SSH_CONNECTION's words (ssh(1): client, port, server, port): anybody can set it."""
+    """Return whether these are an SSH_CONNECTION's words (ssh(1): client, port, server, port): anybody can set it."""
     try:
         client, port, server, own = words
         return bool(

@@ -258,7 +258,7 @@ CLOUD_INIT_WORDS = ("cloud-init", "provided by the datasource")
 
 
 def is_from_cloud_init(path: str, text: str) -> bool:
-    """Say whether cloud-init wrote a file."""
+    """Return whether cloud-init wrote a file."""
     return "cloud-init" in path or any(word in text[:600] for word in CLOUD_INIT_WORDS)
 
 

@@ -60,7 +60,7 @@ def parse_ifcfg(text: str) -> dict[str, str]:
 
 
 def is_ifcfg_of(text: str, names: list[str], macs: set[str]) -> bool:
-    """Say whether a file describes one of *names*, by name or by hardware address."""
+    """Return whether a file describes one of *names*, by name or by hardware address."""
     values = parse_ifcfg(text)
     if values.get("DEVICE"):
         return values["DEVICE"] in names

@@ -373,7 +373,7 @@ def apply(
 
 
 def is_stanza_named(link: LinkSettings, names: list[str] | None) -> bool:
-    """Say whether the link, or a member of its bond, is among *names*."""
+    """Return whether the link, or a member of its bond, is among *names*."""
     return names is None or bool({*common.list_affected_interfaces([link])} & {*names})
 
 

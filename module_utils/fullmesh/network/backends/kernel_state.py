@@ -164,7 +164,7 @@ def build_recreate_commands(names: list[str], before: OwnerState) -> Commands:
 
 
 def is_other_device(link: LinkSettings, there: KernelLink) -> bool:
-    """Say whether the device that is there is another one than the link wants."""
+    """Return whether the device that is there is another one than the link wants."""
     vlan, bond, data = common.get_vlan(link), common.get_bond(link), there["data"]
     if vlan:
         return bool(there["kind"] == "vlan") and (

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as one netplan file (netplan(5)), with systemd-networkd behind it. Stdlib only."""
+"""Links as one netplan file (netplan(5)), with systemd-networkd behind it. Standard library only."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def render_flow_list(values: Iterable[str]) -> str:
 
 
 def is_known_to_netplan(read: Reader, listed: Lister, interface: str) -> bool:
-    """Say whether another netplan file has an entry that may mean *interface*."""
+    """Return whether another netplan file has an entry that may mean *interface*."""
     texts = [read(path) for pattern in READS for path in listed(pattern) if path != PATH]
     macs = common.read_permanent_macs(read, [interface])
     return any(

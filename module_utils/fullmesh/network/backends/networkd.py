@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as .network and .netdev files of systemd-networkd (systemd.network(5)). Stdlib only."""
+"""Links as .network and .netdev files of systemd-networkd (systemd.network(5)). Standard library only."""
 
 from __future__ import annotations
 

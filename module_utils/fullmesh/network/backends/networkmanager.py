@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as NetworkManager keyfiles (nm-settings-keyfile(5)). Stdlib only."""
+"""Links as NetworkManager keyfiles (nm-settings-keyfile(5)). Standard library only."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def parse_keyfile(text: str) -> dict[str, dict[str, str]]:
 
 
 def is_profile_bound(text: str, names: list[str], macs: set[str]) -> bool:
-    """Say whether a profile means one of our interfaces by name or by hardware address, and would start."""
+    """Return whether a profile means one of our interfaces by name or by hardware address, and would start."""
     sections = parse_keyfile(text)
     head = sections.get("connection", {})
     if sections.get(".nmmeta", {}).get("nm-generated") == "true":
