@@ -88,6 +88,23 @@ FACTS = (
 
 
 @dataclass(frozen=True)
+class RecordedLog:
+    """A case: a recorded text, and the codes that it gives.
+
+    Attributes:
+        heads: the codes at the top, in order; None for the code of the cause alone.
+        folded: the codes under them, sorted.
+        harmless: the codes of the harmless warnings.
+    """
+
+    name: str
+    text: str
+    heads: tuple[str, ...] | None = None
+    folded: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class LogCause(Cause):
     """One thing that logs can show. The first paragraphs of its page are the title and the sentence of a finding.
 
@@ -108,6 +125,7 @@ class LogCause(Cause):
         only_with: report it only together with one of these codes (a healthy log can hold the same line).
         weight: the heavier of two causes comes first, from 40 (a guess) to 96 (the kernel reports it).
         least: report it only if so many lines show it.
+        recorded: its cases beside *looks*: variants, and together with other causes.
     """
 
     looks: tuple[str, ...] = ()
@@ -126,6 +144,7 @@ class LogCause(Cause):
     describe: Callable[[LogFinding, LogFacts], str] | None = None
     only_with: tuple[str, ...] = ()
     least: int = 1
+    recorded: tuple[RecordedLog, ...] = ()
 
     def make_finding(self, fields: dict[str, str], lines: Sequence[LogLine]) -> LogFinding:
         """A finding that several lines show together."""

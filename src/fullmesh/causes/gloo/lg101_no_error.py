@@ -22,7 +22,7 @@ gpustack/gpustack#2125
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-101",
@@ -38,4 +38,14 @@ CAUSE = LogCause(
         Pattern("connectFullMesh failed with", r"connectFullMesh failed with .{0,300}?\] no error"),
     ),
     weight=40,
+    recorded=(
+        RecordedLog(
+            "seed 1: no error",
+            (
+                "[rank1]:[E528 08:52:46.164 ProcessGroupGloo.cpp:145] Gloo connectFullMesh "
+                "failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no "
+                "error"
+            ),
+        ),
+    ),
 )

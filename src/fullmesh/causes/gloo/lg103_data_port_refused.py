@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
 from fullmesh.causes.gloo.patterns import REMOTE, derive_gloo_remote
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-103",
@@ -32,4 +32,18 @@ CAUSE = LogCause(
     key=("peer",),
     derive=derive_gloo_remote,
     weight=70,
+    recorded=(
+        RecordedLog(
+            "gloo refused, and the passive side",
+            (
+                "RuntimeError: Gloo connectFullMesh failed with "
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:172] timed out "
+                "connecting: SO_ERROR: Connection refused, remote=[10.77.0.11]:10653$0\n"
+                "RuntimeError: Gloo connectFullMesh failed with "
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.h:311] Connect timeout "
+                "[none]"
+            ),
+            folded=("LG-105",),
+        ),
+    ),
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
 from fullmesh.causes.gloo.patterns import REMOTE, derive_gloo_remote
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-104",
@@ -33,4 +33,14 @@ CAUSE = LogCause(
     key=("peer",),
     derive=derive_gloo_remote,
     weight=74,
+    recorded=(
+        RecordedLog(
+            "gloo drop",
+            (
+                "RuntimeError: Gloo connectFullMesh failed with "
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:172] timed out "
+                "connecting: SO_ERROR: Connection timed out, remote=[fd78::11]:10653$0"
+            ),
+        ),
+    ),
 )

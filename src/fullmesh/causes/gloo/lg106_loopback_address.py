@@ -16,7 +16,7 @@ GLOO_SOCKET_IFNAME with the cluster interface.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-106",
@@ -31,4 +31,22 @@ CAUSE = LogCause(
     explains=(Explains(("LG-101", "LG-305")),),
     key=("peer",),
     weight=90,
+    recorded=(
+        RecordedLog(
+            "gloo loopback, other errno",
+            (
+                "RuntimeError: Gloo connectFullMesh failed with "
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:172] timed out "
+                "connecting: SO_ERROR: Connection timed out, remote=[127.0.1.1]:26526$1"
+            ),
+        ),
+        RecordedLog(
+            "a host name that leads to loopback, old Gloo",
+            (
+                "terminate called after throwing an instance of 'gloo::IoException'\n"
+                "  what():  [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:724] connect "
+                "[127.0.1.1]:3210: Connection refused"
+            ),
+        ),
+    ),
 )

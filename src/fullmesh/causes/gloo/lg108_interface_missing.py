@@ -15,7 +15,7 @@ interface into the environment).
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-108",
@@ -35,4 +35,16 @@ CAUSE = LogCause(
     explains=(Explains(("LG-210",)),),
     key=("interface",),
     weight=92,
+    recorded=(
+        RecordedLog(
+            "gloo interface absent on one node",
+            (
+                "[rank1]: RuntimeError: [enforce fail at .../device.cc:84] ifa != nullptr. "
+                "Unable to find address for: eth9\n"
+                "[rank0]: torch.distributed.DistStoreError: wait timeout after 10000ms, keys: "
+                "/default_pg/0//cpu//0/1"
+            ),
+            folded=("LG-210",),
+        ),
+    ),
 )

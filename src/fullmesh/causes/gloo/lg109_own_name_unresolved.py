@@ -16,7 +16,7 @@ GLOO_SOCKET_IFNAME.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-109",
@@ -31,4 +31,17 @@ CAUSE = LogCause(
     patterns=(Pattern("Unable to resolve hostname to a (local) address"),),
     explains=(Explains(("LG-101", "LG-106")),),
     weight=91,
+    recorded=(
+        RecordedLog(
+            "gloo loopback after a warning",
+            (
+                "[W ProcessGroupGloo.cpp:717] Warning: Unable to resolve hostname to a (local) "
+                "address. Using the loopback address as fallback.\n"
+                "RuntimeError: Gloo connectFullMesh failed with "
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:172] timed out "
+                "connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:26526$1"
+            ),
+            folded=("LG-106",),
+        ),
+    ),
 )

@@ -18,7 +18,7 @@ rank and group survive restarts), then ./fullmesh apply -i INVENTORY.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-110",
@@ -51,4 +51,21 @@ CAUSE = LogCause(
     ),
     explains=(Explains(("LG-201", "LG-210")),),
     weight=88,
+    recorded=(
+        RecordedLog(
+            "ports: bind",
+            (
+                "[enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/socket.cc:95] "
+                "rv != -1. bind: Address already in use"
+            ),
+        ),
+        RecordedLog(
+            "ports: connect",
+            (
+                "[enforce fail at .../socket.cc:142] connect: Cannot assign requested address\n"
+                "Timed out after 11 seconds waiting for clients. 4/8 clients joined."
+            ),
+            folded=("LG-201",),
+        ),
+    ),
 )

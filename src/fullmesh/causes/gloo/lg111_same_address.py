@@ -15,7 +15,7 @@ arping -D -I INTERFACE ADDRESS
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-111",
@@ -23,4 +23,10 @@ CAUSE = LogCause(
     looks=("[enforce fail at .../gloo/transport/tcp/device.cc:312] Cannot connect to self",),
     patterns=(Pattern("Cannot connect to self"),),
     weight=85,
+    recorded=(
+        RecordedLog(
+            "gloo self",
+            "[enforce fail at device.cc:312] Cannot connect to self",
+        ),
+    ),
 )

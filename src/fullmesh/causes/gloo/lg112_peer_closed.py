@@ -14,7 +14,7 @@ The peer {peer} ended in the middle of the job; why, stands in the log of that r
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-112",
@@ -35,4 +35,13 @@ CAUSE = LogCause(
     severity=Severity.SYMPTOM,
     follows_any=True,
     key=("peer",),
+    recorded=(
+        RecordedLog(
+            "gloo peer died",
+            (
+                "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] "
+                "Connection closed by peer [10.77.0.12]:3519"
+            ),
+        ),
+    ),
 )

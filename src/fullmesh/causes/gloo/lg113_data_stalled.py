@@ -15,7 +15,7 @@ PID on that rank.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-113",
@@ -34,4 +34,13 @@ CAUSE = LogCause(
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,
+    recorded=(
+        RecordedLog(
+            "gloo mtu",
+            (
+                "RuntimeError: [.../unbound_buffer.cc:78] Timed out waiting 6000ms for recv "
+                "operation to complete"
+            ),
+        ),
+    ),
 )

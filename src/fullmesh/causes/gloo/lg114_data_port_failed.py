@@ -16,7 +16,7 @@ get {peer}
 from __future__ import annotations
 
 from fullmesh.causes.gloo.patterns import REMOTE, derive_gloo_remote
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-114",
@@ -34,4 +34,14 @@ CAUSE = LogCause(
     key=("peer", "reason"),
     derive=derive_gloo_remote,
     weight=65,
+    recorded=(
+        RecordedLog(
+            "gloo network unreachable",
+            (
+                "RuntimeError: Gloo connectFullMesh failed with "
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:172] timed out "
+                "connecting: SO_ERROR: Network is unreachable, remote=[10.77.0.11]:10653$0"
+            ),
+        ),
+    ),
 )

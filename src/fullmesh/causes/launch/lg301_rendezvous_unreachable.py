@@ -16,7 +16,7 @@ too, with --rdzv-conf is_host=1 if nothing listens at the endpoint.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-301",
@@ -33,4 +33,10 @@ CAUSE = LogCause(
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,
+    recorded=(
+        RecordedLog(
+            "old rendezvous",
+            "RuntimeError: connect() timed out. Original timeout was 60000 ms.",
+        ),
+    ),
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
 from fullmesh.causes.launch.patterns import HOST, RANK, TORCHRUN, derive_rank_host
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-304",
@@ -72,4 +72,35 @@ CAUSE = LogCause(
     explains=(Explains(("LG-310",)),),
     is_pointer=True,
     derive=derive_rank_host,
+    recorded=(
+        RecordedLog(
+            "torchrun alone",
+            (
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node2\n"
+                "  rank      : 1 (local_rank: 0)\n"
+                "  exitcode  : 1 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : To enable traceback see: x\n"
+                "============================================================\n"
+                ""
+            ),
+        ),
+        RecordedLog(
+            "Lightning's child",
+            (
+                "[rank: 1] Child process with PID 4711 terminated with code 1. Forcefully "
+                "terminating all other processes to avoid zombies 🧟"
+            ),
+        ),
+    ),
 )

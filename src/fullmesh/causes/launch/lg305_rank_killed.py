@@ -20,7 +20,7 @@ from fullmesh.causes.launch.patterns import (
     build_signal_patterns,
     derive_rank_host,
 )
-from fullmesh.causes.logs import LogCause
+from fullmesh.causes.logs import LogCause, RecordedLog
 
 CAUSE = LogCause(
     "LG-305",
@@ -38,4 +38,20 @@ CAUSE = LogCause(
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
     derive=derive_rank_host,
     weight=84,
+    recorded=(
+        RecordedLog(
+            "spawn",
+            (
+                "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with "
+                "signal SIGKILL"
+            ),
+        ),
+        RecordedLog(
+            "Lightning's child killed",
+            (
+                "[rank: 1] Child process with PID 4711 terminated with code -9. Forcefully "
+                "terminating all other processes"
+            ),
+        ),
+    ),
 )

@@ -20,7 +20,7 @@ from fullmesh.causes.launch.patterns import (
     build_signal_patterns,
     derive_rank_host,
 )
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-306",
@@ -46,4 +46,28 @@ CAUSE = LogCause(
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
     derive=derive_rank_host,
     weight=84,
+    recorded=(
+        RecordedLog(
+            "sigbus",
+            (
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node2\n"
+                "  rank      : 1 (local_rank: 0)\n"
+                "  exitcode  : -7 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : Signal 7 (SIGBUS) received by PID 1\n"
+                "============================================================\n"
+                ""
+            ),
+        ),
+    ),
 )

@@ -16,7 +16,7 @@ State,Timelimit
 from __future__ import annotations
 
 from fullmesh.causes.launch.patterns import TORCHRUN
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-309",
@@ -40,4 +40,25 @@ CAUSE = LogCause(
         ),
     ),
     weight=89,
+    recorded=(
+        RecordedLog(
+            "stopped from outside",
+            (
+                "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 2410413 "
+                "closing signal SIGHUP\n"
+                "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4242 "
+                "got signal: 1"
+            ),
+            folded=("LG-310",),
+        ),
+        RecordedLog(
+            "slurm task",
+            (
+                "srun: error: node2: task 1: Exited with exit code 1\n"
+                "slurmstepd: error: *** JOB 7 ON node1 CANCELLED AT 2025-01-01T00:00:00 DUE TO "
+                "TIME LIMIT ***"
+            ),
+            folded=("LG-304",),
+        ),
+    ),
 )

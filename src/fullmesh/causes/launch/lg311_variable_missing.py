@@ -16,7 +16,7 @@ first.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-311",
@@ -38,4 +38,14 @@ CAUSE = LogCause(
     explains=(Explains(("LG-201", "LG-316")),),
     key=("variable",),
     weight=91,
+    recorded=(
+        RecordedLog(
+            "a traceback cut before the variable's line",
+            (
+                '  File "/env/lib/python3.8/site-packages/torch/distributed/rendezvous.py", '
+                "line 166, in _env_rendezvous_handler\n"
+                '    raise _env_error("MASTER_ADDR")'
+            ),
+        ),
+    ),
 )

@@ -13,7 +13,7 @@ At the start barrier {what}.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, RecordedLog
 
 
 def derive_barrier_count(fields: Fields, _options: ExplainOptions) -> Fields | None:
@@ -58,4 +58,13 @@ CAUSE = LogCause(
     key=("what",),
     derive=derive_barrier_count,
     weight=62,
+    recorded=(
+        RecordedLog(
+            "too many at the barrier",
+            (
+                "Waiting in store based barrier to initialize process group for rank: 0, key: "
+                "store_based_barrier_key:1 (world_size=4, worker_count=8, timeout=0:30:00)"
+            ),
+        ),
+    ),
 )

@@ -17,7 +17,7 @@ modelscope/ms-swift#5545
 from __future__ import annotations
 
 from fullmesh.causes.launch.patterns import BROKEN
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-317",
@@ -31,4 +31,31 @@ CAUSE = LogCause(
     patterns=(Pattern("ProxyError: "), Pattern("Tunnel connection failed: ")),
     only_with=(*BROKEN, "LG-201", "LG-319"),
     weight=45,
+    recorded=(
+        RecordedLog(
+            "proxy",
+            (
+                "requests.exceptions.ProxyError: HTTPConnectionPool(host='10.77.0.11', "
+                "port=8000): Max retries exceeded\n"
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node2\n"
+                "  rank      : 1 (local_rank: 0)\n"
+                "  exitcode  : 1 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : x\n"
+                "============================================================\n"
+                ""
+            ),
+            folded=("LG-304",),
+        ),
+    ),
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
 from fullmesh.causes.launch.patterns import BROKEN
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-319",
@@ -60,4 +60,46 @@ CAUSE = LogCause(
     only_with=BROKEN,
     key=("error",),
     weight=68,
+    recorded=(
+        RecordedLog(
+            "an error ends the program, and a thread of Gloo's the process",
+            (
+                "[rank0]: Traceback (most recent call last):\n"
+                '[rank0]:   File "/srv/jobs/train.py", line 9, in <module>\n'
+                "[rank0]: ValueError: no such split: valid\n"
+                "terminate called without an active exception\n"
+                "  host      : gpu-el1.lab.example\n"
+                "  rank      : 0 (local_rank: 0)\n"
+                "  exitcode  : -6 (pid: 6305)  (SIGABRT)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : Signal 6 (SIGABRT) received by PID 6305\n"
+                ""
+            ),
+            folded=("LG-308", "LG-320"),
+        ),
+        RecordedLog(
+            "own code",
+            (
+                "[rank1]: ModuleNotFoundError: No module named 'transformers'\n"
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node2\n"
+                "  rank      : 1 (local_rank: 0)\n"
+                "  exitcode  : 1 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : x\n"
+                "============================================================\n"
+                ""
+            ),
+            folded=("LG-304",),
+        ),
+    ),
 )

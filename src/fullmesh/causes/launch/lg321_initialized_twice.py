@@ -18,7 +18,7 @@ modelscope/modelscope#98
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-321",
@@ -36,4 +36,32 @@ CAUSE = LogCause(
         ),
     ),
     weight=91,
+    recorded=(
+        RecordedLog(
+            "a second init",
+            (
+                '[rank0]:   File "/srv/jobs/train.py", line 12, in main\n'
+                '[rank0]:     dist.init_process_group("nccl")\n'
+                "[rank0]: ValueError: trying to initialize the default process group twice!\n"
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node1\n"
+                "  rank      : 0 (local_rank: 0)\n"
+                "  exitcode  : 1 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : x\n"
+                "============================================================\n"
+                ""
+            ),
+            folded=("LG-304",),
+        ),
+    ),
 )

@@ -18,7 +18,7 @@ the call.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-322",
@@ -35,4 +35,41 @@ CAUSE = LogCause(
         Pattern("Unknown c10d backend type", r"Unknown c10d backend type (?P<detail>\w+)"),
     ),
     weight=91,
+    recorded=(
+        RecordedLog(
+            "a backend that torch has not",
+            (
+                '[rank0]:   File "/srv/jobs/train.py", line 12, in main\n'
+                '[rank0]:     dist.init_process_group("hccl")\n'
+                '[rank0]:     raise AssertionError(f"Unknown c10d backend type '
+                '{backend_str.upper()}")\n'
+                "[rank0]: AssertionError: Unknown c10d backend type HCCL\n"
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node1\n"
+                "  rank      : 0 (local_rank: 0)\n"
+                "  exitcode  : 1 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : x\n"
+                "============================================================\n"
+                ""
+            ),
+            folded=("LG-304",),
+        ),
+        RecordedLog(
+            "torch's wheels have no MPI",
+            (
+                "RuntimeError: Distributed package doesn't have MPI built in. MPI is only "
+                "included if you build PyTorch from source on a host that has MPI installed."
+            ),
+        ),
+    ),
 )

@@ -16,7 +16,7 @@ skycrapers/TecoGAN-PyTorch#31
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-323",
@@ -29,4 +29,16 @@ CAUSE = LogCause(
         ),
     ),
     weight=93,
+    recorded=(
+        RecordedLog(
+            "an old launcher's argument",
+            (
+                "usage: train.py [-h] [--local_rank LOCAL_RANK]\n"
+                "train.py: error: unrecognized arguments: --local-rank=0\n"
+                "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 2) "
+                "local_rank: 0 (pid: 622423) of binary: /usr/bin/python3"
+            ),
+            folded=("LG-304",),
+        ),
+    ),
 )

@@ -16,7 +16,7 @@ ImprintLab/MedSegDiff#27
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-324",
@@ -30,4 +30,14 @@ CAUSE = LogCause(
     ),
     patterns=(Pattern("Expected to have finished reduction in the prior iteration"),),
     weight=92,
+    recorded=(
+        RecordedLog(
+            "parameters without a gradient",
+            (
+                "[rank1]: RuntimeError: Expected to have finished reduction in the prior "
+                "iteration before starting a new one. This error indicates that your module "
+                "has parameters that were not used in producing loss."
+            ),
+        ),
+    ),
 )

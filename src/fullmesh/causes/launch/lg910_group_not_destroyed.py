@@ -12,7 +12,7 @@ good run.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-910",
@@ -28,4 +28,15 @@ CAUSE = LogCause(
         Pattern("destroy_process_group() was not called"),
     ),
     severity=Severity.HARMLESS,
+    recorded=(
+        RecordedLog(
+            "not destroyed",
+            (
+                "[rank0]:[W830 18:43:46 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process "
+                "group has NOT been destroyed before we destruct ProcessGroupNCCL."
+            ),
+            heads=(),
+            harmless=("LG-910",),
+        ),
+    ),
 )

@@ -11,7 +11,7 @@ barrier() guessed the rank's GPU; it matters only if a rank does not use the GPU
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-911",
@@ -28,4 +28,16 @@ CAUSE = LogCause(
         Pattern("by this process are currently unknown"),
     ),
     severity=Severity.HARMLESS,
+    recorded=(
+        RecordedLog(
+            "barrier's device",
+            (
+                "[rank0]:[W1 ProcessGroupNCCL.cpp:4715] using GPU 0 as device used by this "
+                "process is currently unknown. This can potentially cause a hang if this rank "
+                "to GPU mapping is incorrect."
+            ),
+            heads=(),
+            harmless=("LG-911",),
+        ),
+    ),
 )

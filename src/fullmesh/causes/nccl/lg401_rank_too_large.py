@@ -16,7 +16,7 @@ not the script.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, RecordedLog
 
 
 def derive_invalid_rank(fields: Fields, _options: ExplainOptions) -> Fields | None:
@@ -39,4 +39,17 @@ CAUSE = LogCause(
     key=("size",),
     derive=derive_invalid_rank,
     weight=95,
+    recorded=(
+        RecordedLog(
+            "seed 3: rank",
+            (
+                "ued37c44e4ea65b:6861:6861 [7] init.cc:981 NCCL WARN Invalid rank requested : "
+                "7/4\n"
+                "ued37c44e4ea65b:6859:6859 [5] init.cc:981 NCCL WARN Invalid rank requested : "
+                "5/4\n"
+                "ued37c44e4ea65b:6860:6860 [6] NCCL INFO NET/IB : No device found."
+            ),
+            harmless=("LG-903",),
+        ),
+    ),
 )

@@ -17,7 +17,7 @@ the peers)
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause
+from fullmesh.causes.logs import LogCause, RecordedLog
 from fullmesh.causes.nccl.patterns import build_connect_patterns, derive_nccl_retry
 
 CAUSE = LogCause(
@@ -33,4 +33,24 @@ CAUSE = LogCause(
     key=("peer",),
     derive=derive_nccl_retry,
     weight=76,
+    recorded=(
+        RecordedLog(
+            "nccl reject",
+            (
+                "node5:240:240 [6] misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to "
+                "10.0.0.4<56849> returned 113(No route to host) errno 115(Operation now in "
+                "progress)\n"
+                "RuntimeError: NCCL error in: "
+                "../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, unhandled system error"
+            ),
+            folded=("LG-422",),
+        ),
+        RecordedLog(
+            "nccl last retry",
+            (
+                "zgiot:1183664:1184669 [0] NCCL INFO socketPollConnect: connect returned No "
+                "route to host, retrying (34/34) after sleep for 3400 msec"
+            ),
+        ),
+    ),
 )

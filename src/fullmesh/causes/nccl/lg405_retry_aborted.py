@@ -17,7 +17,7 @@ the peers); NCCL 2.24 and newer say the reason.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 from fullmesh.causes.nccl.patterns import ADDRESS
 
 CAUSE = LogCause(
@@ -39,4 +39,16 @@ CAUSE = LogCause(
     follows_any=True,
     explains=(Explains(("LG-421", "LG-422")),),
     key=("peer",),
+    recorded=(
+        RecordedLog(
+            "nccl abort",
+            (
+                "ubuntu:39964:40075 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: "
+                "Connect to 10.0.0.2<45763> failed : Software caused connection abort\n"
+                "ubuntu:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed "
+                "by remote peer node1<57557>"
+            ),
+            folded=("LG-421",),
+        ),
+    ),
 )

@@ -18,7 +18,7 @@ family), #1267
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-406",
@@ -39,4 +39,22 @@ CAUSE = LogCause(
     ),
     explains=(Explains(("LG-402", "LG-403", "LG-404")),),
     weight=92,
+    recorded=(
+        RecordedLog(
+            "nccl no interface, before 2.28",
+            (
+                "ncclInternalError: Internal check failed.\n"
+                "Last error:\n"
+                "ncclSocketInit: connecting to address  with family 59936 is neither "
+                "AF_INET(2) nor AF_INET6(10)"
+            ),
+        ),
+        RecordedLog(
+            "no interface at all, old NCCL",
+            (
+                "node1:3171:3171 [0] include/socket.h:311 WARN Socket creation failed : "
+                "Address family not supported by protocol"
+            ),
+        ),
+    ),
 )

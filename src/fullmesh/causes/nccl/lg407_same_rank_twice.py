@@ -14,7 +14,7 @@ Rank {rank} of {size} checked in twice: two processes have the same RANK.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-407",
@@ -34,4 +34,13 @@ CAUSE = LogCause(
     explains=(Explains(("LG-409",)),),
     key=("rank",),
     weight=92,
+    recorded=(
+        RecordedLog(
+            "nccl duplicate rank",
+            (
+                "n:1:2 [0] bootstrap.cc:348 NCCL WARN Bootstrap Root : rank 1 of 4 ranks has "
+                "already checked in"
+            ),
+        ),
+    ),
 )

@@ -14,7 +14,7 @@ The ranks came with different world sizes ({detail}).
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-408",
@@ -34,4 +34,13 @@ CAUSE = LogCause(
     ),
     explains=(Explains(("LG-409",)),),
     weight=91,
+    recorded=(
+        RecordedLog(
+            "nccl world size",
+            (
+                "n:1:2 [0] bootstrap.cc:335 NCCL WARN Bootstrap Root : mismatch in rank count "
+                "from procs 4 : 3"
+            ),
+        ),
+    ),
 )

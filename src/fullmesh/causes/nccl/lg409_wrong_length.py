@@ -15,7 +15,7 @@ INVENTORY (VC-104)
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-409",
@@ -33,4 +33,13 @@ CAUSE = LogCause(
         ),
     ),
     weight=80,
+    recorded=(
+        RecordedLog(
+            "nccl truncated",
+            (
+                "n:1:2 [0] bootstrap.cc:133 NCCL WARN Bootstrap : Message truncated : received "
+                "1024 bytes instead of 256"
+            ),
+        ),
+    ),
 )

@@ -15,7 +15,7 @@ more means the exact name).
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, RecordedLog
 from fullmesh.causes.nccl.patterns import BAD_NETWORK, INSIDE
 
 
@@ -51,4 +51,35 @@ CAUSE = LogCause(
     key=("host", "interface"),
     derive=derive_log_host,
     weight=89,
+    recorded=(
+        RecordedLog(
+            "nccl docker0",
+            (
+                "node1:12:12 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\n"
+                "node2:1:2 [0] socket.cc:1 NCCL WARN socketPollConnect: Connect to "
+                "172.17.0.1<51849> returned 111(Connection refused)"
+            ),
+            folded=("LG-403",),
+        ),
+        RecordedLog(
+            "sockets over bridges of containers",
+            (
+                "INFO NET/Socket : Using [0]bond0:192.168.1.161<0> "
+                "[1]br-05ab815fa14e:172.19.0.1<0> "
+                "[2]veth6163fba:fe80::b878:6cff:fe52:abe2%veth6163fba<0>\n"
+                "ncclSystemError: System call (socket, malloc, munmap, etc) failed."
+            ),
+            folded=("LG-422",),
+        ),
+        RecordedLog(
+            "sockets over a link-local address alone",
+            (
+                "n:1:2 [0] NCCL INFO NET/Socket : Using [0]eth1:10.77.0.11<0> "
+                "[1]ib1:fe80::966d:ae03:a2:8cf0%ib1<0>\n"
+                "n:1:2 [0] NCCL WARN Connect to fe80::966d:ae03:a2:8cf0%ib1<17943> failed : "
+                "Connection timed out"
+            ),
+            folded=("LG-404", "LG-429"),
+        ),
+    ),
 )

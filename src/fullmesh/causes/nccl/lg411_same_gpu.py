@@ -16,7 +16,7 @@ fixed device in the script.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-411",
@@ -38,4 +38,13 @@ CAUSE = LogCause(
     ),
     key=("device",),
     weight=94,
+    recorded=(
+        RecordedLog(
+            "duplicate gpu",
+            (
+                "smc-gpu-03:29880:30398 [0] init.cc:497 NCCL WARN Duplicate GPU detected : "
+                "rank 2 and rank 0 both on CUDA device 1000"
+            ),
+        ),
+    ),
 )

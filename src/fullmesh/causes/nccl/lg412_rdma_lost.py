@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, RecordedLog
 
 
 def describe_gids(own: str, remote: str) -> str:
@@ -94,4 +94,13 @@ CAUSE = LogCause(
     key=("peer",),
     derive=derive_rdma_peer,
     weight=82,
+    recorded=(
+        RecordedLog(
+            "roce, queue pair",
+            (
+                "n:1:2 [0] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_modify_qp failed with "
+                "error Connection timed out"
+            ),
+        ),
+    ),
 )

@@ -15,7 +15,7 @@ LimitMEMLOCK
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-413",
@@ -30,4 +30,13 @@ CAUSE = LogCause(
         Pattern("ibv_", r"ibv_(?:reg_mr|create_cq|create_qp)\w* .{0,60}Cannot allocate memory"),
     ),
     weight=90,
+    recorded=(
+        RecordedLog(
+            "memlock",
+            (
+                "n:1:2 [0] misc/ibvwrap.cc:160 NCCL WARN Call to ibv_reg_mr failed with error "
+                "Cannot allocate memory"
+            ),
+        ),
+    ),
 )

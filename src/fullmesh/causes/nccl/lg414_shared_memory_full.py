@@ -15,7 +15,7 @@ old nccl-* files.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-414",
@@ -41,4 +41,16 @@ CAUSE = LogCause(
         ),
     ),
     weight=92,
+    recorded=(
+        RecordedLog(
+            "shm",
+            (
+                "n:1:2 [0] misc/shmutils.cc:88 NCCL WARN Error: failed to extend "
+                "/dev/shm/nccl-WU88OE to 9637892 bytes, error: No space left on device (28)\n"
+                "n:1:2 [0] misc/shmutils.cc:132 NCCL WARN Error while creating shared memory "
+                "segment /dev/shm/nccl-WU88OE (size 9637888), error: No space left on device "
+                "(28)"
+            ),
+        ),
+    ),
 )

@@ -22,6 +22,7 @@ from fullmesh.causes.logs import (
     LogFacts,
     LogFinding,
     Pattern,
+    RecordedLog,
     Severity,
     join_first_items,
 )
@@ -73,4 +74,33 @@ CAUSE = LogCause(
     follows_any=True,
     explains=(Explains(("LG-422",)),),
     weight=60,
+    recorded=(
+        RecordedLog(
+            "sigabrt after the watchdog",
+            (
+                "[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog "
+                "caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, "
+                "NumelIn=5056, NumelOut=5056, Timeout(ms)=600000) ran for 600026 milliseconds "
+                "before timing out.\n"
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node1\n"
+                "  rank      : 0 (local_rank: 0)\n"
+                "  exitcode  : -6 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : Signal 6 (SIGABRT) received by PID 1\n"
+                "============================================================\n"
+                ""
+            ),
+            heads=("LG-415", "LG-308"),
+        ),
+    ),
 )

@@ -16,7 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.causes.logs import LogCause, LogEvidence, LogFinding, LogLine, join_first_items
+from fullmesh.causes.logs import (
+    LogCause,
+    LogEvidence,
+    LogFinding,
+    LogLine,
+    RecordedLog,
+    join_first_items,
+)
 from fullmesh.causes.nccl.patterns import LATE
 
 
@@ -48,4 +55,20 @@ CAUSE = LogCause(
     find=find_different_collectives,
     facts=(LATE,),
     weight=81,
+    recorded=(
+        RecordedLog(
+            "collectives differ",
+            (
+                "[rank7]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 7] Watchdog "
+                "caught collective operation timeout: WorkNCCL(SeqNum=80078, OpType=BROADCAST, "
+                "NumelIn=5056, NumelOut=5056, Timeout(ms)=600000) ran for 600026 milliseconds "
+                "before timing out.\n"
+                "[rank3]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog "
+                "caught collective operation timeout: WorkNCCL(SeqNum=80078, OpType=ALLREDUCE, "
+                "NumelIn=5056, NumelOut=5056, Timeout(ms)=600000) ran for 600026 milliseconds "
+                "before timing out."
+            ),
+            folded=("LG-415",),
+        ),
+    ),
 )

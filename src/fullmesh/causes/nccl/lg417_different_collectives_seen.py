@@ -14,7 +14,7 @@ TORCH_SHOW_CPP_STACKTRACES=1
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-417",
@@ -37,4 +37,15 @@ CAUSE = LogCause(
         ),
     ),
     weight=86,
+    recorded=(
+        RecordedLog(
+            "fingerprints",
+            (
+                "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is "
+                "running collective: CollectiveFingerPrint(SequenceNumber=3, "
+                "OpType=ALLREDUCE), but Rank 1 is running collective: "
+                "CollectiveFingerPrint(OpType=REDUCE)."
+            ),
+        ),
+    ),
 )

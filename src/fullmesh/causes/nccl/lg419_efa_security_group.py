@@ -15,7 +15,7 @@ id (0.0.0.0/0 is not enough)
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-419",
@@ -31,4 +31,24 @@ CAUSE = LogCause(
         Pattern("4126", r"NET/OFI.{0,200}\b4126\b"),
     ),
     weight=90,
+    recorded=(
+        RecordedLog(
+            "pattern 4 beside EFA, and what EFA itself says",
+            (
+                "n:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa (found 1 nics)\n"
+                "n:1:2 [0] NCCL WARN Could not find a path for pattern 4, falling back to "
+                "simple order\n"
+                "n:1:2 [0] NCCL WARN NET/OFI Request completed with error. RC: 4. Error: 4126 "
+                "(Unresponsive receiver)"
+            ),
+            folded=("LG-426",),
+        ),
+        RecordedLog(
+            "efa security group",
+            (
+                "n:1:2 [0] NCCL WARN NET/OFI Request completed with error. RC: 4. Error: 4126 "
+                "(Unresponsive receiver)"
+            ),
+        ),
+    ),
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.causes.logs import LogCause, LogEvidence, LogFinding
+from fullmesh.causes.logs import LogCause, LogEvidence, LogFinding, RecordedLog
 from fullmesh.causes.nccl.patterns import EFA, OFI
 
 
@@ -35,4 +35,13 @@ CAUSE = LogCause(
     facts=(*EFA, OFI),
     replaces=("LG-901",),
     weight=77,
+    recorded=(
+        RecordedLog(
+            "efa without plugin",
+            (
+                "n:1:2 [0] NCCL INFO FI_PROVIDER set by environment to efa\n"
+                "n:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so."
+            ),
+        ),
+    ),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.causes.logs import Fact, LogCause, LogEvidence, LogFinding, Pattern
+from fullmesh.causes.logs import Fact, LogCause, LogEvidence, LogFinding, Pattern, RecordedLog
 from fullmesh.causes.nccl.patterns import EFA, OFI, RINGS
 
 # "Selected Provider is efa", in newer versions of aws-ofi-nccl "Selected provider is efa, fabric is ..."
@@ -51,4 +51,28 @@ CAUSE = LogCause(
     follows_any=True,
     replaces=("LG-902",),
     weight=42,
+    recorded=(
+        RecordedLog(
+            "seed 5: pattern 4 beside EFA",
+            (
+                "ip-10-0-1-11:2374:2645 [0] NCCL INFO NET/OFI Selected Provider is efa\n"
+                "ip-10-0-1-11:2374:2645 [0] graph/search.cc:1127 NCCL WARN Could not find a "
+                "path for pattern 4, falling back to simple order"
+            ),
+        ),
+        RecordedLog(
+            "pattern 4 beside EFA, later wording, and the watchdog",
+            (
+                "[1,0]<stdout>:ip-10-0-1-11:2374:2645 [0] NCCL INFO NET/OFI Selected provider "
+                "is efa, fabric is efa (found 4 nics)\n"
+                "[1,0]<stdout>:ip-10-0-1-11:2374:2645 [0] NCCL INFO Could not find a path for "
+                "pattern 4, falling back to simple order\n"
+                "[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog "
+                "caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, "
+                "NumelIn=5056, NumelOut=5056, Timeout(ms)=600000) ran for 600026 milliseconds "
+                "before timing out."
+            ),
+            folded=("LG-415",),
+        ),
+    ),
 )

@@ -15,7 +15,7 @@ takes the other way by itself.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-427",
@@ -33,4 +33,13 @@ CAUSE = LogCause(
         ),
     ),
     weight=88,
+    recorded=(
+        RecordedLog(
+            "no DMA-BUF",
+            (
+                "node1:1:2 [0] misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed "
+                "with error Operation not supported"
+            ),
+        ),
+    ),
 )

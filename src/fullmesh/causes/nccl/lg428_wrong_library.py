@@ -17,7 +17,7 @@ libnccl in LD_LIBRARY_PATH: role torch_runtime installs from a lock.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-428",
@@ -30,4 +30,32 @@ CAUSE = LogCause(
     ),
     patterns=(Pattern("undefined symbol: nccl", r"undefined symbol: (?P<detail>nccl\w{1,60})"),),
     weight=93,
+    recorded=(
+        RecordedLog(
+            "an older NCCL in the path",
+            (
+                "[rank0]: ImportError: "
+                "/venv/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined "
+                "symbol: ncclCommRegister\n"
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node1\n"
+                "  rank      : 0 (local_rank: 0)\n"
+                "  exitcode  : 1 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : <N/A>\n"
+                "============================================================\n"
+                ""
+            ),
+            folded=("LG-304",),
+        ),
+    ),
 )

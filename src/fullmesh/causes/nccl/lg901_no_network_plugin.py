@@ -12,7 +12,7 @@ and some fabrics need one.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-901",
@@ -35,4 +35,17 @@ CAUSE = LogCause(
         Pattern("NET/Plugin: Failed to find ncclNetPlugin"),
     ),
     severity=Severity.HARMLESS,
+    recorded=(
+        RecordedLog(
+            "seed 4: plugin",
+            (
+                "gpu:1:1 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using "
+                "internal implementation\n"
+                "gpu:1:1 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : "
+                "libnccl-net.so: cannot open shared object file: No such file or directory"
+            ),
+            heads=(),
+            harmless=("LG-901",),
+        ),
+    ),
 )

@@ -13,7 +13,7 @@ on EFA that hangs after it: LG-426.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-902",
@@ -31,4 +31,31 @@ CAUSE = LogCause(
         ),
     ),
     severity=Severity.HARMLESS,
+    recorded=(
+        RecordedLog(
+            "pattern 4 beside EFA that carries traffic",
+            (
+                "n:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa\n"
+                "n:1:2 [0] NCCL WARN Could not find a path for pattern 4, falling back to "
+                "simple order\n"
+                "n:1:2 [0] NCCL INFO Channel 00/0 : 0[170] -> 8[170] [send] via NET/AWS "
+                "Libfabric/0\n"
+                "n:1:2 [0] NCCL INFO Connected all rings\n"
+                ""
+            ),
+            heads=(),
+            harmless=("LG-902",),
+        ),
+        RecordedLog(
+            "pattern 4 beside another provider",
+            (
+                "n:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp;ofi_rxm\n"
+                "n:1:2 [0] NCCL WARN Could not find a path for pattern 4, falling back to "
+                "simple order\n"
+                ""
+            ),
+            heads=(),
+            harmless=("LG-902",),
+        ),
+    ),
 )

@@ -12,7 +12,7 @@ discarded.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-904",
@@ -28,4 +28,21 @@ CAUSE = LogCause(
         Pattern("socketFinalizeAccept: wrong magic"),
     ),
     severity=Severity.HARMLESS,
+    recorded=(
+        RecordedLog(
+            "nccl stray",
+            (
+                "n:1:2 [0] NCCL INFO socketFinalizeAccept: socket connected with magic "
+                "mismatch, discarding"
+            ),
+            heads=(),
+            harmless=("LG-904",),
+        ),
+        RecordedLog(
+            "nccl stray, old",
+            "n:1:2 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong magic 0 != 4f3a",
+            heads=(),
+            harmless=("LG-904",),
+        ),
+    ),
 )

@@ -17,7 +17,7 @@ fullmesh_services and run site.yml (docs/services.md).
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-601",
@@ -37,4 +37,21 @@ CAUSE = LogCause(
     explains=(Explains(("LG-602",)),),
     key=("address",),
     weight=88,
+    recorded=(
+        RecordedLog(
+            "ray status without a head",
+            (
+                "[2026-11-24 21:20:23,656 W 1636 1636] rpc_client.h:153: Failed to connect to "
+                "GCS at address 10.78.7.11:6379 within 5 seconds.\n"
+                "[2026-11-24 21:20:58,679 W 1636 1636] gcs_client.cc:210: Failed to get "
+                "cluster ID from GCS server: TimedOut: Timed out while waiting for GCS to "
+                "become available.\n"
+                "Traceback (most recent call last):\n"
+                '  File "python/ray/includes/common.pxi", line 144, in '
+                "ray._raylet.check_status_timeout_as_rpc_error\n"
+                "ray.exceptions.RpcError: Timed out while waiting for GCS to become available."
+            ),
+            folded=("LG-602",),
+        ),
+    ),
 )

@@ -13,7 +13,7 @@ ray start got a port for Ray Client, and this Ray was installed without [client]
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-605",
@@ -26,4 +26,14 @@ CAUSE = LogCause(
     ),
     patterns=(Pattern("Ray Client requires pip package `ray[client]`"),),
     weight=95,
+    recorded=(
+        RecordedLog(
+            "ray without its client",
+            (
+                "ValueError: Ray Client requires pip package `ray[client]`. If you installed "
+                "the minimal Ray (e.g. `pip install ray`), please reinstall by executing `pip "
+                "install ray[client]`."
+            ),
+        ),
+    ),
 )

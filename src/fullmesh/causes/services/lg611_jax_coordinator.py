@@ -17,7 +17,7 @@ the service in fullmesh_services and run site.yml (docs/services.md).
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-611",
@@ -46,4 +46,29 @@ CAUSE = LogCause(
         ),
     ),
     weight=86,
+    recorded=(
+        RecordedLog(
+            "jax without a coordinator",
+            (
+                "F1124 21:44:42.621657   32641 client.h:80] Terminating process because the "
+                "JAX distributed service detected fatal errors. This most likely indicates "
+                "that another task died; see the other task logs for more details. Disable "
+                "Python buffering, i.e. `python -u`, to be sure to see all the previous "
+                "output. absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded\n"
+                "\n"
+                "RPC: /xla.coordination.CoordinationService/RegisterTask\n"
+                "*** Check failure stack trace: ***\n"
+                "    @     0x7f46c8c40634  "
+                "absl::lts_20260107::log_internal::LogMessage::SendToLog()"
+            ),
+        ),
+        RecordedLog(
+            "a barrier of JAX",
+            (
+                "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. "
+                "Barrier_id: sync0. Timed out task names:\n"
+                "/job:jax_worker/replica:0/task:3"
+            ),
+        ),
+    ),
 )

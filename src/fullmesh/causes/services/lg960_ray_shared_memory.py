@@ -12,7 +12,7 @@ processes.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-960",
@@ -25,4 +25,16 @@ CAUSE = LogCause(
     ),
     patterns=(Pattern("instead of /dev/shm because /dev/shm has only"),),
     severity=Severity.HARMLESS,
+    recorded=(
+        RecordedLog(
+            "ray with a small /dev/shm",
+            (
+                "2026-11-24 21:22:10,098\tWARNING services.py:2248 -- WARNING: The object store "
+                "is using /tmp/ray instead of /dev/shm because /dev/shm has only 65536000 "
+                "bytes available. This will harm performance!"
+            ),
+            heads=(),
+            harmless=("LG-960",),
+        ),
+    ),
 )

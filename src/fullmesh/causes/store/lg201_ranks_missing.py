@@ -19,7 +19,7 @@ one environment for all).
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, RecordedLog
 
 
 def derive_joined_ranks(fields: Fields, _options: ExplainOptions) -> Fields | None:
@@ -51,4 +51,24 @@ CAUSE = LogCause(
     ),
     explains=(Explains(("LG-210", "LG-316")),),
     derive=derive_joined_ranks,
+    recorded=(
+        RecordedLog(
+            "seed 2: clients",
+            (
+                "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for "
+                "clients. 1/2 clients joined."
+            ),
+        ),
+        RecordedLog(
+            "clients, cut off",
+            "[rank0]: RuntimeError: Timed out after 1801 seconds waiting for clients",
+        ),
+        RecordedLog(
+            "clients, cut off after the full stop",
+            (
+                "2026-11-20 08:52:46,164 torch.distributed.DistStoreError: Timed out after "
+                "1801 seconds waiting for clients."
+            ),
+        ),
+    ),
 )

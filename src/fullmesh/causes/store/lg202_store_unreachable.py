@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
 from fullmesh.causes.log_ports import is_kernel_chosen_port
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, RecordedLog
 from fullmesh.causes.store.patterns import CLIENT, describe_connections, is_loopback_host
 
 KINDS = {29500: "the master port", 29400: "the rendezvous port"}
@@ -49,4 +49,33 @@ CAUSE = LogCause(
     derive=derive_fixed_store,
     describe=describe_connections,
     weight=66,
+    recorded=(
+        RecordedLog(
+            "store port blocked, old wording",
+            (
+                "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while "
+                "trying to connect to 192.0.0.1:1234."
+            ),
+        ),
+        RecordedLog(
+            "store port rejected",
+            (
+                "[W socket.cpp:697] [c10d] The client socket has failed to connect to "
+                "215.85.0.0:22671 (errno: 113 - No route to host).\n"
+                "[E socket.cpp:957] The client socket has failed to connect to any network "
+                "address of (fd78::11, 29500)."
+            ),
+            folded=("LG-205",),
+        ),
+        RecordedLog(
+            "rendezvous",
+            (
+                "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while "
+                "trying to connect to 192.0.0.1:1234.\n"
+                "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The "
+                "connection to the C10d store has failed. See inner exception for details."
+            ),
+            folded=("LG-301",),
+        ),
+    ),
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
 from fullmesh.causes.log_ports import describe_port_range, is_kernel_chosen_port
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, RecordedLog
 from fullmesh.causes.store.patterns import CLIENT, describe_connections, is_loopback_host
 from fullmesh.observed.ports import HIGHEST_PORT
 
@@ -48,4 +48,35 @@ CAUSE = LogCause(
     derive=derive_hidden_store,
     describe=describe_connections,
     weight=78,
+    recorded=(
+        RecordedLog(
+            "a whole torchrun failure",
+            (
+                "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms "
+                "while trying to connect to (node-h7, 40685).\n"
+                "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The "
+                "connection to the C10d store has failed.\n"
+                "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 1 "
+                "closing signal SIGTERM\n"
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node2\n"
+                "  rank      : 1 (local_rank: 0)\n"
+                "  exitcode  : 1 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : x\n"
+                "============================================================\n"
+                ""
+            ),
+            folded=("LG-301", "LG-304", "LG-310"),
+        ),
+    ),
 )

@@ -17,7 +17,7 @@ INVENTORY (VC-101)
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, RecordedLog
 from fullmesh.causes.store.patterns import CLIENT, describe_connections, is_loopback_host
 
 
@@ -41,4 +41,15 @@ CAUSE = LogCause(
     derive=derive_loopback_store,
     describe=describe_connections,
     weight=86,
+    recorded=(
+        RecordedLog(
+            "localhost",
+            (
+                "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms "
+                "while trying to connect to (localhost, 29500).\n"
+                "Timed out after 11 seconds waiting for clients. 1/2 clients joined."
+            ),
+            folded=("LG-201",),
+        ),
+    ),
 )

@@ -18,7 +18,7 @@ reverse lookup fails
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, RecordedLog
 
 VERDICTS = {
     "113": (
@@ -72,4 +72,15 @@ CAUSE = LogCause(
     key=("errno",),
     derive=derive_c10d_errno,
     weight=72,
+    recorded=(
+        RecordedLog(
+            "store refused, rank 0's view only beside",
+            (
+                "[W socket.cpp:697] [c10d] The client socket has failed to connect to "
+                "[node1]:29500 (errno: 111 - Connection refused).\n"
+                "Timed out after 11 seconds waiting for clients. 1/2 clients joined."
+            ),
+            folded=("LG-201",),
+        ),
+    ),
 )

@@ -16,7 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, LogEvidence, LogFinding, Pattern
+from fullmesh.causes.logs import (
+    ExplainOptions,
+    Fields,
+    LogCause,
+    LogEvidence,
+    LogFinding,
+    Pattern,
+    RecordedLog,
+)
 from fullmesh.causes.store.patterns import TARGET, is_loopback_host
 
 STORES = ("LG-202", "LG-203", "LG-204")
@@ -78,4 +86,23 @@ CAUSE = LogCause(
     key=("host",),
     derive=derive_lookup_failure,
     weight=87,
+    recorded=(
+        RecordedLog(
+            "name",
+            (
+                "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node1, 29500) cannot "
+                "be retrieved (gai error: -3 - Temporary failure in name resolution).\n"
+                "[W socket.cpp:601] [c10d] The IPv4 network addresses of (node1, 29500) cannot "
+                "be retrieved (gai error: -3 - Temporary failure in name resolution).\n"
+                "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms "
+                "while trying to connect to (node1, 29500)."
+            ),
+            folded=("LG-202",),
+            harmless=("LG-905",),
+        ),
+        RecordedLog(
+            "an unknown master, old torch",
+            "ValueError: host not found: Name or service not known",
+        ),
+    ),
 )

@@ -15,7 +15,7 @@ earlier.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-211",
@@ -38,4 +38,13 @@ CAUSE = LogCause(
     severity=Severity.SYMPTOM,
     follows_any=True,
     key=("key",),
+    recorded=(
+        RecordedLog(
+            "other key",
+            (
+                "DistStoreError: wait timeout after 600000ms, keys: "
+                "/default_pg/0/store_based_barrier_key:1/last_worker"
+            ),
+        ),
+    ),
 )

@@ -16,7 +16,7 @@ one rank belongs before the launch, or the timeout of init_process_group grows.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-212",
@@ -42,4 +42,14 @@ CAUSE = LogCause(
     severity=Severity.SYMPTOM,
     follows_any=True,
     key=("root",),
+    recorded=(
+        RecordedLog(
+            "rank 0 came too late, old spelling",
+            (
+                "RuntimeError: [3] is setting up NCCL communicator and retreiving ncclUniqueId "
+                "from [0] via c10d key-value store by key '1', but store->get('1') got error: "
+                "Socket Timeout"
+            ),
+        ),
+    ),
 )

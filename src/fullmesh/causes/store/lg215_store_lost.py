@@ -13,7 +13,7 @@ The store at rank 0 went away while a rank used it: rank 0 (or its agent) ended 
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-215",
@@ -37,4 +37,17 @@ CAUSE = LogCause(
     severity=Severity.SYMPTOM,
     follows_any=True,
     after_end="LG-914",
+    recorded=(
+        RecordedLog(
+            "store lost",
+            (
+                "[W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3, addr=[n2]:4, "
+                "remote=[n1]:29500): failed to recv, got 0 bytes"
+            ),
+        ),
+        RecordedLog(
+            "store reset while reading",
+            "torch.distributed.DistNetworkError: Connection reset by peer",
+        ),
+    ),
 )

@@ -11,7 +11,7 @@ somaxconn is {value}: with more ranks than that, the start takes many times long
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, Severity
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, RecordedLog, Severity
 
 OLD_DEFAULT = 128  # of the kernel, enough for most
 
@@ -28,4 +28,12 @@ CAUSE = LogCause(
     patterns=(Pattern("somaxconn", r"somaxconn (?:is|=) (?P<value>\d{1,9})"),),
     severity=Severity.HARMLESS,
     derive=derive_low_somaxconn,
+    recorded=(
+        RecordedLog(
+            "somaxconn",
+            "[W] listen backlog: somaxconn is 1",
+            heads=(),
+            harmless=("LG-907",),
+        ),
+    ),
 )

@@ -11,7 +11,7 @@ c10d tried IPv6 first, which this node does not have (errno 97), and goes on wit
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, Severity
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-912",
@@ -24,4 +24,15 @@ CAUSE = LogCause(
     ),
     patterns=(Pattern("(errno: 97 - Address family"),),
     severity=Severity.HARMLESS,
+    recorded=(
+        RecordedLog(
+            "no IPv6",
+            (
+                "[W socket.cpp:558] [c10d] The client socket cannot be initialized to connect "
+                "to [node1]:29501 (errno: 97 - Address family not supported by protocol)."
+            ),
+            heads=(),
+            harmless=("LG-912",),
+        ),
+    ),
 )

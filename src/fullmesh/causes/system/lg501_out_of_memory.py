@@ -15,7 +15,7 @@ MemoryMax
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-501",
@@ -44,4 +44,35 @@ CAUSE = LogCause(
         Explains(("LG-103", "LG-201", "LG-210", "LG-305", "LG-318", "LG-402", "LG-403", "LG-404")),
     ),
     weight=96,
+    recorded=(
+        RecordedLog(
+            "oom",
+            (
+                "[rank0]: RuntimeError: [x/pair.cc:547] Connection closed by peer "
+                "[10.77.0.12]:3519\n"
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+                "============================================================\n"
+                "train.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n"
+                "  <NO_OTHER_FAILURES>\n"
+                "------------------------------------------------------------\n"
+                "Root Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : 2025-05-21_15:43:03\n"
+                "  host      : node2\n"
+                "  rank      : 1 (local_rank: 0)\n"
+                "  exitcode  : -9 (pid: 14750)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : Signal 9 (SIGKILL) received by PID 14750\n"
+                "============================================================\n"
+                "kernel: Out of memory: Killed process 14750 (python3) total-vm:81920000kB"
+            ),
+            folded=("LG-112", "LG-305"),
+        ),
+        RecordedLog(
+            "slurm oom per task",
+            "srun: error: node2: task 1: Out Of Memory",
+        ),
+    ),
 )

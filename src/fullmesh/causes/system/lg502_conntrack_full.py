@@ -15,7 +15,7 @@ tracking.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-502",
@@ -24,4 +24,16 @@ CAUSE = LogCause(
     patterns=(Pattern("table full, dropping packet", r"conntrack: table full, dropping packet"),),
     explains=(Explains(("LG-104",)),),
     weight=90,
+    recorded=(
+        RecordedLog(
+            "conntrack",
+            (
+                "kernel: nf_conntrack: nf_conntrack: table full, dropping packet\n"
+                "RuntimeError: Gloo connectFullMesh failed with "
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:172] timed out "
+                "connecting: SO_ERROR: Connection timed out, remote=[10.77.0.11]:10653$0"
+            ),
+            folded=("LG-104",),
+        ),
+    ),
 )

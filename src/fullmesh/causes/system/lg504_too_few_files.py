@@ -16,7 +16,7 @@ NVIDIA/nccl#550
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-504",
@@ -25,4 +25,14 @@ CAUSE = LogCause(
     patterns=(Pattern("Too many open files"), Pattern("too many open files")),
     explains=(Explains(("LG-201", "LG-210")),),
     weight=88,
+    recorded=(
+        RecordedLog(
+            "nofile",
+            (
+                "OSError: [Errno 24] Too many open files: '/dev/null'\n"
+                "Timed out after 11 seconds waiting for clients. 9/16 clients joined."
+            ),
+            folded=("LG-201",),
+        ),
+    ),
 )

@@ -13,7 +13,7 @@ A disk or quota is full ({detail}).
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-505",
@@ -27,4 +27,10 @@ CAUSE = LogCause(
         Pattern("Disk quota exceeded", r"(?P<detail>Disk quota exceeded)"),
     ),
     weight=87,
+    recorded=(
+        RecordedLog(
+            "disk",
+            "OSError: [Errno 28] No space left on device",
+        ),
+    ),
 )

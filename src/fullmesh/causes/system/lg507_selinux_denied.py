@@ -14,7 +14,7 @@ test only.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-507",
@@ -28,4 +28,13 @@ CAUSE = LogCause(
     patterns=(Pattern("avc:  denied", r"avc:  denied  (?P<detail>\{ [^}]{1,60}\}.{0,60})"),),
     key=("detail",),
     weight=67,
+    recorded=(
+        RecordedLog(
+            "selinux",
+            (
+                "audit: type=1400 audit(1.1:2): avc:  denied  { name_bind } for  pid=1 "
+                'comm="python3" src=29500'
+            ),
+        ),
+    ),
 )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
 from fullmesh.causes.log_ports import describe_port_range
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, RecordedLog
 from fullmesh.observed.ports import HIGHEST_PORT
 
 
@@ -87,4 +87,17 @@ CAUSE = LogCause(
     key=("peer", "target"),
     derive=derive_blocked_port,
     weight=93,
+    recorded=(
+        RecordedLog(
+            "firewall log",
+            (
+                "kernel: filter_IN_public_REJECT: IN=eth1 OUT= MAC=00 SRC=10.77.0.12 "
+                "DST=10.77.0.11 LEN=60 PROTO=TCP SPT=41000 DPT=50123 WINDOW=64240\n"
+                "RuntimeError: Gloo connectFullMesh failed with "
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:172] timed out "
+                "connecting: SO_ERROR: No route to host, remote=[10.77.0.11]:10653$1"
+            ),
+            folded=("LG-102",),
+        ),
+    ),
 )

@@ -15,7 +15,7 @@ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-509",
@@ -35,4 +35,28 @@ CAUSE = LogCause(
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
     weight=91,
+    recorded=(
+        RecordedLog(
+            "pattern 4 beside EFA, and a program that fails by itself",
+            (
+                "n:1:2 [0] NCCL INFO NET/OFI Selected Provider is efa\n"
+                "n:1:2 [0] NCCL WARN Could not find a path for pattern 4, falling back to "
+                "simple order\n"
+                "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 "
+                "GiB."
+            ),
+            folded=("LG-426",),
+        ),
+        RecordedLog(
+            "cuda oom",
+            (
+                "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 "
+                "GiB. GPU 0 has a total capacity of 79 GiB"
+            ),
+        ),
+        RecordedLog(
+            "cuda oom in nccl",
+            "n:1:2 [0] include/alloc.h:187 NCCL WARN Cuda failure 2 'out of memory'",
+        ),
+    ),
 )

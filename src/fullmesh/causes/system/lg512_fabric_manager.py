@@ -16,7 +16,7 @@ does, on machines with NVSwitches.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-512",
@@ -34,4 +34,13 @@ CAUSE = LogCause(
         Pattern("cudaErrorSystemNotReady"),
     ),
     weight=93,
+    recorded=(
+        RecordedLog(
+            "no fabric manager",
+            (
+                "RuntimeError: cuda runtime error (802) : system not yet initialized at "
+                "/opt/conda/conda-bld/pytorch_1579022034529/work/aten/src/THC/THCGeneral.cpp:50"
+            ),
+        ),
+    ),
 )

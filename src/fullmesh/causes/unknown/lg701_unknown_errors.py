@@ -13,10 +13,16 @@ If the cause is of general use, report it (issue template 'A cause that it does 
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Severity
+from fullmesh.causes.logs import LogCause, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-701",
     __doc__,
     severity=Severity.UNKNOWN,
+    recorded=(
+        RecordedLog(
+            "another unknown argument",
+            "train.py: error: unrecognized arguments: --ranks=0",
+        ),
+    ),
 )
