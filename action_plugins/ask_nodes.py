@@ -20,6 +20,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from fullmesh import ansible_private
 from fullmesh.ask import answers, lease, one_by_one, program, rounds, ways
 from fullmesh.ask.channel import ConnectionSpec
 from fullmesh.ask.each import read_arguments
@@ -235,7 +236,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self, wanted: Mapping[str, Any], given: Mapping[str, Any], hostvars: Any, task: Any
     ) -> QueryResults:
         """Ask hosts as the task says."""
-        asker = ways.QueryTask(task, self._play_context, self._templar)
+        asker = ways.QueryTask(task, *ansible_private.get_action_context(self))
         found, ordinary = ways.build_connection_specs(asker, hostvars, list(given))
         asks = build_node_queries(wanted, given, found)
         rest = {

@@ -18,6 +18,14 @@ for one in Path(__file__).resolve().parents[1:3]:
 from ansible import context  # type: ignore[attr-defined]  # ansible ships no types
 from ansible.plugins.callback import CallbackBase
 
+from fullmesh.ansible_private import (
+    CallbackResult,
+    get_playbook_path,
+    get_task_id,
+    get_task_role,
+    has_rescue,
+    list_play_hosts,
+)
 from fullmesh.play import asked
 from fullmesh.play.events import VARIABLE, Event, HostAnswered, HostCounts, Status
 
@@ -77,16 +85,6 @@ def format_failure_message(told: Mapping[str, Any]) -> str:
     return "\n".join(dict.fromkeys(list_failure_reasons(told)))
 
 
-def has_rescue(task: Any) -> bool:
-    """Whether a block around the task has something to do when it fails."""
-    parent = getattr(task, "_parent", None)
-    while parent is not None:
-        if getattr(parent, "rescue", None):
-            return True
-        parent = getattr(parent, "_parent", None)
-    return False
-
-
 def list_changed_items(action: str, told: Mapping[str, Any]) -> list[str]:
     """The files or settings that a change is about, as far as the answer names them."""
     found: dict[str, None] = {}
@@ -113,19 +111,8 @@ def list_changed_items(action: str, told: Mapping[str, Any]) -> list[str]:
 
 def split_task_name(task: Any) -> tuple[str, str]:
     """Role and name of a task; Ansible writes both into one."""
-    role = task._role.get_name() if getattr(task, "_role", None) else ""
+    role = get_task_role(task)
     return role, task.get_name().strip().removeprefix(f"{role} : ")
-
-
-class CallbackResult:
-    """What a callback is handed: public names since ansible-core 2.19, others before."""
-
-    def __init__(self, result: Any) -> None:
-        new = hasattr(result, "task_fields")
-        self.task: Any = result.task if new else result._task
-        self.told: Mapping[str, Any] = result.result if new else result._result
-        self.fields: Mapping[str, Any] = result.task_fields if new else result._task_fields
-        self.host: str = (result.host if new else result._host).get_name()
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no types
@@ -152,15 +139,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         """The playbook was read."""
         plays = [play.get_name().strip() for play in playbook.get_plays()]
         check = bool(context.CLIARGS.get("check"))
-        name = str(playbook._file_name)
+        name = get_playbook_path(playbook)
         self.tell(
             {"event": "began", "at": time.time(), "playbook": name, "plays": plays, "check": check}
         )
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """A play, or the next batch of hosts of it."""
-        manager = play.get_variable_manager()
-        hosts = [host.get_name() for host in manager._inventory.get_hosts(play.hosts)]
+        hosts = list_play_hosts(play)
         name = play.get_name().strip()
         self.tell({"event": "play", "at": time.time(), "play": name, "hosts": hosts})
 
@@ -215,7 +201,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
 
     def _all_answered(self, answer: CallbackResult) -> None:
         """A task that asks all hosts has ended for the one that it ran for; for the others it ends here."""
-        asked.COUNT.add(answer.task._uuid, answer.host, answer.told)
+        asked.COUNT.add(get_task_id(answer.task), answer.host, answer.told)
         for host, status in asked.read_host_statuses(answer.told).items():
             if host != answer.host:
                 self.tell({"event": "answer", "at": time.time(), "host": host, "status": status})
@@ -231,9 +217,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
     def v2_runner_on_unreachable(self, result: Any) -> None:
         """A host does not answer; ``ignore_unreachable`` goes on from there."""
         answer = CallbackResult(result)
-        self._ended_badly(
-            answer, "ignored" if answer.fields.get("ignore_unreachable") else "unreachable"
-        )
+        self._ended_badly(answer, "ignored" if answer.ignores_unreachable() else "unreachable")
 
     def _ended_badly(self, answer: CallbackResult, status: Status) -> None:
         self._answer(answer, status)

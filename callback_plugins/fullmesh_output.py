@@ -19,6 +19,7 @@ for one in Path(__file__).resolve().parents[1:3]:
 from ansible import constants  # type: ignore[attr-defined]  # ansible ships no types
 from ansible.plugins.callback.default import CallbackModule as Default
 
+from fullmesh.ansible_private import CallbackResult, get_task_id, wrap_display
 from fullmesh.play import asked
 from fullmesh.printed import clean_styled, clean_text, clean_values
 
@@ -67,38 +68,35 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
 
     def __init__(self) -> None:
         super().__init__()
-        # of the one display that a process has: warnings, errors and what workers say go there as well
-        if not isinstance(self._display.display, CleanDisplay):
-            self._display.display = CleanDisplay(self._display.display)
+        self.clean: CleanDisplay = wrap_display(self, CleanDisplay)
 
     def v2_on_file_diff(self, result: Any) -> None:
         """The lines of files that changed, which Ansible colours one by one."""
-        told = getattr(result, "result", None) or result._result
+        told = CallbackResult(result).told
         told.update(clean_values(told))
-        with self._display.display.styled_by_ansible():
+        with self.clean.styled_by_ansible():
             super().v2_on_file_diff(result)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """A task has ended on a host, or on all of them at once."""
-        told = getattr(result, "result", None) or result._result
-        task = getattr(result, "task", None) or result._task
-        own = (getattr(result, "host", None) or result._host).get_name()
+        answer = CallbackResult(result)
+        told, task, own = answer.told, answer.task, answer.host
         asks = task.action.rpartition(".")[2] == asked.ACTION
         statuses = asked.read_host_statuses(told) if asks else {}
         if statuses.get(own) != "ignored":
             super().v2_runner_on_ok(result)
         if asks:
-            asked.COUNT.add(task._uuid, own, told)
+            asked.COUNT.add(get_task_id(task), own, told)
         for host, status in statuses.items():
             if status == "ignored":
                 why = str(told["answers"][host].get("msg", "")).partition("\n")[0]
-                self._display.display(f"failed: [{host}] => {why}", color=constants.COLOR_ERROR)
+                self.clean(f"failed: [{host}] => {why}", color=constants.COLOR_ERROR)
             elif host != own and self.get_option("display_ok_hosts"):
-                self._display.display(f"ok: [{host}]", color=constants.COLOR_OK)
+                self.clean(f"ok: [{host}]", color=constants.COLOR_OK)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """The recap."""
         asked.COUNT.complete(stats)
         # hosts and figures, coloured
-        with self._display.display.styled_by_ansible():
+        with self.clean.styled_by_ansible():
             super().v2_playbook_on_stats(stats)

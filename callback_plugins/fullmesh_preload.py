@@ -18,8 +18,8 @@ for one in Path(__file__).resolve().parents[1:3]:
         sys.path.insert(0, str(one / "src"))
 
 from ansible.plugins.callback import CallbackBase
-from ansible.plugins.loader import filter_loader, test_loader
 
+from fullmesh.ansible_private import list_play_hosts, load_filters_and_tests
 from fullmesh.filters import late
 
 DOCUMENTATION = """
@@ -52,11 +52,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """At every play, as a role's own plugins make Ansible forget what it has loaded; cheap where not."""
-        self.hosts = len(play.get_variable_manager()._inventory.get_hosts(play.hosts))
+        self.hosts = len(list_play_hosts(play))
         if not self.hosts:  # as most plays of a run that has nothing to do
             return
-        for loader in (filter_loader, test_loader):
-            list(loader.all())
+        load_filters_and_tests()
         late.load_filter(PLAN)
         freeze_objects()
 

@@ -17,6 +17,7 @@ for one in Path(__file__).resolve().parents[1:3]:
 
 from ansible.plugins.callback import CallbackBase
 
+from fullmesh.ansible_private import get_result_host
 from fullmesh.printed import clean_text
 
 DOCUMENTATION = """
@@ -106,8 +107,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         self.heart.waiting.add(host.get_name())
 
     def _answered(self, result: Any) -> None:
-        host = getattr(result, "_host", None) or result.host
-        self.heart.waiting.discard(host.get_name())
+        self.heart.waiting.discard(get_result_host(result))
 
     v2_runner_on_ok = _answered
     v2_runner_on_skipped = _answered

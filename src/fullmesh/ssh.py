@@ -6,8 +6,7 @@ from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
 
-from ansible import constants  # type: ignore[attr-defined]  # ansible ships no types
-from ansible.plugins.loader import connection_loader
+from fullmesh import ansible_private
 
 # Options of the plugin (``ansible-doc -t connection ssh``) and the variable of a host that sets each.
 OPTIONS = {
@@ -22,12 +21,10 @@ OPTIONS = {
 
 def resolve_ssh_variables(variables: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add the ssh settings of the environment (``ANSIBLE_SSH_COMMON_ARGS``) and ansible.cfg to a host's variables."""
-    connection_loader.get("ssh", class_only=True)  # its options are known once it is loaded
+    read_option = ansible_private.load_ssh_options()
     found: dict[str, Any] = {}
     for option, variable in OPTIONS.items():
-        value = constants.config.get_config_value(
-            option, plugin_type="connection", plugin_name="ssh", variables=variables
-        )
+        value = read_option(option, variables)
         if value not in (None, ""):
             found[variable] = value
     # a view, because a host's variables are evaluated lazily and need no copy

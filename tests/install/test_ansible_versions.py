@@ -73,12 +73,12 @@ def test_an_old_one_is_refused_in_a_sentence(tmp_path: Path) -> None:
 def test_what_hangs_on_ansibles_inside_works_with_it(
     release: tuple[int, int], tmp_path: Path
 ) -> None:
-    """The callback that loads filters before the fork, and the plan of an inventory."""
+    """Private names, the callback that loads filters before the fork, and the plan of an inventory."""
     programs = environment(release, tmp_path)
     env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
     own = [programs / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*own, "tests/unit/test_preload.py"],
+        [*own, "tests/unit/test_preload.py", "tests/unit/test_ansible_private.py"],
         cwd=ROOT,
         env=env,
         check=False,

@@ -16,8 +16,8 @@ from ansible import constants  # type: ignore[attr-defined]  # ansible ships no 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
-from ansible.plugins.loader import become_loader, connection_loader
 
+from fullmesh import ansible_private
 from fullmesh.ask.answers import (
     TaskResult,
     build_module_failure,
@@ -25,7 +25,6 @@ from fullmesh.ask.answers import (
     build_unreachable_result,
 )
 from fullmesh.ask.program import KNOWN
-from fullmesh.ask.ways import select_plugin_variables
 
 # interval at which a waiting query checks its deadline
 TURN_SECONDS = 0.2
@@ -70,35 +69,28 @@ class ModuleRunner(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
 def connect_module_runner(action: Any, task: Any, variables: dict[str, Any]) -> ModuleRunner:
     """Return the module's runner for a host, with its connection."""
-    templar = action._templar.copy_with_new_env(available_variables=variables)
-    context = action._play_context.set_task_and_variable_override(
-        task=task, variables=variables, templar=templar
-    )
+    context, templar = ansible_private.derive_host_context(action, task, variables)
     kind = templar.template(variables.get("ansible_connection", task.connection)) or "ssh"
-    plugin = connection_loader.get(kind, context, task_uuid=task._uuid)
+    plugin = ansible_private.open_connection(kind, task, context)
     if plugin is None:
         raise AnsibleError(f"there is no connection plugin {kind}")
-    keys = {**task.dump_attrs(), "timeout": context.timeout}
-    keys.pop("retries", None)
-    if context.password:
-        keys["password"] = context.password
+    keys = ansible_private.build_task_keys(task, context, ("password",))
     own = variables.get("ansible_become")
     wanted = task.become if own is None else boolean(templar.template(own), strict=False)
     if wanted:
         method = templar.template(variables.get("ansible_become_method", task.become_method))
-        plugin.set_become_plugin(become_loader.get(method))
-    plugin.set_options(
-        task_keys=keys, var_options=plugin._resolve_option_variables(variables, templar)
-    )
-    for name, one in (("shell", plugin._shell), ("become", plugin.become)):
+        plugin.set_become_plugin(ansible_private.open_become(method))
+    ansible_private.set_connection_options(plugin, keys, variables, templar)
+    for name, one in (("shell", ansible_private.get_shell(plugin)), ("become", plugin.become)):
         if one is not None:
-            values = select_plugin_variables(name, one._load_name, variables)
+            values = ansible_private.select_plugin_variables(name, one, variables)
             more = {"become_pass": context.become_pass} if context.become_pass else {}
             one.set_options(
                 task_keys={**keys, **more},
                 var_options={key: templar.template(value) for key, value in values.items()},
             )
-    return ModuleRunner(task, plugin, context, action._loader, templar, action._shared_loader_obj)
+    loader, shared = ansible_private.get_loaders(action)
+    return ModuleRunner(task, plugin, context, loader, templar, shared)
 
 
 def query_with_module(action: Any, job: ModuleQuery, variables: dict[str, Any]) -> TaskResult:
@@ -120,7 +112,7 @@ class PendingQueries:
         self.begun: dict[str, float] = {}
         self.found: dict[str, TaskResult] = {}
         # read here, because Ansible's variables are not thread-safe
-        own = {host: dict(hostvars.raw_get(host)) for host in jobs}
+        own = {host: ansible_private.read_raw_variables(hostvars, host) for host in jobs}
 
         def work(host: str) -> None:
             with self.gate:

@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -97,7 +97,7 @@ class QueryProgram:
     sha256: str
 
 
-# By regular expression, because parsing the source takes 15 times as long in every run. A test compares both ways.
+# By regular expression: parsing the sources of all queries takes 0.2 s longer in every run. A test compares both ways.
 TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t]+.*\n|\n)+", re.MULTILINE)
 IMPORT = re.compile(r"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 NAME = re.compile(r"(\w+)(?: as \w+)?")
@@ -112,15 +112,23 @@ def find_module_path(module: str, root: Path) -> Path | None:
     return plain if plain.is_file() else None
 
 
-def list_relative_imports(module: str, path: Path) -> Iterator[str]:
+@cache
+def read_module_text(path: Path) -> str:
+    """Read the source of a module, which several queries need, once."""
+    return path.read_text()
+
+
+@cache
+def list_relative_imports(module: str, path: Path) -> list[str]:
     """List the modules, and the names in modules, that a module imports relatively."""
+    found: list[str] = []
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for dots, inner, several, one in IMPORT.findall(TYPES_ONLY.sub("", path.read_text())):
+    for dots, inner, several, one in IMPORT.findall(TYPES_ONLY.sub("", read_module_text(path))):
         above = package[: len(package) - len(dots) + 1]
         base = ".".join([*above, *([inner] if inner else [])])
-        yield base
         names = re.sub(r"#.*", "", several or one)
-        yield from (f"{base}.{name}" for name in NAME.findall(names))
+        found += [base, *(f"{base}.{name}" for name in NAME.findall(names))]
+    return found
 
 
 def collect_module_sources(module: str, root: Path = UTILS) -> dict[str, tuple[bool, str]]:
@@ -132,7 +140,7 @@ def collect_module_sources(module: str, root: Path = UTILS) -> dict[str, tuple[b
         path = find_module_path(name, root)
         if name in found or path is None:
             continue
-        found[name] = (path.name == "__init__.py", path.read_text())
+        found[name] = (path.name == "__init__.py", read_module_text(path))
         # a package's __init__ runs before its modules
         open_ends += [name.rpartition(".")[0]] if "." in name else []
         open_ends += list_relative_imports(name, path)

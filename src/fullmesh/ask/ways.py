@@ -16,8 +16,8 @@ from typing import Any
 
 from ansible import constants  # type: ignore[attr-defined]  # ansible ships no types
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible.plugins.loader import become_loader, connection_loader
 
+from fullmesh import ansible_private
 from fullmesh.ask import program
 from fullmesh.ask.channel import ConnectionSpec
 
@@ -45,19 +45,8 @@ class QueryTask:
 
     def keys(self) -> dict[str, Any]:
         """Return the task's own settings as Ansible's executor passes them to a plugin."""
-        found: dict[str, Any] = self.task.dump_attrs()
-        found["timeout"] = self.play_context.timeout
-        found.pop("retries", None)
-        for name in ("password", "become_pass"):
-            if getattr(self.play_context, name, None):
-                found[name] = getattr(self.play_context, name)
-        return found
-
-
-def select_plugin_variables(kind: str, name: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the variables of a host that a plugin has options for."""
-    known = constants.config.get_plugin_vars(kind, name)
-    return {one: variables[one] for one in known if one in variables}
+        secrets = ("password", "become_pass")
+        return ansible_private.build_task_keys(self.task, self.play_context, secrets)
 
 
 def load_become_plugin(asker: QueryTask, variables: Mapping[str, Any]) -> Any:
@@ -72,10 +61,10 @@ def load_become_plugin(asker: QueryTask, variables: Mapping[str, Any]) -> Any:
     name = str(variables.get("ansible_become_method") or asker.task.become_method or "sudo")
     if name.removeprefix("ansible.builtin.") not in BECOME:
         raise AnsibleTaskNeededError(f"it becomes root by {name}")
-    plugin = become_loader.get(name)
+    plugin = ansible_private.open_become(name)
     if plugin is None:
         raise AnsibleTaskNeededError(f"there is no plugin {name} to become root by")
-    values = select_plugin_variables("become", plugin._load_name, variables)
+    values = ansible_private.select_plugin_variables("become", plugin, variables)
     plugin.set_options(task_keys=asker.keys(), var_options=values)
     if plugin.get_option("become_pass"):
         raise AnsibleTaskNeededError("it becomes root with a password")
@@ -87,7 +76,7 @@ def list_interpreters(variables: Mapping[str, Any]) -> list[str]:
     facts = variables.get("ansible_facts") or {}
     named = str(
         variables.get("ansible_python_interpreter")
-        or constants.config.get_config_value("INTERPRETER_PYTHON")
+        or ansible_private.read_ansible_setting("INTERPRETER_PYTHON")
     )
     if not named.startswith("auto"):
         return [named]
@@ -95,7 +84,9 @@ def list_interpreters(variables: Mapping[str, Any]) -> list[str]:
     return (
         [str(found)]
         if found
-        else [str(one) for one in constants.config.get_config_value("INTERPRETER_PYTHON_FALLBACK")]
+        else [
+            str(one) for one in ansible_private.read_ansible_setting("INTERPRETER_PYTHON_FALLBACK")
+        ]
     )
 
 
@@ -123,11 +114,10 @@ def load_connection_plugin(asker: QueryTask, variables: Mapping[str, Any]) -> An
     shell = str(variables.get("ansible_shell_type") or "sh")
     if shell != "sh":
         raise AnsibleTaskNeededError(f"its shell is {shell}")
-    plugin = connection_loader.get(
-        "local" if kind in LOCAL else "ssh", asker.play_context, task_uuid=asker.task._uuid
+    plugin = ansible_private.open_connection(
+        "local" if kind in LOCAL else "ssh", asker.task, asker.play_context
     )
-    values = plugin._resolve_option_variables(variables, asker.templar)
-    plugin.set_options(task_keys=asker.keys(), var_options=values)
+    ansible_private.set_connection_options(plugin, asker.keys(), variables, asker.templar)
     if kind in LOCAL:
         return plugin
     if plugin.get_option("password") or asker.play_context.password:
@@ -140,10 +130,8 @@ def build_login_command(plugin: Any) -> tuple[list[str], str, str]:
     if plugin.transport == "local":
         return ["/bin/sh", "-c"], "", getpass.getuser()
     host = str(plugin.get_option("host"))
-    # as its exec_command does: the kept connection is named after it
-    plugin.host = host
-    built = plugin._build_command(plugin.get_option("ssh_executable"), "ssh", "-T", host)
-    return [one.decode() for one in built], host, str(plugin.get_option("remote_user") or "")
+    argv = ansible_private.build_ssh_command(plugin, host)
+    return argv, host, str(plugin.get_option("remote_user") or "")
 
 
 def build_connection_spec(asker: QueryTask, variables: Mapping[str, Any]) -> ConnectionSpec:
@@ -160,7 +148,7 @@ def build_connection_spec(asker: QueryTask, variables: Mapping[str, Any]) -> Con
     # as Ansible does: skip become if the user is already the target
     if become and (constants.BECOME_ALLOW_SAME_USER or target != user):
         plugin.set_become_plugin(become)
-        text = become.build_become_command(text, plugin._shell)
+        text = become.build_become_command(text, ansible_private.get_shell(plugin))
     shell = str(variables.get("ansible_shell_executable") or "/bin/sh")
     return ConnectionSpec(
         argv=argv,
