@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT / part) for part in ("src", "tests/unit", "tests/suppor
 
 import simulated_nodes  # noqa: E402 (the path is set above)
 
-from fullmesh.filters import diagnose, verify_cluster  # noqa: E402
+from fullmesh.filters.observe import diagnose, verify_cluster  # noqa: E402
 from fullmesh.model import plan  # noqa: E402
 from fullmesh.report import terminal, write  # noqa: E402
 from fullmesh.result import read  # noqa: E402

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh import sysctl
+from ansible.module_utils.fullmesh.facts.sysctl import SysctlNode
 from ansible.module_utils.fullmesh.kernel import KernelTuner
 
 DOCUMENTATION = r"""
@@ -127,7 +127,7 @@ def main() -> None:
     def reload() -> None:
         module.run_command(["systemctl", "daemon-reload"], check_rc=True)
 
-    result = KernelTuner(module.params, module.check_mode, sysctl.SysctlNode(), reload).run()
+    result = KernelTuner(module.params, module.check_mode, SysctlNode(), reload).run()
     if result.get("failed"):
         module.fail_json(**{name: value for name, value in result.items() if name != "failed"})
     module.exit_json(**result)

@@ -152,15 +152,6 @@ def is_reduced_line(line: str, other: str) -> bool:
     )
 
 
-def parse_nsswitch_sources(text: str) -> list[str]:
-    """Return the sources for host names in nsswitch.conf, in order. Without any: glibc's default."""
-    for line in split_lines(text):
-        fields = split_hosts_line(line)
-        if fields and fields[0] == "hosts:":
-            return fields[1:]
-    return ["dns", "files"]
-
-
 def parse_manage_etc_hosts(text: str) -> str | None:
     """Return the value of manage_etc_hosts in a cloud-init file: None if it is missing, empty if it is off."""
     found = re.findall(

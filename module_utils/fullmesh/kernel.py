@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from . import sysctl
 from .answer import diff_file, make_diff
+from .facts.sysctl import SysctlNode, sysctl_key_to_path
 from .files import split_words, write_or_remove_file
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class KernelTuner:
         self,
         params: KernelTuneParams,
         check: bool,
-        node: sysctl.SysctlNode,
+        node: SysctlNode,
         reload: Callable[[], object],
     ) -> None:
         self.params = params
@@ -82,7 +83,7 @@ class KernelTuner:
         others = sysctl.OtherSysctlFiles(self.node, self.params["path"])
         return [
             sysctl.compare_setting(
-                self.node, setting, mine.get(sysctl.sysctl_key_to_path(setting["key"])), others
+                self.node, setting, mine.get(sysctl_key_to_path(setting["key"])), others
             )
             for setting in self.params["settings"]
         ]
@@ -292,7 +293,7 @@ def diff_running_values(moved: list[sysctl.KeyedSysctlVerdict]) -> Diff:
     )
 
 
-def is_test_root(node: sysctl.SysctlNode) -> bool:
+def is_test_root(node: SysctlNode) -> bool:
     """Return whether this is a test's directory: the machine's own limits say nothing about it."""
     return bool(node.root)
 

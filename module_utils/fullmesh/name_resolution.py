@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from . import hosts_file
 from .answer import diff_file
+from .facts.nsswitch import parse_nsswitch_sources
 from .files import read_text_file, write_file_atomically
 from .state import written
 from .state.record import UndoPoint
@@ -60,7 +61,7 @@ class HostsError(Exception):
 
 def check_hosts_order(nsswitch: str) -> None:
     """Refuse a resolver that queries another source before /etc/hosts."""
-    sources = hosts_file.parse_nsswitch_sources(nsswitch)
+    sources = parse_nsswitch_sources(nsswitch)
     if sources[:1] != ["files"]:
         raise HostsError(
             "[NR-103] {} asks {} for host names, so /etc/hosts is not the first word. "

@@ -10,104 +10,59 @@ from pathlib import Path
 
 from fullmesh.settings import ROOT
 
-COUNTED = (
-    "roles",
+# Code that decides the state of a node.
+CONFIGURING = (
+    "filter_plugins",
     "library",
     "module_utils",
     "node_programs",
-    "filter_plugins",
-    "playbooks",
-    "src/fullmesh",
+    "playbooks/phases",
+    "playbooks/plan.yml",
+    "playbooks/preflight.yml",
+    "playbooks/settings.yml",
+    "playbooks/tasks",
+    "playbooks/vars",
+    "roles",
+    "src/fullmesh/*.py",
+    "src/fullmesh/filters",
+    "src/fullmesh/model",
+    "src/fullmesh/roles",
 )
-# Files in these folders that do not affect a node's state: a new wording in a report must not configure every node
-# again. A test checks that no counted file imports one of these.
-NOT_COUNTED = (
-    "*/README.md",
-    # code that surveys nodes, and evaluates and reports the result
-    "roles/verify_cluster/*",
-    "roles/monitoring_tools/tasks/publish.yml",
+# Code in these folders that surveys nodes, evaluates and reports, or only carries queries: a new wording in a report
+# must not configure every node again. A test checks that code which counts imports none of it.
+OBSERVING = (
     "library/ladder_*.py",
-    "library/run_result.py",
-    "module_utils/fullmesh/probe/*",
-    "module_utils/fullmesh/survey/*",
-    # the transport of queries
-    "library/ask_nodes.py",
-    "library/node_answer.py",
-    "module_utils/fullmesh/ask/*",
-    "src/fullmesh/ask/*",
-    "src/fullmesh/filters/diagnose.py",
-    "src/fullmesh/filters/verify_cluster.py",
-    "src/fullmesh/filters/watch.py",
-    "playbooks/diagnose.yml",
-    "playbooks/verify.yml",
-    "playbooks/watch.yml",
+    "module_utils/fullmesh/ask",
+    "module_utils/fullmesh/probe",
+    "module_utils/fullmesh/survey",
     "playbooks/phases/verify.yml",
-    "playbooks/tasks/diagnose*.yml",
-    "playbooks/vars/diagnose.yml",
-    "src/fullmesh/causes/*",
-    "src/fullmesh/diagnose/*",
-    "src/fullmesh/explain/*",
-    "src/fullmesh/hang/*",
-    "src/fullmesh/report/*",
-    "src/fullmesh/result/*",
-    "src/fullmesh/schema/*",
-    "src/fullmesh/shell/*",
-    # src/fullmesh/observed is a link to it
-    "module_utils/fullmesh/schema/hang.py",
-    "module_utils/fullmesh/schema/ladder.py",
-    "module_utils/fullmesh/schema/ranks.py",
-    "module_utils/fullmesh/schema/survey.py",
-    "src/fullmesh/verify/*",
-    "src/fullmesh/watch/*",
-    # EC2, which is not on the nodes
-    "roles/ec2_security_group/*",
-    "library/ec2_*.py",
-    "module_utils/fullmesh/ec2_rules.py",
-    "library/efa_facts.py",
-    "module_utils/fullmesh/facts/efa.py",
-    "src/fullmesh/filters/ec2.py",
-    "src/fullmesh/filters/efa.py",
-    "playbooks/ec2*.yml",
-    "playbooks/efa_diagnose.yml",
-    "src/fullmesh/ec2/*",
-    # the source of a package (its version comes from the roles)
-    "library/bundle_*.py",
-    "module_utils/fullmesh/bundle/*",
-    "src/fullmesh/filters/bundle.py",
-    "playbooks/bundle.yml",
-    "playbooks/phases/bundle*.yml",
-    "playbooks/tasks/bundle_*.yml",
-    "playbooks/vars/bundle.yml",
-    "src/fullmesh/roles/bundle.py",
-    # the rollback, the command line, and queries before there is an inventory
-    "library/network_ways.py",
-    "module_utils/fullmesh/network/ways.py",
-    "module_utils/fullmesh/schema/first_look.py",
-    "playbooks/first_look.yml",
-    "playbooks/show_plan.yml",
-    "playbooks/status.yml",
-    "src/fullmesh/init/*",
-    "src/fullmesh/play/*",
-    "src/fullmesh/verbs/*",
-    "src/fullmesh/roles/torch_locks.py",
-    "playbooks/undo.yml",
+    "roles/ec2_security_group",
+    "roles/monitoring_tools/tasks/publish.yml",
+    "roles/verify_cluster",
     "src/fullmesh/__main__.py",
     "src/fullmesh/catalogue.py",
     "src/fullmesh/cli.py",
     "src/fullmesh/cluster_status.py",
     "src/fullmesh/codes.py",
+    "src/fullmesh/filters/observe",
+    "src/fullmesh/roles/torch_locks.py",
 )
+
+
+def is_counted(name: Path) -> bool:
+    """Return whether a file below `CONFIGURING` belongs to the digest."""
+    above = [str(one) for one in (name, *name.parents)]
+    observes = any(fnmatchcase(one, pattern) for one in above for pattern in OBSERVING)
+    return not observes and name.name != "README.md" and "__pycache__" not in name.parts
 
 
 def list_digest_files(root: Path = ROOT) -> Iterator[Path]:
     """List the files in the digest, relative to the checkout, so that its location does not matter."""
-    for top in COUNTED:
-        for path in sorted((root / top).rglob("*")):
-            name = path.relative_to(root)
-            if "__pycache__" in name.parts or not path.is_file():
-                continue
-            if not any(fnmatchcase(str(name), pattern) for pattern in NOT_COUNTED):
-                yield name
+    tops = [top for pattern in CONFIGURING for top in sorted(root.glob(pattern))]
+    for path in [one for top in tops for one in (top, *sorted(top.rglob("*")))]:
+        name = path.relative_to(root)
+        if path.is_file() and is_counted(name):
+            yield name
 
 
 @cache

@@ -17,7 +17,7 @@ import records
 from record_files import RECORDED, read_record
 
 from fullmesh import contract
-from fullmesh.filters import verify_cluster
+from fullmesh.filters.observe import verify_cluster
 from fullmesh.model.plan import derive_plan
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, LinkResult

@@ -28,7 +28,7 @@ from .oracle import ACCOUNT
 HERE = "/run/surprises"
 NOBODYS = "02:00:00:00:00:99"
 CALL_SECONDS, ORACLE_SECONDS = 60, 60
-LINK_SECONDS = 1.3  # playbooks/vars/diagnose.yml
+LINK_SECONDS = 1.3  # playbooks/diagnosis/vars.yml
 Failed = dict[tuple[str, str, int], str]
 
 

@@ -16,7 +16,7 @@ from record_files import RECORDED, load_record
 
 from fullmesh import contract
 from fullmesh.diagnose import judge, root_cause
-from fullmesh.filters import verify_cluster
+from fullmesh.filters.observe import verify_cluster
 from fullmesh.model.plan import derive_plan
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, LadderTraceResult

@@ -11,7 +11,7 @@ import pytest
 
 from fullmesh import cli
 from fullmesh.diagnose import root_cause
-from fullmesh.filters import verify_cluster
+from fullmesh.filters.observe import verify_cluster
 from fullmesh.model.plan import derive_plan
 from fullmesh.report import terminal
 from fullmesh.result.findings import Finding

@@ -6,8 +6,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from ansible.module_utils.fullmesh.facts.sysctl import SysctlNode
 from ansible.module_utils.fullmesh.survey import boot_files
-from ansible.module_utils.fullmesh.sysctl import SysctlNode
 
 
 class Disk:

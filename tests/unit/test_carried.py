@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatch
 
 import pytest
+from ansible.module_utils.fullmesh.facts.configured import read_configured_networks
 from ansible.module_utils.fullmesh.network import carried
-from ansible.module_utils.fullmesh.network.configured import read_configured_networks
 from ansible.module_utils.fullmesh.transaction import engine
 
 FILES = {

@@ -15,7 +15,7 @@ from record_files import RECORDED, load_record, name_record, write_record
 
 from fullmesh import contract, node_values
 from fullmesh.diagnose import inventory
-from fullmesh.filters import verify_cluster
+from fullmesh.filters.observe import verify_cluster
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed import ladder, node, ranks, survey
 from fullmesh.report import model

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from ladder_samples import plan
 
-from fullmesh.roles import launchers
+from fullmesh.model.participants import build_job_members
 
 ENV = """MASTER_ADDR=10.78.0.11
 MASTER_PORT=29500
@@ -57,7 +57,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
     monkeypatch.setattr(deepspeed, "BIN", str(tmp_path))
     monkeypatch.setattr(launch, "BIN", str(tmp_path))
-    monkeypatch.setattr(launch, "read_nodes_file", lambda: launchers.build_job_members(PLAN))
+    monkeypatch.setattr(launch, "read_nodes_file", lambda: build_job_members(PLAN))
     monkeypatch.setattr(launch, "read_ssh_user", lambda: "train")
     monkeypatch.setattr(launch.pwd, "getpwuid", lambda _: type("One", (), {"pw_name": "train"}))
     monkeypatch.setenv("FULLMESH_DEEPSPEED", str(tmp_path / "deepspeed"))
@@ -148,16 +148,14 @@ def test_a_rank_of_deepspeeds_has_its_place_in_the_plan(
     (node / "env").write_text(
         ENV.replace("FULLMESH_ADDRESS=10.78.0.11", "FULLMESH_ADDRESS=10.78.0.12")
     )
-    found = launch.build_rank_env(by_its_launcher, launchers.build_job_members(PLAN))
+    found = launch.build_rank_env(by_its_launcher, build_job_members(PLAN))
     assert (found["RANK"], found["WORLD_SIZE"], found["GLOO_SOCKET_IFNAME"]) == ("1", "2", "eth1")
     with pytest.raises(launch.LaunchError, match="LA-112"):
-        launch.build_rank_env(
-            {**by_its_launcher, "WORLD_SIZE": "3"}, launchers.build_job_members(PLAN)
-        )
+        launch.build_rank_env({**by_its_launcher, "WORLD_SIZE": "3"}, build_job_members(PLAN))
     # torchrun and others set LOCAL_RANK as well
     del by_its_launcher["CROSS_SIZE"]
     with pytest.raises(launch.LaunchError, match=r"LA-112.*nothing says"):
-        launch.build_rank_env(by_its_launcher, launchers.build_job_members(PLAN))
+        launch.build_rank_env(by_its_launcher, build_job_members(PLAN))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from fullmesh.causes.cloud import accounts
 from fullmesh.causes.relations import fold_cluster_findings
 from fullmesh.diagnose import judge, shape
 from fullmesh.ec2 import place
-from fullmesh.filters import ec2, pattern
+from fullmesh.filters import pattern
+from fullmesh.filters.observe import ec2
 from fullmesh.result.findings import Finding
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fullmesh import contract
 from fullmesh.causes.engine import load_causes
 from fullmesh.ec2 import efa
-from fullmesh.filters import efa as filters_efa
+from fullmesh.filters.observe import efa as filters_efa
 from fullmesh.observed.survey import EfaSurvey
 
 # the form of libfabric's own output (fi_info of the EFA installer)

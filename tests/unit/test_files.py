@@ -25,8 +25,8 @@ from ansible.module_utils.fullmesh import (
     file_set,
     files,
     kernel,
-    sysctl,
 )
+from ansible.module_utils.fullmesh.facts.sysctl import SysctlNode
 from ansible.module_utils.fullmesh.network import change
 from ansible.module_utils.fullmesh.network.backends.common import HEAD
 from ansible.module_utils.fullmesh.state import observe, restore
@@ -470,7 +470,7 @@ def diff_of_undo(root: Path, path: str) -> object:
 
 def diff_of_tuning(root: Path, path: str) -> object:
     params: Any = {"path": path}
-    tuner = kernel.KernelTuner(params, True, sysctl.SysctlNode(str(root)), lambda: None)
+    tuner = kernel.KernelTuner(params, True, SysctlNode(str(root)), lambda: None)
     tuner.file(path, "new\n")
     return tuner.diff
 

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from ansible.module_utils.fullmesh import hosts_file
+from ansible.module_utils.fullmesh.facts.configured import read_configured_networks
 from ansible.module_utils.fullmesh.firewall import blocking, preserve, ufw
 from ansible.module_utils.fullmesh.netfilter import ruleset
 from ansible.module_utils.fullmesh.network.backends import (
@@ -26,7 +27,6 @@ from ansible.module_utils.fullmesh.network.backends import (
     netplan,
     networkmanager,
 )
-from ansible.module_utils.fullmesh.network.configured import read_configured_networks
 from ansible.module_utils.fullmesh.transaction import session
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh import kernel as kernel_tune
 from ansible.module_utils.fullmesh import sysctl
+from ansible.module_utils.fullmesh.facts.sysctl import SysctlNode, sysctl_key_to_path
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,14 +171,14 @@ RUNNING = {
 }
 
 
-class Fake(sysctl.SysctlNode):
+class Fake(SysctlNode):
     """A node in a directory; *refuse* holds keys whose writes the kernel answers with an error name."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(str(root))
         self.refuse: dict[str, str] = {}
         for key, value in RUNNING.items():
-            self.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), value + "\n")
+            self.put("/proc/sys/" + sysctl_key_to_path(key), value + "\n")
 
     def put(self, path: str, text: str) -> None:
         target = Path(self.at(path))
@@ -254,7 +255,7 @@ def test_our_own_larger_value_of_before_is_lowered_again(node: Fake) -> None:
 
 def test_reserved_ports_are_merged_and_only_ours_leave_again(node: Fake) -> None:
     key = "net.ipv4.ip_local_reserved_ports"
-    node.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), "8080\n")
+    node.put("/proc/sys/" + sysctl_key_to_path(key), "8080\n")
     node.put("/etc/sysctl.d/50-kube.conf", f"{key} = 30000-30002\n")
     tune(node, [setting(key, "29400,29500", "ports")])
     assert node.value(key) == "8080,29400,29500,30000-30002"
@@ -266,7 +267,7 @@ def test_reserved_ports_are_merged_and_only_ours_leave_again(node: Fake) -> None
 @pytest.mark.parametrize("text", ["1-2-3", "9-8", "70000", "100,x"])
 def test_a_file_that_the_kernel_would_not_take_either_is_left_out(node: Fake, text: str) -> None:
     key = "net.ipv4.ip_local_reserved_ports"
-    node.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), "8080\n")
+    node.put("/proc/sys/" + sysctl_key_to_path(key), "8080\n")
     node.put("/etc/sysctl.d/50-own.conf", f"{key} = {text}\n")
     tune(node, [setting(key, "29500", "ports")])
     assert node.value(key) == "8080,29500"
@@ -274,7 +275,7 @@ def test_a_file_that_the_kernel_would_not_take_either_is_left_out(node: Fake, te
 
 def test_a_foreign_reservation_inside_the_data_range_is_an_error(node: Fake) -> None:
     key = "net.ipv4.ip_local_reserved_ports"
-    node.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), "50005\n")
+    node.put("/proc/sys/" + sysctl_key_to_path(key), "50005\n")
     result = tune(node, [setting(key, "29500", "ports")])
     assert "[KT-114]" in result["msg"]
     assert "50005" in result["msg"]
@@ -283,7 +284,7 @@ def test_a_foreign_reservation_inside_the_data_range_is_an_error(node: Fake) -> 
 @pytest.mark.parametrize("error", ["ENOENT", "EINVAL"])
 def test_a_refused_value_fails_and_everything_goes_back(node: Fake, error: str) -> None:
     key = "net.ipv4.tcp_congestion_control"
-    node.put("/proc/sys/" + sysctl.sysctl_key_to_path(key), "cubic\n")
+    node.put("/proc/sys/" + sysctl_key_to_path(key), "cubic\n")
     node.refuse[key] = error
     result = tune(node, [setting("net.ipv4.tcp_fin_timeout", 30), setting(key, "brr")])
     assert "[KT-110]" in result["msg"]
@@ -401,7 +402,7 @@ def test_a_limit_that_cannot_be_granted_is_left_out(
     ],
 )
 def test_both_spellings_of_a_key_are_one(key: str, path: str) -> None:
-    assert sysctl.sysctl_key_to_path(key) == path
+    assert sysctl_key_to_path(key) == path
 
 
 def test_the_drop_in_can_be_read_back() -> None:

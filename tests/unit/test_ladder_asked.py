@@ -7,7 +7,7 @@ from typing import Any
 import simulated_nodes
 
 from fullmesh.ask.each import read_arguments
-from fullmesh.filters import verify_cluster
+from fullmesh.filters.observe import verify_cluster
 from fullmesh.observed.ladder_arguments import LADDER_GLOO, LADDER_LINKS, LADDER_NODE, Arguments
 from fullmesh.verify import schedule
 

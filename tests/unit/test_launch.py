@@ -19,6 +19,7 @@ import pytest
 from fact_samples import facts
 from ladder_samples import plan
 
+from fullmesh.model.participants import build_job_members
 from fullmesh.roles import cluster_env, launchers
 from fullmesh.settings import ROOT
 
@@ -39,7 +40,7 @@ ODD='two words #x'
 
 def who(*ranks: int) -> dict[str, Any]:
     """nodes.json of the two nodes with so many ranks each."""
-    made = launchers.build_job_members(PLAN)
+    made = build_job_members(PLAN)
     first = 0
     for node, count in zip(made["nodes"], ranks or (4, 4), strict=True):
         node.update({"local_ranks": count, "first_rank": first})
@@ -67,7 +68,7 @@ def test_what_differs_between_nodes_is_never_exported() -> None:
 
 
 def test_nodes_json_has_names_and_networks() -> None:
-    made = launchers.build_job_members(PLAN)
+    made = build_job_members(PLAN)
     assert made["networks"] == ["10.78.0.0/24"]
     assert [node["names"] for node in made["nodes"]] == [["el1"], ["ubuntu1"]]
 

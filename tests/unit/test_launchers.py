@@ -14,6 +14,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ladder_samples import plan
 
+from fullmesh.model.participants import build_job_members
 from fullmesh.model.types import ClusterPlan
 from fullmesh.roles import launchers
 
@@ -314,7 +315,7 @@ def test_the_watch_knows_who_takes_part() -> None:
 
 def test_ranks_that_nobody_has_looked_up_are_marked() -> None:
     """./fullmesh watch contacts no node before it starts the job there."""
-    assert [one["auto"] for one in launchers.build_job_members(plan(2))["nodes"]] == [True, True]
+    assert [one["auto"] for one in build_job_members(plan(2))["nodes"]] == [True, True]
 
 
 def test_the_watch_needs_no_file_that_is_not_brought(tmp_path: Path) -> None:

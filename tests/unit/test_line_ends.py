@@ -135,7 +135,7 @@ def test_words_are_split_where_the_readers_of_files_split_them(one: str) -> None
 
 # What reads or edits files of others, or what their programs print of them.
 READERS = [
-    *("network/backends/*.py", "network/change.py", "network/configured.py"),
+    *("network/backends/*.py", "network/change.py", "facts/configured.py"),
     *("network/give_back.py", "network/static_ip.py", "network/ways.py", "packages/sources.py"),
     *("netfilter/*.py", "packages/versionlock.py", "firewall/preserve.py", "firewall/ufw.py"),
     *("firewall/firewalld.py", "firewall/firewalld_others.py", "firewall/foreign.py"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh import hosts_file
 from ansible.module_utils.fullmesh import name_resolution as fullmesh_name_resolution
+from ansible.module_utils.fullmesh.facts.nsswitch import parse_nsswitch_sources
 from ansible.module_utils.fullmesh.state import undo as undo_point
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,7 +142,7 @@ def test_own_names_join_the_own_line_full_name_first(own: list[str], names: list
     ],
 )
 def test_nsswitch(content: str, sources: list[str]) -> None:
-    assert hosts_file.parse_nsswitch_sources(content) == sources
+    assert parse_nsswitch_sources(content) == sources
 
 
 def test_what_is_left_of_a_line_is_found_by_its_address_and_fewer_of_its_names() -> None:

@@ -10,7 +10,7 @@ from ansible.module_utils.fullmesh.probe import processors
 from records import EL1, climbed
 
 from fullmesh import contract
-from fullmesh.filters.verify_cluster import PARTS
+from fullmesh.filters.observe.verify_cluster import PARTS
 from fullmesh.model.plan import derive_plan
 from fullmesh.result.findings import Finding
 from fullmesh.verify import rank_ends, ranks

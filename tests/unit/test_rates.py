@@ -17,7 +17,7 @@ from fullmesh.causes.quality.dg138_packet_loss import rule_packet_loss
 from fullmesh.causes.quality.dg139_slow_link import rule_slow_rates
 from fullmesh.causes.quality.rates import SlowCulprit, Way, find_slow_culprits, schedule_rate_rounds
 from fullmesh.diagnose import judge
-from fullmesh.filters import diagnose
+from fullmesh.filters.observe import diagnose
 from fullmesh.result.findings import Finding
 
 FAST, SLOW = 9000.0, 9.0

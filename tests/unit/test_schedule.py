@@ -19,7 +19,7 @@ from records import diagnosis
 
 from fullmesh import contract
 from fullmesh.diagnose import root_cause, thin
-from fullmesh.filters import diagnose, verify_cluster
+from fullmesh.filters.observe import diagnose, verify_cluster
 from fullmesh.observed.ladder import LadderLinksResult
 from fullmesh.report import blocks, junit, page, terminal
 from fullmesh.result.findings import Finding

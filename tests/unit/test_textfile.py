@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import HOSTILE, built, dropped, hostile, large
 
-from fullmesh.filters import verify_cluster
+from fullmesh.filters.observe import verify_cluster
 from fullmesh.result import textfile
 
 # What a line may be, as the text format's documentation has it ("Exposition formats"), for gauges.

@@ -8,6 +8,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from ..facts.configured import read_configured_networks
 from ..state.record import UndoPoint
 from ..transaction import engine, session
 from . import carried, give_back, owner, reach, static_ip
@@ -29,7 +30,6 @@ from .checks import (
     refuse_lost_default_route,
     refuse_missing_interfaces,
 )
-from .configured import read_configured_networks
 from .leases import exclude_interfaces, find_taken_leases, refuse_taken_leases
 from .machine import LinkError, NetworkNode, read_ssh_session
 

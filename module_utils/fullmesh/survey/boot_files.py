@@ -8,9 +8,9 @@ import fnmatch
 import re
 from typing import TYPE_CHECKING, TypedDict
 
+from ..facts.sysctl import sysctl_key_to_path
 from ..files import SPACE, split_lines, split_words
 from ..foreign_text import parse_decimal
-from ..sysctl import sysctl_key_to_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

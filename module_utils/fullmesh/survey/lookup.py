@@ -16,9 +16,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from ..facts.nsswitch import parse_nsswitch_sources
 from ..facts.sockets import find_address_family
 from ..foreign_text import parse_foreign_json
-from ..hosts_file import parse_nsswitch_sources
 
 if TYPE_CHECKING:
     from ..schema.ladder import HostLine, ResolvedNames

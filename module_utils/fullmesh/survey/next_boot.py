@@ -13,9 +13,9 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
+from ..facts.configured import CONFIGURED, extract_addresses
+from ..facts.sysctl import SysctlNode, normalize_value
 from ..files import split_lines, split_words
-from ..network.configured import CONFIGURED, extract_addresses
-from ..sysctl import SysctlNode, normalize_value
 from ..tools import ip, systemctl
 from . import boot_files
 from .filters import run_tool

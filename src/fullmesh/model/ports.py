@@ -19,6 +19,8 @@ DEFAULT_SIZE = 4096
 # groups need 16*L*G ports (64 for 4x1, 256 for 4x4). A single start only needs 2*L*G + 6.
 PORTS_PER_RANK_AND_GROUP = 16
 SMALLEST_RANGE = 64
+# To the store: one that lasts and a short one before it (measured, TCPStore).
+CONNECTIONS_PER_RANK = 2
 KERNEL_FIRST = 32768  # the kernel's default lower end: data ports never use lower ones
 LARGEST_RANGE = HIGHEST_PORT + 1 - KERNEL_FIRST
 

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from fullmesh.faults import Fault
 from fullmesh.model.auto import AUTO
+from fullmesh.model.locks import LOCKS, list_lock_names
 from fullmesh.model.types import AutoSettings, ClusterPlan
 from fullmesh.observed.node import Accelerators, ResolvedSettings
 from fullmesh.roles import torch_runtime
-from fullmesh.settings import ROOT
 
-LOCKS = str(ROOT / "roles/torch_runtime/files")
 # The lowest driver branch for each CUDA, with minor version compatibility (CUDA compatibility guide, "Minor Version
 # Compatibility": 12.x from 525.60.13, 13.x from 580.65.06).
 LOWEST_BRANCH = {11: 450, 12: 525, 13: 580}
@@ -84,11 +83,7 @@ def read_own_lock_accelerator(host: str, path: Path) -> str:
 def list_cuda_locks(locks: str, version: str) -> list[str]:
     """List the CUDA versions that have a committed lock, newest first."""
     start = f"{version}-cuda"
-    found = [
-        one.removeprefix(start)
-        for one in torch_runtime.list_lock_names(locks)
-        if one.startswith(start)
-    ]
+    found = [one.removeprefix(start) for one in list_lock_names(locks) if one.startswith(start)]
     return sorted(found, key=lambda number: [int(part) for part in number.split(".")], reverse=True)
 
 
@@ -123,7 +118,7 @@ def list_torch_builds(host: str, asked: AutoSettings, seen: Accelerators, locks:
             "PR-116",
             f"{host}: it has {cards} NVIDIA GPU(s), but torch {asked['torch']} has no lock for CUDA",
             "Use a version that has one "
-            f"({', '.join(one for one in torch_runtime.list_lock_names(locks) if 'cuda' in one)}), "
+            f"({', '.join(one for one in list_lock_names(locks) if 'cuda' in one)}), "
             f"use your own lock (./fullmesh torch-lock creates one for torch_runtime_requirements), {by_hand}",
         )
     driver = asked["driver_branch"] or seen["nvidia_driver"]
@@ -138,11 +133,7 @@ def list_torch_builds(host: str, asked: AutoSettings, seen: Accelerators, locks:
     if found:
         return found
     needed = min(find_lowest_branch(number) for number in numbers.values())
-    older = [
-        name
-        for name in torch_runtime.list_lock_names(locks)
-        if can_branch_run_lock(name, int(branch[0]))
-    ]
+    older = [name for name in list_lock_names(locks) if can_branch_run_lock(name, int(branch[0]))]
     other = (
         f"use a version of torch that runs on it ({', '.join(older)}), "
         if older and not own

@@ -9,7 +9,7 @@ from typing import Any
 from fullmesh.faults import Fault
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.model.membership import ROOM_LEAST, compute_rank_room
-from fullmesh.model.ports import parse_range
+from fullmesh.model.ports import CONNECTIONS_PER_RANK, parse_range
 from fullmesh.observed.ports import PortRange, parse_port_ranges
 from fullmesh.observed.sysctl import KernelSetting, Rule, SessionLimits
 
@@ -32,8 +32,6 @@ CODES: dict[str, str] = {
 BUFFER_FLOOR = 16777216  # 16 MiB, which one stream needs for 10 Gbit/s and 13 ms
 BUFFER_CEILING = 2147483647  # the kernel keeps buffer sizes in an int
 QUEUE_FLOOR = 4096
-# To the store: one that lasts and a short one before it (measured, TCPStore).
-CONNECTIONS_PER_RANK = 2
 NEIGHBOURS_ROOMY = ROOM_LEAST
 FILES_PER_RANK = 4  # sockets per peer and process of Gloo, the store and NCCL (faults.md 47)
 LOCAL_PORTS = "net.ipv4.ip_local_port_range"

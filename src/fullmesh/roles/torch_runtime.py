@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from fullmesh.faults import Fault
+from fullmesh.model.locks import list_lock_names
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.torch import VenvSeen, WheelhouseResult
 from fullmesh.observed.wheel_locks import parse_logical_lines
@@ -153,11 +154,6 @@ DOMAIN = "domain"
 def choose_lock_folder(files: str, *, domain: bool) -> str:
     """Return the folder of the committed locks with or without the domain libraries. Both use the same file names."""
     return f"{files}/{DOMAIN}" if domain else files
-
-
-def list_lock_names(files: str) -> list[str]:
-    """List the committed locks by version and accelerator, like ``2.13.0-cuda13.0``."""
-    return sorted(path.stem.removeprefix("torch-") for path in Path(files).glob("torch-*.txt"))
 
 
 def choose_lock_file(files: str, version: str, wanted: str, own: str) -> str:

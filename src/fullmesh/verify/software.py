@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fullmesh.foreign_text import parse_decimal
+from fullmesh.model.locks import LOCKS, list_lock_names
 from fullmesh.result.findings import WARNING, Finding, join_names
-from fullmesh.roles import accelerators, torch_runtime
 from fullmesh.verify.model import ClusterObservations
 
 PAIR = 2
@@ -79,7 +79,7 @@ def parse_version_numbers(text: str) -> tuple[int, ...]:
 
 def suggest_older_torch(seen: ClusterObservations, major: int) -> str:
     """Suggest a torch for a driver's CUDA: the newest with a lock, or the user's own lock."""
-    held = [one.partition("-cuda") for one in torch_runtime.list_lock_names(accelerators.LOCKS)]
+    held = [one.partition("-cuda") for one in list_lock_names(LOCKS)]
     fits = [
         (parse_version_numbers(cuda), torch)
         for torch, _, cuda in held

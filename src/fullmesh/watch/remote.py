@@ -15,10 +15,10 @@ from typing import IO, Any, TypedDict
 
 from fullmesh.contract import convert_value
 from fullmesh.foreign_text import parse_foreign_json
+from fullmesh.model.participants import build_job_members
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.watch import JobProblem, WatchEvent
 from fullmesh.printed import clean_and_shorten
-from fullmesh.roles import launchers
 from fullmesh.settings import ROOT
 
 MODULES = (
@@ -126,7 +126,7 @@ def build_watch_script(
     # the launcher would otherwise start a second watch
     always = {"FULLMESH_WATCH": "0", **build_rank_environment(plan, name, command)}
     ours = " ".join(shlex.quote(f"{key}={value}") for key, value in always.items())
-    told = {**launchers.build_job_members(plan), "services": plan.get("services", [])}
+    told = {**build_job_members(plan), "services": plan.get("services", [])}
     who = json.dumps(told, separators=(",", ":"))
     arguments = [
         bundle_programs(),

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import KERNELS, LINKS, WALLS, has_lossy_end
+from fullmesh.model.ports import CONNECTIONS_PER_RANK
 from fullmesh.result.findings import ERROR, WARNING, Finding
-from fullmesh.roles.kernel_tuning import CONNECTIONS_PER_RANK
 
 
 def rule_backlog(evidence: ClusterEvidence) -> Iterator[Finding]:

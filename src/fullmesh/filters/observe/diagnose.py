@@ -11,7 +11,7 @@ from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
 from fullmesh.causes.quality import rates
 from fullmesh.causes.quality.rates import Way
 from fullmesh.diagnose import inventory, judge, show, traces
-from fullmesh.filters.verify_cluster import build_node_identity
+from fullmesh.filters.observe.verify_cluster import build_node_identity
 from fullmesh.model.types import ClusterPlan
 from fullmesh.plain import to_json_value
 from fullmesh.result.types import Result
@@ -19,7 +19,7 @@ from fullmesh.verify import probe_wants, schedule
 from fullmesh.verify.blocked import FIREWALLED
 from fullmesh.verify.schedule import ProbeScope
 
-# The calls of a diagnosis, and the variables in which playbooks/tasks/diagnose.yml keeps the answers.
+# The calls of a diagnosis, and the variables in which playbooks/diagnosis/nodes.yml keeps the answers.
 PARTS = {
     "node": "__diagnose_looked",
     "links": "__diagnose_linked",

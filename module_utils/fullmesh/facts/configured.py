@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .backends.common import Lister, Reader
+    from typing import Callable
 
 # The folders of all owners' configuration.
 CONFIGURED = (
@@ -28,7 +28,9 @@ CONFIGURED = (
 WORD = re.compile(r"[0-9A-Fa-f.:]+(?:/\d+)?", re.ASCII)
 
 
-def read_configured_networks(read: Reader, listed: Lister) -> set[str]:
+def read_configured_networks(
+    read: Callable[[str], str], listed: Callable[[str], list[str]]
+) -> set[str]:
     """Return every address and network in the owners' files: ``10.0.0.5``, ``10.1.0.0/16``."""
     paths = {path for pattern in CONFIGURED for path in listed(pattern)}
     return {one for path in sorted(paths) for one in extract_addresses(read(path))}
