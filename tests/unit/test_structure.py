@@ -14,12 +14,27 @@ from pathlib import Path
 import pytest
 
 from devtools import dev
+from fullmesh.code_digest import list_digest_files
 from fullmesh.settings import ROOT
 
 PRODUCT = ("src/fullmesh", "module_utils", "library", "node_programs", "*_plugins")
 # Ansible looks for these names in each plugin.
 PLUGIN_CLASSES = {"ActionModule", "CallbackModule", "FilterModule"}
 NODE_CODE = "ansible.module_utils.fullmesh"
+# What code that observes and judges nodes may import of code that runs on nodes: it changes none.
+SHARED = {
+    f"{NODE_CODE}.{name}"
+    for name in (
+        *("account", "answer", "ask", "commands", "detach", "facts", "files", "foreign_text"),
+        *("lease", "netfilter", "node_values", "probe", "schema", "survey", "tools"),
+    )
+}
+# Module on the judging side -> why it imports code that configures.
+ACROSS = {
+    "src/fullmesh/cluster_status.py": "shows what the preflight says of drift and pending changes",
+    "src/fullmesh/filters/observe/watch.py": "the same",
+    "src/fullmesh/roles/torch_locks.py": "the command that locks torch for the role",
+}
 MOST_BARE_WORDS, MOST_SHARED = 0.05, 0.05
 # The libraries' own documentation imports these modules so.
 USUAL_ALIASES = {
@@ -159,6 +174,34 @@ def test_no_packages_import_each_other() -> None:
     assert "fullmesh.result" in imports["fullmesh.verify"]
     assert f"{NODE_CODE}.state" in imports[f"{NODE_CODE}.packages"]
     assert find_import_cycle(imports) == []
+
+
+def find_configuring_imports(module: str, tree: ast.Module) -> set[str]:
+    """Find the packages that decide the state of a node among the imports of a module."""
+    found = {find_package(name) for name in list_runtime_imports(module, tree)} - SHARED
+    return {one for one in found if one.startswith(NODE_CODE) or one == "fullmesh.roles"}
+
+
+def test_code_that_judges_imports_none_that_configures() -> None:
+    """The other direction: test_code_digest. A module that the digest of code counts decides the state of a node."""
+    counted = {(ROOT / name).resolve() for name in list_digest_files()}
+    judging = {path: tree for path, tree in TREES.items() if path not in counted}
+    names = {str(path.relative_to(ROOT)) for path in judging}
+    assert {"module_utils/fullmesh/probe/pairs.py", "src/fullmesh/causes/engine.py"} <= names
+    found = {
+        str(path.relative_to(ROOT))
+        for path, tree in judging.items()
+        if find_configuring_imports(name_module(path) or path.stem, tree)
+    }
+    assert found == set(ACROSS)
+
+
+def test_an_import_across_the_wall_is_found() -> None:
+    survey, judge = f"{NODE_CODE}.survey.net", "fullmesh.verify.software"
+    text = "from ..network import links\nfrom ..tools import ip"
+    assert find_configuring_imports(survey, ast.parse(text)) == {f"{NODE_CODE}.network"}
+    text = "from fullmesh.roles import torch_runtime\nfrom fullmesh.model import locks"
+    assert find_configuring_imports(judge, ast.parse(text)) == {"fullmesh.roles"}
 
 
 @pytest.mark.parametrize(
