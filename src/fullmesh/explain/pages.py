@@ -6,14 +6,12 @@ import difflib
 from pathlib import Path
 
 from fullmesh.causes import pages as cause_pages
-from fullmesh.causes.engine import load_cause
 from fullmesh.settings import ROOT
 
 READMES = {
     "CL": "README.md",
     "DR": "docs/status.md",
     "ST": "docs/status.md",
-    "EF": "docs/ec2.md",
     "WA": "docs/watch.md",
     "LB": "docs/lab.md",
     "PL": "inventory/prod",
@@ -45,9 +43,7 @@ def find_table_rows(path: Path, code: str) -> list[str]:
 
 
 def explain_code(code: str, meaning: str, titles: dict[str, tuple[str, str]]) -> str:
-    """Everything that is known of a code, for the terminal."""
-    if cause := load_cause(code):
-        return cause_pages.explain_cause(cause)
+    """What is known of a code that is no cause, for the terminal."""
     readme = find_code_readme(code, titles)
     owner = "the manifest" if code.startswith("MF") else titles[code[:2]][1]
     lines = [

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fullmesh.catalogue import add_verb
+from fullmesh.causes.engine import load_cause
 from fullmesh.causes.logs import ExplainOptions, LogFinding, Severity
-from fullmesh.causes.pages import format_page_link
+from fullmesh.causes.pages import explain_cause, format_page_link
 from fullmesh.explain.judge import LogVerdict, Tally, judge_logs
 from fullmesh.explain.reader import MOST_FILES, Log, Source, list_log_sources, read_log_blocks
 from fullmesh.explain.unpack import UnreadableLogError
@@ -68,6 +69,10 @@ def print_explain_error(code: str, text: str) -> int:
 
 def run_explain(args: argparse.Namespace) -> int:
     """``fullmesh explain CODE``."""
+    code = str(args.code or "").strip().strip("[]").upper()
+    if cause := load_cause(code):
+        print_text(explain_cause(cause).rstrip("\n"))
+        return OK
     from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
     from fullmesh.explain import pages  # noqa: PLC0415 (slow to import, and explain-log needs none)
 
@@ -78,7 +83,6 @@ def run_explain(args: argparse.Namespace) -> int:
             return OK
         print_text("\n".join(f"{code}  {meaning}" for code, meaning in known.items()))
         return OK
-    code = str(args.code).strip().strip("[]").upper()
     if code not in known:
         maybe = ", ".join(pages.find_similar_codes(code, list(known)))
         return print_explain_error(
