@@ -50,7 +50,7 @@ PLAN_SETTINGS: dict[str, Any] = {
     "fullmesh_services": [],
     "fullmesh_controllers": [],
     "fullmesh_routed": False,
-    "fullmesh_nodes": 0,
+    "fullmesh_expected_nodes": 0,
     "fullmesh_converge": "auto",
     "fullmesh_serial": "100%",
     "fullmesh_wait_seconds": 600,
@@ -69,17 +69,28 @@ CLUSTER_WIDE = (
     "fullmesh_controllers",
     "fullmesh_routed",
     "fullmesh_serial",
-    "fullmesh_nodes",
+    "fullmesh_expected_nodes",
 )
 # Fullmesh's facts, which share the prefix of the settings.
 FACTS = frozenset(
     {"fullmesh_plan", "fullmesh_node", "fullmesh_owned", "fullmesh_notes", "fullmesh_bootstrap"}
 )
+# Settings of release 0.2 -> their names now.
+RENAMED = {
+    "fullmesh_nodes": "fullmesh_expected_nodes",
+    "peer_firewall_start": "peer_firewall_existing_services",
+    "time_sync_only": "time_sync_disable_other_sources",
+    "verify_cluster_clock_limit": "verify_cluster_clock_limit_seconds",
+    "verify_cluster_deadline": "verify_cluster_deadline_seconds",
+    "verify_cluster_init_timeout": "verify_cluster_init_timeout_seconds",
+    "verify_cluster_link_deadline": "verify_cluster_link_deadline_seconds",
+}
+RENAMED_VALUES = {"peer_firewall_start": {"carry": "open", "cut": "block"}}
 # Settings that control a run but do not change a node's state.
 NOT_STATE = (
     "fullmesh_bundle",
     "fullmesh_converge",
-    "fullmesh_nodes",
+    "fullmesh_expected_nodes",
     "fullmesh_serial",
     "fullmesh_ssh_address",
     "fullmesh_wait_seconds",
@@ -178,6 +189,13 @@ def guess_setting(name: str, names: SettingNames) -> str:
     return near
 
 
+def describe_new_name(name: str) -> str:
+    """Name the setting that replaces one of an earlier release; empty if the name was none."""
+    new, values = RENAMED.get(name, ""), RENAMED_VALUES.get(name, {})
+    told = ", ".join(f"{value} instead of {old}" for old, value in values.items())
+    return f"{new} ({told})" if told else new
+
+
 def find_setting_faults(host: str, variables: Iterable[str], names: SettingNames) -> list[Fault]:
     """Return a fault for each unknown or derived name with Fullmesh's prefixes, and for misspelled names."""
     faults = [
@@ -194,6 +212,8 @@ def find_setting_faults(host: str, variables: Iterable[str], names: SettingNames
                     "Remove it and set the plan's own setting, see inventory/prod",
                 )
             )
+        elif new := describe_new_name(name):
+            faults.append(Fault("PL-136", f"{host}: {name} was renamed", f"Fix: use {new}"))
         elif name not in names.settable:
             faults.append(
                 Fault(

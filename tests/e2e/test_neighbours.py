@@ -18,7 +18,7 @@ from plays import run, told
 from .conftest import ETC_DIGEST, green, site
 
 LAB = "e2e-neighbours"
-PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_start=carry")
+PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_existing_services=open")
 # An Ubuntu without a firewall; an EL with its own, which its user has opened for that service.
 SYSTEM = {
     "ubuntu": "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install polkitd iptables",

@@ -19,7 +19,7 @@ from .conftest import site
 LAB = "e2e-locks"
 ALL_SECONDS = 1200
 # What a run of this phase installs itself: firewalld.
-PARTS = ("--tags", "firewall", "-e", "peer_firewall_start=carry")
+PARTS = ("--tags", "firewall", "-e", "peer_firewall_existing_services=open")
 # dnf takes its locks for moments: it is stopped, let go where it has none just then, and stopped again.
 STOPPED = """
 dnf -q -y --refresh install nload > /run/somebody 2>&1 &

@@ -27,7 +27,7 @@ from devtools.lab.podman import Podman
 from .conftest import green, site
 
 LAB = "e2e-real"
-PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_start=carry")
+PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_existing_services=open")
 SETTLE_SECONDS = 90
 BANNED = "203.0.113.7"
 ROUTE = "198.51.100.0/24"

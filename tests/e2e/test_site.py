@@ -306,7 +306,7 @@ def test_verified_again_after_the_repair(lab: list[str]) -> None:
 
 @pytest.mark.rest
 def test_several_ranks_on_a_node(lab: list[str]) -> None:
-    more = ("-e", "fullmesh_local_ranks=3", "-e", "verify_cluster_deadline=300")
+    more = ("-e", "fullmesh_local_ranks=3", "-e", "verify_cluster_deadline_seconds=300")
     done = run("./fullmesh", "verify", "-i", "inventory/lab", "--", *more)
     assert done.code == 0
     assert latest()["plan"]["world_size"] == 6

@@ -43,7 +43,7 @@ OPTIONS: dict[str, Any] = {
     "extra_ports": [],
     "rdma": "auto",
     "ufw": "carry",
-    "start": "refuse",
+    "existing_services": "refuse",
     "off_confirmed": False,
     "rollback_seconds": 60,
 }
@@ -108,7 +108,7 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
         ("PF-105", {"rollback_seconds": -1}),
         ("PF-107", {"rdma": "yes"}),
         ("PF-107", {"ufw": "keep"}),
-        ("PF-107", {"start": "perhaps"}),
+        ("PF-107", {"existing_services": "carry"}),
     ],
 )
 def test_what_makes_no_sense_is_refused(code: str, change: dict[str, Any]) -> None:

@@ -165,10 +165,10 @@ def test_extra_vars_arrive_as_text() -> None:
         (two(fullmesh_converge="never"), "PL-120"),
         (two(fullmesh_wait_seconds="long"), "PL-120"),
         (two(fullmesh_routed="maybe"), "PL-120"),
-        (two(fullmesh_nodes=3), "PL-135"),
-        (two(fullmesh_nodes=1), "PL-135"),
-        (two(fullmesh_nodes="two"), "PL-135"),
-        (with_b(fullmesh_nodes=2), "PL-108"),
+        (two(fullmesh_expected_nodes=3), "PL-135"),
+        (two(fullmesh_expected_nodes=1), "PL-135"),
+        (two(fullmesh_expected_nodes="two"), "PL-135"),
+        (with_b(fullmesh_expected_nodes=2), "PL-108"),
         (two(fullmesh_serial=0), "PL-128"),
         (with_b(fullmesh_serial=1), "PL-108"),
         (with_b(fullmesh_ssh_address="gateway:ssh"), "PL-129"),
@@ -247,9 +247,9 @@ def test_routed_clusters_may_span_networks() -> None:
 def test_digest_follows_settings_but_not_the_way_of_running() -> None:
     base = plan.derive_plan(two())["digests"]["a"]
     assert plan.derive_plan(two(fullmesh_converge="always"))["digests"]["a"] == base
-    assert plan.derive_plan(two(verify_cluster_deadline=9))["digests"]["a"] == base
+    assert plan.derive_plan(two(verify_cluster_deadline_seconds=9))["digests"]["a"] == base
     assert plan.derive_plan(two(fullmesh_serial=1))["digests"]["a"] == base
-    assert plan.derive_plan(two(fullmesh_nodes=2))["digests"]["a"] == base
+    assert plan.derive_plan(two(fullmesh_expected_nodes=2))["digests"]["a"] == base
     assert plan.derive_plan(two(peer_firewall_mode="off"))["digests"]["a"] != base
     assert plan.derive_plan(two(), code="x")["digests"]["a"] != base
 

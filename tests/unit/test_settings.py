@@ -46,6 +46,24 @@ def test_a_near_miss_is_answered_with_the_right_name() -> None:
     )
 
 
+@pytest.mark.parametrize("name", settings.RENAMED)
+def test_a_name_of_the_last_release_is_an_error_with_the_new_name(name: str) -> None:
+    new, names = settings.RENAMED[name], settings.load_setting_names()
+    assert new in names.settable
+    assert name not in names.settable
+    assert set(settings.RENAMED_VALUES) <= set(settings.RENAMED)
+    (fault,) = settings.find_setting_faults("a", [name], names)
+    assert fault.code == "PL-136"
+    assert f"{name} was renamed" in fault.text
+    assert f"Fix: use {new}" in fault.step
+
+
+def test_a_value_of_the_last_release_is_named_with_the_new_one() -> None:
+    assert settings.describe_new_name("peer_firewall_start") == (
+        "peer_firewall_existing_services (open instead of carry, block instead of cut)"
+    )
+
+
 def test_good_names_and_facts_pass() -> None:
     good = ["fullmesh_master_port", "selinux_mode", "fullmesh_plan", "fullmesh_owned", "nccl"]
     assert settings.find_setting_faults("a", good, NAMES) == []

@@ -103,9 +103,12 @@ def test_nobody_else_is_asked_where_no_drop_in_is_read() -> None:
 
 def test_a_clock_without_any_source_is_refused() -> None:
     assert [
-        one.code for one in time_sync.find_time_sync_faults("distribution", [], 60, only=True)
+        one.code
+        for one in time_sync.find_time_sync_faults(
+            "distribution", [], 60, disable_other_sources=True
+        )
     ] == ["TS-108"]
-    assert not time_sync.find_time_sync_faults("leader", [], 60, only=True)
+    assert not time_sync.find_time_sync_faults("leader", [], 60, disable_other_sources=True)
 
 
 TRACKING = "0A00000B,10.0.0.11,11,1795186826.8,0.000001,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,{}"

@@ -243,7 +243,10 @@ def test_one_deadline_that_ended_is_one_finding() -> None:
     assert (finding["code"], finding["node"]) == ("VC-306", UBUNTU1)
     assert "load 7.5 on 2 processors" in finding["seen"]
     assert "no word about the network (every link was open just before)" in finding["cause"]
-    assert "-e verify_cluster_deadline=240 -e verify_cluster_init_timeout=20" in finding["fix"]
+    assert (
+        "-e verify_cluster_deadline_seconds=240 -e verify_cluster_init_timeout_seconds=20"
+        in finding["fix"]
+    )
 
 
 def test_partners_that_only_lost_each_other_are_one_finding() -> None:
@@ -369,13 +372,13 @@ def test_no_rung_of_the_job_no_steps() -> None:
 
 GOOD_OPTIONS: dict[str, Any] = {
     "verify_cluster_rungs": list(RUNGS),
-    "verify_cluster_deadline": 60,
-    "verify_cluster_init_timeout": 10,
-    "verify_cluster_link_deadline": 3,
+    "verify_cluster_deadline_seconds": 60,
+    "verify_cluster_init_timeout_seconds": 10,
+    "verify_cluster_link_deadline_seconds": 3,
     "verify_cluster_payload_bytes": 65536,
     "verify_cluster_sample_ports": 3,
     "verify_cluster_bandwidth_mib": 64,
-    "verify_cluster_clock_limit": 5,
+    "verify_cluster_clock_limit_seconds": 5,
     "verify_cluster_links": "auto",
 }
 
@@ -386,14 +389,17 @@ GOOD_OPTIONS: dict[str, Any] = {
         ({}, []),
         ({"verify_cluster_rungs": ["L9"]}, ["VC-701"]),
         ({"verify_cluster_rungs": []}, ["VC-701"]),
-        ({"verify_cluster_deadline": 1}, ["VC-702"]),
-        ({"verify_cluster_deadline": "soon"}, ["VC-702"]),
-        ({"verify_cluster_deadline": "90"}, []),
-        ({"verify_cluster_deadline": "nan"}, ["VC-702"]),
+        ({"verify_cluster_deadline_seconds": 1}, ["VC-702"]),
+        ({"verify_cluster_deadline_seconds": "soon"}, ["VC-702"]),
+        ({"verify_cluster_deadline_seconds": "90"}, []),
+        ({"verify_cluster_deadline_seconds": "nan"}, ["VC-702"]),
         ({"verify_cluster_sample_ports": True}, ["VC-702"]),
-        ({"verify_cluster_init_timeout": 60}, ["VC-702"]),
+        ({"verify_cluster_init_timeout_seconds": 60}, ["VC-702"]),
         ({"verify_cluster_links": "some"}, ["VC-780"]),
-        ({"verify_cluster_rungs": ["x"], "verify_cluster_clock_limit": 0}, ["VC-701", "VC-702"]),
+        (
+            {"verify_cluster_rungs": ["x"], "verify_cluster_clock_limit_seconds": 0},
+            ["VC-701", "VC-702"],
+        ),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(change: dict[str, Any], codes: list[str]) -> None:

@@ -33,7 +33,7 @@ PATIENCE = {
     "static_ip_rollback_seconds": 300,
     "peer_firewall_rollback_seconds": 300,
     "selinux_mode_rollback_seconds": 300,
-    "verify_cluster_deadline": 600,
+    "verify_cluster_deadline_seconds": 600,
 }
 # Torch for CPUs, and nobody who could use NCCL.
 CPU = {"nccl_manage": False, "torch_runtime_accelerator": "cpu"}

@@ -143,7 +143,7 @@ class FirewallChecks:
             self.call.faults.append(
                 "[PF-129] no firewall runs on this node, and firewalld's zone {} would block reachable listeners: {}. "
                 "Fix: open the ports that others need (`firewall-offline-cmd --zone={} {}`), or set "
-                "peer_firewall_start to carry (open to the peers from now on) or to cut.".format(
+                "peer_firewall_existing_services to open (to the peers, from now on) or to block.".format(
                     want["default_zone"],
                     reached.describe_listeners(lost),
                     want["default_zone"],

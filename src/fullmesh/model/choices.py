@@ -21,7 +21,7 @@ def read_routed(value: Any, faults: list[Fault]) -> bool:
 
 
 def check_node_count(value: Any, hosts: Mapping[str, HostSettings], faults: list[Fault]) -> None:
-    """Check that the inventory has ``fullmesh_nodes`` hosts. 0 means any number.
+    """Check that the inventory has ``fullmesh_expected_nodes`` hosts. 0 means any number.
 
     AWX gives each job of a sliced template an inventory with the hosts of that slice only (its user guide, "Job
     Slicing"). A plan of one slice would lock out the nodes of the other slices.
@@ -29,15 +29,17 @@ def check_node_count(value: Any, hosts: Mapping[str, HostSettings], faults: list
     try:
         wanted = plan_ports.parse_port_number(value, lowest=0, highest=100_000)
     except ValueError as error:
-        faults.append(Fault("PL-135", f"fullmesh_nodes {error}", "Give the number of nodes, or 0"))
+        faults.append(
+            Fault("PL-135", f"fullmesh_expected_nodes {error}", "Give the number of nodes, or 0")
+        )
         return
     if wanted and wanted != len(hosts):
         faults.append(
             Fault(
                 "PL-135",
-                f"the inventory has {len(hosts)} nodes in torch_nodes, fullmesh_nodes is {wanted}",
+                f"the inventory has {len(hosts)} nodes in torch_nodes, fullmesh_expected_nodes is {wanted}",
                 "Give every run the whole inventory and select a part with --limit (AWX: use the template's limit "
-                "instead of job slicing), or update fullmesh_nodes if nodes joined or left",
+                "instead of job slicing), or update fullmesh_expected_nodes if nodes joined or left",
             )
         )
 

@@ -72,6 +72,7 @@ CODES = {
     "PL-133": "a service is on a node that is not in the group",
     "PL-134": "a name is one letter away from a setting",
     "PL-135": "the inventory has fewer or more nodes than the cluster",
+    "PL-136": "The setting has another name since this release",
 }
 ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
@@ -207,7 +208,7 @@ def derive_plan(
     made_for = {host: str(own.get(ACCELERATOR, given[ACCELERATOR])) for host, own in hosts.items()}
     order = plan_hosts.order_hosts(hosts, str(common["fullmesh_master"] or ""), found)
     plan_hosts.check_addresses(links, choices.read_routed(common["fullmesh_routed"], found), found)
-    choices.check_node_count(common["fullmesh_nodes"], hosts, found)
+    choices.check_node_count(common["fullmesh_expected_nodes"], hosts, found)
     named_ports = plan_ports.read_named_ports(common, found)
     groups = plan_ports.read_process_groups(common, found)
     unknown = any(one["ranks"] for one in asked.values())

@@ -20,7 +20,7 @@ CODES: dict[str, str] = {
     "PF-104": "peer_firewall_zone is not a name that firewalld can use",
     "PF-105": "peer_firewall_rollback_seconds is too short for a new connection",
     "PF-106": "the firewall is set to off in a group named like production",
-    "PF-107": "peer_firewall_rdma, peer_firewall_ufw or peer_firewall_start has a value that does not exist",
+    "PF-107": "peer_firewall_rdma, _ufw or _existing_services has a value that does not exist",
     "PF-110": "ufw is active on the node, but the settings do not allow to replace it",
     "PF-111": "another firewall service is active, which starting firewalld would stop",
     "PF-112": "firewalld is masked",
@@ -56,12 +56,14 @@ CODES: dict[str, str] = {
     "PF-180": "a node whose list of peers changes no longer has firewalld",
 }
 
+# peer_firewall_existing_services -> the request's word for it.
+STARTS = {"refuse": "refuse", "open": "carry", "block": "cut"}
 # Setting -> its allowed values. ``off`` is not a request to a node's firewall.
 WORDS = {
     name: get_args(kind)
     for name, kind in get_type_hints(PeerFirewall).items()
-    if get_origin(kind) is Literal
-}
+    if get_origin(kind) is Literal and name != "start"
+} | {"existing_services": tuple(STARTS)}
 OFF = "off"
 MODES = (*WORDS["mode"], OFF)
 PROTOCOLS = ("tcp", "udp", "sctp", "dccp")
@@ -102,9 +104,9 @@ def parse_word(value: object) -> str:
 def build_firewall_request(options: Mapping[str, Any]) -> PeerFirewall:
     """Build the request to a node's firewall from the role's variables, without the role's prefix."""
     others = options["others"]
-    words = {name: parse_word(options[name]) for name in WORDS if name != "mode"}
     request = {
-        **words,
+        **{name: parse_word(options[name]) for name in ("rdma", "ufw")},
+        "start": STARTS[parse_word(options["existing_services"])],
         "mode": parse_firewall_mode(options["mode"]),
         "zone": str(options["zone"]),
         "peers": list(options["peers"]),

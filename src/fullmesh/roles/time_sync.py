@@ -18,7 +18,7 @@ CODES: dict[str, str] = {
     "TS-105": "warning: chronyd runs with -x, because the node may not set its clock",
     "TS-106": "a time server is neither a name nor an address",
     "TS-107": "time_sync_wait_seconds is out of range",
-    "TS-108": "time_sync_only is on, but time_sync_source is distribution",
+    "TS-108": "time_sync_disable_other_sources is on, but time_sync_source is distribution",
 }
 # Lower priority than any real time server: a node that reaches one prefers it over the leader's own clock.
 LOCAL_STRATUM = 10
@@ -26,7 +26,7 @@ LONGEST_WAIT = 600
 
 
 def find_time_sync_faults(
-    source: str, servers: Sequence[str], wait_seconds: Any, only: Any = False
+    source: str, servers: Sequence[str], wait_seconds: Any, disable_other_sources: Any = False
 ) -> list[Fault]:
     """Return the faults in the settings."""
     found = []
@@ -53,12 +53,13 @@ def find_time_sync_faults(
         for server in servers
         if not (is_host_name(server) or is_address(server))
     ]
-    if parse_switch(only) and source == "distribution":
+    if parse_switch(disable_other_sources) and source == "distribution":
         found.append(
             Fault(
                 "TS-108",
-                "time_sync_only is true and time_sync_source is distribution, so no source would be left",
-                "Set time_sync_source: servers or leader, or remove time_sync_only",
+                "time_sync_disable_other_sources is true and time_sync_source is distribution, so no source"
+                " would be left",
+                "Set time_sync_source: servers or leader, or remove time_sync_disable_other_sources",
             )
         )
     if parse_decimal(str(wait_seconds), LONGEST_WAIT, 1) is None:
@@ -77,7 +78,8 @@ def render_chrony_lines(
 ) -> list[str]:
     """Render chrony's lines for the node *address*. No lines leave the distribution's configuration unchanged.
 
-    ``prefer``: the distribution's own pools stay (unless time_sync_only), but the cluster's clocks must agree first.
+    ``prefer``: the distribution's own pools stay (unless time_sync_disable_other_sources), but the cluster's clocks
+    must agree first.
     """
     if source == "servers":
         return [f"server {server} iburst prefer" for server in servers]

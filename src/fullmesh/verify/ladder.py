@@ -27,13 +27,13 @@ from fullmesh.verify.model import (
 JOB_RUNGS: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
 NOT_ASKED = "not asked for (verify_cluster_rungs)"
 LIMITS = {
-    "verify_cluster_deadline": (10, 3600),
-    "verify_cluster_init_timeout": (1, 600),
-    "verify_cluster_link_deadline": (0.5, 60),
+    "verify_cluster_deadline_seconds": (10, 3600),
+    "verify_cluster_init_timeout_seconds": (1, 600),
+    "verify_cluster_link_deadline_seconds": (0.5, 60),
     "verify_cluster_payload_bytes": (0, 16777216),
     "verify_cluster_sample_ports": (1, 64),
     "verify_cluster_bandwidth_mib": (1, 4096),
-    "verify_cluster_clock_limit": (0.1, 3600),
+    "verify_cluster_clock_limit_seconds": (0.1, 3600),
 }
 
 
@@ -74,13 +74,13 @@ def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
         if value is None or not low <= value <= high:
             step = f"Give a number from {low:g} to {high:g}"
             found.append(Fault("VC-702", f"{name} is {settings[name]!r}", step))
-    init, deadline = (numbers[f"verify_cluster_{x}"] for x in ("init_timeout", "deadline"))
+    init, deadline = (numbers[f"verify_cluster_{x}_seconds"] for x in ("init_timeout", "deadline"))
     if not found and init is not None and deadline is not None and init >= deadline:
         found.append(
             Fault(
                 "VC-702",
-                f"verify_cluster_init_timeout ({settings['verify_cluster_init_timeout']}) is not below "
-                f"verify_cluster_deadline ({settings['verify_cluster_deadline']})",
+                f"verify_cluster_init_timeout_seconds ({settings['verify_cluster_init_timeout_seconds']}) is not below "
+                f"verify_cluster_deadline_seconds ({settings['verify_cluster_deadline_seconds']})",
                 "Raise the deadline; Gloo waits five times its timeout",
             )
         )

@@ -299,8 +299,8 @@ def suggest_more_time(seen: ClusterObservations) -> str:
     """Return the command that gives the ranks twice the time."""
     deadline, init = round(2 * seen.deadline), round(2 * seen.init_timeout)
     return (
-        f"./fullmesh verify -i {seen.inventory} -- -e verify_cluster_deadline={deadline} "
-        f"-e verify_cluster_init_timeout={init}, or again when less runs there"
+        f"./fullmesh verify -i {seen.inventory} -- -e verify_cluster_deadline_seconds={deadline} "
+        f"-e verify_cluster_init_timeout_seconds={init}, or again when less runs there"
     )
 
 
