@@ -111,7 +111,7 @@ class Machine:
         return network_owner.find_owner(self.run, self.read, self.listed, interface)
 
     def foreign(self, name: str, links: list[Link]) -> dict[str, str | None]:
-        found: dict[str, str | None] = network_owner.get_backend(name).foreign(
+        found: dict[str, str | None] = network_owner.get_backend(name).find_foreign_changes(
             self.read, self.listed, links
         )
         return found
@@ -123,7 +123,7 @@ class Machine:
                 del self.files[path]
             else:
                 self.files[path] = content
-        self.files.update(network_owner.get_backend(name).files(links))
+        self.files.update(network_owner.get_backend(name).build_files(links))
         again = self.foreign(name, links)
         return {path: content for path, content in again.items() if content != self.read(path)}
 
@@ -144,7 +144,7 @@ def pairs(content: str) -> list[tuple[str, str]]:
 
 
 def test_networkd_of_a_full_link() -> None:
-    files = networkd.files([FULL])
+    files = networkd.build_files([FULL])
     assert list(files) == ["/etc/systemd/network/00-fullmesh-eth1.network"]
     assert pairs(next(iter(files.values()))) == [
         ("Match.MACAddress", MAC),
@@ -167,7 +167,7 @@ def test_networkd_of_a_full_link() -> None:
 
 
 def test_networkd_of_a_vlan_over_a_bond() -> None:
-    files = networkd.files([OVER, BOND])
+    files = networkd.build_files([OVER, BOND])
     base = "/etc/systemd/network/00-fullmesh-"
     assert set(files) == {
         base + name
@@ -194,7 +194,7 @@ def test_networkd_of_a_vlan_over_a_bond() -> None:
 
 
 def test_networkd_marks_the_primary() -> None:
-    files = networkd.files([BACKUP])
+    files = networkd.build_files([BACKUP])
     assert "PrimarySlave=yes" in files["/etc/systemd/network/00-fullmesh-eth5.network"]
     assert "PrimarySlave" not in files["/etc/systemd/network/00-fullmesh-eth4.network"]
 
@@ -208,7 +208,7 @@ def sourced(content: str) -> dict[str, str]:
 
 
 def test_ifupdown_of_a_full_link() -> None:
-    content = ifupdown.files([FULL])["/etc/network/interfaces.d/fullmesh"]
+    content = ifupdown.build_files([FULL])["/etc/network/interfaces.d/fullmesh"]
     body = content.split("\n\n", 1)[1]
     assert [line for line in body.splitlines() if line and line[0] != " "] == [
         "auto eth1",
@@ -233,7 +233,7 @@ def test_ifupdown_of_a_full_link() -> None:
 
 
 def test_ifupdown_makes_the_bond_before_the_vlan_that_sits_on_it() -> None:
-    body = ifupdown.files([OVER, BOND])["/etc/network/interfaces.d/fullmesh"]
+    body = ifupdown.build_files([OVER, BOND])["/etc/network/interfaces.d/fullmesh"]
     assert body.index("auto bond0\n") < body.index("auto bond0.100\n")
     assert "type bond mode 802.3ad miimon 100 lacp_rate fast xmit_hash_policy layer3+4" in body
     assert "ip link set eth2 down; ip link set eth2 master bond0" in body
@@ -242,7 +242,7 @@ def test_ifupdown_makes_the_bond_before_the_vlan_that_sits_on_it() -> None:
 
 
 def test_netplan_of_all_kinds() -> None:
-    network = yaml.safe_load(netplan.files(ALL)[netplan.PATH])["network"]
+    network = yaml.safe_load(netplan.build_files(ALL)[netplan.PATH])["network"]
     assert network["bonds"]["bond0"]["interfaces"] == ["eth2", "eth3"]
     assert network["bonds"]["bond0"]["parameters"] == {
         "mode": "802.3ad",
@@ -262,7 +262,7 @@ def test_netplan_of_all_kinds() -> None:
 
 def keyfiles(links: list[Link]) -> dict[str, configparser.ConfigParser]:
     result = {}
-    for path, content in networkmanager.files(links).items():
+    for path, content in networkmanager.build_files(links).items():
         parser = configparser.ConfigParser()
         parser.read_string(content)
         result[path.rsplit("fullmesh-", 1)[1].removesuffix(".nmconnection")] = parser
@@ -303,7 +303,7 @@ def test_networkmanager_numbers_addresses_and_routes_as_its_manual_does() -> Non
             {"to": "203.0.113.0/24", "via": "192.0.2.253"},
         ],
     )
-    (text,) = networkmanager.files([one]).values()
+    (text,) = networkmanager.build_files([one]).values()
     assert text.split("\n\n")[1:] == [
         "[ethernet]\nmac-address=02:00:00:00:00:0A\nmtu=9000",
         "[ipv4]\nmethod=manual\nmay-fail=false\naddress1=192.0.2.1/24\naddress2=192.0.2.2/24\n"
@@ -319,7 +319,7 @@ def test_every_backend_carries_every_address(found: list[Any], tagged: bool) -> 
     vlan = {"id": 5, "parent": "eth1"} if tagged else {}
     one = link(interface="eth1.5" if tagged else "eth1", addresses=written, vlan=vlan)
     for name in EVERY:
-        content = "".join(network_owner.get_backend(name).files([one]).values())
+        content = "".join(network_owner.get_backend(name).build_files([one]).values())
         for value in written:
             assert value in content
 
@@ -327,13 +327,13 @@ def test_every_backend_carries_every_address(found: list[Any], tagged: bool) -> 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_same_links_always_make_the_same_files_and_all_are_ours(name: str) -> None:
     backend = network_owner.get_backend(name)
-    files = backend.files(ALL)
-    assert files == backend.files(ALL)
+    files = backend.build_files(ALL)
+    assert files == backend.build_files(ALL)
     machine = Machine(files)
     assert network_owner.read_own_files(machine.read, machine.listed) == files
     assert all(content.startswith(common.HEAD) for content in files.values())
-    assert all(backend.mode(path) in (0o600, 0o644) for path in files)
-    assert backend.files([]) == {}
+    assert all(backend.get_file_mode(path) in (0o600, 0o644) for path in files)
+    assert backend.build_files([]) == {}
 
 
 def test_a_file_of_others_beside_ours_is_not_ours() -> None:
@@ -404,7 +404,7 @@ def test_what_we_wrote_keeps_its_owner(name: str) -> None:
         "networkd": NETWORKD,
         "ifupdown": IFUPDOWN,
     }[name]
-    files = network_owner.get_backend(name).files([link()])
+    files = network_owner.get_backend(name).build_files([link()])
     files |= {
         "networkd": networkd_state("networkd-link"),
         "netplan": networkd_state("networkd-link-netplan"),
@@ -915,7 +915,7 @@ def test_networkd_refuses_a_netdev_that_says_more_than_the_plan() -> None:
     with pytest.raises(common.ForeignError, match=r"Bond\.ARPIntervalSec=1"):
         machine.foreign("networkd", [BOND])
     # overruled by ours before this change: it is not this change that loses it
-    machine.files.update(networkd.files([BOND]))
+    machine.files.update(networkd.build_files([BOND]))
     assert path not in machine.foreign("networkd", [BOND])
 
 
@@ -1100,7 +1100,7 @@ def test_netplan_leaves_a_parent_that_no_file_knows_its_addresses(
 ) -> None:
     machine = Machine(files)
     (one,) = network_owner.prepare_links(machine.read, machine.listed, [BARE])
-    network = yaml.safe_load(netplan.files([one])[netplan.PATH])["network"]
+    network = yaml.safe_load(netplan.build_files([one])[netplan.PATH])["network"]
     assert network["ethernets"]["eth0"] == entry
 
 
@@ -1111,7 +1111,7 @@ def test_cloud_inits_networkd_files_are_overruled_and_not_written_again() -> Non
     assert machine.settle("networkd", [link()]) == {}
     assert machine.foreign("networkd", [link(interface="eth7")]) == {}
     # ours is read first
-    assert sorted([path, *networkd.files([link()])])[0] in networkd.files([link()])
+    assert sorted([path, *networkd.build_files([link()])])[0] in networkd.build_files([link()])
 
 
 # --- the kernel's view, recorded --------------------------------------------------------------
@@ -1190,7 +1190,7 @@ def snapshot(name: str, links: list[Link], **says: tuple[int, str]) -> dict[str,
             **says,
         },
     )
-    found: dict[str, Any] = network_owner.get_backend(name).snapshot(
+    found: dict[str, Any] = network_owner.get_backend(name).read_snapshot(
         machine.run, network_owner.list_affected_interfaces(links)
     )
     json.dumps(found)
@@ -1224,7 +1224,11 @@ def test_a_device_that_could_not_be_made_is_no_fault_of_the_way_back() -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_restore_removes_what_was_not_there_vlans_first(name: str) -> None:
     before = snapshot(name, [link(interface="eth2")])
-    lines = flat(network_owner.get_backend(name).restore(["eth2", "bond7", "bond7.5"], before))
+    lines = flat(
+        network_owner.get_backend(name).build_reactivation_commands(
+            ["eth2", "bond7", "bond7.5"], before
+        )
+    )
     assert deleted(lines) == ["bond7.5", "bond7"]
     assert lines[-1] == "ip link set eth2 up"
 
@@ -1234,7 +1238,7 @@ def test_restore_gives_addresses_mtu_and_routes_back_after_the_owner_had_its_tur
     name: str,
 ) -> None:
     before = snapshot(name, [TAGGED])
-    lines = flat(network_owner.get_backend(name).restore(["bond0.7"], before))
+    lines = flat(network_owner.get_backend(name).build_reactivation_commands(["bond0.7"], before))
     assert lines[-5:] == [
         "ip link set bond0.7 mtu 1450",
         "ip link set bond0.7 up",
@@ -1266,7 +1270,9 @@ def test_a_lease_is_not_made_permanent_on_the_way_back() -> None:
 def test_only_the_interfaces_that_are_named_are_touched(name: str) -> None:
     before = snapshot(name, [link(interface="eth1"), link(interface="eth2")])
     links = [link(interface="eth1"), link(interface="eth2", addresses=["10.5.0.1/24"])]
-    lines = flat(network_owner.get_backend(name).apply(links, before, 30, ["eth2"]))
+    lines = flat(
+        network_owner.get_backend(name).build_activation_commands(links, before, 30, ["eth2"])
+    )
     acting = [one for one in lines if "load" not in one and "eth1" in one]
     assert acting == []
     assert [one for one in lines if "eth2" in one]
@@ -1276,14 +1282,18 @@ def test_only_the_interfaces_that_are_named_are_touched(name: str) -> None:
 def test_a_bond_of_another_mode_is_made_anew(name: str) -> None:
     before = snapshot(name, [LACP])
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
-    assert "ip link delete bond0" in flat(network_owner.get_backend(name).apply([other], before))
-    assert "ip link delete bond0" not in flat(network_owner.get_backend(name).apply([LACP], before))
+    assert "ip link delete bond0" in flat(
+        network_owner.get_backend(name).build_activation_commands([other], before)
+    )
+    assert "ip link delete bond0" not in flat(
+        network_owner.get_backend(name).build_activation_commands([LACP], before)
+    )
 
 
 def test_a_vlan_of_another_tag_is_made_anew() -> None:
     before = snapshot("networkd", [TAGGED])
     other = TAGGED | {"vlan": {"id": 9, "parent": "bond0"}}
-    lines = flat(networkd.apply([other], before))
+    lines = flat(networkd.build_activation_commands([other], before))
     assert lines == ["ip link delete bond0.7", "networkctl reload"]
 
 
@@ -1302,7 +1312,9 @@ def test_the_way_back_makes_a_bond_of_another_mode_anew_and_what_stands_on_it(na
     before = kernel_state.with_remade([TAGGED, other], before)
     json.dumps(before)
     lines = flat(
-        network_owner.get_backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before)
+        network_owner.get_backend(name).build_reactivation_commands(
+            ["eth1", "eth2", "bond0", "bond0.7"], before
+        )
     )
     assert deleted(lines) == ["bond0.7", "bond0"]
     last = [at for at, line in enumerate(lines) if "ip link delete" in line][-1]
@@ -1328,7 +1340,9 @@ def test_the_way_back_leaves_a_device_alone_that_nobody_made_anew(name: str) -> 
     before = kernel_state.with_remade([TAGGED, LACP], snapshot(name, [TAGGED, LACP]))
     assert before["remade"] == []
     lines = flat(
-        network_owner.get_backend(name).restore(["eth1", "eth2", "bond0", "bond0.7"], before)
+        network_owner.get_backend(name).build_reactivation_commands(
+            ["eth1", "eth2", "bond0", "bond0.7"], before
+        )
     )
     assert not [one for one in lines if "link delete" in one or "link add" in one]
 
@@ -1338,7 +1352,7 @@ def test_what_goes_with_a_bond_is_neither_named_nor_emptied(name: str) -> None:
     """A command for a device that is gone fails, and would undo the change."""
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
     before = kernel_state.with_remade([TAGGED, other], snapshot(name, [TAGGED, LACP]))
-    lines = flat(network_owner.get_backend(name).apply([TAGGED, other], before))
+    lines = flat(network_owner.get_backend(name).build_activation_commands([TAGGED, other], before))
     acting = ("networkctl reconfigure", "ip addr flush", "ifdown")
     assert not [one for one in lines if one.startswith(acting) and "bond0" in one]
 
@@ -1362,11 +1376,15 @@ def test_what_an_undo_makes_anew() -> None:
 
 
 def test_nmcli_brings_the_bond_up_before_its_vlan_and_names_no_device_that_is_not_there() -> None:
-    lines = flat(networkmanager.apply([OVER, BOND], {"links": {}}, 30))
+    lines = flat(networkmanager.build_activation_commands([OVER, BOND], {"links": {}}, 30))
     ups = [line for line in lines if " up " in line]
     wanted = [networkmanager.build_profile_uuid(one) for one in ("bond0", "bond0.100")]
     assert [line.split("uuid ")[1] for line in ups] == wanted
-    (card,) = [one for one in flat(networkmanager.apply([link()], {"links": {}})) if " up " in one]
+    (card,) = [
+        one
+        for one in flat(networkmanager.build_activation_commands([link()], {"links": {}}))
+        if " up " in one
+    ]
     assert card.endswith("ifname eth1")
 
 
@@ -1390,7 +1408,7 @@ INTERRUPTED = "The base network connection was interrupted"
 def test_a_vlan_whose_parent_was_taken_down_meanwhile_is_brought_up_once_more(
     tmp_path: Path, says: str, fails: int, calls: int, code: int
 ) -> None:
-    steps = networkmanager.apply([OVER, BOND], {"links": {}}, 30)
+    steps = networkmanager.build_activation_commands([OVER, BOND], {"links": {}}, 30)
     assert [step[0] for step in steps if "up" in step] == ["nmcli", "/bin/sh"]
     tool = tmp_path / "nmcli"
     tool.write_text(NMCLI)
@@ -1423,7 +1441,11 @@ def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
     """And the failure is still told."""
     there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": leases}
     before = {"links": {"eth1": there}, "routes": [], "profiles": {"eth1": "a-uuid"}}
-    (step,) = [one for one in networkmanager.restore(["eth1"], before) if "a-uuid" in one]
+    (step,) = [
+        one
+        for one in networkmanager.build_reactivation_commands(["eth1"], before)
+        if "a-uuid" in one
+    ]
     tool = tmp_path / "nmcli"
     tool.write_text(NMCLI)
     tool.chmod(0o755)
@@ -1463,7 +1485,7 @@ def test_a_lease_that_networkd_got_and_does_not_use_is_not_left_to_run_out(
 ) -> None:
     there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": ["10.0.0.5/24"]}
     before = {"links": {"eth1": there}, "routes": []}
-    *_, step = network_owner.get_backend(name).restore(["eth1"], before)
+    *_, step = network_owner.get_backend(name).build_reactivation_commands(["eth1"], before)
     lease, addresses = seen
     for path, line in (
         ("sys/eth1/ifindex", "7"),
@@ -1482,18 +1504,20 @@ def test_a_lease_that_networkd_got_and_does_not_use_is_not_left_to_run_out(
     subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
     assert (tmp_path / "log").read_text().splitlines() == calls
     without = {"links": {"eth1": {**there, "leases": []}}, "routes": []}
-    assert step not in network_owner.get_backend(name).restore(["eth1"], without)
+    assert step not in network_owner.get_backend(name).build_reactivation_commands(
+        ["eth1"], without
+    )
 
 
 def test_ifupdown_stops_a_dhcp_client_that_the_new_file_no_longer_knows() -> None:
     before = snapshot("ifupdown", [link(interface="eth1")], **{"cat /run/dhclient.*": (0, "7\n")})
-    lines = flat(ifupdown.apply([link()], before))
+    lines = flat(ifupdown.build_activation_commands([link()], before))
     assert lines == [
         "dhclient -x -pf /run/dhclient.eth1.pid eth1",
         "ip addr flush dev eth1 scope global",
         "ifup --force eth1",
     ]
-    back = flat(ifupdown.restore(["eth1"], before))
+    back = flat(ifupdown.build_reactivation_commands(["eth1"], before))
     assert "systemd-run --scope --quiet ifup --force eth1" in back
 
 
@@ -1503,12 +1527,16 @@ def test_ifupdown_gives_routers_their_say_back_before_the_old_stanza_has_its_own
     says = {f"cat {conf}accept_ra": (0, "1\n"), f"cat {conf}autoconf": (0, "1\n")}
     says["ifquery --state"] = (0, "eth1=eth1\n")
     before = snapshot("ifupdown", [link(interface="eth1")], **says)
-    lines = flat(ifupdown.restore(["eth1"], before))
+    lines = flat(ifupdown.build_reactivation_commands(["eth1"], before))
     given = [f'/bin/sh -c echo "$1" > "$0" {conf}{key} 1' for key in ("accept_ra", "autoconf")]
     at = lines.index(given[0])
     assert lines[at : at + 3] == [*given, "systemd-run --scope --quiet ifup --force eth1"]
     # a kernel without IPv6 has no such setting
-    bare = flat(ifupdown.restore(["eth1"], snapshot("ifupdown", [link(interface="eth1")])))
+    bare = flat(
+        ifupdown.build_reactivation_commands(
+            ["eth1"], snapshot("ifupdown", [link(interface="eth1")])
+        )
+    )
     assert not [one for one in bare if conf in one]
 
 
@@ -1517,7 +1545,9 @@ def test_a_dhcp_client_outlives_the_unit_in_which_the_way_back_started_it() -> N
     before = snapshot(
         "ifupdown", [link(interface="eth1")], **{"ifquery --state": (0, "eth1=eth1\n")}
     )
-    ups = [one for one in flat(ifupdown.restore(["eth1"], before)) if "ifup" in one]
+    ups = [
+        one for one in flat(ifupdown.build_reactivation_commands(["eth1"], before)) if "ifup" in one
+    ]
     assert [one.rpartition(" ifup ")[0] for one in ups] == ["systemd-run --scope --quiet"]
 
 
@@ -1525,10 +1555,10 @@ def test_ifupdown_drops_an_ipv6_route_that_would_outlive_its_address() -> None:
     default = {"dst": "default", "gateway": "fd00::1", "dev": "eth1"}
     says = {"ip -j -6 route*": (0, json.dumps([default])), "ip -j -4 route*": (0, "[]")}
     before = snapshot("ifupdown", [link(interface="eth1")], **says)
-    lines = flat(ifupdown.apply([link()], before))
+    lines = flat(ifupdown.build_activation_commands([link()], before))
     assert lines[-2:] == ["ip -6 route flush proto boot dev eth1", "ifup --force eth1"]
     assert "ip -6 route replace default via fd00::1 dev eth1 proto boot" in flat(
-        ifupdown.restore(["eth1"], before)
+        ifupdown.build_reactivation_commands(["eth1"], before)
     )
 
 
@@ -1539,7 +1569,7 @@ def test_a_default_route_among_the_routes_is_a_gateway() -> None:
         gateway="10.0.0.1",
         routes=[{"to": "::/0", "via": "fd00::1"}],
     )
-    content = "".join(networkmanager.files([one]).values())
+    content = "".join(networkmanager.build_files([one]).values())
     assert "::/0" not in content
     assert "gateway=fd00::1" in content
     assert "never-default" not in content
@@ -1549,7 +1579,7 @@ def test_a_default_route_among_the_routes_is_a_gateway() -> None:
 def test_an_old_systemd_is_restarted_and_a_network_without_networkd_applied(name: str) -> None:
     says = {"networkctl --version": (0, "systemd 241 (241)\n"), "systemctl is-active*": (3, "")}
     before = snapshot(name, [link()], **says)
-    last = flat(network_owner.get_backend(name).apply([link()], before))[-1]
+    last = flat(network_owner.get_backend(name).build_activation_commands([link()], before))[-1]
     assert last in ("systemctl restart systemd-networkd.service", "netplan apply")
 
 
@@ -1572,13 +1602,13 @@ def test_the_tool_reads_it_first_and_its_words_come_back(name: str, tool: str) -
         assert Path(argv[-1]).exists()
         return refused(argv)
 
-    files = network_owner.get_backend(name).files([link()])
-    said = network_owner.get_backend(name).validate(run, files)
+    files = network_owner.get_backend(name).build_files([link()])
+    said = network_owner.get_backend(name).check_files(run, files)
     assert "Error in network definition" in said
     assert str(asked[0][-1]) not in said
     assert " ".join(asked[0]).startswith(tool)
     assert not Path(asked[0][-1]).exists()
-    assert network_owner.get_backend(name).validate(lambda _: (0, "", ""), files) == ""
+    assert network_owner.get_backend(name).check_files(lambda _: (0, "", ""), files) == ""
 
 
 def test_netplan_reads_ours_together_with_the_others_as_they_will_be() -> None:
@@ -1591,7 +1621,7 @@ def test_netplan_reads_ours_together_with_the_others_as_they_will_be() -> None:
     }
 
 
-@pytest.mark.parametrize("call", [networkd.validate, networkmanager.validate])
+@pytest.mark.parametrize("call", [networkd.check_files, networkmanager.check_files])
 def test_where_no_tool_can_be_asked_nothing_is_said(call: Callable[..., str]) -> None:
     assert call(refused, {}) == ""
 

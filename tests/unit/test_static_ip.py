@@ -757,7 +757,9 @@ def test_a_file_of_somebody_else_that_we_do_not_dare_to_edit(
     def foreign(*_: Any) -> None:
         raise network_links.owner.ForeignError("/etc/x configures eth1")
 
-    monkeypatch.setattr(network_links.owner.get_backend(machine.owner), "foreign", foreign)
+    monkeypatch.setattr(
+        network_links.owner.get_backend(machine.owner), "find_foreign_changes", foreign
+    )
     with pytest.raises(network_links.LinkError, match=r"IP-118\] /etc/x"):
         machine.call()
 

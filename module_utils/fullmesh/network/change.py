@@ -14,6 +14,7 @@ from ..state.record import UndoPoint
 from ..transaction import engine, session
 from . import owner as network_owner
 from . import reach, static_ip
+from .backends import netplan
 from .backends.common import HEAD
 from .checks import list_required_interfaces
 from .machine import LinkError, NetworkNode, read_ssh_session
@@ -70,10 +71,10 @@ class LinkChange:
         self.changes: dict[str, str | None] = dict.fromkeys(self.old)
         for name in sorted(set(owners.values())):
             backend, mine = network_owner.get_backend(name), self.of(name)
-            self.ours.update(backend.files(mine))
-            self.changes.update(backend.files(mine))
+            self.ours.update(backend.build_files(mine))
+            self.changes.update(backend.build_files(mine))
             try:
-                self.changes.update(backend.foreign(node.read, node.listed, mine))
+                self.changes.update(backend.find_foreign_changes(node.read, node.listed, mine))
             except network_owner.ForeignError as exc:
                 raise LinkError(f"[IP-118] {exc}") from exc
         stand = {path: node.read(path) for path in self.changes}
@@ -92,8 +93,8 @@ class LinkChange:
         """Return the changed files of a link, including foreign files for the same interface."""
         backend, name = network_owner.get_backend(self.owners[link["interface"]]), link["interface"]
         alone = [one for one in self.links if one["interface"] == name]
-        about = {*backend.files(alone)}
-        about |= {*backend.foreign(self.node.read, self.node.listed, alone)}
+        about = {*backend.build_files(alone)}
+        about |= {*backend.find_foreign_changes(self.node.read, self.node.listed, alone)}
         return sorted(about & {*self.changes})
 
     def untried(
@@ -119,8 +120,8 @@ class LinkChange:
     def mode(self, path: str) -> int:
         """Return the owner's mode for Fullmesh's files. Foreign files keep their mode."""
         for name in set(self.owners.values()):
-            if path in network_owner.get_backend(name).files(self.of(name)):
-                return int(network_owner.get_backend(name).mode(path))
+            if path in network_owner.get_backend(name).build_files(self.of(name)):
+                return network_owner.get_backend(name).get_file_mode(path)
         try:
             return os.stat(self.node.root + path).st_mode & 0o7777
         except OSError:
@@ -141,7 +142,7 @@ class LinkChange:
                 name, self.node.read, self.node.listed, self.changes
             )
             said = (
-                network_owner.get_backend(name).validate(self.node.run, scratch)
+                network_owner.get_backend(name).check_files(self.node.run, scratch)
                 if self.changes
                 else ""
             )
@@ -168,7 +169,8 @@ class LinkChange:
         names = {one: self.touched(self.of(one)) for one in sorted(set(self.owners.values()))}
         found = {
             one: network_owner.with_remade(
-                self.of(one), network_owner.get_backend(one).snapshot(self.node.run, names[one])
+                self.of(one),
+                network_owner.get_backend(one).read_snapshot(self.node.run, names[one]),
             )
             for one in sorted(names)
         }
@@ -186,7 +188,7 @@ class LinkChange:
         """Return the commands that activate the new files."""
         found: list[list[str]] = []
         for one in sorted(before["owners"]):
-            found += network_owner.get_backend(one).apply(
+            found += network_owner.get_backend(one).build_activation_commands(
                 self.of(one), before["owners"][one], wait, names
             )
         return found
@@ -229,7 +231,9 @@ def build_restore_commands(before: NetworkBefore) -> list[list[str]]:
     """Return the commands that activate the old files."""
     found: list[list[str]] = []
     for one in sorted(before["owners"]):
-        found += network_owner.get_backend(one).restore(before["names"][one], before["owners"][one])
+        found += network_owner.get_backend(one).build_reactivation_commands(
+            before["names"][one], before["owners"][one]
+        )
     return found
 
 
@@ -238,12 +242,10 @@ def build_boot_commands(before: NetworkBefore) -> list[list[str]]:
 
     Only netplan's have been read by then.
     """
-    if "netplan" not in before["owners"]:
+    if netplan.NAME not in before["owners"]:
         return []
-    steps: list[list[str]] = network_owner.get_backend("netplan").at_boot(
-        before["names"]["netplan"], before["owners"]["netplan"]
-    )
-    return steps
+    names, state = before["names"][netplan.NAME], before["owners"][netplan.NAME]
+    return netplan.build_early_boot_commands(names, state)
 
 
 def decode_file_text(content: bytes) -> str:

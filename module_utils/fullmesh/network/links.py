@@ -376,7 +376,7 @@ class StaticIpLinks:
         owners = sorted(before["owners"])
         now: NetworkBefore = {
             "owners": {
-                one: owner.get_backend(one).snapshot(self.node.run, before["names"][one])
+                one: owner.get_backend(one).read_snapshot(self.node.run, before["names"][one])
                 for one in owners
             },
             "names": before["names"],

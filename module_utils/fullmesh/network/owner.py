@@ -2,20 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Who configures an interface, and the backend that writes for it. Standard library only.
 
-A backend is a module with NAME and
-  OURS     glob patterns of our own files; READS: of what `validate` has to see beside them
-  files(links) -> {path: text}            our files, whole, for all links of this backend
-  mode(path) -> int                       their mode
-  foreign(read, listed, links) -> {path: text or None}   what files of others must become (None: removed): what
-                                          has to change now, and files of ours beside theirs (drop-ins), every time.
-                                          Raises ForeignError.
-  validate(run, scratch) -> ""            or what the tool says against them; *scratch* as `scratch()` gives it
-  snapshot(run, names) -> before          run-time state of the interfaces `touched(links)`, JSON. The caller adds
-                                          "remade": devices that the rollback has to make anew (`with_remade`)
-  apply(links, before, wait, names) -> [argv]   commands once the files stand; *names*: only these are brought up.
-                                          The first one that fails ends it.
-  restore(names, before) -> [argv]        commands once the old files stand again. Each is tried, whatever the others
-                                          say: what is already as it was may refuse.
+`NetworkBackend` in backends/common.py says what a backend has.
 """
 
 from __future__ import annotations
@@ -30,18 +17,19 @@ from .types import OwnerState
 if TYPE_CHECKING:
     from ..commands import SplitRunner
     from ..state.record import NetworkBefore
-    from .backends.common import Lister, Reader
+    from .backends.common import Lister, NetworkBackend, Reader
     from .types import Changes, Files, LinkSettings
 
 
-BACKENDS: dict[str, Any] = {one.NAME: one for one in (networkmanager, netplan, networkd, ifupdown)}
+MODULES: tuple[NetworkBackend, ...] = (networkmanager, netplan, networkd, ifupdown)
+BACKENDS = {one.NAME: one for one in MODULES}
 ForeignError = common.ForeignError
 list_affected_interfaces = common.list_affected_interfaces
 with_remade = kernel_state.with_remade
 find_changed_devices = kernel_state.find_changed_devices
 
 
-def get_backend(name: str) -> Any:
+def get_backend(name: str) -> NetworkBackend:
     """Return the backend called *name*."""
     return BACKENDS[name]
 

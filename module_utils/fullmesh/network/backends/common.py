@@ -13,19 +13,75 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...files import SPACE, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from ...commands import SplitRunner
     from ...schema.links import BondLink, PlannedRoute, VlanLink
-    from ..types import Changes, LinkSettings
+    from ..types import Changes, Files, LinkSettings, OwnerState
 
     Commands = list[list[str]]
     Reader = Callable[[str], str]
     Lister = Callable[[str], list[str]]
+
+
+class NetworkBackend(Protocol):
+    """A module that writes for one owner of interfaces.
+
+    Attributes:
+        OURS: glob patterns of Fullmesh's files; READS: of files that `check_files` needs in addition.
+    """
+
+    NAME: str
+    OURS: list[str]
+    READS: list[str]
+
+    def build_files(self, links: list[LinkSettings]) -> Files:
+        """Build Fullmesh's files, whole, for all links of this backend: path -> text."""
+
+    def get_file_mode(self, path: str) -> int:
+        """Return the mode of one of these files."""
+
+    def find_foreign_changes(
+        self, read: Reader, listed: Lister, links: list[LinkSettings]
+    ) -> Changes:
+        """Return the text that files of others must get (None: removed), and drop-ins for them, every time.
+
+        Raises:
+            ForeignError: a file of others cannot be changed.
+        """
+
+    def check_files(self, run: SplitRunner, scratch: Files) -> str:
+        """Return the tool's objection to files as `build_scratch_files` gives them, or ""."""
+
+    def read_snapshot(self, run: SplitRunner, names: list[str]) -> OwnerState:
+        """Read the run-time state of interfaces, as JSON.
+
+        The caller adds "remade": devices that the rollback has to make anew (`with_remade`).
+        """
+
+    def build_activation_commands(
+        self,
+        links: list[LinkSettings],
+        before: OwnerState,
+        wait: int = 30,
+        names: list[str] | None = None,
+    ) -> Commands:
+        """Build the commands after the files are written; *names*: only these are brought up.
+
+        The first one that fails ends the change.
+        """
+
+    def build_reactivation_commands(self, names: list[str], before: OwnerState) -> Commands:
+        """Build the commands after the old files are restored.
+
+        Each is tried, whatever the others report: a tool may refuse if nothing is to do.
+        """
+
 
 NAME = "fullmesh-"
 HEAD = "# Ansible managed: role static_ip of Fullmesh; changes made here are lost.\n"

@@ -70,7 +70,7 @@ DEPTH = 5
 CONF = "/proc/sys/net/ipv6/conf/%s/%s"
 
 
-def files(links: list[LinkSettings]) -> Files:
+def build_files(links: list[LinkSettings]) -> Files:
     """Return Fullmesh's file for all links, with VLANs after their parents."""
     if not links:
         return {}
@@ -79,7 +79,7 @@ def files(links: list[LinkSettings]) -> Files:
     return {PATH: common.HEAD + "\n" + "\n".join(blocks)}
 
 
-def mode(path: str) -> int:
+def get_file_mode(path: str) -> int:
     """Return the mode that Debian's own file has."""
     return 0o644
 
@@ -192,7 +192,7 @@ def list_sourced_files(read: Reader, listed: Lister, path: str, depth: int) -> l
     return result
 
 
-def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
+def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
     """Disable stanzas of Fullmesh's interfaces in other files, and let the main file include Fullmesh's."""
     names = common.list_affected_interfaces(links)
     changes: Changes = {}
@@ -320,7 +320,7 @@ def drop_from_auto_line(group: list[str], names: list[str]) -> list[str]:
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: SplitRunner, scratch: Files) -> str:
+def check_files(run: SplitRunner, scratch: Files) -> str:
     """Let ifup check Fullmesh's file in a dry run. Return its error, or ""."""
     text = scratch.get(PATH, "")
     if not text:
@@ -332,7 +332,7 @@ def validate(run: SplitRunner, scratch: Files) -> str:
         return "" if rc == 0 else (err or out).strip(SPACE).replace(stream.name, PATH) or f"rc {rc}"
 
 
-def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
+def read_snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     """Return the kernel's state, the interfaces that ifupdown considers up, and the running DHCP clients."""
     state = kernel_state.read_kernel_state(run, names)
     # one "eth1=eth1" per line (ifquery fails if an interface is not up)
@@ -353,7 +353,7 @@ def read_autoconf_values(run: SplitRunner, name: str) -> dict[str, str]:
     return {key: out.strip(SPACE) for key, (rc, out, _) in answers.items() if rc == 0}
 
 
-def apply(
+def build_activation_commands(
     links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Stop the DHCP client, take old addresses off, bring up by force: ifdown would read the new file."""
@@ -377,7 +377,7 @@ def is_stanza_named(link: LinkSettings, names: list[str] | None) -> bool:
     return names is None or bool({*common.list_affected_interfaces([link])} & {*names})
 
 
-def restore(names: list[str], before: OwnerState) -> Commands:
+def build_reactivation_commands(names: list[str], before: OwnerState) -> Commands:
     """Return the commands that bring interfaces up with the old files, then restore state that only the kernel had."""
     steps = kernel_state.build_removal_commands(names, before) + kernel_state.build_flush_commands(
         names, before

@@ -78,12 +78,12 @@ ALIAS = re.compile(r"(?:^|[\s{,\[])([*][^\s,\]}]+)", re.ASCII)
 OTHER_BREAKS = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
 
-def files(links: list[LinkSettings]) -> Files:
+def build_files(links: list[LinkSettings]) -> Files:
     """Our files, whole: one for all links."""
     return {PATH: render_netplan(links)} if links else {}
 
 
-def mode(path: str) -> int:
+def get_file_mode(path: str) -> int:
     """Netplan warns of a file that others can read."""
     return 0o600
 
@@ -179,7 +179,7 @@ def is_known_to_netplan(read: Reader, listed: Lister, interface: str) -> bool:
     )
 
 
-def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
+def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
     """Remove settings except the identity from foreign entries of Fullmesh's interfaces, which netplan would merge.
 
     Raises:
@@ -437,7 +437,7 @@ class NetplanEdit:
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: SplitRunner, scratch: Files) -> str:
+def check_files(run: SplitRunner, scratch: Files) -> str:
     """Let netplan read our file together with the others, in a directory of its own."""
     root = tempfile.mkdtemp(prefix="fullmesh-netplan-")
     try:
@@ -454,7 +454,7 @@ def validate(run: SplitRunner, scratch: Files) -> str:
     return "" if rc == 0 else (err or out).strip(SPACE).replace(root, "") or f"rc {rc}"
 
 
-def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
+def read_snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     """Return the kernel's state, and whether systemd-networkd runs."""
     state = kernel_state.read_kernel_state(run, names)
     command = ["systemctl", "is-active", "--quiet", "systemd-networkd.service"]
@@ -462,7 +462,7 @@ def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     return state
 
 
-def apply(
+def build_activation_commands(
     links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Like `netplan apply`, but for our interfaces only: that one reconfigures eth0 as well."""
@@ -473,7 +473,7 @@ def apply(
     return steps + kernel_state.build_reconfigure_commands(links, before, steps, names)
 
 
-def restore(names: list[str], before: OwnerState) -> Commands:
+def build_reactivation_commands(names: list[str], before: OwnerState) -> Commands:
     """Let networkd read the present files, then restore state that only the kernel had."""
     steps = [*kernel_state.build_removal_commands(names, before), ["netplan", "generate"]]
     steps += kernel_state.build_reload_commands(
@@ -482,7 +482,7 @@ def restore(names: list[str], before: OwnerState) -> Commands:
     return steps + kernel_state.build_lease_commands(names, before)
 
 
-def at_boot(names: list[str], before: OwnerState) -> Commands:
+def build_early_boot_commands(names: list[str], before: OwnerState) -> Commands:
     """Return commands for a reboot during the change.
 
     They run after the old files are restored and before networkd.

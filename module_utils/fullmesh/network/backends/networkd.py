@@ -74,7 +74,7 @@ COVERED = {
 }
 
 
-def files(links: list[LinkSettings]) -> Files:
+def build_files(links: list[LinkSettings]) -> Files:
     """Our files, whole."""
     result: Files = {}
     for link in links:
@@ -93,7 +93,7 @@ def files(links: list[LinkSettings]) -> Files:
     return result
 
 
-def mode(path: str) -> int:
+def get_file_mode(path: str) -> int:
     """systemd-networkd has a user of its own, which has to read them."""
     return 0o644
 
@@ -157,7 +157,7 @@ def find_network_file(read: Reader, interface: str) -> str:
     return ""
 
 
-def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
+def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
     """Add VLANs to their bare parents.
 
     Nothing else changes, because Fullmesh's files come first.
@@ -268,12 +268,12 @@ def list_overruled_files(read: Reader, listed: Lister, links: list[LinkSettings]
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: SplitRunner, scratch: Files) -> str:
+def check_files(run: SplitRunner, scratch: Files) -> str:
     """systemd-networkd has no dry run."""
     return ""
 
 
-def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
+def read_snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     """Return the kernel's state, and the version of systemd."""
     state = kernel_state.read_kernel_state(run, names)
     # "systemd 252 (252.39-1~deb12u2)"
@@ -282,7 +282,7 @@ def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     return state
 
 
-def apply(
+def build_activation_commands(
     links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Reload, which creates new devices and applies changed files, then reconfigure Fullmesh's interfaces by name."""
@@ -293,7 +293,7 @@ def apply(
     return steps + kernel_state.build_reconfigure_commands(links, before, steps, names)
 
 
-def restore(names: list[str], before: OwnerState) -> Commands:
+def build_reactivation_commands(names: list[str], before: OwnerState) -> Commands:
     """Let networkd read the present files, then restore state that only the kernel had."""
     steps = kernel_state.build_removal_commands(names, before)
     if before.get("systemd", RELOADS) < RELOADS:

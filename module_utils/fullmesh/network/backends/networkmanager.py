@@ -80,7 +80,7 @@ def build_keyfile_path(interface: str) -> str:
     return KEYFILES + "/" + common.NAME + interface + ".nmconnection"
 
 
-def files(links: list[LinkSettings]) -> Files:
+def build_files(links: list[LinkSettings]) -> Files:
     """Our files, whole: one profile a link and one a member of a bond."""
     result = {build_keyfile_path(link["interface"]): render_keyfile(link) for link in links}
     for name, bond in common.map_bond_members(links).items():
@@ -88,7 +88,7 @@ def files(links: list[LinkSettings]) -> Files:
     return result
 
 
-def mode(path: str) -> int:
+def get_file_mode(path: str) -> int:
     """NetworkManager ignores a keyfile that others can read."""
     return 0o600
 
@@ -175,7 +175,7 @@ def build_ip_section(link: LinkSettings, family: int, without: str) -> Pairs:
 # --- files of others --------------------------------------------------------------------------
 
 
-def foreign(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
+def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
     """Profiles of others that are bound to our interfaces stay, but no longer start by themselves."""
     names = common.list_affected_interfaces(links)
     macs = common.read_permanent_macs(read, common.list_physical_interfaces(links))
@@ -265,19 +265,19 @@ def disable_autoconnect(text: str) -> str:
 # --- apply and restore ------------------------------------------------------------------------
 
 
-def validate(run: SplitRunner, scratch: Files) -> str:
+def check_files(run: SplitRunner, scratch: Files) -> str:
     """NetworkManager has no dry run for a keyfile that works on every supported version."""
     return ""
 
 
-def snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
+def read_snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     """Return the kernel's state, and the active profile of each device."""
     state = kernel_state.read_kernel_state(run, names)
     state["profiles"] = nmcli.read_active_profiles(run, names) or {}
     return state
 
 
-def apply(
+def build_activation_commands(
     links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
     """Load all profiles, then bring up *names* (None: all): NICs and bonds first, then VLANs."""
@@ -300,7 +300,7 @@ def apply(
     return steps
 
 
-def restore(names: list[str], before: OwnerState) -> Commands:
+def build_reactivation_commands(names: list[str], before: OwnerState) -> Commands:
     """Forget Fullmesh's profiles (their files are gone), activate the old ones, then restore the kernel's own state."""
     steps = [["nmcli", "connection", "reload"], *kernel_state.build_removal_commands(names, before)]
     for name in sorted(before.get("profiles", {})):
