@@ -116,7 +116,7 @@ PLAYS = {
         "h100x2",
         ("0.xid=31, pid=812, name=python, Ch 0000000b, MMU Fault: ENGINE GRAPHICS",),
         named("VC-113"),
-        ("Xid 31 of 0000:1b:00: a program touched memory",),
+        ("Xid 31 of 0000:1b:00: a program accessed invalid memory",),
         MACHINE,
     ),
     "hidden": Play("h100x8", ("gpus=7",), named("VC-132"), ("0000:df:00.0 is missing",), MACHINE),

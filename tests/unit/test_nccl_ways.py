@@ -68,7 +68,7 @@ def setting(name: str, value: str, source: str = "/etc/nccl.conf") -> dict[str, 
     ("more", "cause", "fix"),
     [
         ({}, "NCCL says: NET/IB : No device found", "ibv_devinfo"),
-        (setting("NCCL_NET", "socket"), "NCCL_NET=socket (/etc/nccl.conf) asks for TCP", "take"),
+        (setting("NCCL_NET", "socket"), "NCCL_NET=socket (/etc/nccl.conf) asks for TCP", "remove"),
         (
             setting("NCCL_IB_DISABLE", "1", OURS),
             f"NCCL_IB_DISABLE=1 ({OURS}) switches RDMA off",
@@ -78,7 +78,7 @@ def setting(name: str, value: str, source: str = "/etc/nccl.conf") -> dict[str, 
         (
             setting("NCCL_IB_HCA", "mlx5_7"),
             "fits none of the ports that are up: mlx5_0:1",
-            "out of /etc/nccl.conf",
+            "from /etc/nccl.conf",
         ),
         (setting("NCCL_IB_HCA", "=mlx5_0:1"), "No device found", "ibv_devinfo"),
         ({"verbs": 0}, "there is no /dev/infiniband/uverbs*", "modprobe ib_uverbs"),

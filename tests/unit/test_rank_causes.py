@@ -238,8 +238,8 @@ def test_what_began_before_there_was_a_common_moment_is_not_ordered(
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
-        ({"load": 30.0}, "node2: load 30.0 on 2 processors"),
-        ({"steal": 0.41}, "node2: load 0.5 on 2 processors, 41 % of their time stolen"),
+        ({"load": 30.0}, "node2: load 30.0 on 2 CPUs"),
+        ({"steal": 0.41}, "node2: load 0.5 on 2 CPUs, 41 % of their time stolen"),
         ({"throttled": 0.9}, "90 % of the periods cut short by a cgroup's limit (throttled)"),
     ],
 )

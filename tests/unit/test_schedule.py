@@ -114,7 +114,7 @@ def test_after_a_join_the_new_links_are_tried_and_one_of_each_other_node() -> No
     seen = ClusterObservations(plan=plan, nodes={}, scope=scope)
     assert mesh.count_wanted_pairs(seen) == len(tried)
     assert (
-        f"the links of {new} and one link of each other node were tried (15 of 30)"
+        f"the links of {new} and one link of each other node were tested (15 of 30)"
         in (mesh.describe_coverage(seen)[0])
     )
     # every link, on request; and where all are new there are no others
@@ -130,7 +130,7 @@ def test_after_a_leave_one_link_of_each_node_is_tried() -> None:
     scope = schedule.build_probe_scope(plan, "auto", [], True, "run")
     assert [len(schedule.select_peers(plan, name, scope)) for name in plan["nodes"]] == [1, 1, 1, 1]
     (said,) = mesh.describe_coverage(ClusterObservations(plan=plan, nodes={}, scope=scope))
-    assert "one link of each node was tried (4 of 12)" in said
+    assert "one link of each node was tested (4 of 12)" in said
 
 
 PARAMETERS: dict[str, Any] = {
@@ -198,7 +198,7 @@ def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() ->
     assert result["mesh"]["listeners"] == "one"
     (rung,) = (one for one in result["rungs"] if one["id"] == "L2")
     assert rung["details"]["pairs"] == rung["details"]["open"] == pairs
-    assert any("one listener was tried" in note for note in rung["details"]["notes"])
+    assert any("one listener was tested" in note for note in rung["details"]["notes"])
     assert f"links: {pairs} of {pairs} open" in terminal.describe_figures(result)[0]
     shown = page.render_report_page(result)
     assert "in blocks of 1 nodes" in shown
@@ -263,7 +263,7 @@ def test_of_very_many_shut_links_some_are_looked_at_and_all_are_told() -> None:
     told = {tuple(pair) for finding in result["findings"] for pair in finding["pairs"]}
     assert len(told) == every
     (rung,) = (one for one in result["rungs"] if one["id"] == "L2")
-    assert f"of {every} links that are not open {mesh.LOOKED_AT} at most" in str(rung["details"])
+    assert f"of {every} links that are not open, at most {mesh.LOOKED_AT}" in str(rung["details"])
 
 
 @pytest.mark.parametrize("name", ["wrong-zone", "rp-filter", "mtu", "zone-reject"])
@@ -355,7 +355,7 @@ def test_a_diagnosis_of_many_nodes_sweeps_too_and_says_so() -> None:
     assert (found["verdict"], found["findings"], found["links"]) == ("ok", [], [])
     assert found["mesh"]["tried"] == COUNT * (COUNT - 1)
     (rung,) = (one for one in found["rungs"] if one["id"] == "L2")
-    assert "one listener was tried" in rung["details"]["notes"][0]
+    assert "one listener was tested" in rung["details"]["notes"][0]
 
 
 def test_a_diagnosis_names_the_one_link_among_many_that_is_shut() -> None:

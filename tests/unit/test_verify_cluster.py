@@ -222,7 +222,9 @@ def test_without_a_gpu_nccl_does_not_apply_and_training_does() -> None:
     found = judged(seen)
     rungs = {rung["id"]: rung for rung in found["rungs"]}
     assert rungs["L7"]["status"] == "skipped"
-    assert rungs["L7"]["reason"].startswith("no rank has a GPU (torch is built for CPUs); whether")
+    assert rungs["L7"]["reason"].startswith(
+        "no rank has a GPU (torch is built for CPUs), and the survey"
+    )
     assert (rungs["L8"]["status"], found["verdict"]) == ("passed", "ok")
 
 
@@ -241,8 +243,8 @@ def test_one_deadline_that_ended_is_one_finding() -> None:
     busy(seen, 7.5)
     (finding,) = judged(seen)["findings"]
     assert (finding["code"], finding["node"]) == ("VC-306", UBUNTU1)
-    assert "load 7.5 on 2 processors" in finding["seen"]
-    assert "no word about the network (every link was open just before)" in finding["cause"]
+    assert "load 7.5 on 2 CPUs" in finding["seen"]
+    assert "says nothing about the network (every link was open just before)" in finding["cause"]
     assert (
         "-e verify_cluster_deadline_seconds=240 -e verify_cluster_init_timeout_seconds=20"
         in finding["fix"]

@@ -91,7 +91,7 @@ def test_tcp_where_rdma_is_up_is_said(tmp_path: Path) -> None:
     (finding,) = judged(seen)["findings"]
     assert "talks TCP although the RDMA port mlx5_0:1 of el1 is up" in finding["cause"]
     (slow,) = finding["follows"]
-    assert "over Socket where the RDMA ports of el1 do 400" in slow["cause"]
+    assert "over Socket, but the RDMA ports of el1 can do 400" in slow["cause"]
     assert slow["expected"] == "at least 200.0 Gbit/s"
 
 
@@ -192,7 +192,7 @@ def test_where_nobody_could_look_nothing_is_claimed() -> None:
     l7 = rung(judged(seen), "L7")
     assert l7["status"] == "skipped"
     assert "no GPU on any node" not in l7["reason"]
-    assert "whether ubuntu1 has one could not be looked at" in l7["reason"]
+    assert "the survey does not show whether ubuntu1 has one" in l7["reason"]
 
 
 def test_the_driver_that_fails_explains_what_the_ranks_say(tmp_path: Path) -> None:

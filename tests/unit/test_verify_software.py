@@ -108,7 +108,7 @@ def test_the_cure_for_a_torch_that_is_too_new_leads_to_a_lock_that_the_driver_ru
     (found,) = software.rule_cuda_version(
         cluster(el1={"torch_cuda": "13.0", "driver_cuda": "11.4"})
     )
-    assert "torch for CUDA 11 by a lock of your own (./fullmesh torch-lock makes one" in found.fix
+    assert "torch for CUDA 11 with your own lock (./fullmesh torch-lock creates one" in found.fix
 
 
 def test_the_two_nccls_are_compared_within_a_node() -> None:

@@ -32,13 +32,13 @@ FATAL = "nvidia-nvswitch0: SXid (PCI:0000:59:00.0): 23001, Fatal, Link 12 Always
     [
         (BUS, "Xid 79", "0000:3b:00", "fallen off the bus", True),
         (NO_NUMBER, "Xid 79", "0000:3b:00.0", "fallen off the bus", True),
-        (OLD, "Xid 14", "0000:03:00", "no words", False),
+        (OLD, "Xid 14", "0000:03:00", "does not know", False),
         (ROW, "Xid 63", "0000:10:1c", "set aside", False),
         (PAGE, "Xid 31", "0000:01:00", "page fault", False),
-        (CLEANUP, "Xid 45", "0000:3b:00", "a program was ended", False),
+        (CLEANUP, "Xid 45", "0000:3b:00", "a program was killed", False),
         (RECOVERY, "Xid 154", "0000:3b:00", "Node Reboot Required", True),
         (HEALED, "Xid 154", "0000:3b:00", "asks for: None", False),
-        (SWITCH, "SXid 12028", "0000:05:00.0", "can live with", False),
+        (SWITCH, "SXid 12028", "0000:05:00.0", "non-fatal error", False),
         (FATAL, "SXid 23001", "0000:59:00.0", "fatal", True),
     ],
 )
@@ -80,13 +80,13 @@ def test_the_worst_report_of_a_node_is_the_one_that_is_named() -> None:
     assert "Xid 79 of 0000:3b:00: the GPU has fallen off the bus" in found.cause
     assert "(beside it Xid 154, Xid 31, Xid 45)" in found.cause
     assert found.seen == BUS
-    assert "reseat or replace the card" in found.fix
+    assert "Reseat or replace the GPU" in found.fix
 
 
 def test_a_programs_own_fault_is_a_warning() -> None:
     (found,) = said(PAGE)
     assert found.severity == WARNING
-    assert "the card is well" in found.fix
+    assert "The GPU is healthy" in found.fix
 
 
 def test_a_switch_that_fails_is_an_error() -> None:

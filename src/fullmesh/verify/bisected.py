@@ -221,9 +221,9 @@ def make_bisect_finding(seen: ClusterObservations, part: Group, kind: Kind) -> F
     names = sorted(part, key=list(seen.plan["nodes"]).index)
     verb = "fail" if kind == "failed" else f"are {WORDS[kind]}"
     if len(names) == 1:
-        said = f"collectives with {names[0]} {verb}, whoever its peers are, and without it they are well"
+        said = f"collectives with {names[0]} {verb} with any peers, but work without it"
     else:
-        said = f"collectives {verb} where {' and '.join(names)} are together, and with neither of them alone"
+        said = f"collectives {verb} if {' and '.join(names)} take part together, but not with only one of them"
     return Finding(
         ONE[kind] if len(names) == 1 else "VC-883",
         RUNG[kind],
@@ -240,15 +240,17 @@ def suggest_bisect_fix(seen: ClusterObservations, names: Sequence[str], kind: Ki
     """Suggest the next step."""
     if kind == "slow":
         return (
-            f"./fullmesh diagnose -i {seen.inventory} --bandwidth says over which card and in which direction; "
-            f"on {names[0]}: ethtool CARD; tc -s qdisc; nproc; uptime"
+            f"./fullmesh diagnose -i {seen.inventory} --bandwidth shows the NIC and the direction. "
+            f"On {names[0]}: ethtool NIC && tc -s qdisc && nproc && uptime"
         )
     if kind == "wrong":
         return (
-            f"on {names[0]}: compare torch and what it loads with the other nodes' ({seen.apply('packages')}); "
-            "test its memory and look for machine checks: dmesg | grep -i -E 'mce|edac|ecc'"
+            f"on {names[0]}: compare torch and its libraries with the other nodes ({seen.apply('packages')}). "
+            "Test its memory and look for machine checks: dmesg | grep -i -E 'mce|edac|ecc'"
         )
-    return f"./fullmesh diagnose -i {seen.inventory}; on {names[0]}: dmesg; see runs in the result"
+    return (
+        f"./fullmesh diagnose -i {seen.inventory}. On {names[0]}: dmesg. See the runs in the result"
+    )
 
 
 def make_undecided_finding(
@@ -262,7 +264,7 @@ def make_undecided_finding(
         more = f", or {len(ways) - SHOWN} more" if len(ways) > SHOWN else ""
         said = f"more than one explanation is left after {runs}: {', or '.join(ways[:SHOWN])}{more}"
     else:
-        said = f"no node, nor any two, explain all of {runs}; more than two faults, or one that comes and goes"
+        said = f"no node or pair of nodes explains all of {runs}: more than two faults, or an intermittent one"
     common = (
         set.intersection(*({n for part in g for n in part} for g in guesses)) if guesses else set()
     )
@@ -273,7 +275,7 @@ def make_undecided_finding(
         node=next(iter(sorted(common)), ""),
         seen=describe_bisect_runs(seen),
         expected="the same numbers and about the same rate in every group",
-        fix=f"./fullmesh diagnose -i {seen.inventory} --bandwidth; with more nodes the runs tell more apart",
+        fix=f"./fullmesh diagnose -i {seen.inventory} --bandwidth. More nodes make the runs more precise",
     )
 
 

@@ -35,9 +35,9 @@ CODES_OF: dict[Verdict, str] = {
 }
 SAID: dict[Verdict, str] = {
     "dropped": "gets no answer (packets are dropped)",
-    "rejected": "is rejected (an ICMP answer says: prohibited)",
-    "refused": "is refused (a reset comes back although a listener is there)",
-    "no_route": "finds no way there (no route, or nobody answers ARP)",
+    "rejected": "is rejected (an ICMP reply says: prohibited)",
+    "refused": "is refused (a reset comes back although the peer listens)",
+    "no_route": "has no route to it, or gets no reply to ARP",
     "reset": "is cut off after it was connected",
     "wrong_source": "comes from another address than the cluster's",
     "someone_else": "reaches something that is not this verification's listener",
@@ -61,8 +61,8 @@ STOPPED = {
     "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between stops them",
     "no_way_back": "the packets arrive at {target}, which has no way to answer (see {target} -> {source})",
     "no_carrier": "the cluster interface of {target} has no carrier",
-    "no_way_out": "the kernel of {source} knows no way there",
-    "by_chance": "what passes at one time is lost at another, so a part of the packets is lost",
+    "no_way_out": "the kernel of {source} has no route to it",
+    "by_chance": "some packets pass and others are lost",
     "source": "{target} answers and the answers arrive at {source}, so {source} itself stops them",
 }
 UNTAPPED = " (how far the packets came could not be watched on {target})"
@@ -246,20 +246,20 @@ def suggest_link_fix(seen: ClusterObservations, block: BlockedLink) -> str:
     if block.verdict in FIREWALLED and block.place.startswith("on_the_way"):
         return (
             f"allow tcp {data} and the named ports between {here} and {peer} in the network "
-            f"(switch ACL, security group), both ways; on {block.source}: ip route get {peer}"
+            f"(switch ACL, security group), in both directions. On {block.source}: ip route get {peer}"
         )
     if block.place in ("no_way_back", "no_carrier"):
-        return f"on {block.target}: ip route get {here}; ip link show; {seen.apply('network')}"
+        return (
+            f"on {block.target}: ip route get {here} && ip link show. Then {seen.apply('network')}"
+        )
     if block.verdict in FIREWALLED:
         look = "firewall-cmd --get-active-zones; nft list ruleset"
         return f"{seen.apply('firewall')}; look on {block.culprit}: {look}"
     if block.verdict == "mtu_black_hole":
-        return (
-            f"on {block.source}: ping -M do -s 1472 {peer}; give both ends and the switches one MTU"
-        )
+        return f"on {block.source}: ping -M do -s 1472 {peer}. Set the same MTU on both ends and the switches"
     if block.verdict == "someone_else":
-        return f"on {block.source}: ip neigh show {peer}; look for a second host with {peer}"
-    return f"on {block.source}: ip route get {peer}; {seen.apply('network')}"
+        return f"on {block.source}: ip neigh show {peer}. Look for a second host with {peer}"
+    return f"on {block.source}: ip route get {peer}. Then {seen.apply('network')}"
 
 
 def group_blocked_links(blocks: Sequence[BlockedLink]) -> Iterator[list[BlockedLink]]:

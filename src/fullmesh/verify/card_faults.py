@@ -32,8 +32,8 @@ SLOWED = {
 
 
 LATE = (
-    "journalctl -u nvidia-fabricmanager (it must be of the driver's own version: role nvidia_driver installs both "
-    "together); dmesg | grep -i -E 'nvswitch|nvlink'"
+    "journalctl -u nvidia-fabricmanager (it needs the driver's own version: role nvidia_driver installs both "
+    "together) and dmesg | grep -i -E 'nvswitch|nvlink'"
 )
 
 
@@ -92,22 +92,25 @@ def find_silent_driver(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     if "said" not in held:
         return
     if MISMATCH in said:
-        why = f"the libraries of NVIDIA's driver on {node} are of another version than its module in the kernel"
-        why += f" ({loaded}): they were changed under it"
-        fix = "reboot it, or without any program on the GPUs: modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia; "
-        fix += "modprobe nvidia. Role nvidia_driver holds the packages together"
+        why = f"the libraries of NVIDIA's driver on {node} have another version than its kernel module"
+        why += f" ({loaded}), because they were updated while it was loaded"
+        fix = "reboot it, or end all programs on the GPUs and run modprobe -r nvidia_uvm nvidia_drm nvidia_modeset "
+        fix += "nvidia && modprobe nvidia. Role nvidia_driver keeps the packages at one version"
     elif LOST in said:
         why = f"a GPU of {node} fell off the bus: {said}"
-        fix = "dmesg | grep -i xid (79 says the same); switch it off and on; reseat or replace the card"
+        fix = "dmesg | grep -i xid (79 means the same). Power-cycle it, then reseat or replace the GPU"
     elif SILENT in said:
-        why = f"NVIDIA's driver is installed on {node} and its module is not in the kernel"
-        fix = "modprobe nvidia; dmesg | grep -i -E 'nvrm|nvidia'; dkms status; mokutil --sb-state; lsmod | grep nouveau"
+        why = f"NVIDIA's driver is installed on {node}, but its kernel module is not loaded"
+        fix = (
+            "modprobe nvidia. If it fails, see dmesg | grep -i -E 'nvrm|nvidia', dkms status, mokutil --sb-state and "
+            "lsmod | grep nouveau"
+        )
     elif EMPTY in said:
         why = f"NVIDIA's driver on {node} could start none of its GPUs"
-        fix = "dmesg | grep -i nvrm (RmInitAdapter failed); the cards' power cables; a driver that knows them"
+        fix = "dmesg | grep -i nvrm (RmInitAdapter failed). Check the power cables, or use a driver for these GPUs"
     else:
-        why = f"nvidia-smi does not work on {node}: {said or 'it says nothing'}"
-        fix = "nvidia-smi; dmesg | grep -i nvrm"
+        why = f"nvidia-smi does not work on {node}: {said or 'it prints nothing'}"
+        fix = "nvidia-smi && dmesg | grep -i nvrm"
     yield GpuFault(
         "VC-131", node, why, said or "no answer", "nvidia-smi lists the GPUs", f"on {node}: {fix}"
     )
@@ -130,7 +133,7 @@ def find_hidden_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
             "missing",
             f"{len(held['cards'])} GPUs",
             f"{len(held['pci'])} GPUs",
-            f"on {node}: dmesg | grep -i -E 'nvrm|xid'; lspci -vs {dark[0]} (rev ff: it fell off the bus)",
+            f"on {node}: dmesg | grep -i -E 'nvrm|xid' and lspci -vs {dark[0]} (rev ff: it fell off the bus)",
         )
 
 
@@ -145,7 +148,7 @@ def find_memory_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
             "is worn out",
             "remapped_row_failure: Yes",
             "No",
-            f"on {node}: nvidia-smi -q -d ROW_REMAPPER; leave the GPU out (CUDA_VISIBLE_DEVICES), return the card",
+            f"on {node}: nvidia-smi -q -d ROW_REMAPPER. Exclude the GPU (CUDA_VISIBLE_DEVICES) and replace it",
         )
     due = [card for card in held["cards"] if card.get("remap_pending") == "Yes"]
     if due:
@@ -176,15 +179,15 @@ def explain_fabric_manager(held: GpuSurvey) -> tuple[str, str]:
         return "no fabric manager is installed", cure
     if driver and version != driver:
         cure = (
-            f"install {driver} of it, and hold both together (role nvidia_driver does); then systemctl restart "
+            f"install its version {driver}, and hold both together (role nvidia_driver does). Then systemctl restart "
             "nvidia-fabricmanager"
         )
         return (
-            f"the fabric manager is {version}, the driver {driver}: it starts with its own version only",
+            f"the fabric manager is {version}, but it only starts with its own version, and the driver is {driver}",
             cure,
         )
     if active != "active":
-        cure = "systemctl enable --now nvidia-fabricmanager; journalctl -u nvidia-fabricmanager"
+        cure = "systemctl enable --now nvidia-fabricmanager. If it fails: journalctl -u nvidia-fabricmanager"
         return f"the fabric manager does not run ({active or 'its unit is not known'})", cure
     return "", ""
 
@@ -230,7 +233,7 @@ def find_throttled_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
             "waits for it",
             join_names(sorted({one for card in slow for one in card.get("slowed", [])})),
             "none",
-            f"on {node}: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; fans, air, power cables and supplies",
+            f"on {node}: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER. Check fans, airflow and power supply",
             WARNING,
         )
 
@@ -253,8 +256,8 @@ def find_mode_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
             "VC-139",
             node,
             f"MIG is on for {describe_gpu_addresses(parted)} of {node}: a process sees one slice of a GPU, and slices "
-            "have no way to "
-            "each other but through the host",
+            "only reach "
+            "each other through the host",
             "MIG mode: Enabled",
             "Disabled, for jobs over several GPUs",
             f"on {node}, without any program on the GPUs: nvidia-smi --multi-instance-gpu=0",
@@ -287,7 +290,7 @@ def find_pcie_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
         yield GpuFault(
             "VC-141",
             node,
-            f"PCIe switches above GPUs and RDMA cards of {node} send what these say to each other up to the processor: "
+            f"PCIe switches of {node} route traffic between GPUs and RDMA NICs through the CPU: "
             f"ACS is on for {join_names(bridges)}",
             f"ACS redirects on {len(bridges)} port(s)",
             "none",
@@ -303,7 +306,8 @@ def find_pcie_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
             f"the IOMMU of {node} translates every access of {join_names(translated)}: peer-to-peer is slow or hangs",
             f"IOMMU group type {next(p['iommu'] for p in paths if p['iommu'].startswith('DMA'))}",
             "identity, or no IOMMU",
-            f"on {node}: iommu.passthrough=1 on the kernel's command line (or the IOMMU off in the firmware); reboot",
+            f"on {node}: add iommu.passthrough=1 to the kernel's command line (or disable the IOMMU in the firmware), "
+            "and reboot",
             WARNING,
         )
     yield from find_numa_faults(node, box)
@@ -311,11 +315,11 @@ def find_pcie_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
         yield GpuFault(
             "VC-143",
             node,
-            f"RDMA cards of {node} reach the GPUs' memory through the host's only: neither dma_buf nor nvidia_peermem",
+            f"RDMA NICs of {node} only reach the GPUs' memory through the host's: neither dma_buf nor nvidia_peermem",
             "no GPUDirect RDMA",
             "dma_buf",
-            f"on {node}: the driver's open modules with Linux 5.12 or newer (role nvidia_driver: "
-            "nvidia_driver_open: true); older ones: modprobe nvidia_peermem",
+            f"on {node}: use the driver's open modules with Linux 5.12 or newer (role nvidia_driver: "
+            "nvidia_driver_open: true). With other modules: modprobe nvidia_peermem",
             WARNING,
         )
 
@@ -332,11 +336,10 @@ def find_numa_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
         yield GpuFault(
             "VC-146",
             node,
-            f"all RDMA cards of {node} are on another processor than its GPUs: messages cross the way between the two",
-            f"GPUs on NUMA node {gpus}, RDMA cards on {cards}",
+            f"all RDMA NICs of {node} are on another CPU than its GPUs, so messages cross the link between the CPUs",
+            f"GPUs on NUMA node {gpus}, RDMA NICs on {cards}",
             "one in common",
-            f"on {node}: nvidia-smi topo -m; put the card into a slot of the GPUs' processor (the board's manual says "
-            "which)",
+            f"on {node}: nvidia-smi topo -m. Move the NIC to a slot of the GPUs' CPU (see the board's manual)",
             WARNING,
         )
 
@@ -356,10 +359,10 @@ def find_missing_nvlinks(table: Mapping[str, GpuSurvey]) -> Iterator[GpuFault]:
                 yield GpuFault(
                     "VC-145",
                     node,
-                    f"the GPUs of {node} have {sum(counts)} NVLinks, the same cards of other nodes {sum(most)}",
+                    f"the GPUs of {node} have {sum(counts)} NVLinks, the same GPUs of other nodes have {sum(most)}",
                     f"{sum(counts)} NVLinks",
                     f"{sum(most)} NVLinks",
-                    f"on {node}: nvidia-smi nvlink -s; nvidia-smi topo -m; look for a bridge that is missing or loose",
+                    f"on {node}: nvidia-smi nvlink -s && nvidia-smi topo -m. Look for a missing or loose bridge",
                     WARNING,
                 )
 
@@ -380,10 +383,10 @@ def find_inactive_nvlinks(table: Mapping[str, GpuSurvey]) -> Iterator[GpuFault]:
                 "VC-135",
                 node,
                 f"{down} of {bad[0].get('links', 0)} NVLinks of {describe_gpu_addresses(bad)} on {node} are down: "
-                "NCCL goes round them",
+                "NCCL routes around them",
                 f"{down} inactive",
                 f"{least[bad[0]['name']]} inactive",
-                f"on {node}: nvidia-smi nvlink -s; nvidia-smi nvlink -e; dmesg | grep -i nvlink; reboot, then reseat",
+                f"on {node}: nvidia-smi nvlink -s && nvidia-smi nvlink -e && dmesg | grep -i nvlink. Reboot or reseat",
                 WARNING,
             )
 

@@ -59,7 +59,8 @@ def rule_torch_build(seen: ClusterObservations) -> Iterator[Finding]:
             peer=join_names(idle[1:]),
             seen=f"torch {seen.facts(idle[0]).get('versions', {}).get('torch', '')}",
             expected="torch built for CUDA",
-            fix=f"torch_runtime_accelerator: cuda for {join_names(idle)}, in the inventory; {seen.apply('packages')}",
+            fix=f"torch_runtime_accelerator: cuda for {join_names(idle)} in the inventory. "
+            f"Then {seen.apply('packages')}",
         )
 
 
@@ -104,9 +105,9 @@ def rule_ranks_per_gpu(seen: ClusterObservations) -> Iterator[Finding]:
             seen=f"fullmesh_local_ranks: {ranks}" + (", set by hand" if by_hand else ""),
             expected=f"fullmesh_local_ranks: {count}",
             fix=(
-                f"fullmesh_local_ranks: {count} for {join_names(names)}, or auto, in the inventory (or, where jobs "
-                "leave "
-                f"some alone, cluster_env_extra: {{{VISIBLE}: ...}}); {seen.apply('launch')}"
+                f"fullmesh_local_ranks: {count} for {join_names(names)}, or auto, in the inventory (or, if jobs "
+                "should not use "
+                f"all GPUs, cluster_env_extra: {{{VISIBLE}: ...}}). Then {seen.apply('launch')}"
             ),
             severity=WARNING if by_hand and ranks < count else ERROR,
         )
@@ -129,12 +130,12 @@ def rule_same_gpus(seen: ClusterObservations) -> Iterator[Finding]:
     yield Finding(
         "VC-111",
         "L1",
-        f"the GPUs of {join_names(odd)} are {table[odd[0]]}; those of the others {usual}",
+        f"the GPUs of {join_names(odd)} are {table[odd[0]]}, those of the others are {usual}",
         node=odd[0],
         peer=join_names([name for name in table if name not in odd]),
         seen=table[odd[0]],
         expected=usual,
-        fix=f"on {odd[0]}: nvidia-smi -L; lspci -d 10de:; dmesg | grep NVRM; role nvidia_driver keeps one branch",
+        fix=f"on {odd[0]}: nvidia-smi -L && lspci -d 10de: and dmesg | grep NVRM. Role nvidia_driver keeps one branch",
         severity=WARNING,
     )
 
@@ -151,8 +152,8 @@ def rule_ecc_errors(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=f"{sum(card['ecc_volatile'] for card in bad)} uncorrectable errors",
                 expected="0",
-                fix=f"on {name}: nvidia-smi -q -d ECC,ROW_REMAPPER; reboot it (rows are remapped then), replace the "
-                f"card when they come back",
+                fix=f"on {name}: nvidia-smi -q -d ECC,ROW_REMAPPER. Reboot it, which remaps rows. Replace the GPU if "
+                f"the errors return",
             )
 
 
@@ -209,7 +210,7 @@ def rule_pcie_width(seen: ClusterObservations) -> Iterator[Finding]:
                     node=name,
                     seen=f"{have} lanes",
                     expected=f"{least} lanes",
-                    fix=f"on {name}: reseat the card or its riser; nvidia-smi -q -d PCIE; lspci -vv | grep LnkSta",
+                    fix=f"on {name}: reseat the GPU or riser. See nvidia-smi -q -d PCIE and lspci -vv | grep LnkSta",
                     severity=WARNING,
                 )
 
@@ -286,11 +287,11 @@ def rule_nccl_tuning(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-144",
                 "L1",
-                f"every job on {name} gets {join_names(words)}: NCCL does not choose for itself there",
+                f"every job on {name} gets {join_names(words)}, which overrides NCCL's own choice",
                 node=name,
                 seen=join_names(list(held)),
                 expected="not set",
-                fix=f"take them out of {join_names(sorted(places))}, measure with and without: "
+                fix=f"remove them from {join_names(sorted(places))}, and measure with and without: "
                 f"./fullmesh verify -i {seen.inventory}",
                 severity=WARNING,
             )

@@ -123,9 +123,7 @@ def explain_no_gpus(seen: ClusterObservations) -> str:
         return ""
     dark = [name for name in names if "present" not in get_gpu_survey(seen, name)]
     if dark:
-        return (
-            f"no rank has a GPU ({whys}); whether {join_names(dark)} has one could not be looked at"
-        )
+        return f"no rank has a GPU ({whys}), and the survey does not show whether {join_names(dark)} has one"
     return f"not applicable: no GPU on any node ({whys})"
 
 
@@ -181,13 +179,13 @@ def rule_nccl_bandwidth(seen: ClusterObservations) -> Iterator[Finding]:
     yield Finding(
         "VC-714",
         "L7",
-        f"NCCL reaches {max(rates):.1f} Gbit/s{way} where the {kind} of {name} do {speed:g}",
+        f"NCCL reaches {max(rates):.1f} Gbit/s{way}, but the {kind} of {name} can do {speed:g}",
         node=name,
         peer=join_names([other for other in seen.plan["nodes"] if other != name]),
         seen=f"{max(rates):.1f} Gbit/s",
         expected=f"at least {least:.1f} Gbit/s",
-        fix=f"on {name}: {'ibstat; ib_write_bw between two nodes' if rdma else 'iperf3'}; "
-        f"nvidia-smi topo -m; run again with NCCL_DEBUG=INFO",
+        fix=f"on {name}: {'ibstat, ib_write_bw between two nodes' if rdma else 'iperf3'} and "
+        f"nvidia-smi topo -m. Run again with NCCL_DEBUG=INFO",
         severity=WARNING,
     )
 
@@ -223,7 +221,7 @@ def rule_nccl_tests(seen: ClusterObservations) -> Iterator[Finding]:
             node=name,
             seen=why,
             expected="0 values out of bounds",
-            fix=f"on {name}: NCCL_P2P_DISABLE=1 all_reduce_perf -g 2 (a fault of peer-to-peer goes away); "
+            fix=f"on {name}: NCCL_P2P_DISABLE=1 all_reduce_perf -g 2 (a peer-to-peer fault disappears) and "
             f"dmesg | grep -i -E 'xid|iommu'",
         )
 
@@ -261,12 +259,12 @@ def rule_nvlink_rate(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-722",
                 "L7",
-                f"the GPUs of {name} exchange {rate:.1f} GB/s among themselves and have NVLinks for {speed:g}",
+                f"the GPUs of {name} exchange {rate:.1f} GB/s, but their NVLinks can do {speed:g}",
                 node=name,
                 seen=f"{rate:.1f} GB/s",
                 expected=f"at least {speed * SHARE_NVLINK:.0f} GB/s",
-                fix=f"on {name}: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,P2P,GRAPH says by which way it goes; "
-                f"env | grep -E 'NCCL_(P2P|SHM|NVLS|ALGO|PROTO)'; nvidia-smi topo -p2p n",
+                fix=f"on {name}: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,P2P,GRAPH shows the path. See also "
+                f"env | grep -E 'NCCL_(P2P|SHM|NVLS|ALGO|PROTO)' and nvidia-smi topo -p2p n",
                 severity=WARNING,
             )
 
@@ -291,7 +289,7 @@ def rule_slow_node(seen: ClusterObservations) -> Iterator[Finding]:
             peer=join_names([other for other in best if other not in slow]),
             seen=f"{best[name]:.1f} GB/s",
             expected=f"about {usual:.1f} GB/s",
-            fix=f"on {name}: nvidia-smi nvlink -s; nvidia-smi topo -m; systemctl status nvidia-fabricmanager",
+            fix=f"on {name}: nvidia-smi nvlink -s && nvidia-smi topo -m && systemctl status nvidia-fabricmanager",
             severity=WARNING,
         )
 
@@ -360,7 +358,7 @@ def rule_unused_gpus(seen: ClusterObservations) -> Iterator[Finding]:
             peer=join_names(blind[1:]),
             seen=why,
             expected="a GPU for every rank",
-            fix=f"on {blind[0]}: nvidia-smi; ls -l /dev/nvidia*; echo ${VISIBLE}; role nvidia_driver brings a driver",
+            fix=f"on {blind[0]}: nvidia-smi && ls -l /dev/nvidia* && echo ${VISIBLE}. See role nvidia_driver",
         )
 
 

@@ -25,7 +25,7 @@ from fullmesh.verify.model import (
 )
 
 JOB_RUNGS: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
-NOT_ASKED = "not asked for (verify_cluster_rungs)"
+NOT_ASKED = "not selected (verify_cluster_rungs)"
 LIMITS = {
     "verify_cluster_deadline_seconds": (10, 3600),
     "verify_cluster_init_timeout_seconds": (1, 600),
@@ -55,7 +55,7 @@ def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
         found.append(
             Fault(
                 "VC-701",
-                f"verify_cluster_rungs has {unknown or 'nothing'}, which is no rung of the ladder",
+                f"verify_cluster_rungs has {unknown or 'nothing'}, which is not a check",
                 f"Choose from {', '.join(RUNGS)}",
             )
         )
@@ -81,7 +81,7 @@ def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
                 "VC-702",
                 f"verify_cluster_init_timeout_seconds ({settings['verify_cluster_init_timeout_seconds']}) is not below "
                 f"verify_cluster_deadline_seconds ({settings['verify_cluster_deadline_seconds']})",
-                "Raise the deadline; Gloo waits five times its timeout",
+                "Raise the deadline, because Gloo waits 5 times its timeout",
             )
         )
     return found

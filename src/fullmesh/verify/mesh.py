@@ -137,23 +137,23 @@ def describe_coverage(seen: ClusterObservations) -> list[str]:
     said = []
     if scope and scope["few"] and len(seen.plan["nodes"]) > 1:
         every = len(seen.plan["nodes"]) * (len(seen.plan["nodes"]) - 1)
-        what = "one link of each node was tried"
+        what = "one link of each node was tested"
         if scope["new"]:
-            what = f"the links of {join_names(scope['new'])} and one link of each other node were tried"
+            what = f"the links of {join_names(scope['new'])} and one link of each other node were tested"
         said.append(
-            f"since the list of nodes changed, {what} ({count_wanted_pairs(seen)} of {every}); "
-            "all: -e verify_cluster_links=all"
+            f"since the list of nodes changed, {what} ({count_wanted_pairs(seen)} of {every}). "
+            "Test all: -e verify_cluster_links=all"
         )
     if scope and scope["sweep"]:
         said.append(
-            "of each pair one listener was tried, in turn, and all where that deviated; "
-            "all of every pair: -e verify_cluster_links=ports"
+            "of each pair, one listener was tested in turn, and all of them after a deviation. "
+            "Test all of every pair: -e verify_cluster_links=ports"
         )
     bad = count_blocked_pairs(seen)
     if bad > LOOKED_AT:
         said.append(
-            f"of {bad} links that are not open {LOOKED_AT} at most were looked at for the cause"
+            f"of {bad} links that are not open, at most {LOOKED_AT} were examined for the cause"
         )
     if bad > ROWS_MOST and len(seen.plan["nodes"]) > schedule.MANY:
-        said.append(f"of them {ROWS_MOST} have a row in the result; its counts are of all")
+        said.append(f"{ROWS_MOST} of them have a row in the result. Its counts include all")
     return said

@@ -146,10 +146,10 @@ def suggest_setting_removal(
     """Suggest how to remove a setting from its source."""
     if variable["source"] == OURS:
         return (
-            f"{name} out of cluster_env_extra in the inventory; role cluster_env writes what fits the cards: "
+            f"remove {name} from cluster_env_extra in the inventory. Role cluster_env then writes the right value: "
             f"{seen.apply('launch')}"
         )
-    return f"on {node}: take {name} out of {variable['source']}"
+    return f"on {node}: remove {name} from {variable['source']}"
 
 
 def find_setting_obstacles(
@@ -188,15 +188,15 @@ def find_node_obstacles(name: str, took: NcclReport) -> Iterator[RdmaObstacle]:
         )
     if took.shut:
         yield RdmaObstacle(
-            f"only root may open {join_names(took.shut)}, and neither the check's ranks nor jobs of others are root",
+            f"only root may open {join_names(took.shut)}, but neither the check's ranks nor other jobs run as root",
             join_names(took.shut),
-            f"on {name}: chmod 0666 {' '.join(took.shut)}; a udev rule of rdma-core's package keeps it so",
+            f"on {name}: chmod 0666 {' '.join(took.shut)}. Package rdma-core makes it permanent with a udev rule",
         )
     if took.verbs == 0:
         yield RdmaObstacle(
             "there is no /dev/infiniband/uverbs*",
             "no uverbs device",
-            f"on {name}: modprobe ib_uverbs (mlx5_ib as well); a container needs --device=/dev/infiniband",
+            f"on {name}: modprobe ib_uverbs (and mlx5_ib). A container needs --device=/dev/infiniband",
         )
 
 
@@ -266,11 +266,13 @@ def rule_mixed_networks(seen: ClusterObservations) -> Iterator[Finding]:
     usual = join_names(sorted({took[name] for name in others}))
     told = collect_nccl_reports(seen)
     why = RdmaObstacle(
-        "no RDMA port of it is up", "", f"on {odd[0]}: ibstat; cable, switch port, subnet manager"
+        "no RDMA port of it is up",
+        "",
+        f"on {odd[0]}: ibstat. Check cable, switch port and subnet manager",
     )
     if least != SOCKET:
         why = RdmaObstacle(
-            "its plugin differs", "", f"on {odd[0]}: the same NCCL plugin as on {others[0]}"
+            "its plugin differs", "", f"on {odd[0]}: install the same NCCL plugin as on {others[0]}"
         )
     elif describe_fast_network(seen, odd[0]):
         why = explain_no_rdma(seen, odd[0], told[odd[0]])
@@ -299,12 +301,12 @@ def explain_no_gpudirect(name: str, took: NcclReport, seen: ClusterObservations)
     off = [match[1] for line in took.said if (match := DIRECT_OFF.search(line))]
     if off:
         cause = f"NCCL says: GPU Direct RDMA Disabled for {join_names(sorted(set(off)))}"
-        fix = f"on {name}: dmesg | grep -i -E 'peermem|dmabuf'; nvidia_peermem is built against one RDMA driver only"
+        fix = f"on {name}: dmesg | grep -i -E 'peermem|dmabuf' (nvidia_peermem fits only the RDMA driver of its build)"
         return RdmaObstacle(cause, cause, fix)
     return RdmaObstacle(
-        "NCCL finds the cards too far from the GPUs (it wants a PCIe switch in common)",
+        "NCCL finds the NICs too far from the GPUs (it needs a common PCIe switch)",
         "",
-        f"on {name}: nvidia-smi topo -m (PIX or PXB between GPU and card); NCCL_NET_GDR_LEVEL=SYS forces it, measure",
+        f"on {name}: nvidia-smi topo -m (PIX or PXB between GPU and NIC). NCCL_NET_GDR_LEVEL=SYS forces it: measure it",
     )
 
 

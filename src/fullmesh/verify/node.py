@@ -65,7 +65,7 @@ def rule_answer_format(seen: ClusterObservations) -> Iterator[Finding]:
         yield Finding(
             "VC-307",
             "L0",
-            f"what {name} answered has another form than this version reads, so a rule may have missed something",
+            f"the answer of {name} does not match this version's types, so a rule may have missed something",
             node=name,
             seen=join_names(faults, 2),
             expected="the types in module_utils/fullmesh/schema",
@@ -84,7 +84,7 @@ def rule_planned_hostname(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-123",
                 "L0",
-                f"{name} calls itself something else than the plan does",
+                f"the host name of {name} differs from the plan",
                 node=name,
                 seen=found,
                 expected=wanted,
@@ -109,7 +109,7 @@ def rule_name_resolution(seen: ClusterObservations) -> Iterator[Finding]:
                 peer=join_names(wrong),
                 seen=f"{wrong[0]}: {said}",
                 expected=f"{wrong[0]}: {wanted[wrong[0]]}",
-                fix=f"{seen.apply('network')}; on {name}: getent ahosts {wrong[0]}",
+                fix=f"{seen.apply('network')}. Check on {name}: getent ahosts {wrong[0]}",
             )
 
 
@@ -137,7 +137,7 @@ def rule_own_name_loopback(seen: ClusterObservations) -> Iterator[Finding]:
             node=name,
             seen=join_names(own) if own else "no answer",
             expected=seen.address(name),
-            fix=f"{seen.apply('network')}; on {name}: getent ahosts {names['hostname']}",
+            fix=f"{seen.apply('network')}. Check on {name}: getent ahosts {names['hostname']}",
         )
 
 
@@ -182,7 +182,7 @@ def rule_clock_offsets(seen: ClusterObservations) -> Iterator[Finding]:
                 peer=reference if name != reference else "",
                 seen=f"{apart:+.1f} s",
                 expected=f"within {seen.clock_limit:g} s (torchrun drops a node at 15 s)",
-                fix=f"on {name}: chronyc makestep; then {seen.apply('network')}",
+                fix=f"on {name}: chronyc makestep. Then {seen.apply('network')}",
             )
 
 
@@ -254,7 +254,7 @@ def rule_interface_state(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=f"{card['name']} down",
                 expected=f"{card['name']} up",
-                fix=f"on {name}: ip link set {card['name']} up; check cable and switch port",
+                fix=f"on {name}: ip link set {card['name']} up. Check cable and switch port",
                 pairs=list_node_links(seen, name),
             )
         if card.get("mtu"):
@@ -291,7 +291,7 @@ def rule_pinned_range(seen: ClusterObservations) -> Iterator[Finding]:
                 port=found.replace(" ", "-"),
                 seen=found,
                 expected=wanted,
-                fix=f"{seen.apply('tuning')}; by hand: sysctl -w {RUN_RANGE}='{wanted}'",
+                fix=f"{seen.apply('tuning')}. By hand: sysctl -w {RUN_RANGE}='{wanted}'",
             )
 
 
@@ -308,7 +308,7 @@ def rule_reserved_ports(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-108",
                 "L1",
-                f"{taken} of {data['size']} data ports on {name} are reserved, so the kernel gives none of them out",
+                f"{taken} of {data['size']} data ports on {name} are reserved, so the kernel does not assign them",
                 node=name,
                 port=str(data["firewalld"]),
                 seen=sysctls["reserved_ports"],
@@ -353,7 +353,7 @@ def rule_free_ports(seen: ClusterObservations) -> Iterator[Finding]:
                 port=str(port["port"]),
                 seen=holder,
                 expected="free",
-                fix=f"on {name}: ss -ltnp 'sport = :{port['port']}'; end it, or choose another port",
+                fix=f"on {name}: ss -ltnp 'sport = :{port['port']}'. End that program, or choose another port",
             )
 
 
@@ -372,7 +372,7 @@ def rule_nccl_address(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=said["error"],
                 expected="an address and a port",
-                fix=f"on {name}: NCCL_DEBUG=INFO and look for 'Bootstrap'; {seen.apply('packages')}",
+                fix=f"on {name}: set NCCL_DEBUG=INFO and look for 'Bootstrap'. Then {seen.apply('packages')}",
             )
         elif said["address"] != seen.address(name):
             yield Finding(

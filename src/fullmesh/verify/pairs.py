@@ -113,13 +113,13 @@ def rule_late_answers(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-209",
                 "L2",
-                f"{join_names(slow)} accepted the connections of {source} and answered late; the links are open",
+                f"{join_names(slow)} accepted the connections of {source} but answered late. The links are open",
                 node=slow[0],
                 peer=source,
                 direction=f"{source} -> {join_names(slow)}",
                 seen="no complete answer in time",
                 expected="an answer",
-                fix=f"on {slow[0]}: uptime; run the verification again when the node is less busy",
+                fix=f"on {slow[0]}: uptime. Run the verification again when the node is less busy",
                 severity=WARNING,
                 pairs=tuple((source, peer) for peer in slow),
             )
@@ -162,7 +162,7 @@ def rule_outside_port(seen: ClusterObservations) -> Iterator[Finding]:
                     direction=f"{source} -> {record['node']}",
                     seen=OPEN,
                     expected="shut",
-                    fix=f"{seen.apply('firewall')}; look on {record['node']}: firewall-cmd --list-all-zones",
+                    fix=f"{seen.apply('firewall')}. Check on {record['node']}: firewall-cmd --list-all-zones",
                 )
 
 
@@ -188,14 +188,14 @@ def rule_outsider_access(seen: ClusterObservations) -> Iterator[Finding]:
         yield Finding(
             "VC-211",
             "L2",
-            f"the controller, which is no peer, reaches {ports} on {name}",
+            f"the controller, which is not a peer, reaches {ports} on {name}",
             node=name,
             peer="controller",
             port=ports,
             direction=f"controller -> {name}",
             seen=", ".join(f"{r['address']}:{r['port']} open" for r in found),
-            expected="shut to everybody but the peers",
-            fix=f"{seen.apply('firewall')}; look on {name}: firewall-cmd --get-active-zones",
+            expected="open to peers only",
+            fix=f"{seen.apply('firewall')}. Check on {name}: firewall-cmd --get-active-zones",
         )
 
 
@@ -204,12 +204,12 @@ def describe_untested_guards(seen: ClusterObservations, why_not_outside: str) ->
     notes = []
     if seen.mode != ONLY_MODE:
         notes.append(
-            f"not tested that other ports are shut to peers: the firewall mode is {seen.mode}"
+            f"not tested that other ports are closed to peers: the firewall mode is {seen.mode}"
         )
     if seen.mode == "off":
-        notes.append("not tested that outsiders are kept out: the firewall mode is off")
+        notes.append("not tested that other machines are blocked: the firewall mode is off")
     elif why_not_outside:
-        notes.append(f"not tested that outsiders are kept out: {why_not_outside}")
+        notes.append(f"not tested that other machines are blocked: {why_not_outside}")
     for record in seen.outside.get("links", []):
         if record["verdict"] in (OPEN, "someone_else") and not is_reached_from_outside(record):
             notes.append(

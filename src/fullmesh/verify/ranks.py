@@ -75,7 +75,7 @@ def compute_time_factor(seen: ClusterObservations) -> float:
 def describe_node_load(name: str, ended: RanksEnd) -> str:
     """Describe the load of a node while its ranks ran."""
     cpus = int(ended.get("cpus") or 1)
-    words = [f"load {float(ended.get('load') or 0.0):.1f} on {cpus} processor{'s' * (cpus > 1)}"]
+    words = [f"load {float(ended.get('load') or 0.0):.1f} on {cpus} CPU{'s' * (cpus > 1)}"]
     words += [
         f"{100 * share:.0f} % {what}"
         for share, what in (
@@ -149,7 +149,7 @@ def describe_rank_cause(seen: ClusterObservations, end: RankEnd, ranks: str) -> 
         "died": f"{ranks} ended in the middle of {end.step}: {end.text}",
         "absent": f"{ranks} did not start: {end.text}",
         "lost": f"the connection to {end.node} was lost while {ranks} ran: {end.text}",
-        "stopped": f"{ranks} were ended in {end.step}, and no rank says why",
+        "stopped": f"{ranks} were ended in {end.step}, but no rank reported why",
     }.get(
         end.state, f"{ranks} failed in {end.step}: {end.text}{describe_gloo_remote(seen, end.text)}"
     )
@@ -195,8 +195,8 @@ def get_store_port(seen: ClusterObservations, end: RankEnd) -> int:
 def suggest_early_end_fix(seen: ClusterObservations, end: RankEnd, node: str) -> str:
     """Suggest the next step for a rank that did not meet the others, or return ""."""
     own = {
-        "VC-309": f"on {node}: journalctl -u ssh -u sshd; then verify again",
-        "VC-310": f"on {node}: namei -l PATH shows the folder or file that is closed; chmod o+rX opens it",
+        "VC-309": f"on {node}: journalctl -u ssh -u sshd. Then verify again",
+        "VC-310": f"on {node}: namei -l PATH shows the folder or file without access. chmod o+rX opens it",
         "VC-312": f"on {node}: correct the line, or {seen.apply('launch')}",
     }
     early = end.step == "import" or end.state == "absent"
@@ -214,22 +214,20 @@ def suggest_rank_fix(seen: ClusterObservations, end: RankEnd, node: str) -> str:
         return early
     if end.state == "wrong" and end.step in STORES:
         return (
-            f"on every node, while it runs: ss -tnp 'dport = :{get_store_port(seen, end)}' names who writes there "
-            "beside the "
-            "ranks; torch's store asks nobody for a password, so end that program"
+            f"on every node, while it runs: ss -tnp 'dport = :{get_store_port(seen, end)}' names programs other than "
+            "the "
+            "ranks that write to it. End that program, because torch's store has no password"
         )
     if end.check == "gpus":
-        return f"on {node}: nvidia-smi -L; set fullmesh_local_ranks to its number of GPUs; {seen.apply('packages')}"
+        return f"on {node}: nvidia-smi -L. Set fullmesh_local_ranks to its GPU count. Then {seen.apply('packages')}"
     if end.step.startswith(("gpu", "nccl")):
-        return (
-            f"on {node}: nvidia-smi; dmesg | grep -i -E 'xid|NVRM'; run again with NCCL_DEBUG=INFO"
-        )
+        return f"on {node}: nvidia-smi && dmesg | grep -i -E 'xid|NVRM'. Run again with NCCL_DEBUG=INFO"
     if STEPS[end.step] == "L8" and end.state == "wrong":
         return (
-            f"on {node}: compare torch and its settings with the other nodes' ({seen.apply('packages')}); "
-            f"a wrong number that comes and goes is the machine's: test its memory"
+            f"on {node}: compare torch and its settings with the other nodes ({seen.apply('packages')}). "
+            f"If the wrong number comes and goes, test the machine's memory"
         )
-    return f"on {node}: see ranks in the result; run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
+    return f"on {node}: see the ranks in the result. Run again with TORCH_DISTRIBUTED_DEBUG=DETAIL"
 
 
 def is_deadline_end(end: RankEnd) -> bool:
@@ -271,12 +269,12 @@ def describe_end_order(cause: JobStopCause) -> str:
     gap = compute_lead_time([first, *cause.ranks[1:]])
     said = ""
     if gap:
-        said = f"; rank {first.rank} on {first.node} was the first of them, {gap:.2f} s before the next"
+        said = f". Rank {first.rank} on {first.node} was the first of them, {gap:.2f} s before the next"
     if not cause.followed:
         return said
     gap = compute_lead_time([first, *cause.followed])
     count = len(cause.followed)
-    said += f"; {count} other rank{'s' * (count > 1)} ended after that" + (
+    said += f". {count} other rank{'s' * (count > 1)} ended after that" + (
         f",{' the first of them' * (count > 1)} {gap:.2f} s later" if gap else ""
     )
     own = next(
@@ -287,11 +285,13 @@ def describe_end_order(cause: JobStopCause) -> str:
 
 def describe_busy_timeout(seen: ClusterObservations, end: RankEnd, where: str, busy: str) -> str:
     """Describe the cause if the CPUs were too busy for the deadline."""
-    before = "every link was open just before" if "L2" in seen.rungs else "the links were not tried"
+    before = (
+        "every link was open just before" if "L2" in seen.rungs else "the links were not tested"
+    )
     return (
-        f"not finished, the machine is busy: {where} did not get through {end.step} in the time that this check allows"
+        f"not finished, the machine is busy: {where} did not complete {end.step} in the time that this check allows"
         f" ({end.text}), "
-        f"with {busy}: a deadline of the check's own, no word about the network ({before})"
+        f"with {busy}. This is the check's own deadline and says nothing about the network ({before})"
     )
 
 
@@ -300,7 +300,7 @@ def suggest_more_time(seen: ClusterObservations) -> str:
     deadline, init = round(2 * seen.deadline), round(2 * seen.init_timeout)
     return (
         f"./fullmesh verify -i {seen.inventory} -- -e verify_cluster_deadline_seconds={deadline} "
-        f"-e verify_cluster_init_timeout_seconds={init}, or again when less runs there"
+        f"-e verify_cluster_init_timeout_seconds={init}, or again when the machine is less busy"
     )
 
 
@@ -338,7 +338,7 @@ def rule_rank_listeners(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=join_names(wrong),
                 expected=own,
-                fix=f"on {name}: ip -o addr show; one address per cluster interface, or GLOO_SOCKET_IFNAME set",
+                fix=f"on {name}: ip -o addr show. Use one address per cluster interface, or set GLOO_SOCKET_IFNAME",
             )
 
 

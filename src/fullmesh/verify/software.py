@@ -28,10 +28,10 @@ LOOKED_AT = {
     "time_zone": "the time zone",
 }
 STEPS = {
-    "kernel": "uname -r; bring the same kernel and reboot",
-    "glibc": "ldd --version; bring the same release of the distribution",
-    "nic_driver": "ethtool -i {interface}; bring the same driver",
-    "driver_cuda": "nvidia-smi; bring the same driver",
+    "kernel": "uname -r. Install the same kernel and reboot",
+    "glibc": "ldd --version. Use the same release of the distribution",
+    "nic_driver": "ethtool -i {interface}. Install the same driver",
+    "driver_cuda": "nvidia-smi. Install the same driver",
     "locale": "localectl set-locale LANG={usual}",
     "time_zone": "timedatectl set-timezone {usual}",
 }
@@ -86,13 +86,13 @@ def suggest_older_torch(seen: ClusterObservations, major: int) -> str:
         if parse_version_numbers(cuda)[:1] == (major,)
     ]
     if not fits:
-        by = "by a lock of your own (./fullmesh torch-lock makes one; torch_runtime_requirements)"
+        by = "with your own lock (./fullmesh torch-lock creates one for torch_runtime_requirements)"
         return f"torch for CUDA {major} {by}"
     cuda, torch = max(fits)
     shown = ".".join(map(str, cuda))
     return (
         f"torch_runtime_version: {torch} in the inventory, whose lock is for CUDA {shown} (torch_runtime_accelerator: "
-        f"auto); {seen.apply('packages')}"
+        f"auto). Then {seen.apply('packages')}"
     )
 
 
@@ -130,12 +130,12 @@ def rule_two_nccls(seen: ClusterObservations) -> Iterator[Finding]:
         yield Finding(
             "VC-118",
             "L1",
-            f"torch brings NCCL {own} and the system has {system} ({join_names(list(both))}): jobs of torch use the "
+            f"torch includes NCCL {own} and the system has {system} ({join_names(list(both))}): torch's jobs use the "
             "first, nccl-tests and MPI programs the second",
             node=first,
             seen=system,
             expected=own,
-            fix=f"nccl_version: {own}, where the repository has it",
+            fix=f"nccl_version: {own}, if the repository has it",
             severity=WARNING,
         )
 

@@ -24,11 +24,11 @@ SXID = re.compile(
 RECOVERY = re.compile(r"recovery action changed from .* to \S+ \((?P<action>[^)]+)\)", re.I)
 OFF_THE_BUS, ASKS = 79, 154
 
-PROGRAM = "the program that ran there, in cuda-gdb or compute-sanitizer; the card is well"
-AGAIN = "start the job again; when it comes back, the card's maker"
-RESET = "without any program on the GPUs: nvidia-smi --gpu-reset, or reboot; when it comes back, replace the card"
-LINKS = "reboot; nvidia-smi nvlink -s and -e on both ends; when it comes back, the baseboard, bridge or cable"
-GSP = "reboot; when it comes back, switch it off and on, then another driver of its branch"
+PROGRAM = "run that program in cuda-gdb or compute-sanitizer. The GPU is healthy"
+AGAIN = "start the job again. If it returns, ask the GPU's vendor"
+RESET = "without any program on the GPUs: nvidia-smi --gpu-reset, or reboot. If it returns, replace the GPU"
+LINKS = "reboot, then nvidia-smi nvlink -s and -e on both ends. If it returns, replace the baseboard, bridge or cable"
+GSP = "reboot. If it returns, power-cycle it, then try another driver of its branch"
 
 
 @dataclass(frozen=True)
@@ -46,28 +46,24 @@ class XidMeaning:
     stops: bool = False
 
 
-UNKNOWN = XidMeaning(
-    "an error that Fullmesh has no words for", "NVIDIA's Xid catalog has its number"
-)
+UNKNOWN = XidMeaning("an error that Fullmesh does not know", "look it up in NVIDIA's Xid catalog")
 COPY = XidMeaning("a copy engine of the GPU failed", AGAIN)
 NVLINK5 = XidMeaning("an NVLink failed (fifth generation)", LINKS, stops=True)
 MEANINGS: Mapping[int, XidMeaning] = {
     8: XidMeaning("the GPU stopped working on a program", AGAIN),
-    13: XidMeaning(
-        "a program made the GPU do what it cannot, an access out of bounds mostly", PROGRAM
-    ),
-    31: XidMeaning("a program touched memory of the GPU that is not there (page fault)", PROGRAM),
-    32: XidMeaning("commands arrived at the GPU damaged, on the PCIe bus mostly", AGAIN),
+    13: XidMeaning("a program used the GPU incorrectly, mostly an access out of bounds", PROGRAM),
+    31: XidMeaning("a program accessed invalid memory of the GPU (page fault)", PROGRAM),
+    32: XidMeaning("commands arrived damaged at the GPU, mostly because of the PCIe bus", AGAIN),
     **dict.fromkeys((39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136)), COPY),
-    43: XidMeaning("a program was ended after a fault of its own", PROGRAM),
+    43: XidMeaning("a program was ended after its own fault", PROGRAM),
     45: XidMeaning(
-        "a program was ended, killed or by an error that was reported before",
-        "the Xid before it, if any",
+        "a program was killed, or ended by an earlier error",
+        "fix the Xid before it, if any",
     ),
     46: XidMeaning("the GPU stopped working", RESET, stops=True),
     48: XidMeaning("memory of the GPU failed and ECC could not correct it", RESET, stops=True),
     54: XidMeaning(
-        "the card has no auxiliary power", "its power cables, with the machine off", stops=True
+        "the GPU has no auxiliary power", "check its power cables, with the machine off", stops=True
     ),
     62: XidMeaning("a controller inside the GPU halted", RESET, stops=True),
     63: XidMeaning(
@@ -79,13 +75,13 @@ MEANINGS: Mapping[int, XidMeaning] = {
     74: XidMeaning("an NVLink failed, at this GPU or at the other end", LINKS, stops=True),
     79: XidMeaning(
         "the GPU has fallen off the bus",
-        "switch it off and on; lspci -vv and the log before it (PCIe errors); reseat or replace the card, its riser "
+        "power-cycle it. See lspci -vv and the log before it (PCIe errors). Reseat or replace the GPU, its riser "
         "or its power cables",
         stops=True,
     ),
     92: XidMeaning(
         "many errors of memory that ECC corrected",
-        "nvidia-smi -q -d ECC; the card's maker, when it goes on",
+        "nvidia-smi -q -d ECC. If it goes on, ask the GPU's vendor",
     ),
     94: XidMeaning("memory failed, and only the program that used it was ended", AGAIN),
     95: XidMeaning("memory failed, and any program there may have wrong values", RESET, stops=True),
@@ -93,8 +89,8 @@ MEANINGS: Mapping[int, XidMeaning] = {
         "the GPU did not switch from one program to another in time", RESET, stops=True
     ),
     110: XidMeaning(
-        "a security fault of the GPU, of its hardware mostly",
-        "take back what was changed in the machine, switch it off and on; then the card's maker",
+        "a security fault of the GPU, mostly of its hardware",
+        "undo recent changes to the machine and power-cycle it. If it returns, ask the GPU's vendor",
         stops=True,
     ),
     119: XidMeaning("the processor on the GPU (GSP) did not answer the driver", GSP, stops=True),
@@ -104,31 +100,34 @@ MEANINGS: Mapping[int, XidMeaning] = {
         "nvidia-smi --gpu-reset when no job runs",
     ),
     136: XidMeaning("NVLinks did not come up", LINKS, stops=True),
-    137: XidMeaning("a program touched memory of another GPU that is not there (NVLink)", PROGRAM),
+    137: XidMeaning("a program accessed invalid memory of another GPU (NVLink)", PROGRAM),
     140: XidMeaning("memory failed before the driver could set it aside", RESET, stops=True),
     143: XidMeaning("the driver could not start the GPU", RESET, stops=True),
     **dict.fromkeys(range(144, 151), NVLINK5),
     154: XidMeaning(
-        "the driver asks for what other Xids need",
-        "do that, without any program on the GPUs",
+        "the driver requests the action that other Xids need",
+        "do it, without any program on the GPUs",
         stops=True,
     ),
     156: XidMeaning("broken parts of the GPU are set aside at its next reset", RESET, stops=True),
     157: XidMeaning(
-        "broken parts of the GPU could not be set aside, it goes on", "the card's maker"
+        "broken parts of the GPU could not be set aside, but it still works", "ask the GPU's vendor"
     ),
     158: XidMeaning("the GPU did not answer in time", RESET, stops=True),
-    171: XidMeaning("memory of the GPU (DRAM) failed, beside Xid 48", RESET, stops=True),
-    172: XidMeaning("memory inside the GPU (SRAM) failed, beside Xid 48", RESET, stops=True),
+    171: XidMeaning("memory of the GPU (DRAM) failed, in addition to Xid 48", RESET, stops=True),
+    172: XidMeaning(
+        "memory inside the GPU (SRAM) failed, in addition to Xid 48", RESET, stops=True
+    ),
 }
 SWITCH_FATAL = XidMeaning(
     "an NVSwitch has a fatal error",
-    "end all jobs, reset all GPUs and switches together (nvidia-smi --gpu-reset) or reboot; then the baseboard",
+    "end all jobs, and reset all GPUs and switches together (nvidia-smi --gpu-reset) or reboot. If it returns, replace "
+    "the baseboard",
     stops=True,
 )
 SWITCH = XidMeaning(
-    "an NVSwitch reported an error that it can live with",
-    "the fabric manager's log, when it goes on",
+    "an NVSwitch reported a non-fatal error",
+    "if it goes on, see the fabric manager's log",
 )
 
 
