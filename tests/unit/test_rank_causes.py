@@ -100,7 +100,7 @@ def test_eight_ranks_that_fail_for_one_that_was_killed_are_one_finding(
     (finding,) = found(eight)
     assert (finding.code, finding.node) == ("VC-303", "node3")
     assert "rank 3 on node3 ended in the middle of fsdp: exit code -9 (SIGKILL)" in finding.cause
-    assert "; 7 other ranks ended after that, the first of them 0.50 s later" in finding.cause
+    assert ". 7 other ranks ended after that, the first of them 0.50 s later" in finding.cause
 
 
 def test_a_ranks_own_error_explains_who_lost_it_and_who_waited_for_it(
@@ -110,7 +110,7 @@ def test_a_ranks_own_error_explains_who_lost_it_and_who_waited_for_it(
     others(eight, 5, 0.8)
     (finding,) = found(eight)
     assert (finding.code, finding.node, finding.seen) == ("VC-808", "node5", "failed")
-    assert finding.cause.startswith(f"rank 5 on node5 failed in fsdp: {OWN}; 7 other ranks")
+    assert finding.cause.startswith(f"rank 5 on node5 failed in fsdp: {OWN}. 7 other ranks")
 
 
 def test_of_ranks_that_died_the_first_is_named_whatever_they_said_last(
@@ -152,7 +152,7 @@ def test_of_ranks_that_only_lost_each_other_the_first_is_named(eight: ClusterObs
         stop(eight, rank, 0.2 if rank == 6 else 1.0, GONE.format(rank, rank))
     (finding,) = found(eight)
     assert (finding.code, finding.node) == ("VC-808", "node6")
-    assert "rank 6 on node6 was the first of them, 0.80 s before the next" in finding.cause
+    assert "Rank 6 on node6 was the first of them, 0.80 s before the next" in finding.cause
 
 
 def test_who_stands_until_the_deadline_is_who_the_others_waited_for(
@@ -163,7 +163,7 @@ def test_who_stands_until_the_deadline_is_who_the_others_waited_for(
     (finding,) = found(eight)
     assert (finding.code, finding.node, finding.seen) == ("VC-808", "node3", "hung")
     assert finding.cause.startswith(
-        "rank 3 on node3 hung in fsdp until the deadline; 7 other ranks"
+        "rank 3 on node3 hung in fsdp until the deadline. 7 other ranks"
     )
     hang(eight, 3, 9.0)  # the deadline ended while it waited as the others did
     (finding,) = found(eight)
@@ -184,7 +184,7 @@ def test_ranks_that_were_stopped_with_another_are_no_cause(eight: ClusterObserva
         end_with_others(eight, rank, 1.0, step="import" if rank == 7 else "init")
     (finding,) = found(eight)
     assert (finding.code, finding.node) == ("VC-403", "node3")
-    assert finding.cause.startswith(f"rank 3 on node3 failed in all_reduce: {OWN}; 7 other ranks")
+    assert finding.cause.startswith(f"rank 3 on node3 failed in all_reduce: {OWN}. 7 other ranks")
 
 
 def test_who_was_stopped_after_it_outlasted_the_others_is_who_they_waited_for(
