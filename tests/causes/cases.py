@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from causes.changes import Break
 from causes.faults import Fault
+from causes.job_faults import JobFault
 from fullmesh.causes.engine import index_cause_modules, load_cause
 from fullmesh.diagnose.run import list_boot_codes
 
@@ -36,6 +37,11 @@ def collect_cases(kind: str) -> dict[str, tuple[str, Any]]:
     }
 
 
+def collect_own(kind: str) -> dict[str, Any]:
+    """Map the name of each case of a kind to itself; it says its code."""
+    return {name: case for name, (_, case) in collect_cases(kind).items()}
+
+
 HELD = collect_cases("CHANGES")
 
 
@@ -57,4 +63,13 @@ CHANGES = {name: one for name, one in ALL_CHANGES.items() if name not in BOOT_CH
 RECORDED: dict[str, tuple[str, str]] = collect_cases("RECORDED")
 FAULTS: tuple[Fault, ...] = tuple(
     fault for module in MODULES.values() for fault in getattr(module, "FAULTS", ())
+)
+# a job that was recorded -> the findings at the top: code, ranks, place; the others are folded under them
+JOBS: dict[str, list[tuple[str, tuple[int, ...], str]]] = collect_own("JOBS")
+# name -> the codes at the top, the recorded job, what is changed in it
+JOB_CHANGES: dict[str, tuple[list[str], str, Callable[[Any], object]]] = collect_own("JOB_CHANGES")
+# a job that was recorded on lab nodes -> code, ranks, words of the sentence and of what is seen
+LAB_JOBS: dict[str, tuple[str, tuple[int, ...], str, str]] = collect_own("LAB_JOBS")
+JOB_FAULTS: tuple[JobFault, ...] = tuple(
+    fault for module in MODULES.values() for fault in getattr(module, "JOB_FAULTS", ())
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from causes.job_faults import STATE
 from lab_nodes import ENVIRONMENT, Node, fullmesh
 from record_files import write_record
 
@@ -20,7 +21,6 @@ from fullmesh.verbs.watch import resolve_job_hosts
 WORK = ROOT / ".fullmesh/hang"
 ACCOUNT = "trainer"
 HOME = "/srv/jobs"
-STATE = "/srv/jobs/state"
 TORCHRUN = "/opt/fullmesh/bin/fullmesh-torchrun"
 READY_SECONDS = 90  # torch's import takes 2 s on an idle machine and 20 s on a busy one
 READY_A_RANK = 10  # and of many ranks one after the other, where there are fewer cores

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
+from causes.cases import JOB_FAULTS
+from causes.job_faults import HEALTHY_JOBS, MANY, JobFault
+
 from .bench import WORK, Answer
-from .faults import FAULTS, HEALTHY_JOBS, MANY, Fault
 
 ROWS = WORK / "rows"
 HEAD = """\
@@ -25,7 +27,7 @@ looks, on {cores} cores that others used as well (load average {load:.0f} at the
 """
 
 
-def keep(fault: Fault, answer: Answer, wrong: str) -> None:
+def keep(fault: JobFault, answer: Answer, wrong: str) -> None:
     """Remember a row."""
     ROWS.mkdir(parents=True, exist_ok=True)
     row = {"found": not wrong, "seconds": answer.seconds, "wrong": wrong, "said": answer.findings}
@@ -42,7 +44,7 @@ def text() -> str:
     held: dict[str, dict[str, Any]] = {
         path.stem: json.loads(path.read_text()) for path in ROWS.glob("*.json")
     }
-    every = [*FAULTS, MANY, *HEALTHY_JOBS]
+    every = [*JOB_FAULTS, MANY, *HEALTHY_JOBS]
     lines = [
         line("job", "what was done", "ranks", "code", "rank", "line", "found", "seconds"),
         "|---|---|---|---|---|---|---|---|",

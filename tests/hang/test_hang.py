@@ -8,17 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from causes.cases import JOB_FAULTS
+from causes.job_faults import HEALTHY_JOBS, MANY, JobFault
 from lab_nodes import shell
 
 from . import table
 from .bench import Answer, Bench, Job
-from .faults import FAULTS, HEALTHY_JOBS, MANY, Fault
 
 WITHIN = 60.0  # on a machine that does other things as well; the page has the figures
 
 
 @contextmanager
-def broken(bench: Bench, fault: Fault) -> Iterator[Job]:
+def broken(bench: Bench, fault: JobFault) -> Iterator[Job]:
     """The job of a fault, at the moment when it stands."""
     each = fault.world // len(bench.nodes)
     node = bench.nodes[fault.at // each]
@@ -41,7 +42,7 @@ def broken(bench: Bench, fault: Fault) -> Iterator[Job]:
                 node.on(f"pkill -KILL -u trainer || true; sleep 0.3; {fault.mends}")
 
 
-def right(job: Job, fault: Fault, answer: Answer) -> str:
+def right(job: Job, fault: JobFault, answer: Answer) -> str:
     """What is wrong with an answer, "" where it is as it should be."""
     if not answer.findings:
         return "nothing was said"
@@ -59,8 +60,8 @@ def right(job: Job, fault: Fault, answer: Answer) -> str:
     return f"it does not say {lacks}" if lacks else ""
 
 
-@pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in FAULTS])
-def test_the_cause_is_named(bench: Bench, fault: Fault, recorded: Path | None) -> None:
+@pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in JOB_FAULTS])
+def test_the_cause_is_named(bench: Bench, fault: JobFault, recorded: Path | None) -> None:
     with broken(bench, fault) as job:
         answer = bench.ask(*fault.words)
         if recorded and fault.record:
@@ -81,7 +82,7 @@ def test_the_cause_is_named_among_sixty_four_ranks(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in HEALTHY_JOBS])
-def test_a_job_that_is_well_hears_no_more_than_that(bench: Bench, fault: Fault) -> None:
+def test_a_job_that_is_well_hears_no_more_than_that(bench: Bench, fault: JobFault) -> None:
     with broken(bench, fault) as job:
         answer = bench.ask(*fault.words)
     wrong = right(job, fault, answer) or ("" if answer.code == 0 else f"exit code {answer.code}")

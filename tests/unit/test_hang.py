@@ -14,7 +14,8 @@ from typing import Any
 
 import hang_records
 import pytest
-from hang_records import CHANGES, REAL, RECORDED, Samples
+from causes.cases import JOB_CHANGES, JOBS, LAB_JOBS
+from hang_records import RECORDED, Samples
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -45,10 +46,10 @@ def job(samples: Samples, stalled: float = 0.0) -> ObservedJob:
     )
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", JOBS)
 def test_a_real_job_gives_its_cause(name: str) -> None:
     found = judge_job(hang_records.load(name))
-    assert [(one.code, one.ranks, one.place) for one in found] == REAL[name]
+    assert [(one.code, one.ranks, one.place) for one in found] == JOBS[name]
     for finding in found:
         assert finding.seen
         assert finding.fix
@@ -59,34 +60,34 @@ def test_a_real_job_gives_its_cause(name: str) -> None:
         ) or (finding.code in NOTHING_WRONG)
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", JOBS)
 def test_one_look_is_enough_for_a_job_that_stands(name: str) -> None:
     """What a second look adds is that a job goes on."""
     samples = hang_records.load(name)
-    if REAL[name][0][0] not in NOTHING_WRONG:
-        assert [one[:2] for one in heads(samples[-1:])] == [one[:2] for one in REAL[name]]
+    if JOBS[name][0][0] not in NOTHING_WRONG:
+        assert [one[:2] for one in heads(samples[-1:])] == [one[:2] for one in JOBS[name]]
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", JOB_CHANGES)
 def test_one_change_gives_its_cause(name: str) -> None:
-    expected, record, change = CHANGES[name]
+    expected, record, change = JOB_CHANGES[name]
     assert [code for code, *_ in heads(hang_records.changed(record, change))] == expected
 
 
 def test_every_job_that_was_recorded_is_judged() -> None:
-    assert {path.name.partition(".")[0] for path in RECORDED.glob("*.gz")} == {*REAL, "slow"}
+    assert {path.name.partition(".")[0] for path in RECORDED.glob("*.gz")} == {*JOBS, "slow"}
 
 
 def worlds() -> list[ObservedJob]:
     return [
-        *(job(hang_records.load(name)) for name in (*REAL, "slow")),
-        *(job(hang_records.changed(record, change)) for _, record, change in CHANGES.values()),
+        *(job(hang_records.load(name)) for name in (*JOBS, "slow")),
+        *(job(hang_records.changed(record, change)) for _, record, change in JOB_CHANGES.values()),
     ]
 
 
 def test_every_rule_fires() -> None:
     quiet = {code for code, cause in load_hang_causes().items() if cause.find}
-    given_by_lab = {code for code, *_ in hang_records.LAB_KNOWN.values()}
+    given_by_lab = {code for code, *_ in LAB_JOBS.values()}
     for world in worlds():
         quiet -= {code for code in quiet if any(find_by_code(code, world))}
     assert quiet <= given_by_lab
@@ -101,9 +102,9 @@ def find_by_code(code: str, world: ObservedJob) -> Iterator[bool]:
 
 
 def test_every_code_is_given_by_a_record() -> None:
-    given = {code for found in REAL.values() for code, *_ in found} | {"HG-163"}
-    given |= {code for expected, _, _ in CHANGES.values() for code in expected}
-    given |= {code for code, *_ in hang_records.LAB_KNOWN.values()}
+    given = {code for found in JOBS.values() for code, *_ in found} | {"HG-163"}
+    given |= {code for expected, _, _ in JOB_CHANGES.values() for code in expected}
+    given |= {code for code, *_ in LAB_JOBS.values()}
     assert load_hang_causes().keys() - given == {*READ, *ASKED}
 
 
@@ -127,7 +128,7 @@ def test_the_order_of_the_answers_does_not_matter(name: str) -> None:
 
 
 def test_a_silent_rank_is_a_cause_where_others_wait_for_it() -> None:
-    (finding,) = judge_job(hang_records.changed(*CHANGES["a rank that is not asked"][1:]))
+    (finding,) = judge_job(hang_records.changed(*JOB_CHANGES["a rank that is not asked"][1:]))
     assert (finding.severity, finding.waiting) == (CAUSE, (0, 1, 3))
 
     def elsewhere(samples: Any) -> None:
@@ -163,10 +164,10 @@ def test_both_threads_of_a_deadlock_are_told() -> None:
 
 def test_the_file_that_a_checkpoint_goes_to_and_the_server_are_told() -> None:
     assert "write" in only("late_save").seen
-    (finding,) = judge_job(hang_records.changed(*CHANGES["NFS does not answer"][1:]))
+    (finding,) = judge_job(hang_records.changed(*JOB_CHANGES["NFS does not answer"][1:]))
     assert "waits for an NFS server that does not answer" in finding.cause
     assert "/data/set" in finding.seen
-    (finding,) = judge_job(hang_records.changed(*CHANGES["a disk does not answer"][1:]))
+    (finding,) = judge_job(hang_records.changed(*JOB_CHANGES["a disk does not answer"][1:]))
     assert "waits for a disk or file system that does not answer" in finding.cause
 
 
@@ -658,7 +659,7 @@ def test_no_answers_of_ranks_make_it_fall_over(data: st.DataObject) -> None:
 
 @cache
 def everybody() -> list[Rank]:
-    return [one for name in REAL for one in hang_records.load(name)[-1]]
+    return [one for name in JOBS for one in hang_records.load(name)[-1]]
 
 
 def bend(one: Rank, what: str, number: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import hang_records
 import pytest
-from hang_records import LAB_KNOWN
+from causes.cases import LAB_JOBS
 from record_files import RECORDED, load_record, name_record
 
 from fullmesh.causes.hang.job import HangFinding
@@ -26,12 +26,12 @@ def only(samples: Any) -> HangFinding:
 
 
 def test_every_record_is_known() -> None:
-    assert {name_record(path) for path in LAB.glob("*.gz")} == LAB_KNOWN.keys()
+    assert {name_record(path) for path in LAB.glob("*.gz")} == LAB_JOBS.keys()
 
 
-@pytest.mark.parametrize("name", LAB_KNOWN)
+@pytest.mark.parametrize("name", LAB_JOBS)
 def test_the_kernels_evidence_is_in_the_sentence(name: str) -> None:
-    code, ranks, cause, seen = LAB_KNOWN[name]
+    code, ranks, cause, seen = LAB_JOBS[name]
     found = only(raw(name))
     assert (found.code, found.ranks) == (code, ranks)
     assert cause in found.cause

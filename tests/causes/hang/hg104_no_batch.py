@@ -1,0 +1,14 @@
+"""Cases of HG-104."""
+
+from __future__ import annotations
+
+from hang_records import TRAIN
+
+from causes.job_faults import known_fault
+
+JOBS = {
+    "late_loader": [("HG-104", (1,), f"{TRAIN}:13")],
+}
+JOB_FAULTS = (
+    known_fault("late_loader", "a worker of the DataLoader stands", "HG-104", (1,), "for batch in"),
+)

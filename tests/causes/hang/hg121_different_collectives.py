@@ -1,0 +1,28 @@
+"""Cases of HG-121."""
+
+from __future__ import annotations
+
+from hang_records import TRAIN
+
+from causes.job_faults import known_fault
+
+JOBS = {
+    "kinds": [("HG-121", (0, 1), f"{TRAIN}:12")],
+    "kinds_four": [("HG-121", (3,), f"{TRAIN}:12")],
+}
+JOB_FAULTS = (
+    known_fault(
+        "kinds",
+        "one rank broadcasts, the other is at a barrier",
+        "HG-121",
+        (0, 1),
+        "dist.broadcast",
+    ),
+    known_fault(
+        "kinds_four",
+        "one of four ranks gathers before all others reduce",
+        "HG-121",
+        (3,),
+        "all_gather",
+    ),
+)

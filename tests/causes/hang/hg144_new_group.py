@@ -1,0 +1,14 @@
+"""Cases of HG-144."""
+
+from __future__ import annotations
+
+from hang_records import TRAIN
+
+from causes.job_faults import known_fault
+
+JOBS = {
+    "new_group": [("HG-144", (1,), f"{TRAIN}:13")],
+}
+JOB_FAULTS = (
+    known_fault("new_group", "new_group on one rank alone", "HG-144", (1,), "1|dist.all_reduce"),
+)

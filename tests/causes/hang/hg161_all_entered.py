@@ -1,0 +1,58 @@
+"""Cases of HG-161."""
+
+from __future__ import annotations
+
+from hang_records import TRAIN, sends
+
+from causes.job_faults import CARRIES, JobFault
+
+JOBS = {
+    "network": [("HG-161", (0, 1), f"{TRAIN}:13")],
+}
+JOB_CHANGES = {
+    "NCCL: a send that does not arrive": (["HG-161"], "network", sends(True)),
+}
+LAB_JOBS = {
+    "cable": (
+        "HG-161",
+        (0, 1),
+        "nothing gets through between el1 and ubuntu1, either way",
+        "el1 -> ubuntu1 (10.78.",
+    ),
+    "one_way": (
+        "HG-161",
+        (0, 1),
+        "none comes out: nothing gets from el1 to ubuntu1",
+        "bytes unacknowledged, sent again",
+    ),
+}
+JOB_FAULTS = (
+    JobFault(
+        "cable",
+        "the cluster's cable is pulled in the middle of an all_reduce",
+        CARRIES,
+        "HG-161",
+        (0, 1),
+        "dist.all_reduce(big)",
+        pulls=True,
+        record=True,
+        says=(
+            "nothing gets",
+            "carrier",
+            "eth1",
+        ),  # either way, unless one side had sent all of its own just then
+    ),
+    JobFault(
+        "one_way",
+        "nft drops what comes from one peer, in the middle of an all_reduce",
+        CARRIES,
+        "HG-161",
+        (0, 1),
+        "dist.all_reduce(big)",
+        breaks="nft add table inet hangs; nft 'add chain inet hangs i {type filter hook input priority -300;}'; "
+        "nft add rule inet hangs i iifname eth1 drop",
+        mends="nft delete table inet hangs",
+        says=("nothing gets from el1 to ubuntu1", "el1 -> ubuntu1"),
+        record=True,
+    ),
+)
