@@ -26,12 +26,13 @@ from fullmesh import contract
 from fullmesh.observed.ladder import LadderNodeParams
 from fullmesh.observed.survey import NftSurvey, NodeSurvey, ParallelLookups
 
-# `ip neigh show nud all`, iproute2 6.1; without "nud all" it leaves out what is NOARP.
-NEIGHBOURS = """\
-10.9.9.3 dev v0 lladdr 02:00:00:00:00:09 PERMANENT
-10.9.9.2 dev v0 lladdr 02:00:00:00:00:09 NOARP
-10.9.9.4 dev v0 lladdr 02:00:00:00:00:04 REACHABLE
-ff02::16 dev v0 lladdr 33:33:00:00:00:16 NOARP
+# `ip -j neigh show nud all`, iproute2 6.1; without "nud all" it leaves out what is NOARP.
+NEIGHBOURS = """[{"dst":"10.9.9.4","dev":"d0","lladdr":"02:00:00:00:00:04","state":["REACHABLE"]},\
+{"dst":"10.9.9.5","dev":"d0","lladdr":"02:00:00:00:00:05","router":null,"state":["STALE"]},\
+{"dst":"10.9.9.6","dev":"d0"},\
+{"dst":"10.9.9.2","dev":"d0","lladdr":"02:00:00:00:00:09","state":["NOARP"]},\
+{"dst":"10.9.9.3","dev":"d0","lladdr":"02:00:00:00:00:09","state":["PERMANENT"]},\
+{"dst":"ff02::16","dev":"d0","lladdr":"33:33:00:00:00:16","state":["NOARP"]}]
 """
 
 
@@ -49,7 +50,7 @@ def test_an_entry_that_was_made_by_hand_is_read_in_whatever_state(
     }
     told = {one: held.get("nud") for one, held in found["entries"].items()}
     assert told == {"10.9.9.2": "NOARP", "10.9.9.3": "PERMANENT", "10.9.9.4": None}
-    assert found["count"] == 2  # multicast addresses fill no table
+    assert found["count"] == 3  # multicast addresses, and what was never asked, fill no table
 
 
 WANT: LadderNodeParams = {

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 from ..facts.sockets import (
     LISTEN,
     list_socket_inodes,
-    parse_neighbour,
-    parse_route,
     read_socket_table,
     run_ip,
 )
@@ -177,16 +175,15 @@ def survey_routes(peers: list[str]) -> dict[str, Route]:
     """Say how the kernel would reach each peer, and whether it knows the peer's neighbour entry."""
     found: dict[str, Route] = {}
     for peer in peers[:PEERS_MOST]:
-        text = run_ip("-o", "route", "get", peer)
-        way = parse_route(text)
-        first = text.split()[0] if text.split() else ""
-        kind = first if first in ("unreachable", "blackhole", "prohibit", "local") else ""
+        routes = ip.parse_routes(run_ip(*ip.build_route_command(peer)[1:]))
+        way = routes[0] if routes else None
+        kind = way["kind"] if way else ""
         found[peer] = {
-            "via": way["via"],
-            "dev": way["dev"],
-            "src": way["src"],
-            "kind": kind,
-            "found": "yes" if text.strip() and not kind else "",
+            "via": way["via"] if way else "",
+            "dev": way["dev"] if way else "",
+            "src": way["source"] if way else "",
+            "kind": kind if kind in ("unreachable", "blackhole", "prohibit", "local") else "",
+            "found": "yes" if way and not kind else "",
         }
     return found
 
@@ -196,25 +193,21 @@ def survey_neighbours(peers: list[str]) -> NeighbourTable:
     wanted, count = set(peers), 0
     entries: dict[str, Neighbour] = {}
     # without "nud all" iproute2 leaves out entries that are NOARP, as one that was made by hand may be (ipneigh.c)
-    for line in run_ip("neigh", "show", "nud", "all").splitlines():
-        words = line.split()
-        if not words:
-            continue
-        count += words[-1] not in UNCOUNTED
-        if words[0] in wanted and len(entries) < PEERS_MOST:
-            mac = words[words.index("lladdr") + 1] if "lladdr" in words[:-1] else ""
-            device = words[words.index("dev") + 1] if "dev" in words[:-1] else ""
-            state = parse_neighbour(line)
-            if words[0] in entries and entries[words[0]].get("by_hand"):
+    for one in ip.parse_neighbours(run_ip(*ip.build_neighbours_command("nud", "all")[1:])):
+        peer, nud = one["address"], (one["states"] or ["NONE"])[-1]
+        count += nud not in UNCOUNTED
+        if peer in wanted and len(entries) < PEERS_MOST:
+            if peer in entries and entries[peer].get("by_hand"):
                 continue  # of one address on two interfaces: a state that does not change by itself
-            entries[words[0]] = {
-                "mac": mac.lower(),
-                "state": state,
-                "dev": device,
-                "by_hand": words[-1] in BY_HAND,
+            state = "reachable" if one["mac"] else "unknown"
+            entries[peer] = {
+                "mac": one["mac"].lower(),
+                "state": "failed" if nud in ("FAILED", "INCOMPLETE") else state,
+                "dev": one["dev"],
+                "by_hand": nud in BY_HAND,
             }
-            if words[-1] in BY_HAND:
-                entries[words[0]]["nud"] = words[-1]
+            if nud in BY_HAND:
+                entries[peer]["nud"] = nud
     return {"count": count, "entries": entries}
 
 

@@ -58,9 +58,18 @@ class IpHop(TypedDict):
 
 
 class IpRoute(IpHop):
-    """A route. ``to`` as iproute2 prints it (``default``), ``hops``: all of them."""
+    """A route.
+
+    Attributes:
+        to: in iproute2's notation (``default``).
+        kind: empty for an ordinary route, else ``local``, ``unreachable``, ``blackhole`` ...
+        source: the address that it prefers.
+        hops: all next hops.
+    """
 
     to: str
+    kind: str
+    source: str
     protocol: str
     metric: int
     hops: list[IpHop]
@@ -74,10 +83,11 @@ class IpRule(TypedDict):
 
 
 class IpNeighbour(TypedDict):
-    """A neighbour's entry."""
+    """A neighbour's entry; ``states`` is empty for one that was never queried."""
 
     address: str
     dev: str
+    mac: str
     states: list[str]
 
 
@@ -161,6 +171,8 @@ def parse_routes(text: str) -> list[IpRoute]:
     return [
         {
             "to": one.get("dst", ""),
+            "kind": one.get("type", ""),
+            "source": one.get("prefsrc", ""),
             **read_hop(one),
             "protocol": one.get("protocol", "boot"),  # which iproute2 leaves out
             "metric": one.get("metric", 0),
@@ -195,6 +207,7 @@ def parse_neighbours(text: str) -> list[IpNeighbour]:
         {
             "address": one.get("dst", ""),
             "dev": one.get("dev", ""),
+            "mac": one.get("lladdr", ""),
             "states": one.get("state") or [],
         }
         for one in parse_objects(text)
