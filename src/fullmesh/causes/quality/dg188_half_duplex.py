@@ -1,0 +1,48 @@
+"""the cluster card of a node runs at half duplex
+
+A port that negotiates with one whose speed and duplex are fixed learns the speed and not the duplex, and falls back to
+half duplex. Both ends then send at the same time, and the card takes that for collisions: short packets pass, and under
+load many are lost and sent again.
+
+**Prove:** ethtool INTERFACE
+
+**Fix:** Let the card and the switch port negotiate, or fix both to the same speed and full duplex.
+
+**Source:** IEEE 802.3, clause 28; ethtool(8)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullmesh.causes.engine import RECORDED, Cause, CauseCase, Explains
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.relations import has_root_node
+from fullmesh.result.findings import Finding
+
+
+def rule_half_duplex(evidence: ClusterEvidence) -> Iterator[Finding]:
+    """The cluster card of each node sends and receives at the same time."""
+    for name in evidence.nodes:
+        card = evidence.card(name, evidence.cluster_card(name))
+        if not card or not card["physical"] or card["duplex"] != "half":
+            continue
+        yield Finding(
+            "DG-188",
+            "L1",
+            f"the cluster interface {card['name']} of {name} runs at half duplex",
+            node=name,
+            seen=f"half duplex, {card['speed']} Mbit/s",
+            expected="full duplex",
+            fix=f"on {name}: ethtool -s {card['name']} autoneg on; let the switch port negotiate as well",
+        )
+
+
+CAUSE = Cause(
+    "DG-188",
+    __doc__,
+    find=rule_half_duplex,
+    weight=1035,
+    explains=(Explains(("DG-138", "DG-139", "VC-209"), has_root_node),),
+    cases=(CauseCase("half-duplex", "a card says that it runs at half duplex", by=RECORDED),),
+)

@@ -1,0 +1,16 @@
+"""Cases of DG-188."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+from records import World
+
+from causes.changes import Change, survey
+
+
+def halve(world: World) -> None:
+    for card in survey(world)["interfaces"]:
+        card.update(physical=True, duplex="half", speed=100)
+
+
+CHANGES = {"half duplex": Change(UB, halve)}
