@@ -26,6 +26,7 @@ from fullmesh import contract
 from fullmesh.causes.cloud import accounts
 from fullmesh.causes.engine import load_causes
 from fullmesh.diagnose import judge, run
+from fullmesh.observed.survey import NodeSurvey
 from fullmesh.verify import cards, gpu, node, pairs, ranks
 from fullmesh.verify.model import ClusterObservations
 
@@ -47,6 +48,7 @@ OTHER_RULES = {
     node.rule_answer_format: "an answer that its type refuses (test_contract.py)",
     accounts.rule_security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
 }
+CAUSES = load_causes("DG")
 VERIFICATION = (*node.RULES, *pairs.RULES, *cards.CARD_RULES, *gpu.JOB_RULES, *ranks.RULES)
 
 
@@ -68,8 +70,13 @@ def healthy() -> records.World:
 
 
 def broken(name: str) -> records.World:
+    return now(cases.CHANGES[name][2])
+
+
+def now(change: changes.Break) -> records.World:
+    """Nodes on which something is otherwise now."""
     world = copy.deepcopy(healthy())
-    cases.CHANGES[name][2](world)
+    change(world)
     return world
 
 
@@ -173,7 +180,33 @@ def test_every_rule_of_diagnosis_fires() -> None:
         judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
         for one in worlds
     )
-    assert silent(run.list_cause_rules(), looks) == set()
+    own = [one.find for one in CAUSES.values() if one.find and one.family != run.NEXT_BOOT]
+    assert silent((*own, *run.OTHERS), looks) == set()
+
+
+def without(world: records.World, part: str) -> records.World:
+    """The same, without a part of each node's survey."""
+    left = copy.deepcopy(world)
+    for told in left["nodes"].values():
+        told["node"]["facts"]["survey"].pop(part, None)
+    return left
+
+
+@pytest.mark.parametrize("code", [code for code, cause in CAUSES.items() if cause.needs])
+def test_a_cause_finds_nothing_without_what_it_needs(code: str) -> None:
+    """Not because it is not asked: so that leaving it out never hides anything."""
+    cause = CAUSES[code]
+    assert cause.find
+    assert set(cause.needs) <= NodeSurvey.__annotations__.keys()
+    base = at_boot if cause.family == run.NEXT_BOOT else now
+    worlds = [base(one) for found, _, one in cases.ALL_CHANGES.values() if found == code]
+    worlds += [records.world(name) for name, (found, _) in cases.RECORDED.items() if found == code]
+    assert worlds
+    for world, part in itertools.product(worlds, cause.needs):
+        left = without(world, part)
+        look = judge.build_evidence(left["plan"], records.answers(left["nodes"]), records.ABOUT)
+        assert not [one for one in cause.find(look) if one.code == code]
+        assert cause.find not in run.list_cause_rules(look, at_boot=base is at_boot)
 
 
 def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -> None:
@@ -182,8 +215,8 @@ def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -
         judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
         for one in worlds
     ]
-    boot = [cause for cause in load_causes("DG").values() if cause.family == run.NEXT_BOOT]
-    assert silent([cause.find for cause in boot if cause.find], looks) == set()
+    boot = [one.find for one in CAUSES.values() if one.find and one.family == run.NEXT_BOOT]
+    assert silent(boot, looks) == set()
     assert {code for code, _, _ in cases.BOOT_CHANGES.values()} == run.list_boot_codes()
     quiet = judge.build_evidence(
         (world := at_boot(lambda _world: None))["plan"],

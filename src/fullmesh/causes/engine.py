@@ -134,7 +134,7 @@ class Cause:
         severity: of its findings, as a rule.
         weight: the heavier of two causes comes first. Close to 0: it explains nothing.
         explains: the findings that follow from it.
-        needs: parts of a node's survey without which it finds nothing: it is not asked if no node has them.
+        needs: parts of a node's survey without which it finds nothing: it is not asked if no node has one of them.
         cases: the ways in which it shows.
         family: the folder of its module.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fullmesh.causes.cloud import accounts
 from fullmesh.causes.engine import index_cause_modules, load_causes
@@ -31,23 +31,24 @@ def list_boot_codes() -> frozenset[str]:
     return frozenset(code for code, module in modules if f".{NEXT_BOOT}." in module)
 
 
-def list_cause_rules() -> tuple[Rule, ...]:
-    """What finds the causes of what is wrong now."""
-    causes = load_causes("DG").values()
-    own = [cause.find for cause in causes if cause.find and cause.family != NEXT_BOOT]
-    return (*own, *OTHERS)
+def list_cause_rules(evidence: ClusterEvidence, *, at_boot: bool = False) -> Iterator[Rule]:
+    """What finds the causes of what is wrong now, or only at the next boot, in what the nodes said."""
+    parts = {part for name in evidence.nodes for part in evidence.survey(name)}
+    for cause in load_causes("DG").values():
+        if cause.find and (cause.family == NEXT_BOOT) is at_boot and parts.issuperset(cause.needs):
+            yield cause.find
 
 
 def find_causes(evidence: ClusterEvidence) -> list[Finding]:
     """What all causes say of now."""
-    return [finding for rule in list_cause_rules() for finding in rule(evidence)]
+    rules = (*list_cause_rules(evidence), *OTHERS)
+    return [finding for rule in rules for finding in rule(evidence)]
 
 
 def check_next_boot(evidence: ClusterEvidence) -> list[Finding]:
     """What the next boot changes, cause by cause."""
-    causes = load_causes("DG").values()
-    own = [cause.find for cause in causes if cause.find and cause.family == NEXT_BOOT]
-    return [finding for rule in own for finding in rule(evidence)]
+    rules = list_cause_rules(evidence, at_boot=True)
+    return [finding for rule in rules for finding in rule(evidence)]
 
 
 def filter_ladder_findings(

@@ -29,6 +29,7 @@ CAUSE = Cause(
     "DG-125",
     __doc__,
     find=rule_master_localhost,
+    needs=("environment",),
     weight=610,
     explains=(Explains(("DG-126", "DG-127", "DG-128"), has_same_node),),
     cases=(CauseCase("master-localhost", "MASTER_ADDR=localhost"),),

@@ -29,6 +29,7 @@ CAUSE = Cause(
     "DG-126",
     __doc__,
     find=rule_master_foreign,
+    needs=("environment", "master_answers"),
     weight=600,
     explains=(Explains(("VC-101",), has_same_node),),
     cases=(CauseCase("master-nobody", "MASTER_ADDR=an unused address of the cluster network"),),

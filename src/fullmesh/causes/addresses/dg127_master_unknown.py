@@ -29,6 +29,7 @@ CAUSE = Cause(
     "DG-127",
     __doc__,
     find=rule_master_unknown,
+    needs=("environment", "master_answers"),
     weight=590,
     explains=(Explains(("VC-101",), has_same_node),),
     cases=(CauseCase("master-unknown", "MASTER_ADDR=no-such-node"),),

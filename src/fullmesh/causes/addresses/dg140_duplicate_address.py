@@ -75,6 +75,7 @@ CAUSE = Cause(
     "DG-140",
     __doc__,
     find=rule_duplicate_address,
+    needs=("interfaces",),
     weight=1080,
     explains=(
         Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-141", "VC-103"), has_root_end),

@@ -93,6 +93,7 @@ CAUSE = Cause(
     "DG-157",
     __doc__,
     find=rule_any_wrong_neighbour,
+    needs=("interfaces",),
     weight=990,
     explains=(
         Explains(

@@ -28,6 +28,7 @@ CAUSE = Cause(
     "DG-119",
     __doc__,
     find=rule_interface_nowhere,
+    needs=("environment", "interfaces"),
     weight=580,
     explains=(Explains(("DG-120", "DG-121", "DG-134")),),
     cases=(CauseCase("ifname-everywhere", "GLOO_SOCKET_IFNAME=eth9 on every node"),),

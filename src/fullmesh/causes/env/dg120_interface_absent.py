@@ -30,6 +30,7 @@ CAUSE = Cause(
     "DG-120",
     __doc__,
     find=rule_interface_absent,
+    needs=("environment", "interfaces"),
     weight=570,
     explains=(Explains(("DG-134",), has_same_node),),
     cases=(CauseCase("ifname-one", "GLOO_SOCKET_IFNAME=eth9 on one node"),),

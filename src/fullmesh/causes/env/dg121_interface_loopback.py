@@ -29,6 +29,7 @@ CAUSE = Cause(
     "DG-121",
     __doc__,
     find=rule_interface_loopback,
+    needs=("environment", "interfaces"),
     weight=560,
     explains=(Explains(("DG-134",), has_same_node),),
     cases=(CauseCase("ifname-lo", "GLOO_SOCKET_IFNAME=lo on one node or all"),),

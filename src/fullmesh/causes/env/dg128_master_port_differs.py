@@ -42,6 +42,7 @@ CAUSE = Cause(
     "DG-128",
     __doc__,
     find=rule_master_port,
+    needs=("environment",),
     weight=220,
     cases=(CauseCase("master-port", "MASTER_PORT=29999 on one node"),),
 )

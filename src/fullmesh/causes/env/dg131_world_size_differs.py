@@ -52,6 +52,7 @@ CAUSE = Cause(
     "DG-131",
     __doc__,
     find=rule_world_size,
+    needs=("environment",),
     weight=210,
     cases=(CauseCase("world-size", "WORLD_SIZE=3 on one node"),),
 )

@@ -105,6 +105,7 @@ CAUSE = Cause(
     "DG-134",
     __doc__,
     find=rule_nccl_interface,
+    needs=("environment", "interfaces"),
     weight=230,
     cases=(
         CauseCase("nccl-interface", "NCCL_SOCKET_IFNAME=docker0 with a dummy docker0 that is up"),

@@ -75,6 +75,7 @@ CAUSE = Cause(
     "DG-150",
     __doc__,
     find=rule_proxies,
+    needs=("environment",),
     severity=WARNING,
     weight=190,
     cases=(CauseCase("proxy", "https_proxy in /etc/environment, no_proxy without the peers"),),

@@ -60,6 +60,7 @@ CAUSE = Cause(
     "DG-160",
     __doc__,
     find=rule_leftover_rank_env,
+    needs=("environment",),
     severity=WARNING,
     weight=170,
     cases=(CauseCase("rank-left", "RANK=0 in /etc/environment"),),

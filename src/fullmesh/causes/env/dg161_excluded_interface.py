@@ -45,6 +45,7 @@ CAUSE = Cause(
     "DG-161",
     __doc__,
     find=rule_excluded_interface,
+    needs=("environment",),
     severity=WARNING,
     weight=160,
     cases=(CauseCase("ifname-left-out", "NCCL_SOCKET_IFNAME=^eth1 in /etc/environment"),),

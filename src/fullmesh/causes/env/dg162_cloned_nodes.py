@@ -70,6 +70,7 @@ CAUSE = Cause(
     "DG-162",
     __doc__,
     find=rule_cloned_nodes,
+    needs=("identity",),
     severity=WARNING,
     weight=180,
     cases=(

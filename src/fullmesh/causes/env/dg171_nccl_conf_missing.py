@@ -44,6 +44,7 @@ CAUSE = Cause(
     "DG-171",
     __doc__,
     find=rule_nccl_config_file,
+    needs=("environment",),
     severity=WARNING,
     weight=240,
     cases=(CauseCase("nccl-conf-gone", "NCCL_CONF_FILE=/etc/nccl/gone.conf in /etc/environment"),),

@@ -46,6 +46,7 @@ CAUSE = Cause(
     "DG-259",
     __doc__,
     find=rule_unique_macs,
+    needs=("interfaces",),
     weight=1070,
     explains=(Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-158"), has_root_node),),
     cases=(CauseCase("one-mac", "the cluster cards show one hardware address", by=RECORDED),),

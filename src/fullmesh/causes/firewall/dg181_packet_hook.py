@@ -67,6 +67,7 @@ CAUSE = Cause(
     "DG-181",
     __doc__,
     find=rule_packet_hooks,
+    needs=("hooks",),
     weight=930,
     explains=(Explains((*LINKS, *WALLS, "DG-180", "DG-138", "DG-139"), is_return_path),),
     cases=(CauseCase("xdp", "an XDP program at the card that drops the data range", fields=LINK),),

@@ -93,6 +93,7 @@ CAUSE = Cause(
     "DG-183",
     __doc__,
     find=rule_job_unit,
+    needs=("job_unit",),
     weight=270,
     cases=(CauseCase("job-unit", "IPAddressDeny=any in a drop-in of fullmesh-job@"),),
 )

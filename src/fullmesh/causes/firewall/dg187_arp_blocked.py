@@ -96,6 +96,7 @@ CAUSE = Cause(
     "DG-187",
     __doc__,
     find=rule_blocked_arp,
+    needs=("nft",),
     weight=940,
     explains=(Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), is_return_path),),
     cases=(

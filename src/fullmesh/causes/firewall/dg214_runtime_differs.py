@@ -122,6 +122,7 @@ CAUSE = Cause(
     "DG-214",
     __doc__,
     find=rule_firewalld_runtime,
+    needs=("firewalld",),
     severity=WARNING,
     weight=770,
     explains=(Explains((*SHUT, "DG-114", "DG-101", "DG-105", "DG-175"), has_same_blocked_ports),),

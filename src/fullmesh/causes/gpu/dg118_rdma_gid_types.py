@@ -57,6 +57,7 @@ CAUSE = Cause(
     "DG-118",
     __doc__,
     find=rule_gid_types,
+    needs=("rdma",),
     weight=360,
     explains=(Explains(("VC-148",), has_same_node),),
     cases=(CauseCase("roce-gid", "one node has a RoCE v2 GID, the other has none", by=RECORDED),),

@@ -67,6 +67,7 @@ CAUSE = Cause(
     "DG-149",
     __doc__,
     find=rule_gpu_inventory,
+    needs=("gpus",),
     weight=400,
     explains=(Explains(("VC-111", "VC-719", "VC-711"), has_same_node),),
     cases=(CauseCase("gpus", "one node shows fewer GPUs, or another driver", by=RECORDED),),

@@ -45,6 +45,7 @@ CAUSE = Cause(
     "DG-239",
     __doc__,
     find=rule_interface_speeds,
+    needs=("interfaces",),
     severity=WARNING,
     weight=510,
     explains=(Explains(("DG-139",), has_root_node),),

@@ -44,6 +44,7 @@ CAUSE = Cause(
     "DG-249",
     __doc__,
     find=rule_rdma_ports,
+    needs=("rdma",),
     weight=130,
     cases=(CauseCase("rdma-port", "an RDMA port is down on one node", by=RECORDED),),
 )

@@ -42,6 +42,7 @@ CAUSE = Cause(
     "DG-148",
     __doc__,
     find=rule_locked_memory,
+    needs=("limits", "rdma"),
     weight=150,
     cases=(CauseCase("memlock", "64 KiB of locked memory on a node with RDMA", by=RECORDED),),
 )

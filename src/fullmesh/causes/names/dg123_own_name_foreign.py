@@ -42,6 +42,7 @@ CAUSE = Cause(
     "DG-123",
     __doc__,
     find=rule_own_host_name,
+    needs=("own_answers",),
     weight=630,
     explains=(Explains(("VC-101",), is_own_name),),
     cases=(CauseCase("own-foreign", "203.0.113.9 HOSTNAME in /etc/hosts"),),

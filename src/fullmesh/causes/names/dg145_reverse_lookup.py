@@ -48,6 +48,7 @@ CAUSE = Cause(
     "DG-145",
     __doc__,
     find=rule_reverse_lookup,
+    needs=("reverse",),
     weight=660,
     explains=(Explains(NAMED, has_same_node),),
     cases=(

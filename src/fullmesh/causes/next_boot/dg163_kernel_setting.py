@@ -73,6 +73,7 @@ CAUSE = Cause(
     "DG-163",
     __doc__,
     find=rule_boot_settings,
+    needs=("next_boot", "sysctls"),
     severity=WARNING,
     weight=100,
     cases=(CauseCase("boot-sysctl", "tcp_mtu_probing=2 in a file of /etc/sysctl.d, not read yet"),),

@@ -71,6 +71,7 @@ CAUSE = Cause(
     "DG-164",
     __doc__,
     find=rule_boot_units,
+    needs=("next_boot",),
     severity=WARNING,
     weight=90,
     cases=(CauseCase("boot-unit", "systemctl disable of the clock's daemon"),),

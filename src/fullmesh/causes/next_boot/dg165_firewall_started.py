@@ -67,6 +67,7 @@ CAUSE = Cause(
     "DG-165",
     __doc__,
     find=rule_boot_firewall,
+    needs=("next_boot",),
     severity=WARNING,
     weight=80,
     cases=(CauseCase("boot-firewall", "nftables.service enabled, its file drops, not started"),),

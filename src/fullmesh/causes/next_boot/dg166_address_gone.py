@@ -44,6 +44,7 @@ CAUSE = Cause(
     "DG-166",
     __doc__,
     find=rule_boot_address,
+    needs=("next_boot",),
     severity=WARNING,
     weight=70,
     cases=(

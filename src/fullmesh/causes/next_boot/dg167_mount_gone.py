@@ -76,6 +76,7 @@ CAUSE = Cause(
     "DG-167",
     __doc__,
     find=rule_any_mount_gone,
+    needs=("next_boot",),
     severity=WARNING,
     weight=50,
     cases=(CauseCase("boot-mount", "an NFS mount that no file has", by=RECORDED),),

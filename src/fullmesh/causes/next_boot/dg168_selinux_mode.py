@@ -46,6 +46,7 @@ CAUSE = Cause(
     "DG-168",
     __doc__,
     find=rule_boot_selinux,
+    needs=("next_boot", "selinux"),
     severity=WARNING,
     weight=30,
     cases=(CauseCase("boot-selinux", "setenforce 0 under SELINUX=enforcing", by=RECORDED),),

@@ -48,6 +48,7 @@ CAUSE = Cause(
     "DG-170",
     __doc__,
     find=rule_boot_limits,
+    needs=("next_boot",),
     severity=WARNING,
     weight=10,
     cases=(CauseCase("boot-limits", "DefaultLimitMEMLOCK in a new file", by=RECORDED),),

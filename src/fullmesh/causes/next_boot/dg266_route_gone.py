@@ -39,6 +39,7 @@ CAUSE = Cause(
     "DG-266",
     __doc__,
     find=rule_boot_routes,
+    needs=("next_boot",),
     severity=WARNING,
     weight=60,
     cases=(CauseCase("boot-route", "ip route add of a network with the peer in it"),),

@@ -40,6 +40,7 @@ CAUSE = Cause(
     "DG-267",
     __doc__,
     find=rule_boot_waits,
+    needs=("next_boot",),
     severity=WARNING,
     weight=40,
     cases=(CauseCase("boot-fstab", "a line of fstab without nofail for a disk that is not there"),),

@@ -73,6 +73,7 @@ CAUSE = Cause(
     "DG-269",
     __doc__,
     find=rule_boot_kernel,
+    needs=("next_boot",),
     severity=WARNING,
     weight=20,
     cases=(CauseCase("boot-driver", "no nvidia.ko for the next kernel", by=RECORDED),),

@@ -53,6 +53,7 @@ CAUSE = Cause(
     "DG-107",
     __doc__,
     find=rule_equal_port_ranges,
+    needs=("sysctls",),
     weight=840,
     explains=(Explains((*SHUT, *WALLS), has_kernel_ports_only),),
     cases=(

@@ -46,6 +46,7 @@ CAUSE = Cause(
     "DG-108",
     __doc__,
     find=rule_container_ports,
+    needs=("sysctls", "namespaces"),
     weight=250,
     cases=(
         CauseCase(

@@ -71,6 +71,7 @@ CAUSE = Cause(
     "DG-109",
     __doc__,
     find=rule_port_range_size,
+    needs=("sysctls",),
     weight=1020,
     explains=(
         Explains(("VC-204",), is_out_of_ports),

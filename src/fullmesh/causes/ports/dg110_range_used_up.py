@@ -58,6 +58,7 @@ CAUSE = Cause(
     "DG-110",
     __doc__,
     find=rule_exhausted_ports,
+    needs=("sysctls", "sockets"),
     weight=1010,
     explains=(
         Explains(("VC-204",), is_out_of_ports),

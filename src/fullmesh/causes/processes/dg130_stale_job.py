@@ -61,6 +61,7 @@ CAUSE = Cause(
     "DG-130",
     __doc__,
     find=rule_stale_job,
+    needs=("sockets",),
     weight=550,
     explains=(Explains(("VC-109", "VC-207"), has_same_node),),
     cases=(

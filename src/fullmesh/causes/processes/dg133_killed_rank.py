@@ -44,6 +44,7 @@ CAUSE = Cause(
     "DG-133",
     __doc__,
     find=rule_killed_ranks,
+    needs=("kernel_log",),
     weight=120,
     cases=(
         CauseCase(

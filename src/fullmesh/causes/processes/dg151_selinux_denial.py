@@ -38,6 +38,7 @@ CAUSE = Cause(
     "DG-151",
     __doc__,
     find=rule_selinux_denials,
+    needs=("selinux",),
     weight=110,
     cases=(CauseCase("selinux", "avc: denied in the audit log, of a job's command", by=RECORDED),),
 )

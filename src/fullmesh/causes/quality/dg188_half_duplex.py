@@ -42,6 +42,7 @@ CAUSE = Cause(
     "DG-188",
     __doc__,
     find=rule_half_duplex,
+    needs=("interfaces",),
     weight=1035,
     explains=(Explains(("DG-138", "DG-139", "VC-209"), has_root_node),),
     cases=(CauseCase("half-duplex", "a card says that it runs at half duplex", by=RECORDED),),
