@@ -31,22 +31,22 @@ class CallbackResult:
         self.host = get_result_host(result)
 
     def ignores_unreachable(self) -> bool:
-        """Say whether the task goes on without the host; the public name of its fields warns in ansible-core 2.21."""
+        """Return whether the task continues without the host. The public name warns in ansible-core 2.21."""
         return bool(self.result._task_fields.get("ignore_unreachable"))
 
 
 def get_task_id(task: Any) -> str:
-    """Return the id of a task, which callbacks and connections know it by; no public name has it."""
+    """Return the id of a task for callbacks and connections. It has no public name."""
     return str(task._uuid)
 
 
 def get_task_role(task: Any) -> str:
-    """Return the name of a task's role, empty without one; the public name of the task contains it as text only."""
+    """Return the name of a task's role, or "". The public name of the task contains it as text only."""
     return str(task._role.get_name()) if getattr(task, "_role", None) else ""
 
 
 def has_rescue(task: Any) -> bool:
-    """Say whether a block around the task does something if the task fails; blocks are known as parents only."""
+    """Return whether a block around the task rescues its failure. Only the parents of a task lead to its blocks."""
     parent = getattr(task, "_parent", None)
     while parent is not None:
         if getattr(parent, "rescue", None):
@@ -61,7 +61,7 @@ def get_playbook_path(playbook: Any) -> str:
 
 
 def list_play_hosts(play: Any) -> list[str]:
-    """List the hosts of a play before its first task; its public ``hosts`` are patterns."""
+    """List the hosts of a play before its first task. Its public ``hosts`` are patterns."""
     found = play.get_variable_manager()._inventory.get_hosts(play.hosts)
     return [host.get_name() for host in found]
 
@@ -113,7 +113,7 @@ def build_task_keys(task: Any, play_context: Any, secrets: Sequence[str]) -> dic
 
 
 def open_connection(kind: str, task: Any, play_context: Any) -> Any:
-    """Return a connection plugin, or None if there is none of this name; it asks for the id of its task."""
+    """Return a connection plugin, or None if the name is unknown. The plugin needs the id of its task."""
     return connection_loader.get(kind, play_context, task_uuid=get_task_id(task))
 
 
@@ -135,7 +135,7 @@ def set_connection_options(
 
 
 def select_plugin_variables(kind: str, plugin: Any, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the variables of a host that a plugin has options for; the configuration knows it by its loaded name."""
+    """Select the variables of a host that a plugin has options for. Ansible's configuration uses its loaded name."""
     known = constants.config.get_plugin_vars(kind, plugin._load_name)
     return {one: variables[one] for one in known if one in variables}
 

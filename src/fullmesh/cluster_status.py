@@ -1,4 +1,4 @@
-"""The state of a cluster between two runs: how far each node is configured, what drifted, which jobs run."""
+"""Compute the state of a cluster between two runs: configured nodes, drift, and running jobs."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _name_state(group: membership.Group, *, configured: bool) -> State:
 
 
 def find_status_problems(report: StatusReport) -> list[Fault]:
-    """Problems of the cluster, each with its next step."""
+    """List the problems of the cluster, each with its next step."""
     typed = f"-i {report['inventory']}"
     found = []
     by_state: dict[State, list[str]] = {}
@@ -146,7 +146,7 @@ CODES = {
 
 
 def render_status(report: StatusReport, width: int = 0) -> list[str]:
-    """The report as lines of at most *width* columns (0: any width)."""
+    """Render the report as lines of at most *width* columns (0: any width)."""
     nodes = report["nodes"]
     head = ("node", "state", "rank", "address")
     rows = [
@@ -197,7 +197,7 @@ def _describe_last_run(last: LastRun | None) -> str:
 
 
 def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
-    """Wrap a text; words are never cut."""
+    """Wrap a text without breaking words."""
     if not width:
         return [indent + text]
     more = indent if indent else "  "
@@ -221,7 +221,7 @@ def wrap_label(label: str, text: str, width: int) -> list[str]:
 def group_running_jobs(
     ranks: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
 ) -> list[RunningJob]:
-    """The jobs of (account, name) -> ranks that run."""
+    """Group the running ranks by (account, name) of their job."""
     return [
         {
             "name": name,

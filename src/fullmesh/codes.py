@@ -9,7 +9,7 @@ import re
 from fullmesh.causes.engine import collect_meanings
 
 CODE = re.compile(r"\b[A-Z]{2}-[1-9][0-9]{2}\b")
-# prefix -> (module with its CODES, title); the codes of causes stand in their own modules
+# prefix -> (module with its CODES, title). The codes of causes are in their own modules.
 OWNERS = {
     "CL": ("fullmesh.cli", "the command line"),
     "IN": ("fullmesh.verbs.init", "init"),

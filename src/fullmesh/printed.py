@@ -30,7 +30,7 @@ def clean_and_shorten(text: str, limit: int = SHOWN) -> str:
 
 
 def format_label(label: str, value: str) -> str:
-    """A line of a finding: seen, expected, check, fix, page; no label on the next line of the same one."""
+    """Format a line of a finding: seen, expected, check, fix, page. Further lines of the same kind have no label."""
     return f"     {label + ':' if label else '':<10}{value}"
 
 

@@ -190,7 +190,7 @@ def guess_setting(name: str, names: SettingNames) -> str:
 
 
 def describe_new_name(name: str) -> str:
-    """Name the setting that replaces one of an earlier release; empty if the name was none."""
+    """Name the setting that replaces one of an earlier release, or return ""."""
     new, values = RENAMED.get(name, ""), RENAMED_VALUES.get(name, {})
     told = ", ".join(f"{value} instead of {old}" for old, value in values.items())
     return f"{new} ({told})" if told else new

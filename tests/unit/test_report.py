@@ -372,7 +372,7 @@ def test_the_terminal_shows_the_matrix_and_what_follows() -> None:
 def test_a_diagnosis_is_shown_without_a_ladder() -> None:
     made = dropped() | {"kind": "diagnose", "rungs": [], "failed_rungs": []}
     made["not_looked_at"] = [{"node": "el1", "what": "nftables", "why": "needs root"}]
-    assert "not looked at: el1: nftables: needs root" in summary(made)
+    assert "not checked: el1: nftables: needs root" in summary(made)
     assert summary(made).startswith("FAILED: ")
     shown = Page(page.render_report_page(made)).text()
     assert "diagnosis" in shown

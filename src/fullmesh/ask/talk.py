@@ -1,4 +1,4 @@
-"""Exchange a query and its answer with a node, whatever else prints to the same stream."""
+"""Exchange a query and its answer with a node, even if other programs print to the same stream."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ async def exchange_messages(channel: Channel, asked: NodeQuery) -> NodeReply:
     channel.given.close()
     noise = bytes(ear.heard[-BLOCK:]).decode("utf-8", "replace").strip()
     status: int | None = None
-    # with an answer, the exit status no longer matters; without one, a flood might never end
+    # with an answer, the exit status no longer matters. Without one, a flood might never end.
     over = answer is not None or ear.flood() or ear.silent
     with contextlib.suppress(SessionLostError, TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS if over else None):

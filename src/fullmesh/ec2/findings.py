@@ -164,7 +164,7 @@ def _format_aws_command(group: str, rule: ec2_model.SecurityGroupRule, gap: Sequ
 def _check_attached_groups(
     seen: Ec2Resources, place: ClusterLocation, plan: ClusterPlan, own: SecurityGroupSettings
 ) -> list[Finding]:
-    """If no group is named, check the traffic that the nodes' own groups allow between every two nodes."""
+    """Check the traffic that the nodes' own groups allow between every two nodes, if no group is named."""
     needs = ec2_rules.list_member_needs(
         ec2_rules.PORTS, services.list_open_ports(plan, "peers"), own.extra_ports
     )
@@ -191,7 +191,7 @@ def _fold_blocked_ports(
     seen: Ec2Resources,
     shut: Mapping[tuple[tuple[str, ...], str], Mapping[Need, Sequence[tuple[Ec2Node, Ec2Node]]]],
 ) -> list[Finding]:
-    """Make one finding per group and direction, whatever the number of nodes."""
+    """Make one finding per group and direction, for any number of nodes."""
     found = []
     for (_groups, direction), gaps in shut.items():
         here, peer = next(iter(gaps.values()))[0]
@@ -354,7 +354,7 @@ def _check_open_ssh(
     return [
         make_ec2_finding(
             "EC-118",
-            f"security group {group} lets everybody in: {rule}",
+            f"security group {group} allows everybody: {rule}",
             port="22/tcp",
             seen=rule.target,
             fix="Set ec2_security_group_ssh_from to the addresses that you work from, and remove this rule",

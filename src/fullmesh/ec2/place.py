@@ -128,7 +128,7 @@ def _choose_interface(
         return inside[0]
     if len(inside) > 1:
         text = f"{name}: {', '.join(one.id for one in inside)} all have {address}"
-        faults.append(Fault("EC-109", text, "Give each node an address of its own"))
+        faults.append(Fault("EC-109", text, "Use a different address for each node"))
     elif held:
         where = f"{held[0].instance or held[0].id} in {held[0].vpc}"
         text = f"{name} ({address}) is {where}, but the cluster's VPC is {home}"

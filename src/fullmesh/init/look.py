@@ -44,7 +44,7 @@ class MachineSurvey:
 def survey_machines(
     machines: Sequence[Machine], more: Sequence[str], shown: RunView, folder: Path
 ) -> MachineSurvey:
-    """Survey all machines at once, without changing them."""
+    """Survey all machines at once. This changes nothing on them."""
     told = folder / "first-look"
     told.mkdir(parents=True, mode=0o700)
     inventory = folder / "hosts.json"

@@ -64,7 +64,7 @@ def render_host(name: str, variables: Mapping[str, Any], seat: NetworkAttachment
     """Return a machine's lines of hosts.yml."""
     why = "the interface of the default route"
     if seat.default is None:
-        why = "an interface with an MTU of its own"
+        why = "an interface with a different MTU"
     text = dump_yaml({name: variables})
     text = text.replace(LINKS, f"{LINKS.rstrip()} # {why}: docs/links.md\n", 1)
     return textwrap.indent(text, "    ")

@@ -77,7 +77,7 @@ def check_addresses(
                 Fault(
                     "PL-105",
                     f"{address} is given to {', '.join(names)}",
-                    "Give every node an address of its own",
+                    "Use a different address for every node",
                 )
             )
     primary = {host: own[0].addresses[0] for host, own in links.items() if own}

@@ -62,7 +62,7 @@ def read_named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str
         if count > 1:
             names = ", ".join(name for name, value in result.items() if value == port)
             faults.append(
-                Fault("PL-111", f"{names} are all {port}", "Give each service a port of its own")
+                Fault("PL-111", f"{names} are all {port}", "Use a different port for each service")
             )
     return result
 
@@ -145,7 +145,7 @@ def check_port_overlap(
             faults.append(
                 Fault(
                     "PL-110",
-                    f"{name} {port} lies inside the data range {data.first}-{data.last}",
+                    f"{name} {port} is inside the data range {data.first}-{data.last}",
                     "Move one of the two",
                 )
             )
@@ -191,10 +191,10 @@ def check_exporter_port(
         faults.append(
             Fault(
                 "PL-110",
-                f"{who} lies inside the data range {data.first}-{data.last}",
+                f"{who} is inside the data range {data.first}-{data.last}",
                 "Move fullmesh_data_ports, or leave node_exporter off",
             )
         )
     for name in ("fullmesh_master_port", "fullmesh_rendezvous_port"):
         if named.get(name) == EXPORTER_PORT:
-            faults.append(Fault("PL-111", f"{who} is {name}", f"Give {name} a port of its own"))
+            faults.append(Fault("PL-111", f"{who} is {name}", f"Use another port for {name}"))

@@ -84,7 +84,9 @@ def _read_service_name(entry: object, where: str) -> str:
     name = entry.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         step = "Use small letters, digits and '-', up to 31, a letter first"
-        raise MalformedServiceError("PL-130", f"{where}: {name!r} is no name for a service", step)
+        raise MalformedServiceError(
+            "PL-130", f"{where}: {name!r} is not a name for a service", step
+        )
     unknown = sorted(str(key) for key in entry if key not in KEYS)
     if unknown:
         step = f"Known: {', '.join(KEYS)}"
@@ -163,7 +165,9 @@ def _parse_service_span(name: str, part: str, text: object) -> tuple[PortRange, 
     where = f"{SETTING}, {name} {part}"
     step = f"Write it like 8000/tcp or 9000-9010/udp, within {ports.LOWEST_PORT}-65535"
     if entry is None or isinstance(text, bool) or entry[1] not in PROTOCOLS:
-        raise MalformedServiceError("PL-131", f"{where}: {text!r} is no port and no range", step)
+        raise MalformedServiceError(
+            "PL-131", f"{where}: {text!r} is neither a port nor a range", step
+        )
     if entry[0].first < ports.LOWEST_PORT:
         # services run without privileges, and ssh has its port in that range
         raise MalformedServiceError("PL-131", f"{where}: {text!r} is privileged", step)
@@ -224,16 +228,16 @@ def check_service_ports(
     """
     for port in services:
         if data is not None and service_port_to_range(port).shared(data):
-            text = f"{describe_service_port(port)} lies inside the data range {data}"
+            text = f"{describe_service_port(port)} is inside the data range {data}"
             faults.append(Fault("PL-110", text, "Move one of the two"))
         for other in taken:
             if port["protocol"] == "tcp" and service_port_to_range(port).shared(other.span):
                 text = f"{describe_service_port(port)} meets {other.who} {other.span}"
-                faults.append(Fault("PL-111", text, "Give each service a port of its own"))
+                faults.append(Fault("PL-111", text, "Use a different port for each service"))
     for one, other_port in combinations(services, 2):
         if _has_port_overlap(one, other_port):
             text = f"{describe_service_port(one)} meets {describe_service_port(other_port)}"
-            faults.append(Fault("PL-111", text, "Give each service a port of its own"))
+            faults.append(Fault("PL-111", text, "Use a different port for each service"))
 
 
 def _has_port_overlap(one: ServicePort, other: ServicePort) -> bool:

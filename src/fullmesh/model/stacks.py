@@ -232,7 +232,7 @@ def _find_bond_option_faults(
         faults.append(
             Fault(
                 "PL-125",
-                f"{where}: bond primary {options['primary']!r} is none of its members",
+                f"{where}: bond primary {options['primary']!r} is not one of its members",
                 f"Use one of {', '.join(members)}, spelt as there",
             )
         )
@@ -308,7 +308,7 @@ def _find_vlan_faults(host: str, links: Sequence[LinkView]) -> list[Fault]:
             faults.append(
                 Fault(
                     "PL-127",
-                    f"{host}: VLAN {link.vlan.number} sits on the VLAN {link.vlan.parent}",
+                    f"{host}: VLAN {link.vlan.number} is on top of the VLAN {link.vlan.parent}",
                     "Put it on the NIC or bond below",
                 )
             )
@@ -328,7 +328,7 @@ def _find_mtu_faults(host: str, link: LinkView, links: Sequence[LinkView]) -> li
         Fault(
             "PL-127",
             f"{host}: the VLAN on {parent} has MTU {link.mtu}, {parent} itself {most}",
-            f"Give {parent} a link of its own with mtu {link.mtu} (it needs no address)",
+            f"Add a link for {parent} with mtu {link.mtu} (it needs no address)",
         )
     ]
 

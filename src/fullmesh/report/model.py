@@ -42,7 +42,7 @@ STATES = {
     for state in (
         LinkState(OPEN, "✓", "open: connected, both ends verified, data sent in both directions"),
         LinkState("dropped", "D", "dropped: no reply, twice"),
-        LinkState("rejected", "R", "rejected: an ICMP answer says prohibited"),
+        LinkState("rejected", "R", "rejected: ICMP prohibited"),
         LinkState("refused", "F", "refused: a reset comes back although a listener is there"),
         LinkState("no_route", "N", "no route, or no reply to ARP"),
         LinkState("reset", "X", "reset: connected, then cut off"),

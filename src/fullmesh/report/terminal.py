@@ -179,7 +179,7 @@ def print_result(raw: Result, console: Console, *, brief: bool = False) -> None:
     for text in describe_figures(result):
         console.print(escape(text))
     for row in result.get("not_looked_at", []):
-        console.print(escape(f"not looked at: {row['node']}: {row['what']}: {row['why']}"))
+        console.print(escape(f"not checked: {row['node']}: {row['what']}: {row['why']}"))
     for finding in result["findings"]:
         first, *rest = format_finding_lines(finding)
         console.print(f"[{SEVERITIES[finding['severity']]}]{escape(first)}[/]")

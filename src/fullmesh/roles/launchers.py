@@ -18,7 +18,7 @@ CODES: dict[str, str] = {
     "LA-102": "the node has no environment file",
     "LA-103": "the node has no torchrun",
     "LA-104": "the launcher was called without a script or with half an option",
-    "LA-105": "the launcher was asked for an unknown rendezvous",
+    "LA-105": "the rendezvous on the launcher's command line is unknown",
     "LA-106": "the launcher's watch time is not a number of seconds",
     "LA-107": "a launcher's software is not installed",
     "LA-108": "no etcd answers",

@@ -1,4 +1,4 @@
-"""Explain blocked links: how they are blocked, where their packets are lost, and the fix."""
+"""Explain blocked links: the cause, the place of the drop, and the fix."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CODES_OF: dict[Verdict, str] = {
 }
 SAID: dict[Verdict, str] = {
     "dropped": "gets no answer (packets are dropped)",
-    "rejected": "is rejected (an ICMP reply says: prohibited)",
+    "rejected": "is rejected (ICMP prohibited)",
     "refused": "is refused (a reset comes back although the peer listens)",
     "no_route": "has no route to it, or gets no reply to ARP",
     "reset": "is cut off after it was connected",
@@ -233,7 +233,7 @@ def list_blocked_links(seen: ClusterObservations) -> list[BlockedLink]:
 
 
 def describe_drop_place(block: BlockedLink) -> str:
-    """Describe where the packets are lost, as far as it is known."""
+    """Describe the place of the drop, if known."""
     if not block.place:
         return UNTAPPED.format(target=block.target) if block.verdict in FIREWALLED else ""
     return "; " + STOPPED[block.place].format(source=block.source, target=block.target)

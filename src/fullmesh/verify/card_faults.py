@@ -144,7 +144,7 @@ def find_memory_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
         yield GpuFault(
             "VC-133",
             node,
-            f"broken memory of {describe_gpu_addresses(bad)} on {node} could not be replaced by spare rows: the card "
+            f"broken memory of {describe_gpu_addresses(bad)} on {node} could not be replaced by spare rows: the GPU "
             "is worn out",
             "remapped_row_failure: Yes",
             "No",

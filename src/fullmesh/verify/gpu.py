@@ -34,9 +34,9 @@ SHARE_RDMA = 0.5
 SHARE_SOCKET = 0.2
 SHARE_OF_OTHERS = 0.5  # of the rate of nccl-tests on the other nodes of the cluster
 LARGE = 4 << 20  # bytes. Smaller messages measure latency, not bandwidth.
-# Of what a GPU's NVLinks carry in one direction, where every two GPUs have some. NCCL's developers name 370 of 450 GB/s
-# for 8 H100 (480 with SHARP) and 230 of 300 for 8 A100, at sizes of GiB (NVIDIA/nccl-tests#212, #149); two bridged H100
-# PCIe measured 115 of 300 (NVIDIA/nccl#1161). 64 MiB reach less than that; PCIe, which is what is left, a tenth.
+# The share of a GPU's NVLinks in one direction, if they connect all GPUs. NCCL's developers name 370 of 450 GB/s for
+# 8 H100 (480 with SHARP) and 230 of 300 for 8 A100, at sizes of GiB (NVIDIA/nccl-tests#212, #149). Two bridged H100
+# PCIe measured 115 of 300 (NVIDIA/nccl#1161). 64 MiB reach less than that, and PCIe alone reaches a tenth.
 SHARE_NVLINK = 0.2
 LARGE_NVLINK = 64 << 20
 RATE = re.compile(r"(?<![0-9.])([0-9.]+) Gb/sec")

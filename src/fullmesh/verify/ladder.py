@@ -100,7 +100,7 @@ def add_lower_checks(seen: ClusterObservations) -> ClusterObservations:
 
 
 def list_check_errors(found: Sequence[Finding], rungs: Sequence[str]) -> list[Finding]:
-    """List the findings that fail one of *rungs*."""
+    """List the findings that fail one of the given checks."""
     return [f for f in found if f.rung in rungs and f.severity == ERROR]
 
 

@@ -216,9 +216,9 @@ def explain_no_rdma(seen: ClusterObservations, name: str, took: NcclReport) -> R
         return found_here
     own_words = NO_DEVICE if any(NO_DEVICE in line for line in took.said) else ""
     cause = f"NCCL says: {own_words}" if own_words else "NCCL does not say why"
-    fix = f"on {name}: ibv_devinfo -v (its library needs the card's provider: rdma-core, ibverbs-providers); "
+    fix = f"on {name}: ibv_devinfo -v (its library needs the NIC's provider: rdma-core, ibverbs-providers). "
     return RdmaObstacle(
-        cause, own_words, fix + "run again with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV"
+        cause, own_words, fix + "Run again with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV"
     )
 
 

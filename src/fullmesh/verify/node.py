@@ -51,7 +51,7 @@ def rule_cluster_address(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-122",
                 "L0",
-                f"{name} has its cluster address on another interface than the plan says",
+                f"{name} has its cluster address on another interface than in the plan",
                 node=name,
                 seen=where,
                 expected=wanted,
@@ -403,7 +403,7 @@ def explain_no_nccl(seen: ClusterObservations) -> str:
         seen.nodes.get(name, {}).get("node", {}).get("nccl", {}) for name in seen.plan["nodes"]
     ]
     if not any(told):
-        return "NCCL was not asked: no node has its cluster address"
+        return "NCCL was not tested: no node has its cluster address"
     if all(not said or said.get("reason") == "missing" for said in told):
         return "no system library libnccl.so.2 on any node"
     return ""

@@ -1,4 +1,4 @@
-"""Find out where the ranks of a test job stopped, which of them stopped first, and which only followed."""
+"""Find the step in which each rank of a test job stopped, which of them stopped first, and which only followed."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def locate_exception(log: str) -> str:
 def find_rank_end(
     name: str, rank: int, told: RankReport, ended: RanksEnd, wanted: Sequence[str]
 ) -> RankEnd:
-    """Find out where one rank stopped."""
+    """Find the step in which one rank stopped."""
     # A rank is unprivileged and writes its own lines, so unknown steps do not count.
     events = [event for event in told["events"] if event["step"] in (*STEPS, "done")]
     if not events:
@@ -238,7 +238,7 @@ def add_end_time(end: RankEnd, told: RankReport, ended: RanksEnd, shared: str) -
 
 
 def find_rank_ends(seen: ClusterObservations) -> list[RankEnd]:
-    """Return where every rank stopped."""
+    """Find the step in which every rank stopped."""
     wanted = list_steps(seen.rungs)
     shared = find_shared_step(seen)
     return [

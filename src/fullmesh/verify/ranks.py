@@ -208,7 +208,7 @@ def suggest_early_end_fix(seen: ClusterObservations, end: RankEnd, node: str) ->
 
 
 def suggest_rank_fix(seen: ClusterObservations, end: RankEnd, node: str) -> str:
-    """Suggest the next step for the place where a rank stopped."""
+    """Suggest the next step for a rank that stopped."""
     early = suggest_early_end_fix(seen, end, node)
     if early:
         return early

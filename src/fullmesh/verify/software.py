@@ -21,7 +21,7 @@ PAIR = 2
 LOOKED_AT = {
     "kernel": "the kernel",
     "glibc": "glibc",
-    "nic_driver": "the driver of the cluster's network card",
+    "nic_driver": "the driver of the cluster's NIC",
     "torch_cuda": "the CUDA that torch is built for",
     "driver_cuda": "the CUDA of the GPU driver",
     "locale": "the locale",

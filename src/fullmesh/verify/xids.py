@@ -71,7 +71,7 @@ MEANINGS: Mapping[int, XidMeaning] = {
         "nvidia-smi --gpu-reset, or a reboot, when no job runs",
     ),
     64: XidMeaning("broken memory of the GPU could not be set aside", RESET, stops=True),
-    69: XidMeaning("a program gave the GPU a command that it does not know", PROGRAM),
+    69: XidMeaning("a program gave the GPU an unknown command", PROGRAM),
     74: XidMeaning("an NVLink failed, at this GPU or at the other end", LINKS, stops=True),
     79: XidMeaning(
         "the GPU has fallen off the bus",
