@@ -128,7 +128,11 @@ CARD = {"interface": "eth1", "addresses": "10.0.0.11/24"}
         ([bond(primary="eth1")], "PL-125", "bond mode 802.3ad has no primary"),
         ([bond(mode="active-backup", lacp_rate="fast")], "PL-125", "has no lacp_rate"),
         ([bond(mode="balance-rr", xmit_hash_policy="layer2")], "PL-125", "no xmit_hash_policy"),
-        ([bond(mode="active-backup", primary="eth9")], "PL-125", "'eth9' is not one of its members"),
+        (
+            [bond(mode="active-backup", primary="eth9")],
+            "PL-125",
+            "'eth9' is not one of its members",
+        ),
         ([bond(), bond()], "PL-126", "eth1 is in 2 bonds"),
         ([bond(), CARD], "PL-126", "eth1 is a member of a bond and used by itself"),
         ([bond(), vlan()], "PL-126", "Give its addresses and VLANs to the bond"),

@@ -377,7 +377,7 @@ def test_a_diagnosis_is_shown_without_a_ladder() -> None:
     shown = Page(page.render_report_page(made)).text()
     assert "diagnosis" in shown
     assert "needs root" in shown
-    assert "What is proved" not in shown
+    assert "Proves" not in shown
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str]]:

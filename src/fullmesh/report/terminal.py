@@ -71,12 +71,12 @@ def shorten_text(text: str, length: int) -> str:
 def render_checks(result: Result, columns: int, *, brief: bool = False) -> list[Text]:
     """Render the checks as a table of *columns*, with each name on one line. *brief* cuts remarks too."""
     rungs = result["rungs"]
-    name = max(len("what"), *(len(rung["name"]) for rung in rungs))
+    name = max(len("check"), *(len(rung["name"]) for rung in rungs))
     status = max(len(rung["status"]) for rung in rungs)
     timed = 6 + name + 2 + status + 2 + 7 <= columns
     left = 6 + name + 2 + status + (2 + 7 if timed else 0) + 2
     behind = brief or columns - left >= LEAST_REMARK
-    head = f"rung  {'what':<{name}}  {'status':<{status}}" + ("  seconds" if timed else "")
+    head = f"id    {'check':<{name}}  {'status':<{status}}" + ("  seconds" if timed else "")
     remarks = any(rung["reason"] for rung in rungs) and behind and columns > left + len("remark")
     lines = [Text(head + ("  remark" if remarks else ""), "bold")]
     for rung in rungs:
