@@ -321,7 +321,11 @@ def test_the_offline_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("words", "shown"),
-    [(["VC-202"], {"code", "meaning", "page"}), ([], {"VC-202", "CL-101"})],
+    [
+        (["VC-202"], {"code", "meaning", "page"}),
+        (["PF-102"], {"code", "meaning", "page"}),
+        ([], {"VC-202", "CL-101"}),
+    ],
 )
 def test_explain_as_json(
     words: list[str], shown: set[str], capsys: pytest.CaptureFixture[str]

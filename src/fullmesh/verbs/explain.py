@@ -70,9 +70,8 @@ def print_explain_error(code: str, text: str) -> int:
 def run_explain(args: argparse.Namespace) -> int:
     """``fullmesh explain CODE``."""
     code = str(args.code or "").strip().strip("[]").upper()
-    if cause := load_cause(code):
-        print_text(explain_cause(cause).rstrip("\n"))
-        return OK
+    if cause := load_cause(code):  # all other codes need not be read for it
+        return print_code_page(args, code, cause.page.meaning, explain_cause(cause))
     from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
     from fullmesh.explain import pages  # noqa: PLC0415 (slow to import, and explain-log needs none)
 
@@ -89,10 +88,16 @@ def run_explain(args: argparse.Namespace) -> int:
             "CL-109",
             f"there is no code {args.code!r}. Near it: {maybe}. Check: ./fullmesh explain",
         )
-    page = pages.explain_code(code, known[code], codes.OWNERS).rstrip("\n")
+    page = pages.explain_code(code, known[code], codes.OWNERS)
+    return print_code_page(args, code, known[code], page)
+
+
+def print_code_page(args: argparse.Namespace, code: str, meaning: str, page: str) -> int:
+    """Print the page of a code, for people or as JSON."""
+    text = page.rstrip("\n")
     if args.json:
-        page = json.dumps({"code": code, "meaning": known[code], "page": page}, indent=2)
-    print_text(page)
+        text = json.dumps({"code": code, "meaning": meaning, "page": text}, indent=2)
+    print_text(text)
     return OK
 
 
