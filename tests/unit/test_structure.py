@@ -21,6 +21,7 @@ PRODUCT = ("src/fullmesh", "module_utils", "library", "node_programs", "*_plugin
 # Ansible looks for these names in each plugin.
 PLUGIN_CLASSES = {"ActionModule", "CallbackModule", "FilterModule"}
 NODE_CODE = "ansible.module_utils.fullmesh"
+CONTROLLER = ("src", "action_plugins", "callback_plugins", "filter_plugins")
 # What code that observes and judges nodes may import of code that runs on nodes: it changes none.
 SHARED = {
     f"{NODE_CODE}.{name}"
@@ -194,6 +195,21 @@ def test_code_that_judges_imports_none_that_configures() -> None:
         if find_configuring_imports(name_module(path) or path.stem, tree)
     }
     assert found == set(ACROSS)
+
+
+def test_the_schema_has_one_name_in_each_process() -> None:
+    """Nodes import it from Ansible's module_utils, the controller through the link src/fullmesh/observed."""
+    controller = [path for path in TREES if path.relative_to(ROOT).parts[0] in CONTROLLER]
+    assert len(controller) > 100
+    found = [
+        str(path.relative_to(ROOT))
+        for path in controller
+        if any(
+            name.startswith(NODE_CODE)
+            for name in list_runtime_imports(name_module(path), TREES[path])
+        )
+    ]
+    assert found == []
 
 
 def test_an_import_across_the_wall_is_found() -> None:
