@@ -107,7 +107,7 @@ PLAYS = {
         ),
         named("VC-113", "VC-141", "VC-142", "VC-143", "VC-146", "VC-147"),
         (
-            "Xid 79 of 0000:61:00: the GPU has fallen off the bus (beside it SXid 12028)",
+            "Xid 79 of 0000:61:00: the GPU has fallen off the bus (with SXid 12028)",
             "580.82.07",
         ),
         WITH_RDMA,

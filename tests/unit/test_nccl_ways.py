@@ -98,7 +98,7 @@ def test_why_nccl_talks_tcp(
     infiniband(more.pop("said", TCP), **more)(seen)
     one = only(seen)
     assert (one.code, one.node, one.peer) == ("VC-720", EL1, UBUNTU1)
-    assert f"NCCL on {EL1}, {UBUNTU1} talks TCP although the RDMA port mlx5_0:1" in one.cause
+    assert f"NCCL on {EL1}, {UBUNTU1} uses TCP although the RDMA port mlx5_0:1" in one.cause
     assert cause in one.cause
     assert fix in one.fix
     assert one.seen.startswith("Using network Socket")

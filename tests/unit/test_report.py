@@ -399,7 +399,7 @@ def test_what_got_worse_and_better_is_named() -> None:
     names = [held["id"] for held in new["rungs"] if held["status"] != "passed"]
     found = changes(old, new)
     assert ("worse", "link", "el1 → ubuntu1") in found
-    assert [kind for kind, area, _ in found if area == "rung"] == ["worse"] * len(names)
+    assert [kind for kind, area, _ in found if area == "check"] == ["worse"] * len(names)
     assert any(
         "VC-201" in what for kind, area, what in found if (kind, area) == ("worse", "finding")
     )
@@ -407,7 +407,7 @@ def test_what_got_worse_and_better_is_named() -> None:
     assert ("better", "link", "el1 → ubuntu1") in back
     assert not [kind for kind, _, _ in back if kind == "worse"]
     shown = Page(page.render_report_page(new, compare.compare_results(old, new))).text()
-    assert "worse rung L2" in shown
+    assert "worse check L2" in shown
 
 
 @pytest.mark.parametrize(

@@ -142,9 +142,9 @@ def test_the_rank_that_spoke_is_named_not_those_that_waited() -> None:
         ),
         (
             "remote=[10.77.0.12]:64966",
-            "(that is 10.77.0.12 port 50941, which is no cluster address)",
+            "(that is 10.77.0.12 port 50941, which is not a cluster address)",
         ),
-        ("remote=[fd78::1]:80", "(that is fd78::1 port 20480, which is no cluster address)"),
+        ("remote=[fd78::1]:80", "(that is fd78::1 port 20480, which is not a cluster address)"),
     ],
 )
 def test_the_port_that_gloo_prints_is_put_right(text: str, said: str) -> None:
@@ -324,7 +324,7 @@ def test_nccl_that_was_not_asked_is_no_missing_library() -> None:
     seen = healthy()
     for name in NAMES:
         seen.nodes[name]["node"].pop("nccl")
-    assert "not asked" in judged(seen)["rungs"][6]["reason"]
+    assert "not tested" in judged(seen)["rungs"][6]["reason"]
 
 
 def test_a_subset_of_rungs_judges_only_those() -> None:

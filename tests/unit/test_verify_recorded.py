@@ -89,7 +89,7 @@ def test_tcp_where_rdma_is_up_is_said(tmp_path: Path) -> None:
     seen = with_gpus(tmp_path)
     infiniband(TCP, 1.9)(seen)
     (finding,) = judged(seen)["findings"]
-    assert "talks TCP although the RDMA port mlx5_0:1 of el1 is up" in finding["cause"]
+    assert "uses TCP although the RDMA port mlx5_0:1 of el1 is up" in finding["cause"]
     (slow,) = finding["follows"]
     assert "over Socket, but the RDMA ports of el1 can do 400" in slow["cause"]
     assert slow["expected"] == "at least 200.0 Gbit/s"

@@ -78,7 +78,7 @@ def test_the_worst_report_of_a_node_is_the_one_that_is_named() -> None:
     (found,) = said(CLEANUP, PAGE, RECOVERY, BUS, BUS)
     assert (found.code, found.node, found.severity) == ("VC-113", UBUNTU1, ERROR)
     assert "Xid 79 of 0000:3b:00: the GPU has fallen off the bus" in found.cause
-    assert "(beside it Xid 154, Xid 31, Xid 45)" in found.cause
+    assert "(with Xid 154, Xid 31, Xid 45)" in found.cause
     assert found.seen == BUS
     assert "Reseat or replace the GPU" in found.fix
 

@@ -243,7 +243,7 @@ def _find_bond_option_faults(
             faults.append(
                 Fault(
                     "PL-125",
-                    f"{where}: bond {name} {delay} is no multiple of miimon {beat}",
+                    f"{where}: bond {name} {delay} is not a multiple of miimon {beat}",
                     "The kernel would round it: give a multiple",
                 )
             )

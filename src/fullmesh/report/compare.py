@@ -79,7 +79,7 @@ def compare_checks(old: Result, new: Result) -> list[RunChange]:
         worse = RANKED[rung["status"]] > RANKED[was["status"]]
         words = [held["status"].replace("_", " ") for held in (was, rung)]
         what = f"{rung['id']} {rung['name']}"
-        found.append(RunChange(WORSE if worse else BETTER, "rung", what, *words))
+        found.append(RunChange(WORSE if worse else BETTER, "check", what, *words))
     return found
 
 

@@ -172,7 +172,7 @@ def rule_xid_errors(seen: ClusterObservations) -> Iterator[Finding]:
             "VC-113",
             "L1",
             f"the driver of {name} reported {worst.name}{' of ' * bool(worst.bus)}{worst.bus}: {worst.meaning.words}"
-            + (f" (beside it {beside})" if beside else ""),
+            + (f" (with {beside})" if beside else ""),
             node=name,
             seen=said[worst],
             expected="no Xid in the last quarter of an hour",

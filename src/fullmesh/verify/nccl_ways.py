@@ -240,7 +240,7 @@ def rule_tcp_fallback(seen: ClusterObservations) -> Iterator[Finding]:
         yield Finding(
             "VC-720",
             "L7",
-            f"NCCL on {join_names(nodes)} talks TCP although {describe_fast_network(seen, first)} of {first} "
+            f"NCCL on {join_names(nodes)} uses TCP although {describe_fast_network(seen, first)} of {first} "
             f"{'are' if ', ' in describe_fast_network(seen, first) else 'is'} up: {cause}",
             node=first,
             peer=join_names([name for name in names if name != first]),

@@ -183,7 +183,7 @@ def describe_gloo_remote(seen: ClusterObservations, text: str) -> str:
         return ""
     address, printed = found[1], int(found[2])
     port = (printed & 0xFF) << 8 | printed >> 8
-    odd = "" if address in seen.plan["peers"] else ", which is no cluster address"
+    odd = "" if address in seen.plan["peers"] else ", which is not a cluster address"
     return f" (that is {address} port {port}{odd})"
 
 
