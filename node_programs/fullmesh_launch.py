@@ -455,7 +455,7 @@ def refuse_silent_slurm() -> None:
     if status or " is DOWN" in said:
         raise LaunchError(
             "[LA-111] Slurm does not answer: {}. Look at `systemctl status slurmctld` on its controller, and "
-            "let peers reach its ports (peer_firewall_extra_ports: [6817/tcp, 6818/tcp]).".format(
+            "let peers reach its ports (fullmesh_services: slurm, ports 6817 and 6818).".format(
                 next(
                     (line for line in said.splitlines() if " is DOWN" in line), get_last_line(said)
                 )
@@ -536,7 +536,7 @@ def refuse_unusable_etcd(words: Sequence[str]) -> None:
     except (OSError, ValueError) as error:
         raise LaunchError(
             "[LA-108] etcd at {} does not answer: {}. Look at `systemctl status etcd` there, let peers reach its port "
-            "(peer_firewall_extra_ports), or use c10d, which needs none.".format(
+            "(fullmesh_services), or use c10d, which needs none.".format(
                 endpoint, getattr(error, "reason", error)
             )
         ) from None

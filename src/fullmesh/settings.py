@@ -46,7 +46,6 @@ PLAN_SETTINGS: dict[str, Any] = {
     "fullmesh_rendezvous_port": 29400,
     "fullmesh_data_ports": "auto",
     "fullmesh_process_groups": 8,
-    "fullmesh_service_ports": [],
     "fullmesh_services": [],
     "fullmesh_controllers": [],
     "fullmesh_routed": False,
@@ -64,7 +63,6 @@ CLUSTER_WIDE = (
     "fullmesh_rendezvous_port",
     "fullmesh_data_ports",
     "fullmesh_process_groups",
-    "fullmesh_service_ports",
     "fullmesh_services",
     "fullmesh_controllers",
     "fullmesh_routed",
@@ -75,9 +73,11 @@ CLUSTER_WIDE = (
 FACTS = frozenset(
     {"fullmesh_plan", "fullmesh_node", "fullmesh_owned", "fullmesh_notes", "fullmesh_bootstrap"}
 )
-# Settings of release 0.2 -> their names now.
+# Settings of release 0.2 -> those that replace them, and how to write their values.
 RENAMED = {
     "fullmesh_nodes": "fullmesh_expected_nodes",
+    "fullmesh_service_ports": "fullmesh_services",
+    "peer_firewall_extra_ports": "fullmesh_services",
     "peer_firewall_start": "peer_firewall_existing_services",
     "time_sync_only": "time_sync_disable_other_sources",
     "verify_cluster_clock_limit": "verify_cluster_clock_limit_seconds",
@@ -85,7 +85,11 @@ RENAMED = {
     "verify_cluster_init_timeout": "verify_cluster_init_timeout_seconds",
     "verify_cluster_link_deadline": "verify_cluster_link_deadline_seconds",
 }
-RENAMED_VALUES = {"peer_firewall_start": {"carry": "open", "cut": "block"}}
+RENAMED_VALUES = {
+    "fullmesh_service_ports": "{name: NAME, ports: [PORT], reach: none}",
+    "peer_firewall_extra_ports": "{name: NAME, ports: [PORT/PROTOCOL]}",
+    "peer_firewall_start": "open instead of carry, block instead of cut",
+}
 # Settings that control a run but do not change a node's state.
 NOT_STATE = (
     "fullmesh_bundle",
@@ -191,9 +195,8 @@ def guess_setting(name: str, names: SettingNames) -> str:
 
 def describe_new_name(name: str) -> str:
     """Name the setting that replaces one of an earlier release, or return ""."""
-    new, values = RENAMED.get(name, ""), RENAMED_VALUES.get(name, {})
-    told = ", ".join(f"{value} instead of {old}" for old, value in values.items())
-    return f"{new} ({told})" if told else new
+    new, value = RENAMED.get(name, ""), RENAMED_VALUES.get(name, "")
+    return f"{new}: {value}" if value else new
 
 
 def find_setting_faults(host: str, variables: Iterable[str], names: SettingNames) -> list[Fault]:
@@ -213,7 +216,7 @@ def find_setting_faults(host: str, variables: Iterable[str], names: SettingNames
                 )
             )
         elif new := describe_new_name(name):
-            faults.append(Fault("PL-136", f"{host}: {name} was renamed", f"Fix: use {new}"))
+            faults.append(Fault("PL-136", f"{host}: {name} was replaced", f"Fix: use {new}"))
         elif name not in names.settable:
             faults.append(
                 Fault(

@@ -40,7 +40,6 @@ from fullmesh.roles import peer_firewall
 OPTIONS: dict[str, Any] = {
     "mode": "peers_range",
     "zone": "fullmesh",
-    "extra_ports": [],
     "rdma": "auto",
     "ufw": "carry",
     "existing_services": "refuse",
@@ -91,16 +90,16 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
     [
         ("PF-101", {"mode": "open"}),
         ("PF-101", {"mode": True}),
-        ("PF-103", {"extra_ports": ["tcp"]}),
-        ("PF-103", {"extra_ports": ["123"]}),
-        ("PF-103", {"extra_ports": ["200-100/tcp"]}),
-        ("PF-103", {"extra_ports": ["70000/tcp"]}),
-        ("PF-103", {"extra_ports": ["0/udp"]}),
-        ("PF-103", {"extra_ports": ["0123/tcp"]}),
-        ("PF-103", {"extra_ports": ["123-123/udp"]}),
-        ("PF-103", {"extra_ports": ["100-0123/udp"]}),
-        ("PF-103", {"extra_ports": ["65536/udp"]}),
-        ("PF-103", {"extra_ports": ["\u0661\u0662\u0663/udp"]}),  # digits, elsewhere
+        ("PF-103", {"ports": ["tcp"]}),
+        ("PF-103", {"ports": ["123"]}),
+        ("PF-103", {"ports": ["200-100/tcp"]}),
+        ("PF-103", {"ports": ["70000/tcp"]}),
+        ("PF-103", {"ports": ["0/udp"]}),
+        ("PF-103", {"ports": ["0123/tcp"]}),
+        ("PF-103", {"ports": ["123-123/udp"]}),
+        ("PF-103", {"ports": ["100-0123/udp"]}),
+        ("PF-103", {"ports": ["65536/udp"]}),
+        ("PF-103", {"ports": ["\u0661\u0662\u0663/udp"]}),  # digits, elsewhere
         ("PF-104", {"zone": "public"}),
         ("PF-104", {"zone": "a-name-that-is-too-long"}),
         ("PF-104", {"zone": "../x"}),
@@ -112,7 +111,7 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(code: str, change: dict[str, Any]) -> None:
-    found = faults_of(PEERS, [], ["29500/tcp"], OPTIONS | change)
+    found = faults_of(PEERS, [], change.get("ports", ["29500/tcp"]), OPTIONS | change)
     assert [fault.code for fault in found] == [code]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullmesh.faults import InvalidInputError
-from fullmesh.model import plan, ports
+from fullmesh.model import plan, ports, services
 from fullmesh.model.node_view import resolve_node_interfaces
 
 Hosts = dict[str, dict[str, Any]]
@@ -93,8 +93,12 @@ def test_inventory_names_that_are_addresses_do_not_reach_etc_hosts() -> None:
     ]
 
 
-def test_service_ports_are_reserved() -> None:
-    assert plan.derive_plan(two(fullmesh_service_ports=[9100]))["reserved_ports"] == [
+def test_ports_of_services_are_reserved() -> None:
+    low = {"name": "web", "ports": [443, "1000-1030", 9100], "reach": "none"}
+    made = plan.derive_plan(two(fullmesh_services=[low]))
+    assert not [one for one in made["open_ports"] if one.startswith(("443", "1000", "9100"))]
+    assert made["reserved_ports"] == [
+        "1024-1030",
         9100,
         29400,
         29500,
@@ -136,9 +140,7 @@ def test_extra_vars_arrive_as_text() -> None:
         (two(fullmesh_master_port=80), "PL-109"),
         (two(fullmesh_master_port="many"), "PL-109"),
         (two(fullmesh_rendezvous_port=70000), "PL-109"),
-        (two(fullmesh_service_ports=9100), "PL-109"),
         (two(fullmesh_master_port=50010), "PL-110"),
-        (two(fullmesh_service_ports=[50010]), "PL-110"),
         (two(fullmesh_master_port=29400), "PL-111"),
         (two(monitoring_tools_node_exporter=True, fullmesh_data_ports="9000-9999"), "PL-110"),
         (two(monitoring_tools_node_exporter="yes", fullmesh_master_port=9100), "PL-111"),
@@ -179,8 +181,12 @@ def test_refused(hosts: Hosts, code: str) -> None:
     assert code in codes(hosts)
 
 
-def test_the_port_of_node_exporter_is_opened_to_nobody_and_may_be_named() -> None:
-    hosts = two(monitoring_tools_node_exporter=True, fullmesh_service_ports=[9100])
+SCRAPED = {"name": "exporter", "ports": [9100]}
+
+
+def test_the_port_of_node_exporter_is_opened_to_nobody_unless_a_service_names_it() -> None:
+    assert services.list_open_ports(plan.derive_plan(two(fullmesh_services=[SCRAPED])), "peers")
+    hosts = two(monitoring_tools_node_exporter=True, fullmesh_services=[SCRAPED])
     assert not [port for port in plan.derive_plan(hosts)["open_ports"] if port.startswith("9100")]
 
 

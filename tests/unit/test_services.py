@@ -105,7 +105,9 @@ def test_all_presets_fit_together() -> None:
         ({"name": "api"}, "PL-131"),
         ({"name": "api", "ports": []}, "PL-131"),
         ({"name": "api", "ports": ["8000-7000"]}, "PL-131"),
-        ({"name": "api", "ports": [443]}, "PL-131"),
+        ({"name": "api", "ports": ["20-80"]}, "PL-131"),
+        ({"name": "api", "ports": [0]}, "PL-131"),
+        ({"name": "api", "ports": [7000], "reach": ["none", "peers"]}, "PL-132"),
         ({"name": "api", "ports": [22]}, "PL-131"),
         ({"name": "api", "ports": [True]}, "PL-131"),
         ({"name": "api", "ports": ["8000/sctp"]}, "PL-131"),
@@ -138,15 +140,33 @@ def test_services_do_not_meet_each_other_where_they_share_a_node() -> None:
 
 
 def test_ports_of_others_are_left_to_them() -> None:
-    api = {"name": "api", "ports": [9100]}
-    assert refused(api, fullmesh_service_ports=[9100]) == ["PL-111"]
+    api = {"name": "api", "ports": ["9100-9101"]}
     assert refused(api, monitoring_tools_node_exporter=True) == ["PL-111"]
+    assert served({"name": "api", "ports": [9100]}, monitoring_tools_node_exporter=True)
     with pytest.raises(InvalidInputError, match=r"\[PL-111\].* ssh on b 2222"):
         plan.derive_plan(cluster({"name": "api", "ports": [2222]}), ssh={"b": 2222})
 
 
+def test_ports_that_only_root_may_use_are_opened_and_not_tried() -> None:
+    made = served({"name": "web", "ports": [443, "1000-1030", "8443/udp"]})
+    assert services.list_open_ports(made, "peers")[-3:] == ["443/tcp", "1000-1030/tcp", "8443/udp"]
+    assert services.list_probe_ports(made, "a") == [1030]
+    assert probe_wants.describe_untried_ports(made) == [
+        "opened and not tried: web 443/tcp, web 1000-1030/tcp, web 8443/udp"
+    ]
+
+
+def test_a_service_with_reach_none_is_opened_to_no_client() -> None:
+    made = served({"name": "own", "ports": ["7000-7009"], "reach": "none"})
+    assert "7000-7009" in made["reserved_ports"]
+    assert services.list_probe_ports(made, "a") == []
+    assert probe_wants.describe_untried_ports(made) == []
+    for who in services.REACHES:
+        assert "7000-7009/tcp" not in services.list_open_ports(made, who)
+
+
 def test_every_fault_is_told_at_once() -> None:
-    found = refused("rays", {"name": "api", "ports": [443, 50010], "reach": "friends"})
+    found = refused("rays", {"name": "api", "ports": [22, 50010], "reach": "friends"})
     assert found == ["PL-130", "PL-131", "PL-132"]
     assert refused({"name": "api", "ports": [29500, 50010]}) == ["PL-110", "PL-111"]
 

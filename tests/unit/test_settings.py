@@ -54,13 +54,13 @@ def test_a_name_of_the_last_release_is_an_error_with_the_new_name(name: str) -> 
     assert set(settings.RENAMED_VALUES) <= set(settings.RENAMED)
     (fault,) = settings.find_setting_faults("a", [name], names)
     assert fault.code == "PL-136"
-    assert f"{name} was renamed" in fault.text
+    assert f"{name} was replaced" in fault.text
     assert f"Fix: use {new}" in fault.step
 
 
 def test_a_value_of_the_last_release_is_named_with_the_new_one() -> None:
     assert settings.describe_new_name("peer_firewall_start") == (
-        "peer_firewall_existing_services (open instead of carry, block instead of cut)"
+        "peer_firewall_existing_services: open instead of carry, block instead of cut"
     )
 
 

@@ -72,7 +72,7 @@ CODES = {
     "PL-133": "a service is on a node that is not in the group",
     "PL-134": "a name is one letter away from a setting",
     "PL-135": "the inventory has fewer or more nodes than the cluster",
-    "PL-136": "The setting has another name since this release",
+    "PL-136": "Another setting replaces this one since version 0.3",
 }
 ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
@@ -371,7 +371,14 @@ def _assemble_plan(parts: PlanParts) -> ClusterPlan:
 def _list_reserved_ports(parts: PlanParts) -> list[int | str]:
     """List the ports that the kernel must not assign: named ports and services, each once."""
     named = [PortRange(port, port) for port in parts.named.values()]
-    every = sorted({*named, *map(services.service_port_to_range, parts.services)})
+    served = map(services.service_port_to_range, parts.services)
+    # the kernel never assigns a port below 1024
+    high = {
+        PortRange(max(one.first, ports.LOWEST_PORT), one.last)
+        for one in served
+        if one.last >= ports.LOWEST_PORT
+    }
+    every = sorted({*named, *high})
     return [one.first if one.first == one.last else str(one) for one in every]
 
 

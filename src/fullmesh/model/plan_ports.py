@@ -40,19 +40,12 @@ def parse_port_number(value: Any, *, lowest: int, highest: int) -> int:
 
 
 def read_named_ports(common: Mapping[str, Any], faults: list[Fault]) -> dict[str, int]:
-    """Read the named ports: master, rendezvous, and the site's other services."""
+    """Read the named ports: master and rendezvous."""
     result: dict[str, int] = {}
     wanted = {
         "fullmesh_master_port": common["fullmesh_master_port"],
         "fullmesh_rendezvous_port": common["fullmesh_rendezvous_port"],
     }
-    services = common["fullmesh_service_ports"]
-    if isinstance(services, list):
-        wanted |= {f"fullmesh_service_ports[{at}]": port for at, port in enumerate(services)}
-    else:
-        faults.append(
-            Fault("PL-109", f"fullmesh_service_ports is {services!r}", "Give a list of ports")
-        )
     for name, value in wanted.items():
         try:
             result[name] = ports.parse_port(value)
@@ -166,7 +159,8 @@ def list_taken_ports(
     """List the ports that no service may use. *ssh* maps hosts to the ports of their sshd."""
     found = [TakenPort(name, PortRange(port, port)) for name, port in named.items()]
     if list_exporter_hosts(hosts):
-        found.append(TakenPort("node_exporter's port", PortRange(EXPORTER_PORT, EXPORTER_PORT)))
+        span = PortRange(EXPORTER_PORT, EXPORTER_PORT)
+        found.append(TakenPort("node_exporter's port", span, open_on_request=True))
     return found + [
         TakenPort(f"ssh on {host}", PortRange(port, port)) for host, port in ssh.items()
     ]
@@ -180,8 +174,8 @@ def check_exporter_port(
 ) -> None:
     """Check that the port of an installed node_exporter is none of the cluster's ports.
 
-    The site's other services may name it, to keep it out of a range. The port of a node_exporter that the user
-    installed is unknown.
+    A service may name it, so that Prometheus on a peer reaches it. The port of a node_exporter that the user installed
+    is unknown.
     """
     brought = list_exporter_hosts(hosts)
     if not brought:

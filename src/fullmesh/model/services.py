@@ -25,12 +25,20 @@ REACHES: tuple[Reach, ...] = get_args(Reach)
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 
+CLOSED = "none"  # a reach: the port is reserved, and opened to no client
+SSH_PORT = 22
+
+
 @dataclass(frozen=True)
 class TakenPort:
-    """A port, or a range, that is already in use. *who* names its owner in a sentence."""
+    """A port, or a range, that is already in use. *who* names its owner in a sentence.
+
+    A service may name a port that is *open_on_request*, and nothing else: its owner does not open it by itself.
+    """
 
     who: str
     span: PortRange
+    open_on_request: bool = False
 
 
 class MalformedServiceError(ValueError):
@@ -163,14 +171,15 @@ def _parse_service_span(name: str, part: str, text: object) -> tuple[PortRange, 
         span = parse_port_range(text)
         entry = (span, "tcp") if span and "/" not in str(text) else None
     where = f"{SETTING}, {name} {part}"
-    step = f"Write it like 8000/tcp or 9000-9010/udp, within {ports.LOWEST_PORT}-65535"
-    if entry is None or isinstance(text, bool) or entry[1] not in PROTOCOLS:
+    step = "Write it like 8000/tcp or 9000-9010/udp, within 1-65535"
+    known = entry is not None and not isinstance(text, bool) and entry[1] in PROTOCOLS
+    if entry is None or not known or entry[0].first < 1:
         raise MalformedServiceError(
             "PL-131", f"{where}: {text!r} is neither a port nor a range", step
         )
-    if entry[0].first < ports.LOWEST_PORT:
-        # services run without privileges, and ssh has its port in that range
-        raise MalformedServiceError("PL-131", f"{where}: {text!r} is privileged", step)
+    if entry[1] == "tcp" and SSH_PORT in entry[0]:
+        step = "Set fullmesh_controllers: the firewall never blocks ssh from there"
+        raise MalformedServiceError("PL-131", f"{where}: {text!r} is the port of ssh", step)
     return entry[0], entry[1]
 
 
@@ -178,9 +187,12 @@ def _read_reach(name: str, part: str, value: object, preset: PresetPort | None) 
     if value is None:
         value = list(preset.reach) if preset else ["peers"]
     words = value if isinstance(value, list) else [value]
+    if words == [CLOSED]:
+        return []
     if not words or any(word not in REACHES for word in words):
         text = f"{SETTING}, {name} {part}: reach is {value!r}"
-        raise MalformedServiceError("PL-132", text, f"Use one or more of {', '.join(REACHES)}")
+        step = f"Use one or more of {', '.join(REACHES)}, or {CLOSED}"
+        raise MalformedServiceError("PL-132", text, step)
     return [word for word in REACHES if word in words]
 
 
@@ -231,7 +243,10 @@ def check_service_ports(
             text = f"{describe_service_port(port)} is inside the data range {data}"
             faults.append(Fault("PL-110", text, "Move one of the two"))
         for other in taken:
-            if port["protocol"] == "tcp" and service_port_to_range(port).shared(other.span):
+            span = service_port_to_range(port)
+            if other.open_on_request and span == other.span:
+                continue
+            if port["protocol"] == "tcp" and span.shared(other.span):
                 text = f"{describe_service_port(port)} meets {other.who} {other.span}"
                 faults.append(Fault("PL-111", text, "Use a different port for each service"))
     for one, other_port in combinations(services, 2):
@@ -269,13 +284,17 @@ def list_open_ports(plan: ClusterPlan, who: Reach, host: str = "") -> list[str]:
 
 
 def list_probe_ports(plan: ClusterPlan, host: str) -> list[int]:
-    """List the ports of a host's services on which the probe listens: both ends of each tcp range that peers reach."""
+    """List the ports of a host's services on which the probe listens: both ends of each tcp range that peers reach.
+
+    Ports below 1024 are left out: only root can listen there.
+    """
     found: list[int] = []
     for port in plan.get("services", []):
         if host not in port["nodes"] or port["protocol"] != "tcp":
             continue
         if {"peers", "everybody"} & set(port["reach"]):
-            found += dict.fromkeys((port["first"], port["last"]))
+            ends = dict.fromkeys((port["first"], port["last"]))
+            found += [one for one in ends if one >= ports.LOWEST_PORT]
     return found
 
 

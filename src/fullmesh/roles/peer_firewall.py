@@ -111,7 +111,7 @@ def build_firewall_request(options: Mapping[str, Any]) -> PeerFirewall:
         "zone": str(options["zone"]),
         "peers": list(options["peers"]),
         "controllers": list(options["controllers"]),
-        "ports": [*options["ports"], *map(str, options["extra_ports"])],
+        "ports": list(options["ports"]),
         "controller_ports": list(others["controllers"]),
         "public_ports": list(others["everybody"]),
         "rollback_seconds": int(options["rollback_seconds"]),
@@ -133,7 +133,6 @@ def find_firewall_faults(options: Mapping[str, Any], groups: Sequence[str] = ())
     found += _find_network_faults("peer_firewall_controllers", options["controllers"])
     wired = [*options["ports"], *others["controllers"], *others["everybody"]]
     found += _find_port_faults("peer_firewall_ports", wired)
-    found += _find_port_faults("peer_firewall_extra_ports", options["extra_ports"])
     return found + _find_option_faults(options)
 
 

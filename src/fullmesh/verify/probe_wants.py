@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from fullmesh.model import services
+from fullmesh.model.ports import LOWEST_PORT
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import NamedPort, PeerKind, ProbePort, ProbeTarget
 from fullmesh.observed.ports import parse_port_ranges
@@ -43,11 +44,14 @@ def list_service_ports(plan: ClusterPlan, name: str) -> list[NamedPort]:
 
 
 def describe_untried_ports(plan: ClusterPlan) -> list[str]:
-    """Describe ports that are open for services but cannot be tested. UDP has no handshake, so silence is ambiguous."""
+    """Describe ports that are open for services but cannot be tested.
+
+    UDP has no handshake, so silence is ambiguous. Only root can listen below 1024.
+    """
     named = [
-        f"{port['service']} {services.service_port_to_range(port)}/udp"
+        f"{port['service']} {services.service_port_to_range(port)}/{port['protocol']}"
         for port in plan.get("services", [])
-        if port["protocol"] == "udp"
+        if port["reach"] and (port["protocol"] == "udp" or port["first"] < LOWEST_PORT)
     ]
     return [f"opened and not tried: {', '.join(named)}"] if named else []
 
