@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fullmesh import codes
+from fullmesh.causes.engine import load_causes
 from fullmesh.settings import ROOT
 
 # The cases of causes are changes that unit tests make; such a file is named after its code.
@@ -80,8 +81,13 @@ def in_yaml(path: Path) -> set[str]:
 
 
 def named(*tops: str) -> set[str]:
-    """The codes that programs and playbooks below *tops* name."""
+    """The codes that programs and playbooks below *tops* name, and those whose lines the unit tests judge."""
     found: set[str] = set()
+    if UNIT[0] in tops:
+        logs = load_causes("LG").values()
+        found |= {
+            one.code for one in logs if getattr(one, "looks", ()) or getattr(one, "recorded", ())
+        }
     for path in (one for top in tops for one in sorted((ROOT / top).rglob("*"))):
         if path.suffix == ".py":
             if own := CASE_FILE.match(path.name):

@@ -122,6 +122,7 @@ class LogCause(Cause):
         key: fields that keep two findings of this code apart.
         derive: adds fields, or returns None when the match is none.
         describe: a sentence that other lines add to its finding.
+        yields: whether a line that another cause has as well is none of its own.
         only_with: report it only together with one of these codes (a healthy log can hold the same line).
         weight: the heavier of two causes comes first, from 40 (a guess) to 96 (the kernel reports it).
         least: report it only if so many lines show it.
@@ -142,6 +143,7 @@ class LogCause(Cause):
     key: tuple[str, ...] = ()
     derive: Derive | None = None
     describe: Callable[[LogFinding, LogFacts], str] | None = None
+    yields: bool = False
     only_with: tuple[str, ...] = ()
     least: int = 1
     recorded: tuple[RecordedLog, ...] = ()

@@ -78,16 +78,23 @@ class Tally:
     errors: UnknownErrors = field(default_factory=UnknownErrors)
     # lines of the block at hand that a rule matches -> the rules that may be dropped at the end; none if one stays
     matched: dict[int, frozenset[str]] = field(default_factory=dict)
+    # matches of the block at hand that count only if no other cause has their line
+    yielding: list[tuple[LogCause, dict[str, str], LogLine]] = field(default_factory=list)
 
     def take(self, name: str, block: Block) -> None:
         """Look through one block of a log."""
         self.matched.clear()
+        self.yielding.clear()
         self.errors.note_end(name, block)
         for gate, needles in GATED.items():
             # a needle that begins in this block may end behind it
             if block.text.find(gate, block.start, block.stop + LONGEST_NEEDLE) != -1:
                 for needle, users in needles.items():
                     self._search(name, block, needle, users)
+        for cause, fields, evidence in self.yielding:
+            if self.matched.get(evidence.line) != frozenset():
+                self._match(evidence.line, cause)
+                self.add(cause, fields, evidence)
         self.errors.take(name, block, self.matched)
 
     def _search(self, name: str, block: Block, needle: str, users: Users) -> None:
@@ -137,6 +144,9 @@ class Tally:
         if told is not None:
             if user.after_end and self._is_teardown(evidence):
                 user = CAUSES[user.after_end]
+            if user.yields:
+                self.yielding.append((user, dict(told), evidence))
+                return
             self._match(evidence.line, user)
             self.add(user, dict(told), evidence)
 

@@ -25,13 +25,7 @@ CAUSE = LogCause(
     patterns=tuple(
         Pattern(
             f"{name}: ",
-            r"^(?:\S{0,60}\s){0,4}?\s*(?P<error>(?:[A-Za-z_]\w*\.)*"
-            + name
-            # what torch, Accelerate and SGLang raise about their own start has causes of its own
-            + r"): (?!Error initializing torch\.distributed|trying to initialize the default process group twice"
-            + r"|Unknown c10d backend type|.{0,300}undefined symbol: nccl"
-            + r"|You need to (?:use at least 2 processes|manually pass in `--num_processes`)"
-            + r"|please provide --dist-init-addr)"
+            r"^(?:\S{0,60}\s){0,4}?\s*(?P<error>(?:[A-Za-z_]\w*\.)*" + name + r"): "
             r"(?P<message>.{1,200})",
         )
         for name in (
@@ -57,6 +51,7 @@ CAUSE = LogCause(
     explains=(
         Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-320", "LG-402", "LG-403", "LG-404")),
     ),
+    yields=True,
     only_with=BROKEN,
     key=("error",),
     weight=68,
