@@ -172,8 +172,8 @@ def _parse_service_span(name: str, part: str, text: object) -> tuple[PortRange, 
         entry = (span, "tcp") if span and "/" not in str(text) else None
     where = f"{SETTING}, {name} {part}"
     step = "Write it like 8000/tcp or 9000-9010/udp, within 1-65535"
-    known = entry is not None and not isinstance(text, bool) and entry[1] in PROTOCOLS
-    if entry is None or not known or entry[0].first < 1:
+    bad = entry is None or isinstance(text, bool) or entry[0].first < 1
+    if bad or entry is None or entry[1] not in PROTOCOLS:
         raise MalformedServiceError(
             "PL-131", f"{where}: {text!r} is neither a port nor a range", step
         )
