@@ -116,7 +116,7 @@ def test_a_play_asks_for_all_hosts_or_for_nobody() -> None:
     held: dict[str, Any] = {"a": {"x": 1}, "b": {"__diagnose_looked": {"answers": said}}}
     assert ec2.ec2_concerned(held, ["a", "b", "left out"]) == "a,b"
     said["a"]["facts"]["survey"]["efa"]["vendor"] = "QEMU"
-    assert ec2.ec2_concerned(held, ["a", "b"]) == pattern.NOBODY
-    assert ec2.ec2_concerned({}, ["a"]) == pattern.NOBODY
+    assert ec2.ec2_concerned(held, ["a", "b"]) == pattern.NO_HOSTS
+    assert ec2.ec2_concerned({}, ["a"]) == pattern.NO_HOSTS
     own = {"a": {"ec2_security_group_mode": "sg"}}
     assert ec2.ec2_concerned(own, ["a"]) == "a"

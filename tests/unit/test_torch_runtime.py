@@ -293,8 +293,8 @@ def test_domain_libraries_are_beside_the_same_torch(path: Path) -> None:
     assert roles_torch_runtime.parse_lock_targets(held) == roles_torch_runtime.parse_lock_targets(
         alone
     )
-    assert set(roles_torch_runtime.BESIDE) <= more.keys()
-    assert set(roles_torch_runtime.BESIDE) & base.keys() == set()
+    assert set(roles_torch_runtime.COMPANIONS) <= more.keys()
+    assert set(roles_torch_runtime.COMPANIONS) & base.keys() == set()
     assert {name: more[name] for name in base if "torch" in name or "nvidia" in name} == {
         name: version for name, version in base.items() if "torch" in name or "nvidia" in name
     }

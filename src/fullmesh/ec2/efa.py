@@ -13,7 +13,7 @@ from typing import Final
 from fullmesh.observed.survey import EfaSurvey, NcclPlugin
 from fullmesh.result.findings import WARNING, Finding, join_names
 
-RUNG: Final = "L1"
+CHECK: Final = "L1"
 INSTALL = "Run Amazon's EFA installer (1.39 or newer includes the plugin), and reboot if it installed a driver"
 
 
@@ -51,7 +51,7 @@ def _check_efa_node(node: str, own: EfaSurvey) -> list[Finding]:
 
 
 def _make_efa_finding(code: str, node: str, cause: str, seen: str, fix: str) -> Finding:
-    return Finding(code, RUNG, cause, node=node, seen=seen, fix=fix)
+    return Finding(code, CHECK, cause, node=node, seen=seen, fix=fix)
 
 
 def _check_efa_plugin(node: str, plugin: NcclPlugin) -> list[Finding]:
@@ -104,7 +104,7 @@ def _check_mixed_nodes(seen: Mapping[str, EfaSurvey]) -> list[Finding]:
     cause = f"{join_names(having)} have EFA and {join_names(lacking)} do not. NCCL needs the same network on all nodes"
     fix = "Launch all nodes as one instance type with EFA, or set NCCL_NET_PLUGIN=none on all"
     return [
-        Finding("EF-106", RUNG, cause, node=lacking[0], peer=", ".join(having), fix=fix),
+        Finding("EF-106", CHECK, cause, node=lacking[0], peer=", ".join(having), fix=fix),
     ]
 
 
@@ -123,7 +123,7 @@ def _check_efa_versions(seen: Mapping[str, EfaSurvey]) -> list[Finding]:
             fix = "Install one version of Amazon's EFA installer on all nodes"
             node = next(iter(known))
             found.append(
-                Finding("EF-107", RUNG, cause, node=node, seen=words, fix=fix, severity=WARNING)
+                Finding("EF-107", CHECK, cause, node=node, seen=words, fix=fix, severity=WARNING)
             )
     return found
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 # Matches no host, without Ansible's warning about unknown names.
-NOBODY = "all:!all"
+NO_HOSTS = "all:!all"
 
 
 def build_host_pattern(hosts: Iterable[str]) -> str:
     """Build the pattern of exactly these hosts. A play without hosts costs nothing."""
-    return ",".join(hosts) or NOBODY
+    return ",".join(hosts) or NO_HOSTS

@@ -16,7 +16,7 @@ from fullmesh.plain import parse_switch
 
 # The port of the distributions' node_exporter (role monitoring_tools). Fullmesh does not open it.
 EXPORTER, EXPORTER_PORT = "monitoring_tools_node_exporter", 9100
-EXPORTER_OF_THEIRS = "monitoring_tools_textfile_dir"
+EXISTING_EXPORTER_DIR = "monitoring_tools_textfile_dir"
 
 
 class RankLimits(NamedTuple):
@@ -149,7 +149,7 @@ def list_exporter_hosts(hosts: Mapping[str, HostSettings]) -> list[str]:
     return [
         host
         for host, own in hosts.items()
-        if parse_switch(own.get(EXPORTER, False)) and not own.get(EXPORTER_OF_THEIRS)
+        if parse_switch(own.get(EXPORTER, False)) and not own.get(EXISTING_EXPORTER_DIR)
     ]
 
 

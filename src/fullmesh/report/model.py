@@ -119,10 +119,10 @@ def list_not_observed(result: Result) -> list[MissedRow]:
     for rung in result["rungs"]:
         if rung["status"] in ("skipped", "not_run"):
             by_reason.setdefault(rung["reason"], []).append(rung["id"])
-    climbed: list[MissedRow] = [
+    unfinished: list[MissedRow] = [
         {"node": "", "what": ", ".join(ids), "why": why} for why, ids in by_reason.items()
     ]
-    return result.get("not_looked_at", []) + climbed
+    return result.get("not_looked_at", []) + unfinished
 
 
 def index_links(result: Result) -> dict[tuple[str, str], LinkRow]:

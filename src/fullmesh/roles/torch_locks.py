@@ -28,7 +28,7 @@ MACHINES = ("x86_64", "aarch64")
 # torch, accelerator: builds on PyPI itself. PyTorch's own index has more.
 COMMITTED = (("2.13.0", "cuda13.0"), ("2.10.0", "cuda12.8"), ("2.7.1", "cuda12.6"))
 # Packages that every training script needs. With pip, nodes need no ensurepip.
-BESIDE = ("numpy", "pip")
+COMPANIONS = ("numpy", "pip")
 SECONDS = 600.0
 GLIBC = "manylinux_2_28"
 Target = tuple[str, str]
@@ -180,7 +180,7 @@ def build_torch_lock(
     except ValueError:
         raise TorchLockError("the accelerator is unknown. Write cpu, cuda13.0 or rocm6.4") from None
     text = resolve_requirements(
-        [f"torch=={torch}", *BESIDE, *limit_companions(torch, more)], index, PYTHONS[0]
+        [f"torch=={torch}", *COMPANIONS, *limit_companions(torch, more)], index, PYTHONS[0]
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "torch.txt"
@@ -210,7 +210,7 @@ def list_committed_locks() -> Iterator[tuple[str, str, tuple[str, ...], Path]]:
     """List torch, accelerator, additional packages, and the path of each lock of the role."""
     for (torch, accelerator), domain in itertools.product(COMMITTED, (False, True)):
         folder = Path(torch_runtime.choose_lock_folder(str(FILES), domain=domain))
-        more = torch_runtime.BESIDE if domain else ()
+        more = torch_runtime.COMPANIONS if domain else ()
         yield torch, accelerator, more, folder / f"torch-{torch}-{accelerator}.txt"
 
 
@@ -236,9 +236,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = add_verb(verbs, "torch-lock")
     parser.add_argument("--torch", default=COMMITTED[0][0], help="version, default %(default)s")
     parser.add_argument("--accelerator", default="cuda13.0", help="cpu, cuda12.8, rocm6.4 …")
-    parser.add_argument(
-        "--index", default="", help="an index besides the one that uv is set up with"
-    )
+    parser.add_argument("--index", default="", help="an additional index")
     parser.add_argument(
         "--with",
         dest="with_packages",

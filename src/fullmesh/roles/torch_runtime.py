@@ -39,7 +39,7 @@ CODES: dict[str, str] = {
 
 GIB = 1 << 30
 # torch_runtime_domain_libraries: each is built for one torch version, so it belongs to that lock.
-BESIDE = ("torchvision", "torchaudio")
+COMPANIONS = ("torchvision", "torchaudio")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;*]+)\s*(;.*?)?$")
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 # Tags from before the perennial manylinux scheme (PEP 600), which wheels still carry alone.
@@ -203,9 +203,9 @@ def find_torch_faults(files: str, version: object, wanted: str, requirements: st
         if requirements
         else f"there is no lock for torch {version} ({wanted})"
     )
-    beside = "".join(f" --with {one}" for one in BESIDE if Path(files).name == DOMAIN)
+    extra = "".join(f" --with {one}" for one in COMPANIONS if Path(files).name == DOMAIN)
     step = (
-        f"Use one of {', '.join(list_lock_names(files))}, or create your own with ./fullmesh torch-lock{beside} and "
+        f"Use one of {', '.join(list_lock_names(files))}, or create your own with ./fullmesh torch-lock{extra} and "
         "set torch_runtime_requirements to it"
     )
     return [Fault("TR-101", what, step)]
@@ -310,8 +310,8 @@ def order_bundle_sources(place: int, count: int) -> list[int]:
     while here:
         here = (here - 1) // FAN_OUT
         way.append(here)
-    beside = [n for n in (place - 1, place + 1) if 0 < n < count and n not in way]
-    return way + beside if place else []
+    neighbors = [n for n in (place - 1, place + 1) if 0 < n < count and n not in way]
+    return way + neighbors if place else []
 
 
 def plan_bundle_handover(

@@ -76,11 +76,11 @@ def judge_groups(runs: Sequence[Run]) -> Verdicts:
 def judge_group_speeds(run: Run, best: float) -> Iterator[tuple[Group, bool]]:
     """Yield the groups of a run and whether they are slow. A group that ran alone may be undecided."""
     rates = [one.gbit_s for one in run if one.state == "measured"]
-    beside = max(rates, default=0.0)
+    best_rate = max(rates, default=0.0)
     for one in run:
         if one.state != "measured":
             continue
-        bad = one.gbit_s < SLOW * beside or one.gbit_s < SLOW_AT_ALL * best
+        bad = one.gbit_s < SLOW * best_rate or one.gbit_s < SLOW_AT_ALL * best
         if bad or len(rates) > 1 or one.gbit_s >= SLOW * best:
             yield one.nodes, bad
 

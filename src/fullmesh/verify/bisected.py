@@ -21,7 +21,7 @@ RUN_STEPS: Final = ("import", "store", "init", "all_reduce", "broadcast", "all_g
 ORDER: Final = list(STEPS)
 Kind = Literal["slow", "wrong", "failed"]
 ONE: dict[Kind, str] = {"slow": "VC-880", "wrong": "VC-881", "failed": "VC-882"}
-RUNG: dict[Kind, RungId] = {"slow": "L5", "wrong": "L4", "failed": "L4"}
+CHECK_OF_KIND: dict[Kind, RungId] = {"slow": "L5", "wrong": "L4", "failed": "L4"}
 WORDS: dict[Kind, str] = {"slow": "slow", "wrong": "wrong", "failed": "fail"}
 SHOWN = 6  # explanations to name in a sentence
 
@@ -226,7 +226,7 @@ def make_bisect_finding(seen: ClusterObservations, part: Group, kind: Kind) -> F
         said = f"collectives {verb} if {' and '.join(names)} take part together, but not with only one of them"
     return Finding(
         ONE[kind] if len(names) == 1 else "VC-883",
-        RUNG[kind],
+        CHECK_OF_KIND[kind],
         f"{said} ({len(seen.bisect)} runs)",
         node=names[0],
         peer=join_names(names[1:]),
@@ -270,7 +270,7 @@ def make_undecided_finding(
     )
     return Finding(
         "VC-884" if guesses else "VC-885",
-        RUNG[kind],
+        CHECK_OF_KIND[kind],
         f"a collective {verb}: {said}",
         node=next(iter(sorted(common)), ""),
         seen=describe_bisect_runs(seen),

@@ -90,7 +90,7 @@ def assemble_result(
     failed = [rung.id for rung in rungs if rung.status == FAILED]
     rows = pairs.build_link_rows(seen)
     mesh = verify_mesh.summarize_mesh(seen)
-    climbed = any(r.id in COLLECTIVES and r.status in ("passed", FAILED) for r in rungs)
+    job_ran = any(r.id in COLLECTIVES and r.status in ("passed", FAILED) for r in rungs)
     made: Result = {
         "schema": SCHEMA,
         "fullmesh": __version__,
@@ -110,7 +110,7 @@ def assemble_result(
         "nodes": {n: summarize_node(seen, n, run.systems.get(n, "")) for n in seen.plan["nodes"]},
         "rungs": [rung.as_dict() for rung in rungs],
         "links": rows,
-        "collectives": verify_ranks.summarize_collectives(seen) if climbed else {},
+        "collectives": verify_ranks.summarize_collectives(seen) if job_ran else {},
         "findings": [finding.as_dict() for finding in found],
     }
     if mesh:

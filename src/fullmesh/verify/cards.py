@@ -165,14 +165,14 @@ def rule_xid_errors(seen: ClusterObservations) -> Iterator[Finding]:
         if not said:
             continue
         worst, *others = xids.sort_xids(list(said))
-        beside = join_names(
+        other_names = join_names(
             list(dict.fromkeys(one.name for one in others if one.name != worst.name))
         )
         yield Finding(
             "VC-113",
             "L1",
             f"the driver of {name} reported {worst.name}{' of ' * bool(worst.bus)}{worst.bus}: {worst.meaning.words}"
-            + (f" (with {beside})" if beside else ""),
+            + (f" (with {other_names})" if other_names else ""),
             node=name,
             seen=said[worst],
             expected="no Xid in the last quarter of an hour",
