@@ -16,6 +16,7 @@ from fullmesh.model.plan import derive_plan
 from fullmesh.report import terminal
 from fullmesh.result.findings import Finding
 from fullmesh.result.types import BisectGroup, BisectRun
+from fullmesh.verbs import cluster
 from fullmesh.verify import bisect, bisected, build, ladder
 from fullmesh.verify.model import ClusterObservations
 
@@ -241,7 +242,7 @@ def test_filters_hand_the_search_to_ansible() -> None:
 
 def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(cli, "run_checkout_playbook", lambda *args: asked.append(args) or 0)
+    monkeypatch.setattr(cluster, "run_checkout_playbook", lambda *args: asked.append(args) or 0)
     cli.main(["verify", "--bisect", "-i", "inv", "--", "--check"])
     ((book, args),) = asked
     assert book == "playbooks/verify.yml"
