@@ -109,8 +109,8 @@ def main() -> None:
         subprocess.CalledProcessError,
     ) as error:
         module.fail_json(
-            msg=f"[BN-101] {params['path']} cannot be {params['state']}: {error}. Check that it is a bundle and "
-            "that there is room for it."
+            msg=f"[BN-101] {params['path']} cannot be {params['state']}: {error}. Check: is it a bundle, and "
+            "is there room for it?"
         )
     module.exit_json(**packed)
 

@@ -110,7 +110,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except (OSError, ValueError) as error:
         what = "the packages cannot be gathered in {}".format(module.params["base"])
-        module.fail_json(msg=f"[BN-105] {what}: {error}. Make room there and run it again.")
+        module.fail_json(msg=f"[BN-105] {what}: {error}. Fix: make room there and run it again.")
     if result["already"]:
         module.warn(describe_installed_warning(result["already"]))
     module.exit_json(**result)

@@ -90,7 +90,7 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     if result["cloud_init"]:
         module.warn(
-            "[NR-105] cloud-init will overwrite {} at the next boot ({}). Set manage_etc_hosts: false, "
+            "[NR-105] cloud-init will overwrite {} at the next boot ({}). Fix: set manage_etc_hosts: false, "
             "or put these lines into its template in /etc/cloud/templates.".format(
                 HOSTS, result["cloud_init"]
             )

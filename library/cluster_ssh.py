@@ -96,7 +96,7 @@ left:
 
 
 def main() -> None:
-    """Read, call, return."""
+    """Read the parameters, run the state, return the result."""
     texts = ("user", "authorized", "known_hosts", "config", "peer")
     spec: dict[str, object] = {name: {"type": "str", "default": ""} for name in texts}
     spec["private_key"] = {"type": "str", "default": "", "no_log": True}
@@ -121,7 +121,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(
-            msg=f"[NS-103] the account's files cannot be written: {error}. Fix that path and run it again."
+            msg=f"[NS-103] the account's files cannot be written: {error}. Fix: repair that path and run it again."
         )
     module.exit_json(changed=False)
 

@@ -43,7 +43,7 @@ devices:
 
 
 def main() -> None:
-    """Look, let it be made, answer."""
+    """Check the specification, create it if needed, answer."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     try:
         module.exit_json(**ensure_cdi_spec(make_split_runner(module), module.check_mode))

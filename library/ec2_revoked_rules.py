@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Take single rules out of a security group and leave every other rule alone. Runs on the controller."""
+"""Revoke single rules of a security group and keep all others. Runs on the controller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible.module_utils.fullmesh.ec2_rules import (
 )
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
 
-with contextlib.suppress(ImportError):  # AnsibleAWSModule says so
+with contextlib.suppress(ImportError):  # AnsibleAWSModule reports it
     import botocore.exceptions as botocore_errors
 
 DOCUMENTATION = r"""
@@ -78,7 +78,7 @@ author: [Fullmesh contributors]
 """
 
 EXAMPLES = r"""
-- name: Revoke our obsolete rules
+- name: Revoke obsolete rules
   ec2_revoked_rules:
     group_id: sg-0a1b2c3d4e5f60718
     rules:

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""First call of the verification on a node: look at it, ask NCCL, open the listeners."""
+"""Run the first call of the verification on a node: survey it, query NCCL, open the listeners."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A diagnosis asks the kernel which rule stops a packet."""
+"""Find the rule that blocks a packet, with the kernel's traces."""
 
 from __future__ import annotations
 

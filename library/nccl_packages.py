@@ -92,7 +92,7 @@ version:
 
 
 def main() -> None:
-    """Read the parameters, look, answer."""
+    """Read the parameters, compare, answer."""
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},

@@ -77,10 +77,10 @@ endpoint:
 """
 
 WORDS = {
-    "missing": "[NC-105] NCCL cannot be loaded: {}. Check the packages and `ldconfig -p | grep nccl`.",
-    "deadline": "[NC-105] NCCL gave {}. Look at the node's load and `dmesg`.",
-    "crashed": "[NC-105] NCCL crashed: {}. Install the packages again.",
-    "refused": "[NC-105] NCCL refused: {}. NCCL_SOCKET_IFNAME must name an interface that is up.",
+    "missing": "[NC-105] NCCL cannot be loaded: {}. Check: the packages, `ldconfig -p | grep nccl`.",
+    "deadline": "[NC-105] NCCL gave {}. Check: the node's load, `dmesg`.",
+    "crashed": "[NC-105] NCCL crashed: {}. Fix: install the packages again.",
+    "refused": "[NC-105] NCCL refused: {}. Fix: set NCCL_SOCKET_IFNAME to an interface that is up.",
 }
 
 
@@ -107,10 +107,8 @@ def probe_nccl(params: NcclProbeParams) -> tuple[NcclProbeResult, str]:
     wanted = params["version"]
     if wanted and library["version"] != wanted:
         return found, (
-            "[NC-104] {} is NCCL {}, pinned is {}. Another library is in its way: "
-            "ldconfig -p | grep nccl shows which.".format(
-                library["path"], library["version"], wanted
-            )
+            "[NC-104] {} is NCCL {}, but {} is pinned. Another library comes first. "
+            "Check: ldconfig -p | grep nccl".format(library["path"], library["version"], wanted)
         )
     if params["endpoint"]:
         found["endpoint"] = find_nccl_endpoint(params["path"], params["env"], params["seconds"])
@@ -118,7 +116,7 @@ def probe_nccl(params: NcclProbeParams) -> tuple[NcclProbeResult, str]:
 
 
 def main() -> None:
-    """Read the parameters, ask, answer."""
+    """Read the parameters, query the library, answer."""
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "default": ""},

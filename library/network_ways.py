@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Say who configures a node's interfaces, and how it reaches the rest of the world."""
+"""Return the programs that configure a node's interfaces, and its routes to other networks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ owners:
   type: dict
   returned: always
 defaults:
-  description: The default routes, each with family, next hop, interface and whether a lease brought it.
+  description: The default routes, each with family, next hop, interface and whether it came with a lease.
   type: list
   elements: dict
   returned: always
@@ -59,7 +59,7 @@ from ansible.module_utils.fullmesh.network.machine import NetworkNode
 
 
 def main() -> None:
-    """Read, answer."""
+    """Survey the network and answer."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     module.exit_json(changed=False, **ways.observe_network(NetworkNode(make_split_runner(module))))
 

@@ -67,7 +67,7 @@ from ansible.module_utils.fullmesh import node_facts
 
 
 def main() -> None:
-    """Read, compare, return."""
+    """Read the parameters, compare, answer."""
     module = AnsibleModule(
         argument_spec={
             "digest": {"type": "str", "default": ""},

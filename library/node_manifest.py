@@ -119,7 +119,7 @@ def explain_difference(wrong: list[str], before: str, now: str) -> str:
 
 
 def main() -> None:
-    """Observe, compare with the last one, write."""
+    """Observe, compare with the last manifest, write."""
     module = AnsibleModule(
         argument_spec={
             "digest": {"type": "str"},
@@ -146,7 +146,7 @@ def main() -> None:
     try:
         owned = manifest.merge_owned(module.params["owned"])
     except ValueError as error:
-        module.fail_json(msg=f"[MF-102] {error}. Fix the role's __<role>_owned.")
+        module.fail_json(msg=f"[MF-102] {error}. Fix: correct the role's __<role>_owned.")
     state = manifest.observe_owned(owned)
     wrong = describe_missing_state(owned, state)
     if wrong and not module.check_mode:

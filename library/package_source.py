@@ -72,7 +72,7 @@ def plan_source_removal(path: str, root: str = "/") -> SourceRemovalPlan:
 
 
 def main() -> None:
-    """Read the parameter, look, take it away."""
+    """Read the parameter, compare, remove the file."""
     module = AnsibleModule(
         argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True
     )

@@ -75,7 +75,7 @@ toolkit:
 
 
 def main() -> None:
-    """Read the parameters, look, answer."""
+    """Read the parameters, compare, answer."""
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},

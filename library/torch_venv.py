@@ -128,7 +128,7 @@ versions:
 
 
 def main() -> None:
-    """Read, build or remove the environment."""
+    """Read the parameters, build or remove the environment."""
     module = AnsibleModule(
         argument_spec={
             "state": {"choices": ["observed", "present", "absent"], "default": "observed"},

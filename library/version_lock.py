@@ -64,7 +64,7 @@ EXAMPLES = r"""
     versions: {nvidia-driver: 580.95.05-1.el9, nvidia-persistenced: 580.95.05-1.el9}
     what: the NVIDIA driver's packages
 
-- name: Remove our version locks
+- name: Remove the version locks
   version_lock:
     names: [libnccl, libnccl-devel]
     state: absent
@@ -147,7 +147,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except OSError as error:
         what = "dnf's list of locked packages cannot be read or written"
-        module.fail_json(msg=f"[NC-107] {what}: {error}. Fix that and run again.")
+        module.fail_json(msg=f"[NC-107] {what}: {error}. Fix: solve this and run again.")
     shown = diff_file(step["path"], step["before"], step["after"])
     module.exit_json(changed=changed, path=step["path"], others=step["others"], diff=shown)
 

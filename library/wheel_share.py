@@ -234,7 +234,7 @@ def main() -> None:
     except OSError as error:
         module.fail_json(
             msg=f"[TR-105] the wheels cannot be kept in {os.path.dirname(params['path'])}: {error}. "
-            "Make room there, or set torch_runtime_path to a larger disk."
+            "Fix: make room there, or set torch_runtime_path to a larger disk."
         )
     module.exit_json(**fetched)
 

@@ -68,7 +68,7 @@ def build_accelerate_settings(env: Mapping[str, str], mode: str) -> dict[str, st
         "rdzv_backend": mode,
     }
     if mode == C10D:
-        # Else the host is whom the endpoint's address resolves to by its host name (elastic/rendezvous/utils.py).
+        # Otherwise the host of the endpoint's address is found by its host name (elastic/rendezvous/utils.py).
         host = int(env["FULLMESH_ADDRESS"] == env["MASTER_ADDR"])
         join = env.get("FULLMESH_JOIN_TIMEOUT") or JOIN_SECONDS
         found["rdzv_conf"] = f"is_host={host},join_timeout={join}"

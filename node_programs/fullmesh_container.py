@@ -48,7 +48,7 @@ DOCKER_HOOK = "nvidia-container-runtime-hook"
 CAP_SYS_RESOURCE = 24  # linux/capability.h
 STACK = (
     64 << 20
-)  # NVIDIA's own containers ask for it: "--ulimit memlock=-1 --ulimit stack=67108864"
+)  # NVIDIA's own containers recommend it: "--ulimit memlock=-1 --ulimit stack=67108864"
 NETWORK = ("--network", "--net")
 # Options of podman run and docker run that take no value (their manual pages): all others do.
 FLAGS = frozenset(
@@ -150,7 +150,7 @@ def find_device_options(tool: str) -> list[str]:
             if tool == "docker":
                 step = "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker, as root"
             raise LaunchError(
-                f"[LA-123] this node has NVIDIA GPUs, and {tool} cannot give them to a container. Set "
+                f"[LA-123] this node has NVIDIA GPUs, but {tool} cannot give them to a container. Set "
                 "container_toolkit_manage: true, or install NVIDIA's container toolkit "
                 f"(nvidia-container-toolkit), then: {step}"
             )
@@ -203,7 +203,7 @@ def exec_container(tool: str, argv: Sequence[str]) -> None:
     path = os.environ.get("FULLMESH_" + tool.upper()) or shutil.which(tool)
     if not path:
         raise LaunchError(
-            f"[LA-107] {tool} is not installed on this node. Install the distribution's package."
+            f"[LA-107] {tool} is not installed on this node. Fix: install the distribution's package."
         )
     os.execv(path, [path, *build_run_command(tool, env, [*more, *argv])])  # noqa: S606 (no shell between)
 

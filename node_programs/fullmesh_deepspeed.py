@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TOOL = "fullmesh-deepspeed"
 LOOK = "from importlib.metadata import version; print(version('deepspeed'))"
-PDSH = "Install your distribution's pdsh (EL: from EPEL), or start the script on every node by fullmesh-torchrun."
+PDSH = "Fix: install your distribution's pdsh (EL: from EPEL), or start the script with fullmesh-torchrun on all nodes."
 MISSING = (
     "Install it at the same place on all nodes, or name its program there in FULLMESH_DEEPSPEED."
 )

@@ -82,7 +82,7 @@ def pack_answer(found: NodeHang) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Ask the ranks and tell."""
+    """Query the ranks and print their state."""
     parser = argparse.ArgumentParser(prog="fullmesh-hang", description=__doc__)
     parser.add_argument(
         "--job", default="", help="torchrun's or Slurm's id, or ADDRESS:PORT of the master"
@@ -110,7 +110,7 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"fullmesh-hang: {make_printable(text)}\n")
     if not found["ranks"]:
         sys.stderr.write(
-            "fullmesh-hang: no rank of a job that this account may look at runs here\n"
+            "fullmesh-hang: no rank of a job that this account may inspect runs here\n"
         )
         return NONE
     return OK

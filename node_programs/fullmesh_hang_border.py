@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Read processes of any account, so that none of them ends, delays or falsifies the answer about the others.
 
-Every process says for itself which rank of which job it is. So each is read by a function of its own, in bounds of
-bytes and time, by threads of its own account. The kernel says which account that is.
+Each process itself reports its rank and job. So each is read by its own function, with limits of bytes and time, in
+threads of its account. The kernel determines the account.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOST_NESTED = 32  # user namespaces (user_namespaces(7))
 
 
 class ForeignProcessError(ValueError):
-    """A process says something about itself that cannot be used."""
+    """A process reports values about itself that cannot be used."""
 
 
 # --- accounts ---------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def read_effective_uid(pid: int) -> int:
 
 
 def find_namespace_owner(pid: int, uid: int) -> int:
-    """Return who made the outermost user namespace between this process and another one, else *uid*."""
+    """Return the owner of the outermost user namespace between this process and another one, else *uid*."""
     try:
         own = os.stat("/proc/self/ns/user").st_ino
         space = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
@@ -114,7 +114,7 @@ def find_namespace_owner(pid: int, uid: int) -> int:
             os.close(space)
             space = outer
     except OSError:
-        pass  # it is not below our own
+        pass  # it is not below this process's own
     finally:
         os.close(space)
     return uid
@@ -181,7 +181,7 @@ class AnswerBudget:
 
 
 def describe_read_error(error: Exception) -> str:
-    """Say why a process could not be read."""
+    """Describe why a process could not be read."""
     known = isinstance(error, (OSError, ForeignProcessError))
     text = str(error) if known and str(error) else f"{type(error).__name__}: {error}"
     return text[:LONGEST_WHY]

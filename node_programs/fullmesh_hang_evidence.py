@@ -146,7 +146,7 @@ def read_interfaces() -> list[dict[str, Any]]:
 
 
 def mark_dark_connections(found: Iterable[RankConnection]) -> None:
-    """Say of which connections the card at this end carries nothing."""
+    """Mark connections whose interface at this end is down or has no carrier."""
     held: dict[str, str] = {}
     dark: list[str] = []
     for card in read_interfaces():
@@ -399,14 +399,14 @@ def find_kernel_events() -> list[KernelLine]:
     return found[-LINES:]
 
 
-# --- who started it ---------------------------------------------------------------------------------------
+# --- launcher of a process -------------------------------------------------------------------------------
 
 
 def read_launcher(pid: int) -> Launcher | None:
-    """Return the torchrun that a process is, and the ranks that it started, if its command line says so.
+    """Return the torchrun in a process's command line, and the ranks that it started, or None.
 
     Raises:
-        ForeignProcessError: it says that it started more ranks than any job has.
+        ForeignProcessError: it claims more ranks than any job has.
     """
     words = watch_look.read_argv(pid)
     if not any(

@@ -234,7 +234,7 @@ class FoundRanks:
                 }
 
     def choose_ranks(self, ranks: dict[int, dict[str, str]], job: str) -> list[int]:
-        """Choose an account's ranks among the processes that were told a rank: not a rank's own children."""
+        """Choose an account's ranks among the processes with a rank variable, without children of ranks."""
         if job:
             ranks = {pid: env for pid, env in ranks.items() if get_job_name(env) == job}
         if any("RANK" in env for env in ranks.values()):
@@ -276,7 +276,7 @@ class NodeEvidence:
         try:
             self.connections = hang_evidence.read_connections()
         except OSError as exc:
-            self.why = f"the kernel does not tell them: {exc}"
+            self.why = f"the kernel does not show them: {exc}"
 
     def add_to(self, rank: Rank, pid: int) -> None:
         """Add the data about one rank."""
@@ -303,8 +303,8 @@ def explain_silence(pid: int, error: Exception) -> str:
     uid = os.geteuid()
     if not hang_border.is_uid_mapped(pid, uid):
         return (
-            f"its user namespace does not map the account that asks (uid {uid}), as in a rootless container. "
-            "Ask as the account that started it: sudo -u ACCOUNT fullmesh-hang"
+            f"its user namespace does not map this account (uid {uid}), as in a rootless container. "
+            "Fix: run it as the account that started the container: sudo -u ACCOUNT fullmesh-hang"
         )
     return f"its process does not answer: {hang_border.describe_read_error(error)}"
 

@@ -53,7 +53,7 @@ def find_ras_endpoint(env: Mapping[str, str]) -> tuple[str, int]:
 
 
 def find_port_listeners(port: int) -> Iterator[tuple[int, str, int]]:
-    """Find who listens on a port of this machine: the address' family, the address, the account."""
+    """Yield the listeners on a port of this machine: the address's family, the address, the account."""
     for family, name in ((4, "tcp"), (6, "tcp6")):
         lines = (
             watch_look.read_proc_bytes(f"/proc/net/{name}").decode("ascii", "replace").splitlines()
@@ -85,7 +85,9 @@ def choose_loopback(host: str, port: int, uids: set[int]) -> str:
             return target
         strangers |= found
     if strangers:
-        raise OSError(f"another account listens there (uid {min(strangers)}), so it was not asked")
+        raise OSError(
+            f"another account listens there (uid {min(strangers)}), so it was not queried"
+        )
     raise ConnectionRefusedError("nobody listens there")
 
 
@@ -115,7 +117,7 @@ def is_local_address(address: str) -> bool:
     """Return whether an address is this machine's. Other machines use the same process numbers."""
     family = sockets.find_address_family(address)
     try:
-        socket.inet_pton(family, address.partition("%")[0])  # a name would be looked up in DNS
+        socket.inet_pton(family, address.partition("%")[0])  # a name would be resolved by DNS
     except (OSError, ValueError):
         return False
     return watch_look.is_own_address(address)
@@ -187,4 +189,4 @@ def read_ras_status(env: Mapping[str, str], pid: int, uid: int) -> Known:
         return {}, f"NCCL's RAS at {host}:{port} does not answer: {exc.strerror or exc}"
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         why = hang_border.describe_read_error(exc)
-        return {}, f"NCCL's RAS at {host}:{port} knows no JSON, as before NCCL 2.28.7: {why}"
+        return {}, f"NCCL's RAS at {host}:{port} does not support JSON (NCCL before 2.28.7): {why}"

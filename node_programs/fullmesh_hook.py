@@ -95,7 +95,7 @@ def collect_rank_state() -> tuple[dict[str, Any], bytes]:
 
 
 def is_overflow_uid(uid: int) -> bool:
-    """Report whether the kernel shows every account by this number that our user namespace does not map.
+    """Return whether this is the number for accounts that this user namespace does not map.
 
     In a rootless container that is every other account of the host (user_namespaces(7)).
     """
@@ -110,7 +110,7 @@ def is_overflow_uid(uid: int) -> bool:
 
 
 def is_allowed_peer(connection: socket.socket) -> bool:
-    """Root and our own account (socket(7), SO_PEERCRED)."""
+    """Return whether the client is root or this account (socket(7), SO_PEERCRED)."""
     import socket  # noqa: PLC0415 (as above)
 
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS)

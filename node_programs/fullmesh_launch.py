@@ -66,7 +66,7 @@ NODES_OWN = frozenset(
 LIBRARIES = re.compile(
     r"(NCCL|RCCL|HCCL|ASCEND|UCC|UCX|GLOO|TORCH|FI|HSA)_[A-Z0-9_]+(?<!_IFNAME)(?<!_IF_IP)(?<!_DEVICES)$"
 )
-# The variable by which a process knows who started it -> its number on this node, and how many there are in all.
+# The variable that identifies the launcher -> the local rank, and the variables of the total number.
 STARTERS = (
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_SIZE",)),
     ("SLURM_LOCALID", "SLURM_LOCALID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
@@ -130,9 +130,7 @@ def find_program(name: str, say: str) -> str:
 
 
 OPENMPI = "Set launchers_openmpi: true and run site.yml, or install your distribution's Open MPI."
-MPI_DIFFERS = (
-    "Its daemons talk to their own kind only: install one version on all, or use fullmesh-torchrun."
-)
+MPI_DIFFERS = "Daemons of different versions cannot communicate: install one version on all, or use fullmesh-torchrun."
 SLURM = "Install your site's Slurm client on it, or use fullmesh-torchrun, which needs no Slurm."
 
 
@@ -185,7 +183,7 @@ def refuse_wrong_size(nodes: Sequence[Node], node: Node, local: int, size: int) 
         ranks = ", ".join(f"{one['local_ranks']} on {one['name']}" for one in nodes)
         raise LaunchError(
             f"[LA-112] {size} processes were started and this is number {local + 1} on {node['name']}, but the plan "
-            f"has {world} ranks: {ranks}. Start as many as the plan says, or set fullmesh_local_ranks."
+            f"has {world} ranks: {ranks}. Fix: start the plan's number, or set fullmesh_local_ranks."
         )
 
 
@@ -199,7 +197,7 @@ def build_rank_variables(
     mine = [at for at, node in enumerate(nodes) if address in node["addresses"]]
     if not mine:
         raise LaunchError(
-            "[LA-113] this node ({}) is not among the nodes of the job: {}. Start it on those.".format(
+            "[LA-113] this node ({}) is not among the nodes of the job: {}. Fix: start it on those.".format(
                 address, ", ".join(node["name"] for node in nodes)
             )
         )
@@ -234,7 +232,7 @@ def list_job_nodes(env: Mapping[str, str]) -> list[str]:
     status, said = call_command([find_program("scontrol", SLURM), "show", "hostnames", listed])
     if status:
         raise LaunchError(
-            f"[LA-111] scontrol cannot read {listed!r}: {get_last_line(said)}. Ask sinfo."
+            f"[LA-111] scontrol cannot read {listed!r}: {get_last_line(said)}. Check: sinfo"
         )
     return said.split()
 
@@ -251,8 +249,8 @@ def build_rank_env(env: Mapping[str, str], who: Participants) -> dict[str, str]:
             )
             return result
     raise LaunchError(
-        "[LA-112] nothing says which process of the job this is. "
-        "Start it with fullmesh-mpirun, fullmesh-srun, fullmesh-sbatch or fullmesh-deepspeed."
+        "[LA-112] no variable shows which process of the job this is. "
+        "Fix: start it with fullmesh-mpirun, fullmesh-srun, fullmesh-sbatch or fullmesh-deepspeed."
     )
 
 
@@ -409,7 +407,8 @@ def build_mpi_options(who: Participants, nodes: Sequence[Node], whole: bool) -> 
 
 
 def build_export_options(own: Mapping[str, str], caller: Mapping[str, str]) -> list[str]:
-    """``-x`` for the file's variables that are the same on all nodes, and the caller's for libraries."""
+    """Return ``-x`` options for the file's variables that are the same on all nodes, and the caller's library
+    settings."""
     names = own.keys() | {name for name in caller if LIBRARIES.match(name)}
     return [word for name in sorted(names - NODES_OWN) for word in ("-x", name)]
 

@@ -32,7 +32,7 @@ LAUNCHERS = "fullmesh-torchrun, fullmesh-mpirun, fullmesh-srun or fullmesh-sbatc
 
 
 class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
-    """Every process was started by one of our launchers, which gave it its rank."""
+    """Describes processes that Fullmesh's launchers have started with their ranks."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         """Read the environment. *env* replaces the process environment in tests."""
@@ -56,7 +56,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
 
     @property
     def creates_processes_externally(self) -> bool:
-        """Yes: Lightning must not start any itself."""
+        """Return True, because Lightning must not start any processes itself."""
         return True
 
     @property
@@ -74,7 +74,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
         return self._number("WORLD_SIZE")
 
     def set_world_size(self, size: int) -> None:
-        """Lightning's num_nodes times devices: it must be the job's size, nothing can be set."""
+        """Check Lightning's num_nodes times devices: it must equal the job's size."""
         if size != self.world_size():
             raise self._refusal(f"num_nodes times devices is {size}")
 
@@ -83,7 +83,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
         return self._number("RANK")
 
     def set_global_rank(self, rank: int) -> None:
-        """Lightning's node_rank times devices plus local_rank: it must be the rank that the launcher gave."""
+        """Check Lightning's node_rank times devices plus local_rank: it must equal the launcher's rank."""
         if rank != self.global_rank():
             raise self._refusal(f"Lightning makes this process rank {rank}")
 

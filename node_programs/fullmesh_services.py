@@ -90,8 +90,8 @@ def read_service_ports(name: str) -> dict[str, ServicePort]:
     found = {one["part"]: one for one in held if one["service"] == name}
     if not found:
         raise LaunchError(
-            f"[LA-117] {name} is not among the services of the cluster plan, so its ports are shut. "
-            f"Add {name} to fullmesh_services and run site.yml (docs/services.md)."
+            f"[LA-117] {name} is not among the services of the cluster plan, so its ports are closed. "
+            f"Fix: add {name} to fullmesh_services and run site.yml (docs/services.md)."
         )
     return found
 
@@ -127,7 +127,7 @@ def build_ray_env(env: Mapping[str, str]) -> dict[str, str]:
     own = {name: value for name, value in env.items() if name not in RANKS}
     # vLLM takes the address of the default route otherwise (docs.vllm.ai, Environment Variables).
     own.setdefault("VLLM_HOST_IP", env["FULLMESH_ADDRESS"])
-    # It reports to its maker over the internet, unless told not to.
+    # By default, Ray sends usage reports over the internet.
     own.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     return own
 
@@ -205,12 +205,12 @@ def wait_for_head(host: str, port: int, seconds: float) -> None:
         time.sleep(0.5)
     raise LaunchError(
         f"[LA-120] no head of Ray at {format_endpoint(host, port)} after {seconds:.0f} s: {why}. "
-        "Refused: start it on the master's node. No answer or unreachable: ./fullmesh diagnose names who drops it."
+        "Refused: start it on the master's node. No answer or unreachable: ./fullmesh diagnose finds the cause."
     )
 
 
 def exec_ray(argv: Sequence[str]) -> None:
-    """``fullmesh-ray start|status|stop``: this node's share of a Ray cluster."""
+    """Run ``fullmesh-ray start|status|stop``: this node's part of a Ray cluster."""
     if not argv or argv[0] not in ("start", "status", "stop"):
         raise LaunchError(
             f"[LA-104] fullmesh-ray was asked for {' '.join(argv) or 'nothing'}. {USAGE}."
@@ -232,7 +232,7 @@ def exec_ray(argv: Sequence[str]) -> None:
 
 
 def exec_jax(argv: Sequence[str]) -> None:
-    """``fullmesh-jax SCRIPT``: one process of a JAX job on this node, with all of its devices."""
+    """Run ``fullmesh-jax SCRIPT``: one process of a JAX job on this node, with all of its devices."""
     if not argv:
         raise LaunchError("[LA-104] no script was given. Usage: fullmesh-jax SCRIPT [ARGUMENTS].")
     env = merge_env(read_node_env(get_env_path(os.environ)), os.environ)

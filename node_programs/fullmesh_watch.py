@@ -134,7 +134,9 @@ class JobWatch:
         self.once: dict[int, dict[str, int]] = {}  # port -> node -> most connections
         self.reached: set[tuple[int | None, int]] = set()  # rank and port
         self.unanswered: dict[str, tuple[float, JobProblem]] = {}
-        self.linked = False  # data went between nodes: who leaves from now on has done its work
+        self.linked = (
+            False  # data went between nodes, so a rank that leaves from now on has done its work
+        )
         self.together: float | None = None
         self.telling: list[threading.Thread] = []
         self.ended_by_us = 0.0
@@ -252,7 +254,7 @@ class JobWatch:
             problem["verdict"] == "open"
             and self.age() - self.started_waiting(problem) < PATIENT * self.args.within
         ):
-            # nothing is wrong on the way: it still imports, or reads its data
+            # no problem on the path: it still imports, or reads its data
             self.later[problem["key"]] = self.age() + self.args.within
             self.reported.pop(problem["key"], None)
             return
@@ -280,7 +282,7 @@ class JobWatch:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def follow_ranks(self, root: int) -> None:
-        """Look, aside, whether the ranks go on."""
+        """Watch in a thread whether the ranks make progress."""
         if not self.args.stalled:
             return
         self.follower = watch_stall.RankFollower(
@@ -291,7 +293,7 @@ class JobWatch:
         threading.Thread(target=self.follower.run, args=tell, daemon=True).start()
 
     def tell_progress(self, what: EventKind, seen: NodeHang) -> None:
-        """Say that the job stands, or that it goes on again."""
+        """Report that the job hangs, or that it continues."""
         if what == "stalled":
             text = watch_stall.describe_stall(seen["ranks"], hang.describe_rank)
             self.say(text)
@@ -307,7 +309,7 @@ class JobWatch:
         """Report that the ranks could not be checked. The next check follows."""
         text = (
             f"[WA-110] Fullmesh cannot tell whether the ranks make progress: {hang.make_printable(why)}. "
-            "The job and the watch go on. Check: fullmesh-hang"
+            "The job and the watch continue. Check: fullmesh-hang"
         )
         self.say(text)
         self.event("unseen", {"text": text})
@@ -326,13 +328,13 @@ class JobWatch:
         for key in over:
             del self.reported[key]
         if over and not self.reported:
-            self.say("it came together after all")
+            self.say("it is connected now")
             self.event("together")
         if not found and watch_judge.find_endpoints(picture) and self.together is None:
             self.together = now
 
     def overdue(self) -> bool:
-        """Return whether a reported problem has lasted longer than the user wants to wait."""
+        """Return whether a reported problem has lasted longer than the user's limit."""
         limit = self.args.kill_after
         since = [
             when for key, when in self.reported.items() if not key.startswith(watch_services.HINTS)
@@ -340,7 +342,7 @@ class JobWatch:
         return bool(limit and since and self.age() - min(since) >= limit)
 
     def pause(self) -> float:
-        """Return the seconds until the next look."""
+        """Return the seconds until the next check."""
         if self.ended_by_us:
             return 0.2
         quick = (
@@ -354,7 +356,7 @@ class JobWatch:
 def start_job(
     command: list[str], mask: set[int | signal.Signals], leash: bool
 ) -> subprocess.Popen[bytes]:
-    """Start the job with the signals as they were for us."""
+    """Start the job with this process's original signal mask."""
 
     def restore() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -409,9 +411,7 @@ def wait_for_job(watch: JobWatch, job: subprocess.Popen[bytes]) -> int:
         else:
             watch.judge_now(watch_look.observe_job(job.pid))
             if watch.overdue():
-                watch.say(
-                    "[WA-108] the ranks did not come together, so the job is ended (--kill-after)."
-                )
+                watch.say("[WA-108] the ranks did not connect, so the job is ended (--kill-after).")
                 watch.event("killed")
                 watch.killed = True
                 end_job(watch, job, signal.SIGTERM)
@@ -452,7 +452,7 @@ def main(argv: list[str]) -> int:
     try:
         job = start_job(args.command, mask, args.leash)
     except OSError as error:
-        text = "[WA-106] {} cannot be started: {}. Give a program that is there.\n"
+        text = "[WA-106] {} cannot be started: {}. Fix: use an existing program.\n"
         sys.stderr.write(text.format(args.command[0], error.strerror))
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_START
     watch.event("started", {"pid": job.pid})

@@ -107,7 +107,7 @@ def find_endpoints(picture: JobSnapshot) -> list[JobEndpoint]:
         {"host": host, "port": port, "kind": of, "users": users}
         for (host, port, of), users in found.items()
     ]
-    # torchrun's static rendezvous and its ranks' store are one place: the ranks tell more
+    # torchrun's static rendezvous and its ranks' store are the same endpoint, and the ranks' data are more detailed
     stores = {(one["host"], one["port"]) for one in made if one["kind"] == "store"}
     return [
         one for one in made if one["kind"] == "store" or (one["host"], one["port"]) not in stores
@@ -175,10 +175,10 @@ def get_job_size(where: JobEndpoint) -> int:
 
 
 def is_partial_job(plan: PartialParticipants, where: JobEndpoint) -> bool:
-    """Return whether the job is not one over the whole plan: on one node, say, or with fewer ranks on each."""
+    """Return whether the job does not use the whole plan: it runs on one node, or with fewer ranks on each."""
     size = get_job_size(where)
     whole = [int(node["local_ranks"]) for node in list_planned_nodes(plan)]
-    # as many ranks as the plan has may still be on fewer nodes: torchrun tells its ranks on how many
+    # the plan's number of ranks may still run on fewer nodes: torchrun sets the number of nodes for its ranks
     if any((one["groups"] or len(whole)) != len(whole) for one in where["users"]):
         return True
     planned = sum(whole) if where["kind"] == "store" else len(whole)
@@ -245,7 +245,7 @@ def build_endpoint_problem(code: str, where: JobEndpoint, me: str) -> JobProblem
 def has_reached_endpoint(
     picture: JobSnapshot, pids: set[int], addresses: list[str], port: int
 ) -> bool:
-    """Return whether one of some processes has a connection to an endpoint, or is the endpoint."""
+    """Return whether one of these processes has a connection to an endpoint, or is the endpoint."""
     for row in picture["sockets"]:
         if row["pid"] not in pids:
             continue
@@ -260,7 +260,7 @@ def has_reached_endpoint(
 def describe_local_process(
     plan: PartialParticipants, where: JobEndpoint, one: WatchedProcess, me: str
 ) -> str:
-    """Name a process of this node: a rank, one of JAX, an agent that stands for fixed ranks, or just the agent."""
+    """Describe a process of this node: a rank, one of JAX, an agent with fixed ranks, or just the agent."""
     if one["rank"] is not None:
         return "rank {}".format(one["rank"])
     if where["kind"] == "service":
@@ -276,9 +276,9 @@ def find_unreached_endpoints(
     me: str,
     resolve: Resolve,
 ) -> list[JobProblem]:
-    """Say which ranks of this node have not reached their endpoint.
+    """Return problems of this node's ranks that have not reached their endpoint.
 
-    A rank is all processes that were told its number: shells around it and its data loaders as well, of which one has
+    All processes with a rank's number count for it, including shells around it and its data loaders. One of them has
     the connection.
     """
     addresses = resolve(where["host"]) or []
@@ -329,7 +329,7 @@ def find_blocked_connections(
 
 
 def describe_data_range(plan: PartialParticipants, port: int) -> str:
-    """Return whether a data port is one that the firewalls let in."""
+    """Describe whether a data port is in the range that the firewalls open."""
     span = plan.get("data_ports")
     if not span:
         return ""
@@ -345,7 +345,8 @@ def has_peer_connection(
     hosted_ports: set[int],
     known: set[tuple[str, int]],
 ) -> bool:
-    """Return whether the job has a connection to another node that is not one to a store: the ranks talk."""
+    """Return whether the job has a connection to another node that does not lead to a store, so that the ranks
+    exchange data."""
     for row in picture["sockets"]:
         there = find_node_name(plan, row["peer"])
         if row["state"] != sockets.ESTABLISHED or there in ("", me):
@@ -422,7 +423,7 @@ def explain_missing(problem: JobProblem, verdict: str, zone: str, me: str) -> No
             "./fullmesh apply -i INVENTORY -- --tags firewall -e fullmesh_converge=always"
         )
     else:
-        problem["why"] = "no firewalld zone of this node keeps it out"
+        problem["why"] = "no firewalld zone of this node blocks it"
         problem["next"] = (
             f"On {name}: check that the job is started there, and read the output of its watch"
         )

@@ -149,10 +149,10 @@ def inspect_process(pid: int) -> WatchedProcess:
         "port": parse_decimal(told.get("MASTER_PORT", "29500"), LAST_PORT) or 0,
         "agent": (host, port) if port else None,
         "coordinator": split_endpoint(meet) if meet else None,
-        # of "1:4" the job goes on with one
+        # with "1:4" the job continues with one
         "nnodes": parse_decimal(nodes, MOST_RANKS) or 0,
         "groups": parse_decimal(told.get("GROUP_WORLD_SIZE"), MOST_RANKS) or 0,
-        "static": static,  # ranks follow from the node's number, not from who comes first
+        "static": static,  # ranks follow from the node's number, not from the order of arrival
         "command": " ".join(words)[:200],
         "told": told,
     }
@@ -269,7 +269,7 @@ def probe_endpoint(address: str, port: int, seconds: float = PROBE_SECONDS) -> s
 
 
 def is_own_address(address: str) -> bool:
-    """Return whether an address is this node's: nothing can be bound to another's."""
+    """Return whether an address is this node's. A socket cannot be bound to another one."""
     try:
         with socket.socket(sockets.find_address_family(address), socket.SOCK_DGRAM) as probe:
             probe.bind((address, 0))
@@ -335,7 +335,7 @@ def find_zone_of(address: str) -> str:
 
 
 def is_port_open_in(info: str, port: int) -> bool:
-    """Return whether ``firewall-cmd --info-zone`` lets a TCP port in, or may: rich rules and services are not read."""
+    """Return whether ``firewall-cmd --info-zone`` opens a TCP port, or may: rich rules and services are not parsed."""
     held = {}
     for line in info.splitlines():
         name, colon, rest = line.strip().partition(":")
@@ -349,7 +349,7 @@ def is_port_open_in(info: str, port: int) -> bool:
 
 
 def has_open_policy(zone: str, port: int) -> bool:
-    """Return whether a policy lets a TCP port in from a zone, or may: whom its rules are for is not read."""
+    """Return whether a policy opens a TCP port for a zone, or may: the sources of its rules are not parsed."""
     for line in capture_command("firewall-cmd", "--get-active-policies").splitlines():
         if not line or line[0].isspace():
             continue

@@ -58,7 +58,7 @@ class JobProgress:
     def __init__(self, limit: float) -> None:
         """Start without any observation."""
         self.limit = limit
-        self.since = 0.0  # the longest stand so far of the stall that was told
+        self.since = 0.0  # the longest duration so far of the reported stall
         self.longest = 0.0  # the longest pause that the job recovered from
         self.stalled = False
 
@@ -79,7 +79,7 @@ class JobProgress:
         return max(limit, usual, HALF_MORE * self.longest)
 
     def judge(self, ranks: list[Rank]) -> EventKind | None:
-        """``stalled`` when the job has just been found standing, ``moving`` when it goes on again."""
+        """Return ``stalled`` if the job has just been found hung, ``moving`` if it continues."""
         told = [one for one in ranks if one["entries"]]
         most = max(map(measure_stall, told), default=0.0)
         if self.stalled:
@@ -125,20 +125,20 @@ def describe_stall(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
 def read_process_ranks(pids: Iterable[int], host: str) -> NodeHang:
     """Return the ranks among processes, with their own answers."""
     found, around = hang_look.FoundRanks("", pids), hang_look.NodeEvidence(thorough=False)
-    # who says nothing is not judged, so its stack need not be looked for again and again
+    # ranks without an answer are not judged, so their stacks are not needed each time
     ranks = hang_look.read_ranks(found, host, around)
     return {"host": host, "jobs": found.jobs(), "ranks": ranks}
 
 
 class RankFollower:
-    """Looks at a job again and again, from a thread of its own: a rank that stands may take seconds to say nothing."""
+    """Checks a job repeatedly in its own thread, because a hung rank may take seconds to fail."""
 
     def __init__(self, limit: float, look: Callable[[], NodeHang]) -> None:
         """Save the settings. Nothing is read before `run`."""
         self.progress = JobProgress(limit)
         self.look = look
         self.ended = False
-        self.failed = False  # the last look, which was told
+        self.failed = False  # whether the last check failed, which was reported
 
     def run(self, tell: Callable[[EventKind, NodeHang], None], fail: Callable[[str], None]) -> None:
         """Report when the job hangs and when it continues, until it has ended. *fail*: called with the reason if a
@@ -151,7 +151,7 @@ class RankFollower:
                 if found and not self.ended:
                     tell(found, seen)
                 self.failed = False
-            except Exception as error:  # a rank can answer anything, and the watch goes on
+            except Exception as error:  # a rank can answer anything, and the watch must continue
                 if not self.failed and not self.ended:
                     fail(f"{type(error).__name__}: {error}")
                 self.failed = True

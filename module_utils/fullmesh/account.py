@@ -30,7 +30,7 @@ class AccountError(Exception):
 
 
 def drop_privileges(owner: pwd.struct_passwd) -> None:
-    """Give up root for good: groups first, for afterwards they could not be changed any more."""
+    """Give up root permanently. Groups come first, since they cannot be changed afterwards."""
     if os.geteuid() == 0:
         os.setgroups(os.getgrouplist(owner.pw_name, owner.pw_gid))
         os.setresgid(owner.pw_gid, owner.pw_gid, owner.pw_gid)
@@ -151,7 +151,7 @@ def open_subfolder(handle: int, name: str, path: str) -> tuple[int, str]:
         return os.open(name, FOLDER, dir_fd=handle), ""
     if not is_root_only_writable(handle):
         raise ForeignFolderError(
-            f"{path} leads through the link {name!r}, which lies in a folder that not only root can change. "
+            f"{path} leads through the link {name!r}, whose folder can be changed by others than root. "
             "Fix: use the folder's real path"
         )
     return -1, os.readlink(name, dir_fd=handle)

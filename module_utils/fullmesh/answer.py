@@ -70,5 +70,5 @@ class FailedResult(TypedDict):
 
 
 def make_failed_result(message: str) -> FailedResult:
-    """Say that it could not be done."""
+    """Return a failure with Ansible's keys."""
     return {"failed": True, "msg": message}

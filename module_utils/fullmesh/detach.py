@@ -34,7 +34,7 @@ def run_directory(run: str, base: str = BASE) -> str:
 
 
 def make_run_directory(run: str, base: str = BASE) -> str:
-    """Create it for us alone."""
+    """Create the run's directory for this account alone."""
     path = run_directory(run, base)
     for folder, mode in ((base, PASSAGE), (path, PRIVATE)):
         try:
@@ -42,7 +42,9 @@ def make_run_directory(run: str, base: str = BASE) -> str:
         except FileExistsError:
             held = os.lstat(folder)
             if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid():
-                raise ValueError(f"{folder} is there already and is not ours") from None
+                raise ValueError(
+                    f"{folder} exists already and belongs to another account"
+                ) from None
         os.chmod(folder, mode)
     return path
 

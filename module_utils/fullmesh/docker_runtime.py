@@ -57,15 +57,15 @@ def parse_docker_settings(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise make_settings_error(str(error)) from error
     if not isinstance(found, dict) or not isinstance(found.get("runtimes", {}), dict):
-        raise make_settings_error("it holds something else than settings")
+        raise make_settings_error("it is not a JSON object of settings")
     return found
 
 
 def make_settings_error(why: str) -> DockerError:
     """Word it."""
     return DockerError(
-        f"[CT-108] {PLACE} cannot be read: {why}. Correct it (check: `dockerd --validate`), or "
-        "set container_toolkit_docker to false."
+        f"[CT-108] {PLACE} cannot be read: {why}. Fix: correct it, or "
+        "set container_toolkit_docker to false. Check: `dockerd --validate`."
     )
 
 
@@ -165,6 +165,7 @@ def _restart_docker_if_idle(run: SplitRunner, where: str, before: str | None) ->
     _write_docker_settings(where, before)
     run(["systemctl", "restart", "docker.service"])
     raise DockerError(
-        f"[CT-108] docker does not start with NVIDIA's runtime in {PLACE}, which is as it was: "
-        f"{(err or out).strip().rstrip('.')}. Look at `journalctl -u docker`, or set container_toolkit_docker to false."
+        f"[CT-108] docker does not start with NVIDIA's runtime in {PLACE}, so the file was restored: "
+        f"{(err or out).strip().rstrip('.')}. "
+        "Check: `journalctl -u docker`. Fix: set container_toolkit_docker to false."
     )

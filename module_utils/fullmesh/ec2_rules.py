@@ -26,7 +26,7 @@ class SecurityRuleKey(NamedTuple):
 
 
 class SecurityRule(TypedDict):
-    """A rule as we wrote it."""
+    """A rule as Fullmesh wrote it."""
 
     direction: str
     protocol: str

@@ -56,7 +56,7 @@ GONE: FileState = {"exists": False, "content": b"", "mode": 0}
 
 
 def request_text_file(path: str, content: str, mode: str) -> FileRequest:
-    """Ask for a file with a text."""
+    """Request a file with this text."""
     return {"path": path, "content": content, "url": None, "fingerprints": None, "mode": mode}
 
 
@@ -100,7 +100,7 @@ def fetch_key(url: str, fingerprints: list[str]) -> bytes:
     try:
         mismatch = describe_mismatch(content, fingerprints)
     except ValueError as error:
-        raise KeyRefusedError(f"{url} is no key: {error}. Check: the address") from error
+        raise KeyRefusedError(f"{url} is no key: {error}. Check the address") from error
     if mismatch:
         raise KeyRefusedError(f"{url} {mismatch}. The key was not installed")
     return content

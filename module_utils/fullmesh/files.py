@@ -1,7 +1,9 @@
-"""Files of the node: read, summed up, and replaced in one step that leaves nothing of itself behind.
+"""Read, fingerprint and replace files on the node.
 
-Runs on nodes: standard library only. The transactions have a writer of their own, in
-the transactions' engine: that file has to work alone, at a boot without Ansible.
+A replacement leaves no temporary files.
+
+Runs on nodes: standard library only. The transaction engine has its own writer, because it has to work alone at boot
+without Ansible.
 """
 
 from __future__ import annotations

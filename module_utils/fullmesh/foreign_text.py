@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 16 << 20
 MOST_DEPTH = 64
 MOST_VALUES = 2_000_000
-# Of a program that asks the node's own kernel or root's services: a firewall can have a million entries.
+# Limits for a program that queries the node's kernel or root's services: a firewall can have a million entries.
 TOOL_BYTES, TOOL_VALUES = 256 << 20, 32_000_000
 # The largest number of a kernel's counter has 20 digits.
 MOST_DIGITS = 20
@@ -39,7 +39,7 @@ class ForeignLimitError(ForeignTextError):
 
 
 def parse_decimal(text: object, most: int = LARGEST_NUMBER, least: int = 0) -> int | None:
-    """Return the decimal number that a foreign text is, None if it is none or is out of bounds.
+    """Return the decimal number in a foreign text, or None if it is none or outside of the limits.
 
     Only ASCII digits count: ``str.isdigit`` also accepts characters that ``int`` refuses.
     """

@@ -64,7 +64,7 @@ def build_hosts_file(text: str, hosts: list[HostsEntry]) -> str:
     rest, before = split_hosts_block(text)
     taken = [line for line in before if list_line_names(line) & ours]
     kept = []
-    # a line that was taken out for a name that is no longer ours comes back
+    # a removed line is restored if its name is no longer in the cluster
     for line in [line for line in before if line not in taken] + rest:
         if not list_line_names(line) & ours:
             kept.append(line)
@@ -164,7 +164,7 @@ def parse_manage_etc_hosts(text: str) -> str | None:
 
 
 def describe_wrong_answers(hosts: list[HostsEntry], answers: dict[str, list[str]]) -> list[str]:
-    """Say which names do not resolve to their cluster address first."""
+    """Return the names whose first address is not their cluster address."""
     return [
         "{} is {} first, not {}".format(
             name, ", then ".join(answers[name]) or "unknown", host["address"]

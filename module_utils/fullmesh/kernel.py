@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Kernel settings and limits of a node: judged, written, read back. Standard library only."""
+"""Judge, write and verify a node's kernel settings and limits. Standard library only."""
 
 from __future__ import annotations
 
@@ -118,11 +118,11 @@ class KernelTuner:
         text = "{key} = {target} cannot be set: {detail}, the value seen is {seen}".format(**found)
         if not self.container or setting["must"]:
             self.faults.append(
-                f"[KT-113] {text}. Look at /proc/sys on this node: is the key misspelled, the module not loaded, "
-                "/proc/sys read-only?"
+                f"[KT-113] {text}. Check: /proc/sys on this node. Is the key misspelled, the module not loaded, "
+                "or /proc/sys read-only?"
             )
         else:
-            step = "This is a container: set it on its host, or live with the value."
+            step = "This is a container: set it on its host, or accept the value."
             self.notes.append({"code": "KT-201", "text": f"{text}. {step}"})
 
     def reserved(self, found: sysctl.KeyedSysctlVerdict) -> None:
@@ -181,7 +181,7 @@ class KernelTuner:
             step = "This is a container: raise its own limit where it is started."
             self.notes.append({"code": "KT-202", "text": f"{text}. {step}"})
         else:
-            step = "Is the role running as root, with CAP_SYS_RESOURCE?"
+            step = "Check: does the role run as root, with CAP_SYS_RESOURCE?"
             self.faults.append(f"[KT-115] {text}. {step}")
         return False
 
@@ -223,7 +223,7 @@ class KernelTuner:
         return self.answer(founds, pam, manager, keys)
 
     def stopped(self, founds: list[sysctl.KeyedSysctlVerdict]) -> bool:
-        """Return whether looking already shows an error: then nothing is written at all."""
+        """Return whether a check already shows an error. Then nothing is written."""
         probe = KernelTuner(self.params, True, self.node, self.reload)
         probe.judge(founds)
         return bool(probe.faults)
@@ -260,17 +260,17 @@ MANAGER_REASON = """\
 
 
 def format_pam_limits(name: str, soft: object, hard: object) -> list[str]:
-    """Print one limit for everybody and for root."""
+    """Format one limit for all users and for root."""
     rows = [(who, kind) for who in ("*", "root") for kind in ("soft", "hard")]
     values = {"soft": soft, "hard": hard}
     return [f"{who} {kind} {name} {values[kind]}" for who, kind in rows]
 
 
 def describe_override(found: sysctl.KeyedSysctlVerdict, own: str) -> str:
-    """Name the file that undoes our value at the next boot."""
+    """Describe the file that overrides Fullmesh's value at the next boot."""
     return (
         "[KT-112] {key} = {target} of {own} would be undone at boot: {detail} and is read later. "
-        "Remove that line, or make it {target}."
+        "Fix: remove that line, or set it to {target}."
     ).format(own=own, **found)
 
 
@@ -294,7 +294,7 @@ def diff_running_values(moved: list[sysctl.KeyedSysctlVerdict]) -> Diff:
 
 
 def is_test_root(node: SysctlNode) -> bool:
-    """Return whether this is a test's directory: the machine's own limits say nothing about it."""
+    """Return whether this is a test's directory, for which the machine's own limits do not apply."""
     return bool(node.root)
 
 

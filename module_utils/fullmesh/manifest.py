@@ -93,7 +93,7 @@ class NodeManifest(TypedDict):
 
 
 def fingerprint_path(path: str) -> str:
-    """``sha256 mode uid:gid`` of a file, ``link -> target``, ``directory mode uid:gid`` or ``absent``."""
+    """Return ``sha256 mode uid:gid`` of a file, ``link -> target``, ``directory mode uid:gid`` or ``absent``."""
     try:
         info = os.lstat(path)
     except OSError:
@@ -124,7 +124,7 @@ def read_sysctl_value(key: str, root: str = "/proc/sys") -> str:
 
 
 def parse_unit_states(text: str) -> dict[str, UnitState]:
-    """{unit: {active, enabled}} from ``systemctl show -p Id,ActiveState,UnitFileState,Names``."""
+    """Parse ``systemctl show -p Id,ActiveState,UnitFileState,Names`` into {unit: {active, enabled}}."""
     result: dict[str, UnitState] = {}
     for values in systemctl.parse_unit_blocks(text):
         state: UnitState = {
@@ -139,7 +139,7 @@ def parse_unit_states(text: str) -> dict[str, UnitState]:
 def read_service_states(
     names: Sequence[str], run: Runner = node.run_command
 ) -> dict[str, UnitState]:
-    """{unit: {active, enabled}} of *names*, one systemctl call."""
+    """Return {unit: {active, enabled}} of *names* with one systemctl call."""
     if not names:
         return {}
     units = [name if "." in name else name + ".service" for name in names]
@@ -161,14 +161,14 @@ def read_packages(
 
 
 def fingerprint_firewalld(names: Sequence[str], run: Runner = node.run_command) -> dict[str, Any]:
-    """Fingerprints of our part of firewalld (zone, policies, ipsets), permanent and runtime."""
+    """Fingerprint Fullmesh's part of firewalld (zone, policies, ipsets), permanent and runtime."""
     if not names:
         return {}
     return dict(firewalld.fingerprint_zones(list(names), run=run))
 
 
 def check_owned_addresses(wanted: Sequence[OwnedAddress]) -> dict[str, bool]:
-    """{"eth1 10.0.0.11/24": True when the interface carries the address}."""
+    """Return {"eth1 10.0.0.11/24": whether the interface has the address}."""
     if not wanted:
         return {}
     have = {entry["name"]: entry["addresses"] for entry in node.list_interfaces()}
@@ -252,7 +252,7 @@ def _shorten_state(state: Any) -> str:
 
 
 def load_manifest(path: str = PATH) -> tuple[NodeManifest | None, str]:
-    """(manifest or None, why there is none)."""
+    """Return (manifest or None, why there is none)."""
     if not os.path.exists(path):
         return None, "no manifest: this node never converged"
     try:

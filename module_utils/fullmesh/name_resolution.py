@@ -37,7 +37,7 @@ class ClusterHostsParams(TypedDict):
 
 
 class HostsChange(TypedDict):
-    """Whether the file differs."""
+    """The change of the file."""
 
     changed: bool
     diff: Diff
@@ -64,8 +64,8 @@ def check_hosts_order(nsswitch: str) -> None:
     sources = parse_nsswitch_sources(nsswitch)
     if sources[:1] != ["files"]:
         raise HostsError(
-            "[NR-103] {} asks {} for host names, so /etc/hosts is not the first word. "
-            "Let the line `hosts:` begin with files.".format(
+            "[NR-103] {} uses {} for host names, so /etc/hosts does not come first. "
+            "Fix: start its line `hosts:` with files.".format(
                 NSSWITCH, " then ".join(sources) or "nobody"
             )
         )
@@ -113,7 +113,7 @@ def configure_hosts_file(params: ClusterHostsParams, check: bool) -> HostsResult
     if wrong:
         raise HostsError(
             "[NR-104] names do not resolve to their cluster address: {}. "
-            "See `getent ahosts NAME` and {} on the node.".format("; ".join(wrong), NSSWITCH)
+            "Check: `getent ahosts NAME` and {} on the node.".format("; ".join(wrong), NSSWITCH)
         )
     return result
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A node_exporter that runs on this node, and the folder that it reads text files from. Standard library only."""
+"""Find a running node_exporter, and the folder that it reads text files from. Standard library only."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def explain_unread_folder(one: RunningExporter) -> str:
 
 
 def describe_foreign_exporter(one: RunningExporter) -> str:
-    """Say that a node_exporter is no service of the node, and that its port is taken."""
+    """Return the error for a node_exporter that is no service of the node and uses its port."""
     return (
         f"[MT-109] {one['program']} (process {one['pid']}) listens on {PORT}/tcp. It is not the main process of a "
         "service of this node, or it runs as a login account. Fullmesh does not write to its folder, because any "

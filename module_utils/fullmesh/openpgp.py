@@ -24,9 +24,7 @@ def decode_armor(raw: bytes) -> bytes:
     for block in raw.split(BEGIN)[1:]:
         head, _, body = block.partition(END)[0].replace(b"\r", b"").partition(b"\n\n")
         if not body:
-            raise ValueError(
-                f"an armor without a body, or without the empty line before it: {head[:40]!r}"
-            )
+            raise ValueError(f"the armor has no body, or no empty line before it: {head[:40]!r}")
         lines = [line for line in body.split(b"\n") if not line.startswith(b"=")]
         try:
             found += base64.b64decode(b"".join(lines), validate=True)
@@ -48,10 +46,10 @@ def parse_packet_header(raw: bytes, at: int) -> tuple[int, int, int]:
             return first & 63, at + 3, at + 3 + ((size - ONE_BYTE) << 8) + raw[at + 2] + ONE_BYTE
         if size == FOUR_BYTES:
             return first & 63, at + 6, at + 6 + int.from_bytes(raw[at + 2 : at + 6], "big")
-        raise ValueError("a packet of partial lengths, which keys do not have")
+        raise ValueError("it has a packet with partial lengths, which keys do not have")
     width = 1 << (first & 3)
     if width == 8:  # noqa: PLR2004 (length type 3: no length at all)
-        raise ValueError("a packet without a length, which keys do not have")
+        raise ValueError("it has a packet without a length, which keys do not have")
     begin = at + 1 + width
     return (first >> 2) & 15, begin, begin + int.from_bytes(raw[at + 1 : begin], "big")
 
@@ -72,7 +70,7 @@ def list_fingerprints(key: bytes) -> list[str]:
             if tag == PUBLIC_KEY:
                 body = raw[begin:end]
                 if body[0] != VERSION:
-                    raise ValueError(f"a key of version {body[0]}, only 4 is known here")
+                    raise ValueError(f"a key of version {body[0]}, but only 4 is supported")
                 frame = b"\x99" + len(body).to_bytes(2, "big")
                 # version 4 uses SHA-1, and the known attacks do not give a second key with a given fingerprint
                 found.append(hashlib.sha1(frame + body).hexdigest().upper())  # noqa: S324

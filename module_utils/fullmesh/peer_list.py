@@ -118,7 +118,7 @@ def open_firewall_to_peers(
     opened = firewall.present()
     if opened["needs_package"]:
         raise PeerListError(
-            "[PF-180] firewalld is not installed any more, so no peer can be let in. Run site.yml with "
+            "[PF-180] firewalld is not installed any more, so it cannot be opened to peers. Fix: run site.yml with "
             "-e fullmesh_converge=always, which configures the node from the start."
         )
     return {
@@ -144,8 +144,8 @@ def update_peer_list(
     held, why = manifest.load_manifest()
     if held is None:
         raise PeerListError(
-            f"[MF-180] the list of nodes can't be told to a node that never converged: {why}. Run site.yml with "
-            "-e fullmesh_converge=always, which configures the node from the start."
+            f"[MF-180] the list of nodes cannot be sent to a node that was never configured: {why}. Fix: run site.yml "
+            "with -e fullmesh_converge=always, which configures the node from the start."
         )
     node = NodeSystem("/", lambda command: (*run(command), ""))
     remember_role_states(node, check)

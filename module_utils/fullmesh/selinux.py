@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""SELinux' mode, now and at the next boot. Standard library only."""
+"""Manage SELinux's mode, now and at the next boot. Standard library only."""
 
 from __future__ import annotations
 
@@ -143,12 +143,12 @@ def plan_selinux_change(seen: SelinuxStatus, mode: str, staged: bool = False) ->
     }
     if not seen["installed"]:
         if mode == "enforcing":
-            text = "this system has no SELinux, so there is nothing to enforce (AppArmor is left as it is)"
+            text = "this system has no SELinux, so there is nothing to enforce (AppArmor is not changed)"
             plan["notes"].append(make_selinux_note("SE-201", text))
         return plan
     if mode == "keep":
         if seen["runtime"] != "enforcing":
-            text = "SELinux is {} and was left so (selinux_mode: keep)".format(
+            text = "SELinux is {} and was not changed (selinux_mode: keep)".format(
                 seen["runtime"] or "off"
             )
             plan["notes"].append(make_selinux_note("SE-202", text))
@@ -174,7 +174,7 @@ def list_selinux_notes(seen: SelinuxStatus, mode: str, plan: SelinuxPlan) -> lis
     """Return notes for the user."""
     found = []
     if mode != "enforcing":
-        text = f"SELinux does not protect this node because it was asked so (selinux_mode: {mode})"
+        text = f"SELinux does not protect this node because of the setting selinux_mode: {mode}"
         found.append(make_selinux_note("SE-203", text))
     if plan["reboot"]:
         text = f"SELinux becomes {mode} with the next boot"
@@ -240,7 +240,7 @@ class SelinuxSwitch:
         return self.answer(seen, plan, bool(plan["config"] or plan["runtime"] or relabel))
 
     def remember(self, seen: SelinuxStatus) -> None:
-        """Keep the runtime mode of before, also that there was none."""
+        """Save the original runtime mode, or its absence."""
         record = self.node.point.load()
         if seen["installed"] and "selinux" not in record["part"]:
             record["part"]["selinux"] = {"runtime": seen["runtime"]}
@@ -297,7 +297,7 @@ class SelinuxSwitch:
             )
 
     def confirmed(self) -> SelinuxResult:
-        """Disarm the rollback over a connection that came in under the new mode."""
+        """Disarm the rollback over a connection that was made under the new mode."""
         words = session.find_ssh_session(os.environ, os.getppid())
         if not self.check and engine.needs_fresh_connection(NAME, words):
             raise SelinuxRefusedError(engine.OLDER)
@@ -333,7 +333,7 @@ class SelinuxSwitch:
         return self.answer(seen, plan_selinux_change(seen, "keep"), False)
 
     def restored(self) -> SelinuxResult:
-        """Set the runtime mode of before."""
+        """Restore the original runtime mode."""
         seen, before = self.node.observe(), self.before()
         word = engine.state_of(engine.folder(NAME))
         if word in ("restoring", "fired"):

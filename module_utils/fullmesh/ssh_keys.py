@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Keys and known hosts of the account that nodes log in to each other with. Standard library only."""
+"""Manage keys and known hosts of the account for logins between nodes. Standard library only."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def read_host_keys() -> list[str]:
     ]
     if not any(lines):
         raise SshError(
-            f"[NS-102] there is no ssh host key here: {HOST_KEYS}. Make them with ssh-keygen -A, and start sshd."
+            f"[NS-102] there is no ssh host key here: {HOST_KEYS}. Fix: create them with ssh-keygen -A, and start sshd."
         )
     return [line for line in lines if line]
 
@@ -199,7 +199,7 @@ def read_ssh_folder(home: str) -> SshFolderState:
         info = os.stat(KEYS, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISREG(info.st_mode):
             raise make_wrong_type_error(os.path.join(home, DOT, KEYS), folder, KEYS, "a plain file")
-        # O_NONBLOCK: a fifo that was put in its place meanwhile must not hold us
+        # O_NONBLOCK: opening a fifo that replaced the file must not block
         handle = os.open(KEYS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:
         return found
@@ -402,7 +402,7 @@ def remove_login(owner: pwd.struct_passwd, made: AccountBefore) -> str:
             owner, lambda: read_ssh_folder(owner.pw_dir)
         )  # a refusal must come before anything is removed
     if made.get("account"):
-        # first: it refuses while something runs in the account, and then everything must still be as it was
+        # first, since it refuses while the account has processes, and then nothing must have changed
         run_account_command(["userdel", owner.pw_name])
     if os.path.isdir(owner.pw_dir):
         run_as_account(owner, lambda: remove_authorized_key(owner.pw_dir, made))
@@ -444,7 +444,7 @@ def check_peer_login(params: ClusterSshParams) -> None:
     if failed:
         raise SshError(
             "[NS-104] no login from here to {} as {}: {}. "
-            "Look into that node's `journalctl -u sshd -u ssh`, and try: {}".format(
+            "Check: `journalctl -u sshd -u ssh` on that node, and {}".format(
                 params["peer"],
                 params["user"],
                 (split_lines(said) or ["no words"])[-1],

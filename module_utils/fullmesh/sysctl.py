@@ -154,7 +154,10 @@ def choose_target_value(
 
 
 def is_valid_port_list(text: str) -> bool:
-    """Return whether the kernel would take it, and ports_of reads it: other people's files hold anything."""
+    """Return whether the kernel would accept a port list that this module can parse.
+
+    Foreign files may have any text.
+    """
     return all(parse_port_range(part) for part in text.split(",") if part.strip(SPACE))
 
 

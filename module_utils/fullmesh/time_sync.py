@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "MainPID", "CapabilityBoundingSet")
 POLL_SECONDS = 0.5
 AGAIN_SECONDS = (
-    10  # iburst gives up after 8 requests in 16 s: ask again for a leader that started later
+    10  # iburst stops after 8 requests in 16 s: repeat it for a leader that started later
 )
 
 
@@ -99,7 +99,7 @@ class ChronySync:
         return files
 
     def converge(self) -> ChronySyncResult:
-        """Write, start, read back."""
+        """Write the files, start chrony, verify."""
         units = self.units()
         own = units.get(self.unit, {})
         old_displaced = [
@@ -160,7 +160,7 @@ class ChronySync:
         rc, out, err = self.run(command)
         if rc != 0:
             raise ChronySyncError(
-                "[TS-103] chrony cannot be started: {}: {}. See `journalctl -u {}` on the node.".format(
+                "[TS-103] chrony cannot be started: {}: {}. Check: `journalctl -u {}` on the node.".format(
                     " ".join(command), (err or out).strip(SPACE), self.unit
                 )
             )

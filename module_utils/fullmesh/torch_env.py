@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""torch's environment on a node: built aside from locked wheels, proved, switched to. Standard library only."""
+"""Build torch's environment on a node from locked wheels, verify it, then switch to it. Standard library only."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ def inspect_python(path: str, own_pip: bool) -> PythonSeen:
     if missing:
         fault = (
             f"[TR-104] {path} cannot make virtual environments: it has no {' and no '.join(missing)}. "
-            "Name the package that brings it in torch_runtime_packages, like python3.12-venv, "
-            "or put pip into the lock."
+            "Fix: add its package to torch_runtime_packages, such as python3.12-venv, "
+            "or add pip to the lock."
         )
     return {
         "python": "" if fault else said["python"],
@@ -198,7 +198,7 @@ def read_venv_link(params: TorchVenvParams) -> str:
     target = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else ""
     if os.path.dirname(target) != params["store"]:
         raise VenvError(
-            f"[TR-110] {path} is there and is not a link into {params['store']}. "
+            f"[TR-110] {path} exists and is not a link into {params['store']}. "
             "Move it away, or set torch_runtime_path to another place."
         )
     return target
@@ -314,7 +314,7 @@ def list_kept_bundles(folder: str) -> dict[str, int]:
 
 
 def unpack_wheels(params: TorchVenvParams) -> None:
-    """Take the wheels out of the bundle and prove each one."""
+    """Unpack the bundle's wheels and verify each one."""
     folder = params["wheels"]
     os.makedirs(folder, exist_ok=True)
     if params["bundle"]:
@@ -349,7 +349,7 @@ def install_wheels(params: TorchVenvParams, folder: str) -> None:
     )
     if rc:
         raise VenvError(
-            f"[TR-104] python -m venv failed: {format_output_tail(text)}. See torch_runtime_packages."
+            f"[TR-104] python -m venv failed: {format_output_tail(text)}. Check: torch_runtime_packages."
         )
     lock = os.path.join(folder, "requirements.txt")
     with open(lock, "w") as stream:
@@ -397,7 +397,7 @@ def check_torch_import(folder: str, wanted: str, seconds: int) -> TorchVersions:
         ) from None
     if wanted and wanted not in (said["torch"], said["torch"].split("+")[0]):
         raise VenvError(
-            f"[TR-109] the environment has torch {said['torch']}, asked for was {wanted}. Nothing was switched."
+            f"[TR-109] the environment has torch {said['torch']}, but {wanted} was requested. Nothing was changed."
         )
     return {
         "torch": said["torch"],

@@ -295,7 +295,7 @@ def test_rebooted_before_the_confirmation(lab: Lab, cut: MakeCut) -> None:
         for node in lab.nodes:
             node.reboot()
         for node in lab.nodes:
-            wait_for(lambda node=node: "started again before" in node.log())  # type: ignore[misc]
+            wait_for(lambda node=node: "restarted before" in node.log())  # type: ignore[misc]
 
 
 @pytest.mark.rest

@@ -120,7 +120,7 @@ def test_a_rank_that_is_not_started_is_named(inventory: str) -> None:
     assert done.code == 1
     assert "[WA-101]" in done.output
     assert "ubuntu1" in done.output
-    assert "no firewalld zone of this node keeps it out" in done.output
+    assert "no firewalld zone of this node blocks it" in done.output
     assert "[WA-108]" in done.output
 
 

@@ -246,7 +246,7 @@ def test_a_folder_that_others_can_enter_is_not_used(private: Path) -> None:
     assert isinstance(outcome, rounds.NodeReply)
     assert outcome.answer == {
         "python": sys.executable,
-        "unkept": f"{private} is not root's alone",
+        "unkept": f"{private} can be changed by others than root",
         "result": {"text": "x", "ansible_facts": {"of": "it"}},
     }
     assert list(private.iterdir()) == []
@@ -279,7 +279,7 @@ def test_what_is_not_the_program_of_the_checksum_is_not_run(tmp_path: Path) -> N
         check=True,
     )
     _, _, said = done.stdout.rpartition(b"\n")
-    assert "6 bytes came that are not the program" in json.loads(said)["failed"]
+    assert "6 received bytes do not match the program" in json.loads(said)["failed"]
 
 
 # --- over a kept connection -----------------------------------------------------------------------

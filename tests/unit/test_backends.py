@@ -434,7 +434,7 @@ def test_a_bond_of_two_owners_is_refused_in_words() -> None:
 
 
 def test_an_interface_without_an_owner_is_named() -> None:
-    assert "nobody on this node configures eth1" in owners_of(Machine(), [link()])[1]["eth1"]
+    assert "no program on this node configures eth1" in owners_of(Machine(), [link()])[1]["eth1"]
 
 
 # --- files of others --------------------------------------------------------------------------

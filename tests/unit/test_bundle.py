@@ -334,7 +334,7 @@ def test_fingerprints_are_gpgs() -> None:
         (b"\xc6\xe1abc", "partial lengths"),
         (b"\x9babc", "without a length"),
         (b"\x99\x00\x03\x03ab", "version 3"),
-        (openpgp.BEGIN, "without a body"),
+        (openpgp.BEGIN, "has no body"),
         (openpgp.BEGIN + b"\n\n<html>\n", "no base64"),
         (base64.b64encode(b"x"), "no OpenPGP key"),
     ],

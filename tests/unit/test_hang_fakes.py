@@ -298,7 +298,7 @@ def test_nobody_of_a_user_namespace_is_everybody_and_gets_nothing(readable: Path
         (rank,) = [one for one in hang_look.read_node_ranks("el1")["ranks"] if one["pid"] == pid]
     # the host's root is not in there, either
     assert (rank["account"], rank["uid"]) == ("uid 1001", 1001)
-    assert "does not map the account that asks (uid 0)" in rank["missing"][0]["why"]
+    assert "does not map this account (uid 0)" in rank["missing"][0]["why"]
     assert "sudo -u" in rank["missing"][0]["why"]
 
 

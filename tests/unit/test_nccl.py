@@ -136,7 +136,7 @@ def test_another_version_than_the_pinned_is_a_failure(monkeypatch: pytest.Monkey
     asked = {"path": "", "version": "2.28.9", "endpoint": False, "env": {}, "seconds": 5}
     found, why = nccl_probe.probe_nccl(asked)
     assert found == {"version": "2.27.3", "path": "/x/libnccl.so.2"}
-    assert "[NC-104] /x/libnccl.so.2 is NCCL 2.27.3, pinned is 2.28.9" in why
+    assert "[NC-104] /x/libnccl.so.2 is NCCL 2.27.3, but 2.28.9 is pinned" in why
     assert nccl_probe.probe_nccl(asked | {"version": "2.27.3"}) == (found, "")
 
 

@@ -588,7 +588,7 @@ def test_ports_of_services_are_proved_in_the_kernel_no_more_and_no_less() -> Non
         "8000/tcp is closed to others",
     ]
     assert firewalld.find_ruleset_faults(served, WANT) == [
-        "controllers reach 8443/tcp, which is not ours",
+        "controllers reach 8443/tcp, which Fullmesh did not open",
         "8000/tcp is open to everybody",
     ]
 
@@ -621,7 +621,7 @@ def test_a_rule_that_opens_a_whole_protocol_is_named() -> None:
 
 def test_a_port_too_many_and_a_flushed_ruleset_are_named() -> None:
     assert firewalld.find_ruleset_faults([*kernel(), job(dport(8443))], WANT) == [
-        "8443/tcp is open and not ours"
+        "8443/tcp is open, but Fullmesh did not open it"
     ]
     everybody = rule(JOB + "_allow", dport(8443), ACCEPT)
     assert firewalld.find_ruleset_faults([*kernel(), everybody], WANT) == [

@@ -736,7 +736,7 @@ def test_after_a_reboot_the_files_are_back_and_the_boot_commands_have_run(node: 
     node.engine("boot", str(node.store))
     assert path.read_text() == "before"
     assert (ran.exists(), Path(f"{ran}-not").exists()) == (True, False)
-    assert "started again" in transaction_engine.report_of(NAME)["why"]
+    assert "restarted" in transaction_engine.report_of(NAME)["why"]
     assert not node.units.exists()
 
 

@@ -149,7 +149,7 @@ def assert_as_before(machines: Machines, before: dict[str, list[str]], part: str
     for name in machines.vms:
         assert now[name] == before[name], part
         log = machines.on(name, "cat /var/lib/fullmesh/rollback/log")
-        assert "before anybody confirmed it" in log
+        assert "before it was confirmed" in log
         left = machines.on(
             name, "ls /etc/systemd/system/fullmesh-rollback.service 2>/dev/null | wc -l"
         )

@@ -85,7 +85,7 @@ def get_cache_path(question: NodeQuestion) -> str:
 
 
 def is_private_folder(folder: str) -> bool:
-    """Return whether a folder is root's alone, and no link."""
+    """Return whether a folder belongs to root alone and is no link."""
     found = os.lstat(folder)
     return (
         stat.S_ISDIR(found.st_mode)
@@ -116,7 +116,7 @@ def cache_program(question: NodeQuestion, code: bytes) -> str:
     try:
         os.makedirs(folder, FOLDER_MODE, exist_ok=True)
         if not is_private_folder(folder):
-            return f"{folder} is not root's alone"
+            return f"{folder} can be changed by others than root"
         try:
             with open(
                 os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb"
@@ -154,11 +154,11 @@ def receive_program(question: NodeQuestion, given: BinaryIO, told: BinaryIO) -> 
     told.write(f"{question['mark']} program\n".encode())
     told.flush()
     first = given.read(1)
-    while first == b"\n":  # the controller only says that it is there
+    while first == b"\n":  # a sign of life from the controller
         first = given.read(1)
     data = first + given.read(question["size"] - len(first))
     if hashlib.sha256(data).hexdigest() != question["program"]:
-        raise ValueError(f"{len(data)} bytes came that are not the program of the checksum")
+        raise ValueError(f"{len(data)} received bytes do not match the program's checksum")
     return data
 
 
@@ -206,7 +206,7 @@ def answer_question(
         module = __import__(question["module"], fromlist=["*"])
         said["result"] = getattr(module, question["function"])(**question["given"])
     except Exception:
-        import traceback  # noqa: PLC0415 (a node that is well has no use for it, and it takes its time)
+        import traceback  # noqa: PLC0415 (only needed after an error, and slow to import)
 
         said["failed"] = traceback.format_exc()
     return said

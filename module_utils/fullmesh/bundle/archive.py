@@ -1,6 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Everything that an installation fetches in one checksummed archive, and out of it again: on the controller."""
+"""Pack everything that an installation downloads into one checksummed archive, or unpack it.
+
+Runs on the controller.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +141,7 @@ def read_expected_checksum(path: str) -> str:
             return stream.read().split()[0]
     except (OSError, IndexError):
         raise BundleError(
-            f"[BN-101] the checksum {path}.sha256 is not there. Copy it together with the bundle."
+            f"[BN-101] the checksum {path}.sha256 does not exist. Fix: copy it together with the bundle."
         ) from None
 
 
@@ -153,7 +156,7 @@ def unpack_bundle(path: str, folder: str) -> BundleContents:
         if index["schema"] != SCHEMA:
             raise BundleError(
                 f"[BN-101] {path} was made by another version of Fullmesh (schema {index['schema']}, this one "
-                f"reads {SCHEMA}). Use the project that is in the bundle."
+                f"reads {SCHEMA}). Fix: use the project in the bundle."
             )
         left = dict(index["files"])
         for member in tar.getmembers()[1:]:

@@ -50,7 +50,8 @@ class BundlePackagesParams(TypedDict):
 
 
 class BundleWork(BundlePackagesParams):
-    """With a folder of our own, one in it for packages, and the key that signs the repository ("" for none)."""
+    """Parameters with a private folder, its subfolder for packages, and the key that signs the repository ("" for
+    none)."""
 
     work: str
     folder: str
@@ -75,7 +76,7 @@ def make_fetch_error(what: str, said: str) -> PackageFetchError:
     """Word the failure of a package manager."""
     words = [line.strip() for line in said.splitlines() if line.strip()][-3:]
     return PackageFetchError(
-        "[BN-105] {}: {}. Check the package sources of this machine, and the names and versions that are "
+        "[BN-105] {}: {}. Check: this machine's package sources, and the requested names and versions."
         "asked for.".format(what, " | ".join(words).rstrip(".") or "no output")
     )
 
@@ -86,7 +87,7 @@ def make_private_folder(base: str) -> str:
         info = os.stat(base)
     except OSError as exc:
         raise PackageFetchError(
-            f"[BN-107] {base} cannot be used: {exc}. Name a folder of root's."
+            f"[BN-107] {base} cannot be used: {exc}. Fix: use a folder that belongs to root."
         ) from exc
     mode = stat.S_IMODE(info.st_mode)
     others = mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX
@@ -112,7 +113,7 @@ def fetch_signing_key(params: BundleWork) -> str:
         mismatch = describe_mismatch(raw, params["fingerprints"])
     except ValueError as error:
         raise PackageFetchError(
-            "[BN-108] {} is no key: {}. Check that address (nccl_repository_key).".format(
+            "[BN-108] {} is no key: {}. Fix: correct the address (nccl_repository_key).".format(
                 params["key"], error
             )
         ) from error
@@ -123,7 +124,7 @@ def fetch_signing_key(params: BundleWork) -> str:
                 params["key"], mismatch
             )
         )
-    # apt tells armored from binary keys by the suffix
+    # apt distinguishes armored and binary keys by the suffix
     path = os.path.join(params["work"], "key.asc" if BEGIN in raw else "key.gpg")
     with open(path, "wb") as stream:
         stream.write(raw)
@@ -131,7 +132,7 @@ def fetch_signing_key(params: BundleWork) -> str:
 
 
 def has_other_source(url: str, root: str = "/") -> bool:
-    """Return whether a source of apt's that is not ours names the repository."""
+    """Return whether another apt source than Fullmesh's names the repository."""
     named = [one for one in sources.find_package_sources(url, root) if one["enabled"]]
     return any(not os.path.basename(one["path"]).startswith("fullmesh-") for one in named)
 
@@ -203,7 +204,7 @@ def fetch_dnf_packages(run: Runner, params: BundleWork) -> None:
         flags += ["--setopt=fullmesh-bundle.gpgcheck={:d}".format(bool(params["key_path"]))]
         if params["key_path"]:
             flags += ["--setopt=fullmesh-bundle.gpgkey=file://" + params["key_path"]]
-        # our own file shows one version only and may be there from an earlier run
+        # Fullmesh's file only has one version and may exist from an earlier run
         flags.append("--disablerepo=fullmesh-nccl")
     there = [name for name in params["names"] if run(rpm.build_query_command([name]))[0] == 0]
     for verb, names in (
@@ -266,7 +267,7 @@ def render_rpm_metadata(run: Runner, folder: str, name: str) -> tuple[str, str]:
 
 
 def index_dnf_packages(run: Runner, folder: str, files: list[str]) -> None:
-    """repodata as dnf reads it: primary and filelists, uncompressed, and repomd with their checksums."""
+    """Write repodata for dnf: primary and filelists, uncompressed, and repomd with their checksums."""
     repodata = os.path.join(folder, "repodata")
     os.makedirs(repodata)
     entries = [render_rpm_metadata(run, folder, name) for name in files]
@@ -318,7 +319,7 @@ def describe_installed_warning(names: list[str]) -> str:
 
 
 def fetch_package_bundle(run: Runner, params: BundlePackagesParams) -> FetchedPackages:
-    """Fetch and index in a folder of our own, which is gone again unless all of it worked."""
+    """Fetch and index packages in a private folder, which is removed after an error."""
     work = make_private_folder(params["base"])
     try:
         folder = os.path.join(work, "packages")
@@ -334,7 +335,7 @@ def fetch_package_bundle(run: Runner, params: BundlePackagesParams) -> FetchedPa
 
 
 def fill_package_folder(run: Runner, params: BundleWork) -> FetchedPackages:
-    """Key, packages, index, archive."""
+    """Fetch the key and the packages, write the index and the archive."""
     params = {**params, "key_path": fetch_signing_key(params)}
     os.mkdir(params["folder"], 0o755)
     already = list_installed_packages(run, params)

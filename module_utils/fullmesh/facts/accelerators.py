@@ -15,9 +15,8 @@ from .node import count_gpus, read_stripped
 if TYPE_CHECKING:
     from ..schema.node import Accelerator, Accelerators
 
-# PCI vendor -> our word and its classes. 0x0300 is VGA, 0x0302 a 3D controller, 0x0380 another display controller,
-# 0x1200 a processing accelerator. AMD's VGA devices are left out: most are the graphics of a processor, which ROCm
-# does not take.
+# PCI vendor -> name and PCI classes. 0x0300 is VGA, 0x0302 a 3D controller, 0x0380 another display controller, 0x1200 a
+# processing accelerator. AMD's VGA devices are left out: most are graphics of a CPU, which ROCm does not support.
 VENDORS = {
     "0x10de": ("nvidia", ("0x0300", "0x0302")),
     "0x1002": ("amd", ("0x0380", "0x1200")),

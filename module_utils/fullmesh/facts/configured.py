@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which addresses and networks stand in the files of those who configure interfaces. Standard library only."""
+"""Find the addresses and networks in the files of network owners. Standard library only."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def read_environment_files(paths: Sequence[str] = ENVIRONMENT_FILES) -> dict[str
 
 
 def list_efa_devices(root: str) -> list[EfaPci]:
-    """EFA devices on the bus, each with the driver that has it, "" for none."""
+    """Return the EFA devices on the bus, each with its driver or ""."""
     found: list[EfaPci] = []
     for base in sorted(glob.glob(root + "/sys/bus/pci/devices/*")):
         if read_device_file(base + "/vendor") == VENDOR and read_device_file(
@@ -100,7 +100,7 @@ def list_efa_devices(root: str) -> list[EfaPci]:
 
 
 def list_verbs_devices(root: str) -> list[EfaVerbs]:
-    """RDMA devices of the efa driver, with the state of their port."""
+    """Return the RDMA devices of the efa driver, with the state of their port."""
     found: list[EfaVerbs] = []
     for base in sorted(glob.glob(root + "/sys/class/infiniband/*")):
         driver = os.path.basename(os.path.realpath(base + "/device/driver"))
@@ -123,7 +123,7 @@ def parse_fi_info(text: str) -> list[dict[str, str]]:
 
 
 def observe_libfabric(root: str, env: dict[str, str]) -> Libfabric:
-    """Ask fi_info for its version and for the provider efa."""
+    """Query fi_info for its version and for the provider efa."""
     paths = [os.path.join(part, "fi_info") for part in env.get("PATH", "").split(":") if part]
     path = next((one for one in [*FI_INFO, *paths] if os.access(root + one, os.X_OK)), "")
     seen: Libfabric = {"fi_info": path, "version": "", "domains": [], "rc": 0, "said": ""}
@@ -212,7 +212,7 @@ def observe_efa(environment: dict[str, str] | None = None, root: str = "") -> Ef
     pci, verbs = list_efa_devices(root), list_verbs_devices(root)
     seen: EfaSurvey = {
         "vendor": read_device_file(root + "/sys/class/dmi/id/sys_vendor"),
-        # Nitro instances carry their id here, readable for everybody
+        # Nitro instances have their id here, readable for all users
         "instance": asset if asset.startswith("i-") else "",
         "pci": pci,
         "verbs": verbs,
@@ -221,7 +221,7 @@ def observe_efa(environment: dict[str, str] | None = None, root: str = "") -> Ef
         "plugin": find_nccl_plugin(root, env, cache),
         "environment": {key: given[key] for key in kept if key in given},
     }
-    if pci or verbs:  # the rest starts programs, and says nothing without a device
+    if pci or verbs:  # the rest starts programs, which print nothing without a device
         seen["libfabric"] = observe_libfabric(root, env)
         seen["plugin"] = observe_nccl_plugin(root, env, cache)
     return seen

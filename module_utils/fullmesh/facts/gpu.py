@@ -63,7 +63,7 @@ def parse_leading_number(text: str) -> int:
 
 
 def count_uncorrectable_errors(gpu: Any, kind: str) -> int:
-    """ECC errors that could not be fixed, of all memories: each age of the driver has its own fields."""
+    """Count the uncorrectable ECC errors of all memories. The fields depend on the driver's age."""
     base = "ecc_errors/" + kind + "/"
     new = ("dram_uncorrectable", "sram_uncorrectable")
     newer = ("sram_uncorrectable_parity", "sram_uncorrectable_secded")
@@ -128,7 +128,7 @@ def parse_gpu_processes(gpu: Any) -> list[GpuProcess]:
 
 
 def parse_smi(text: str) -> SmiReport:
-    """Read ``nvidia-smi -q -x``: driver, CUDA, cards and who computes on them.
+    """Parse ``nvidia-smi -q -x``: driver, CUDA, GPUs and their processes.
 
     Raises:
         ElementTree.ParseError: it is no XML.

@@ -20,7 +20,7 @@ from ..foreign_text import parse_foreign_json
 
 LIBRARY = "libnccl.so.2"  # the name the dynamic linker knows
 SECONDS = 20.0
-MARK = "FULLMESH-NCCL "  # NCCL_DEBUG writes to the same stdout, so our line is marked
+MARK = "FULLMESH-NCCL "  # NCCL_DEBUG writes to the same stdout, so the answer's line is marked
 OLD_STYLE = 10000  # numbers below are of NCCL 2.8 and older
 
 CHILD = r"""
@@ -98,9 +98,9 @@ def decode_version(code: int) -> str:
 
 
 def decode_unique_id(raw: bytes) -> NcclEndpoint:
-    """Read the listener's socket address out of a unique id.
+    """Decode the listener's socket address in a unique id.
 
-    Since 2.14 the id starts with 8 random bytes, before that the address came first.
+    Since 2.14 the id starts with 8 random bytes. Older ones start with the address.
     """
     for start in (8, 0):
         family = struct.unpack_from("<H", raw, start)[0]
@@ -140,12 +140,12 @@ def choose_nccl_version(available: dict[str, list[str]], wanted: str, cuda: str)
     asked = " ".join(
         part for part in (wanted or "any version", cuda and "for CUDA " + cuda) if part
     )
-    there = ", ".join(sorted(common, key=parse_nccl_version)) or "no version of all the packages"
+    there = ", ".join(sorted(common, key=parse_nccl_version)) or "no common version of the packages"
     raise NcclError("absent", f"the repository has no NCCL {asked}, only {there}")
 
 
 def make_child_environment(env: dict[str, str]) -> dict[str, str]:
-    """Our environment without anybody's NCCL settings, plus the ones to ask with."""
+    """Return this process's environment without NCCL settings, plus *env*."""
     base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
     base.update({k: str(v) for k, v in env.items()})
     return base

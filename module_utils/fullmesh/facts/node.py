@@ -98,7 +98,7 @@ def parse_os_release(text: str) -> dict[str, str]:
 
 
 def find_package_manager(root: str = "/") -> str:
-    """apt, dnf or yum: which one the node has."""
+    """Return the node's package manager: apt, dnf or yum."""
     for path, name in (("usr/bin/apt-get", "apt"), ("usr/bin/dnf", "dnf"), ("usr/bin/yum", "yum")):
         if os.path.exists(os.path.join(root, path)):
             return name
@@ -149,7 +149,7 @@ def list_interfaces(sys_net: str = "/sys/class/net") -> list[Interface]:
 
 
 def parse_devtype(uevent: str) -> str:
-    """DEVTYPE in the text of an interface's uevent file."""
+    """Return DEVTYPE from the text of an interface's uevent file."""
     for line in uevent.splitlines():
         if line.startswith("DEVTYPE="):
             return line.split("=", 1)[1]
@@ -157,7 +157,7 @@ def parse_devtype(uevent: str) -> str:
 
 
 def list_listening_ports(proc_net: str = "/proc/net") -> list[int]:
-    """TCP ports on which anything listens, from /proc/net/tcp{,6} (state 0A, proc(5))."""
+    """Return the listening TCP ports from /proc/net/tcp{,6} (state 0A, proc(5))."""
     ports = set()
     for name in ("tcp", "tcp6"):
         for line in read_stripped(os.path.join(proc_net, name)).splitlines()[1:]:
@@ -179,7 +179,7 @@ def measure_free_bytes(path: str) -> int:
 
 
 def count_gpus() -> int:
-    """GPUs that the NVIDIA driver shows, 0 without a driver."""
+    """Return the number of GPUs that the NVIDIA driver shows, 0 without a driver."""
     try:
         return len(os.listdir("/proc/driver/nvidia/gpus"))
     except OSError:

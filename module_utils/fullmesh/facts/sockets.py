@@ -109,7 +109,7 @@ def list_socket_inodes(pid: int | str) -> set[str]:
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return found  # it ended meanwhile, or is not ours to see
+        return found  # it ended meanwhile, or is not readable
     for name in names:
         try:
             target = os.readlink(f"/proc/{pid}/fd/{name}")
@@ -170,7 +170,7 @@ def parse_neighbour(text: str) -> str:
 
 
 def find_path_to(address: str) -> dict[str, str]:
-    """Say how the kernel would reach *address* and whether the next hop answers ARP or ND."""
+    """Return the kernel's route to *address*, and whether the next hop answers ARP or ND."""
     said = run_ip("-o", "route", "get", address)
     route = parse_route(said)
     if not said and run_ip("-V"):

@@ -1,8 +1,10 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which rules keep peers from the ports of the plan: the packets that they may send are tried on paper. Stdlib only.
+"""Find the rules that keep peers from the plan's ports, by evaluating possible packets.
 
-Between two bounds that the rules know all packets are alike: one out of each stretch is enough.
+Standard library only.
+
+All packets between two bounds in the rules are alike, so one of each stretch is enough.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ def pick_sample_ports(port: str, cuts: list[int]) -> list[int]:
 
 
 def pick_sample_senders(peers: list[str], cuts: list[int]) -> list[str]:
-    """Return one address out of each stretch that the rules tell apart."""
+    """Return one address of each stretch that the rules distinguish."""
     chosen: dict[int, str] = {}
     for peer in peers:
         span = parse_interval(peer)
@@ -106,7 +108,7 @@ def build_sample_packets(
 
 
 def find_peer_blockers(ruleset: Ruleset, want: BlockerQuery) -> list[PeerBlocker]:
-    """Say which rules keep peers from the ports of the plan: one entry a rule, with an example.
+    """Return the rules that keep peers from the plan's ports, one entry per rule with an example.
 
     Each has table, chain, hook, handle, line, word (``drop``, ``divert``), sure, port, sender, and family.
     """
@@ -123,7 +125,7 @@ def find_peer_blockers(ruleset: Ruleset, want: BlockerQuery) -> list[PeerBlocker
 def find_packet_blockers(
     ruleset: Ruleset, packet: Packet
 ) -> Iterator[tuple[Key, Key, NftRule, tuple[str, bool]]]:
-    """Say which rules stop a packet, and which may: (base chain, chain, rule, (word, sure))."""
+    """Yield the rules that block a packet, or may block it: (base chain, chain, rule, (word, sure))."""
     walk = PacketWalk(ruleset, packet)
     for base in order_base_chains(ruleset, packet, FORWARDED):
         end = walk.base(base)

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The plan's ports opened to the peers: one transaction, proved in the kernel. Standard library only."""
+"""Open the plan's ports to the peers in one transaction, and verify it in the kernel. Standard library only."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FirewallChange:
         moved = {path: text for path, text in wanted.items() if self.find_difference(path, text)}
         report = self.build_report(want, wanted)
         if not observed.is_installed():
-            # Once firewalld is here the next call says all of this again.
+            # After the installation of firewalld, the next call reports these again.
             call.notes = call.notes if call.check else []
             call.add_diff("package firewalld", "absent\n", "installed, running, enabled\n")
             return {**report, "changed": True, "needs_package": True, "armed": False}

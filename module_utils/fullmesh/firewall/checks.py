@@ -43,7 +43,7 @@ class FirewallChecks:
             if self.observed.units.get(name, {}).get("ActiveState") == "active":
                 self.call.faults.append(
                     f"[PF-111] {name} is active and starting firewalld would stop it, with the rules it holds. "
-                    f"Run `systemctl disable --now {name}` when they are no longer needed."
+                    f"Fix: run `systemctl disable --now {name}` if you no longer need them."
                 )
         if self.observed.units.get(UNIT, {}).get("LoadState") == "masked":
             self.call.faults.append(
@@ -57,8 +57,8 @@ class FirewallChecks:
             else ()
         ):
             self.call.faults.append(
-                "[PF-113] {}: firewalld asks one zone only, and it would not be {}. "
-                "Take the source out of that zone.".format(claim, want["zone"])
+                "[PF-113] {}: firewalld uses one zone only, and it would not be {}. "
+                "Fix: remove the source from that zone.".format(claim, want["zone"])
             )
         self.check_interface(want)
         self.check_foreign_rules(want, self.observed.takes_over_ufw())
@@ -79,8 +79,8 @@ class FirewallChecks:
         lost = self.observed.list_lost_ufw_rules(want)
         if lost and self.params["ufw"] == "carry":
             self.call.faults.append(
-                "[PF-122] ufw is active and this cannot be carried over to firewalld: {}. Delete it in ufw, or set "
-                "peer_firewall_ufw to discard to go on without it.".format("; ".join(lost))
+                "[PF-122] ufw is active and this cannot be carried over to firewalld: {}. Fix: delete it in ufw, or "
+                "set peer_firewall_ufw to discard to continue without it.".format("; ".join(lost))
             )
 
     def check_backend(self) -> bool:
@@ -106,7 +106,9 @@ class FirewallChecks:
         for (interface, zone), who in found.items():
             binds = want["mode"] in firewalld_files.BINDING
             fine = (want["default_zone"], want["zone"]) if binds else ()
-            if not binds and zone != want["zone"]:  # ours, which there is in `peers_only` alone
+            if (
+                not binds and zone != want["zone"]
+            ):  # Fullmesh's zone, which only exists in `peers_only`
                 self.note_open_zone(interface, zone)
             elif zone not in fine:
                 self.call.faults.append(
@@ -192,7 +194,7 @@ class FirewallChecks:
         self.call.notes += [note for note in notes if note not in self.call.notes]
 
     def check_ssh_at_start(self, want: FirewallSettings) -> None:
-        """Refuse to start a firewall that shuts ssh for everybody but peers and controllers."""
+        """Refuse to start a firewall that blocks ssh for all but peers and controllers."""
         bare = not self.observed.is_installed() and not want["own_service"]
         # ufw's clients are allowed by its policy, and controllers by theirs, so the zone blocks none of them.
         if self.observed.is_running() or self.observed.takes_over_ufw() or bare:
@@ -204,17 +206,17 @@ class FirewallChecks:
         )
         if shut and not by_service:
             self.call.faults.append(
-                f"[PF-115] sshd listens on {shut[0]} and firewalld's default zone {zone} would "
-                "close it once it starts. "
-                f"Run `firewall-offline-cmd --zone={zone} --add-port={shut[0]}/tcp` first."
+                f"[PF-115] sshd listens on {shut[0]}, but firewalld's default zone {zone} would "
+                "block it. "
+                f"Fix: run `firewall-offline-cmd --zone={zone} --add-port={shut[0]}/tcp` first."
             )
 
     def check_reload(self) -> None:
         """Refuse a reload that would drop run-time settings of others."""
         for text in self.observed.list_unsaved_settings():
             self.call.faults.append(
-                f"[PF-114] set at runtime only, the reload would drop it: {text}. "
-                "Keep it with `firewall-cmd --runtime-to-permanent`, or drop it with `firewall-cmd --reload`."
+                f"[PF-114] The reload would drop this run-time setting: {text}. "
+                "Fix: keep it with `firewall-cmd --runtime-to-permanent`, or drop it with `firewall-cmd --reload`."
             )
 
     def note_ufw_takeover(self, want: FirewallSettings) -> None:
@@ -224,7 +226,7 @@ class FirewallChecks:
         self.call.notes += ufw.describe_ufw_takeover(rules, want["ports"], lost)
 
     def check_configuration(self, moved: dict[str, str]) -> None:
-        """Let firewalld check a copy of its configuration with our files in it: nothing wrong ever gets to /etc."""
+        """Let firewalld check a copy of its configuration with Fullmesh's files. Invalid files never reach /etc."""
         version = self.run(["firewall-offline-cmd", "--version"])[1]
         if () < firewalld.parse_firewalld_version(version) < OLDEST:
             self.call.faults.append(
@@ -248,7 +250,7 @@ class FirewallChecks:
             shutil.rmtree(copy, ignore_errors=True)
         if rc != 0:
             self.call.faults.append(
-                "[PF-116] firewalld does not accept the configuration with our files in it: "
+                "[PF-116] firewalld rejects the configuration with Fullmesh's files: "
                 f"{out.strip()!r}. Nothing was changed. "
-                "Is its version at least 0.9, is the rest of /etc/firewalld in order?"
+                "Check: is its version at least 0.9, and is the rest of /etc/firewalld valid?"
             )

@@ -21,7 +21,7 @@ CLASS = re.compile(r"tclass=(\w+)")
 
 
 def is_selinux_enforcing(root: str = "") -> bool:
-    """Return whether SELinux denies anything here, rather than only writing it down."""
+    """Return whether SELinux enforces its denials, rather than only logging them."""
     try:
         with open(root + ENFORCE) as stream:
             return stream.read().strip() == "1"

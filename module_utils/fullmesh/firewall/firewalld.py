@@ -41,7 +41,7 @@ WHOLE = "a protocol"  # ports of a rule that accepts all
 
 
 def run_libnftables(command: str) -> tuple[int, str]:
-    """Ask libnftables itself: Debian's firewalld brings the library without the command nft."""
+    """Use libnftables: Debian's firewalld depends on the library, but not on the command nft."""
     try:
         nftables = importlib.import_module(
             "nftables"
@@ -148,7 +148,7 @@ def list_set_jumps(table: list[Json], chain: str) -> list[tuple[str, str]]:
 
 
 def find_ruleset_faults(table: list[Json], want: FirewallSettings) -> list[str]:
-    """Compare the kernel's rules with our files: every difference in one sentence."""
+    """Compare the kernel's rules with Fullmesh's files. Return one sentence per difference."""
     if not table:
         return ["the kernel has no table of firewalld"]
     zone, found = want["zone"], []
@@ -177,7 +177,7 @@ def find_ruleset_faults(table: list[Json], want: FirewallSettings) -> list[str]:
         shut = [port for port in want["controller_ports"] if port not in ssh]
         found += [f"controllers do not reach {port}" for port in shut]
         stale = sorted(ssh - {*want["controller_ports"], *(f"{p}/tcp" for p in want["ssh_ports"])})
-        found += [f"controllers reach {port}, which is not ours" for port in stale]
+        found += [f"controllers reach {port}, which Fullmesh did not open" for port in stale]
     public = {port for _, port in list_policy_ports(table, zone + "-all")}
     found += [f"{port} is closed to others" for port in sorted({*want["public_ports"]} - public)]
     found += [f"{port} is open to everybody" for port in sorted(public - {*want["public_ports"]})]
@@ -219,7 +219,7 @@ def list_policy_rules(table: list[Json], name: str, step: str) -> list[list[Json
 
 
 def find_carried_rule_faults(table: list[Json], want: FirewallSettings) -> list[str]:
-    """Return whether rules that we carried over from ufw are missing."""
+    """Return a fault if rules that were carried over from ufw are missing."""
     wanted = sum(want["ufw_policy"].count(f'<rule family="ipv{one}"') for one in FAMILIES)
     seen = len(list_policy_rules(table, want["zone"] + "-ufw", "post"))
     return [f"{seen} of {wanted} rules carried over from ufw"] if seen < wanted else []
@@ -246,7 +246,10 @@ def find_peer_port_faults(
         wanted = set(list_job_ports(want)) or {"*"}
         version = " over IPv" + family if len(families) > 1 else ""
         found += [f"{port} is closed{version}" for port in sorted(wanted - now - {"*", WHOLE})]
-        found += [f"{port} is open and not ours" for port in sorted(now - wanted - {"*", WHOLE})]
+        found += [
+            f"{port} is open, but Fullmesh did not open it"
+            for port in sorted(now - wanted - {"*", WHOLE})
+        ]
         if "*" in wanted - now:
             found.append("the peers' policy does not accept everything" + version)
         if {"*", WHOLE} & (now - wanted):
@@ -277,7 +280,7 @@ def render_own_rules(table: list[Json], zone: str) -> list[str]:
 
 
 def read_permanent_text(zone: str, root: str = "") -> str:
-    """Return the files of our zone, policies and ipsets as one text."""
+    """Return the files of Fullmesh's zone, policies and ipsets as one text."""
     kept = [
         (path, read_text_or_empty(root + path)) for path in sorted(map_own_paths(zone).values())
     ]
@@ -300,7 +303,7 @@ def fingerprint_zones(names: list[str], run: Runner, root: str = "") -> dict[str
     for name in names:
         told = {one: fallback[one] for one in list_own_names(name) if one in fallback}
         for one in told.values():
-            one.pop("interfaces", None)  # not ours, and NetworkManager moves them
+            one.pop("interfaces", None)  # not Fullmesh's, and NetworkManager moves them
         rules = render_own_rules(table, name) if table else [json.dumps(told, sort_keys=True)]
         pair = {"permanent": read_permanent_text(name, root), "runtime": "\n".join(rules)}
         result[name] = {kind: hashlib.sha256(pair[kind].encode()).hexdigest() for kind in pair}
@@ -311,7 +314,7 @@ ROCE_PORT = "4791/udp"  # RoCE v2, IANA
 
 
 def has_roce_device(root: str = "") -> bool:
-    """Return whether a network card does RDMA over Ethernet: InfiniBand's own links say ``InfiniBand`` there."""
+    """Return whether a network interface supports RDMA over Ethernet (InfiniBand links report ``InfiniBand``)."""
     base = root + "/sys/class/infiniband"
     try:
         ports = [f"{base}/{name}/ports" for name in os.listdir(base)]

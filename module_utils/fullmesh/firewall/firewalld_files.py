@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Our files in firewalld's configuration: zone, policies, ipsets, services. Standard library only."""
+"""Render Fullmesh's files in firewalld's configuration: zone, policies, ipsets, services. Standard library only."""
 
 from __future__ import annotations
 
@@ -106,7 +106,10 @@ def render_port_tag(port: str, indent: str) -> str:
 
 
 def render_peer_zone(zone: str, families: list[str]) -> str:
-    """Print the peers' zone of `peers_only`: it opens nothing, so all that no policy lets in is rejected, but ICMP."""
+    """Render the peers' zone of `peers_only`.
+
+    It opens nothing, so everything but ICMP is rejected unless a policy allows it.
+    """
     lines = ["<zone>", f"  <short>{zone}</short>"]
     lines.append("  <description>The nodes of the cluster, by their addresses.</description>")
     lines += [f'  <source ipset="{zone}-peers{family}"/>' for family in families]
@@ -133,7 +136,7 @@ def render_policy(zone: str, who: str, families: list[str], ports: list[str]) ->
 
 
 def render_public_policy(zone: str, ports: list[str]) -> str:
-    """Print the policy that opens ports of services to everybody."""
+    """Render the policy that opens ports of services to all clients."""
     lines = [
         f'<policy target="CONTINUE" priority="{ALL_PRIORITY}">',
         f"  <short>{zone}-all</short>",
@@ -151,7 +154,7 @@ def render_ssh_service(ssh_ports: list[int]) -> str:
 
 
 def map_own_paths(zone: str) -> dict[str, str]:
-    """Name every file that can be ours."""
+    """Return every file that Fullmesh may own, by name."""
     found = {"zone": f"{ETC}/zones/{zone}.xml"}
     found["policy"] = f"{ETC}/policies/{zone}-ssh.xml"
     found["job"] = f"{ETC}/policies/{zone}-job.xml"

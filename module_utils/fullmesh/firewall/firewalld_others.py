@@ -42,7 +42,7 @@ def read_firewalld_setting(root: str, key: str, default: str) -> str:
 
 
 def has_port_tag(node: Any, port: int, protocol: str = "tcp") -> bool:
-    """Return whether a zone's, service's or rule's <port> tags let a port in."""
+    """Return whether <port> tags of a zone, service or rule open a port."""
     for tag in node.findall("port"):
         span = parse_port_range(tag.get("port", ""))
         if span and port in span and tag.get("protocol") == protocol:
@@ -63,7 +63,7 @@ def has_service_port(root: str, name: str, port: int, protocol: str, depth: int 
 
 
 def is_allowed_by_zone(root: str, zone: str, port: int, protocol: str = "tcp") -> bool:
-    """Return whether a zone, as it stands on disk, lets everybody who comes through it to a port."""
+    """Return whether a zone's file opens a port to all its clients."""
     node = firewalld.read_object_file(root, "zones", zone)
     if node is None:
         return False
@@ -106,7 +106,7 @@ def list_zone_sources(root: str, zone: str) -> list[str]:
 
 
 def find_claiming_zones(root: str, own: str, peers: list[str]) -> list[str]:
-    """Say which other zones claim a peer's address: firewalld asks only one zone, so they would decide."""
+    """Return other zones that claim a peer's address. firewalld uses only one zone, so they would decide."""
     addresses = [
         ipaddress.ip_address(one) for both in group_by_family(peers).values() for one in both
     ]
@@ -126,7 +126,7 @@ def find_claiming_zones(root: str, own: str, peers: list[str]) -> list[str]:
 def find_interface_zones(
     root: str, run: Runner, interface: str, running: bool
 ) -> list[tuple[str, str]]:
-    """Return (zone, who says so) for an interface: firewalld's files, the daemon, NetworkManager, ifcfg files."""
+    """Return (zone, source) for an interface, from firewalld's files, the daemon, NetworkManager and ifcfg files."""
     found = []
     for zone in list_zone_names(root):
         node = firewalld.read_object_file(root, "zones", zone)
@@ -250,10 +250,10 @@ REBOUND = frozenset(["docker", "docker-forwarding", "libvirt", "libvirt-routed",
 def find_unbound_interfaces(
     run: Runner, runtime: str, permanent: str, passed: list[str]
 ) -> list[str]:
-    """Say which interfaces a reload would move to the default zone.
+    """Return the interfaces that a reload would move to the default zone.
 
-    They come back from the files and from NetworkManager only (firewalld's own reload(), 1.3.3). *passed*: zones that
-    do not matter, the default one among them.
+    A reload only restores those from the files and from NetworkManager (firewalld's own reload(), 1.3.3). *passed*:
+    zones that do not matter, including the default one.
     """
     ran, kept = firewalld.parse_zones(runtime), firewalld.parse_zones(permanent)
     found = []
@@ -267,12 +267,12 @@ def find_unbound_interfaces(
 
 
 def has_full_flush(root: str) -> bool:
-    """Say whether a reload drops interfaces, direct rules and ipset entries, too, as it does unless told otherwise."""
+    """Return whether a reload drops interfaces, direct rules and ipset entries as well, which is the default."""
     return read_firewalld_setting(root, "FlushAllOnReload", "yes").lower() not in ("no", "false")
 
 
 def find_unsaved_entries(run: Runner, own: str) -> list[str]:
-    """Say which entries of others' ipsets and which direct rules are there at runtime only."""
+    """Return run-time entries of foreign ipsets, and run-time direct rules."""
     asked = [("direct rule", ["--direct", "--get-all-rules"])]
     names = split_words(run(["firewall-cmd", "--get-ipsets"])[1])
     for name in sorted(set(names) - list_own_names(own)):
@@ -281,7 +281,7 @@ def find_unsaved_entries(run: Runner, own: str) -> list[str]:
     for what, words in asked:
         rc, ran = run(["firewall-cmd", *words])
         kept_rc, kept = run(["firewall-cmd", "--permanent", *words])
-        # A set with a timeout has no entries to ask for.
+        # The entries of a set with a timeout cannot be listed.
         lost = sorted(set(split_lines(ran)) - set(split_lines(kept))) if rc == kept_rc == 0 else []
         if lost:
             more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""  # noqa: PLR2004 (examples)

@@ -67,7 +67,7 @@ def group_senders(links: list[ClusterLink], peers: list[str]) -> list[PeerSender
             near = [one for one in left if one in link["network"]]
             asked.append(build_senders(family, near, link["interface"], link["address"]))
         far = [one for one in left if not any(one in link["network"] for link in mine)]
-        # An address that is announced by a routing daemon lies on lo, and nothing comes in there.
+        # An address that a routing daemon announces is on lo, on which no packets arrive.
         names = {link["interface"] for link in links} - {"lo"}
         name = names.pop() if len(names) == 1 else ""
         asked.append(build_senders(family, far, name, mine[0]["address"] if len(mine) == 1 else ""))
@@ -75,7 +75,7 @@ def group_senders(links: list[ClusterLink], peers: list[str]) -> list[PeerSender
 
 
 def build_senders(family: str, peers: list[Any], interface: str, address: str) -> PeerSenders:
-    """Say who sends over which interface to which address, as `blocking.findings` wants it."""
+    """Build a query for `find_peer_blockers`: the senders, the interface and the target address."""
     own = {family: address} if address else {}
     return {"peers": {family: [str(one) for one in peers]}, "own": own, "interface": interface}
 
@@ -186,14 +186,14 @@ def blockers_to_faults(
             # Policies of the forward hook are usual for Docker and ufw, and only concern containers.
             if one["sure"] and not one["line"].startswith("policy"):
                 notes.append(
-                    make_firewall_note("PF-205", text + " That concerns jobs in containers only.")
+                    make_firewall_note("PF-205", text + " This only affects jobs in containers.")
                 )
         elif one["sure"]:
             faults.append(f"[PF-124] {text} {suggest_blocker_fix(one)}")
         else:
             notes.append(
                 make_firewall_note(
-                    "PF-206", text + " Whether it does depends on more than the packet."
+                    "PF-206", text + " Whether it does so depends on more than the packet."
                 )
             )
     for tables in unread:

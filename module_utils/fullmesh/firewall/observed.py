@@ -60,7 +60,7 @@ class ObservedFirewall:
         return self.units.get(UNIT, {}).get("UnitFileState") == "enabled"
 
     def is_installed(self) -> bool:
-        """Return whether firewalld is there."""
+        """Return whether firewalld is installed."""
         return has_unit_file(self.units.get(UNIT, {}))
 
     def build_settings(self) -> FirewallSettings:
@@ -132,7 +132,7 @@ class ObservedFirewall:
         return [one for one in found if not is_port_covered(one["port"], ours)]
 
     def is_listener_allowed(self, zone: str, one: FirewallListener) -> bool:
-        """Return whether a zone lets everybody to a listener."""
+        """Return whether a zone opens a listener to all clients."""
         number, _, protocol = one["port"].partition("/")
         return bool(firewalld_others.is_allowed_by_zone(self.root, zone, int(number), protocol))
 
@@ -162,16 +162,17 @@ class ObservedFirewall:
         return [*want["peers"], *want["controllers"]], ports
 
     def needs_own_service(self, want: FirewallRequest) -> bool:
-        """Return whether the service ``ssh`` needs our file: sshd listens elsewhere, and it is us who shut the door."""
+        """Return whether the service ``ssh`` needs Fullmesh's file: sshd has other ports, and Fullmesh would block
+        them."""
         path = self.root + firewalld_files.map_own_paths(want["zone"])["service"]
         if firewalld_files.MARK in read_text_or_empty(path):
             return True
-        # Under ufw it was ufw's rules that let anybody in, and they go on: a door for all would be a new one.
+        # ufw's rules allowed clients, and they stay. A zone that opens ssh to all would be new.
         starts = not self.is_running() and not self.takes_over_ufw()
         return starts and bool(self.list_closed_ssh_ports(want)) and not os.path.exists(path)
 
     def list_closed_ssh_ports(self, want: FirewallRequest) -> list[int]:
-        """List the ssh ports that the default zone would not let in."""
+        """Return the ssh ports that the default zone would block."""
         zone, ports = want["default_zone"], list(want["ssh_ports"])
         if not self.is_installed() and read_object_file(self.root, "zones", zone) is None:
             return [port for port in ports if port != 22]  # noqa: PLR2004 (every distribution's public zone has ssh)
@@ -180,7 +181,7 @@ class ObservedFirewall:
         ]
 
     def takes_over_ufw(self) -> bool:
-        """Return whether this run takes over from ufw."""
+        """Return whether this run replaces ufw."""
         return self.ufw_on and self.params["ufw"] != "refuse"
 
     def list_lost_ufw_rules(self, want: FirewallRequest) -> list[str]:
@@ -231,7 +232,7 @@ class ObservedFirewall:
         return services[UNIT]["active"] if UNIT in services else True
 
     def waits_for_ufw(self) -> bool:
-        """Return whether ufw was on before the role came and is not now."""
+        """Return whether ufw was on before the role's first change and is off now."""
         if not (ufw.is_ufw_replaced(self.root) and ufw.is_ufw_installed(self.root)):
             return False
         same = ufw.is_ufw_conf_original(self.root)

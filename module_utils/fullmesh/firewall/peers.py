@@ -1,6 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The cluster's ports for its peers in firewalld, on one node: one method for each state of peer_zone. Stdlib only."""
+"""Manage the peers' ports in firewalld on one node. peer_zone calls one method for each state.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class Firewall:
         return self.undo.finish()
 
     def off(self) -> FirewallOffResult:
-        """Stop and disable firewalld, because we were told so."""
+        """Stop and disable firewalld, as the user requested."""
         call, observed = self.call, self.observed
         observed.read_state()
         call.add_note(

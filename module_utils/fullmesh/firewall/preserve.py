@@ -188,9 +188,9 @@ def map_table_chains(chains: list[ListedChain]) -> dict[str, dict[str, set[str]]
 
 
 def drop_missing_chains(dump_text: str, real: dict[str, set[str]]) -> str:
-    """Leave chains out that the kernel does not have: iptables-save prints all that a table can have.
+    """Drop chains that the kernel does not have, because iptables-save prints every possible chain.
 
-    In the old tables all of them exist, and nftables knows nothing of them.
+    In the old tables all of them exist, but nftables does not have them.
     """
     kept, table = [], ""
     for line in split_lines(dump_text):

@@ -92,7 +92,7 @@ def find_listeners(proc: str = "/proc") -> list[FirewallListener]:
 
 
 def list_listener_clients(held: list[ProtocolSocketRow], row: ProtocolSocketRow) -> list[str]:
-    """Name who is connected to a listener now."""
+    """Return the clients that are connected to a listener."""
     alive = [one for one in held if one["state"] == sockets.ESTABLISHED and one["peer_port"]]
     mine = [
         one for one in alive if (one["protocol"], one["port"]) == (row["protocol"], row["port"])
@@ -156,6 +156,6 @@ def describe_listeners(found: list[FirewallListener]) -> str:
 
 
 def build_open_option(one: FirewallListener) -> str:
-    """firewall-cmd's option that opens a zone for a listener."""
+    """Return firewall-cmd's option that opens a zone for a listener."""
     number, _, protocol = one["port"].partition("/")
     return f"--add-protocol={number}" if protocol == IP else "--add-port=" + one["port"]

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The rollback of the peers' firewall: armed before a change, disarmed by a new connection. Standard library only."""
+"""Manage the peers' firewall rollback: arm before a change, disarm on a new connection. Standard library only."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class FirewallRollback:
             )
         except (engine.RollbackError, OSError) as exc:
             raise FirewallRefusedError(
-                "[PF-119] the guard that puts the firewall back could not be started: "
+                "[PF-119] the guard that restores the firewall could not be started: "
                 f"{exc}. Nothing was changed. "
-                "Look at `systemctl status` on this node."
+                "Check: `systemctl status` on this node."
             ) from exc
         self.armed = True
 
@@ -103,6 +103,6 @@ class FirewallRollback:
         if word == "fired":
             raise FirewallRefusedError(
                 "[PF-120] The change was not confirmed in time, so this node has restored its firewall. "
-                "Raise peer_firewall_rollback_seconds if it is only slow, and run again."
+                "Fix: raise peer_firewall_rollback_seconds if it is only slow, and run again."
             )
         return {"changed": word == "disarmed", "rollback": word}

@@ -99,7 +99,7 @@ class FirewallServices:
             if rc != 0 and "ALREADY_ENABLED" not in out and "ZONE_CONFLICT" not in out:
                 why = f"{value}, which another program had added to zone {zone} at runtime, could not be added again"
                 raise FirewallRefusedError(
-                    f"[PF-117] {why}: {out.strip(SPACE)!r}. Look at `{shlex.join(command)}`."
+                    f"[PF-117] {why}: {out.strip(SPACE)!r}. Check: `{shlex.join(command)}`."
                 )
 
     def start_or_reload(self, reload: bool) -> None:
@@ -125,9 +125,7 @@ class FirewallServices:
 
     def reload_firewalld(self) -> None:
         """Make firewalld read its files again, and only them."""
-        self.run_or_refuse(
-            ["firewall-cmd", "--reload"], "PF-117", "firewalld did not take the reload"
-        )
+        self.run_or_refuse(["firewall-cmd", "--reload"], "PF-117", "firewalld failed to reload")
         if not firewalld_others.has_full_flush(self.root):
             # The verification finds entries that it cannot remove.
             cleanup = firewalld_files.build_ipset_cleanup(self.call.params["zone"])
@@ -147,8 +145,8 @@ class FirewallServices:
         said = preserve.block_new_connections(self.run, ssh_ports)
         if said:
             raise FirewallRefusedError(
-                f"[PF-125] ufw was left on: nothing could be put in its place until firewalld runs: {said!r}. "
-                "Install nftables and run again."
+                f"[PF-125] ufw was left on, because it could not be replaced until firewalld runs: {said!r}. "
+                "Fix: install nftables and run again."
             )
 
     def shut_gate_if_possible(self) -> bool:
@@ -168,7 +166,7 @@ class FirewallServices:
     def disable_ufw(self) -> None:
         """Switch ufw off, now that firewalld has the rules: at no moment is the node without a firewall."""
         ufw.save_ufw_state(self.root, ufw.is_ufw_loaded(self.run))
-        self.run_or_refuse([ufw.COMMAND, "disable"], "PF-125", "ufw could not be switched off")
+        self.run_or_refuse([ufw.COMMAND, "disable"], "PF-125", "ufw could not be disabled")
 
     def restore_ufw(self) -> FirewallResult:
         """Restore ufw's configuration and its rules."""
@@ -177,6 +175,6 @@ class FirewallServices:
         if not self.call.check:
             if wanted and not ufw.is_ufw_loaded(self.run):
                 command = [ufw.COMMAND, "--force", "enable"]
-                self.run_or_refuse(command, "PF-125", "ufw could not be switched on")
+                self.run_or_refuse(command, "PF-125", "ufw could not be enabled")
             ufw.restore_ufw_conf(self.root)
         return {"changed": True}

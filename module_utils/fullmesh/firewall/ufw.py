@@ -56,12 +56,12 @@ def is_ufw_enabled(root: str = "") -> bool:
 
 
 def is_ufw_installed(root: str = "") -> bool:
-    """Return whether the command is there."""
+    """Return whether the command exists."""
     return os.path.exists(root + COMMAND)
 
 
 def is_ufw_replaced(root: str = "") -> bool:
-    """Return whether we took over from ufw earlier."""
+    """Return whether Fullmesh has replaced ufw earlier."""
     return get_ufw_record(root).exists()
 
 
@@ -80,7 +80,7 @@ def save_ufw_state(root: str, in_kernel: bool) -> None:
 
 
 def was_ufw_loaded(root: str = "") -> bool:
-    """Return whether its rules were in the kernel when the role came."""
+    """Return whether ufw's rules were in the kernel before the role's first change."""
     part = get_ufw_record(root).load()["part"]
     return "ufw" in part and part["ufw"]["loaded"]
 
@@ -95,7 +95,7 @@ def is_ufw_conf_original(root: str = "") -> bool:
 
 
 def restore_ufw_conf(root: str = "") -> None:
-    """Write ufw.conf of before, with its mode and time."""
+    """Restore ufw.conf with its old mode and time."""
     before = get_ufw_record(root)
     record, conf = before.load(), os.path.realpath(root + CONF)
     then = record["files"].get(CONF)
@@ -161,18 +161,18 @@ def is_network_text(text: str) -> bool:
 def explain_unsupported_rule(one: UfwRule) -> str:
     """Return why firewalld cannot express a rule, or ""."""
     if one["odd"]:
-        return "of a shape that is not known"
+        return "of an unknown form"
     if one["action"].startswith("route:"):
         return "routed traffic"
     if one["direction"] != "in":
         return "outgoing" if one["direction"].startswith("out") else "bound to an interface"
     if one["action"] not in VERDICTS:
-        return "of a kind that is not known"
+        return "of an unknown kind"
     return "by source port" if one["source_port"] != "any" else ""
 
 
 def is_blocking_senders(one: UfwRule, ours: list[str], ports: list[str]) -> bool:
-    """Return whether a rule keeps one of our senders from one of our ports."""
+    """Return whether a rule keeps a peer or controller from one of the plan's ports."""
     if one["action"] not in ("deny", "reject") or not is_rule_for_ports(one, ports):
         return False
     network = ipaddress.ip_network(one["from"], strict=False)
@@ -188,7 +188,7 @@ def list_unsupported_rules(root: str, ours: list[str], ports: list[str]) -> list
         if explain_unsupported_rule(one)
     ]
     found += [
-        "`{}` (shuts out peers or controllers)".format(one["text"])
+        "`{}` (blocks peers or controllers)".format(one["text"])
         for one in read_ufw_rules(root)
         if not explain_unsupported_rule(one) and is_blocking_senders(one, ours, ports)
     ]
@@ -205,7 +205,7 @@ def list_unsupported_rules(root: str, ours: list[str], ports: list[str]) -> list
 
 
 def list_carried_rules(root: str, ours: list[str], ports: list[str]) -> list[UfwRule]:
-    """Return the rules that go on in firewalld."""
+    """Return the rules that firewalld takes over."""
     return [
         one
         for one in read_ufw_rules(root)
@@ -281,7 +281,7 @@ def build_port_elements(one: UfwRule) -> list[list[str]]:
 
 
 def is_rule_for_ports(one: UfwRule, ports: list[str]) -> bool:
-    """Return whether a rule speaks of one of these ports (``50000-54095/tcp``)."""
+    """Return whether a rule is for one of these ports (``50000-54095/tcp``)."""
     spans = parse_port_ranges(one["port"])
     for span, protocol in filter(None, map(parse_port_entry, ports)):
         if one["protocol"] not in ("any", protocol):

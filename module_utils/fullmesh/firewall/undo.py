@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Before, in and after an undo of the peers' firewall. Standard library only."""
+"""Run the steps before, in and after an undo of the peers' firewall. Standard library only."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class FirewallUndo:
         self.observed.read_state()
         if not self.observed.is_running():
             return {"changed": False}
-        # An undo has to go through all the same: our files are gone, and the kernel still has their rules.
+        # An undo continues in any case: Fullmesh's files are gone, and the kernel still has their rules.
         lost = self.observed.list_unsaved_settings()
         lost += (
             ["other programs' iptables rules, if any"]
@@ -108,9 +108,7 @@ class FirewallUndo:
             else []
         )
         if lost:
-            text = (
-                "set at runtime only, firewalld's reload for the undo dropped it: {}. Set it again."
-            )
+            text = "The undo's reload of firewalld dropped this run-time setting: {}. Fix: set it again."
             self.call.add_note("PF-208", text.format("; ".join(lost)))
         if not self.call.check:
             with self.services.keep_foreign_rules():

@@ -38,8 +38,8 @@ ARP = "arp"
 MET_BY = {**FAMILIES, ARP: ("arp", "netdev")}
 FLAGS = {"new": frozenset(["syn"]), "established": frozenset(["syn", "ack"])}
 DEPTH = 32  # nft allows 16 jumps
-# Rules that one packet is held against: each of the set so many times, as chains are jumped to from several places.
-# More is a rule set whose chains lead in circles, which the kernel refuses: then nothing of it is sure.
+# The limit of rules for one packet: each rule of the set counts several times, since chains are reached from several
+# places. A set with more has cyclic chains, which the kernel rejects, so its result is uncertain.
 TIMES, STEPS_LEAST = 16, 20000
 UNKNOWN = object()
 NEVER = object()
@@ -100,7 +100,7 @@ class PacketWalk:
         self.packet = packet
         self.maybe: list[tuple[Key, NftRule]] = []
         self.entered: list[Key] = []
-        self.guesses = 0  # rules on the way here whose conditions may not hold
+        self.guesses = 0  # rules on the path to this one whose conditions may not hold
         every = sum(len(chain["rules"]) for chain in ruleset["chains"].values())
         self.steps = max(STEPS_LEAST, TIMES * every)
 
@@ -155,7 +155,7 @@ class PacketWalk:
         return ChainEnd(STOPS.get(word, word), key, rule, sure), True
 
     def rule(self, key: Key, rule: NftRule) -> tuple[bool | None, str, str]:
-        """Return whether a rule's conditions hold (nothing: cannot be known), and its verdict."""
+        """Return whether a rule's conditions hold (None: unknown), and its verdict."""
         holds: bool | None = True
         for part in rule["expr"]:
             kind = next(iter(part), "")
@@ -337,7 +337,7 @@ def compare_numbers(value: Any, op: str, right: Any) -> bool | None:
 
 
 def is_about_packet(key: Key, rule: NftRule, walk: PacketWalk) -> bool:
-    """Return whether a rule names the packet's port or sender: only then is a perhaps worth a word."""
+    """Return whether a rule names the packet's port or sender. Only then is an uncertain match reported."""
     for part in rule["expr"]:
         left = part.get("match", {}).get("left", {})
         field = left.get("payload", {}).get("field") if isinstance(left, dict) else ""

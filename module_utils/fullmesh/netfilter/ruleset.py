@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Key = tuple[str, str, str]
 
-# Of a tool's own output: a comment may have any other space of Unicode. The controller has this module as well, so it
-# stands alone.
+# For a tool's own output: a comment may have other Unicode spaces. The controller uses this module too, so it has no
+# imports of its package.
 WORD = re.compile(r"\S+", re.ASCII)
 PRIORITIES = {"raw": -300, "mangle": -150, "nat": -100, "filter": 0, "security": 50}
 PROTOCOLS = {6: "tcp", 17: "udp"}  # as numbers in /etc/protocols
@@ -205,7 +205,7 @@ def make_object_key(one: Json, name: str) -> Key:
 
 
 def has_xt(ruleset: Ruleset) -> bool:
-    """Return whether there are rules whose meaning only iptables knows (libnftables prints ``xt`` for them)."""
+    """Return whether there are rules that only iptables understands (libnftables prints ``xt`` for them)."""
     return any(
         "xt" in part
         for chain in ruleset["chains"].values()

@@ -62,9 +62,9 @@ def has_owner_protocol(line: str) -> bool:
 
 
 def is_unowned_route(line: str, known: set[str]) -> bool:
-    """Return whether a route is a daemon's or was made by hand.
+    """Return whether a route belongs to a daemon or was made by hand.
 
-    The default route of the main table is none of them: which one there is, is the change itself.
+    The default route of the main table never counts, because the change itself decides about it.
     """
     words = line.split()
     if DAEMONS & set(words):
@@ -84,7 +84,7 @@ def normalize_destination(word: str) -> str:
 
 
 def has_unowned_state(goal: KernelGoal) -> bool:
-    """Return whether there is anything to look after."""
+    """Return whether there is any state to keep."""
     rules = [one for one in goal.get("rules", []) if one[1] not in {"0", "32766", "32767"}]
     return bool(goal["links"] or goal["routes"] or goal.get("nexthops") or rules)
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A change of a node's links: the files and commands of the owners that make it and take it back. Stdlib only."""
+"""Compute a change of a node's links: files and commands to apply and to revert it. Standard library only."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ class LinkChange:
             )
             if said:
                 raise LinkError(
-                    f"[IP-106] {name} refuses the links, nothing was written: {said}. "
-                    "Fix the links, or the file that it names."
+                    f"[IP-106] {name} rejects the links: {said}. Nothing was written. "
+                    "Fix: correct the links, or the reported file."
                 )
 
     def touched(self, links: list[LinkSettings] | None = None) -> list[str]:
@@ -220,7 +220,7 @@ class LinkChange:
 
 
 def list_watched_interfaces(node: NetworkNode, names: list[str]) -> list[str]:
-    """*names*, which change or go, our way in, every default route's interface: for the minutes of a transaction."""
+    """Return the interfaces to watch during a transaction: *names*, this connection's, and those of default routes."""
     server = session.get_server_address(read_ssh_session())
     every = [*names, reach.find_carrier(server, node.links())]
     every += [one["dev"] for one in node.routes() if one["to"] in ("0.0.0.0/0", "::/0")]

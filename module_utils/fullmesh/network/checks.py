@@ -23,7 +23,7 @@ ETHERNET = "1"  # ARPHRD_ETHER, linux/if_arp.h
 
 
 def is_virtual_link(link: LinkSettings) -> bool:
-    """Return whether the interface comes into being with the link."""
+    """Return whether the link creates the interface."""
     return bool(link.get("vlan") or link.get("bond"))
 
 
@@ -70,8 +70,8 @@ def find_providers(node: NetworkNode, links: list[LinkSettings], wanted: str) ->
         why = "" if is_virtual_link(link) else explain_unsupported(node, link["interface"])
         if why:
             raise LinkError(
-                "[IP-103] {} cannot be configured by Fullmesh: {}. Describe it in the link (vlan, bond), or give it "
-                "its address with your own tool and set static_ip_manage: false.".format(
+                "[IP-103] {} cannot be configured by Fullmesh: {}. Fix: describe it in the link (vlan, bond), or "
+                "give it its address with your own tool and set static_ip_manage: false.".format(
                     link["interface"], why
                 )
             )
@@ -98,14 +98,14 @@ def refuse_duplicate_addresses(
         have = {one["address"].split("/")[0] for one in state["addresses"]}
         for value in static_ip.of_family(link["addresses"], 4):
             address = value.split("/")[0]
-            # with another prefix it is ours already
+            # with another prefix it is the node's own already
             if fresh == (address in have):
                 continue
             owner = reach.find_duplicate_host(link["interface"], state["mac"], address)
             if owner:
                 raise LinkError(
                     "[IP-105] {} is already used on the link of {} by the host with MAC {}. "
-                    "Give this node another address, or take it from that host.".format(
+                    "Fix: give this node another address, or remove it from that host.".format(
                         address, link["interface"], owner
                     )
                 )
@@ -141,7 +141,7 @@ def refuse_dropped_interfaces(
     links: list[LinkSettings],
     routes: list[DetailedRoute],
 ) -> None:
-    """Refuse to let go of an interface that ssh needs: nothing would bring it up at the next boot."""
+    """Refuse to drop an interface that ssh needs, because it would stay down at the next boot."""
     server = session.get_server_address(read_ssh_session())
     why = {name: f"this connection, to {server}" for name in lost if server in lost[name]}
     wide = [one for one in routes if one["to"] in ("0.0.0.0/0", "::/0") and one["protocol"] != "ra"]
@@ -169,7 +169,7 @@ def refuse_link_faults(faults: list[str], seconds: float) -> None:
     """Name the value that was read back."""
     if any("used by another host" in fault for fault in faults):
         raise LinkError(
-            "[IP-105] {}. Give this node another address, or take it from that host.".format(
+            "[IP-105] {}. Fix: give this node another address, or remove it from that host.".format(
                 "; ".join(faults)
             )
         )

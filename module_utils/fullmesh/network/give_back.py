@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .types import KernelLink, OwnerState
 
 
-# ip-route(8): the words that may stand before the network
+# ip-route(8): words that may come before the network
 KINDS = ("unicast", "local", "broadcast", "blackhole", "unreachable", "prohibit", "throw")
 
 
@@ -199,7 +199,7 @@ def merge_routes(then: list[Route], later: list[Route], link: ViewLink) -> list[
 
 
 def is_route_reachable(line: str, addresses: list[str], routes: list[Route]) -> bool:
-    """Return whether the kernel would take a route on an interface with these addresses and routes."""
+    """Return whether the kernel would accept a route on an interface with these addresses and routes."""
     # a next hop of several, on a line of its own, is no route
     if line.startswith("nexthop"):
         return False

@@ -1,6 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The links of a node, one call of static_ip_links: changed, proved over a new connection, given back. Stdlib only."""
+"""Change a node's links in one call of static_ip_links: apply, verify over a new connection, undo.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,7 @@ class StaticIpLinks:
         return found, words
 
     def heard(self) -> HeardPeers:
-        """Ask the other nodes before the change: who answers now has to answer afterwards."""
+        """Probe the other nodes before the change. Those that answer now must answer afterwards."""
         peers = self.params["peers"]
         why = reach.find_silent_peers(peers, self.node.run, reach.BEFORE_SECONDS) if peers else {}
         return {"answered": [one for one in peers if one not in why], "silent": sorted(why)}
@@ -153,7 +156,7 @@ class StaticIpLinks:
         return ""
 
     def start(self, change: LinkChange, to_reactivate: list[LinkSettings]) -> None:
-        """Arm, and let the node do it once we are gone."""
+        """Arm the transaction, and start the change on the node, independent of this connection."""
         before = change.snapshot()
         self.keep_original(before)
         engine.arm(
@@ -238,7 +241,7 @@ class StaticIpLinks:
         }
 
     def confirmed(self) -> dict[str, bool]:
-        """Disarm: the controller has the proof in its hands."""
+        """Disarm the transaction, since the controller has received the proof."""
         why = describe_late_confirmation()
         word = engine.disarm(self.node.short, NAME, self.params["token"])
         if word != "disarmed":
@@ -250,7 +253,7 @@ class StaticIpLinks:
         if applied.get("state") == "failed":
             raise LinkError(
                 "[IP-108] the new configuration could not be applied: `{}` says {!r}. "
-                "See `journalctl -u NetworkManager -u systemd-networkd` on the node.".format(
+                "Check: `journalctl -u NetworkManager -u systemd-networkd` on the node.".format(
                     applied["step"], applied["words"]
                 )
             )
@@ -258,7 +261,7 @@ class StaticIpLinks:
             raise LinkError(describe_late_confirmation())
 
     def prove(self, left: float) -> None:
-        """Ask the kernel, the link and the peers."""
+        """Check the kernel, the link and the peers."""
         if not self.links:
             return
         begun = time.monotonic()
@@ -297,7 +300,7 @@ class StaticIpLinks:
     # -- undo
 
     def absent(self) -> LinkUndoResult:
-        """Arm and start the undo: the files and the state of before the first change."""
+        """Arm and start the undo: files and state from before the first change."""
         kept = UndoPoint(self.node.root, NAME).load()["part"].get("network")
         before = kept or NOTHING
         files, stand = (
@@ -361,7 +364,7 @@ class StaticIpLinks:
         return reach.find_return_address(kept, names, server, seen) if kept else ""
 
     def differs(self, path: str, then: FileContent | None) -> bool:
-        """Return whether a file is another one than it was."""
+        """Return whether a file has changed."""
         there = os.path.lexists(self.node.root + path)
         return there if then is None else not there or self.node.read(path) != then["text"]
 
@@ -418,7 +421,7 @@ class StaticIpLinks:
 
 
 def describe_late_confirmation() -> str:
-    """Say that the node was faster."""
+    """Return the error for a confirmation that came after the node's rollback."""
     report = engine.report_of(NAME)
     if not os.path.isdir(engine.folder(NAME)):
         return (

@@ -25,7 +25,7 @@ class LinkError(Exception):
 
 
 class NetworkNode:
-    """The machine: a root directory and a way to run commands, so that tests bring their own."""
+    """The node: a root directory and a function that runs commands. Tests pass their own."""
 
     def __init__(self, run: SplitRunner, root: str = "") -> None:
         self.run = run
@@ -43,11 +43,11 @@ class NetworkNode:
         return [path[len(self.root) :] for path in sorted(glob.glob(self.root + pattern))]
 
     def links(self) -> dict[str, IpLink]:
-        """Ask the kernel for its interfaces."""
+        """Return the kernel's interfaces."""
         return ip.parse_links(self.run(ip.SHOW_LINKS)[1])
 
     def routes(self) -> list[SeenRoute]:
-        """Ask the kernel for its routes, both families."""
+        """Return the kernel's routes of both families."""
         found: list[SeenRoute] = []
         for family in ("-4", "-6"):
             found += static_ip.parse_routes(self.run(ip.build_routes_command(family))[1])

@@ -40,7 +40,7 @@ def build_reactivate_command(name: str, names: list[str], before: OwnerState) ->
     return add_dhcp_patience(step) if there and before["links"][name].get("leases") else step
 
 
-# In words that nmcli's own translation leaves alone: LC_ALL=C wherever it is run for us.
+# Texts that nmcli does not translate, since it always runs with LC_ALL=C.
 AGAIN = """said=$("$0" "$@" 2>&1) && exit 0; rc=$?
 case $said in *"base network connection was interrupted"*) sleep 1; exec "$0" "$@" ;; esac
 echo "$said"; exit $rc"""

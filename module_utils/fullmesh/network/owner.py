@@ -113,18 +113,18 @@ def build_scratch_files(name: str, read: Reader, listed: Lister, changes: Change
     return {path: text for path, text in result.items() if changes.get(path, "") is not None}
 
 
-# --- who owns an interface --------------------------------------------------------------------
+# --- owner of an interface --------------------------------------------------------------------
 
 
 def read_device_state(run: SplitRunner, interface: str) -> str:
-    """NetworkManager's word for a device, empty where it does not run."""
+    """Return NetworkManager's state of a device, or "" if it does not run."""
     rc, out, _ = run(nmcli.build_value_command("GENERAL.STATE", "device", interface))
     # "100 (connected)", "100 (connected (externally))", "10 (unmanaged)": the number is the stable part
     return nmcli.parse_value(out) if rc == 0 else ""
 
 
 def find_networkd_file(read: Reader, interface: str) -> str:
-    """The .network file that systemd-networkd uses for an interface, empty for none."""
+    """Return the .network file that systemd-networkd uses for an interface, or ""."""
     return networkd.find_network_file(read, interface)
 
 
@@ -187,7 +187,7 @@ def find_link_owners(
             why[name] = "its members have different owners: " + ", ".join(parts)
         else:
             nobody = sorted(one for one, owner in each.items() if not owner)
-            why[name] = "nobody on this node configures " + ", ".join(nobody)
+            why[name] = "no program on this node configures " + ", ".join(nobody)
     return found, why
 
 

@@ -1,6 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""How a node is reached, and whom it reaches: our way in, duplicates of an address, peers. Standard library only."""
+"""Check how a node is reached and which nodes it reaches: sessions, duplicate addresses, peers.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,11 @@ PORT_SECONDS = 6.0  # LACP's slow start: a port is taken in within some seconds
 # Words of the kernel for a neighbour that has answered just now, and for one that may have gone since.
 ANSWERED = {"REACHABLE", "PERMANENT"}
 REMEMBERED = {"REACHABLE", "STALE", "DELAY"}
-# Before a change: who is up answers in milliseconds, and who does not is not asked for afterwards.
+# Before a change: nodes that are up answer within milliseconds, and silent ones are not required afterwards.
 BEFORE_SECONDS = 1.5
 
 
-# --- our way in -------------------------------------------------------------------------------
+# --- this session -----------------------------------------------------------------------------
 
 
 def find_carrier(address: str, seen: Mapping[str, IpLink]) -> str:
@@ -190,7 +193,7 @@ def refresh_neighbours(addresses: list[str], run: SplitRunner) -> None:
 
 
 def is_live_neighbour(address: str, run: SplitRunner) -> bool:
-    """Return whether the kernel sends to *address* directly, and has just heard from it there."""
+    """Return whether the kernel sends to *address* directly, and has just received an answer."""
     routes = ip.parse_routes(run_if_answered(run, ip.build_route_command(address)))
     if not routes or routes[0]["via"] or not routes[0]["dev"]:
         return False

@@ -80,7 +80,7 @@ def find_link_faults(
                 "{} is not on {} (it has {})".format(address, name, ", ".join(have) or "no address")
             )
         elif entry["duplicate"]:
-            faults.append(f"{address} on {name} is used by another host, says the kernel")
+            faults.append(f"{address} on {name} is used by another host, according to the kernel")
         elif entry["tentative"]:
             faults.append(f"{address} on {name} is still being checked for duplicates")
         elif entry["dynamic"]:
@@ -95,7 +95,7 @@ def find_link_faults(
 
 
 def find_vlan_faults(link: LinkSettings, state: IpLink | None) -> list[str]:
-    """Return whether the VLAN is another one."""
+    """Return a fault if the VLAN has another tag or parent."""
     vlan = common.get_vlan(link)
     if not vlan:
         return []
@@ -128,7 +128,7 @@ def find_bond_faults(link: LinkSettings, seen: Mapping[str, IpLink]) -> list[str
         if one not in have:
             faults.append(f"{one} is no member of {name}")
     for one in sorted(have - set(bond["members"])):
-        faults.append(f"{one} is a member of {name} that the plan does not name")
+        faults.append(f"{one} is a member of {name} that is not in the plan")
     return faults
 
 
@@ -198,7 +198,7 @@ def find_dropped_addresses(
 def is_address_in_file(text: str, address: str) -> bool:
     """Return whether a network file gives an interface an address: with its prefix, or as ifcfg's IPADDR.
 
-    A name server or a next hop has none.
+    Name servers and next hops have no prefix.
     """
     one = re.escape(address)
     found = re.search(rf"(?<![\w.:]){one}/\d", text, re.ASCII)
@@ -236,7 +236,7 @@ def find_lost_default_routes(
 def can_keep_route(
     route: DetailedRoute, links: list[LinkSettings], seen: Mapping[str, IpLink]
 ) -> bool:
-    """Return whether a default route would work with the new addresses, and its interface keeps one or had a lease."""
+    """Return whether a default route works with the new addresses, and its interface keeps one or had a lease."""
     wanted = [ipaddress.ip_interface(value) for link in links for value in link["addresses"]]
     if not route["via"] or not any(ipaddress.ip_address(route["via"]) in w.network for w in wanted):
         return False

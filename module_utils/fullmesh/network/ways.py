@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""How a node reaches the rest of the world, and who sees to it. Standard library only."""
+"""Find a node's routes to other networks, and the programs that configure them. Standard library only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parse_resolv_conf(text: str) -> tuple[list[str], list[str]]:
 
 
 def observe_network(node: NetworkNode) -> Ways:
-    """Ask the node."""
+    """Return the node's owners, default routes, leases and name servers."""
     routes = [one for one in node.every_route() if one["to"] in common.DEFAULTS.values()]
     defaults: list[Default] = [
         {

@@ -33,7 +33,7 @@ STREAMS = "/etc/dnf/modules.d"
 
 
 def is_family_package(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether a package's bare name is one of the family's."""
+    """Return whether a package's bare name belongs to the family."""
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
@@ -76,7 +76,7 @@ def format_install_argument(name: str, version: str, dpkg: bool) -> str:
 
 
 def versions_to_locks(versions: Mapping[str, str]) -> dict[str, str]:
-    """rpm's packages as dnf's list of locks takes them."""
+    """Convert rpm's packages to the format of dnf's list of locks."""
     return {
         name.rpartition(".")[0]: version.partition(":")[2] for name, version in versions.items()
     }
@@ -120,7 +120,7 @@ def describe_family_warnings(found: PackageFamily, role: str) -> list[str]:
     return [
         *kept,
         f"[UN-106] {names}: changed since {role} installed or removed them, so they stay as they are. "
-        "Look whether they still fit together.",
+        "Check whether they still fit together.",
     ]
 
 

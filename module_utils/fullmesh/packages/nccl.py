@@ -85,8 +85,8 @@ def observe_nccl_packages(
     # dnf reliably hides excluded packages, but only apt knows the effect of its pins
     if params["manager"] == "dnf" and repository["in_the_way"] and not seen["satisfied"]:
         raise NcclRepositoryError(
-            "[NC-108] the repository {} has NCCL {}, and the settings of this node hide it: {}. Let that version "
-            "through there, or set nccl_version to one that they let through.".format(
+            "[NC-108] the repository {} has NCCL {}, and the settings of this node hide it: {}. Fix: allow that "
+            "version there, or set nccl_version to one that they allow.".format(
                 params["url"], seen["version"], "; ".join(repository["in_the_way"])
             )
         )
@@ -117,6 +117,6 @@ def compare_nccl_packages(run: Runner, params: NcclPackagesParams) -> NcclPackag
         seen["version"] = choose_nccl_version(available, params["version"], params["cuda"])
     except NcclError as error:
         raise NcclRepositoryError(
-            f"[NC-101] {error} ({params['url']}). Set nccl_version to one of these, or leave it empty."
+            f"[NC-101] {error} ({params['url']}). Fix: set nccl_version to one of these, or leave it empty."
         ) from error
     return seen

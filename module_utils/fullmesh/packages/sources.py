@@ -171,7 +171,7 @@ def _parse_ini(text: str) -> configparser.ConfigParser:
         interpolation=None,
         delimiters=("=",),
         empty_lines_in_values=False,
-        default_section="",  # none: a section named DEFAULT would be everybody's
+        default_section="",  # none: a section named DEFAULT would apply to all sections
     )
     with contextlib.suppress(configparser.Error):  # the part before the fault was read
         parser.read_string(text)
@@ -300,7 +300,7 @@ def _list_package_forms(name: str, version: str, machine: str) -> list[str]:
 def explain_dnf_excludes(
     theirs: PackageSource | None, names: Sequence[str], version: str, root: str = "/"
 ) -> list[str]:
-    """Sentences: which excludes of dnf and of the repository hide one of the packages in this version."""
+    """Return sentences about excludes of dnf and the repository that hide one of the packages in this version."""
     machine = os.uname().machine
     main = _parse_ini(read_text_or_empty(os.path.join(root, DNF_CONF)))
     sets = [
@@ -341,7 +341,7 @@ def _is_pinned(words: str, name: str) -> bool:
 
 
 def explain_apt_pins(names: Sequence[str], root: str = "/") -> list[str]:
-    """Sentences: which stanzas of apt's preferences name one of the packages."""
+    """Return sentences about stanzas of apt's preferences that name one of the packages."""
     found = []
     for path in _glob_files(PREFERENCES, root):
         for fields, counts in _parse_stanzas(read_text_or_empty(path)):

@@ -48,10 +48,12 @@ def choose_toolkit_version(available: Mapping[str, list[str]], wanted: str, url:
     fitting = [one for one in final if is_wanted_toolkit(one, wanted)]
     if fitting:
         return max(fitting, key=parse_toolkit_version)
-    there = ", ".join(sorted(final, key=parse_toolkit_version)) or "no version of all the packages"
+    there = (
+        ", ".join(sorted(final, key=parse_toolkit_version)) or "no common version of the packages"
+    )
     raise ToolkitError(
         f"[CT-103] the repository {url} has no container toolkit {wanted or 'of any version'}, only {there}. "
-        "Set container_toolkit_version to one of these, or leave it empty."
+        "Fix: set container_toolkit_version to one of these, or leave it empty."
     )
 
 

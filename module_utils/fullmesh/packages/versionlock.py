@@ -33,7 +33,7 @@ def format_lock(name: str, version: str) -> str:
 
 
 def is_own_lock(line: str, names: Sequence[str]) -> bool:
-    """Return whether we wrote this lock of one of *names*."""
+    """Return whether Fullmesh wrote this lock of one of *names*."""
     found = OURS.match(line)
     return found is not None and found.group(1) in names
 
@@ -44,7 +44,7 @@ def is_package_lock(line: str, name: str) -> bool:
 
 
 def is_version_lock(line: str, name: str, version: str) -> bool:
-    """Return whether *line* locks *name* in exactly *version*, in any form that the plugin reads."""
+    """Return whether *line* locks *name* to exactly *version*, in any form that the plugin reads."""
     form = re.escape(name) + r"-(?:\d+:)?" + re.escape(version) + ARCHES + "$"
     return bool(re.match(form, line.strip(SPACE)))
 
@@ -70,7 +70,7 @@ def remove_own_locks(text: str, names: Sequence[str], what: str = THESE) -> str:
     gone = list(names)
     for line in split_whole_lines(text):
         bare = line.rstrip("\r\n")
-        # below our mark also packages that an earlier run held and that are not named any more
+        # below the mark also packages that an earlier run held and that are no longer named
         found = OURS.match(bare)
         below = bare == mark or (below and found is not None)
         if below or is_own_lock(bare, names):

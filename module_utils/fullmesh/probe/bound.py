@@ -1,4 +1,7 @@
-"""The sockets of a probe: ports that the kernel gives out, over the range, named, outside. Standard library only."""
+"""Open the sockets of a probe: ports that the kernel chooses, across the range, named, outside.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def bind_listener(address: str, port: int) -> socket.socket:
 
 
 def describe_failed_port(kind: Kind, port: int, exc: OSError) -> ProbePort:
-    """Describe a port that could not be listened on, and who holds it."""
+    """Describe a port that could not be opened, and the process that holds it."""
     holder = find_port_owner(port) if exc.errno == errno.EADDRINUSE and port else ""
     return {"kind": kind, "port": port, "error": errno_to_name(exc.errno or 0), "holder": holder}
 
@@ -63,9 +66,9 @@ def open_sample_ports(address: str, count: int) -> tuple[list[socket.socket], li
 
 
 def choose_spread_ports(first: int, last: int, count: int, borders: list[int]) -> list[int]:
-    """Choose ports of a range: both ends, evenly between them, and both sides of every border of a rule.
+    """Choose ports of a range: both ends, evenly between them, and both sides of every rule's border.
 
-    With *count* ports spread evenly, no shut stretch longer than a (count - 1)th of the range stays unseen.
+    With *count* ports spread evenly, every closed stretch longer than 1/(count - 1) of the range is found.
     """
     steps = max(1, count - 1)
     even = [first + (last - first) * i // steps for i in range(count)] if count else []

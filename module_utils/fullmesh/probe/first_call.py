@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def choose_range_ports(want: LadderNodeParams, seen: NodeSurvey | None) -> list[int]:
-    """Say which ports of the data range get a listener of their own."""
+    """Return the ports of the data range that get a listener."""
     first, last = (seen["range"] if seen else want["range"]) or (0, -1)
     if not want["spread"] or first > last:
         return []

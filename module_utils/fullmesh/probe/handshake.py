@@ -1,6 +1,6 @@
-"""The few lines that a probe and a listener exchange, so that both know whom they talk to.
+"""Exchange a few lines between probe and listener, so that each authenticates the other.
 
-listener: ``fullmesh-probe/1 NODE NONCE TIME``            anybody who connects sees this
+listener: ``fullmesh-probe/1 NODE NONCE TIME``            every client sees this
 probe:    ``fullmesh-client/1 NODE NONCE PROOF SIZE``     then SIZE bytes
 listener: ``ok PROOF SOURCE``                             then SIZE bytes, once all of the probe's arrived
 """
@@ -40,7 +40,7 @@ def format_client_line(token: str, node: str, theirs: str, ours: str, size: int)
 
 
 def format_ok_line(token: str, node: str, ours: str, theirs: str, source: str) -> bytes:
-    """Accept the probe, and tell it which source address arrived here."""
+    """Accept the probe, and report the source address that arrived here."""
     return "ok {} {}\n".format(compute_proof(token, "server", node, ours, theirs), source).encode()
 
 
@@ -56,7 +56,7 @@ def parse_hello_line(line: bytes) -> tuple[str, str, float] | None:
 
 
 def parse_client_line(line: bytes, token: str, nonce: str) -> tuple[str, str, int] | None:
-    """Return node, nonce and payload size of a probe of this run, None of anybody else."""
+    """Parse the line of a probe of this run into node, nonce and payload size. None for any other client."""
     part = line.decode("utf-8", "replace").split()
     if len(part) != 5 or part[0] != CLIENT or parse_decimal(part[4]) is None:  # noqa: PLR2004 (words)
         return None

@@ -64,7 +64,7 @@ def start_test_job(want: LadderGlooParams) -> StartedRanks:
 
 
 def collect_test_job(want: LadderGlooParams) -> CollectedRanks:
-    """Collect, and clean up after the last rank.
+    """Collect the results, and clean up after the last rank.
 
     Raises:
         LeaseLostError: this node has ended its part of the run.

@@ -116,7 +116,7 @@ def probe_as_job_account(
         return found
 
     said: JobProbe = {"account": who.pw_name, "uid": who.pw_uid, "tried": len(wanted), "links": []}
-    # no session for an account that is known by the words of a process alone: anybody's can say RANK=
+    # no session for an account that is only known from a process's environment, since any account can set RANK=
     known = map(find_account_entry, (named,) if named else find_unit_accounts())
     held = login.read_login_limits(who) if who in known else None
     if held:

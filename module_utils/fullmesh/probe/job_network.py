@@ -51,7 +51,7 @@ def is_multi_node_job(environment: bytes) -> bool:
 
 
 def find_ranks_by_namespace() -> dict[str, int]:
-    """Network namespace -> a rank in it, of those that are not ours."""
+    """Return network namespace -> a rank in it, without this process's namespace."""
     mine = os.readlink("/proc/self/ns/net")
     found: dict[str, int] = {}
     for pid in sorted(filter(str.isdecimal, os.listdir("/proc")), key=int):

@@ -100,7 +100,7 @@ class ListenerConnection:
 
 
 class ListenerServer:
-    """Serves the listeners until told to stop or until its time is over."""
+    """Serves the listeners until a stop command comes or its time is over."""
 
     def __init__(
         self, spec: ListenerSpec, socks: list[socket.socket], control: socket.socket
@@ -130,7 +130,7 @@ class ListenerServer:
         self.selector.register(tap, selectors.EVENT_READ, self.count)
 
     def serve(self) -> None:
-        """Loop."""
+        """Run the event loop."""
         swept = time.monotonic()
         while self.running and time.monotonic() < self.ends:
             for key, events in self.selector.select(POLL_SECONDS):
@@ -147,14 +147,14 @@ class ListenerServer:
                     self.leave(visitor)
 
     def count(self, tap: socket.socket) -> None:
-        """Note handshakes between peers on the wire: beyond our own firewall, in both directions."""
+        """Record handshakes between peers on the wire, outside of this node's firewall, in both directions."""
         for _ in range(256):
             try:
                 packet, where = tap.recvfrom(128)
             except OSError:
                 return
             if where[2] == socket.PACKET_OTHERHOST:
-                continue  # a switch that knows no better shows us frames that are for another card
+                continue  # a switch that has not learned the address also sends frames for other interfaces
             seen = parse_handshake(packet)
             if seen and seen[0] in self.peers and seen[1] in self.peers:
                 kept = self.answered if seen[3] else self.asked
@@ -162,7 +162,7 @@ class ListenerServer:
                     kept.add(seen[:3])
 
     def welcome(self, listener: socket.socket) -> None:
-        """Accept everybody who is waiting and introduce ourselves."""
+        """Accept all waiting clients and send the hello line."""
         for _ in range(256):
             try:
                 sock, where = listener.accept()

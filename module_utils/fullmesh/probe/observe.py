@@ -200,7 +200,7 @@ def observe_node(want: LadderNodeParams) -> LadderFacts:
         "kernel": os.uname().release,
         "cpus": os.cpu_count() or 0,
         "load": os.getloadavg()[0],
-        # containers of one machine share its processors, and its boot
+        # containers of one machine share its CPUs and its boot
         "boot": read_proc_text("/proc/sys/kernel/random/boot_id"),
         "clock": time.time(),
     }

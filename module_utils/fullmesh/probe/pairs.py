@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..schema.ladder import LinkResult, PeerRate, ProbeOrigin, ProbeTarget, Reached
 
-DATA_KINDS = ("sample", "range")  # ports of one range, which one rule opens or shuts
+DATA_KINDS = ("sample", "range")  # ports of one range, which one rule opens or closes
 SHUT = ("dropped", "rejected", "refused")
 QUIET_SECONDS = 1.0  # while there is progress, a peer is only busy and nothing is decided
 AT_ONCE = 64  # connections in progress (more would only wait for the same CPUs)
@@ -37,7 +37,7 @@ SILENT_SECONDS = 0.3  # a peer that is silent for so long delays no other
 STALLED_SECONDS = 1.0  # nor does a connection on which nothing has moved for so long
 SWEEP_SECONDS = 0.05
 PATIENCE = 4  # times the deadline, then it ends in any case
-CLOSED_SECONDS = 1.5  # for ports that must be shut: silence is the good answer, so do not ask twice
+CLOSED_SECONDS = 1.5  # for ports that must be closed: silence is expected, so do not retry
 IN_PROGRESS = (0, errno.EINPROGRESS, errno.EAGAIN)
 CHUNK = 65536
 
@@ -84,7 +84,7 @@ class ConnectionProbe:
             self.finish()
 
     def finish(self) -> None:
-        """Ask the kernel for the last time."""
+        """Read the kernel's final state of the connection."""
         self.finished = True
         self.info = read_tcp_info(self.sock)
         if not self.error:
@@ -157,7 +157,7 @@ class ProbeMesh:
             self.selector.modify(probe.sock, wanted, probe)
 
     def sweep(self, now: float, moved: float) -> None:
-        """Give up who is overdue, and see who is silent."""
+        """Give up overdue probes, and note silent peers."""
         for probe in [p for p in self.open if now > self.ends(p, moved)]:
             self.end(probe)
         self.silent = {
@@ -349,7 +349,7 @@ def is_probe_settled(probe: ConnectionProbe) -> bool:
 
 
 def find_doubtful_ports(results: list[LinkResult]) -> set[tuple[str, int]]:
-    """Name the data ports that were open at a peer of which others were shut: node and port."""
+    """Return data ports (node, port) that were open at a peer with other closed ones."""
     data = [r for r in results if r["kind"] in DATA_KINDS]
     shut = {r["node"] for r in data if r["verdict"] in SHUT}
     return {(r["node"], r["port"]) for r in data if r["verdict"] == "open" and r["node"] in shut}

@@ -140,7 +140,7 @@ def is_output_too_large(team: RankTeam, rank: int) -> bool:
 
 
 def kill_rank(process: subprocess.Popen[bytes]) -> None:
-    """End a rank for good."""
+    """Kill a rank."""
     with contextlib.suppress(OSError):
         process.send_signal(signal.SIGKILL)
     process.wait()
@@ -219,7 +219,7 @@ def supervise_ranks(team: RankTeam) -> RanksEnd | None:
     if ranks.lost:
         return None
     now = time.monotonic()
-    # Whether a deadline ended because the processors were busy elsewhere is only to be seen while they are.
+    # The CPU time that other programs used can only be measured while the ranks run.
     steal, throttled = processors.measure_cpu_loss(before)
     ended: RanksEnd = {
         "codes": ranks.codes,
@@ -287,7 +287,7 @@ def prepare_team(want: LadderGlooParams, base: str) -> RankTeam:
 
 
 def describe_start_failure(exc: Exception) -> RanksEnd:
-    """Say why no rank of this node could start."""
+    """Describe why no rank of this node could start."""
     # at once, as no other rank has met one of these
     ended: RanksEnd = {"codes": {}, "killed": [], "seconds": 0.0, "failed_for": GRACE}
     ended["error"] = str(exc)
@@ -350,7 +350,7 @@ def read_run_json(path: str) -> Any:
 def read_rank_output(path: str, owner: int) -> bytes | None:
     """Return a rank's output up to the size limit, or None unless it is a plain file of *owner*."""
     try:
-        # O_NONBLOCK: a fifo must not hold us
+        # O_NONBLOCK: opening a fifo must not block
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
@@ -465,7 +465,7 @@ def collect_ranks(run: str, base: str, wait: float, attached: bool = False) -> C
 
 
 def describe_first_failure(ended: RanksEnd, said: dict[str, RankReport]) -> str:
-    """Say in a line which rank of this node failed first, and why."""
+    """Describe the first failure of a rank on this node in one line."""
     if "error" in ended:
         return "rank {} did not start: {}".format(", ".join(said), ended["error"])
     failed = [rank for rank, code in ended["codes"].items() if code]

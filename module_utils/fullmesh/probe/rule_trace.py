@@ -117,7 +117,7 @@ def is_receiving_traces(pid: int) -> bool:
 
 
 def has_trace_table(table: str) -> bool:
-    """Return whether the table is there."""
+    """Return whether the table exists."""
     return not subprocess.call(
         ["nft", "list", "table", "inet", table],
         stdin=subprocess.DEVNULL,
@@ -127,10 +127,10 @@ def has_trace_table(table: str) -> bool:
 
 
 def start_trace(ends: list[TracedPeer], into: Any) -> list[subprocess.Popen[bytes]]:
-    """Start who owns the table, and who tells.
+    """Start the process that owns the table, and the one that receives traces.
 
     Raises:
-        OSError: there is no nft, or it says nothing.
+        OSError: nft is missing, or prints nothing.
     """
     table = f"{TABLE}_{os.getpid()}"
     owner = subprocess.Popen(
@@ -187,19 +187,19 @@ def stop_trace(running: list[subprocess.Popen[bytes]]) -> None:
 def trace_targets(
     ends: list[TracedPeer], targets: list[ProbeTarget], me: ProbeOrigin, seconds: float
 ) -> list[TracedPacket]:
-    """Try the targets while the kernel tells, and wait until the other ends have tried theirs.
+    """Try the targets while the kernel traces, and wait until the other ends have tried theirs.
 
     Raises:
-        OSError: nothing can be told here.
+        OSError: tracing is not possible here.
     """
     with tempfile.TemporaryFile() as told:
         begun = time.monotonic()
         running = start_trace(ends, told)
         try:
             time.sleep(max(0.0, TOGETHER_SECONDS - (time.monotonic() - begun)))
-            # once: a packet without an answer is repeated after a second, and that is enough to be told of
+            # one round is enough: a packet without an answer is sent again after a second
             ProbeMesh(me["node"], me["address"], me["token"], me["payload"]).round(targets, seconds)
-            # a round of the other end, who may have begun that much later
+            # a round of the other end, which may have begun that much later
             rest = TOGETHER_SECONDS * 2 + seconds - (time.monotonic() - begun)
             time.sleep(max(0.1, rest))
         finally:

@@ -31,7 +31,7 @@ WINDOW = 8192
 
 
 def choose_connection_window() -> int:
-    """Say how many connections may be under way at once, after asking for all that we may have."""
+    """Return the number of simultaneous connections, after raising the limit of open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or soft < hard:
         wanted = WINDOW + SPARE if hard == resource.RLIM_INFINITY else hard

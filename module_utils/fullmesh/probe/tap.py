@@ -13,7 +13,7 @@ SO_ATTACH_FILTER = 26  # asm-generic/socket.h (the socket module does not define
 ETHER_ALL = (
     3  # a tap for one protocol does not see outgoing packets (net/core/dev.c, dev_queue_xmit_nit)
 )
-# Classic BPF: "IP of our version, TCP, SYN set", counted from the IP header (SOCK_DGRAM packet socket).
+# Classic BPF: "this IP version, TCP, SYN set", counted from the IP header (SOCK_DGRAM packet socket).
 SYN_FILTERS: dict[int, tuple[tuple[int, int, int, int], ...]] = {
     socket.AF_INET: (
         (0x30, 0, 0, 0),  # ldb version
@@ -62,7 +62,7 @@ def open_tap(interface: str, family: int) -> socket.socket | None:
 
 
 def parse_handshake(packet: bytes) -> tuple[str, str, int, bool] | None:
-    """Return who asked whom on which port, and whether this is the answer to it."""
+    """Return source, target and port of a handshake, and whether it is the answer."""
     if not packet:
         return None
     four = packet[0] >> 4 == 4  # noqa: PLR2004 (the protocol's own number)

@@ -109,9 +109,7 @@ def classify_stall(seen: ConnectionOutcome) -> tuple[Verdict, str]:
     """Name a connection that was made and then did not get through."""
     if seen["closed"]:
         return "reset", "closed by the other side before it was done"
-    if (
-        seen["proved"] and seen["moved"] >= FULL_SIZE
-    ):  # slow, and by no means shut for large packets
+    if seen["proved"] and seen["moved"] >= FULL_SIZE:  # slow, but not blocked for large packets
         return "open", LATE
     if seen["greeted"] and not seen["uploaded"] and seen["unacked"] and seen["retransmitted"]:
         return "mtu_black_hole", "small packets pass, large ones sent from here do not arrive"

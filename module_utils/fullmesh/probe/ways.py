@@ -127,7 +127,7 @@ class KernelRoutes:
         self.sock.settimeout(SECONDS)
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close the socket."""
         self.sock.close()
 
     def ask(self, numbers: dict[int, int], addresses: dict[int, str]) -> RouteReply:

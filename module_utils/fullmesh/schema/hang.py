@@ -228,7 +228,7 @@ class RasStatus(TypedDict):
 
 
 class KernelLine(TypedDict):
-    """A line of a node's kernel log: ``oom``, ``hung`` (a task that does not go on) or ``xid`` (NVIDIA's driver)."""
+    """A line of a node's kernel log: ``oom``, ``hung`` (a hung task) or ``xid`` (NVIDIA's driver)."""
 
     kind: str
     at_ns: int

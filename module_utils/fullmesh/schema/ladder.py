@@ -28,7 +28,7 @@ PeerKind = Literal["sample", "range", "master", "rendezvous", "service", "held"]
 Kind = Literal[PeerKind, "outside"]
 # A packet of a connection: to a peer, the answer to a peer, or from a peer.
 Direction = Literal["out", "answer", "in"]
-# How far the asking end came.
+# The last stage that the client reached.
 Reached = Literal["asked", "connected", "greeted", "proved", "uploaded", "complete"]
 
 
@@ -383,11 +383,10 @@ class LadderLinksResultBase(TypedDict):
 
 
 class LadderLinksResult(LadderLinksResultBase, total=False):
-    """``ways``: unusual routing decisions.
+    """Optional parts of the answer.
 
-    ``swept``: the totals of a schedule.
-
-    ``as_job``: the results of the job account, if known. ``networks``: those of containers in which ranks run.
+    ``ways``: unusual routing decisions. ``swept``: the totals of a schedule. ``as_job``: the results of the job
+    account, if known. ``networks``: those of containers in which ranks run.
     """
 
     ways: list[PacketRoute]
@@ -430,7 +429,8 @@ class DeferredLookups(TypedDict):
 
 
 class TracedPeer(TypedDict):
-    """A peer whose packets are watched: its address, our listeners that it does not reach, its own that we do not."""
+    """A traced peer: its address, listeners here that it cannot reach, and its listeners that this node cannot
+    reach."""
 
     address: str
     mine: list[int]

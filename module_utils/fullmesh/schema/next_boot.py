@@ -29,10 +29,10 @@ class KeptUnit(TypedDict):
 
 
 class KeptAddress(TypedDict):
-    """The cluster address: its card, whether a lease or the card's own files may bring it back, and whether one does.
+    """The cluster address, its interface, and its configuration for the next boot.
 
-    ``leased``: it has a lease, or a file that is about the card asks for one. ``kept``: a file that outlives a boot
-    has the address.
+    ``leased``: it has a lease, or a file about the interface requests one. ``kept``: a file for the next boot has the
+    address.
     """
 
     card: str

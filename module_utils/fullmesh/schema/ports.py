@@ -70,6 +70,6 @@ def parse_port_entry(text: object) -> tuple[PortRange, str] | None:
 
 
 def is_port_listed(entries: Iterable[str], port: int, protocol: str = "tcp") -> bool:
-    """Return whether a port is one of these (``50000-54095/tcp``)."""
+    """Return whether a port is in one of these entries (``50000-54095/tcp``)."""
     found = (parse_port_entry(one) for one in entries)
     return any(one is not None and port in one[0] and one[1] == protocol for one in found)

@@ -150,7 +150,7 @@ class FirewalldStateBase(TypedDict):
 
 
 class FirewalldState(FirewalldStateBase, total=False):
-    """Policies came with firewalld 0.9."""
+    """The optional policies, since firewalld 0.9."""
 
     policies: dict[str, PolicyState]
 
@@ -443,6 +443,6 @@ class NodeSurvey(NodeSurveyBase, NameLookups, total=False):
 
 
 class ParallelLookups(NameLookups):
-    """Names that were looked up while listeners and probes were at work."""
+    """Names that were resolved while listeners and probes ran."""
 
     unknown: list[MissingFact]

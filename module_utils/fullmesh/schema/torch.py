@@ -97,7 +97,7 @@ class WheelSource(TypedDict):
 
 
 class WheelShareResult(TypedDict):
-    """wheel_share's answer, state started: whether all is here, the port that peers ask (0: none, and *why*)."""
+    """wheel_share's answer, state started: whether all pieces are here, and the port for peers (0: none, and *why*)."""
 
     changed: bool
     complete: bool

@@ -105,7 +105,7 @@ class WatchedProcess(TypedDict):
 
 
 class WatchedSocket(TypedDict):
-    """A TCP socket, as /proc/net/tcp has it, and the process that holds it (0: none of the job's).
+    """A TCP socket in /proc/net/tcp, and the process that holds it (0: not one of the job's).
 
     ``state`` is the kernel's number.
     """
@@ -182,9 +182,9 @@ EventKind = Literal[
 
 
 class WatchEventFields(TypedDict, total=False):
-    """``pid`` of the job that started, ``code`` of its end, a problem, ``text`` of a sentence.
+    """``pid`` of the started job, ``code`` of its end, a problem, ``text`` of a sentence.
 
-    ``job`` is the name of a job that stands, ``account`` the one that its ranks belong to.
+    ``job`` is the name of a hung job, ``account`` the one that its ranks belong to.
     """
 
     pid: int

@@ -49,7 +49,7 @@ def check_exact_path(path: str) -> str:
     """Reject paths that are not absolute and normalized."""
     if not path.startswith("/") or os.path.normpath(path) != path or path == "/":
         raise UndoError(
-            f"[UN-102] {path!r} cannot be remembered: it is not a plain absolute path. "
+            f"[UN-102] {path!r} cannot be saved: it is not a normalized absolute path. "
             "Write it like /etc/sysctl.d/60-fullmesh.conf."
         )
     return path
@@ -98,7 +98,7 @@ def describe_path(here: str, path: str) -> FileBefore:
         return {"kind": "link", "target": os.readlink(here)}
     if not stat.S_ISREG(info.st_mode):
         raise UndoError(
-            f"[UN-102] {path} cannot be remembered: it is neither a file nor a link. "
+            f"[UN-102] {path} cannot be saved: it is neither a file nor a link. "
             "Name the files in it, or list a directory under `directories`."
         )
     return {
@@ -181,7 +181,7 @@ def describe_unit(properties: Mapping[str, str]) -> UnitBefore:
 
 
 def observe_packages(node: NodeSystem, names: list[str]) -> dict[str, str]:
-    """Say of each package whether it is installed, in one call to the system's own database."""
+    """Return each package's state with one call to the system's database."""
     found = dict.fromkeys(names, "absent")
     if names and has_dpkg(node):
         for one in dpkg.parse_packages(node.run(dpkg.build_query_command(names))[1]):

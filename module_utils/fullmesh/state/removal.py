@@ -91,7 +91,7 @@ def simulate_removal(node: NodeSystem, names: Sequence[str]) -> set[str]:
 def find_blocked_removals(
     node: NodeSystem, names: Sequence[str], ours: Collection[str]
 ) -> dict[str, list[str]]:
-    """Find the packages among *names* whose removal takes packages along that are not *ours*."""
+    """Find packages among *names* whose removal would also remove packages that are not in *ours*."""
     others = simulate_removal(node, names) - set(ours)
     if not others:
         return {}
@@ -127,7 +127,7 @@ def plan_removal(
 
 
 def list_new_packages(node: NodeSystem, record: UndoRecord) -> list[str]:
-    """Name the packages that runs of a role have brought, also a run that has not ended."""
+    """Return the packages that runs of a role have installed, including an unfinished run."""
     found = set(record["part"].get("brought", []))
     if "installing" in record["part"]:
         found |= set(list_all_packages(node)) - set(record["part"]["installing"])

@@ -97,7 +97,7 @@ def restore_sysctl(node: NodeSystem, key: str, value: str) -> None:
 def plan_unit_steps(
     then: dict[str, UnitBefore], now: dict[str, UnitBefore]
 ) -> dict[str, list[str]]:
-    """List, by verb of systemctl, the units that need it."""
+    """Return the units to change by systemctl verb."""
     steps: dict[str, list[str]] = {}
 
     def add(verb: str, unit: str) -> None:
@@ -172,7 +172,7 @@ class Restoration:
         self.sysctls(then["sysctls"], now["sysctls"])
         if any(path.startswith(UNIT_DIRECTORIES) for path in changed):
             self.systemctl("daemon-reload", [])
-            # A unit whose file came back exists only now.
+            # A restored unit file only takes effect now.
             now["services"] = observe_units(self.node, sorted(then["services"]))
             steps = plan_unit_steps(then["services"], now["services"])
         for verb in ("unmask", "enable", "mask", "start"):
@@ -194,7 +194,7 @@ class Restoration:
         return [path for path in paths if then["files"][path] != now["files"][path]]
 
     def keep(self, then: UndoState, now: UndoState) -> None:
-        """Keep each file that is another one than the role wrote, before the one of before takes its place."""
+        """Keep each file that differs from the role's version, before the original replaces it."""
         ours = written.load_known_files(self.node.root, self.point.role)
         for path in self.differing(then, now):
             was, stands = then["files"][path], now["files"][path]
@@ -238,11 +238,11 @@ class Restoration:
         return name
 
     def removes(self, then: UndoState, path: str) -> bool:
-        """Return whether putting *path* back means that it goes."""
+        """Return whether restoring *path* means removing it."""
         return bool(then["files"][path]["kind"] == "absent")
 
     def stale(self, then: UndoState, now: UndoState) -> list[str]:
-        """List the units that ran then and run now: they still have our files in memory."""
+        """Return the units that ran before and run now, since they still use Fullmesh's files."""
         both = (then["services"], now["services"])
         return [u for u in self.restart if all(u in side and side[u]["active"] for side in both)]
 

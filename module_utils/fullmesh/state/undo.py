@@ -66,7 +66,7 @@ class RememberResult(UndoPointResult):
 
 
 class ForgetResult(UndoPointResult):
-    """State forgotten: packages that apt had brought along and that were purged, and those that others need."""
+    """The result of state forgotten: purged dependencies that apt had installed, and those that others need."""
 
     swept: list[str]
     kept_packages: list[KeptPackage]

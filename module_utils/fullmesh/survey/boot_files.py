@@ -29,13 +29,14 @@ KINDS = frozenset(
 )
 SHM = "/dev/shm"  # noqa: S108 (a mount point's name)
 UNITS_OF = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-# NetworkManager, networkd, netplan, ifcfg and ifupdown ask for a lease in these words.
+# Words that request a lease in NetworkManager, networkd, netplan, ifcfg and ifupdown.
 LEASE = re.compile(
     r"^\s*(?:method\s*=\s*auto|DHCP\s*=\s*(?:yes|true|ipv4|ipv6)|BOOTPROTO\s*=\s*[\"']?(?:dhcp|bootp)"
     r"|iface\s+\S+\s+inet6?\s+(?:dhcp|auto))|dhcp[46]\s*:\s*(?:true|yes|on)",
     re.MULTILINE | re.IGNORECASE | re.ASCII,
 )
-# A file that names no card, or all of a kind, may be about any: a match of networkd or netplan, a keyfile for all.
+# A file without an interface name, or for a kind of interface, may be for any: a match of networkd or netplan, a
+# keyfile for all.
 FOR_MANY = re.compile(
     r"^\s*Name\s*=.*[*?]|^\s*(?:Type|Driver|Kind)\s*=|\bmatch\s*:", re.MULTILINE | re.ASCII
 )
@@ -83,11 +84,11 @@ def parse_sysctl_files(rows: Iterable[tuple[str, str]]) -> dict[str, SysctlOptio
             key, equals, value = line.partition("=")
             key = key.strip(SPACE)
             if not equals and not key.startswith("-"):
-                continue  # systemd says that it is no setting, and goes on
+                continue  # systemd reports that it is no setting, and continues
             name = sysctl_key_to_path(key.lstrip("-").strip(SPACE))
             option: SysctlOption = {"value": value.strip(SPACE) if equals else None, "source": path}
             if name in found and found[name]["value"] == option["value"]:
-                continue  # said twice: it keeps its place in the order
+                continue  # a repeated key keeps its place in the order
             found.pop(name, None)
             found[name] = option
     return found
@@ -148,7 +149,7 @@ def find_tuned_keys(read: Reader, listed: Lister) -> list[str]:
 
 
 def list_system_drop_ins(listed: Lister) -> list[str]:
-    """Drop-ins of systemd's own configuration, in the order of reading."""
+    """Return the drop-ins of systemd's own configuration, in the order of reading."""
     folders = ("/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd")
     names: dict[str, str] = {}
     for folder in folders:
@@ -158,7 +159,7 @@ def list_system_drop_ins(listed: Lister) -> list[str]:
 
 
 def parse_manager_limits(text: str) -> dict[str, str]:
-    """DefaultLimit...= of a file, the hard ones."""
+    """Parse the hard limits in DefaultLimit...= of a file."""
     found = {}
     for raw in split_lines(text):
         key, equals, value = raw.strip(SPACE).partition("=")
@@ -281,7 +282,7 @@ def parse_tmpfs_size(options: str) -> int:
 
 
 def parse_selinux_mode(text: str) -> str:
-    """SELINUX= of its configuration, "" without one."""
+    """Return SELINUX= from its configuration, or ""."""
     found = re.findall(r"^\s*SELINUX\s*=\s*(\w+)", text, re.MULTILINE | re.ASCII)
     return str(found[-1]) if found else ""
 

@@ -60,7 +60,7 @@ def run_tool(argv: list[str]) -> tuple[int, str]:
 
 
 def read_ruleset_by_library() -> str:
-    """Ask libnftables itself: firewalld brings the library without the command on some systems."""
+    """Read the rules with libnftables: on some systems firewalld depends on the library, but not on the command."""
     try:
         lib = ctypes.CDLL("libnftables.so.1")
     except OSError:
@@ -154,7 +154,7 @@ def survey_ruleset() -> tuple[NftSurvey | None, str]:
         return None, "there are more rules than can be read"
     found = parse_ruleset(text)
     nameless = [c for c in found["chains"] if c["family"] == "netdev" and not c.get("dev")]
-    if nameless:  # nft 1.0.6 and its neighbours leave the cards of a chain out of the JSON
+    if nameless:  # nft 1.0.6 and similar versions omit a chain's interfaces in JSON
         chains = nft.parse_chains(run_tool(nft.build_chains_command("netdev"))[1])
         held = {(one.table, one.name): one.devices for one in chains}
         for chain in nameless:
@@ -185,7 +185,7 @@ def find_port_borders(seen: NodeSurvey | None, first: int, last: int) -> list[in
 
 
 def query_firewalld(interface: str, method: str, *arguments: str) -> Any:
-    """Ask firewalld over D-Bus; None if it gives no reply."""
+    """Query firewalld over D-Bus. None if it does not answer."""
     code, text = run_tool(firewalld.build_bus_command(interface, method, *arguments))
     if code != 0:
         return None
@@ -196,7 +196,7 @@ def query_firewalld(interface: str, method: str, *arguments: str) -> Any:
 
 
 def read_zone(name: str) -> ZoneState:
-    """Read a zone in force, and as it will be after a reload."""
+    """Read a zone's run-time state, and its state after a reload."""
     kept = firewalld.read_object_file("", "zones", name)
     return {
         "runtime": firewalld.describe_zone_reply(
@@ -207,7 +207,7 @@ def read_zone(name: str) -> ZoneState:
 
 
 def read_policy(name: str) -> PolicyState:
-    """Read a policy in force, and as it will be after a reload."""
+    """Read a policy's run-time state, and its state after a reload."""
     kept = firewalld.read_object_file("", "policies", name)
     return {
         "runtime": firewalld.describe_policy_reply(
@@ -232,10 +232,13 @@ def read_policies() -> dict[str, PolicyState]:
 
 
 def survey_firewalld() -> tuple[FirewalldState | None, str]:
-    """Zones and policies in force and on disk; None if firewalld does not run, and why that is not known."""
+    """Return run-time and permanent zones and policies.
+
+    None if firewalld does not run, with the reason if unknown.
+    """
     active = query_firewalld(".zone", "getActiveZones")
     if active is None:
-        return None, "" if os.geteuid() == 0 else "it does not run, or tells its zones to root only"
+        return None, "" if os.geteuid() == 0 else "it does not run, or shows its zones to root only"
     default = query_firewalld("", "getDefaultZone")
     names = sorted(
         {

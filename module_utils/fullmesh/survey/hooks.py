@@ -59,7 +59,7 @@ def describe_bpf_program(said: dict[str, Any]) -> str:
 
 
 def parse_xdp_hooks(said: Any) -> Iterator[PacketHook]:
-    """XDP programs, of `ip.build_link_command`."""
+    """Yield the XDP programs in the output of `ip.build_link_command`."""
     for card in list_objects(said):
         xdp = card.get("xdp")
         if not isinstance(xdp, dict):

@@ -69,7 +69,8 @@ NAMES = re.compile(
 )
 ASSIGNED = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$", re.ASCII)
 SECRET = re.compile(r"//[^/@\s]*@", re.ASCII)
-# Later ones win: systemd gives the first to services, PAM and the shell add theirs, our launchers read the last.
+# Later files win: systemd sets the first for services, PAM and the shell add theirs, Fullmesh's launchers read the
+# last.
 SYSTEMD = ("/etc/systemd/system.conf", "/etc/systemd/system.conf.d")
 FILES = ("/etc/environment", "/etc/profile.d", "/etc/fullmesh/env")
 EVENTS = (
@@ -99,7 +100,7 @@ def strip_quotes(text: str) -> str:
     text = text.strip(SPACE)
     if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
         return text[1 : text.index(text[0], 1)]
-    # cut first: anybody's process may have 131,000 characters here
+    # cut first, because a process of any account may have 131,000 characters here
     return re.split(r"\s#|;", text[:VALUE_MOST], flags=re.ASCII)[0].strip(SPACE)
 
 
@@ -295,7 +296,7 @@ def list_gids(port: str) -> list[Gid]:
 
 
 def survey_rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
-    """RDMA ports with their states and the types of their GIDs."""
+    """Return the RDMA ports with their states and the types of their GIDs."""
     found: list[RdmaPort] = []
     devices = sorted(os.listdir(base))[:32] if os.path.isdir(base) else []
     for device in devices:
@@ -351,7 +352,7 @@ def survey_kernel_log() -> tuple[list[KernelEvent], str]:
                     break
                 lines += split_lines(record)
             except OSError as exc:
-                if exc.errno == errno.EPIPE:  # the ring was overwritten while we read
+                if exc.errno == errno.EPIPE:  # the ring was overwritten during the read
                     continue
                 break
     finally:

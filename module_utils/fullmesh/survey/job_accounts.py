@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Whom jobs run as on this node. Standard library only."""
+"""Find the accounts that run jobs on this node. Standard library only."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def find_unit_accounts() -> Iterator[str]:
 
 
 def read_raw_environment(pid: str) -> bytes:
-    """Return a process' environment, a zero before each variable.
+    """Return a process's environment, with a zero before each variable.
 
     Raises:
-        OSError: it is gone, or not ours to look at.
+        OSError: it is gone or not readable.
     """
     with open(f"/proc/{pid}/environ", "rb") as stream:
         return b"\0" + stream.read(ENVIRONMENT_MOST)

@@ -101,7 +101,7 @@ def query_resolved(name: str, family: int) -> dict[str, object]:
 
 
 def is_unknown_name(name: str, family: int) -> bool:
-    """Return whether no name server has the name, so that only neighbours are still waited for."""
+    """Return whether no name server has the name, so that only neighbours could still answer."""
     answer = query_resolved(name, family)
     error, more = answer.get("error"), answer.get("parameters")
     rcode = more.get("rcode") if isinstance(more, dict) else None
@@ -147,7 +147,7 @@ def look_up_names(wanted: dict[str, int], seconds: float) -> dict[str, list[str]
 
 
 def observe_names(hosts: list[HostLine], own: str) -> ResolvedNames:
-    """Resolve every name of the plan and our own."""
+    """Resolve every name of the plan and this node's own."""
     wanted = {str(n): find_address_family(h["address"]) for h in hosts for n in h["names"]}
     mine = socket.gethostname()
     wanted.setdefault(mine, find_address_family(own))

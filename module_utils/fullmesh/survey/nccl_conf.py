@@ -21,7 +21,7 @@ LARGEST = 65536
 def read_conf_text(path: str) -> str:
     """Return a file's exact text (NCCL keeps trailing spaces in values), or "" if it is missing."""
     try:
-        # O_NONBLOCK: anybody may put a fifo into a home
+        # O_NONBLOCK: a user may put a fifo into a home
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return ""

@@ -48,7 +48,7 @@ BY_HAND = (
     "NOARP",
 )  # states of an entry that the kernel never refreshes, ip-neighbour(8)
 UNCOUNTED = ("NOARP", "NONE")  # multicast addresses, and entries that were never queried
-PEERS_MOST = 256  # routes and neighbours that are looked at one by one
+PEERS_MOST = 256  # limit of routes and neighbours that are queried one by one
 LISTENERS_MOST = 200
 NAMESPACES_MOST = 16
 COMMANDS_MOST = 8  # of a namespace: enough to recognise a container
@@ -172,7 +172,7 @@ def survey_interfaces() -> list[Nic]:
 
 
 def survey_routes(peers: list[str]) -> dict[str, Route]:
-    """Say how the kernel would reach each peer, and whether it knows the peer's neighbour entry."""
+    """Return the kernel's route to each peer, and whether it has the peer's neighbour entry."""
     found: dict[str, Route] = {}
     for peer in peers[:PEERS_MOST]:
         routes = ip.parse_routes(run_ip(*ip.build_route_command(peer)[1:]))
@@ -468,7 +468,7 @@ def probe_duplicate_address(interface: str, address: str) -> list[str]:
                 shown = ":".join(f"{byte:02x}" for byte in sender)
                 if shown not in found:
                     found.append(shown)
-    except OSError:  # the time is over, or the card is down
+    except OSError:  # time is over, or the interface is down
         pass
     finally:
         link.close()

@@ -94,7 +94,7 @@ ROUTES_MOST = 32
 
 
 def read_address_files() -> dict[str, str]:
-    """Path -> text of every file that outlives a boot and may give a card its addresses."""
+    """Return path -> text of every file for the next boot that may give an interface its addresses."""
     patterns = [one for one in CONFIGURED if not one.startswith("/run/")]
     paths = {path for pattern in (*patterns, *SCRIPTS) for path in glob.glob(pattern)}
     return {path: read_kernel_file(path) for path in sorted(paths) if os.path.isfile(path)}
@@ -225,7 +225,7 @@ def has_nvidia_module(version: str) -> bool:
 
 
 def survey_manager_limits() -> dict[str, str]:
-    """systemd's default limits for services, as it has them now."""
+    """Return systemd's present default limits for services."""
     code, said = run_tool(systemctl.build_show_command(LIMITS))
     found = systemctl.parse_properties(said) if code == 0 else {}
     return {one: found[one] for one in LIMITS if one in found}

@@ -1,4 +1,4 @@
-"""One look at a node for the diagnosis. Missing tools and rights become entries of ``unknown``, never an error."""
+"""Survey a node for the diagnosis. Missing tools and rights become entries of ``unknown``, never an error."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def read_kernel_range() -> PortRange:
 
 
 def collect_lookups(todo: Todo) -> ParallelLookups:
-    """Ask name servers, and nothing else."""
+    """Query name servers only."""
     look = SurveyCollector()
     look.begin(todo, names.NAME_SECONDS)
     look.end()

@@ -1,7 +1,7 @@
-"""The ways of GPUs and RDMA cards through PCIe: ACS, IOMMU and NUMA, which decide how they reach each other.
+"""Read the PCIe paths of GPUs and RDMA interfaces: ACS, IOMMU and NUMA, which decide how they reach each other.
 
-Runs on nodes: standard library only. Offsets and bits are those of the PCI Express Base Specification (as Linux' own
-include/uapi/linux/pci_regs.h names them). A container and a virtual machine have no say in this: nothing is read there.
+Runs on nodes: standard library only. Offsets and bits are those of the PCI Express Base Specification (named as in
+Linux's include/uapi/linux/pci_regs.h). Nothing is read in a container or virtual machine, which cannot see this.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class IpRoute(IpHop):
 
 
 class IpRule(TypedDict):
-    """The mark and the account that a routing rule asks for."""
+    """The mark and the account that a routing rule selects."""
 
     mark: str
     uid: int | None

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 STORE = "/var/lib/fullmesh/rollback"
 UNITS = "/etc/systemd/system"
 BOOT = "fullmesh-rollback.service"
-# Pulled in early: the files have to be back before anybody reads them.
+# Started early: the files must be restored before other programs read them.
 WANTS = "sysinit.target.wants"
 # First the Python that EL uses for its own tools (alternatives do not change it), then the usual one.
 PYTHONS = ("/usr/libexec/platform-python", "/usr/bin/python3")
@@ -52,7 +52,7 @@ LOG_BYTES = 64 * 1024
 TEMPORARY = re.compile(r"\.fullmesh-[a-z0-9_]{8}\Z")
 LOCK_SECONDS = 10
 COMMAND_SECONDS = 30
-APPLY_SECONDS = 60  # a step of a change, which may wait for an owner to bring an interface up
+APPLY_SECONDS = 60  # a step of a change, which may wait for an owner to start an interface
 # Explanation for a connection that was open before the change and therefore proves nothing.
 OLDER = "this connection is older than the change: your ssh reuses it (ControlMaster). Fix: ssh -O exit HOST"
 # How long the owner of an interface gets to restore something before Fullmesh sets it in the kernel itself: for a
@@ -184,9 +184,9 @@ class OwnChangesRequired(TypedDict):
 
 
 class OwnChanges(OwnChangesRequired, total=False):
-    """The same, and in ``links`` the interfaces that it configured.
+    """A change's addresses and routes, and in ``links`` the interfaces that it configured.
 
-    On these, a lease and a route of before that a rollback does not find in its view came with the change.
+    On these interfaces, a lease or an old route that a rollback does not find in its view came with the change.
     """
 
     links: list[str]
@@ -288,7 +288,7 @@ class RollbackError(Exception):
 
 
 def unit(name: str) -> str:
-    """Name the transient unit that stands guard, and restores."""
+    """Return the name of the transient unit that guards and restores."""
     return "fullmesh-rollback-" + name.replace("_", "-")
 
 
@@ -506,7 +506,7 @@ def save_path(path: str, number: int, directory: str) -> SavedPath:
             write_file(os.path.join(directory, str(number)), stream.read(), 0o600)
     else:
         raise RollbackError(
-            f"[TX-106] {path} is neither a file nor a link, so it cannot be saved. Move it away."
+            f"[TX-106] {path} is neither a file nor a link, so it cannot be saved. Fix: move it away."
         )
     return entry
 
@@ -782,7 +782,7 @@ def address_to_network(address: str) -> str:
 
 
 def is_restorable_route(line: str) -> bool:
-    """Return whether a route is anybody's but the kernel's own."""
+    """Return whether a route is not the kernel's own."""
     return "proto kernel" not in line and not line.startswith(("fe80::", "ff00::", "multicast"))
 
 
@@ -937,7 +937,7 @@ def boot_paths() -> tuple[str, str]:
 
 
 def render_boot_unit(store: str) -> str:
-    """Write the unit: after the disks are there, before anybody reads a network or firewall file."""
+    """Render the unit. It runs after the disks are there, before other programs read network or firewall files."""
     return f"""[Unit]
 Description=Fullmesh: revert an unconfirmed change
 Documentation=file://{store}/log
@@ -1135,7 +1135,7 @@ def remove_leftovers(store: str) -> None:
 
 
 def source() -> bytes:
-    """Return this file's own text, also out of the archive in which Ansible brings it."""
+    """Return this file's own text, also from Ansible's archive."""
     loader = globals()["__loader__"]
     return str(loader.get_source(__name__)).encode()
 
@@ -1202,7 +1202,7 @@ def arm(  # noqa: PLR0913 (five positional, six by name)
 
 
 def make_store_error(exc: OSError) -> RollbackError:
-    """Say that the store takes nothing more."""
+    """Return the error that the store has no room."""
     return RollbackError(
         f"[TX-102] The present state cannot be saved in {STORE}: {exc.strerror or exc}. Nothing was changed. "
         f"Check: is there room? (`df {STORE}`, `df -i {STORE}`)"
@@ -1383,7 +1383,7 @@ def save_transaction(name: str, paths: list[str], journal: Journal) -> list[str]
     return made
 
 
-# --- apply, detached from our connection -----------------------------------------------------------
+# --- apply, independent of the connection -----------------------------------------------------------
 
 
 def apply_change(  # noqa: PLR0913 (three by name)
@@ -1434,7 +1434,7 @@ def apply_change(  # noqa: PLR0913 (three by name)
 
 
 def start_engine(run: Runner, name: str, words: list[str], *more: str) -> tuple[int, str]:
-    """Start the engine in a transient unit, with *more* options, so that it outlives our connection."""
+    """Start the engine in a transient unit, with *more* options, so that it survives the connection."""
     program = [find_system_python(), STORE + "/engine.py"]
     command = ["systemd-run", "--no-block", "--unit=" + name, *more, *program]
     return run_systemd_run(run, [*command, *words])
@@ -1468,7 +1468,7 @@ def do_apply(directory: str) -> None:
         if state_of(directory) != "armed":
             return
         words = describe_command(step) if isinstance(step, list) else f"write {step}"
-        # A full disk must not stop the change half way: the journal is for us, the change for the node.
+        # A full disk must not stop the change half way: the journal is less important than the node.
         with contextlib.suppress(OSError):
             write_json_file(
                 directory + "/applied.json", {"state": "running", "step": words, "words": ""}
@@ -1535,7 +1535,7 @@ def is_fresh_connection(connection: list[str], applied: ApplyProgress) -> bool:
 
 
 def needs_fresh_connection(name: str, connection: list[str]) -> bool:
-    """Return whether a change waits for a younger connection than this one (as for `fresh`)."""
+    """Return whether a change waits for a newer connection than this one (as for `is_fresh_connection`)."""
     return state_of(folder(name)) == "armed" and not is_fresh_connection(
         connection, read_apply_progress(name)
     )
@@ -1813,7 +1813,7 @@ def disarm(run: Runner, name: str, token: str | None = None) -> str:
             time.sleep(POLL_SECONDS)
     journal, word = read_json(directory + "/journal.json"), "fired"
     state = state_of(directory)
-    if state != "restoring":  # who is at it may be the guard
+    if state != "restoring":  # the guard may be the process that restores
         run(build_stop_guard(name))
     word = "disarmed" if state == "confirmed" else word
     # "": killed before it was armed. A finished rollback removed the unit itself, and it may now belong to another
@@ -1844,9 +1844,7 @@ def restore_at_boot(store: str) -> None:
         state = state_of(directory)
         if state in ("armed", "restoring"):
             try:
-                restore_transaction(
-                    directory, "the node was started again before anybody confirmed it", "boot"
-                )
+                restore_transaction(directory, "the node restarted before it was confirmed", "boot")
             except OSError as exc:  # the others' turn all the same
                 append_log(store, f"{name}: not restored: {exc}")
         journal: Journal = read_json(directory + "/journal.json")

@@ -63,7 +63,8 @@ def list_ssh_connections(environ: Environ, pid: int, proc: str = "/proc") -> lis
 
 
 def is_ssh_connection(words: list[str]) -> bool:
-    """Return whether these are an SSH_CONNECTION's words (ssh(1): client, port, server, port): anybody can set it."""
+    """Return whether these are the words of an SSH_CONNECTION (ssh(1): client, port, server, port), which users can
+    set."""
     try:
         client, port, server, own = words
         return bool(

@@ -90,7 +90,7 @@ MARK = "# fullmesh: "
 
 
 def ip_version_of(text: str) -> int:
-    """4 or 6, of an address with or without prefix."""
+    """Return the IP version (4 or 6) of an address with or without prefix."""
     return ipaddress.ip_interface(text).version
 
 
@@ -231,7 +231,7 @@ SECRET = re.compile(
     r"802-?1x|key_mgmt|auth|wpa|passw|secret|psk|token|\bpin\b", re.IGNORECASE | re.ASCII
 )
 SHOWN_CHARACTERS = 80
-# A route as `ip route` and `route` take it that says no more than a route of the plan: no table, source or type.
+# A route as `ip route` and `route` accept it, with no more than a route of the plan: no table, source or type.
 ROUTE_WORDS = re.compile(
     r"(?:to\s+|-net\s+|-host\s+)?(?:default|[0-9a-f:.]+(?:/\d+)?)"
     r"(?:\s+(?:via|gw|dev|metric|netmask|proto|scope)\s+[\w:.-]+|\s+onlink)*",

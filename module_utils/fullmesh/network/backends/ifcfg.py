@@ -73,7 +73,7 @@ def is_ignored_ifcfg(path: str) -> bool:
 
 
 def disable_ifcfg_files(read: Reader, listed: Lister, names: list[str], macs: set[str]) -> Changes:
-    """Files of others that mean our interfaces stay, but are no longer brought up."""
+    """Disable foreign files of Fullmesh's interfaces, so that they no longer start."""
     changes: Changes = {}
     ours = {*names, *list_ifcfg_uuids((read(path) for path in listed(SCRIPTS + "/ifcfg-*")), names)}
     for path in listed(SCRIPTS + "/ifcfg-*"):

@@ -148,7 +148,7 @@ def render_device_options(link: LinkSettings) -> list[str]:
         words = " ".join(key + " " + value for key, value in options)
         lines = [f"pre-up {there}ip link add {name} type bond {words}"]
         for one in common.get_bond(link)["members"]:
-            # only a card that is down can be enslaved
+            # only an interface that is down can be enslaved
             enslave = f"{{ ip link set {one} down; ip link set {one} master {name}; }}"
             lines.append(f"pre-up test -e /sys/class/net/{name}/lower_{one} || {enslave}")
         if common.get_bond(link).get("primary"):
@@ -156,7 +156,7 @@ def render_device_options(link: LinkSettings) -> list[str]:
             lines.append(f"pre-up ip link set {name} type bond primary {primary}")
         return [*lines, "post-down ip link delete " + name]
     if link.get("mac"):
-        # an address on the wrong card is worse than none
+        # an address on the wrong interface is worse than none
         return ["pre-up grep -qix {} /sys/class/net/{}/address".format(link["mac"], name)]
     return []
 
@@ -356,7 +356,7 @@ def read_autoconf_values(run: SplitRunner, name: str) -> dict[str, str]:
 def build_activation_commands(
     links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
-    """Stop the DHCP client, take old addresses off, bring up by force: ifdown would read the new file."""
+    """Stop the DHCP client, remove old addresses and force the interfaces up, since ifdown would read the new file."""
     steps = kernel_state.build_remake_commands(links, before)
     chosen = [link for link in common.sort_links(links) if is_stanza_named(link, names)]
     for name in common.list_affected_interfaces(chosen):
@@ -383,7 +383,7 @@ def build_reactivation_commands(names: list[str], before: OwnerState) -> Command
         names, before
     )
     for name in kernel_state.list_kept_interfaces(names, before):
-        # before ifup: a stanza of old that says something else has the last word
+        # before ifup: an old stanza with another value takes precedence
         for key, value in sorted(before.get("ipv6", {}).get(name, {}).items()):
             write = 'echo "$1" > "$0"'
             steps.append(["/bin/sh", "-c", write, CONF % (name, key), value])

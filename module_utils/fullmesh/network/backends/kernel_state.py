@@ -143,7 +143,7 @@ def list_kept_interfaces(names: Iterable[str], before: OwnerState) -> list[str]:
 
 
 def build_recreate_commands(names: list[str], before: OwnerState) -> Commands:
-    """Create removed devices that no owner has created by now, because they were made by hand."""
+    """Create removed devices that no owner has created again, because they were made by hand."""
     steps: Commands = []
     for name in list_remade_interfaces(names, before):
         words = build_device_arguments(before["links"].get(name))
@@ -157,14 +157,14 @@ def build_recreate_commands(names: list[str], before: OwnerState) -> Commands:
             there = before["links"].get(one)
             if there and there.get("master") == name:
                 join = 'test -e "/sys/class/net/$1/lower_$0" || '
-                # only a card that is down can be enslaved
+                # only an interface that is down can be enslaved
                 join += '{ ip link set "$0" down; ip link set "$0" master "$1"; }'
                 steps.append(["/bin/sh", "-c", join, one, name])
     return steps
 
 
 def is_other_device(link: LinkSettings, there: KernelLink) -> bool:
-    """Return whether the device that is there is another one than the link wants."""
+    """Return whether the existing device differs from the one that the link needs."""
     vlan, bond, data = common.get_vlan(link), common.get_bond(link), there["data"]
     if vlan:
         return bool(there["kind"] == "vlan") and (
@@ -179,7 +179,7 @@ def find_bond_differences(link: LinkSettings, data: Mapping[str, Any]) -> list[t
     wrong = []
     for key, value in common.list_bond_options(link):
         have = data.get(names.get(key, key))
-        # a primary that is not enslaved yet, or an option that this iproute2 does not print, says nothing
+        # a primary that is not enslaved yet, or an option that this iproute2 does not print, is unknown
         if have is not None and str(have) != value:
             wrong.append((key, value))
     return wrong
@@ -220,7 +220,7 @@ def build_removal_commands(names: Iterable[str], before: OwnerState) -> Commands
     every = list(names)
     stay = list_kept_interfaces(every, before)
     made = [name for name in every if name not in stay]
-    # one that could not be made, or that went with its parent, is no fault to be told
+    # a device that could not be created, or that disappeared with its parent, is no fault
     script = 'test ! -d "/sys/class/net/$0" || ip link delete "$0"'
     return [["/bin/sh", "-c", script, name] for name in reversed(made)]
 
@@ -261,7 +261,7 @@ def build_reconfigure_commands(
 
 
 def build_reload_commands(names: list[str], before: OwnerState) -> Commands:
-    """Let networkd read the files that stand there now and configure those interfaces that were there before."""
+    """Let networkd read the present files and configure the interfaces that existed before."""
     there = list_kept_interfaces(names, before)
     steps = [["networkctl", "reload"], *build_flush_commands(names, before)]
     return [*steps, ["networkctl", "reconfigure", *there]] if there else steps

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as one netplan file (netplan(5)), with systemd-networkd behind it. Standard library only."""
+"""Render links as one netplan file (netplan(5)) for systemd-networkd. Standard library only."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def render_netplan(links: list[LinkSettings]) -> str:
 
 
 def render_no_autoconf() -> list[str]:
-    """optional: a boot must not wait two minutes for a cluster cable that is out."""
+    """Render settings for all links. optional: a boot must not wait two minutes for an unplugged cluster cable."""
     return ["optional: true", "dhcp4: false", "dhcp6: false", "accept-ra: false"]
 
 
@@ -168,7 +168,7 @@ def render_flow_list(values: Iterable[str]) -> str:
 
 
 def is_known_to_netplan(read: Reader, listed: Lister, interface: str) -> bool:
-    """Return whether another netplan file has an entry that may mean *interface*."""
+    """Return whether another netplan file has an entry for *interface*."""
     texts = [read(path) for pattern in READS for path in listed(pattern) if path != PATH]
     macs = common.read_permanent_macs(read, [interface])
     return any(
@@ -214,7 +214,7 @@ def find_block_end(lines: list[str], start: int) -> int:
         indent = measure_indent(lines[number])
         if indent < 0:
             continue
-        # a list may stand as deep as the key that it belongs to
+        # a list may have the same indentation as its key
         if indent < depth or (indent == depth and not lines[number].lstrip(SPACE).startswith("- ")):
             break
         last = number
@@ -331,7 +331,7 @@ class NetplanEdit:
             self.refuse()
 
     def refuse(self) -> None:
-        """Say that this file is for its owner to change."""
+        """Raise the error that the user must edit this file."""
         raise common.ForeignError(
             "{} configures {} in a form that Fullmesh cannot edit line by line. Fix: write each key of that entry on a "
             "line of its own, or remove the entry.".format(self.path, " or ".join(self.names))
@@ -415,7 +415,7 @@ class NetplanEdit:
         if not keep:
             gone.add(start)
         elif key != name:
-            # netplan merges by the entry's name: it has to be ours, or two entries mean one card
+            # netplan merges by the entry's name, so it must be Fullmesh's, or two entries would mean one interface
             self.renamed[start] = self.lines[start].replace(key, name, 1)
         self.out |= gone
 
@@ -438,7 +438,7 @@ class NetplanEdit:
 
 
 def check_files(run: SplitRunner, scratch: Files) -> str:
-    """Let netplan read our file together with the others, in a directory of its own."""
+    """Let netplan check Fullmesh's file together with the others in a temporary directory."""
     root = tempfile.mkdtemp(prefix="fullmesh-netplan-")
     try:
         for place in PLACES:
@@ -465,7 +465,7 @@ def read_snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
 def build_activation_commands(
     links: list[LinkSettings], before: OwnerState, wait: int = 30, names: list[str] | None = None
 ) -> Commands:
-    """Like `netplan apply`, but for our interfaces only: that one reconfigures eth0 as well."""
+    """Work like `netplan apply`, but only for Fullmesh's interfaces, because that one reconfigures all of them."""
     steps = [*kernel_state.build_remake_commands(links, before), ["netplan", "generate"]]
     if not before.get("networkd", True):
         return [*steps, ["netplan", "apply"]]

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as .network and .netdev files of systemd-networkd (systemd.network(5)). Standard library only."""
+"""Render links as .network and .netdev files of systemd-networkd (systemd.network(5)). Standard library only."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def build_files(links: list[LinkSettings]) -> Files:
 
 
 def get_file_mode(path: str) -> int:
-    """systemd-networkd has a user of its own, which has to read them."""
+    """Return the mode. systemd-networkd runs as its own user, which has to read the files."""
     return 0o644
 
 
@@ -125,7 +125,10 @@ def render_network_file(link: LinkSettings, links: list[LinkSettings]) -> str:
 
 
 def build_match_section(link: LinkSettings) -> Pairs:
-    """Type: a VLAN has its parent's hardware address, and must not be taken for it."""
+    """Return the section that matches the interface.
+
+    Type excludes VLANs, which share their parent's hardware address.
+    """
     if link.get("mac"):
         return [("MACAddress", str(link["mac"])), ("Type", "ether")]
     return [("Name", link["interface"])]
@@ -254,7 +257,10 @@ def parse_unit_settings(text: str) -> list[common.Setting]:
 
 
 def list_overruled_files(read: Reader, listed: Lister, links: list[LinkSettings]) -> list[str]:
-    """cloud-init's files for our interfaces: ours win, but it must not write new ones at every boot."""
+    """Return cloud-init's files for Fullmesh's interfaces.
+
+    They are overridden, but must not be renewed at every boot.
+    """
     names = common.list_affected_interfaces(links)
     pattern = re.compile(r"^Name\s*=\s*(.*)$", re.MULTILINE | re.ASCII)
     found = []
@@ -269,7 +275,7 @@ def list_overruled_files(read: Reader, listed: Lister, links: list[LinkSettings]
 
 
 def check_files(run: SplitRunner, scratch: Files) -> str:
-    """systemd-networkd has no dry run."""
+    """Return no error, since systemd-networkd has no dry run."""
     return ""
 
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Links as NetworkManager keyfiles (nm-settings-keyfile(5)). Standard library only."""
+"""Render links as NetworkManager keyfiles (nm-settings-keyfile(5)). Standard library only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME = "networkmanager"
 KEYFILES = "/etc/NetworkManager/system-connections"
 OURS = [KEYFILES + "/" + common.NAME + "*.nmconnection"]
 READS: list[str] = []
-# RFC 4122 name space of our own, so that every node and every run give a profile the same uuid.
+# A fixed RFC 4122 name space, so that a profile has the same uuid on every node and in every run.
 NAMESPACE = uuid.UUID("6f0c7b52-6a3e-5d0e-9f3b-2f4f6b1d7a90")
 # The folders of NetworkManager's profiles. Those outside of KEYFILES are its own, the initrd's or a package's.
 PLACES = (
@@ -89,7 +89,7 @@ def build_files(links: list[LinkSettings]) -> Files:
 
 
 def get_file_mode(path: str) -> int:
-    """NetworkManager ignores a keyfile that others can read."""
+    """Return the mode. NetworkManager ignores keyfiles that others can read."""
     return 0o600
 
 
@@ -100,7 +100,7 @@ def render_keyfile(link: LinkSettings) -> str:
     kind = "bond" if common.get_bond(link) else "vlan" if vlan else "ethernet"
     head = build_connection_section(name, kind)
     if kind == "bond":
-        # so that one `connection up` brings the members with it
+        # so that one `connection up` activates the members as well
         head.append(("autoconnect-slaves", "1"))
     # flags 1: REORDER_HDR, as `ip link add type vlan` sets it
     tag = [("id", str(vlan["id"])), ("parent", str(vlan["parent"])), ("flags", "1")] if vlan else []
@@ -176,7 +176,7 @@ def build_ip_section(link: LinkSettings, family: int, without: str) -> Pairs:
 
 
 def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]) -> Changes:
-    """Profiles of others that are bound to our interfaces stay, but no longer start by themselves."""
+    """Disable the automatic start of foreign profiles for Fullmesh's interfaces."""
     names = common.list_affected_interfaces(links)
     macs = common.read_permanent_macs(read, common.list_physical_interfaces(links))
     texts = {path: read(path) for place in PLACES for path in listed(place + "/*")}
@@ -215,7 +215,7 @@ def parse_keyfile(text: str) -> dict[str, dict[str, str]]:
 
 
 def is_profile_bound(text: str, names: list[str], macs: set[str]) -> bool:
-    """Return whether a profile means one of our interfaces by name or by hardware address, and would start."""
+    """Return whether a profile is for one of Fullmesh's interfaces, by name or hardware address, and would start."""
     sections = parse_keyfile(text)
     head = sections.get("connection", {})
     if sections.get(".nmmeta", {}).get("nm-generated") == "true":
@@ -266,7 +266,7 @@ def disable_autoconnect(text: str) -> str:
 
 
 def check_files(run: SplitRunner, scratch: Files) -> str:
-    """NetworkManager has no dry run for a keyfile that works on every supported version."""
+    """Return no error: NetworkManager has no dry run for keyfiles that works on every supported version."""
     return ""
 
 
