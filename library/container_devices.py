@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Let NVIDIA's container toolkit describe the node's GPUs for containers."""
+"""Create NVIDIA's description of the node's GPUs for containers."""
 
 from __future__ import annotations
 

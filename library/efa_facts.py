@@ -50,7 +50,7 @@ efa:
 
 
 def main() -> None:
-    """Look and answer."""
+    """Survey the setup and answer."""
     module = AnsibleModule(
         argument_spec={
             "environment_files": {

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Set kernel values and limits, read every one back, and keep them over a reboot, in one round trip."""
+"""Set kernel values and limits, verify each, and keep them after a reboot, in one round trip."""
 
 from __future__ import annotations
 

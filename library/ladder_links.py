@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Second call of the verification on a node: connect to every listener of every peer."""
+"""Run the second call of the verification on a node: connect to every listener of every peer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which NCCL is installed, and which one the repository would give: asked without touching the system."""
+"""Return the installed NCCL, and the version that the repository offers, without changing the system."""
 
 from __future__ import annotations
 

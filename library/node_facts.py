@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Observe a node in one round trip, and compare it with its manifest."""
+"""Survey a node in one round trip, and compare it with its manifest."""
 
 from __future__ import annotations
 

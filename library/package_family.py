@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Packages that belong together: the versions that a node has, had, and gets back."""
+"""Save, compare and restore the versions of packages that belong together."""
 
 from __future__ import annotations
 

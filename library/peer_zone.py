@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Open exactly the cluster's ports to its peers in firewalld, in one transaction, and prove it in the kernel."""
+"""Open only the cluster's ports to its peers in firewalld, in one transaction, and verify it in the kernel."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""SELinux' mode, now and at the next boot, in one round trip."""
+"""Set SELinux's mode, now and at the next boot, in one round trip."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which of NVIDIA's container toolkit is installed, and which one its repository would give."""
+"""Return the installed NVIDIA container toolkit, and the version that its repository offers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Find the folder that a node's node_exporter reads text files from, and leave a verification's figures there."""
+"""Find the folder that a node's node_exporter reads text files from, and write a verification's figures to it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Hand one file from node to node over the cluster's own network."""
+"""Send one file from node to node over the cluster's own network."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""On the controller: download hash-pinned wheels for another Python once, and bundle them."""
+"""Download hash-pinned wheels for another Python once, and bundle them. Runs on the controller."""
 
 from __future__ import annotations
 

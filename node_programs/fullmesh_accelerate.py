@@ -117,7 +117,7 @@ def build_accelerate_env(own: Mapping[str, str], tool: str) -> dict[str, str]:
 
 
 def exec_accelerate(words: Sequence[str]) -> None:
-    """Become ``accelerate launch``."""
+    """Replace this process by ``accelerate launch``."""
     mode, rest = split_mode(words)
     if not rest:
         raise LaunchError(f"[LA-104] no script was given. {USAGE}.")

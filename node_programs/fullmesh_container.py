@@ -107,7 +107,7 @@ def format_ulimit(name: str, kind: int, wanted: int) -> str:
 
 
 def list_ulimits() -> list[str]:
-    """Memory that may be locked (RDMA, pinned buffers), files, processes, stack."""
+    """Return the limits of locked memory (RDMA, pinned buffers), files, processes, stack."""
     return [
         format_ulimit("memlock", resource.RLIMIT_MEMLOCK, resource.RLIM_INFINITY),
         format_ulimit(
@@ -181,10 +181,10 @@ def build_run_command(tool: str, env: Mapping[str, str], argv: Sequence[str]) ->
 
 
 def exec_container(tool: str, argv: Sequence[str]) -> None:
-    """Become the container's program.
+    """Replace this process by the container's program.
 
     Raises:
-        LaunchError: LA-122, a network of its own was asked for.
+        LaunchError: LA-122, a separate network was requested.
     """
     if not argv:
         raise LaunchError(

@@ -113,7 +113,7 @@ def build_deepspeed_options(
 
 
 def exec_deepspeed(words: Sequence[str]) -> None:
-    """Become ``deepspeed``."""
+    """Replace this process by ``deepspeed``."""
     options, script = launch.split_options(words)
     tool = find_tool("deepspeed", "FULLMESH_DEEPSPEED")
     python = read_interpreter(tool) or sys.executable

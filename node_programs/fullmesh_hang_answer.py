@@ -64,7 +64,7 @@ NOTHING: RankAnswer = {
 
 
 def read_inner_pid(pid: int) -> int:
-    """Return the number that a process has for itself: another one in a container (NSpid, proc_pid_status(5))."""
+    """Return a process's number in its own namespace, which differs in a container (NSpid, proc_pid_status(5))."""
     for line in watch_look.read_proc_bytes(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"NSpid:"):
             return int(line.split()[-1])
@@ -72,10 +72,10 @@ def read_inner_pid(pid: int) -> int:
 
 
 def receive_answer(connection: socket.socket, end: float) -> Iterator[bytes]:
-    """Hear an answer to its end.
+    """Receive an answer to its end.
 
     Raises:
-        OSError: it has not ended in time, however often a byte of it comes.
+        OSError: it has not ended in time, even if bytes keep coming.
     """
     while True:
         left = end - time.monotonic()
@@ -127,7 +127,7 @@ def parse_rank_answer(data: bytes | str) -> Any:
     """Return the plain data of an answer.
 
     Raises:
-        ValueError: it is none, or larger or deeper than any that torch writes.
+        ValueError: it is invalid, or larger or deeper than torch's.
     """
     return parse_foreign_json(data, most_bytes=LONGEST, most_values=MOST_VALUES)
 
@@ -237,7 +237,7 @@ def read_header(data: bytes) -> RankAnswer:
 
 
 def read_count(value: object) -> int:
-    """Return a whole number of torch's record, which has some as text and lacks some."""
+    """Return a whole number of torch's record, in which some are texts and some are missing."""
     if isinstance(value, str):
         return parse_decimal(value, LARGEST, -LARGEST) or 0
     whole = isinstance(value, int) and not isinstance(value, bool)

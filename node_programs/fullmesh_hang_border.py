@@ -53,7 +53,7 @@ class ForeignProcessError(ValueError):
 
 
 def read_overflow_uids(pid: int | str) -> set[int]:
-    """Return the number by which a process sees every account that its user namespace does not map.
+    """Return the number that replaces every account without a mapping in a process's user namespace.
 
     Empty if the namespace maps all accounts (user_namespaces(7), /proc/sys/kernel/overflowuid).
     """
@@ -67,9 +67,9 @@ def read_overflow_uids(pid: int | str) -> set[int]:
 
 
 def is_uid_mapped(pid: int, uid: int) -> bool:
-    """Report whether the user namespace of a process maps an account (user_namespaces(7)).
+    """Return whether the user namespace of a process maps an account (user_namespaces(7)).
 
-    A process in a rootless container sees every account that is not mapped, the host's root among them, as one.
+    A process in a rootless container sees all accounts without a mapping, including the host's root, as one.
     """
     rows = watch_look.read_proc_bytes(f"/proc/{pid}/uid_map").splitlines()
     spans = [tuple(map(int, row.split())) for row in rows]
@@ -135,7 +135,7 @@ def read_account_names() -> dict[int, str]:
 
 
 class AccountNames:
-    """The accounts of processes, by their names."""
+    """The names of accounts."""
 
     def __init__(self) -> None:
         """Read the names once."""
@@ -159,18 +159,18 @@ class AccountNames:
 
 
 class AnswerBudget:
-    """As many bytes as the processes of one account may answer together."""
+    """The bytes that all processes of one account may answer together."""
 
     def __init__(self, left: int = MOST_ANSWERED) -> None:
-        """Start with all of them."""
+        """Start with the full budget."""
         self._left = left
         self._lock = threading.Lock()
 
     def spend(self, count: int) -> None:
-        """Take some.
+        """Use some of the budget.
 
         Raises:
-            ForeignProcessError: there are none left.
+            ForeignProcessError: it is used up.
         """
         with self._lock:
             self._left -= count
@@ -257,7 +257,7 @@ def read_by_account(
 
 
 def list_left_out(why: Mapping[str, Sequence[tuple[int, str]]]) -> list[SkippedProcesses]:
-    """List the processes that are left out: some of each account one by one, the others counted.
+    """Return the processes that are left out: some of each account by name, the others counted.
 
     Args:
         why: account -> process and reason.
@@ -280,7 +280,7 @@ def list_left_out(why: Mapping[str, Sequence[tuple[int, str]]]) -> list[SkippedP
 
 
 def limit_to_share(ranks: Iterable[Rank], share: int) -> None:
-    """Empty the records of an account's ranks once its share of the node's answer is used up."""
+    """Empty the records of an account's ranks after its share of the node's answer is used up."""
     for one in ranks:
         share -= len(json.dumps(one))
         if share < 0:

@@ -176,7 +176,7 @@ def parse_rank(env: Mapping[str, str]) -> tuple[int, int]:
 
 
 def get_job_name(env: Mapping[str, str]) -> str:
-    """Return a name for the job that all its ranks have."""
+    """Return a job's name that is the same for all its ranks."""
     known = [env[name] for name in JOB if env.get(name) and env[name] != NO_NAME]
     master = "{}:{}".format(env.get("MASTER_ADDR", ""), env.get("MASTER_PORT", ""))
     return (known[0] if known else master)[: hang_border.LONGEST_NAME]
@@ -205,7 +205,7 @@ class FoundRanks:
     """The ranks and launchers on this node by account, and the processes that are left out."""
 
     def __init__(self, job: str, pids: Iterable[int] | None = None) -> None:
-        """Look for them: in all processes, or in some."""
+        """Find them among all or some processes."""
         self.parents = watch_look.map_parents()
         here = self.parents if pids is None else set(pids) & self.parents.keys()
         by_account = hang_border.AccountNames().sort(here)
@@ -247,7 +247,7 @@ class FoundRanks:
         ]
 
     def jobs(self) -> list[str]:
-        """Name the jobs."""
+        """Return the names of the jobs."""
         return sorted({get_job_name(env) for ones in self.ranks.values() for env in ones.values()})
 
 
@@ -356,7 +356,7 @@ def read_rank_state(
 
 
 def describe_unread_rank(pid: int, env: Mapping[str, str], host: str, why: str) -> Rank:
-    """Return a rank of which no more is known than that its process is there."""
+    """Return a rank without any data except that its process exists."""
     rank, world = parse_rank(env)
     return {
         "rank": rank,

@@ -129,7 +129,7 @@ def answer_connection(connection: socket.socket) -> None:
 
 
 def serve_requests(listener: socket.socket) -> None:
-    """Wait for questions, for as long as the process lives."""
+    """Wait for clients for as long as the process lives."""
     while True:
         try:
             connection, _ = listener.accept()

@@ -177,7 +177,8 @@ def select_nodes(who: Participants, names: Sequence[str]) -> list[Node]:
 
 
 def refuse_wrong_size(nodes: Sequence[Node], node: Node, local: int, size: int) -> None:
-    """Refuse a job of another size than the plan's: its ranks would be wrong (NCCL: Invalid rank requested : 7/4)."""
+    """Refuse a job of another size than the plan's, in which ranks would be wrong (NCCL: Invalid rank requested :
+    7/4)."""
     world = sum(one["local_ranks"] for one in nodes)
     if size != world or local >= node["local_ranks"]:
         ranks = ", ".join(f"{one['local_ranks']} on {one['name']}" for one in nodes)
@@ -276,7 +277,7 @@ def prepare_compiler_cache() -> str:
 
 
 def exec_rank(words: Sequence[str]) -> None:
-    """Become the job's process."""
+    """Replace this process by the job's."""
     env = build_rank_env(os.environ, read_nodes_file())
     if not env.get("TORCHINDUCTOR_CACHE_DIR"):
         env["TORCHINDUCTOR_CACHE_DIR"] = prepare_compiler_cache()
@@ -287,7 +288,7 @@ def exec_rank(words: Sequence[str]) -> None:
 
 
 def split_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Options (``--name=value``) before the script, and the script with its arguments."""
+    """Split options (``--name=value``) before the script from the script with its arguments."""
     at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
     if at == len(words):
         raise LaunchError(
@@ -313,7 +314,7 @@ def read_ssh_user() -> str:
 
 
 def refuse_wrong_account(user: str, words: Sequence[str], tool: str) -> None:
-    """Refuse another account than the one whose key it is."""
+    """Refuse an account that does not own the key."""
     me = pwd.getpwuid(os.geteuid()).pw_name
     if me != user:
         raise LaunchError(
@@ -414,7 +415,7 @@ def build_export_options(own: Mapping[str, str], caller: Mapping[str, str]) -> l
 
 
 def exec_mpirun(words: Sequence[str]) -> None:
-    """Start a job by Open MPI from this node."""
+    """Start a job with Open MPI from this node."""
     options, script = split_options(words)
     path = find_program("mpirun", OPENMPI)
     user = read_ssh_user()
@@ -439,7 +440,7 @@ def exec_mpirun(words: Sequence[str]) -> None:
 
 
 def exec_orted(words: Sequence[str]) -> None:
-    """Be Open MPI's daemon of this node, wherever its distribution keeps it."""
+    """Run Open MPI's daemon of this node from its distribution's folder."""
     path = find_program("orted", OPENMPI)
     if list(words) == ["--version"]:
         status, said = call_command([find_program("mpirun", OPENMPI), "--version"])
@@ -449,7 +450,7 @@ def exec_orted(words: Sequence[str]) -> None:
 
 
 def refuse_silent_slurm() -> None:
-    """Refuse a Slurm whose controller is silent, before srun waits for it."""
+    """Refuse a Slurm whose controller does not answer, because srun would wait for it."""
     status, said = call_command([find_program("scontrol", SLURM), "ping"])
     if status or " is DOWN" in said:
         raise LaunchError(
@@ -463,7 +464,7 @@ def refuse_silent_slurm() -> None:
 
 
 def build_slurm_sizes(who: Participants, options: Sequence[str]) -> list[str]:
-    """Nodes and tasks as the plan has them, unless the caller asked for fewer nodes."""
+    """Return the plan's nodes and tasks, unless the caller requested fewer nodes."""
     each = sorted({node["local_ranks"] for node in who["nodes"]})
     if len(each) > 1:
         raise LaunchError(
@@ -479,7 +480,7 @@ def build_slurm_sizes(who: Participants, options: Sequence[str]) -> list[str]:
 
 
 def exec_srun(words: Sequence[str]) -> None:
-    """Start a job's step by Slurm, in an allocation or outside of one."""
+    """Start a job's step with Slurm, in an allocation or outside of one."""
     options, script = split_options(words)
     path = find_program("srun", SLURM)
     refuse_silent_slurm()
@@ -491,7 +492,7 @@ def exec_srun(words: Sequence[str]) -> None:
 
 
 def exec_sbatch(words: Sequence[str]) -> None:
-    """Queue a job by Slurm."""
+    """Queue a job with Slurm."""
     options, script = split_options(words)
     path = find_program("sbatch", SLURM)
     refuse_silent_slurm()
@@ -516,7 +517,7 @@ def fetch_status(url: str) -> int:
 
 
 def refuse_unusable_etcd(words: Sequence[str]) -> None:
-    """Refuse an etcd that torchrun could only wait for."""
+    """Refuse an etcd that torchrun would wait for without a result."""
     endpoint = words[0] if words else ""
     if not endpoint:
         raise LaunchError(

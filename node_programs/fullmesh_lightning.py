@@ -61,7 +61,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
 
     @property
     def main_address(self) -> str:
-        """Rank 0's cluster address."""
+        """Return rank 0's cluster address."""
         return self._env["MASTER_ADDR"]
 
     @property
@@ -96,7 +96,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
         return self.global_rank() // self._number("LOCAL_WORLD_SIZE")
 
     def validate_settings(self, num_devices: int, num_nodes: int) -> None:
-        """Called by the Trainer before anything starts."""
+        """Check the Trainer's settings before anything starts."""
         local = self._number("LOCAL_WORLD_SIZE")
         if num_devices != local or num_devices * num_nodes != self.world_size():
             raise self._refusal(f"the Trainer has devices={num_devices}, num_nodes={num_nodes}")

@@ -66,7 +66,7 @@ RAY_PLANNED = (
 
 
 def refuse_planned_options(words: Sequence[str]) -> None:
-    """Refuse options that follow from the plan: which node is the head, addresses, ports."""
+    """Refuse options that the plan decides: the head's node, addresses, ports."""
     given = [word for word in words if word.partition("=")[0] in RAY_PLANNED]
     if given:
         raise LaunchError(
@@ -97,7 +97,7 @@ def read_service_ports(name: str) -> dict[str, ServicePort]:
 
 
 def format_endpoint(address: str, port: int) -> str:
-    """Address and port in one word."""
+    """Format address and port."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 

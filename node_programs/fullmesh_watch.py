@@ -64,7 +64,7 @@ MARK = "\x1efullmesh-watch "  # before an event for the controller
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="fullmesh-watch", description=__doc__)
     parser.add_argument("--within", type=float, default=WITHIN, metavar="SECONDS")
     parser.add_argument("--kill-after", type=float, default=0.0, metavar="SECONDS")
@@ -100,7 +100,7 @@ def load_plan(path: str) -> PartialParticipants:
 
 
 def add_known_ranks(plan: PartialParticipants, kept: PartialParticipants) -> PartialParticipants:
-    """Ranks that the inventory leaves to auto are those that this node was configured with."""
+    """Use this node's configured ranks if the inventory leaves them to auto."""
     known = {node["name"]: node for node in kept.get("nodes", [])}
     for node in plan.get("nodes", []):
         if node.pop("auto", False) and node["name"] in known:
@@ -110,7 +110,7 @@ def add_known_ranks(plan: PartialParticipants, kept: PartialParticipants) -> Par
 
 
 def find_own_name(plan: PartialParticipants, given: str) -> str:
-    """Name this node as the plan does."""
+    """Return this node's name in the plan."""
     address, host = os.environ.get("FULLMESH_ADDRESS", ""), os.uname()[1]
     # a user who starts the watch directly may not have read /etc/fullmesh/env
     known = (node["address"] for node in watch_judge.list_planned_nodes(plan))
@@ -154,7 +154,7 @@ class JobWatch:
             sys.stderr.flush()
 
     def event(self, kind: EventKind, more: WatchEventFields | None = None) -> None:
-        """Tell the controller."""
+        """Send an event to the controller."""
         if self.args.json:
             after = round(self.age(), 1)
             data: WatchEvent = {**(more or {}), "event": kind, "node": self.me, "after": after}
@@ -162,7 +162,7 @@ class JobWatch:
             sys.stderr.flush()
 
     def problems(self, picture: JobSnapshot) -> list[JobProblem]:
-        """Return everything that keeps the ranks apart now."""
+        """Return all present problems that separate the ranks."""
         found: list[JobProblem] = []
         known = set()
         for where in watch_judge.find_endpoints(picture):
@@ -214,7 +214,7 @@ class JobWatch:
         return most
 
     def unreached(self, picture: JobSnapshot, where: JobEndpoint) -> list[JobProblem]:
-        """Return the ranks here that have never reached their endpoint: one that has may leave it again."""
+        """Return the ranks here that have never reached their endpoint. A rank that has may leave it again."""
         found = watch_judge.find_unreached_endpoints(
             self.plan, picture, where, self.me, self.names.addresses
         )
@@ -248,7 +248,7 @@ class JobWatch:
             )
 
     def tell(self, problem: JobProblem) -> None:
-        """Find out why, and say it."""
+        """Find the cause of a problem and report it."""
         self.explain(problem)
         if (
             problem["verdict"] == "open"
@@ -267,7 +267,7 @@ class JobWatch:
         return self.first_seen.get(problem["key"], 0.0)
 
     def report(self, problem: JobProblem) -> None:
-        """Do that aside: probes and firewalld take seconds, in which signals have to get through."""
+        """Report in a thread: probes and firewalld take seconds, and signals must still be forwarded."""
         thread = threading.Thread(target=self.tell, args=(problem,))
         thread.daemon = True
         thread.start()
@@ -390,7 +390,7 @@ def is_controller_gone() -> bool:
 
 
 def forward_signal(job: subprocess.Popen[bytes], info: signal.struct_siginfo) -> None:
-    """Hand a signal to the job, unless the terminal's kernel side gave it to the whole group already."""
+    """Forward a signal to the job, unless the terminal has already sent it to the whole group."""
     if info.si_code <= 0 and info.si_signo in [int(number) for number in PASSED_ON]:
         send_signal(job.pid, info.si_signo)
 
@@ -419,7 +419,7 @@ def wait_for_job(watch: JobWatch, job: subprocess.Popen[bytes]) -> int:
 
 
 def exit_like_job(code: int) -> int:
-    """End as the job ended: with its code, or by its signal."""
+    """End like the job, with its code or by its signal."""
     if code >= 0:
         return code
     number = -code

@@ -81,13 +81,13 @@ def find_service_at(plan: PartialParticipants, node: str, port: int) -> str:
 
 
 def format_node_ranks(node: ParticipantNode) -> str:
-    """Name a node's ranks by the plan: ``rank 3`` or ``ranks 4-7``."""
+    """Return a node's ranks in the plan: ``rank 3`` or ``ranks 4-7``."""
     first, count = int(node["first_rank"]), int(node["local_ranks"])
     return f"rank {first}" if count == 1 else f"ranks {first}-{first + count - 1}"
 
 
 def format_host_port(address: str, port: int) -> str:
-    """Write an endpoint as people read it."""
+    """Format an endpoint for people."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
@@ -131,7 +131,7 @@ def count_peer_connections(picture: JobSnapshot, port: int) -> dict[str, int]:
 def count_node_connections(
     plan: PartialParticipants, picture: JobSnapshot, port: int
 ) -> dict[str, int]:
-    """Count them by node."""
+    """Count the connections by node."""
     found: dict[str, int] = {}
     own = {row["address"] for row in picture["sockets"]}
     for address, count in count_peer_connections(picture, port).items():
@@ -300,7 +300,7 @@ def find_unreached_endpoints(
 def find_blocked_connections(
     plan: PartialParticipants, picture: JobSnapshot, me: str, known: set[tuple[str, int]]
 ) -> list[JobProblem]:
-    """Name connections to data and to services that get no answer: the kernel still sends SYNs."""
+    """Return problems of data and service connections without an answer, for which the kernel still sends SYNs."""
     by_pid = {one["pid"]: one for one in picture["processes"]}
     found = []
     for row in picture["sockets"]:
@@ -363,7 +363,7 @@ def find_departed_nodes(
     me: str,
     once: dict[str, int] | None,
 ) -> list[JobProblem]:
-    """Name nodes that had come and are no longer there while this node's ranks wait on."""
+    """Return nodes that were connected and have left, while this node's ranks still wait."""
     if once is None or where["kind"] != "store":
         return []
     there = count_node_connections(plan, picture, where["port"])
@@ -385,7 +385,7 @@ def find_departed_nodes(
 def explain_unreached(
     problem: JobProblem, plan: PartialParticipants, verdict: str, own: bool
 ) -> None:
-    """Put the reason and the next step into a problem of a process that does not get through."""
+    """Add the cause and the next step to the problem of a process that cannot connect."""
     master = plan.get("master")
     there = find_node_name(plan, problem["host"])
     problem["verdict"] = verdict
@@ -430,7 +430,7 @@ def explain_missing(problem: JobProblem, verdict: str, zone: str, me: str) -> No
 
 
 def describe_problem(problem: JobProblem) -> str:
-    """Write a problem as one line."""
+    """Format a problem as one line."""
     verb = {
         MISSING: "has not reached {place} here",
         UNREACHED: "has not reached {place}",

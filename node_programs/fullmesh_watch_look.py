@@ -61,7 +61,7 @@ ARP_WORDS = {"failed": "no_route", "reachable": "rejected", "unknown": "unroutab
 
 
 def read_proc_bytes(path: str, most: int = MOST_READ) -> bytes:
-    """Return a file of /proc, or its beginning, or nothing: processes end while one looks."""
+    """Return the beginning of a file of /proc, or b"": processes may end at any time."""
     try:
         with open(path, "rb") as stream:
             return stream.read(most)
@@ -70,7 +70,7 @@ def read_proc_bytes(path: str, most: int = MOST_READ) -> bytes:
 
 
 def map_parents() -> dict[int, int]:
-    """Map every process to its parent."""
+    """Return the parent of every process."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -131,7 +131,7 @@ def read_launch_environment(pid: int) -> dict[str, str]:
 
 
 def inspect_process(pid: int) -> WatchedProcess:
-    """Describe one process: a rank, torchrun's agent, or something else."""
+    """Describe one process: a rank, torchrun's agent, or another program."""
     words, told = read_argv(pid), read_launch_environment(pid)
     endpoint = find_option(words, ENDPOINT)
     static = not endpoint and bool(find_option(words, ADDRESS))
@@ -192,7 +192,7 @@ def read_socket_tables(pids: list[int]) -> dict[str, sockets.SocketRow]:
 
 
 def observe_job(root: int) -> JobSnapshot:
-    """Take a picture of a job: its processes and their sockets."""
+    """Observe a job: its processes and their sockets."""
     pids = list_process_tree(root)
     rows = read_socket_tables(pids)
     found: list[WatchedSocket] = []
@@ -223,10 +223,10 @@ def find_socket_holder(inode: str) -> str:
 
 
 class NameResolver:
-    """Resolves names without ever making the caller wait."""
+    """Resolves names without making the caller wait."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Start without names."""
         self._found: dict[str, list[str] | None] = {}
 
     def _resolve(self, name: str) -> None:
@@ -251,7 +251,7 @@ class NameResolver:
 
 
 def probe_endpoint(address: str, port: int, seconds: float = PROBE_SECONDS) -> str:
-    """Connect once and say how that went: open, refused, rejected, no_route, dropped, or an errno's name."""
+    """Connect once and return the result: open, refused, rejected, no_route, dropped, or an errno's name."""
     sock = socket.socket(sockets.find_address_family(address), socket.SOCK_STREAM)
     sock.setblocking(False)
     try:

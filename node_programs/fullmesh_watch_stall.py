@@ -63,7 +63,7 @@ class JobProgress:
         self.stalled = False
 
     def pause(self) -> float:
-        """Seconds between two looks."""
+        """Return the seconds between two checks."""
         return max(LEAST, self.limit / PART)
 
     def patience(self, ranks: Iterable[Rank]) -> float:

@@ -158,7 +158,7 @@ def open_subfolder(handle: int, name: str, path: str) -> tuple[int, str]:
 
 
 def open_folder(path: str) -> int:
-    """Open a folder step by step, so that no account can make root follow a link of its own.
+    """Open a folder step by step, so that no account can make root follow its link.
 
     Raises:
         OSError: there is no such folder.

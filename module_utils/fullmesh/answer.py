@@ -32,9 +32,9 @@ def make_diff(name: str, before: str, after: str) -> Diff:
 
 
 def format_file_for_diff(content: bytes, mode: int) -> str:
-    """Print the content of a file for a diff: diffs reach logs and other people's screens.
+    """Format the content of a file for a diff, which may appear in logs and on shared screens.
 
-    Of a file that other users may not read, and of a binary one, only the size and the checksum are shown.
+    Only size and checksum are shown for a file that other users may not read, and for a binary one.
     """
     if b"\0" in content or not mode & stat.S_IROTH:
         return f"{len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}\n"

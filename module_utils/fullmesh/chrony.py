@@ -99,7 +99,7 @@ def build_chrony_files(
 
 
 def parse_sources(text: str) -> list[ChronySource]:
-    """Read ``chronyc -n -c sources``: mode, state, address, stratum, poll, reach (octal), ..."""
+    """Parse ``chronyc -n -c sources``: mode, state, address, stratum, poll, reach (octal), ..."""
     rows = [line.split(",") for line in split_lines(text)]
     return [
         {"state": row[1], "address": row[2], "stratum": int(row[3]), "reach": int(row[5], 8)}
@@ -109,7 +109,8 @@ def parse_sources(text: str) -> list[ChronySource]:
 
 
 def parse_tracking(text: str) -> ChronyTracking:
-    """Read ``chronyc -n -c tracking``: reference id, address, stratum, ..., system offset (5th), leap status (last)."""
+    """Parse ``chronyc -n -c tracking``: reference id, address, stratum, ..., system offset (5th), leap status
+    (last)."""
     row = text.strip(SPACE).split(",")
     if len(row) < 6:  # noqa: PLR2004 (up to the offset)
         return {"reference": "", "stratum": 0, "offset": 0.0, "leap": "no answer"}

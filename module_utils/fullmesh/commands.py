@@ -1,6 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""How a module runs the node's programs: in words that can be read, and a tool that the node lacks is an answer too.
+"""Run the node's programs from a module, with English output.
+
+A missing program is a result, not an error.
 
 Runs on nodes: standard library only.
 """

@@ -50,14 +50,14 @@ def make_run_directory(run: str, base: str = BASE) -> str:
 
 
 def remove_run_directory(run: str, base: str = BASE) -> None:
-    """Remove it, and the base when this was the last one."""
+    """Remove the run's directory, and the base directory with the last run."""
     shutil.rmtree(run_directory(run, base), ignore_errors=True)
     with contextlib.suppress(OSError):  # another run is active or was faster
         os.rmdir(base)
 
 
 def clear_run_directory(run: str, base: str, keep: str) -> None:
-    """Remove all that is in it but one file, so that another job of the same run can follow."""
+    """Remove everything in the run's directory except one file, so that another job of the same run can follow."""
     for entry in os.scandir(run_directory(run, base)):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path, ignore_errors=True)

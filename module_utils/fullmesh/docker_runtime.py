@@ -62,7 +62,7 @@ def parse_docker_settings(text: str) -> dict[str, Any]:
 
 
 def make_settings_error(why: str) -> DockerError:
-    """Word it."""
+    """Return the error for unreadable settings."""
     return DockerError(
         f"[CT-108] {PLACE} cannot be read: {why}. Fix: correct it, or "
         "set container_toolkit_docker to false. Check: `dockerd --validate`."

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Single rules of a security group: which of those that are to go are there, and how they go. On the controller."""
+"""Find and revoke single rules of a security group. Runs on the controller."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SecurityRule(TypedDict):
 
 
 def parse_rule_key(direction: str, permission: Answer, target: str) -> SecurityRuleKey:
-    """Read it."""
+    """Parse a permission into its identity."""
     protocol = str(permission["IpProtocol"])
     ports = (permission.get("FromPort"), permission.get("ToPort"))
     return SecurityRuleKey(direction, protocol, None if protocol == "-1" else ports, target)
@@ -56,7 +56,7 @@ def list_group_rules(group: Answer) -> dict[SecurityRuleKey, str]:
 
 
 def map_rule_ids(answer: list[Answer]) -> dict[SecurityRuleKey, str]:
-    """Identity -> id, from DescribeSecurityGroupRules."""
+    """Return identity -> id from DescribeSecurityGroupRules."""
     found = {}
     for rule in answer:
         other = rule.get("ReferencedGroupInfo") or {}

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Several small files and their directories: compared with the node, then written in one go. Runs on nodes."""
+"""Compare several small files and their directories with the node, then write them at once. Runs on nodes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LARGEST = 1 << 20  # a key, a list: nothing large belongs here
 
 
 class KeyRefusedError(ValueError):
-    """A key that was fetched is none, or has another fingerprint than expected."""
+    """A fetched key is invalid, or has another fingerprint than expected."""
 
 
 class FileRequest(TypedDict):
-    """A file that is asked for: its *content*, or the *url* of a key with the *fingerprints* that it may have."""
+    """A requested file: its *content*, or the *url* of a key with its allowed *fingerprints*."""
 
     path: str
     content: str | None
@@ -37,7 +37,7 @@ class FileRequest(TypedDict):
 
 
 class FileState(TypedDict):
-    """A file, or that it is not there."""
+    """The state of a file, or its absence."""
 
     exists: bool
     content: bytes
@@ -61,7 +61,7 @@ def request_text_file(path: str, content: str, mode: str) -> FileRequest:
 
 
 def read_file_state(path: str) -> FileState:
-    """Describe a file: its bytes and mode, or that it is not there."""
+    """Return a file's bytes and mode, or its absence."""
     try:
         info = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -74,7 +74,7 @@ def read_file_state(path: str) -> FileState:
 
 
 def format_file_state(entry: FileState) -> str:
-    """Print a state for a diff."""
+    """Format a state for a diff."""
     if not entry["exists"]:
         return ""
     return "mode {:04o}\n".format(entry["mode"]) + format_file_for_diff(
@@ -107,7 +107,7 @@ def fetch_key(url: str, fingerprints: list[str]) -> bytes:
 
 
 def keep_or_fetch_key(item: FileRequest, before: FileState) -> bytes:
-    """Keep the key that is there if its fingerprint is an expected one, otherwise fetch it."""
+    """Keep an existing key with an expected fingerprint, otherwise fetch it."""
     fingerprints = item["fingerprints"] or []
     if before["exists"]:
         try:
@@ -119,7 +119,7 @@ def keep_or_fetch_key(item: FileRequest, before: FileState) -> bytes:
 
 
 def plan_file_changes(files: list[FileRequest], absent: list[str]) -> list[FileChange]:
-    """List the steps that are needed, each with the state before and after."""
+    """Return the changes that are needed, each with the state before and after."""
     steps: list[FileChange] = []
     for item in files:
         before = read_file_state(item["path"])
@@ -175,7 +175,7 @@ def set_file_mode(path: str, mode: int) -> None:
 
 
 def apply_file_changes(module: AnsibleModule, folders: list[str], steps: list[FileChange]) -> None:
-    """Make the directories, then the files."""
+    """Create the directories, then the files."""
     for folder in folders:
         os.mkdir(folder)
         os.chmod(folder, 0o755)  # noqa: S103 (jobs of every user read here, with any umask)

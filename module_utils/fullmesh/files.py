@@ -63,7 +63,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def split_whole_lines(text: str) -> list[str]:
-    """Return the same with their ends, so that they make up the text."""
+    """Return the lines with their ends, so that they join to the text."""
     return [line + "\n" for line in text.split("\n")[:-1]] + [
         line for line in text.split("\n")[-1:] if line
     ]
@@ -88,7 +88,7 @@ def read_text_or_empty(path: str) -> str:
 
 
 def hash_file(path: str) -> str:
-    """Return the checksum of a file that may be large."""
+    """Return the checksum of a file of any size."""
     digest = hashlib.sha256()
     with open(path, "rb") as stream:
         for block in iter(lambda: stream.read(BLOCK), b""):
@@ -107,7 +107,7 @@ def read_selinux_context(path: str | int) -> str:
 def set_file_attributes(
     handle: int, mode: int, owner: tuple[int, int] = KEEP_OWNER, context: str = ""
 ) -> None:
-    """Give an open file a mode, an owner (uid, gid) and an SELinux context."""
+    """Set mode, owner (uid, gid) and SELinux context of an open file."""
     info = os.fstat(handle)
     if owner not in (KEEP_OWNER, (info.st_uid, info.st_gid)):
         os.fchown(handle, *owner)
@@ -116,13 +116,14 @@ def set_file_attributes(
 
 
 def set_selinux_context(handle: int, context: str) -> None:
-    """Give an open file an SELinux context, if one is named and the file has another one."""
+    """Set the SELinux context of an open file, if one is given and differs."""
     if context and read_selinux_context(handle) != context:
         os.setxattr(handle, CONTEXT, context.encode())
 
 
 def fsync_directory(path: str) -> None:
-    """Make a rename survive a power cut (fsync(2): the file's own does not reach its name)."""
+    """Flush a directory, so that a rename survives a power cut (fsync(2): a file's own fsync does not cover its
+    name)."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -162,7 +163,7 @@ def write_file_atomically(
 
 
 def make_folders(folder: str) -> None:
-    """Make the folders that are missing (0755), each with the rights of the account that owns the one above."""
+    """Create missing folders (0755), each with the rights of the account that owns its parent."""
     above = folder
     while not os.path.isdir(above):
         above = os.path.dirname(above)
@@ -208,7 +209,7 @@ def replace_file(
 
 
 def overwrite_file(path: str, content: bytes, wanted: tuple[int, tuple[int, int], str]) -> None:
-    """Write into the file that is there, and give it the attributes that `set_attributes` takes."""
+    """Overwrite an existing file, and set its attributes as `set_file_attributes` does."""
     handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     with os.fdopen(handle, "r+b") as stream:
         stream.write(content)

@@ -53,7 +53,7 @@ def parse_json_number(text: str) -> int:
     """Return a whole number of a JSON text.
 
     Raises:
-        ForeignLimitError: no counter of a kernel is so large.
+        ForeignLimitError: it is larger than any kernel counter.
     """
     if len(text) <= MOST_DIGITS + 1:
         number = int(text)
@@ -63,7 +63,7 @@ def parse_json_number(text: str) -> int:
 
 
 def count_json_values(text: str, most: int) -> int:
-    """Return at most how many values a JSON text has, before it is parsed."""
+    """Return an upper bound of the number of values in a JSON text, before it is parsed."""
     signs = ("[", "{", ",")
     found = sum(map(text.count, signs))
     if found >= most:
@@ -130,7 +130,7 @@ def parse_foreign_json(
 
 
 def list_objects(value: object) -> list[dict[str, Any]]:
-    """Return the objects of a list; of anything else none."""
+    """Return the objects of a list, [] for any other value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 

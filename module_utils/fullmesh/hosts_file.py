@@ -89,7 +89,7 @@ def list_line_names(line: str) -> set[str]:
 
 
 def render_hosts_block(hosts: list[HostsEntry], taken: list[str]) -> list[str]:
-    """Our lines with their marks."""
+    """Return Fullmesh's lines with their marks."""
     lines = [BEGIN]
     if taken:
         lines += [REASON] + [WAS + line for line in taken]

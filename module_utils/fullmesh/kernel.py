@@ -56,7 +56,7 @@ class KernelTuneRefusal(TypedDict):
 
 
 class KernelTuner:
-    """One run."""
+    """One run of kernel_tune."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class KernelTuner:
         return soft if now == resource.RLIM_INFINITY else now
 
     def grantable(self, name: str, which: int, soft: int, hard: int) -> bool:
-        """Try the limit in a child, which is how pam_limits and systemd will set it."""
+        """Test a limit in a child process, in the way that pam_limits and systemd set it."""
         if is_test_root(self.node) or can_set_limit(which, soft, hard):
             return True
         text = f"the limit {name} = {hard} cannot be granted here (setrlimit says EPERM)"
@@ -199,7 +199,7 @@ class KernelTuner:
         return True
 
     def run(self) -> KernelTuneResult | KernelTuneRefusal:
-        """Do it all."""
+        """Run all steps."""
         founds = self.look()
         pam, manager = self.limits()
         if self.check or self.faults or self.stopped(founds):
@@ -275,7 +275,7 @@ def describe_override(found: sysctl.KeyedSysctlVerdict, own: str) -> str:
 
 
 def describe_refused_value(found: sysctl.KeyedSysctlVerdict) -> str:
-    """Name a value that the kernel did not take."""
+    """Describe a value that the kernel rejected."""
     return (
         "[KT-110] the kernel did not take {key} = {target}: {detail}, the value seen is {seen!r}. "
         "Fix: correct it in kernel_tuning_sysctls. Possible congestion controls: "
@@ -284,7 +284,7 @@ def describe_refused_value(found: sysctl.KeyedSysctlVerdict) -> str:
 
 
 def diff_running_values(moved: list[sysctl.KeyedSysctlVerdict]) -> Diff:
-    """Show the running values that change."""
+    """Return the diff of the running values."""
     form = "{} = {}\n"
     return make_diff(
         "running kernel",
@@ -299,7 +299,7 @@ def is_test_root(node: SysctlNode) -> bool:
 
 
 def can_set_limit(which: int, soft: int, hard: int) -> bool:
-    """Set a limit in a child process and say whether the kernel allowed it."""
+    """Set a limit in a child process, and return whether the kernel allowed it."""
     child = os.fork()
     if child == 0:
         try:

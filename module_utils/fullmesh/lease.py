@@ -1,11 +1,11 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Tie all that a run starts on a node to the controller: a lock that ends when the controller is gone.
+"""Tie everything that a run starts on a node to the controller: a lock that ends when the controller is gone.
 
-The controller keeps one session per node open for a run and sends a byte on it every half second
-(src/fullmesh/ask/lease.py). The program at the end of that session (ask/boot.py) holds the lock. It ends if the
-session ends or if the controller is silent. The kernel then releases the lock, however the program ended. Everything
-else that the run started on the node polls the lock and ends within half a second.
+During a run, the controller keeps one session per node open and sends a byte on it every 0.5 s
+(src/fullmesh/ask/lease.py). The program at the end of that session (ask/boot.py) holds the lock, and ends if the
+session ends or the controller is silent. The kernel then releases the lock, for any kind of end. Everything else that
+the run started on the node polls the lock and ends within 0.5 s.
 
 Runs on nodes: standard library only.
 """

@@ -325,5 +325,5 @@ def merge_peer_update(
 
 
 def write_manifest(manifest: NodeManifest, path: str = PATH) -> None:
-    """Put the manifest in place in one step, so that a cut never leaves half of it."""
+    """Write the manifest in one step, so that an interruption leaves no partial one."""
     write_file_atomically(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n", 0o644)

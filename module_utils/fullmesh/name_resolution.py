@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Make every node's names resolve to its cluster address, and prove it with the resolver itself.
+"""Make every node's names resolve to its cluster address, and verify it with the resolver.
 
 Runs on nodes: standard library only.
 """

@@ -35,7 +35,7 @@ DEFAULT = re.compile(r'--(?:\[no-\])?collector\.textfile\.directory=(?:"([^"]*)"
 
 
 class RunningExporter(TypedDict):
-    """One that runs: its program, the folders of this node that it reads, and others.
+    """A running node_exporter: its program, the folders of this node that it reads, and others.
 
     ``service``: it is a service of the node, so its command line is the administrator's.
     """
@@ -81,7 +81,7 @@ def is_same_folder(root: str, pid: str, folder: str) -> bool:
 
 
 def list_main_processes(run: SplitRunner) -> set[str]:
-    """Return the IDs of the processes that systemd names as a service's main one (systemctl(1))."""
+    """Return the IDs of the services' main processes in systemd (systemctl(1))."""
     _, out, _ = run(systemctl.build_show_command(["MainPID"], ["*.service"]))
     return {one.get("MainPID", "0") for one in systemctl.parse_unit_blocks(out)} - {"0"}
 
@@ -104,9 +104,9 @@ def read_uid(root: str, pid: str) -> int:
 
 
 def find_exporters(main_processes: Collection[str], root: str = "") -> list[RunningExporter]:
-    """Find every node_exporter that runs, by the name of its program.
+    """Find every running node_exporter by the name of its program.
 
-    Every account can give a program this name. So only a service of the node is believed, and no login account's.
+    Any account can give a program this name. So only a service of the node is trusted, and none of a login account.
     """
     found: list[RunningExporter] = []
     for pid in sorted(filter(str.isdecimal, os.listdir(root + "/proc")), key=int):

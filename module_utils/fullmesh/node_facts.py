@@ -73,7 +73,7 @@ def collect_facts(venv: str) -> Facts:
 
 
 def load_pending_changes() -> list[PendingChange]:
-    """Return the transactions that have yet to end. The engine is loaded on nodes only that have a transaction."""
+    """Return the unfinished transactions. The engine is only loaded on nodes with a transaction."""
     if not node.has_transactions():
         return []
     from .transaction import engine  # noqa: PLC0415 (a tenth of this question's time, and rarely needed)

@@ -134,10 +134,10 @@ def open_firewall_to_peers(
 def update_peer_list(
     module: AnsibleModule, want: ClusterPeersParams, run: Runner
 ) -> ClusterPeersResult:
-    """Write the list of peers wherever the node keeps it.
+    """Write the list of peers to all files that have it.
 
     Raises:
-        ListError: the node never converged, or firewalld is gone.
+        PeerListError: the node was never configured, or firewalld is gone.
     """
     shared, own = want["shared"], want["own"]
     check = module.check_mode

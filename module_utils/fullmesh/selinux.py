@@ -94,7 +94,7 @@ def parse_selinux_setting(text: str, key: str) -> str:
 
 
 def replace_selinux_mode(text: str, mode: str) -> str:
-    """Return the configuration with another mode and nothing else changed."""
+    """Return the configuration with another mode and no other change."""
     if not parse_selinux_setting(text, "SELINUX"):
         end = "" if not text or text.endswith("\n") else "\n"
         kind = "" if parse_selinux_setting(text, "SELINUXTYPE") else "SELINUXTYPE=targeted\n"
@@ -115,7 +115,7 @@ class SelinuxNode:
         return self.root + path
 
     def observe(self) -> SelinuxStatus:
-        """Look at everything that matters, once."""
+        """Observe SELinux once."""
         config = read_text_file(self.at(CONFIG))
         number = read_text_file(self.at(ENFORCE)).strip(SPACE)
         kind = parse_selinux_setting(config, "SELINUXTYPE") or "targeted"
@@ -208,7 +208,7 @@ def check_relabel_policy(seen: SelinuxStatus, mode: str, plan: SelinuxPlan) -> N
 
 
 class SelinuxSwitch:
-    """One run."""
+    """One run of selinux_state."""
 
     def __init__(self, node: SelinuxNode, params: SelinuxParams, check: bool) -> None:
         self.node = node
@@ -258,7 +258,7 @@ class SelinuxSwitch:
             engine.mark_change_applied(NAME)
 
     def arm(self, what: str) -> None:
-        """Let the node become permissive again by itself, with the configuration of now."""
+        """Arm a rollback to permissive mode with the present configuration."""
         seconds = int(self.params["rollback_seconds"])
         if seconds <= 0:
             return
@@ -355,7 +355,7 @@ class SelinuxSwitch:
         return {**self.answer(seen, plan_selinux_change(seen, "keep"), moved), "notes": notes}
 
     def show(self, name: str, before: str, after: str) -> None:
-        """Keep one diff."""
+        """Add one diff."""
         if before != after:
             end = "" if before.endswith("\n") else "\n"
             self.diff.append(make_diff(name, before + end, after + end))

@@ -52,7 +52,7 @@ class ClusterSshParams(TypedDict):
 
 
 class SshFolderState(TypedDict):
-    """An account's .ssh: whether folder and authorized_keys are there, the file's text and owner (-1 without)."""
+    """An account's .ssh: whether folder and authorized_keys exist, the file's text and owner (-1 without)."""
 
     folder: bool
     keys: bool
@@ -75,7 +75,7 @@ class SshFile(NamedTuple):
 
 
 class SshKeysResult(TypedDict):
-    """State present."""
+    """The result of state present."""
 
     changed: bool
     diff: list[Diff]
@@ -335,7 +335,7 @@ def ensure_account(params: ClusterSshParams, made: AccountBefore) -> pwd.struct_
 
 
 def install_ssh_keys(params: ClusterSshParams, check: bool) -> SshKeysResult:
-    """Bring everything."""
+    """Install all files and the account."""
     made = load_made_account()
     moved = bool(made.get("user")) and made["user"] != params["user"]
     if moved and not check:

@@ -45,18 +45,18 @@ class SysctlVerdict(TypedDict):
 
 
 class KeyedSysctlVerdict(SysctlVerdict):
-    """With its key."""
+    """A verdict with its key."""
 
     key: str
 
 
 def expand_port_ranges(text: str) -> set[int]:
-    """Read ``8080,30000-32767`` as the kernel prints it."""
+    """Parse ``8080,30000-32767`` as the kernel prints it."""
     return {port for span in parse_port_ranges(text) for port in range(span.first, span.last + 1)}
 
 
 def format_port_set(ports: set[int]) -> str:
-    """Print ports in the kernel's own form, so that a read-back can be compared by eye."""
+    """Format ports like the kernel, so that values are easy to compare."""
     runs: list[PortRange] = []
     for port in sorted(ports):
         if runs and port == runs[-1].last + 1:
@@ -104,7 +104,7 @@ class OtherSysctlFiles:
                 side.append((path, parse_sysctl_file(node.text(path) or "")))
 
     def values(self, key: str) -> list[str]:
-        """Return every value that another file gives to a key."""
+        """Return every value that other files set for a key."""
         path = sysctl_key_to_path(key)
         sides = self.before + self.after
         return [found[path]["value"] for _, found in sides if path in found]
@@ -162,7 +162,7 @@ def is_valid_port_list(text: str) -> bool:
 
 
 def filter_valid_values(rule: Rule, texts: list[str]) -> list[str]:
-    """Drop other files' values that the kernel would not take either."""
+    """Drop values of other files that the kernel would reject as well."""
     if rule == "ports":
         return [text for text in texts if is_valid_port_list(text)]
     if rule == "floor":

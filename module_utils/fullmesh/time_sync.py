@@ -1,6 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Let chrony follow the cluster's time source, and read back that it does. Runs on nodes: standard library only."""
+"""Configure chrony with the cluster's time source, and verify that it is synchronized.
+
+Runs on nodes: standard library only.
+"""
 
 from __future__ import annotations
 
@@ -143,7 +146,7 @@ class ChronySync:
         return unit.get("ActiveState") == "active" or unit.get("UnitFileState") == "enabled"
 
     def apply(self, displaced: list[str], files: dict[str, str], running: bool) -> None:
-        """Make it so."""
+        """Apply the configuration."""
         for path, content in files.items():
             write_or_remove_file(path, content)
         if self.params["unit_drop_in"] in files:
@@ -166,7 +169,7 @@ class ChronySync:
             )
 
     def read_back(self) -> ChronyStatus:
-        """Wait until the clock follows a source."""
+        """Wait until the clock is synchronized."""
         start = asked = time.monotonic()
         while True:
             tracking = chrony.parse_tracking(self.run(["chronyc", "-n", "-c", "tracking"])[1])

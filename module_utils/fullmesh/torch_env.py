@@ -170,7 +170,7 @@ def inspect_python(path: str, own_pip: bool) -> PythonSeen:
 
 
 def measure_store_space(path: str) -> int:
-    """Room at the first directory above *path* that exists."""
+    """Return the free space at the first existing directory above *path*."""
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     room = os.statvfs(path)
@@ -205,7 +205,7 @@ def read_venv_link(params: TorchVenvParams) -> str:
 
 
 def refuse_foreign_folder(path: str) -> None:
-    """Refuse a place in which others could swap the programs that root runs from the environment."""
+    """Refuse a folder in which other accounts could replace the environment's programs that root runs."""
     folder = find_foreign_folder(os.path.dirname(path)) if os.geteuid() == 0 else ""
     if folder:
         raise VenvError(
@@ -218,8 +218,8 @@ def refuse_foreign_folder(path: str) -> None:
 def lock_store(params: TorchVenvParams, create: bool = False) -> Iterator[None]:
     """Hold the lock of the environments, so that two runs never change them at the same time.
 
-    A node finishes a build even if its controller was killed, and then removes the wheels. The lock makes the next
-    run wait for that.
+    A node finishes a build even if its controller was killed, and then removes the wheels. The lock makes the next run
+    wait for that.
     """
     handle = lock_folder(params["store"], params["seconds"], create)
     try:
@@ -268,7 +268,7 @@ def open_folder_locked(folder: str) -> int | None:
 
 
 def observe_torch_venv(params: TorchVenvParams) -> VenvSeen:
-    """Answer everything that the controller needs to know, after the build of an earlier run has ended."""
+    """Return everything that the controller needs to know, after the build of an earlier run has ended."""
     with lock_store(params):
         return observe_locked_venv(params)
 
@@ -298,7 +298,7 @@ def observe_locked_venv(params: TorchVenvParams) -> VenvSeen:
 
 
 def hash_kept_wheels(folder: str) -> list[str]:
-    """Checksums of the wheels that an earlier run left here on purpose."""
+    """Return the checksums of the wheels that an earlier run kept."""
     if not os.path.isdir(folder):
         return []
     names = sorted(name for name in os.listdir(folder) if name.endswith(".whl"))
@@ -306,7 +306,10 @@ def hash_kept_wheels(folder: str) -> list[str]:
 
 
 def list_kept_bundles(folder: str) -> dict[str, int]:
-    """Whole bundles that an interrupted run left here, with their sizes: such a node gives them to the others."""
+    """Return complete bundles that an interrupted run left, with their sizes.
+
+    Such a node can send them to others.
+    """
     if not os.path.isdir(folder):
         return {}
     names = [name for name in sorted(os.listdir(folder)) if name.endswith(".tar")]
@@ -440,7 +443,7 @@ def check_accelerator(said: TorchVersions, wanted: str) -> None:
 
 
 def build_venv(params: TorchVenvParams, seen: VenvSeen) -> TorchVersions:
-    """Build at the final place, without anything pointing there until the marker is written."""
+    """Build at the final place. The link does not point there until the marker is written."""
     folder = seen["folder"]
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(params["store"], exist_ok=True)

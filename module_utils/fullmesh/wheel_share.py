@@ -38,11 +38,11 @@ BATCH = 8  # pieces between two queries of a peer's state
 
 
 class ShareError(Exception):
-    """Why a peer gave nothing, in words."""
+    """The reason why a peer gave nothing."""
 
 
 class SharedFile:
-    """The file on this node, whole or in the making, and which of its pieces are proved."""
+    """The file on this node, complete or partial, and its verified pieces."""
 
     def __init__(self, path: str, manifest: BundlePieces) -> None:
         self.path, self.part, self.marks = path, path + ".part", path + ".marks"
@@ -130,7 +130,7 @@ def read_peer_line(stream: BinaryIO) -> str:
 
 
 def listen_on_free_port(address: str, first: int, last: int) -> socket.socket:
-    """Listen on a port that the cluster's firewall has open to peers."""
+    """Listen on a port that the cluster's firewall opens to peers."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     ports = random.sample(range(first, last + 1), min(PORT_TRIES, last + 1 - first))
     failed = None
@@ -150,7 +150,7 @@ def listen_on_free_port(address: str, first: int, last: int) -> socket.socket:
 def serve_pieces(
     listener: socket.socket, store: SharedFile, secret: str, token: str, seconds: float
 ) -> None:
-    """Answer peers until the control file is gone or another run's, or the deadline is there."""
+    """Serve peers until the control file is removed or replaced, or time is over."""
     control = os.path.join(os.path.dirname(store.path), CONTROL)
     end = time.monotonic() + seconds
     places = threading.BoundedSemaphore(CLIENTS_MOST)
@@ -265,7 +265,7 @@ class PieceConnection:
         return bytes(data)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.stream.close()
         self.sock.close()
 

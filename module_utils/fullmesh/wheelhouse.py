@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Download hash-pinned wheels for another Python once, and bundle them: on the controller."""
+"""Download hash-pinned wheels for another Python once, and bundle them. Runs on the controller."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def load_recorded_wheels(record: str, wheels: str) -> dict[str, str] | None:
 
 
 def fetch_wheels(params: WheelhouseParams, record: str, wheels: str) -> dict[str, str]:
-    """Download aside, then move into the cache: an interrupted run leaves no half file there."""
+    """Download to a temporary folder, then move the files into the cache, so that it never has partial files."""
     aside = tempfile.mkdtemp(prefix=".new-", dir=params["cache"])
     try:
         download_wheels(params, aside)
@@ -173,7 +173,7 @@ def pack_wheels(files: dict[str, str], wheels: str, bundle: str) -> None:
 
 
 def compute_set_name(params: WheelhouseParams) -> str:
-    """Name a download by all that decides it."""
+    """Return a name for a download that depends on all its inputs."""
     parts = [hash_file(params["requirements"]), params["python"], *params["platforms"]]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -206,7 +206,7 @@ def hash_bundle_pieces(bundle: str) -> BundlePieces:
 
 
 def provide_wheels(params: WheelhouseParams) -> WheelhouseResult:
-    """Have the wheels and their bundle in the cache."""
+    """Provide the wheels and their bundle in the cache."""
     wheels = os.path.join(params["cache"], "files")
     os.makedirs(wheels, exist_ok=True)
     record = os.path.join(params["cache"], compute_set_name(params) + ".json")

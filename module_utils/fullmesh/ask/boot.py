@@ -64,11 +64,11 @@ class ProgramLoader:
         return importlib.machinery.ModuleSpec(name, self, is_package=package)  # type: ignore[arg-type]  # its two methods are enough (PEP 451)
 
     def create_module(self, spec: object) -> None:
-        """Leave it to Python."""
+        """Use Python's default."""
         del spec
 
     def exec_module(self, module: Any) -> None:
-        """Run its code."""
+        """Run the module's code."""
         exec(self.program[module.__name__][1], module.__dict__)  # noqa: S102 (a loader executes code)
 
 
@@ -78,7 +78,7 @@ def get_bytecode_tag() -> str:
 
 
 def get_cache_path(question: NodeQuestion) -> str:
-    """Name the file of the compiled program."""
+    """Return the path of the compiled program."""
     return "{}/{}-{}.{}".format(
         question["folder"], question["name"], question["program"], get_bytecode_tag()
     )

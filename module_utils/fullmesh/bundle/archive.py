@@ -81,7 +81,7 @@ def pack_project(root: str, path: str) -> None:
 
 
 def collect_bundle_files(sources: list[BundleSource], private: str) -> dict[str, str]:
-    """Place in the archive -> file on this machine."""
+    """Return place in the archive -> file on this machine."""
     files = {}
     for source in sources:
         if source.get("project"):
@@ -95,7 +95,7 @@ def collect_bundle_files(sources: list[BundleSource], private: str) -> dict[str,
 
 
 def pack_bundle(params: BundleArchiveParams) -> PackedBundle:
-    """Write aside, then move: an interrupted run leaves no archive that looks like one."""
+    """Write the archive to a temporary file, then rename it, so that an interrupted run leaves no partial archive."""
     path = params["path"]
     private = tempfile.mkdtemp(prefix=".fullmesh-bundle-", dir=os.path.dirname(path) or ".")
     try:
@@ -146,7 +146,7 @@ def read_expected_checksum(path: str) -> str:
 
 
 def unpack_bundle(path: str, folder: str) -> BundleContents:
-    """Take out plain files with the names and checksums of the index, and nothing else."""
+    """Unpack only plain files with the names and checksums of the index."""
     with tarfile.open(path) as tar:
         first = tar.next()
         text = tar.extractfile(first) if first is not None and first.name == INDEX else None

@@ -73,7 +73,7 @@ class PackageFetchError(Exception):
 
 
 def make_fetch_error(what: str, said: str) -> PackageFetchError:
-    """Word the failure of a package manager."""
+    """Return the error for a failure of the package manager."""
     words = [line.strip() for line in said.splitlines() if line.strip()][-3:]
     return PackageFetchError(
         "[BN-105] {}: {}. Check: this machine's package sources, and the requested names and versions."

@@ -115,7 +115,7 @@ def describe_first_boot(root: str = "") -> list[str]:
 
 
 def describe_running_updates(ask: Runner = run_command) -> list[str]:
-    """Units of the system's own updates that are at work."""
+    """Return the units of the system's own updates that run now."""
     rc, out = ask(systemctl.build_show_command(("Id", "ActiveState"), UNITS))
     blocks = systemctl.parse_unit_blocks(out) if rc == 0 else []
     working = ("activating", "reloading")

@@ -64,7 +64,7 @@ def run_with_environment(
 
 
 def parse_environment_file(text: str) -> dict[str, str]:
-    """Read ``NAME=value`` lines, with or without ``export`` and quotes."""
+    """Parse ``NAME=value`` lines, with or without ``export`` and quotes."""
     found = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
@@ -111,7 +111,7 @@ def list_verbs_devices(root: str) -> list[EfaVerbs]:
 
 
 def parse_fi_info(text: str) -> list[dict[str, str]]:
-    """Read ``fi_info -p efa``: one block of indented lines for each way to talk."""
+    """Parse ``fi_info -p efa``: one indented block for each interface."""
     found: list[dict[str, str]] = []
     for line in text.splitlines():
         key, colon, value = line.strip().partition(":")
@@ -184,7 +184,7 @@ def find_nccl_plugin(root: str, env: dict[str, str], cache: list[str]) -> NcclPl
 
 
 def observe_nccl_plugin(root: str, env: dict[str, str], cache: list[str]) -> NcclPlugin:
-    """Find the plugin and load it in a child process: a missing libfabric shows only then."""
+    """Find the plugin and load it in a child process, since only this detects a missing libfabric."""
     seen: NcclPlugin = {**find_nccl_plugin(root, env, cache), "error": ""}
     if not seen["path"]:
         return seen
@@ -198,10 +198,10 @@ def observe_nccl_plugin(root: str, env: dict[str, str], cache: list[str]) -> Ncc
 
 
 def observe_efa(environment: dict[str, str] | None = None, root: str = "") -> EfaSurvey:
-    """Look at everything that EFA needs on this node.
+    """Survey everything that EFA needs on this node.
 
-    ``environment`` are variables as a job sees them (LD_LIBRARY_PATH, NCCL_NET_PLUGIN, FI_PROVIDER …), on top of this
-    process's own. ``root`` is another place of the file system, for tests.
+    ``environment`` are a job's variables (LD_LIBRARY_PATH, NCCL_NET_PLUGIN, FI_PROVIDER …), in addition to this
+    process's own. ``root`` is another root directory, for tests.
     """
     env = dict(os.environ)
     given = {str(key): str(value) for key, value in (environment or {}).items()}

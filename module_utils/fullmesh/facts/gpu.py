@@ -144,7 +144,7 @@ def parse_smi(text: str) -> SmiReport:
 
 
 def parse_topology(text: str) -> dict[str, dict[str, str]]:
-    """Read ``nvidia-smi topo -m``: from -> to -> NV18, PIX, PXB, PHB, NODE or SYS."""
+    """Parse ``nvidia-smi topo -m``: from -> to -> NV18, PIX, PXB, PHB, NODE or SYS."""
     lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
     if not lines:
         return {}
@@ -161,7 +161,7 @@ def parse_topology(text: str) -> dict[str, dict[str, str]]:
 
 
 def parse_nvlinks(text: str) -> list[NvLinks]:
-    """Read ``nvidia-smi nvlink -s``: for every GPU the speeds (GB/s) of its links and how many are down."""
+    """Parse ``nvidia-smi nvlink -s``: the speeds (GB/s) of each GPU's links, and the number of inactive ones."""
     found: list[NvLinks] = []
     for line in text.splitlines():
         head = re.match(r"GPU (\d+):", line.strip())

@@ -55,7 +55,7 @@ sys.stdout.write("\n" + sys.argv[3] + json.dumps(out) + "\n")
 
 
 class NcclLibrary(TypedDict):
-    """The library that loads, by its real path."""
+    """The library that was loaded, with its real path."""
 
     version: str
     path: str
@@ -80,7 +80,7 @@ class NcclChildAnswer(TypedDict):
 
 
 class NcclError(Exception):
-    """A question without an answer.
+    """A query without an answer.
 
     ``reason`` is one of missing, deadline, crashed, refused (a library), absent (a package version).
     """
@@ -115,7 +115,7 @@ def decode_unique_id(raw: bytes) -> NcclEndpoint:
 
 
 def parse_nccl_version(version: str) -> tuple[list[int], list[int], str]:
-    """Order package versions like ``2.28.9-1+cuda12.9``: NCCL first, then CUDA."""
+    """Return a sort key for package versions such as ``2.28.9-1+cuda12.9``: NCCL first, then CUDA."""
     upstream, _, rest = version.partition("-")
     cuda = rest.partition("+cuda")[2]
     return (
@@ -187,7 +187,7 @@ def query_nccl_library(
 
 
 def find_nccl_library(path: str = "", seconds: float = SECONDS) -> NcclLibrary:
-    """Version and real path of the library that loads."""
+    """Return version and real path of the library that is loaded."""
     answer = query_nccl_library(path, {}, False, seconds)
     return {"version": decode_version(answer["code"]), "path": answer["path"]}
 
@@ -195,6 +195,6 @@ def find_nccl_library(path: str = "", seconds: float = SECONDS) -> NcclLibrary:
 def find_nccl_endpoint(
     path: str = "", env: dict[str, str] | None = None, seconds: float = SECONDS
 ) -> NcclEndpoint:
-    """Address and port NCCL listens on with ``env``."""
+    """Return the address and port that NCCL listens on with ``env``."""
     answer = query_nccl_library(path, env or {}, True, seconds)
     return decode_unique_id(bytes.fromhex(answer["id"]))

@@ -44,7 +44,7 @@ def read_stripped(path: str, default: str = "") -> str:
 
 
 def read_boot_mark() -> str:
-    """Return a text that differs after a restart: the kernel's boot id, and when process 1 started (containers)."""
+    """Return a text that changes with a restart: the kernel's boot id, and the start time of process 1 (containers)."""
     started = read_stripped("/proc/1/stat").rpartition(")")[2].split()
     return f"{read_stripped('/proc/sys/kernel/random/boot_id')}/{''.join(started[19:20])}"
 
@@ -168,7 +168,7 @@ def list_listening_ports(proc_net: str = "/proc/net") -> list[int]:
 
 
 def measure_free_bytes(path: str) -> int:
-    """Bytes free for ordinary users on the file system that *path* is, or would be, on."""
+    """Return the bytes free for ordinary users on the file system of *path*, even if it does not exist yet."""
     while path and not os.path.exists(path):
         path = os.path.dirname(path)
     try:

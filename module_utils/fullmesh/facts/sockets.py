@@ -38,7 +38,7 @@ class SocketRow(TypedDict):
 
 
 def read_tcp_info(sock: socket.socket) -> dict[str, int]:
-    """Return the fields of TCP_INFO that verdicts are made of."""
+    """Return the fields of TCP_INFO that verdicts use."""
     try:
         raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_ROOM)
     except OSError:
@@ -53,17 +53,17 @@ def read_tcp_info(sock: socket.socket) -> dict[str, int]:
 
 
 def count_lost_segments(info: dict[str, int]) -> int:
-    """Segments that were sent again and were needed: the receiver reports the needless ones (RFC 2883)."""
+    """Return the number of segments that had to be resent. The receiver reports unnecessary ones (RFC 2883)."""
     return max(0, info["total_retrans"] - info["dsack_dups"])
 
 
 def find_address_family(address: str) -> int:
-    """Tell the socket family of a literal address."""
+    """Return the socket family of a literal address."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def decode_address(text: str) -> str:
-    """Read an address as /proc/net/tcp prints it: words in the machine's byte order."""
+    """Decode an address of /proc/net/tcp: words in the machine's byte order."""
     words = [struct.pack("=I", int(text[i : i + 8], 16)) for i in range(0, len(text), 8)]
     raw = b"".join(words)
     if len(raw) == 4:  # noqa: PLR2004 (bytes of an IPv4 address)
@@ -73,7 +73,7 @@ def decode_address(text: str) -> str:
 
 
 def parse_socket_table(text: str) -> list[SocketRow]:
-    """Read one of /proc/net/tcp and tcp6."""
+    """Parse /proc/net/tcp or tcp6."""
     rows: list[SocketRow] = []
     for line in text.splitlines()[1:]:
         part = line.split()
@@ -152,7 +152,7 @@ def run_ip(*arguments: str) -> str:
 
 
 def parse_route(text: str) -> dict[str, str]:
-    """Read ``ip -o route get``: the next hop, device and source address."""
+    """Parse ``ip -o route get``: the next hop, device and source address."""
     words = text.split()
     route = {"via": "", "dev": "", "src": ""}
     for key in route:
@@ -162,7 +162,7 @@ def parse_route(text: str) -> dict[str, str]:
 
 
 def parse_neighbour(text: str) -> str:
-    """Read ``ip neigh show to``: reachable, failed or unknown."""
+    """Parse ``ip neigh show to``: reachable, failed or unknown."""
     line = text.strip().splitlines()[0] if text.strip() else ""
     if "FAILED" in line or "INCOMPLETE" in line:
         return "failed"
@@ -184,5 +184,5 @@ def find_path_to(address: str) -> dict[str, str]:
 
 
 def errno_to_name(number: int) -> str:
-    """Turn 113 into EHOSTUNREACH."""
+    """Convert 113 to EHOSTUNREACH."""
     return errno.errorcode.get(number, str(number)) if number else ""

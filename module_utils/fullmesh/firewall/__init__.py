@@ -1,5 +1,5 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""firewalld, ufw, and the rules of others."""
+"""Manage firewalld and ufw, and keep the rules of others."""
 
 from __future__ import annotations

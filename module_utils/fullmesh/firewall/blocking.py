@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def collect_bounds(ruleset: Ruleset, chains: list[Key]) -> dict[str, list[int]]:
-    """Collect every bound of an address or number that the rules know: between two of them all packets are alike."""
+    """Collect every bound of an address or number in the rules. All packets between two bounds are alike."""
     cuts: dict[str, set[int]] = {"4": set(), "6": set(), "n": set()}
 
     def note(spans: Any) -> None:
@@ -54,7 +54,7 @@ def collect_bounds(ruleset: Ruleset, chains: list[Key]) -> dict[str, list[int]]:
 
 
 def find_intervals(item: Any) -> Spans:
-    """Find every interval in an expression, however deep."""
+    """Yield every interval in an expression, at any depth."""
     span = parse_interval(item)
     if span:
         yield span
@@ -93,7 +93,7 @@ def pick_sample_senders(peers: list[str], cuts: list[int]) -> list[str]:
 def build_sample_packets(
     want: BlockerQuery, family: str, cuts: dict[str, list[int]]
 ) -> list[Packet]:
-    """Make the first packets that peers may send to this node.
+    """Build the first packets that peers may send to this node.
 
     *want*: peers ({"4": [...], "6": [...]}), ports (``29500/tcp``), own ({"4": address}), interface.
     """

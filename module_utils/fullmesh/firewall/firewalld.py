@@ -135,7 +135,7 @@ def find_accepted_port(expressions: list[Json]) -> str:
 
 
 def list_set_jumps(table: list[Json], chain: str) -> list[tuple[str, str]]:
-    """Return (set, target) of every rule of a chain that sends a source set somewhere."""
+    """Return (set, target) of every rule of a chain that dispatches a source set."""
     found = []
     for expressions in list_chain_rules(table, chain):
         goto = [part.get("goto", part.get("jump")) for part in expressions]

@@ -55,7 +55,7 @@ def group_by_family(addresses: list[str]) -> dict[str, list[str]]:
 
 
 def drop_nested_networks(networks: set[Any]) -> list[Any]:
-    """Leave out the networks that lie in another one of the same family."""
+    """Leave out networks that are inside of another one of the same family."""
     return [
         one
         for one in networks

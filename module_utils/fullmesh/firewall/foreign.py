@@ -81,7 +81,7 @@ def build_senders(family: str, peers: list[Any], interface: str, address: str) -
 
 
 def read_foreign_nftables(run: Runner) -> Ruleset:
-    """Return every rule that nftables has but firewalld's own, iptables-nft's included and explained."""
+    """Return every nftables rule except firewalld's own, including those of iptables-nft."""
     rc, out = run(nft.SHOW_RULESET)
     text = out if rc == 0 and out.strip(SPACE) else firewalld.query_libnftables("list ruleset")
     rules = ruleset.parse_nft_json(text)
@@ -96,7 +96,7 @@ def read_foreign_nftables(run: Runner) -> Ruleset:
 
 
 def remove_ufw_rules(rules: Ruleset) -> None:
-    """Leave ufw's part out: it is about to go, and its policies with it."""
+    """Remove ufw's rules and policies, because they are about to disappear."""
     for chain in rules["chains"].values():
         kept = [rule for rule in chain["rules"] if not find_jump_target(rule).startswith("ufw")]
         if len(kept) < len(chain["rules"]):
@@ -104,7 +104,7 @@ def remove_ufw_rules(rules: Ruleset) -> None:
 
 
 def find_jump_target(rule: NftRule) -> str:
-    """Return the chain that a rule leads to."""
+    """Return the target chain of a rule."""
     found = [
         part[word]["target"] for part in rule["expr"] for word in ("jump", "goto") if word in part
     ]
@@ -164,7 +164,7 @@ def is_same_rule(one: FoundPeerBlocker, other: FoundPeerBlocker) -> bool:
 
 
 def add_rule_lines(run: Runner, found: list[FoundPeerBlocker]) -> None:
-    """Write the rule as a person would into every finding that has only a handle."""
+    """Add the rule's text to every finding that only has a handle."""
     if all(one["line"] for one in found):
         return
     rc, text = run(nft.SHOW_RULE_TEXT)
@@ -178,7 +178,7 @@ def add_rule_lines(run: Runner, found: list[FoundPeerBlocker]) -> None:
 def blockers_to_faults(
     found: list[FoundPeerBlocker], unread: list[str]
 ) -> tuple[list[str], list[Note]]:
-    """Turn findings into faults and notes."""
+    """Convert findings to faults and notes."""
     faults, notes = [], []
     for one in found:
         text = describe_blocker(one)

@@ -94,7 +94,7 @@ def has_rules_in_order(then: list[str], now: list[str]) -> bool:
 
 
 def describe_lost_chains(before: str, after: str) -> list[str]:
-    """Name the chains of *before* that lack a rule in *after*, or have their rules in another order."""
+    """Describe the chains of *before* that lack a rule in *after*, or have another order."""
     then, now = parse_iptables_dump(before), parse_iptables_dump(after)
     return [
         f"chain {chain} of table {table}"
@@ -203,7 +203,7 @@ def drop_missing_chains(dump_text: str, real: dict[str, set[str]]) -> str:
 
 
 def read_saved_iptables() -> dict[str, str]:
-    """Return the dumps that were written."""
+    """Return the saved dumps."""
     found = {}
     for family, _ in TOOLS:
         try:
@@ -215,7 +215,7 @@ def read_saved_iptables() -> dict[str, str]:
 
 
 def remove_saved_iptables() -> None:
-    """Remove the dumps."""
+    """Remove the saved dumps."""
     for family, _ in TOOLS:
         if os.path.exists(PLACE + family):
             os.unlink(PLACE + family)
@@ -272,12 +272,12 @@ def build_unblock_command() -> str:
 
 
 def build_unblock_trial() -> str:
-    """Return the command that shows, and changes nothing, whether `opening` would work."""
+    """Return a command that tests without a change whether `build_unblock_command` would work."""
     return build_nft_command("list tables")
 
 
 def build_nft_command(words: str) -> str:
-    """Return a shell command that gives *words* to nft, or to its library in the system's own Python."""
+    """Return a shell command that runs *words* with nft, or with its library in the system's own Python."""
     code = f'import nftables, sys; rc, _, said = nftables.Nftables().cmd("{words}"); sys.exit(said if rc else 0)'
     python = shlex.quote(find_system_python())
     return f"if command -v nft; then nft '{words}'; else {python} -I -c '{code}'; fi"

@@ -42,7 +42,7 @@ NAMED = 3  # clients of a listener that a message names
 
 
 class ProtocolSocketRow(sockets.SocketRow):
-    """With its protocol: tcp or udp."""
+    """A socket with its protocol: tcp or udp."""
 
     protocol: str  # and IP for a raw one
 
@@ -117,7 +117,7 @@ def map_socket_processes(proc: str) -> dict[str, str]:
 
 
 def map_interface_addresses(run: Runner) -> dict[str, list[str]]:
-    """Return {interface: its addresses}, loopback left out."""
+    """Return {interface: its addresses}, without loopback."""
     found = map_global_addresses(run)
     return {
         name: [text.split("/")[0] for text in found[name]] for name in sorted(found) if name != "lo"
@@ -134,7 +134,7 @@ def map_interface_zones(run: Runner, root: str, running: bool, default: str) -> 
 
 
 def list_listener_interfaces(one: FirewallListener, held: dict[str, list[str]]) -> list[str]:
-    """Name the interfaces over which a listener is reached."""
+    """Return the interfaces over which a listener is reachable."""
     own = [name for name in held if set(held[name]) & set(one["addresses"])]
     wild = any(ipaddress.ip_address(text).is_unspecified for text in one["addresses"])
     return sorted(held) if wild or not own else own

@@ -17,7 +17,7 @@ class FirewallParams(PeerFirewall):
 
 
 class FirewallResult(TypedDict):
-    """The answer of a state that has nothing else to say."""
+    """The common part of all answers."""
 
     changed: bool
 
@@ -35,7 +35,7 @@ class FirewallOffResult(FirewallResult, total=False):
 
 
 class RollbackEndResult(FirewallResult):
-    """The end of a rollback: disarmed, idle (nothing was armed)."""
+    """The end of a rollback: disarmed, or idle (nothing was armed)."""
 
     rollback: str
 
@@ -127,13 +127,13 @@ class PeerSenders(TypedDict):
 
 
 class BlockerQuery(PeerSenders):
-    """With the ports that they send to."""
+    """The senders with their target ports."""
 
     ports: list[str]
 
 
 class PeerBlocker(TypedDict):
-    """A rule that keeps peers out, with an example: port and sender. *word*: ``drop`` or ``divert``."""
+    """A rule that blocks peers, with an example: port and sender. *word*: ``drop`` or ``divert``."""
 
     family: str
     table: str
@@ -148,7 +148,7 @@ class PeerBlocker(TypedDict):
 
 
 class FoundPeerBlocker(PeerBlocker):
-    """With the tool that shows it."""
+    """A blocking rule, and the tool that shows it."""
 
     tool: str
 

@@ -240,7 +240,7 @@ def is_rule_for_all(one: UfwRule, port: int) -> bool:
 
 
 def render_ufw_policy(zone: str, rules: list[UfwRule]) -> str:
-    """Print the user's rules as a policy: first match wins, as in ufw (rich rules go by their priority)."""
+    """Render the user's rules as a policy. The first match wins, as in ufw (rich rules have priorities)."""
     texts = [text for one in rules for text in build_rich_rules(one)]
     if not texts:
         return ""
@@ -256,7 +256,7 @@ def render_ufw_policy(zone: str, rules: list[UfwRule]) -> str:
 
 
 def build_rich_rules(one: UfwRule) -> list[tuple[str, list[str]]]:
-    """Turn one tuple into rich rules: one for each port and protocol."""
+    """Convert one tuple to rich rules: one for each port and protocol."""
     ends = []
     if not one["from"].endswith("/0"):
         ends.append("<source address={}/>".format(quoteattr(one["from"])))

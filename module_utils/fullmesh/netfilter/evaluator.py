@@ -105,7 +105,7 @@ class PacketWalk:
         self.steps = max(STEPS_LEAST, TIMES * every)
 
     def base(self, key: Key) -> ChainEnd:
-        """Go through a base chain, its policy included."""
+        """Evaluate a base chain, including its policy."""
         end = self.chain(key, True, 0)
         if not end.word and self.ruleset["chains"][key]["policy"] == "drop":
             return ChainEnd(
@@ -114,7 +114,7 @@ class PacketWalk:
         return end
 
     def chain(self, key: Key, sure: bool, depth: int) -> ChainEnd:
-        """Go through one chain."""
+        """Evaluate one chain."""
         chain = self.ruleset["chains"].get(key)
         if chain and not self.guesses:
             self.entered.append(key)
@@ -144,7 +144,7 @@ class PacketWalk:
     def follow(
         self, where: tuple[Key, NftRule], verdict: tuple[str, str], sure: bool, depth: int
     ) -> tuple[ChainEnd, bool]:
-        """Carry out a verdict: how that ends, and whether it ends this chain."""
+        """Apply a verdict. Return the result, and whether it ends this chain."""
         key, rule = where
         word, target = verdict
         if word in ("jump", "goto"):
@@ -183,7 +183,7 @@ class PacketWalk:
         return holds, "", ""
 
     def matches(self, key: Key, one: Json) -> bool | None:
-        """Compare one field of the packet."""
+        """Compare one field with the packet."""
         value, right, op = self.value(one.get("left")), one.get("right"), one.get("op", "==")
         if value is NEVER:
             return False
@@ -288,7 +288,7 @@ class PacketWalk:
 
 
 def format_nft_family(packet: Packet) -> str:
-    """Name the packet's family as nft does."""
+    """Return the packet's family by nft's name."""
     return {"4": "ip", "6": "ip6", ARP: "arp"}[packet.family]
 
 
@@ -347,9 +347,9 @@ def is_about_packet(key: Key, rule: NftRule, walk: PacketWalk) -> bool:
 
 
 def order_base_chains(ruleset: Ruleset, packet: Packet, hooks: tuple[str, ...]) -> list[Key]:
-    """Name the base chains of these hooks that a packet meets, in the order in which it meets them.
+    """Return the base chains of these hooks that a packet passes, in order.
 
-    Chains of type nat see the first packet of a connection only (nft(8)).
+    Chains of type nat only see the first packet of a connection (nft(8)).
     """
     found = []
     for key, chain in ruleset["chains"].items():

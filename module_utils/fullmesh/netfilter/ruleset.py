@@ -36,7 +36,7 @@ NETWORK = re.compile(r"[0-9a-fA-F.:]+(/[0-9a-fA-F.:]+)?\Z")
 
 
 class NftRule(TypedDict):
-    """A rule: its statements after libnftables-json(5), its handle, and the line that a person would write."""
+    """A rule: its statements in libnftables-json(5), its handle, and its line in nft's text format."""
 
     expr: list[Json]
     handle: int | None
@@ -80,7 +80,7 @@ class MatchValues:
         self.spans = {kind: merge_intervals(spans[kind]) for kind in spans}
 
     def add(self, item: Any, spans: dict[str, list[tuple[int, int]]]) -> None:
-        """Sort one element in."""
+        """Add one element to the intervals or words."""
         if isinstance(item, dict) and "elem" in item:
             item = item["elem"]["val"]
         span = parse_interval(item)
@@ -106,7 +106,7 @@ class MatchValues:
 
 
 def merge_intervals(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sort intervals and join those that touch."""
+    """Sort intervals and join adjacent ones."""
     result: list[tuple[int, int]] = []
     for low, high in sorted(spans):
         if result and low <= result[-1][1] + 1:
@@ -280,7 +280,7 @@ def parse_saved_rule(line: str, family: str, chains: set[str]) -> list[Json]:
 
 
 def parse_saved_option(word: str, values: list[str], op: str, where: tuple[str, str]) -> list[Json]:
-    """Turn one option with its values into expressions."""
+    """Convert one option with its values to expressions."""
     family, protocol = where
     first = values[0] if values else ""
     if word in SILENT:
@@ -327,5 +327,5 @@ def parse_saved_target(word: str, name: str, chains: set[str]) -> list[Json]:
 
 
 def make_match(left: Json, right: Any, op: str) -> Json:
-    """Make one match."""
+    """Build one match."""
     return {"match": {"op": op, "left": left, "right": right}}

@@ -1,5 +1,5 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Interfaces, addresses and routes."""
+"""Manage interfaces, addresses and routes."""
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class StaticIpParams(TypedDict):
 
 
 class LinkCheckResult(TypedDict):
-    """Links that the kernel lacks, and the address for reconnecting ("" if the connection can stay)."""
+    """Differences of the links in the kernel, and the address for reconnecting ("" if the connection can stay)."""
 
     changed: bool
     needed: bool

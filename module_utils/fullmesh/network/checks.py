@@ -28,7 +28,7 @@ def is_virtual_link(link: LinkSettings) -> bool:
 
 
 def list_required_interfaces(link: LinkSettings) -> list[str]:
-    """Name the interfaces that have to be there for a link."""
+    """Return the interfaces that a link requires."""
     bond, vlan = common.get_bond(link), common.get_vlan(link)
     return list(bond.get("members", [])) or [vlan.get("parent") or link["interface"]]
 
@@ -39,7 +39,7 @@ def get_vlan_parent(link: LinkSettings) -> str:
 
 
 def refuse_missing_interfaces(links: list[LinkSettings], seen: Mapping[str, IpLink]) -> None:
-    """Refuse an interface that is not there and does not come with a link."""
+    """Refuse a missing interface that no link creates."""
     made = {link["interface"] for link in links if is_virtual_link(link)}
     for link in links:
         for name in list_required_interfaces(link):
@@ -166,7 +166,7 @@ def refuse_dropped_interfaces(
 
 
 def refuse_link_faults(faults: list[str], seconds: float) -> None:
-    """Name the value that was read back."""
+    """Raise the error with the values that were read back."""
     if any("used by another host" in fault for fault in faults):
         raise LinkError(
             "[IP-105] {}. Fix: give this node another address, or remove it from that host.".format(

@@ -152,7 +152,7 @@ def list_interface_routes(routes: list[Route], name: str) -> list[Route]:
 
 
 def list_bare_addresses(addresses: Iterable[str]) -> list[str]:
-    """Addresses without their prefixes."""
+    """Return addresses without their prefixes."""
     return [one.split("/", 1)[0] for one in addresses]
 
 

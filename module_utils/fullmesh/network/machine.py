@@ -69,7 +69,7 @@ class NetworkNode:
         return [fault for link in links for fault in static_ip.find_link_faults(link, seen, routes)]
 
     def short(self, command: list[str]) -> tuple[int, str]:
-        """Run a command for the transaction, which wants one text."""
+        """Run a command for the transaction, which expects one text."""
         return make_merged_runner(self.run)(command)
 
 

@@ -1,8 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Who configures an interface, and the backend that writes for it. Standard library only.
+"""Find the program that owns an interface, and the backend that writes its files. Standard library only.
 
-`NetworkBackend` in backends/common.py says what a backend has.
+`NetworkBackend` in backends/common.py defines the interface of a backend.
 """
 
 from __future__ import annotations

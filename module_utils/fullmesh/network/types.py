@@ -24,7 +24,7 @@ class LinkRequired(TypedDict):
 
 
 class LinkSettings(LinkRequired, total=False):
-    """``alone``: no other netplan file knows the parent of the VLAN (added for netplan)."""
+    """A link. ``alone``: no other netplan file defines the VLAN's parent (added for netplan)."""
 
     mac: str
     gateway: str
@@ -80,7 +80,7 @@ class KernelRoute(TypedDict):
 
 
 class KernelState(TypedDict):
-    """A snapshot of the kernel's side."""
+    """A snapshot of the kernel's state."""
 
     links: dict[str, KernelLink]
     routes: list[KernelRoute]

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which versions of packages are installed, and which a repository has: asked without touching the system.
+"""Return installed versions of packages, and those in a repository, without changing the system.
 
 Runs on nodes: standard library only.
 """
@@ -52,7 +52,7 @@ def find_error_line(why: str) -> str:
 def list_installed_dpkg(
     run: OutputRunner, names: Sequence[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Versions and holds from dpkg's database."""
+    """Return versions and holds from dpkg's database."""
     found = dpkg.parse_packages(run(dpkg.build_query_command(names))[1])
     there = [one for one in found if one.state == "installed"]
     return {one.name: one.version for one in there}, [
@@ -61,7 +61,7 @@ def list_installed_dpkg(
 
 
 def list_installed_rpm(run: OutputRunner, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Versions from rpm's database, and locks from the list of dnf's versionlock plugin."""
+    """Return versions from rpm's database, and locks from the list of dnf's versionlock plugin."""
     found = {
         one.name: f"{one.version}-{one.release}"
         for one in rpm.parse_packages(run(rpm.build_query_command(names))[1])

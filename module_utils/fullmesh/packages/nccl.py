@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which NCCL is installed, and which one the repository would give: asked without touching the system.
+"""Return the installed NCCL, and the version that the repository offers, without changing the system.
 
 Runs on nodes: standard library only.
 """
@@ -39,7 +39,7 @@ class NcclPackages(TypedDict):
 
 
 class NcclPackagesResult(NcclPackages):
-    """All of it."""
+    """The complete answer."""
 
     repository: Repository
 
@@ -49,7 +49,7 @@ class NcclRepositoryError(Exception):
 
 
 def make_unreadable_error(url: str, why: str) -> NcclRepositoryError:
-    """Word the failure to read a repository."""
+    """Return the error for an unreadable repository."""
     return NcclRepositoryError(
         f"[NC-102] the NCCL repository {url} cannot be read: {why}. Check "
         "nccl_repository_url and this node's way "

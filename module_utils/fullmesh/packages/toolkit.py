@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Which of NVIDIA's container toolkit is installed, and which one its repository would give.
+"""Return the installed NVIDIA container toolkit, and the version that its repository offers.
 
 Runs on nodes: standard library only.
 """
@@ -27,7 +27,7 @@ class ToolkitError(Exception):
 
 
 def parse_toolkit_version(version: str) -> tuple[int, ...]:
-    """Sort versions as numbers."""
+    """Return a sort key that compares versions as numbers."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 

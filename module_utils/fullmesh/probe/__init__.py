@@ -1,5 +1,5 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Listeners, connections and ranks of a verification."""
+"""Run the listeners, connections and ranks of a verification."""
 
 from __future__ import annotations

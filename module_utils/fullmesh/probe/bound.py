@@ -51,7 +51,7 @@ def describe_failed_port(kind: Kind, port: int, exc: OSError) -> ProbePort:
 
 
 def open_sample_ports(address: str, count: int) -> tuple[list[socket.socket], list[ProbePort]]:
-    """Let the kernel choose, exactly as it does for Gloo and NCCL."""
+    """Let the kernel choose ports, as it does for Gloo and NCCL."""
     socks: list[socket.socket] = []
     ports: list[ProbePort] = []
     for _ in range(count):
@@ -98,7 +98,7 @@ def open_range_ports(
 def open_named_ports(
     address: str, named: list[NamedPort]
 ) -> tuple[list[socket.socket], list[ProbePort]]:
-    """Listen on every address, as TCPStore does, so that a test from outside means something."""
+    """Listen on every address, as TCPStore does, so that a test from outside is meaningful."""
     anywhere = "::" if find_address_family(address) == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 (see above)
     socks: list[socket.socket] = []
     ports: list[ProbePort] = []
@@ -114,7 +114,7 @@ def open_named_ports(
 
 
 def choose_outside_ports(allowed: list[list[int]], seed: int) -> list[int]:
-    """Return ports that no peer has any business with, in an order that differs per run."""
+    """Return ports that peers must not reach, in an order that differs per run."""
     free = [p for p in range(PORT_FLOOR, PORT_TOP + 1) if not any(a <= p <= b for a, b in allowed)]
     chooser = random.Random(seed)  # noqa: S311 (a spread, not a secret)
     return chooser.sample(free, min(OUTSIDE_TRIES, len(free)))

@@ -44,7 +44,7 @@ def parse_drops(text: str) -> list[PacketDrop]:
 
 
 def write_trace_file(path: str, text: str) -> None:
-    """Write into one of the kernel's files."""
+    """Write to one of the kernel's files."""
     with open(path, "w") as stream:
         stream.write(text)
 

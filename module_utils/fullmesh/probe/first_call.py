@@ -38,7 +38,7 @@ def choose_range_ports(want: LadderNodeParams, seen: NodeSurvey | None) -> list[
 
 
 def open_listeners(want: LadderNodeParams, facts: LadderFacts) -> OpenedListeners:
-    """Open the listeners, or say that none were wanted."""
+    """Open the listeners if they are requested."""
     if not want["listen"]:
         return {"ports": [], "tapped": False}
     return start_listeners(
@@ -62,7 +62,7 @@ def open_listeners(want: LadderNodeParams, facts: LadderFacts) -> OpenedListener
 
 
 def observe_and_survey(want: LadderNodeParams) -> LadderFacts:
-    """Look at the node."""
+    """Observe the node, and survey it if requested."""
     run = want["run"]
 
     def beside(survey: Callable[[], ParallelLookups]) -> None:

@@ -19,22 +19,22 @@ PAYLOAD_LIMIT = 16 * 1024 * 1024
 
 
 def compute_proof(token: str, *parts: str) -> str:
-    """Prove knowledge of the run's token without showing it."""
+    """Compute a proof of the run's token that does not reveal it."""
     return hmac.new(token.encode(), "\0".join(parts).encode(), hashlib.sha256).hexdigest()
 
 
 def is_same_proof(one: str, other: str) -> bool:
-    """Compare without telling by the time taken."""
+    """Compare two proofs in constant time."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 
 def format_hello_line(node: str, nonce: str, now: float) -> bytes:
-    """Introduce the listener."""
+    """Format the listener's greeting."""
     return f"{HELLO} {node} {nonce} {now:.6f}\n".encode()
 
 
 def format_client_line(token: str, node: str, theirs: str, ours: str, size: int) -> bytes:
-    """Introduce the probe."""
+    """Format the probe's greeting."""
     shown = compute_proof(token, "client", node, theirs, ours, str(size))
     return f"{CLIENT} {node} {ours} {shown} {size}\n".encode()
 
@@ -66,7 +66,7 @@ def parse_client_line(line: bytes, token: str, nonce: str) -> tuple[str, str, in
 
 
 def parse_ok_line(line: bytes, token: str, node: str, theirs: str, ours: str) -> str | None:
-    """Return the source address that the listener saw, None when it does not know the token."""
+    """Return the source address that the listener saw, or None if it does not know the token."""
     part = line.decode("utf-8", "replace").split()
     if len(part) != 3 or part[0] != "ok":  # noqa: PLR2004 (words of the line)
         return None

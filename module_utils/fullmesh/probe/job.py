@@ -39,7 +39,7 @@ class LeaseLostError(Exception):
 
 
 def start_test_job(want: LadderGlooParams) -> StartedRanks:
-    """End the listeners first: the job needs their ports.
+    """End the listeners, because the job needs their ports, and start the job.
 
     Raises:
         LeaseLostError: this node has ended its part of the run.

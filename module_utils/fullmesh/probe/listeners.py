@@ -126,7 +126,7 @@ class ListenerServer:
         self.visitors: set[ListenerConnection] = set()
 
     def add_tap(self, tap: socket.socket) -> None:
-        """Count attempts from now on."""
+        """Record handshakes from now on."""
         self.selector.register(tap, selectors.EVENT_READ, self.count)
 
     def serve(self) -> None:
@@ -210,7 +210,7 @@ class ListenerServer:
             self.leave(visitor)
 
     def listen_to(self, visitor: ListenerConnection) -> None:
-        """Take the introduction, then the payload."""
+        """Read the greeting, then the payload."""
         data = visitor.sock.recv(CHUNK)
         if not data:
             self.leave(visitor)
@@ -233,7 +233,7 @@ class ListenerServer:
         self.leave(visitor, rude=True)
 
     def check_introduction(self, visitor: ListenerConnection, line: bytes, extra: int) -> None:
-        """Let the probes of this run in."""
+        """Accept the probes of this run."""
         said = parse_client_line(line, self.token, visitor.nonce)
         if said is None:
             self.refuse(visitor)
@@ -296,7 +296,7 @@ class ListenerServer:
 
 
 def open_control_socket(path: str) -> socket.socket:
-    """Make the socket through which the listeners are stopped."""
+    """Create the socket that stops the listeners."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.bind(path)
     control.listen(8)
@@ -305,7 +305,7 @@ def open_control_socket(path: str) -> socket.socket:
 
 
 def start_listeners(spec: ListenerSpec) -> OpenedListeners:
-    """Open everything, leave a server behind, return the ports."""
+    """Open all listeners, leave a server running, and return the ports."""
     address = spec["address"]
     socks: list[socket.socket] = []
     ports: list[ProbePort] = []

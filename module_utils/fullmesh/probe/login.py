@@ -34,7 +34,7 @@ KINDS = {
 
 
 def parse_process_limits(text: str) -> dict[str, tuple[int, int]]:
-    """Soft and hard limit of each kind, of the text of /proc/PID/limits (proc(5))."""
+    """Parse /proc/PID/limits (proc(5)) into the soft and hard limit of each kind."""
     return {
         name: (
             ENDLESS if soft == "unlimited" else int(soft),
@@ -54,7 +54,7 @@ def read_login_file(path: str) -> str:
 
 
 def read_parent_process(pid: int) -> tuple[int, str]:
-    """Whose child a process is, and its own name."""
+    """Return a process's parent and its own name."""
     text = read_login_file(f"/proc/{pid}/stat")
     name, _, rest = text.partition("(")[2].rpartition(")")
     words = rest.split()

@@ -79,7 +79,7 @@ def observe_interface(name: str) -> PlannedNic:
 
 
 def observe_limits() -> dict[str, int]:
-    """Return the limits that a job started like this call gets."""
+    """Return the limits of a job that is started like this call."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     return {"nofile": soft, "nofile_hard": hard, "memlock": locked}
@@ -168,7 +168,7 @@ def observe_nccl(interface: str, family: int) -> NcclListener:
 
 
 def observe_node(want: LadderNodeParams) -> LadderFacts:
-    """Look at everything once."""
+    """Observe the node once."""
     begun = time.monotonic()
     address = want["address"]
     addresses = {

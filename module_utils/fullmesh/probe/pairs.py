@@ -175,7 +175,7 @@ class ProbeMesh:
         return min(max(due, moved + QUIET_SECONDS), probe.begun + PATIENCE * probe.seconds)
 
     def end(self, probe: ConnectionProbe) -> None:
-        """Take a probe off the list."""
+        """Remove a probe from the list."""
         self.selector.unregister(probe.sock)
         self.open.discard(probe)
         self.silent.discard(probe)
@@ -211,7 +211,7 @@ class ProbeMesh:
             self.end(probe)
 
     def write(self, probe: ConnectionProbe) -> None:
-        """Send the introduction, then the payload."""
+        """Send the greeting, then the payload."""
         if not probe.outbox:
             probe.outbox = b"\0" * min(CHUNK, probe.upload)
             probe.upload -= len(probe.outbox)
@@ -221,7 +221,7 @@ class ProbeMesh:
         self.watch(probe, wanted)
 
     def read(self, probe: ConnectionProbe) -> None:
-        """Take the listener's lines, then the payload that comes back."""
+        """Read the listener's lines, then the returned payload."""
         data = probe.sock.recv(CHUNK)
         if not data:
             probe.closed = True
@@ -248,7 +248,7 @@ class ProbeMesh:
             self.end(probe)
 
     def hear(self, probe: ConnectionProbe, line: bytes) -> None:
-        """Take one line: first the greeting, then the acceptance."""
+        """Process one line: first the greeting, then the acceptance."""
         if probe.greeted is None:
             hello = parse_hello_line(line)
             probe.greeted = hello is not None and hello[0] == probe.target["node"]
@@ -281,7 +281,7 @@ class ProbeMesh:
 def describe_probe(
     probe: ConnectionProbe, own: str, attempts: int, route: Callable[[str], dict[str, str]]
 ) -> LinkResult:
-    """Turn a finished probe into the record that leaves the node."""
+    """Convert a finished probe to the record for the controller."""
     path = {} if probe.connected else route(probe.target["address"])
     word, remark = classify_outcome(
         {
@@ -326,7 +326,7 @@ def describe_probe(
 
 
 def has_unsent_payload(probe: ConnectionProbe) -> bool:
-    """Some of the payload has not arrived at the other end."""
+    """Return whether some of the payload has not arrived at the other end."""
     return bool(probe.upload or probe.outbox or probe.info["unacked"])
 
 

@@ -34,7 +34,7 @@ def read_counter_file(path: str) -> str:
 
 
 def read_named_counters(path: str) -> dict[str, int]:
-    """Read ``name number`` lines."""
+    """Parse ``name number`` lines."""
     rows = [line.split() for line in read_counter_file(path).splitlines()]
     pairs = [(row[0], parse_decimal(row[1])) for row in rows if len(row) == 2]  # noqa: PLR2004 (name, number)
     return {name: number for name, number in pairs if number is not None}

@@ -71,17 +71,17 @@ class RankTeam(NamedTuple):
     groups: tuple[int, ...] = ()
 
     def place(self, name: str) -> str:
-        """Name a file of this run."""
+        """Return the path of a file of this run."""
         return locate_run_file(self.want["run"], self.base, name)
 
 
 def locate_run_file(run: str, base: str, name: str) -> str:
-    """Name a file of this run."""
+    """Return the path of a file of this run."""
     return os.path.join(run_directory(run, base), name)
 
 
 def write_run_json(path: str, value: Any) -> None:
-    """Write a file that readers see whole or not at all."""
+    """Write a file that readers see completely or not at all."""
     with open(path + ".new", "w") as stream:
         json.dump(value, stream)
     os.replace(path + ".new", path)
@@ -176,7 +176,7 @@ class RankSupervision:
             self.begins[rank] = time.monotonic()
 
     def note_ends(self) -> None:
-        """Take down the ranks that have ended by themselves."""
+        """Record the ranks that have ended by themselves."""
         for rank in [r for r, process in self.running.items() if process.poll() is not None]:
             code = int(self.running.pop(rank).returncode)
             self.codes[str(rank)] = code
@@ -238,7 +238,7 @@ def supervise_ranks(team: RankTeam) -> RanksEnd | None:
 
 
 def grant_run_access(team: RankTeam) -> None:
-    """Let the account read the run's folder and write its own events and temporary files, nothing else."""
+    """Let the account read the run's folder, and write only its own events and temporary files."""
     folder = run_directory(team.want["run"], team.base)
     uid, gid = (team.account.pw_uid, team.account.pw_gid) if team.account else (-1, -1)
     os.mkdir(team.place("home"), 0o700)
@@ -378,7 +378,7 @@ def is_rank_event(event: Any) -> bool:
 
 
 def read_event_lines(path: str, owner: int) -> list[RankEvent]:
-    """Return the complete lines that a rank has written so far, up to the first that is no event."""
+    """Return the complete lines of a rank up to the first invalid event."""
     raw = read_rank_output(path, owner) or b""
     found: list[RankEvent] = []
     for line in raw.split(b"\n")[:-1]:

@@ -1,8 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The second call of the verification on a node: connect to every listener of every peer.
+"""Run the second call of the verification on a node: connect to every listener of every peer.
 
-Runs on nodes: standard library only. Asked by library/ladder_links.py, or of all nodes at once.
+Runs on nodes: standard library only. Called by library/ladder_links.py, or for all nodes at once.
 """
 
 from __future__ import annotations

@@ -54,10 +54,10 @@ def is_expected_result(record: LinkResult) -> bool:
 def sweep_peers(
     rows: list[SweepTarget], me: ProbeOrigin, seconds: float, at_once: int, budget: float
 ) -> tuple[list[LinkResult], int]:
-    """Try one row after the other, *at_once* together, for at most *budget* seconds.
+    """Try the rows in order, *at_once* together, for at most *budget* seconds.
 
     Returns:
-        The records, and how many rows were tried: the first so many.
+        The records, and the number of rows that were tried.
     """
     begun = time.monotonic()
     found: list[LinkResult] = []

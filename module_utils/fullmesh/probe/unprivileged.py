@@ -38,7 +38,7 @@ GROUP_USES, OTHERS_USE = 0o060, 0o006
 
 
 def find_used_uids() -> set[int]:
-    """Whose processes run here."""
+    """Return the user ids of running processes."""
     found = set()
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -103,7 +103,7 @@ def refuse_unusable_account(account: pwd.struct_passwd) -> None:
     """Check that root can become this account.
 
     Raises:
-        RefusedError: it cannot, as in a container that has too few numbers.
+        RankRefusedError: it cannot, as in a container that has too few numbers.
     """
     try:
         run_as_account(account, os.getpid)

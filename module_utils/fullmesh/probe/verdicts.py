@@ -84,7 +84,7 @@ def classify_outcome(seen: ConnectionOutcome) -> tuple[Verdict, str]:
 
 
 def classify_connection(seen: ConnectionOutcome) -> tuple[Verdict, str]:
-    """Do it without looking at the source address."""
+    """Classify a connection without its source address."""
     if seen["complete"]:
         return "open", ""
     if seen["greeted"] is False:
@@ -99,14 +99,14 @@ def classify_connection(seen: ConnectionOutcome) -> tuple[Verdict, str]:
 
 
 def classify_silence(seen: ConnectionOutcome) -> Verdict:
-    """Name a handshake that never ended."""
+    """Classify a handshake that never ended."""
     if seen["state"] != SYN_SENT:
         return "reset"
     return "no_route" if seen["neighbour"] == "failed" else "dropped"
 
 
 def classify_stall(seen: ConnectionOutcome) -> tuple[Verdict, str]:
-    """Name a connection that was made and then did not get through."""
+    """Classify a connection that was established and then stalled."""
     if seen["closed"]:
         return "reset", "closed by the other side before it was done"
     if seen["proved"] and seen["moved"] >= FULL_SIZE:  # slow, but not blocked for large packets

@@ -58,7 +58,7 @@ class RouteReply(TypedDict):
 
 
 def pack_attribute(kind: int, value: bytes) -> bytes:
-    """Pack one attribute, as rtnetlink(7) pads it."""
+    """Pack one attribute with the padding of rtnetlink(7)."""
     size = 4 + len(value)
     return struct.pack("=HH", size, kind) + value + b"\0" * (-size % 4)
 
@@ -89,7 +89,7 @@ def pack_route_request(family: int, numbers: dict[int, int], addresses: dict[int
 
 
 def parse_route_reply(raw: bytes, family: int) -> RouteReply:
-    """Read the kernel's answer."""
+    """Parse the kernel's answer."""
     kind = HEAD.unpack_from(raw)[1]
     rest = raw[HEAD.size :]
     if kind == FAILED:
@@ -117,7 +117,7 @@ def parse_route_reply(raw: bytes, family: int) -> RouteReply:
 
 
 class KernelRoutes:
-    """Asks one kernel."""
+    """Queries one kernel."""
 
     def __init__(self, own: str, card: str, prefix: str) -> None:
         self.own, self.card, self.family = own, card, find_address_family(own)
@@ -214,7 +214,7 @@ def find_refusing_route(peer: str, error: str) -> str:
 def choose_query_ports(
     peer: str, targets: list[ProbeTarget], records: list[LinkResult]
 ) -> list[int]:
-    """Ports of a peer that are worth a question: those that failed first, then as many others, far apart."""
+    """Choose the ports of a peer to query: failed ones first, then as many others, far apart."""
     shut = [r["port"] for r in records if r["address"] == peer and r["verdict"] != "open"]
     rest = sorted(t["port"] for t in targets if t["address"] == peer and t["kind"] != "outside")
     step = max(1, len(rest) // PORTS_MOST)

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 
 class WheelSet(TypedDict):
-    """Wheels for a Python (``3.11``) on a machine (``x86_64``), of a lock that is named by its content."""
+    """Wheels for a Python (``3.11``) on a machine (``x86_64``), from a lock that is named after its content."""
 
     python: str
     machine: str
@@ -16,7 +16,7 @@ class WheelSet(TypedDict):
 
 
 class BundleContents(TypedDict):
-    """Kinds of nodes whose packages are there (distribution, release, machine), and the sets of wheels."""
+    """Kinds of nodes with packages in the bundle (distribution, release, machine), and the sets of wheels."""
 
     kinds: list[str]
     wheels: list[WheelSet]

@@ -54,7 +54,7 @@ class GpuCard(GpuCardBase, total=False):
 
 
 class PciGpu(TypedDict):
-    """A GPU as the PCI bus shows it, with the driver that holds it, if any."""
+    """A GPU on the PCI bus, with its driver, if any."""
 
     bus: str
     device: str
@@ -62,14 +62,14 @@ class PciGpu(TypedDict):
 
 
 class PciDevices(TypedDict):
-    """NVIDIA's devices on the bus: GPUs, and how many NVSwitches."""
+    """NVIDIA's devices on the bus: GPUs, and the number of NVSwitches."""
 
     gpus: list[PciGpu]
     switches: int
 
 
 class GpuProcess(TypedDict):
-    """A program that computes on a GPU."""
+    """A compute process on a GPU."""
 
     pid: int
     name: str
@@ -85,7 +85,7 @@ class SmiReport(TypedDict):
 
 
 class NvLinks(TypedDict):
-    """The NVLinks of a GPU: the speeds of those that are up, in GB/s, and how many are down."""
+    """The NVLinks of a GPU: the speeds of active ones in GB/s, and the number of inactive ones."""
 
     gpu: int
     speeds: list[float]
@@ -93,7 +93,7 @@ class NvLinks(TypedDict):
 
 
 class SmiStatus(SmiReport):
-    """``failed``: nvidia-smi is there and does not work."""
+    """``failed``: nvidia-smi is installed and does not work."""
 
     failed: bool
 

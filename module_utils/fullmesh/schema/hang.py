@@ -204,7 +204,7 @@ class RankGpu(TypedDict):
 
 
 class LaggingCollective(TypedDict):
-    """A collective that a rank launched *count* times, and others of its communicator *most* times."""
+    """A collective that a rank launched *count* times, and other ranks of its communicator *most* times."""
 
     kind: str
     count: int
@@ -248,13 +248,13 @@ class LauncherBase(TypedDict):
 
 
 class Launcher(LauncherBase, total=False):
-    """With the account that it belongs to."""
+    """A launcher with its account."""
 
     account: str
 
 
 class SkippedProcesses(TypedDict):
-    """Processes that say that they are ranks or launchers and are not in the answer, ``pid`` 0 if they are several."""
+    """Processes that claim to be ranks or launchers and are not in the answer. ``pid`` is 0 for several."""
 
     account: str
     pid: int
@@ -328,9 +328,9 @@ class NodeHangBase(TypedDict):
 
 
 class NodeHang(NodeHangBase, total=False):
-    """With its kernel's log and the launchers that run there: all there is of ranks that are gone.
+    """A node's answer with its kernel's log and its launchers, which is all that is left of ended ranks.
 
-    ``left_out``: processes that could not be read, or are more than an account may have.
+    ``left_out``: processes that could not be read, or exceed an account's limit.
     """
 
     kernel: list[KernelLine]

@@ -40,7 +40,7 @@ class HostLine(TypedDict):
 
 
 class NamedPort(TypedDict):
-    """A port that the plan names."""
+    """A port of the plan."""
 
     kind: PeerKind
     port: int
@@ -81,7 +81,7 @@ class ProbeTarget(TypedDict):
 
 
 class ProbeOrigin(TypedDict):
-    """Who connects: node and address, the run's token, how many bytes go there and back."""
+    """The origin of a connection: node and address, the run's token, the size of the payload."""
 
     node: str
     address: str
@@ -108,7 +108,7 @@ class ResolvedNames(TypedDict):
 
 
 class PortSysctls(TypedDict):
-    """As /proc/sys has them."""
+    """Port settings of /proc/sys."""
 
     port_range: str
     reserved_ports: str
@@ -186,7 +186,7 @@ class NcclListenerBase(TypedDict):
 
 
 class NcclListener(NcclListenerBase, total=False):
-    """The library that was asked."""
+    """The library that was queried."""
 
     version: str
     path: str
@@ -258,7 +258,7 @@ class PeerRateBase(TypedDict):
 
 
 class PeerRate(PeerRateBase, total=False):
-    """Segments that were sent again."""
+    """A rate with the number of resent segments."""
 
     lost: int
 
@@ -318,13 +318,13 @@ class SweepResultBase(TypedDict):
 
 
 class SweepResult(SweepResultBase, total=False):
-    """``clock``: seconds by which the master's is ahead, and how sure that is."""
+    """The totals with the clock. ``clock``: seconds by which the master's is ahead, and the uncertainty."""
 
     clock: list[float]
 
 
 class JobProbeBase(TypedDict):
-    """The probe as the account that runs jobs: its name and number, how many listeners, those that it did not reach."""
+    """The probe as the account that runs jobs: its name and number, the number of listeners, and unreached ones."""
 
     account: str
     uid: int
@@ -406,7 +406,7 @@ class ListenerReportBase(TypedDict):
 
 
 class PacketDrop(TypedDict):
-    """Packets that the kernel threw away while the probe ran: its reason, the function that gave it, how many."""
+    """Packets that the kernel dropped while the probe ran: the reason, the kernel function, the count."""
 
     reason: str
     place: str

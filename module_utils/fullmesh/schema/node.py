@@ -26,7 +26,7 @@ class Interface(TypedDict):
 
 
 class PortGid(TypedDict):
-    """An entry of an RDMA port's GID table that is in use, and the interface that it belongs to."""
+    """A used entry of an RDMA port's GID table, and its interface."""
 
     index: int
     type: str
@@ -92,14 +92,14 @@ class Observations(TypedDict):
 
 
 class PythonVersion(TypedDict):
-    """The first two numbers."""
+    """The first two numbers of a version."""
 
     major: int
     minor: int
 
 
 class Python(TypedDict):
-    """The interpreter that modules run with."""
+    """The interpreter of modules."""
 
     executable: str
     version: PythonVersion

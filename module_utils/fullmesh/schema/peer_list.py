@@ -17,7 +17,7 @@ class PeerHost(TypedDict):
 
 
 class PeerFile(TypedDict):
-    """A file whose whole text follows from the list of nodes."""
+    """A file whose text depends on the list of nodes only."""
 
     path: str
     content: str
@@ -26,21 +26,23 @@ class PeerFile(TypedDict):
 class PeerFirewall(TypedDict):
     """The request for the peers' firewall of a node, which peer_zone and cluster_peers take.
 
-    ``fullmesh.roles.peer_firewall`` builds it and refuses a setting that has none of its words.
+    ``fullmesh.roles.peer_firewall`` builds it and rejects unknown values.
 
     Attributes:
-        mode: ``peers_range`` opens *ports* to the peers and takes nothing, ``peers_trusted`` opens everything to them.
-            ``peers_only`` opens *ports* and takes the rest, by a zone that has the peers as its source.
-        zone: its name, and the start of the names of policies and ipsets; at most 13 characters.
-        peers: addresses of all nodes; controllers: addresses and networks that must always reach ssh.
-        ports: for the peers, with protocol (``50000-54095/tcp``); controller_ports: services that the controllers may
-            reach besides ssh; public_ports: services that everybody may reach.
-        rdma: ``auto`` opens 4791/udp to the peers where a network card does RoCE, ``true`` always, ``false`` never.
-        ufw: ``carry`` takes over from an active ufw with the user's rules and refuses what it cannot keep, ``discard``
-            only names that, ``refuse`` stops.
-        start: no firewall ran before, and the default zone would shut listeners: ``refuse`` stops and names them,
-            ``carry`` opens them to the peers, ``cut`` goes on.
-        rollback_seconds: without a confirmation in this time the node restores everything; 0: none is needed.
+        mode: ``peers_range`` opens *ports* to the peers and closes nothing. ``peers_trusted`` opens everything to them.
+            ``peers_only`` opens *ports* and closes the rest, with a zone that has the peers as its source.
+        zone: its name, and the prefix of policies and ipsets, at most 13 characters.
+        peers: addresses of all nodes.
+        controllers: addresses and networks that must always reach ssh.
+        ports: for the peers, with protocol (``50000-54095/tcp``).
+        controller_ports: services that the controllers may reach, in addition to ssh.
+        public_ports: services that every client may reach.
+        rdma: ``auto`` opens 4791/udp to the peers if an interface supports RoCE, ``true`` always, ``false`` never.
+        ufw: ``carry`` replaces an active ufw, keeps the user's rules, and refuses those that it cannot keep.
+            ``discard`` only reports those. ``refuse`` stops.
+        start: if no firewall ran before, and the default zone would block listeners: ``refuse`` stops and lists them,
+            ``carry`` opens them to the peers, ``cut`` continues.
+        rollback_seconds: without a confirmation within this time the node restores everything. 0: none is needed.
     """
 
     mode: Literal["peers_range", "peers_only", "peers_trusted"]

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Ranges of ports: one type and one reader for every spelling that nodes and controllers meet."""
+"""Define ranges of ports: one type and one parser for every spelling on nodes and the controller."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class LadderGlooParams(TypedDict):
 
 
 class EmptyStepResult(TypedDict):
-    """A step that found nothing but that it works."""
+    """A step without any data."""
 
 
 class ImportStepResult(TypedDict):

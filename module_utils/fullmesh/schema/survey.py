@@ -87,7 +87,7 @@ class Listener(TypedDict):
 
 
 class SocketSummary(TypedDict):
-    """TCP sockets of the node: how many hold a port of the data range, wait in TIME_WAIT, are there at all."""
+    """TCP sockets of the node: how many hold a port of the data range, how many wait in TIME_WAIT, and the total."""
 
     listening: list[Listener]
     in_range: int
@@ -267,7 +267,7 @@ class JobEnvironment(JobEnvironmentBase, total=False):
 
 
 class SurveyClock(TypedDict):
-    """The node's clock, in seconds since 1970, and whether the kernel calls it synchronised."""
+    """The node's clock, in seconds since 1970, and whether the kernel considers it synchronized."""
 
     now: float
     synchronised: bool
@@ -282,7 +282,7 @@ class Gid(TypedDict):
 
 
 class RdmaPort(TypedDict):
-    """A port of an RDMA device, as /sys/class/infiniband shows it."""
+    """A port of an RDMA device in /sys/class/infiniband."""
 
     device: str
     port: int
@@ -295,7 +295,7 @@ class RdmaPort(TypedDict):
 
 
 class EfaPci(TypedDict):
-    """An EFA on the PCI bus, with the driver that holds it, if any."""
+    """An EFA on the PCI bus, with its driver, if any."""
 
     slot: str
     driver: str
@@ -326,7 +326,7 @@ class NcclPluginBase(TypedDict):
 
 
 class NcclPlugin(NcclPluginBase, total=False):
-    """Why it could not be loaded."""
+    """NCCL's network plugin, and why it could not be loaded."""
 
     error: str
 

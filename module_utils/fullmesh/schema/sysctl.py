@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Kernel settings that a node is asked for: made on the controller, judged and written on the node."""
+"""Requested kernel settings: built on the controller, judged and written on the node."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SessionLimits(TypedDict):
     """Limits of every session.
 
     Attributes:
-        nofile: open files, soft; the hard limit is raised to it and never lowered.
+        nofile: open files (soft limit). The hard limit is raised to it and never lowered.
         memlock: locked memory in KiB, or ``unlimited``.
     """
 

@@ -44,7 +44,7 @@ class DataPortSpan(TypedDict):
 
 
 class PlannedService(TypedDict):
-    """A port, or a range, of a service of the plan (``fullmesh_services``) and the nodes on which it lives."""
+    """A port or range of a service in the plan (``fullmesh_services``), and the nodes of the service."""
 
     service: str
     part: str
@@ -55,7 +55,7 @@ class PlannedService(TypedDict):
 
 
 class Participants(TypedDict):
-    """Who takes part in jobs: /etc/fullmesh/nodes.json. ``networks`` are the cluster's, with their prefix lengths."""
+    """The participants of jobs: /etc/fullmesh/nodes.json. ``networks`` are the cluster's, with prefix lengths."""
 
     nodes: list[ParticipantNode]
     master: ParticipantMaster

@@ -8,4 +8,4 @@ from ..account import AccountError
 
 
 class UndoError(AccountError):
-    """A coded sentence for the user, which a child with another account's rights hands on."""
+    """A coded sentence for the user, which a child process with another account's rights passes on."""

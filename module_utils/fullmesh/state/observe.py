@@ -201,7 +201,7 @@ def has_dpkg(node: NodeSystem) -> bool:
 
 
 def list_all_packages(node: NodeSystem) -> list[str]:
-    """Name every package that dpkg or rpm has installed."""
+    """Return every package that dpkg or rpm has installed."""
     if not has_dpkg(node):
         return sorted(
             one.name for one in rpm.parse_packages(node.run(rpm.build_query_command())[1])
@@ -234,7 +234,7 @@ def describe_interface(link: IpLink | None) -> InterfaceBefore:
 
 
 def observe_state(node: NodeSystem, names: Names) -> UndoState:
-    """Describe everything that is named, as it is now."""
+    """Return the present state of all named items."""
     return {
         "files": {path: observe_file(node, path) for path in names["files"]},
         "directories": {path: os.path.lexists(node.at(path)) for path in names["directories"]},

@@ -111,7 +111,7 @@ class AccountBefore(TypedDict, total=False):
 
 
 class FamilyBeforeBase(TypedDict):
-    """Packages of one family with their versions, before a role touched them."""
+    """Packages of one family with their versions, before a role changed them."""
 
     before: dict[str, str]
 
@@ -224,7 +224,7 @@ class UndoPoint:
             raise self.broken(f"{exc.__class__.__name__}: {exc}") from exc
 
     def broken(self, why: str) -> UndoError:
-        """Word the one error that needs a person."""
+        """Return the error for a record that a person has to repair."""
         place = f"{written.STORE}/{self.role}"
         return UndoError(
             f"[UN-101] the undo point of {self.role} cannot be read: {place}: {why}. "
@@ -232,7 +232,7 @@ class UndoPoint:
         )
 
     def blob(self, then: FileBefore) -> bytes:
-        """Return a saved file's bytes, proved by their checksum."""
+        """Return a saved file's bytes, verified by their checksum."""
         if then["kind"] != "file":
             return b""
         try:
@@ -246,7 +246,7 @@ class UndoPoint:
     # -- writing
 
     def save(self, record: UndoRecord, contents: Mapping[str, bytes]) -> None:
-        """Write the contents of files first, then the record, which never names one that is not there."""
+        """Write the contents of files first, then the record, so that it never names a missing one."""
         blobs = self.directory + "/blobs"
         self.make_folders(blobs)
         owner = (os.getuid(), os.getgid())

@@ -135,7 +135,7 @@ def list_new_packages(node: NodeSystem, record: UndoRecord) -> list[str]:
 
 
 def describe_kept_packages(role: str, kept: Sequence[KeptPackage]) -> list[str]:
-    """Word the warning about each package that stays."""
+    """Return a warning about each package that stays."""
     return [
         f"[UN-108] {one['package']}, which {role} installed, was not removed: packages that stay need it "
         f"({', '.join(one['needed_by'])}). Fix, if you need none of them: remove {one['package']} with the package "

@@ -78,7 +78,7 @@ def restore_file(node: NodeSystem, path: str, then: FileBefore, content: bytes) 
 
 
 def restore_path(here: str, then: FileBefore, content: bytes) -> None:
-    """Do it in a folder that is there, as the account that owns the folder."""
+    """Restore a path in an existing folder, as the account that owns the folder."""
     if os.path.lexists(here) and (then["kind"] != "file" or os.path.islink(here)):
         os.unlink(here)
     if then["kind"] == "file":
@@ -124,7 +124,7 @@ def plan_unit_steps(
 
 
 def format_file_before(entry: FileBefore, content: bytes) -> str:
-    """Print a file for a diff, without handing secrets to the log."""
+    """Format a file for a diff, without secrets."""
     if entry["kind"] == "absent":
         return ""
     if entry["kind"] == "link":
@@ -134,7 +134,7 @@ def format_file_before(entry: FileBefore, content: bytes) -> str:
 
 
 class Restoration:
-    """Puts one point back, in the order that systemd needs: stop, files, reload, start."""
+    """Restores one undo point in the order that systemd needs: stop, files, reload, start."""
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class Restoration:
         return [u for u in self.restart if all(u in side and side[u]["active"] for side in both)]
 
     def file(self, path: str, then: FileBefore, now: FileBefore, content: bytes) -> None:
-        """Put one path back and keep its diff."""
+        """Restore one path and save its diff."""
         present = read_node_file(self.node, path) if now["kind"] == "file" else b""
         self.diff.append(
             make_diff(path, format_file_before(now, present), format_file_before(then, content))
@@ -280,7 +280,7 @@ class Restoration:
             self.attempt("sysctl:" + key, action)
 
     def units(self, verb: str, steps: dict[str, list[str]]) -> None:
-        """Run one verb of systemctl over all units that need it."""
+        """Run one verb of systemctl for all units that need it."""
         units = steps.get(verb, [])
         if units:
             self.done += [f"service:{unit} {verb}" for unit in units]
@@ -295,7 +295,7 @@ class Restoration:
             self.faults.append(f"systemctl {verb} {' '.join(units)}: {(err or out).strip()}")
 
     def attempt(self, what: str, action: Action) -> None:
-        """Go on after a failure: all faults named beats a stop at the first."""
+        """Run a step and record its failure, so that all faults are reported, not only the first."""
         self.done.append(what)
         if self.check:
             return
@@ -306,7 +306,7 @@ class Restoration:
             self.faults.append(f"{what}: {exc}")
 
     def refuse_faults(self) -> None:
-        """Raise the one error with every fault in it."""
+        """Raise one error with every fault in it."""
         if self.faults:
             raise UndoError(
                 f"[UN-104] {self.point.role} was not completely restored: "
@@ -315,7 +315,7 @@ class Restoration:
             )
 
     def result(self, then: UndoRecord, now: UndoState) -> RestoreResult:
-        """Assemble the answer."""
+        """Return the answer."""
         self.refuse_faults()
         before, after = then["packages"], now["packages"]
         new = sorted(n for n in before if before[n] != "installed" and after[n] != before[n])

@@ -99,7 +99,7 @@ def remember_state(node: NodeSystem, role: str, wanted: Names, check: bool) -> R
     if saved:
         add_observed_state(record, observe_state(node, new))
         if not check:
-            # only apt leaves dependencies installed; asked once, since later packages were not there before
+            # only apt leaves dependencies installed (saved once, since later packages were not there before)
             if new["packages"] and record["installed"] is None and has_dpkg(node):
                 record["installed"] = list_all_packages(node)
             point.save(record, read_file_contents(node, record, new["files"]))

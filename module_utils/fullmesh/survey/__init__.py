@@ -1,5 +1,5 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""All that a diagnosis reads on a node."""
+"""Survey a node for a diagnosis."""
 
 from __future__ import annotations

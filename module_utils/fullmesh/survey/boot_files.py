@@ -119,7 +119,7 @@ def is_matching_key(name: str, pattern: str) -> bool:
 
 
 def find_tuned_keys(read: Reader, listed: Lister) -> list[str]:
-    """Kernel settings that tuned's active profile makes after sysctl.d, its parents' included."""
+    """Return the kernel settings that tuned's active profile and its parents set after sysctl.d."""
     todo, done, keys = split_words(read("/etc/tuned/active_profile")), set(), set()
     while todo:
         name = todo.pop()
@@ -320,7 +320,7 @@ def strip_conf_suffix(path: str) -> str:
 
 
 def version_to_key(name: str) -> list[tuple[int, int, str]]:
-    """Numbers by their value, other parts by their letters."""
+    """Return a sort key: numbers by their value, other parts by their letters."""
     return [
         (0, 0, part) if part.isalpha() else (1, parse_decimal(part) or 0, part)
         for part in re.findall(r"[0-9]+|[A-Za-z]+", name)

@@ -91,7 +91,7 @@ def read_ruleset_text() -> tuple[str, str]:
 
 
 def get_chain_key(rule: dict[str, Any]) -> Chain:
-    """Name the chain of a rule."""
+    """Return the key of a rule's chain."""
     return (rule["family"], rule["table"], rule["chain"])
 
 
@@ -173,7 +173,7 @@ def survey_legacy_tables() -> list[str]:
 
 
 def find_port_borders(seen: NodeSurvey | None, first: int, last: int) -> list[int]:
-    """Ports on both sides of every border that the rules draw inside the range."""
+    """Return the ports on both sides of every border that the rules draw inside the range."""
     held = seen["nft"] if seen and "nft" in seen else None
     text = json.dumps([rule.get("expr", []) for rule in held["rules"]]) if held else ""
     text += json.dumps([one.get("elem", []) for one in held["sets"]]) if held else ""

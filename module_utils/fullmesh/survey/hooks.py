@@ -92,7 +92,7 @@ def parse_tc_hooks(said: Any, card: str, side: str) -> Iterator[PacketHook]:
 
 
 def parse_tcx_hooks(said: Any, card: str) -> Iterator[PacketHook]:
-    """Programs that tc itself does not list (tcx), of ``bpftool -j net show dev CARD``."""
+    """Yield the programs of tcx, which tc itself does not list, from ``bpftool -j net show dev CARD``."""
     for held in list_objects(said):
         for one in list_objects(held.get("tc")):
             kind = str(one.get("kind", ""))
@@ -102,7 +102,7 @@ def parse_tcx_hooks(said: Any, card: str) -> Iterator[PacketHook]:
 
 
 def parse_cgroup_hooks(said: Any) -> Iterator[PacketHook]:
-    """Programs at control groups, of ``bpftool -j cgroup tree``, without systemd's own."""
+    """Yield the programs on cgroups from ``bpftool -j cgroup tree``, without systemd's own."""
     for group in list_objects(said):
         for one in list_objects(group.get("programs")):
             kind = str(one.get("attach_type", ""))

@@ -91,12 +91,12 @@ EVENTS = (
 
 
 def redact_value(value: str) -> str:
-    """Return a value without secrets, cut to a bearable length."""
+    """Return a value without secrets, cut to a limited length."""
     return SECRET.sub("//...@", value)[:VALUE_MOST]
 
 
 def strip_quotes(text: str) -> str:
-    """Take one pair of quotes off, and a trailing comment of a shell line."""
+    """Remove one pair of quotes, and a trailing comment of a shell line."""
     text = text.strip(SPACE)
     if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
         return text[1 : text.index(text[0], 1)]
@@ -115,7 +115,7 @@ def parse_assignments(text: str) -> dict[str, str]:
 
 
 def parse_systemd_defaults(text: str) -> dict[str, str]:
-    """Read DefaultEnvironment= lines of a system.conf."""
+    """Parse DefaultEnvironment= lines of a system.conf."""
     found = {}
     for line in split_lines(text):
         if line.strip(SPACE).startswith("DefaultEnvironment="):
@@ -335,7 +335,7 @@ def parse_kernel_log(lines: list[str], uptime: float) -> list[KernelEvent]:
 
 
 def survey_kernel_log() -> tuple[list[KernelEvent], str]:
-    """Recent kernel messages, or why they are not known: in a container they are the host's."""
+    """Return recent kernel messages, or why they are unknown (in a container they are the host's)."""
     if run_tool(["systemd-detect-virt", "--container"])[0] == 0:
         return [], "in a container the kernel's messages are the host's"
     lines: list[str] = []
@@ -361,7 +361,7 @@ def survey_kernel_log() -> tuple[list[KernelEvent], str]:
 
 
 def parse_audit_denials(text: str, now: float) -> list[SelinuxDenial]:
-    """Denials of the last minutes in an audit log."""
+    """Return recent denials from an audit log."""
     found: list[SelinuxDenial] = []
     for line in split_lines(text):
         match = re.search(r"type=AVC msg=audit\((\d+)\.\d+:\d+\).*?denied", line, re.ASCII)

@@ -60,7 +60,7 @@ def is_rank_environment(environment: bytes) -> bool:
 
 
 def find_rank_accounts() -> Iterator[str]:
-    """Whose processes are ranks of a job that runs now."""
+    """Yield the accounts of running ranks."""
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             uid = os.stat("/proc/" + pid).st_uid

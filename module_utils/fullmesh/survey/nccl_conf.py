@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The files that NCCL itself reads its settings from, as it reads them (NCCL, misc/param.cc)."""
+"""Read the files of NCCL's settings as NCCL does (NCCL, misc/param.cc)."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def parse_whole_number(text: str) -> int:
 
 
 def read_interface_addresses() -> dict[str, list[str]]:
-    """Addresses with prefix, per interface."""
+    """Return addresses with prefix by interface."""
     return ip.parse_addresses(run_ip(*ip.SHOW_ADDRESSES[1:]))
 
 
@@ -189,7 +189,7 @@ def survey_routes(peers: list[str]) -> dict[str, Route]:
 
 
 def survey_neighbours(peers: list[str]) -> NeighbourTable:
-    """Read the neighbour table: how full it is, and the peers' entries."""
+    """Read the neighbour table: its usage, and the peers' entries."""
     wanted, count = set(peers), 0
     entries: dict[str, Neighbour] = {}
     # without "nud all" iproute2 leaves out entries that are NOARP, as one that was made by hand may be (ipneigh.c)
@@ -221,7 +221,7 @@ def survey_sysctls() -> dict[str, str]:
 
 
 def parse_counters(text: str) -> dict[str, int]:
-    """Read /proc/net/netstat or snmp: lines come in pairs, names above values."""
+    """Parse /proc/net/netstat or snmp, in which lines come in pairs: names, then values."""
     found = {}
     lines = text.splitlines()
     for heads, values in zip(lines[::2], lines[1::2]):
@@ -268,7 +268,7 @@ def parse_queue_drops(text: str) -> dict[str, int]:
 
 
 def find_socket_owners() -> dict[str, int]:
-    """Inode of a socket -> a process that holds it, in one pass over /proc."""
+    """Return inode of a socket -> its process, with one pass over /proc."""
     found: dict[str, int] = {}
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         for inode in list_socket_inodes(pid):
@@ -277,7 +277,7 @@ def find_socket_owners() -> dict[str, int]:
 
 
 def read_command_line(pid: int) -> str:
-    """Return a command line in one line of at most 300 characters."""
+    """Return a command line as one line of at most 300 characters."""
     words = read_kernel_file(f"/proc/{pid}/cmdline", 4096).replace("\0", " ").strip()
     return (words or read_kernel_file(f"/proc/{pid}/comm"))[:300]
 
@@ -293,7 +293,7 @@ def read_process_age(pid: int) -> float:
 
 
 def find_pid_owner(pid: int | str) -> int:
-    """Return whose a process is, -1 if it has ended."""
+    """Return the owner of a process, -1 if it has ended."""
     try:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
@@ -301,7 +301,7 @@ def find_pid_owner(pid: int | str) -> int:
 
 
 def find_priority_accounts() -> set[int]:
-    """Return the accounts whose entries are never left out for those of others: root, and those that run jobs."""
+    """Return the accounts that take precedence if entries are left out: root, and those that run jobs."""
     entries = map(job_accounts.find_account_entry, job_accounts.find_unit_accounts())
     return {0, *(one.pw_uid for one in entries if one)}
 
@@ -309,13 +309,13 @@ def find_priority_accounts() -> set[int]:
 def select_fair_share(
     entries: Sequence[tuple[int, Entry]], most: int, first: set[int]
 ) -> tuple[list[Entry], int]:
-    """Return at most so many of the entries in their order, and how many are left out.
+    """Return a limited number of the entries in their order, and the number left out.
 
-    No account fills all places: those of the *first* accounts come first, then one of each other account in turn.
+    No account gets all places. Those of the *first* accounts come first, then one of each other account in turn.
 
     Args:
         entries: (uid, entry).
-        most: how many are kept.
+        most: the limit.
         first: accounts.
     """
     turns: dict[int, int] = {}
@@ -391,7 +391,8 @@ def read_namespace_port_range(namespace: str) -> str:
 
 
 def survey_namespaces() -> tuple[list[NetworkNamespace], str]:
-    """Port ranges of the containers on this node: a new network namespace never inherits the pinned one."""
+    """Return the port ranges of containers on this node, since a new network namespace never inherits the pinned
+    one."""
     mine = os.readlink("/proc/self/ns/net")
     pids: dict[str, list[int]] = {}
     for pid in sorted(filter(str.isdecimal, os.listdir("/proc")), key=int):
@@ -415,7 +416,7 @@ def survey_namespaces() -> tuple[list[NetworkNamespace], str]:
 
 
 def look_up_reverse_name(address: str) -> ReverseName:
-    """Look a peer's name up as TCPStore does for every client, and time it."""
+    """Resolve a peer's name as TCPStore does for every client, and measure the time."""
     begun = time.monotonic()
     try:
         name = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0]
@@ -425,7 +426,7 @@ def look_up_reverse_name(address: str) -> ReverseName:
 
 
 def look_up_addresses(name: str, seconds: float) -> tuple[list[str], str]:
-    """Addresses of a name in the order in which Gloo tries them, of both families, and why there are none."""
+    """Return a name's addresses of both families in the order in which Gloo tries them, or why there are none."""
     found = look_up_names({name: 0}, seconds)[name] if name else []
     return (found, "") if found is not None else ([], "no answer in time")
 

@@ -1,9 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""What a node keeps for its next boot: what its files, units and boot loader say, beside what runs now.
+"""Survey a node's configuration for its next boot: files, units and boot loader, and the present state.
 
-Nothing is judged here (src/fullmesh/causes/next_boot does). What others change while the node runs, and do
-so after every boot as well (kubelet, Docker, libvirt: ip_forward; kube-proxy: nf_conntrack_max), is left out.
+src/fullmesh/causes/next_boot judges it. Settings that other programs change at runtime after every boot are left out
+(kubelet, Docker, libvirt: ip_forward; kube-proxy: nf_conntrack_max).
 """
 
 from __future__ import annotations

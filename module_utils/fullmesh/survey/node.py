@@ -67,7 +67,7 @@ class SurveyCollector:
         self.keep(name, answer or empty)
 
     def keep(self, name: str, answer: Any) -> None:
-        """Keep an answer, if it is one."""
+        """Save an answer unless it is None."""
         if answer is not None:
             self.found[name] = answer
 

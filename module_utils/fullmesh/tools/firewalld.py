@@ -20,7 +20,7 @@ BUS = "org.fedoraproject.FirewallD1"
 
 
 def build_bus_command(interface: str, method: str, *arguments: str) -> list[str]:
-    """Build the question over D-Bus; firewall-cmd needs 0.3 s of Python for each.
+    """Build a query over D-Bus, because firewall-cmd needs 0.3 s of Python for each.
 
     Args:
         interface: behind the name of the service, such as ``.zone``.
@@ -45,7 +45,7 @@ def parse_bus_reply(text: str) -> Any:
 
 
 def strip_types(value: Any) -> Any:
-    """Take the types of D-Bus off a value."""
+    """Remove the D-Bus types from a value."""
     if isinstance(value, dict):
         if set(value) == {"type", "data"}:
             return strip_types(value["data"])
@@ -60,7 +60,7 @@ def list_texts(held: dict[str, Any], key: str) -> list[str]:
 
 
 def format_ports(value: Any) -> list[str]:
-    """Write ``50000-54095/tcp`` for every pair."""
+    """Format every pair as ``50000-54095/tcp``."""
     pairs = value if isinstance(value, list) else []
     return sorted("/".join(map(str, pair)) for pair in pairs if isinstance(pair, (list, tuple)))
 
@@ -121,7 +121,7 @@ def parse_object(text: str) -> Any:
 
 
 def read_object_file(root: str, kind: str, name: str) -> Any:
-    """Parse the file of an object as firewalld would find it; None if there is none or it is broken."""
+    """Parse the file of an object as firewalld would find it. None if it is missing or broken."""
     for base in (ETC, LIB):
         text = read_text_or_empty(f"{root}{base}/{kind}/{name}.xml")
         if text:
@@ -133,7 +133,7 @@ def read_object_file(root: str, kind: str, name: str) -> Any:
 
 
 def list_object_names(folder: str) -> list[str]:
-    """Name the objects (zones, services, ipsets ...) that have a file in a folder."""
+    """Return the names of objects (zones, services, ipsets ...) with a file in a folder."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return sorted(name[: -len(".xml")] for name in names if name.endswith(".xml"))
 
@@ -176,6 +176,6 @@ def list_tag_names(node: Any, tag: str) -> list[str]:
 
 
 def format_rule_words(node: Any) -> list[str]:
-    """Write an element of a rule and its content as firewalld does: ``port port="22" protocol="tcp"``."""
+    """Format an element of a rule and its content like firewalld: ``port port="22" protocol="tcp"``."""
     found = [str(node.tag)] + [f'{key}="{node.get(key)}"' for key in node.attrib]
     return found + [word for child in node for word in format_rule_words(child)]

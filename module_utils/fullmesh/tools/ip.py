@@ -92,7 +92,7 @@ class IpNeighbour(TypedDict):
 
 
 def build_link_command(interface: str) -> list[str]:
-    """Build the command that shows all about one interface but its addresses."""
+    """Build the command that shows everything about one interface except its addresses."""
     return ["ip", "-d", "-j", "link", "show", "dev", interface]
 
 

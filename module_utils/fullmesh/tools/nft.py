@@ -16,7 +16,7 @@ SHOW_FIREWALLD = ["nft", "-j", "list", "table", "inet", "firewalld"]
 
 
 class ListedChain(NamedTuple):
-    """A chain; ``devices``: the interfaces of a chain of the family netdev."""
+    """A chain. ``devices``: the interfaces of a chain of the family netdev."""
 
     family: str
     table: str
@@ -25,7 +25,7 @@ class ListedChain(NamedTuple):
 
 
 class NftRuleLine(NamedTuple):
-    """A rule as a person writes it, without its counter."""
+    """A rule in nft's text format, without its counter."""
 
     family: str
     table: str

@@ -15,7 +15,7 @@ def build_value_command(field: str, kind: str, name: str) -> list[str]:
 
 
 def parse_value(text: str) -> str:
-    """Parse `build_value_command`; of a profile with several values the first counts."""
+    """Parse `build_value_command`'s output. The first of several values counts."""
     return text.strip(SPACE)
 
 

@@ -293,12 +293,12 @@ def unit(name: str) -> str:
 
 
 def build_stop_guard(name: str) -> list[str]:
-    """Write the command that ends a guard, and the timer by which a version up to 0.2.0 has restored."""
+    """Return the command that ends a guard, and the timer that versions up to 0.2.0 used."""
     return ["systemctl", "stop", unit(name) + ".service", unit(name) + ".timer"]
 
 
 def apply_unit(name: str) -> str:
-    """Name the transient unit that applies."""
+    """Return the name of the transient unit that applies."""
     return "fullmesh-apply-" + name.replace("_", "-")
 
 
@@ -338,7 +338,7 @@ def append_log(store: str, text: str) -> None:
 
 
 def flush_directory(path: str) -> None:
-    """Make a rename survive a power cut."""
+    """Flush a directory, so that a rename survives a power cut."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -359,7 +359,7 @@ def flush_parent(path: str) -> None:
 
 
 def write_file(path: str, data: bytes, mode: int) -> None:
-    """Replace a file in one step and let it reach the disk."""
+    """Replace a file in one step and flush it to disk."""
     handle, temporary = tempfile.mkstemp(prefix=".fullmesh-", dir=os.path.dirname(path))
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -413,7 +413,7 @@ def remove_temporary_files(directory: str) -> None:
 
 
 def remove_transaction(directory: str) -> None:
-    """Remove a transaction in one step: half of one could pass for one that waits, or that never ended."""
+    """Remove a transaction in one step, because a partial one could look armed or unfinished."""
     aside = os.path.join(os.path.dirname(directory), ".old-" + os.urandom(8).hex())
     with contextlib.suppress(OSError):
         os.rename(directory, aside)
@@ -470,7 +470,7 @@ def describe_command(command: list[str]) -> str:
 
 
 def find_missing_parents(path: str) -> list[str]:
-    """List the directories above *path* that are not there, deepest first."""
+    """Return the missing directories above *path*, deepest first."""
     found = []
     parent = os.path.dirname(path)
     while parent and parent != "/" and not os.path.isdir(parent):
@@ -490,7 +490,7 @@ def read_xattrs(path: str) -> dict[str, str]:
 
 
 def save_path(path: str, number: int, directory: str) -> SavedPath:
-    """Describe one path and keep its bytes in *directory*."""
+    """Describe one path and save its bytes in *directory*."""
     entry: SavedPath = {"path": path, "kind": "absent", "parents": find_missing_parents(path)}
     try:
         info = os.lstat(path)
@@ -714,13 +714,13 @@ def parse_nexthops(links: Iterable[str], out: str) -> list[str]:
 
 
 def list_lasting_addresses(link: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the addresses of a link that others may know."""
+    """Return the addresses of a link that other hosts may use."""
     found = link.get("addr_info", [])
     return [one for one in found if one.get("scope") == "global" and not one.get("temporary")]
 
 
 def format_address_info(info: dict[str, Any]) -> str:
-    """Write an address with its prefix."""
+    """Format an address with its prefix."""
     return "{}/{}".format(info["local"], info["prefixlen"])
 
 
@@ -763,9 +763,9 @@ def strip_route_state(line: str) -> str:
 
 
 def list_owner_routes(state: KernelView) -> list[Route]:
-    """Return the routes to addresses' own networks that do not come with the address, of a view of `runtime`.
+    """Return the routes to addresses' own networks that do not come with the address.
 
-    NetworkManager gives its addresses ``noprefixroute`` and makes the routes itself, in the kernel's name.
+    NetworkManager adds its addresses with ``noprefixroute`` and creates the routes itself with the kernel's protocol.
     """
     found = []
     for entry in state.get("connected", []):  # state that an older version saved has none
@@ -777,7 +777,7 @@ def list_owner_routes(state: KernelView) -> list[Route]:
 
 
 def address_to_network(address: str) -> str:
-    """Return the network of an address with its prefix, as the kernel writes it in a route."""
+    """Return the network of an address with prefix, in the format of the kernel's routes."""
     return str(ipaddress.ip_interface(address).network)
 
 
@@ -932,7 +932,7 @@ def settle_kernel(
 
 
 def boot_paths() -> tuple[str, str]:
-    """Return the unit and the link that enables it."""
+    """Return the paths of the unit and of the link that enables it."""
     return os.path.join(UNITS, BOOT), os.path.join(UNITS, WANTS, BOOT)
 
 
@@ -1036,7 +1036,7 @@ def hold_lock(path: str, seconds: float) -> Held:
 
 
 def state_of(directory: str) -> str:
-    """Return V(armed), V(confirmed), V(restoring), V(fired), or nothing."""
+    """Return V(armed), V(confirmed), V(restoring), V(fired), or ""."""
     for word in ("fired", "confirmed", "restoring", "armed"):
         if os.path.exists(os.path.join(directory, word)):
             return word
@@ -1441,13 +1441,13 @@ def start_engine(run: Runner, name: str, words: list[str], *more: str) -> tuple[
 
 
 def read_apply_progress(name: str) -> ApplyProgress:
-    """Return how far apply has come."""
+    """Return the progress of the change."""
     found: ApplyProgress = read_json(folder(name) + "/applied.json")
     return found
 
 
 def wait_for_apply(name: str, seconds: float) -> ApplyProgress:
-    """Wait for apply to end."""
+    """Wait for the end of the change."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and read_apply_progress(name).get("state") in (
         "waiting",
@@ -1458,7 +1458,7 @@ def wait_for_apply(name: str, seconds: float) -> ApplyProgress:
 
 
 def do_apply(directory: str) -> None:
-    """Run the plan of a transaction: the engine's side of apply."""
+    """Run the plan of a transaction. This runs in the engine for `apply_change`."""
     plan: ChangeSteps = read_json(directory + "/plan.json")
     store, name = os.path.split(directory)
     wait_for_exit(plan["leave"])
@@ -1542,7 +1542,7 @@ def needs_fresh_connection(name: str, connection: list[str]) -> bool:
 
 
 def wait_for_exit(process: int) -> None:
-    """Wait for a process to end, and for its words to reach the network."""
+    """Wait for a process to end, and for its output to reach the network."""
     end = time.monotonic() + LEAVE_SECONDS
     while process and os.path.exists(f"/proc/{process}") and time.monotonic() < end:
         time.sleep(POLL_SECONDS / 4)
@@ -1669,7 +1669,7 @@ def finish_late_restore(directory: str) -> None:
 
 
 def restore_files(journal: Journal, directory: str, report: RestoreReport) -> None:
-    """Put every file back, first those that only have to go: that makes room."""
+    """Restore every file. Those that are removed come first, because that makes room."""
     files = sorted(journal.get("files", []), key=lambda entry: entry["kind"] != "absent")
     # First: a directory that was created for one of these files is only removed if it is empty.
     for parent in sorted({os.path.dirname(entry["path"]) for entry in files}):
@@ -1727,7 +1727,7 @@ def write_report(directory: str, report: RestoreReport, name: str) -> None:
 
 
 def fire(run: Runner, name: str, why: str, leave: int = 0) -> None:
-    """Undo a transaction now, detached, once process *leave* is gone."""
+    """Undo a transaction now, in a separate unit, after process *leave* has ended."""
     token = str(read_json(folder(name) + "/journal.json").get("token", ""))
     start_engine(
         run, unit(name) + "-now", ["restore", folder(name), why, str(leave), token], *AGAIN
@@ -1742,7 +1742,7 @@ def find_other_change(name: str, token: str | None) -> str:
 
 
 def refuse_other_change(name: str, token: str | None) -> None:
-    """Leave another run's change alone.
+    """Refuse to end another run's change.
 
     Raises:
         RollbackError: [TX-109].
@@ -1854,7 +1854,7 @@ def restore_at_boot(store: str) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Run as a program."""
+    """Run the program."""
     verb, where = words[0], words[1]
     if verb == "boot":
         restore_at_boot(where)

@@ -118,13 +118,13 @@ def normalize_address(text: str) -> str:
 
 
 def parse_proc_address(text: str) -> str:
-    """Read an address of /proc/net/tcp{,6}: words of 32 bits in the machine's order (little-endian here)."""
+    """Decode an address of /proc/net/tcp{,6}: words of 32 bits in the machine's order (little-endian here)."""
     words = [bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8)]
     return str(ipaddress.ip_address(b"".join(words)))
 
 
 def read_tcp_rows(proc: str) -> Rows:
-    """Read every TCP socket: (tcp or tcp6, its columns)."""
+    """Parse every TCP socket: (tcp or tcp6, its columns)."""
     for name in ("tcp", "tcp6"):
         for line in split_lines(read_text_or_empty(f"{proc}/net/{name}"))[1:]:
             yield name, split_words(line)

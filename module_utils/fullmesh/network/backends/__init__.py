@@ -1,5 +1,5 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A writer for each owner of interfaces."""
+"""Write the files of each network owner."""
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def get_vlan(link: LinkSettings) -> VlanLink:
 
 
 def map_bond_members(links: Iterable[LinkSettings]) -> dict[str, LinkSettings]:
-    """Member interface -> the bond that takes it."""
+    """Return member interface -> its bond."""
     return {name: link for link in links for name in get_bond(link).get("members", [])}
 
 
@@ -270,9 +270,9 @@ def find_lost_settings(
 
 
 def refuse_lost_settings(path: str, lost: list[tuple[str, str]]) -> None:
-    """Refuse to replace a file or profile that sets more than a link of the plan covers.
+    """Refuse to replace a file or profile with settings that a link of the plan does not cover.
 
-    Fullmesh's own configuration would not have these settings: they would be gone at the next boot, if not at once.
+    Fullmesh's own configuration does not have these settings, so they would be lost at the next boot or earlier.
 
     Args:
         path: the file.

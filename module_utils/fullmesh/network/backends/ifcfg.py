@@ -50,7 +50,7 @@ COVERED = {
 
 
 def parse_ifcfg(text: str) -> dict[str, str]:
-    """Read an ifcfg file as far as is needed."""
+    """Parse the needed parts of an ifcfg file."""
     result = {}
     for line in split_lines(text):
         key, found, value = line.strip(SPACE).partition("=")
@@ -99,7 +99,7 @@ def list_ifcfg_uuids(texts: Iterable[str], names: list[str]) -> list[str]:
 
 
 def list_route_files(path: str) -> list[tuple[str, str]]:
-    """Return the files of routes and rules that count with an ifcfg file: (route or rule, path)."""
+    """Return the files of routes and rules that belong to an ifcfg file: (route or rule, path)."""
     name = path[len(SCRIPTS + "/ifcfg-") :]
     kinds = (("route", "route-"), ("route", "route6-"), ("rule", "rule-"), ("rule", "rule6-"))
     return [(kind, f"{SCRIPTS}/{start}{name}") for kind, start in kinds]

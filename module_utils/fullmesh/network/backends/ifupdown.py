@@ -165,7 +165,7 @@ def render_device_options(link: LinkSettings) -> list[str]:
 
 
 def map_stanza_files(read: Reader, listed: Lister) -> dict[str, list[str]]:
-    """Interface -> the files that have a stanza for it, following source and source-directory."""
+    """Return interface -> the files with a stanza for it, following source and source-directory."""
     found: dict[str, list[str]] = {}
     for path in list_sourced_files(read, listed, MAIN, 0):
         for line in split_lines(read(path)):
@@ -291,7 +291,7 @@ def find_lost_stanza_settings(
 
 
 def group_continued_lines(lines: list[str]) -> list[list[str]]:
-    """Lines that a backslash at the end ties together."""
+    """Group lines that are joined by a backslash at the end."""
     groups: list[list[str]] = []
     tied = False
     for line in lines:

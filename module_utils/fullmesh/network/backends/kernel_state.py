@@ -76,7 +76,7 @@ def is_link_named(link: LinkSettings, names: list[str] | None) -> bool:
 
 
 def build_remake_commands(links: Iterable[LinkSettings], before: OwnerState) -> Commands:
-    """Remove a bond or VLAN that is there with other parameters: no owner changes those of a living device."""
+    """Remove a bond or VLAN with other parameters, because no owner changes those of an existing device."""
     steps: Commands = []
     for link in reversed(common.sort_links(links)):
         there = before["links"].get(link["interface"])

@@ -79,12 +79,12 @@ OTHER_BREAKS = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
 
 def build_files(links: list[LinkSettings]) -> Files:
-    """Our files, whole: one for all links."""
+    """Return Fullmesh's complete file for all links."""
     return {PATH: render_netplan(links)} if links else {}
 
 
 def get_file_mode(path: str) -> int:
-    """Netplan warns of a file that others can read."""
+    """Return the mode. Netplan warns about files that others can read."""
     return 0o600
 
 
@@ -338,7 +338,7 @@ class NetplanEdit:
         )
 
     def strip_section(self, start: int, kind: str) -> None:
-        """Mark the lines that have to go from one of ethernets, bonds, vlans ..."""
+        """Mark the lines to remove from a section such as ethernets, bonds, vlans."""
         for number, key, rest in list_child_keys(
             self.lines, start, find_block_end(self.lines, start)
         ):
@@ -400,7 +400,7 @@ class NetplanEdit:
         return [(key, block) for key, block in blocks if key not in carried]
 
     def plainly(self, start: int, end: int) -> str:
-        """Some of the lines without their comments."""
+        """Return some of the lines without their comments."""
         return strip_yaml_comments("".join(self.lines[start:end]))
 
     def strip_entry(

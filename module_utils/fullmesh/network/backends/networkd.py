@@ -75,7 +75,7 @@ COVERED = {
 
 
 def build_files(links: list[LinkSettings]) -> Files:
-    """Our files, whole."""
+    """Return Fullmesh's complete files."""
     result: Files = {}
     for link in links:
         result[PREFIX + link["interface"] + ".network"] = render_network_file(link, links)
@@ -99,7 +99,7 @@ def get_file_mode(path: str) -> int:
 
 
 def render_unit_file(sections: list[Section]) -> str:
-    """Print the sections that have something in them."""
+    """Render the sections that are not empty."""
     text = ["\n".join(["[" + n + "]"] + [k + "=" + v for k, v in p]) for n, p in sections if p]
     return common.HEAD + "\n\n".join(text) + "\n"
 
@@ -238,7 +238,7 @@ def find_lost_networkd_settings(text: str, ours: Mapping[str, list[str]]) -> lis
 
 
 def parse_unit_settings(text: str) -> list[common.Setting]:
-    """Read a file of systemd's syntax (systemd.syntax(7)): section, key and value of each line, in order."""
+    """Parse a file of systemd's syntax (systemd.syntax(7)): section, key and value of each line, in order."""
     found: list[common.Setting] = []
     section = tied = ""
     for line in split_lines(text):

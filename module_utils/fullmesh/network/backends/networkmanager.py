@@ -81,7 +81,7 @@ def build_keyfile_path(interface: str) -> str:
 
 
 def build_files(links: list[LinkSettings]) -> Files:
-    """Our files, whole: one profile a link and one a member of a bond."""
+    """Return Fullmesh's complete files: one profile for each link and each member of a bond."""
     result = {build_keyfile_path(link["interface"]): render_keyfile(link) for link in links}
     for name, bond in common.map_bond_members(links).items():
         result[build_keyfile_path(name)] = render_member_keyfile(name, bond)
@@ -94,7 +94,7 @@ def get_file_mode(path: str) -> int:
 
 
 def render_keyfile(link: LinkSettings) -> str:
-    """Write a link as a keyfile."""
+    """Render a link as a keyfile."""
     name = link["interface"]
     vlan = common.get_vlan(link)
     kind = "bond" if common.get_bond(link) else "vlan" if vlan else "ethernet"
@@ -137,7 +137,7 @@ def build_connection_section(name: str, kind: str) -> Pairs:
 
 
 def render_keyfile_sections(sections: list[tuple[str, Pairs]]) -> str:
-    """Print the sections that have something in them."""
+    """Render the sections that are not empty."""
     text = ["\n".join(["[" + n + "]"] + [k + "=" + v for k, v in p]) for n, p in sections if p]
     return common.HEAD + "\n\n".join(text) + "\n"
 
@@ -201,7 +201,7 @@ def list_profile_uuids(texts: Iterable[str], names: list[str]) -> list[str]:
 
 
 def parse_keyfile(text: str) -> dict[str, dict[str, str]]:
-    """Read a keyfile as far as is needed: section -> key -> value."""
+    """Parse the needed parts of a keyfile: section -> key -> value."""
     result: dict[str, dict[str, str]] = {}
     section = ""
     for line in split_lines(text):
