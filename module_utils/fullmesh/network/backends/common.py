@@ -33,7 +33,8 @@ class NetworkBackend(Protocol):
     """A module that writes for one owner of interfaces.
 
     Attributes:
-        OURS: glob patterns of Fullmesh's files; READS: of files that `check_files` needs in addition.
+        OURS: glob patterns of Fullmesh's files.
+        READS: glob patterns of further files that `check_files` needs.
     """
 
     NAME: str
@@ -41,7 +42,7 @@ class NetworkBackend(Protocol):
     READS: list[str]
 
     def build_files(self, links: list[LinkSettings]) -> Files:
-        """Build Fullmesh's files, whole, for all links of this backend: path -> text."""
+        """Build Fullmesh's complete files for all links of this backend: path -> text."""
 
     def get_file_mode(self, path: str) -> int:
         """Return the mode of one of these files."""
@@ -49,19 +50,19 @@ class NetworkBackend(Protocol):
     def find_foreign_changes(
         self, read: Reader, listed: Lister, links: list[LinkSettings]
     ) -> Changes:
-        """Return the text that files of others must get (None: removed), and drop-ins for them, every time.
+        """Return the new text of foreign files (None: removed) that have to change, and always the drop-ins.
 
         Raises:
-            ForeignError: a file of others cannot be changed.
+            ForeignError: a foreign file cannot be changed.
         """
 
     def check_files(self, run: SplitRunner, scratch: Files) -> str:
-        """Return the tool's objection to files as `build_scratch_files` gives them, or ""."""
+        """Return the tool's error about the files of `build_scratch_files`, or ""."""
 
     def read_snapshot(self, run: SplitRunner, names: list[str]) -> OwnerState:
         """Read the run-time state of interfaces, as JSON.
 
-        The caller adds "remade": devices that the rollback has to make anew (`with_remade`).
+        The caller adds "remade": devices that the rollback has to create again (`with_remade`).
         """
 
     def build_activation_commands(
@@ -71,7 +72,7 @@ class NetworkBackend(Protocol):
         wait: int = 30,
         names: list[str] | None = None,
     ) -> Commands:
-        """Build the commands after the files are written; *names*: only these are brought up.
+        """Build the commands after the files are written. Only *names* are brought up.
 
         The first one that fails ends the change.
         """
@@ -79,7 +80,7 @@ class NetworkBackend(Protocol):
     def build_reactivation_commands(self, names: list[str], before: OwnerState) -> Commands:
         """Build the commands after the old files are restored.
 
-        Each is tried, whatever the others report: a tool may refuse if nothing is to do.
+        All run, even after failures, because a tool may fail if its state is already right.
         """
 
 
