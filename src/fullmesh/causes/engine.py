@@ -218,8 +218,19 @@ def list_explanations(root: RankedFinding, other: RankedFinding) -> Iterator[Exp
                 yield one
 
 
+@cache
+def list_explained_codes(code: str) -> frozenset[str]:
+    """List the codes that a cause may explain: most pairs of findings need no closer look."""
+    cause = load_cause(code)
+    return (
+        frozenset(other for one in cause.explains for other in one.codes) if cause else frozenset()
+    )
+
+
 def can_explain(root: RankedFinding, other: RankedFinding) -> bool:
     """Whether one finding is why there is the other."""
+    if other.code not in list_explained_codes(root.code):
+        return False
     return any(True for _ in list_explanations(root, other))
 
 
@@ -230,41 +241,58 @@ def finding_sort_key(finding: RankedFinding) -> tuple[int, int]:
 
 def fold_findings(
     found: Sequence[Found],
-    explains: Relation = can_explain,
+    explains: Relation | None = None,
     key: Callable[[Any], Any] = finding_sort_key,
 ) -> list[Found]:
     """Put each finding under the first one that explains it, else under one whose effect explains it.
 
     Args:
         found: findings, each a dataclass with ``follows``.
-        explains: whether its first finding is why there is the second.
+        explains: whether its first finding is why there is the second; :func:`can_explain` if there is none.
         key: sorts the findings.
     """
     ranked = sorted(found, key=key)
-
-    def is_reason(root: int, other: int) -> bool:
-        alike = ranked[root].code == ranked[other].code
-        return (root < other or not alike) and explains(ranked[root], ranked[other])
-
+    codes = [one.code for one in ranked]
     places = range(len(ranked))
-    left = [one for one in places if any(is_reason(root, one) for root in places if root != one)]
-    heads = sorted(set(places) - set(left))
+    roots = {
+        code: [i for i in places if explains or code in list_explained_codes(codes[i])]
+        for code in set(codes)
+    }
+    relation = explains or can_explain
+    reasons = {
+        one: [
+            root
+            for root in roots[codes[one]]
+            if root != one
+            and (root < one or codes[root] != codes[one])
+            and relation(ranked[root], ranked[one])
+        ]
+        for one in places
+    }
+    left = [one for one in places if reasons[one]]
+    home = {one: one for one in places if not reasons[one]}  # finding -> the head that it is under
     under: dict[int, list[int]] = {}
     while left:
         waiting = []
         for one in left:
-            head = next((head for head in heads if is_reason(head, one)), None)
+            head = next((root for root in reasons[one] if home.get(root) == root), None)
             if head is None:
-                groups = under.items()
-                head = next((h for h, held in groups if any(is_reason(r, one) for r in held)), None)
+                heads = {home[root] for root in reasons[one] if root in home}
+                head = next((head for head in under if head in heads), None)
             if head is None:
                 waiting.append(one)
             else:
+                home[one] = head
                 under.setdefault(head, []).append(one)
         if len(waiting) == len(left):  # they explain each other
-            heads.append(waiting.pop(0))
+            first = waiting.pop(0)
+            home[first] = first
         left = waiting
-    return [put_under(ranked[h], [ranked[one] for one in under.get(h, ())]) for h in heads]
+    return [
+        put_under(one, [ranked[effect] for effect in under.get(place, ())])
+        for place, one in enumerate(ranked)
+        if home[place] == place
+    ]
 
 
 def put_under(head: Found, findings: Iterable[Found]) -> Found:
