@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.probe.job import answer
+from ansible.module_utils.fullmesh.probe.job import control_test_job
 from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_GLOO
 
 DOCUMENTATION = r"""
@@ -145,7 +145,7 @@ doing:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=LADDER_GLOO, supports_check_mode=True)
-    said = answer(**module.params)
+    said = control_test_job(**module.params)
     # Ansible would send the arguments back, which are the largest part by far and the controller's own.
     module.exit_json(changed=False, invocation={}, **said)
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.probe.second_call import answer
+from ansible.module_utils.fullmesh.probe.second_call import connect_to_peers
 from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_LINKS
 
 DOCUMENTATION = r"""
@@ -152,7 +152,7 @@ seconds:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=LADDER_LINKS, supports_check_mode=True)
-    said = answer(**module.params)
+    said = connect_to_peers(**module.params)
     # Ansible would send the arguments back, which are the largest part by far and the controller's own.
     module.exit_json(changed=False, invocation={}, **said)
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.probe.first_call import answer
+from ansible.module_utils.fullmesh.probe.first_call import observe_and_listen
 from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_NODE
 
 DOCUMENTATION = r"""
@@ -148,7 +148,7 @@ tapped:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=LADDER_NODE, supports_check_mode=True)
-    said = answer(**module.params)
+    said = observe_and_listen(**module.params)
     # Ansible would send the arguments back, which are the largest part by far and the controller's own.
     module.exit_json(changed=False, invocation={}, **said)
 

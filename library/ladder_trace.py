@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.fullmesh.probe.rule_trace import answer
+from ansible.module_utils.fullmesh.probe.rule_trace import trace_rules
 from ansible.module_utils.fullmesh.schema.ladder_arguments import LADDER_TRACE
 
 DOCUMENTATION = r"""
@@ -84,7 +84,7 @@ why:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=LADDER_TRACE, supports_check_mode=True)
-    said = answer(**module.params)
+    said = trace_rules(**module.params)
     module.exit_json(changed=False, invocation={}, **said)
 
 

@@ -75,7 +75,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    found = node_facts.answer(module.params["digest"], module.params["venv"])
+    found = node_facts.answer_node_facts(module.params["digest"], module.params["venv"])
     module.exit_json(changed=False, **found)
 
 

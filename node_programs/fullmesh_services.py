@@ -26,6 +26,7 @@ from fullmesh_launch import (
     read_node_env,
     run_launcher,
 )
+from fullmesh_sockets import format_endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,11 +95,6 @@ def read_service_ports(name: str) -> dict[str, ServicePort]:
             f"Fix: add {name} to fullmesh_services and run site.yml (docs/services.md)."
         )
     return found
-
-
-def format_endpoint(address: str, port: int) -> str:
-    """Format address and port."""
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def find_tool(name: str, variable: str) -> str:

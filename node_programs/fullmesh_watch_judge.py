@@ -86,11 +86,6 @@ def format_node_ranks(node: ParticipantNode) -> str:
     return f"rank {first}" if count == 1 else f"ranks {first}-{first + count - 1}"
 
 
-def format_host_port(address: str, port: int) -> str:
-    """Format an endpoint for people."""
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
 def find_endpoints(picture: JobSnapshot) -> list[JobEndpoint]:
     """Return the endpoints that this node's processes need: the agents' rendezvous, the ranks' store, JAX's
     coordinator."""
@@ -291,7 +286,7 @@ def find_unreached_endpoints(
         who = describe_local_process(plan, where, one, me)
         problem.update({"who": f"{who} ({me}, this node)", "node": me, "rank": one["rank"]})
         problem["key"] = "{} {} {}".format(
-            UNREACHED, who, format_host_port(where["host"], where["port"])
+            UNREACHED, who, sockets.format_endpoint(where["host"], where["port"])
         )
         found.append(problem)
     return found
@@ -440,7 +435,7 @@ def describe_problem(problem: JobProblem) -> str:
         TAKEN: "listens on {place} here",
         LOOPBACK: "listens on {place} alone",
     }[problem["code"]]
-    target = format_host_port(problem["host"], problem["port"])
+    target = sockets.format_endpoint(problem["host"], problem["port"])
     named = [one for one in (problem["peer"], problem["service"]) if one]
     if named:
         target += " ({})".format(", ".join(named))

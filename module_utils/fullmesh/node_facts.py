@@ -81,7 +81,7 @@ def load_pending_changes() -> list[PendingChange]:
     return engine.list_pending_changes()
 
 
-def answer(digest: str = "", venv: str = "/opt/fullmesh/venv") -> NodeFacts:
+def answer_node_facts(digest: str = "", venv: str = "/opt/fullmesh/venv") -> NodeFacts:
     """Return all facts. *digest*: of a run's inputs for the node. Empty skips the comparison."""
     drift = manifest.find_drift(digest) if digest else []
     return {

@@ -241,7 +241,7 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``collection``."""
     parser = add_verb(verbs, "collection")
     parser.add_argument("--to", default=".", metavar="DIR", help="default: this directory")

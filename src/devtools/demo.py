@@ -40,7 +40,7 @@ NEXT = (
 )
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``demo``."""
     parser = add_verb(verbs, "demo")
     parser.add_argument("--nodes", type=int, default=2, help="number of nodes (default 2)")

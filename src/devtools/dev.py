@@ -29,7 +29,7 @@ NODES = "tests/support/requirements-nodes"
 COMPILE = "pip compile --quiet --no-config --universal --generate-hashes --no-header"
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs ``dev`` and ``lock``."""
     parser = add_verb(verbs, "dev")
     parser.add_argument(

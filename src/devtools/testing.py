@@ -86,7 +86,7 @@ def narrowed(part: Part) -> Part | None:
     return replace(part, command=[*part.command, *names]) if names else None
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``test``."""
     parser = add_verb(verbs, "test")
     parser.add_argument(

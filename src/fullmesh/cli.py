@@ -99,12 +99,12 @@ def build_parser(verb: str = "") -> argparse.ArgumentParser:
     for name in [verb] if verb in VERBS else VERBS:
         module = VERBS[name].module
         if IN_CHECKOUT or not module.startswith("devtools."):
-            wanted.setdefault(module, importlib.import_module(module).register)
+            wanted.setdefault(module, importlib.import_module(module).add_verbs)
         else:
             absent = verbs.add_parser(name, help="needs a checkout", add_help=False)
             absent.add_argument("more", nargs=argparse.REMAINDER)
-    for register in wanted.values():
-        register(verbs)
+    for add_verbs in wanted.values():
+        add_verbs(verbs)
     return parser
 
 

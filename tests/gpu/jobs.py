@@ -309,7 +309,7 @@ def explain_log(paths: Sequence[Path]) -> dict[str, Any]:
     words = ["explain-log", "--json", "--", *map(str, paths)]
     code = (
         "import sys; from gpu.paths import find_parts; find_parts(); import argparse; "
-        "from fullmesh.verbs import explain; top = argparse.ArgumentParser(); explain.register(top.add_subparsers()); "
+        "from fullmesh.verbs import explain; top = argparse.ArgumentParser(); explain.add_verbs(top.add_subparsers()); "
         "args = top.parse_args(sys.argv[1:]); sys.exit(args.func(args))"
     )
     env = {**os.environ, "PYTHONPATH": before_path(ROOT / "tests")}

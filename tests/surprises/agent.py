@@ -9,10 +9,10 @@ from ansible.module_utils.fullmesh.probe import first_call, job, rule_trace, sec
 from ansible.module_utils.fullmesh.schema import ladder_arguments
 
 CALLS = {
-    "node": (first_call.answer, ladder_arguments.LADDER_NODE),
-    "links": (second_call.answer, ladder_arguments.LADDER_LINKS),
-    "trace": (rule_trace.answer, ladder_arguments.LADDER_TRACE),
-    "stop": (job.answer, ladder_arguments.LADDER_GLOO),
+    "node": (first_call.observe_and_listen, ladder_arguments.LADDER_NODE),
+    "links": (second_call.connect_to_peers, ladder_arguments.LADDER_LINKS),
+    "trace": (rule_trace.trace_rules, ladder_arguments.LADDER_TRACE),
+    "stop": (job.control_test_job, ladder_arguments.LADDER_GLOO),
 }
 
 if __name__ == "__main__":

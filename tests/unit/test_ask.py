@@ -121,7 +121,7 @@ def test_a_program_has_what_its_module_imports_and_nothing_else() -> None:
 def test_the_first_question_loads_no_engine_of_transactions() -> None:
     lines = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import fullmesh.node_facts as n; n.answer(); print(*sys.modules)"
+        "import fullmesh.node_facts as n; n.answer_node_facts(); print(*sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", lines, str(program.UTILS)],

@@ -300,7 +300,7 @@ def test_a_job_that_cannot_be_handled_is_refused(
 
     for name in ("start_test_job", "collect_test_job", "stop_test_job"):
         monkeypatch.setattr(job, name, fail)
-    told: Any = job.answer(run="run1", state=state, ranks=[0], wait=1.0)
+    told: Any = job.control_test_job(run="run1", state=state, ranks=[0], wait=1.0)
     assert told["failed"] is True
     assert told["msg"] == f"[VC-304] the test job could not be {word}: no room."
 

@@ -92,14 +92,14 @@ ASKED: dict[str, Any] = {
 def test_who_can_watch_nothing_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(ASKED) == set(LADDER_TRACE)
     monkeypatch.setattr(rule_trace.os, "geteuid", lambda: 1000)
-    assert rule_trace.answer(**ASKED) == {"traced": [], "why": "not root"}
+    assert rule_trace.trace_rules(**ASKED) == {"traced": [], "why": "not root"}
     monkeypatch.setattr(rule_trace.os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "nft" in rule_trace.answer(**ASKED)["why"]
+    assert "nft" in rule_trace.trace_rules(**ASKED)["why"]
     for name, text in (("nft", "#!/bin/sh\nexit 1\n"),):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    assert rule_trace.answer(**ASKED)["why"]
+    assert rule_trace.trace_rules(**ASKED)["why"]
 
 
 def decoyed(held: World) -> None:

@@ -167,7 +167,7 @@ def test_a_healthy_node_says_no_more_than_a_kilobyte_of_a_thousand_peers(
     monkeypatch.setattr(
         second_call, "survey_neighbours", lambda _peers: {"count": 0, "entries": {}}
     )
-    answer = second_call.answer(**{**PARAMETERS, **asked})
+    answer = second_call.connect_to_peers(**{**PARAMETERS, **asked})
     assert contract.convert_value(LadderLinksResult, answer)["swept"]["peers"] == 999
     assert len(json.dumps(answer)) <= 1000
 

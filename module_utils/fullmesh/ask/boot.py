@@ -183,7 +183,7 @@ def watch_controller(question: NodeQuestion, answered: list[float]) -> None:
         silent = bool(answered) and hold > 0 and now > max(heard, answered[0]) + hold
         gone = silent or (bool(ready) and not words)
     if hold and question["module"] in sys.modules:
-        sys.modules[question["module"]].forget(**question["given"])
+        sys.modules[question["module"]].remove_run_files(**question["given"])
     if hold or not answered:
         # with all that it has started, if that is its own process group
         (os.killpg if os.getpgrp() == os.getpid() else os.kill)(os.getpid(), signal.SIGKILL)
@@ -227,7 +227,7 @@ def main() -> None:
     told.flush()
     if question["hold"] and "result" in said:
         signal.alarm(0)
-        sys.modules[question["module"]].hold(**question["given"])
+        sys.modules[question["module"]].hold_lease(**question["given"])
 
 
 if __name__ == "__main__":

@@ -62,6 +62,11 @@ def find_address_family(address: str) -> int:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
+def format_endpoint(address: str, port: int) -> str:
+    """Write an address and a port in one word."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def decode_address(text: str) -> str:
     """Decode an address of /proc/net/tcp: words in the machine's byte order."""
     words = [struct.pack("=I", int(text[i : i + 8], 16)) for i in range(0, len(text), 8)]

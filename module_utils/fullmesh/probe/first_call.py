@@ -75,7 +75,7 @@ def observe_and_survey(want: LadderNodeParams) -> LadderFacts:
     return facts
 
 
-def answer(**given: Any) -> LadderNodeResult | FailedResult:
+def observe_and_listen(**given: Any) -> LadderNodeResult | FailedResult:
     """Observe the node, query NCCL and open the listeners. *given*: a ``LadderNodeParams``."""
     want = cast("LadderNodeParams", given)
     try:
@@ -96,12 +96,12 @@ def answer(**given: Any) -> LadderNodeResult | FailedResult:
     return said
 
 
-def hold(**given: Any) -> None:
+def hold_lease(**given: Any) -> None:
     """Keep the lease (ask/boot.py) until the run is over. *given*: a ``LadderNodeParams``."""
     keep_lease(run_directory(cast("LadderNodeParams", given)["run"]))
 
 
-def forget(**given: Any) -> None:
+def remove_run_files(**given: Any) -> None:
     """Remove the run's files after the controller is gone (ask/boot.py). Its processes end without their lease."""
     with contextlib.suppress(ValueError):
         remove_run_directory(cast("LadderNodeParams", given)["run"])

@@ -93,7 +93,7 @@ def stop_test_job(want: LadderGlooParams) -> StoppedRanks:
     return {}
 
 
-def answer(**given: Any) -> StartedRanks | CollectedRanks | StoppedRanks | FailedResult:
+def control_test_job(**given: Any) -> StartedRanks | CollectedRanks | StoppedRanks | FailedResult:
     """End the listeners and start ranks, stop them, or collect their results. *given*: a ``LadderGlooParams``."""
     want = cast("LadderGlooParams", given)
     words = {"started": (start_test_job, "started"), "collected": (collect_test_job, "followed")}

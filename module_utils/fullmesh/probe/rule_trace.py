@@ -208,7 +208,7 @@ def trace_targets(
         return parse_trace(told.read(MOST_TEXT).decode("utf-8", "replace"))
 
 
-def answer(**want: Any) -> LadderTraceResult:
+def trace_rules(**want: Any) -> LadderTraceResult:
     """Return the rules that block the tried connections. *want*: the parameters of ladder_trace."""
     me = cast("ProbeOrigin", {key: want[key] for key in ("node", "address", "token", "payload")})
     if os.geteuid() != 0:

@@ -40,7 +40,7 @@ def choose_connection_window() -> int:
     return max(16, min(WINDOW, soft - SPARE))
 
 
-def answer(**want: Any) -> LadderLinksResult:
+def connect_to_peers(**want: Any) -> LadderLinksResult:
     """Connect to the listeners of the peers. *want*: the parameters of ladder_links."""
     me = cast("ProbeOrigin", {key: want[key] for key in ("node", "address", "token", "payload")})
     if want["attached"] and want["run"]:

@@ -20,7 +20,7 @@ class NodeQuestion(TypedDict):
         module, function: to call.
         given: the function's arguments.
         hold: 0, or the seconds of silence after which the program ends. With it, the program continues after its answer
-            in the module's function ``hold``. The function ``forget`` is called when the controller is gone.
+            in the module's function ``hold_lease``. Its ``remove_run_files`` is called when the controller is gone.
     """
 
     name: str

@@ -19,7 +19,7 @@ OK, PROBLEM, USAGE = 0, 1, 2
 CONF = Path(__file__).parent
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``docs``."""
     parser = add_verb(verbs, "docs")
     parser.add_argument("--no-open", action="store_true", help="build only")

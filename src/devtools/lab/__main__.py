@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from devtools.lab.cli import register
+from devtools.lab.cli import add_verbs
 
 
 def main() -> int:
     """Parse the arguments as ``fullmesh lab ...`` would and run the command."""
     parser = argparse.ArgumentParser(prog="python3 -m devtools.lab")
-    register(parser.add_subparsers(required=True))
+    add_verbs(parser.add_subparsers(required=True))
     args = parser.parse_args(["lab", *sys.argv[1:]])
     code: int = args.func(args)
     return code

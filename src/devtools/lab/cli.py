@@ -162,7 +162,7 @@ def packages(_args: argparse.Namespace) -> int:
     return 0
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``lab`` and its commands to the command line."""
     lab = add_verb(subparsers, "lab")
     commands = lab.add_subparsers(required=True, metavar="COMMAND")
@@ -206,4 +206,4 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument("line", nargs="*", metavar="KEY=VALUE", help="what differs, like 3.ecc_lost=2")
     add("build", build, "Build images and repositories only.")
     add("packages", packages, "Print the packages that this machine needs.")
-    vm_cli.register(commands, guarded)
+    vm_cli.add_verbs(commands, guarded)

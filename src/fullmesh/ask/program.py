@@ -55,7 +55,7 @@ class QueryKind:
 
     name: str
     module: str
-    function: str = "answer"
+    function: str
     reads: bool = True
     arguments: Arguments | None = None
     attached: bool = False
@@ -66,20 +66,34 @@ class QueryKind:
 KNOWN = {
     ask.name: ask
     for ask in (
-        QueryKind("node_facts", "fullmesh.node_facts"),
+        QueryKind("node_facts", "fullmesh.node_facts", "answer_node_facts"),
         # These open and close listeners, start and end ranks.
-        QueryKind("ladder_node", "fullmesh.probe.first_call", reads=False, arguments=LADDER_NODE),
+        QueryKind(
+            "ladder_node",
+            "fullmesh.probe.first_call",
+            "observe_and_listen",
+            reads=False,
+            arguments=LADDER_NODE,
+        ),
         QueryKind(
             "ladder_links",
             "fullmesh.probe.second_call",
+            "connect_to_peers",
             reads=False,
             arguments=LADDER_LINKS,
             attached=True,
         ),
-        QueryKind("ladder_trace", "fullmesh.probe.rule_trace", reads=False, arguments=LADDER_TRACE),
+        QueryKind(
+            "ladder_trace",
+            "fullmesh.probe.rule_trace",
+            "trace_rules",
+            reads=False,
+            arguments=LADDER_TRACE,
+        ),
         QueryKind(
             "ladder_gloo",
             "fullmesh.probe.job",
+            "control_test_job",
             reads=False,
             arguments=LADDER_GLOO,
             attached=True,

@@ -231,7 +231,7 @@ def run_torch_lock(args: argparse.Namespace) -> int:
     return 0
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``torch-lock``."""
     parser = add_verb(verbs, "torch-lock")
     parser.add_argument("--torch", default=COMMITTED[0][0], help="version, default %(default)s")

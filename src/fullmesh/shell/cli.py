@@ -19,7 +19,7 @@ package has both, and the man page, in share/ of its prefix. The scripts call th
 words that can come last."""
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "completion", HOW)
     parser.add_argument("shell", choices=tuple(FILES), help="which shell")

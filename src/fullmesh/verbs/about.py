@@ -18,7 +18,7 @@ OK = 0
 TORCH_LOCKS = ROOT / "roles/torch_runtime/files"
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add both verbs."""
     parser = add_verb(verbs, "help")
     parser.add_argument("words", nargs="*", metavar="VERB", help="a verb (default: list all verbs)")

@@ -17,7 +17,7 @@ def make_bundle(args: argparse.Namespace) -> int:
     return run_checkout_playbook("playbooks/bundle.yml", args)
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "bundle")
     options.add_inventory_option(

@@ -89,7 +89,7 @@ def run_undo(args: argparse.Namespace) -> int:
     return run_checkout_playbook(name, args, [] if only_shows else None)
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
     taken = (*options.CONNECT, *options.RUN, *options.TASKS)
     for name, func in (

@@ -31,7 +31,7 @@ BANDWIDTH_MIB = 8
 TAIL = 30
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "diagnose")
     options.add_inventory_option(parser)

@@ -69,7 +69,7 @@ class ControllerCheck:
     fix: str = ""
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "doctor", "Contacts no node.")
     options.add_inventory_option(parser)

@@ -30,7 +30,7 @@ SCHEMA = 1
 DEADLINE, LONGEST = 300.0, 86400.0  # seconds
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add both verbs."""
     parser = add_verb(verbs, "explain-log")
     parser.add_argument(

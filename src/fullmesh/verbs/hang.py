@@ -35,7 +35,7 @@ AGAIN = 3.0
 MOST_NAMED = 8  # of the jobs that are not judged
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "hang")
     options.add_inventory_option(parser)

@@ -39,7 +39,7 @@ CODES = {
 }
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "init", "Changes nothing on the machines.")
     parser.add_argument(

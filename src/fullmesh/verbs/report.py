@@ -21,7 +21,7 @@ OK, PROBLEM, USAGE = 0, 1, 2
 PREVIOUS = "previous"
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "report")
     parser.add_argument(

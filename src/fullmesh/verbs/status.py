@@ -31,7 +31,7 @@ LEAST_JOBS = 5.0  # seconds that the query for jobs gets in any case
 RUNS_READ = 20  # results that may be of other nodes
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "status")
     options.add_inventory_option(parser)

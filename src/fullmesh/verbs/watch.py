@@ -54,7 +54,7 @@ DIAGNOSE_SECONDS = 120
 OWN_DOING = ("VC-109", "DG-130")
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = add_verb(verbs, "watch")
     parser.add_argument(

@@ -128,7 +128,7 @@ class TestCommandLine:
     @staticmethod
     def run(*argv: str) -> int:
         parser = cli.argparse.ArgumentParser()
-        cli.register(parser.add_subparsers(required=True))
+        cli.add_verbs(parser.add_subparsers(required=True))
         args = parser.parse_args(["lab", *argv])
         code: int = args.func(args)
         return code

@@ -79,7 +79,7 @@ def build(_args: argparse.Namespace) -> int:
     return 0
 
 
-def register(
+def add_verbs(
     lab: argparse._SubParsersAction[argparse.ArgumentParser],
     guarded: Callable[[Command], Command],
 ) -> None:
