@@ -43,8 +43,11 @@ def answer(how: str, text: str) -> object:
         def stop(*_: object) -> None:
             raise InterruptedError
         signal.signal(signal.SIGUSR1, stop)
+        seconds, _, ready = text.partition(" ")
         try:
-            time.sleep(float(text))
+            if ready:
+                open(ready, "w").close()
+            time.sleep(float(seconds))
         except InterruptedError:
             return {"text": "stopped"}
     if how == "fail":
@@ -746,15 +749,19 @@ def action(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class Modules:
-    """Hosts that are asked by their module: what they answered, and that they were stopped."""
+    """Hosts that are asked by their module: what they answered once *ready* exists, and that they were stopped."""
 
-    def __init__(self, **found: dict[str, Any]) -> None:
-        self.found, self.stopped = found, False
-        self.threads = dict.fromkeys([*found, "slow"]) if found else {}
+    def __init__(self, ready: Path | None = None, **answers: dict[str, Any]) -> None:
+        self.answers, self.stopped, self.ready = answers, False, ready
+        self.threads = dict.fromkeys([*answers, "slow"]) if answers else {}
+
+    @property
+    def found(self) -> dict[str, dict[str, Any]]:
+        return self.answers if self.ready is None or self.ready.exists() else {}
 
     def stop(self) -> None:
         self.stopped = True
-        self.found["slow"] = {"done": True}
+        self.answers["slow"] = {"done": True}
 
 
 @pytest.mark.usefixtures("_told")
@@ -775,10 +782,11 @@ def test_a_part_that_fails_stops_the_others_and_is_named_first(private: Path, ac
 
 @pytest.mark.usefixtures("_told")
 def test_hosts_that_are_asked_by_their_module_stop_the_others_and_are_stopped(
-    private: Path, action: Any
+    private: Path, action: Any, tmp_path: Path
 ) -> None:
-    modules = Modules(bad={"failed": True, "msg": "[VC-305] it may not."})
-    questions = {"good": asked(private, how="stoppable", text="60", seconds=60)}
+    ready = tmp_path / "ready"
+    modules = Modules(ready, bad={"failed": True, "msg": "[VC-305] it may not."})
+    questions = {"good": asked(private, how="stoppable", text=f"60 {ready}", seconds=60)}
     asking = action.RunningQueries(
         {"good": way(None)}, questions, modules, hold=False, together=True
     )
