@@ -948,7 +948,13 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["watch", "--within", "0", "--", "true"]) == 2
     assert capsys.readouterr().err.count("[WA-105]") == 2
     assert cli.main(["watch", "-i", "no/inventory", "--", "true"]) == 2
-    assert "[CL-106]" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "[CL-106]" in said
+    assert "old spelling" not in said
+    assert cli.main(["watch", "--probe", "no/inventory", "--", "true"]) == 2
+    said = capsys.readouterr().err
+    assert "watch --probe INVENTORY is now watch -i INVENTORY. The old spelling works" in said
+    assert "[CL-106]" in said
 
 
 def test_watch_without_an_inventory_becomes_the_watch_of_this_machine() -> None:

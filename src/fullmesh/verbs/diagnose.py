@@ -38,9 +38,10 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(
         "--deadline",
+        metavar="SECONDS",
         type=float,
         default=DEADLINE,
-        help=f"seconds for the whole diagnosis (default {DEADLINE:g})",
+        help=f"time for the whole diagnosis (default {DEADLINE:g})",
     )
     parser.add_argument(
         "--bandwidth",
