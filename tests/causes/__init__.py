@@ -1,8 +1,9 @@
 """The tests' half of each cause: ``tests/causes/FAMILY/CODE_NAME.py`` for ``src/fullmesh/causes/FAMILY/CODE_NAME.py``.
 
-A file has ``CHANGES`` (typed changes of recorded evidence that give the code), ``RECORDED`` (recordings of real
-faults), and ``FAULTS`` (what breaks a lab node and what undoes it). They stand here and not in the cause:
-what makes them belongs to the tests, and a wheel needs neither. Files are found by the names of the causes.
+A file has ``CHANGES`` (typed changes of recorded evidence that give the code), ``VERIFICATION`` (the same of what a
+verification saw), ``RECORDED`` (recordings of real faults), and ``FAULTS`` (what breaks a lab node and what undoes it).
+They stand here and not in the cause: what makes them belongs to the tests, and a wheel needs neither. Files are found
+by the names of the causes.
 """
 
 from __future__ import annotations

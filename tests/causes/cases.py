@@ -13,6 +13,7 @@ from causes.faults import Fault
 from causes.job_faults import JobFault
 from fullmesh.causes.engine import index_cause_modules, load_cause
 from fullmesh.diagnose.run import list_boot_codes
+from fullmesh.verify.model import ClusterObservations
 
 FOLDER = Path(__file__).parent
 
@@ -61,6 +62,10 @@ BOOT_CHANGES = {name: one for name, one in ALL_CHANGES.items() if one[0] in list
 CHANGES = {name: one for name, one in ALL_CHANGES.items() if name not in BOOT_CHANGES}
 # name of a recording -> the code that it gives, the node that is named
 RECORDED: dict[str, tuple[str, str]] = collect_cases("RECORDED")
+# name of a change of what verified nodes said -> the code that it gives, the change
+VERIFICATION: dict[str, tuple[str, Callable[[ClusterObservations], Any]]] = collect_cases(
+    "VERIFICATION"
+)
 FAULTS: tuple[Fault, ...] = tuple(
     fault for module in MODULES.values() for fault in getattr(module, "FAULTS", ())
 )

@@ -1,6 +1,6 @@
 """Every rule of verification and of diagnosis fires for what modules really return.
 
-A recorded answer, or a typed change of one (verify_changes.py, tests/causes), makes exactly one code; a rule
+A recorded answer, or a typed change of one (tests/causes), makes exactly one code; a rule
 that none of them makes fire, or a code that none of them gives, fails here. So does a rule that reads a field that no
 module writes: the change that would make it fire is refused by the strict reader.
 """
@@ -18,13 +18,12 @@ from typing import Any
 import boot_changes
 import pytest
 import records
-import verify_changes
 from causes import cases, changes
 from verify_changes import with_gpus
 
 from fullmesh import contract
 from fullmesh.causes.cloud import accounts
-from fullmesh.causes.engine import load_causes
+from fullmesh.causes.engine import load_cause, load_causes
 from fullmesh.diagnose import judge, run
 from fullmesh.observed.survey import NodeSurvey
 from fullmesh.verify import cards, gpu, node, pairs, ranks
@@ -60,7 +59,7 @@ def nodes_with_gpus() -> ClusterObservations:
 
 def changed(name: str) -> ClusterObservations:
     seen = copy.deepcopy(nodes_with_gpus())
-    verify_changes.CHANGES[name][1](seen)
+    cases.VERIFICATION[name][1](seen)
     return records.read_again(seen)
 
 
@@ -95,15 +94,16 @@ def test_records_that_nobody_changed_have_no_finding() -> None:
     assert records.diagnosed(healthy())["findings"] == []
 
 
-@pytest.mark.parametrize("name", verify_changes.CHANGES)
+@pytest.mark.parametrize("name", cases.VERIFICATION)
 def test_one_change_gives_exactly_its_code(name: str) -> None:
-    code, _ = verify_changes.CHANGES[name]
+    code, _ = cases.VERIFICATION[name]
     found = records.verified(changed(name))
     assert {finding["code"] for finding in found["findings"]} == {code}
     finding = found["findings"][0]
     assert finding["node"]
     assert finding["fix"]
-    if code in verify_changes.WARNINGS:
+    cause = load_cause(code)
+    if cause and cause.severity == "warning":
         assert (found["verdict"], finding["severity"]) == ("ok", "warning")
     else:
         assert found["verdict"] == "failed"
@@ -154,7 +154,7 @@ def test_what_is_wrong_now_folds_nothing_of_the_next_boot_and_is_not_folded_by_i
 
 
 def test_every_code_is_given_by_a_record() -> None:
-    given = {code for code, _ in verify_changes.CHANGES.values()}
+    given = {code for code, _ in cases.VERIFICATION.values()}
     given |= {code for code, _, _ in cases.CHANGES.values()}
     given |= {code for code, _ in cases.RECORDED.values()}
     given |= {code for code, _, _ in cases.BOOT_CHANGES.values()}
@@ -171,7 +171,7 @@ def silent(rules_: Iterable[Callable[..., Any]], worlds: Iterable[Any]) -> set[s
 
 
 def test_every_rule_of_verification_fires() -> None:
-    assert silent(VERIFICATION, map(changed, verify_changes.CHANGES)) == set()
+    assert silent(VERIFICATION, map(changed, cases.VERIFICATION)) == set()
 
 
 def test_every_rule_of_diagnosis_fires() -> None:

@@ -8,7 +8,7 @@ from fullmesh.causes.cloud import accounts
 from fullmesh.causes.engine import index_cause_modules, load_causes
 from fullmesh.causes.evidence import ClusterEvidence, Rule
 from fullmesh.causes.firewall import blocked_links
-from fullmesh.causes.links import mtu_holes
+from fullmesh.causes.mtu import mtu_holes
 from fullmesh.causes.processes.job_processes import is_live_job_port
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.result.findings import Finding

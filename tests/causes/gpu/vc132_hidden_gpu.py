@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from gpu_samples import Machine, smi
+from verify_changes import ON, machines
+
 from causes.faults import gpu
 
+VERIFICATION = {
+    "gpu not shown": machines(ubuntu1=Machine(smi(**ON), bus=2)),
+}
 FAULTS = (gpu("hidden", "gpus=7"),)

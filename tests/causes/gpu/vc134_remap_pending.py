@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from verify_changes import h100
+
 from causes.faults import gpu
 
+VERIFICATION = {
+    "memory to be remapped": h100(remapped_row_pending="Yes"),
+}
 FAULTS = (gpu("pending", "2.remap_pending=1"),)

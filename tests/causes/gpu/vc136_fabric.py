@@ -6,6 +6,7 @@ from typing import Any
 
 from records import EL1 as EL
 from records import UBUNTU1 as UB
+from verify_changes import h100
 
 from causes.changes import Change, gpus, put, together
 from causes.faults import gpu
@@ -16,6 +17,9 @@ def no_fabric() -> dict[str, Any]:
     return {**held, "cards": [{**card, "fabric": "Not Started"} for card in held["cards"]]}
 
 
+VERIFICATION = {
+    "fabric not up": h100(state="In Progress"),
+}
 CHANGES = {
     "fabric not up": Change(UB, together(put("gpus", gpus(2), EL), put("gpus", no_fabric()))),
 }

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from verify_changes import h100
+
 from causes.faults import gpu
 
+VERIFICATION = {
+    "hot": h100(clocks_event_reason_hw_thermal_slowdown="Active"),
+}
 FAULTS = (gpu("hot", "4.throttle=0x48"),)

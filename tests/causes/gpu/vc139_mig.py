@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from verify_changes import h100
+
 from causes.faults import gpu
 
+VERIFICATION = {
+    "mig": h100(current_mig="Enabled"),
+}
 FAULTS = (gpu("mig", "0.mig=1"),)

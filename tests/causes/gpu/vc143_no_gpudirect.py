@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
-from causes.faults import gpu_way
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from gpu_samples import rdma, survey
+from records import UBUNTU1
+
+from causes.faults import gpu_way
+from fullmesh.verify.model import ClusterObservations
+
+
+def no_gpudirect(seen: ClusterObservations) -> None:
+    survey(seen, UBUNTU1)["gpus"].update(direct="")
+    with TemporaryDirectory() as folder:
+        survey(seen, UBUNTU1)["rdma"] = rdma(Path(folder))
+
+
+VERIFICATION = {
+    "no gpudirect": no_gpudirect,
+}
 FAULTS = (gpu_way("direct", "open=0"),)

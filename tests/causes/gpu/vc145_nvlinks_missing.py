@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from verify_changes import H100, machines
+
 from causes.faults import gpu
 
+VERIFICATION = {
+    "no nvlink bridge": machines(el1=H100, ubuntu1=replace(H100, nvlink="")),
+}
 FAULTS = (gpu("bridge", "3.links=12"),)

@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
-from causes.faults import gpu_way
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from gpu_samples import rdma, survey
+from records import UBUNTU1
+from verify_changes import on_the_way
+
+from causes.faults import gpu_way
+from fullmesh.verify.model import ClusterObservations
+
+
+def other_socket(seen: ClusterObservations) -> None:
+    on_the_way(kind="rdma", numa=1)(seen)
+    with TemporaryDirectory() as folder:
+        survey(seen, UBUNTU1)["rdma"] = rdma(Path(folder))
+
+
+VERIFICATION = {
+    "rdma on the other socket": other_socket,
+}
 FAULTS = (gpu_way("socket", "*.numa=0", "rdma_numa=1"),)

@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from verify_changes import H100, machines
+
 from causes.faults import gpu
 
+MANAGER = "Fabric Manager version is : {}\n"
+
+
+HGX = replace(H100, switches=4, manager=("active", MANAGER.format("580.95.05")))
+
+
+VERIFICATION = {
+    "fabric manager of another version": machines(
+        el1=HGX, ubuntu1=replace(HGX, manager=("active", MANAGER.format("580.82.07")))
+    ),
+}
 FAULTS = (gpu("manager", "fm_version=580.82.07"),)

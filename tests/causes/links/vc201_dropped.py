@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from verify_changes import verdict
+
 from causes.faults import BARE, LINK_IN, LINK_OUT, MASTER, WHOLE, Fault, wall
 
 SECOND_RULE = "on {victim}: nft delete rule inet fault input handle 3"
 
 
+VERIFICATION = {
+    "drop": verdict("dropped"),
+}
 FAULTS = (
     # Which of them it is, no paper says: the node's kernel does.
     Fault(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from records import EL1, UBUNTU1
 from records import UBUNTU1 as UB
+from verify_changes import block
 
 from causes.faults import BARE, DATA, LINK_IN, MASTER, TUNED, VICTIM, WHOLE, Fault, at, both, wall
 
+VERIFICATION = {
+    "reject": lambda s: block(s, EL1, UBUNTU1, "rejected", "sample", "range"),
+}
 RECORDED = {"zone-reject": UB}
 FAULTS = (
     Fault(

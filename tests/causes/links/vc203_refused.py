@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from records import EL1, UBUNTU1
+from verify_changes import block
+
 from causes.faults import BARE, LINK_IN, WHOLE, Fault, wall
 
+VERIFICATION = {
+    "reset by firewall": lambda s: block(s, UBUNTU1, EL1, "refused", "sample", "range"),
+}
 FAULTS = (
     Fault(
         "range-reset",

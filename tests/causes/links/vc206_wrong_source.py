@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from verify_changes import verdict
+
 from causes.faults import BARE, LINK_OUT, VICTIM, Fault, at
 
+VERIFICATION = {
+    "other source": verdict("wrong_source"),
+}
 FAULTS = (
     Fault(
         "wrong-source",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from records import UBUNTU1 as UB
+from verify_changes import verdict
 
 from causes.faults import ALL, BARE, Fault, at, on_the_way
 
@@ -18,6 +19,9 @@ for command in (0x1f, 0x24):
 """
 
 
+VERIFICATION = {
+    "mtu hole": verdict("mtu_black_hole"),
+}
 RECORDED = {"mtu": UB}
 FAULTS = (
     Fault(

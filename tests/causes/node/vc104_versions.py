@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from verify_changes import facts, nccl
+
 from causes.faults import TUNED, VICTIM, Fault, at
 
 DISTINFO = "/opt/fullmesh/venv/lib/python3.*/site-packages/torch-*.dist-info/METADATA"
 
 
+VERIFICATION = {
+    "other torch": lambda s: facts(s)["versions"].update(torch="2.12.0+cpu"),
+    "other python": lambda s: facts(s)["versions"].update(python="3.12.1"),
+    "other system nccl": lambda s: nccl(s, version="2.27.3"),
+}
 FAULTS = (
     Fault(
         "torch-version",

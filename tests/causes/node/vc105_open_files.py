@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from verify_changes import facts
+
 from causes.faults import BARE, NEW_LOGIN, Fault, edited
 
+VERIFICATION = {
+    "few files": lambda s: facts(s)["limits"].update(nofile=4),
+}
 FAULTS = (
     Fault(
         "nofile",

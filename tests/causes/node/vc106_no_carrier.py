@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from verify_changes import facts
+
 from causes.faults import BARE, VICTIM, Fault, at
 
+VERIFICATION = {
+    "no carrier": lambda s: facts(s)["interface"].update(up=False),
+}
 FAULTS = (
     Fault(
         "interface-down",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from verify_changes import facts
+
 from causes.faults import TUNED, Fault, sysctl
 
+VERIFICATION = {
+    "no pin": lambda s: facts(s)["sysctls"].update(port_range="32768\t60999"),
+}
 FAULTS = (
     Fault(
         "range-drift",

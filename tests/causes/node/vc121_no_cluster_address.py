@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from records import UBUNTU1
+from verify_changes import facts
+
 from causes.faults import BARE, VICTIM, Fault, at
 
+VERIFICATION = {
+    "address gone": lambda s: facts(s)["addresses"].pop(s.address(UBUNTU1)),
+}
 FAULTS = (
     Fault(
         "no-address",

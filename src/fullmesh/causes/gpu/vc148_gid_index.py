@@ -15,13 +15,18 @@ NCCL_IB_ADDR_FAMILY=AF_INET6.
 from __future__ import annotations
 
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase, Explains
-from fullmesh.result.findings import WARNING
 
 CAUSE = Cause(
     "VC-148",
     __doc__,
-    severity=WARNING,
     weight=350,
     explains=(Explains(("VC-712", "VC-714", "VC-720")),),
-    cases=(CauseCase("gid-pin", "NCCL_IB_GID_INDEX=3, and the port has no entry 3", by=RECORDED),),
+    cases=(
+        CauseCase(
+            "gid-pin",
+            "NCCL_IB_GID_INDEX=3, and the port has no entry 3",
+            by=RECORDED,
+            severity="warning",
+        ),
+    ),
 )
