@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from fullmesh.model import plan
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.node import Accelerator, NodeFacts, Observations
 from fullmesh.roles import preflight
+from fullmesh.settings import ROOT
 
 ADDRESSES = {"el1": "10.78.1.11/24", "ubuntu1": "10.78.1.12/24"}
 Change = Callable[[NodeFacts], None]
@@ -493,3 +494,37 @@ def test_a_node_that_lies_about_pending_changes_holds_up_nothing(changes: Any) -
     sentences = preflight.describe_pending_changes(changes)
     assert len(sentences) <= preflight.PENDING_CHANGES
     assert all(one.isprintable() and len(one) < 600 for one in sentences)
+
+
+def _join_versions(versions: Sequence[str]) -> str:
+    return " and ".join(versions)
+
+
+def test_the_readme_lists_the_supported_systems() -> None:
+    known = dict(preflight.SUPPORTED)
+    families = [known.pop(name) for name in ("CentOS", "RedHat", "Rocky", "AlmaLinux")]
+    assert len({*map(tuple, families)}) == 1
+    ubuntu = _join_versions([f"{one}.04" for one in known.pop("Ubuntu")])
+    wanted = (
+        f"CentOS Stream, RHEL, Rocky and Alma {_join_versions(families[0])}, Ubuntu {ubuntu}, "
+        f"Debian {_join_versions(known.pop('Debian'))}; Python {preflight.NEEDED_PYTHON} or newer"
+    )
+    assert not known
+    assert f"| nodes | {wanted} |" in (ROOT / "README.md").read_text()
+
+
+def test_each_supported_release_has_its_packages() -> None:
+    families = {"CentOS": "RedHat", "Rocky": "RedHat", "AlmaLinux": "RedHat"}
+    wanted = {
+        f"{families.get(name, name)}_{release}.yml"
+        for name, releases in preflight.SUPPORTED.items()
+        for release in releases
+    }
+    # the role has no packages of the driver for Debian
+    without = {"nvidia_driver": {"Debian_12.yml"}}
+    for role in ("nccl", "torch_runtime", "nvidia_driver"):
+        there = {path.name for path in (ROOT / f"roles/{role}/vars").glob("*_*.yml")}
+        assert there == wanted - without.get(role, set()), role
+    assert not [
+        path for path in ROOT.glob("roles/*/meta/main.yml") if "platforms" in path.read_text()
+    ]
