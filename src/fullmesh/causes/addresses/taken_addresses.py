@@ -33,8 +33,9 @@ def find_foreign_macs(
     for mac in evidence.survey(name).get("duplicates", []):
         found.setdefault(mac, []).append(name)
     for other, entry in seen.get(evidence.address(name), []):
-        broken = any(r["node"] == name and r["verdict"] != "open" for r in evidence.records(other))
-        if other != name and broken:
+        if other == name or entry["mac"] in own:
+            continue
+        if any(r["node"] == name and r["verdict"] != "open" for r in evidence.records(other)):
             found.setdefault(entry["mac"], []).append(other)
     return {m: who for m, who in found.items() if m not in own and m not in SHARED_MACS}
 
