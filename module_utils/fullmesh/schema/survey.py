@@ -158,7 +158,7 @@ class FirewalldState(FirewalldStateBase, total=False):
 class PciPath(TypedDict):
     """The PCIe path of a GPU or an RDMA interface.
 
-    ``kind``: gpu or rdma. ``numa``: -1 if unknown. ``iommu``: the type of its IOMMU group (DMA and DMA-FQ translate;
+    ``kind``: gpu or rdma. ``numa``: -1 if unknown. ``iommu``: the type of its IOMMU group (DMA and DMA-FQ translate,
     identity does not), empty without one. ``redirecting``: ports of switches above it whose ACS redirects peer traffic
     upstream.
     """

@@ -11,7 +11,7 @@ snapshots of network owners, the account that node_ssh created, whether ufw was 
 peer_firewall also has ``ufw.json``. If a take-over is not confirmed, this file is restored (usually removed), but the
 role's own record must survive.
 
-These files have other formats. ``written.json`` has checksums of the files the role wrote; each run renews it, and a
+These files have other formats. ``written.json`` has checksums of the files the role wrote. Each run renews it, and a
 broken one counts as empty, while a broken record is an error. peer_firewall's ``listeners.json`` lists ports that the
 next run opens again. Journals in ``/var/lib/fullmesh/rollback`` belong to the transaction engine, which runs alone at
 boot, without Ansible and this package. They live for minutes and keep times and extended attributes, while an undo

@@ -3,7 +3,7 @@
 """Survey a node's configuration for its next boot: files, units and boot loader, and the present state.
 
 src/fullmesh/causes/next_boot judges it. Settings that other programs change at runtime after every boot are left out
-(kubelet, Docker, libvirt: ip_forward; kube-proxy: nf_conntrack_max).
+(ip_forward by kubelet, Docker and libvirt, nf_conntrack_max by kube-proxy).
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class IpRule(TypedDict):
 
 
 class IpNeighbour(TypedDict):
-    """A neighbour's entry; ``states`` is empty for one that was never queried."""
+    """A neighbour's entry. ``states`` is empty if it was never queried."""
 
     address: str
     dev: str
