@@ -50,7 +50,7 @@ def print_checks(result: Any, width: int, **more: bool) -> list[str]:
 def test_the_name_of_a_check_stays_on_its_line(width: int) -> None:
     result = dropped()
     shown = print_checks(result, width)
-    begun = next(at for at, line in enumerate(shown) if line.startswith("rung"))
+    begun = next(at for at, line in enumerate(shown) if line.startswith("id "))
     end = next(at for at, line in enumerate(shown) if line.startswith("from "))
     table = shown[begun:end]
     assert max(map(len, table)) <= width
