@@ -56,7 +56,7 @@ def has_transactions(store: str = "/var/lib/fullmesh/rollback") -> bool:
     return False
 
 
-def run_command(argv: list[str]) -> tuple[int, str]:
+def run_command(argv: list[str], seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
     """Return (exit status, stdout) of a command: (127, "") if it is missing, (124, "") after a timeout."""
     env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
@@ -66,7 +66,7 @@ def run_command(argv: list[str]) -> tuple[int, str]:
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
             env=env,
-            timeout=COMMAND_SECONDS,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -9,9 +9,9 @@ import ctypes
 import json
 import os
 import re
-import subprocess
 from typing import TYPE_CHECKING
 
+from ..facts.node import run_command
 from ..files import SPACE, split_words
 from ..tools import firewalld, nft
 from .net import read_kernel_file
@@ -40,23 +40,8 @@ NFT_JSON = 1 << 4  # NFT_CTX_OUTPUT_JSON, libnftables(3)
 
 
 def run_tool(argv: list[str]) -> tuple[int, str]:
-    """Return exit status and output of a command: (127, "") if it is missing, (124, "") after a timeout."""
-    env = dict(os.environ, LC_ALL="C", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
-    try:
-        done = subprocess.run(
-            argv,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=SECONDS,
-            env=env,
-        )
-    except subprocess.TimeoutExpired:
-        return 124, ""
-    except OSError:
-        return 127, ""
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+    """Run a command that answers within `SECONDS` on a healthy node."""
+    return run_command(argv, SECONDS)
 
 
 def read_ruleset_by_library() -> str:
