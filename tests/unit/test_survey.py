@@ -283,7 +283,7 @@ def test_a_shut_stretch_cannot_hide(first: int, width: int, count: int, borders:
 def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "base").symlink_to(tmp_path / "real")
-    with pytest.raises(ValueError, match="not ours"):
+    with pytest.raises(ValueError, match="another account"):
         detach.make_run_directory("r1", str(tmp_path / "base"))
 
 
