@@ -54,7 +54,7 @@ SAMPLES, PAYLOAD, SECONDS, WINDOW = (
     65536,
     3.0,
     8192,
-)  # what playbooks/diagnosis/nodes.yml asks for
+)  # what playbooks/diagnosis/tasks/diagnose.yml asks for
 FIRST, LAST = 50000, 54095
 AT_ONCE, BUDGET = (
     16,

@@ -19,7 +19,7 @@ from fullmesh.verify import probe_wants, schedule
 from fullmesh.verify.blocked import FIREWALLED
 from fullmesh.verify.schedule import ProbeScope
 
-# The calls of a diagnosis, and the variables in which playbooks/diagnosis/nodes.yml keeps the answers.
+# The calls of a diagnosis, and the variables in which playbooks/diagnosis/tasks/diagnose.yml keeps the answers.
 PARTS = {
     "node": "__diagnose_looked",
     "links": "__diagnose_linked",
