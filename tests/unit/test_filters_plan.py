@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fullmesh.filters.cluster_plan import plan_made, preflight_unasked
-from fullmesh.filters.pattern import NOBODY
+from fullmesh.filters.pattern import NO_HOSTS
 
 HOSTS = ["a", "b", "c"]
 CORE = "2.19.4"
@@ -47,13 +47,13 @@ def test_what_cannot_work_is_refused_with_all_faults(
 
 
 def test_nobody_is_looked_at_before_anybody_was_asked() -> None:
-    assert preflight_unasked({}, HOSTS) == NOBODY
-    assert preflight_unasked(hostvars(), HOSTS) == NOBODY
+    assert preflight_unasked({}, HOSTS) == NO_HOSTS
+    assert preflight_unasked(hostvars(), HOSTS) == NO_HOSTS
 
 
 @pytest.mark.parametrize(
     ("ordinary", "silent", "pattern"),
-    [([], [], NOBODY), (["c"], [], "c"), ([], ["a"], "a"), (["c"], ["a"], "c,a")],
+    [([], [], NO_HOSTS), (["c"], [], "c"), ([], ["a"], "a"), (["c"], ["a"], "c,a")],
 )
 def test_who_was_not_asked_or_did_not_answer_is_looked_at(
     ordinary: list[str], silent: list[str], pattern: str
