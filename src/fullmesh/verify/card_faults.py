@@ -183,7 +183,7 @@ def explain_fabric_manager(held: GpuSurvey) -> tuple[str, str]:
             "nvidia-fabricmanager"
         )
         return (
-            f"the fabric manager is {version}, but it only starts with its own version, and the driver is {driver}",
+            f"the fabric manager is {version}, the driver {driver}: it only starts with the driver's version",
             cure,
         )
     if active != "active":
