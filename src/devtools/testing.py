@@ -40,9 +40,10 @@ ENDINGS = (
     (signal.SIGINT, 120.0, "it ended as it does at a keyboard"),
     (signal.SIGKILL, 10.0, "it was killed, and what it made may still run"),
 )
-# A run of CI, what it leaves unused, and the least that a shard and a part of it are worth.
+# A run of CI and the time that it leaves unused. A shard needs 35 minutes until the limit. It takes 25, so that a
+# landing does not wait an hour and a half. A part of it is started only if it can have 10 of these.
 CI_SECONDS, SPARE_SECONDS = 5400.0, 300.0
-LEAST_SHARD_SECONDS, LEAST_PART_SECONDS = 2100.0, 600.0
+LEAST_SHARD_SECONDS, MOST_SHARD_SECONDS, LEAST_PART_SECONDS = 2100.0, 1500.0, 600.0
 STOPPED, NO_TESTS = 124, 5
 # pytest's short summary
 FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
@@ -281,11 +282,12 @@ class Verdict:
 
 
 def find_shard_end(elapsed: float, now: float) -> float | None:
-    """When the last part of a shard must be stopped, so that even a stubborn one is gone in time; None: no shard."""
+    """Find when the last part of a shard must be stopped; None: no shard. Even a stubborn part is then gone in time."""
     left = CI_SECONDS - elapsed
     if left < LEAST_SHARD_SECONDS:
         return None
-    return now + left - SPARE_SECONDS - sum(seconds for _, seconds, _ in ENDINGS)
+    stubborn = sum(seconds for _, seconds, _ in ENDINGS)
+    return now + min(left - SPARE_SECONDS - stubborn, MOST_SHARD_SECONDS)
 
 
 def list_failed_tests(outcome: Outcome) -> frozenset[str]:

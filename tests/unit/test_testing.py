@@ -267,13 +267,13 @@ def test_slices_are_the_tests_of_a_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("elapsed", "seconds"),
-    [(0, 4970), (2100, 2870), (3300, 1670), (3301, None), (5400, None), (9999, None)],
+    [(0, 1500), (2100, 1500), (3300, 1500), (3301, None), (5400, None), (9999, None)],
 )
-def test_a_shard_ends_after_85_minutes(elapsed: float, seconds: float | None) -> None:
+def test_a_shard_takes_25_minutes_and_ends_before_85(elapsed: float, seconds: float | None) -> None:
     end = testing.find_shard_end(elapsed, now=1000.0)
     assert end == (None if seconds is None else 1000.0 + seconds)
     stubborn = sum(one[1] for one in testing.ENDINGS)
-    assert seconds is None or elapsed + seconds + stubborn == 85 * 60
+    assert seconds is None or elapsed + seconds + stubborn <= 85 * 60
 
 
 @pytest.fixture
