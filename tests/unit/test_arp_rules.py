@@ -89,4 +89,4 @@ def test_an_entry_that_was_made_by_hand_is_said_with_its_state() -> None:
     entry["nud"] = "NOARP"
     (found,) = (one for one in diagnosed(held)["findings"] if one["severity"] == "error")
     assert found["code"] == "DG-157"
-    assert "02:00:00:00:00:99 NOARP: the kernel never asks anew" in found["seen"]
+    assert "02:00:00:00:00:99 NOARP: the kernel never asks again" in found["seen"]

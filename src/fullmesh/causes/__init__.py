@@ -1,1 +1,1 @@
-"""What can be wrong: one file for each cause, in the folder of its family, and the engine that reads them."""
+"""Causes of faults: one file per cause, in its family's folder, and the engine that loads them."""

@@ -1,4 +1,4 @@
-"""What every cause is made of, how its file is found, and which finding is put under which.
+"""Define a cause, find its file by code, and fold findings under the finding that explains them.
 
 A cause is a module ``fullmesh.causes.FAMILY.CODE_NAME`` (``names/dg145_reverse_lookup.py``) with a value ``CAUSE``. Its
 docstring is the page of the code: the meaning in one line, then why it happens, how to prove it, how to fix it, and the
@@ -27,7 +27,7 @@ GRAVITY = {ERROR: 0, "cause": 0, WARNING: 1}
 
 
 class RankedFinding(Protocol):
-    """What the engine needs to know of a finding."""
+    """The attributes of a finding that the engine uses."""
 
     @property
     def code(self) -> str:
@@ -53,7 +53,7 @@ class Explains:
 
     Attributes:
         codes: of these findings.
-        relation: what holds between a finding of the cause and one of these (the same node, the same links).
+        relation: the condition between a finding of the cause and one of these (the same node, the same links).
     """
 
     codes: tuple[str, ...]
@@ -65,12 +65,12 @@ class CauseCase:
     """One way in which a cause shows.
 
     Attributes:
-        name: short, unique; the tests that make it name it so.
-        how: how to make it on lab nodes, in words; of a recorded case, what the observation shows.
+        name: short and unique. The tests use this name.
+        how: how to make it on lab nodes, in words; for a recorded case, a description of the observation.
         by: ``lab`` if containers, namespaces, nft, tc or files can make it, else ``recorded``.
         fields: which fields of the finding are filled in.
-        severity: of the finding, if it is not the cause's.
-        options: what ``./fullmesh diagnose`` needs to see it.
+        severity: of the finding, if it differs from the cause's.
+        options: of ``./fullmesh diagnose``, if it finds the case only with them.
     """
 
     name: str
@@ -83,15 +83,15 @@ class CauseCase:
 
 @dataclass(frozen=True)
 class CausePage:
-    """What is worth knowing of a cause.
+    """The page of a cause, in parts.
 
     Attributes:
-        why: the mechanism, and what a job does under it.
+        why: the mechanism, and its effect on a job.
         prove: a command that shows it without Fullmesh.
-        fix: what to do.
-        source: where the mechanism was measured or read; empty for our own rules.
-        where: the broken end, of a code of logs.
-        meaning: what the code says, in one line.
+        fix: a command or a change.
+        source: the measurement or text that shows the mechanism. Empty for Fullmesh's own rules.
+        where: the broken end (log codes only).
+        meaning: the meaning of the code in one line.
     """
 
     why: str
@@ -128,9 +128,9 @@ class Cause:
     Attributes:
         code: as in ``DG-113``. The module's name begins with it.
         doc: the docstring of its module, which is its page.
-        find: yields its findings in what was observed; None if another module finds it (a check of the verification,
+        find: yields its findings from the observations. None if another module finds it (a check of the verification,
             or another cause, as a comment in its module says).
-        explain_block: says whether it is why a rule, or what else it may be, shuts links: its finding, or None.
+        explain_block: returns its finding if it explains why a rule blocks links, else None.
         severity: of its findings, as a rule.
         weight: the heavier of two causes comes first. Close to 0: it explains nothing.
         explains: the findings that follow from it.
@@ -170,7 +170,7 @@ def index_cause_modules() -> Mapping[str, str]:
 
 @cache
 def load_cause(code: str) -> Cause | None:
-    """Load the cause of a code; None for a code that has no module.
+    """Load the cause of a code, or None if the code has no module.
 
     Raises:
         ValueError: the module is named after another code than its cause has.
@@ -193,7 +193,7 @@ def load_causes(group: str) -> Mapping[str, Cause]:
 
 
 def collect_meanings(group: str) -> dict[str, str]:
-    """Map each code of a group to what it means in one line."""
+    """Map each code of a group to its meaning."""
     return {code: cause.page.meaning for code, cause in sorted(load_causes(group).items())}
 
 
@@ -210,7 +210,7 @@ def get_weight(code: str) -> int:
 
 
 def list_explanations(root: RankedFinding, other: RankedFinding) -> Iterator[Explains]:
-    """List what makes one finding the reason of the other."""
+    """List the relations that make one finding the reason for the other."""
     cause = load_cause(root.code)
     if cause and GRAVITY.get(root.severity, 2) <= GRAVITY.get(other.severity, 2):
         for one in cause.explains:
@@ -248,7 +248,7 @@ def fold_findings(
 
     Args:
         found: findings, each a dataclass with ``follows``.
-        explains: whether its first finding is why there is the second; :func:`can_explain` if there is none.
+        explains: whether the first finding is the reason for the second. Default: :func:`can_explain`.
         key: sorts the findings.
     """
     ranked = sorted(found, key=key)

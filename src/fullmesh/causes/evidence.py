@@ -1,4 +1,4 @@
-"""What causes of a cluster are looked for in: the plan and everything that its nodes said."""
+"""The evidence for causes in a cluster: the plan, and all observations of its nodes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ClusterEvidence:
     """Everything that was observed, made safe.
 
     Attributes:
-        seen: what the rules of the ladder work with: the plan, cut down to the nodes that could be looked at.
+        seen: the observations, with a plan that has only the nodes that could be queried.
         plan: the whole plan.
-        assumed: nobody configured these nodes for a data range, so none is demanded.
-        silent: node -> why it could not be looked at: ``unreachable`` or ``failed``, and the message.
+        assumed: Fullmesh did not configure these nodes, so no data port range is required.
+        silent: node -> why it could not be queried: ``unreachable`` or ``failed``, and the message.
         given: nodes of the group, in the plan's order.
-        cloud: what AWS said of the nodes' security groups (``raw``, ``settings``, and ``why`` where it said nothing).
+        cloud: AWS's data on the nodes' security groups (``raw``, ``settings``, and ``why`` if there is none).
         rulesets: packet filter rules that were read so far, by node.
     """
 
@@ -41,12 +41,12 @@ class ClusterEvidence:
 
     @property
     def nodes(self) -> list[str]:
-        """The nodes that could be looked at."""
+        """The nodes that could be queried."""
         return list(self.seen.plan["nodes"])
 
     @property
     def master(self) -> str:
-        """The node that holds the store, whether it could be looked at or not."""
+        """The node that hosts the store, whether it could be queried or not."""
         return str(self.plan["master"]["node"])
 
     def address(self, name: str) -> str:
@@ -58,11 +58,11 @@ class ClusterEvidence:
         return [other for other in self.plan["nodes"] if other != name]
 
     def survey(self, name: str) -> NodeSurvey:
-        """What the survey of a node found; {} where there was none."""
+        """Return the survey of a node, or {} if there is none."""
         return self.seen.survey(name)
 
     def ruleset(self, name: str) -> Ruleset:
-        """The rules of a node's packet filter; without chains where they are not known."""
+        """Return a node's packet filter rules, without chains if they are not known."""
         if name not in self.rulesets:
             nft = self.survey(name).get("nft", {})
             parts = (nft.get("chains", []), nft.get("rules", []), nft.get("sets", []))
@@ -70,7 +70,7 @@ class ClusterEvidence:
         return self.rulesets[name]
 
     def sysctl(self, name: str, key: str) -> str:
-        """A kernel setting, "" where it is not known."""
+        """Return a kernel setting, or "" if it is not known."""
         return str(self.survey(name).get("sysctls", {}).get(key, ""))
 
     def number(self, name: str, key: str) -> int | None:
@@ -78,7 +78,7 @@ class ClusterEvidence:
         return parse_decimal(self.sysctl(name, key), least=-LARGEST_NUMBER)
 
     def variable(self, name: str, key: str) -> tuple[str, str] | None:
-        """A variable as a job on the node would see it, and where it comes from."""
+        """Return a variable as a job on the node would see it, and its source."""
         found = self.survey(name).get("environment", {}).get("values", {}).get(key)
         return (found["value"], found["source"]) if found else None
 
@@ -109,7 +109,7 @@ class ClusterEvidence:
         return parse_port_range(self.sysctl(name, "net.ipv4.ip_local_port_range"))
 
     def records(self, name: str) -> Sequence[LinkResult]:
-        """What a node saw when it connected to its peers."""
+        """Return the results of a node's connections to its peers."""
         found: Sequence[LinkResult] = (
             self.seen.nodes.get(name, {}).get("links", {}).get("links", [])
         )

@@ -31,7 +31,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class ExplainOptions:
-    """What the user told beside the logs."""
+    """Options that the user gave with the logs."""
 
     data_ports: PortRange | None = None
 
@@ -45,8 +45,8 @@ class Pattern:
     """How a line is recognised.
 
     Attributes:
-        needle: literal text, looked for first: plain searching is a hundred times cheaper than *regex*.
-        regex: must match in the line around the needle; its named groups become fields.
+        needle: literal text, searched first because that is 100 times cheaper than *regex*.
+        regex: must match in the line around the needle. Its named groups become fields.
         before: lines before the needle's line that the regex may see, too.
         fields: (name, value) of fields that every match has.
     """
@@ -92,7 +92,7 @@ class RecordedLog:
     """A case: a recorded text, and the codes that it gives.
 
     Attributes:
-        heads: the codes at the top, in order; None for the code of the cause alone.
+        heads: the codes at the top, in order. None for the code of the cause alone.
         folded: the codes under them, sorted.
         harmless: the codes of the harmless warnings.
     """
@@ -113,20 +113,20 @@ class LogCause(Cause):
         looks: real lines.
         patterns: how its lines are recognised.
         find: yields its findings if several lines or logs show it together.
-        facts: what *find* needs from the logs.
+        facts: the facts that *find* needs from the logs.
         follows_any: whether it follows from any cause that is found.
-        replaces: codes of harmless warnings that it is made of.
+        replaces: codes of harmless warnings that are part of it.
         after_end: the code that such a line has after the job's own end.
-        is_pointer: whether it says no more than that something failed, and the reason is in another line of the log.
+        is_pointer: whether it only says that something failed, and another line of the log has the reason.
         is_last_resort: whether *find* comes after that of all other causes.
         key: fields that keep two findings of this code apart.
-        derive: adds fields, or returns None when the match is none.
+        derive: adds fields, or returns None to reject the match.
         describe: a sentence that other lines add to its finding.
-        yields: whether a line that another cause has as well is none of its own.
+        yields: whether it ignores lines that also match another cause.
         only_with: report it only together with one of these codes (a healthy log can hold the same line).
         weight: the heavier of two causes comes first, from 40 (a guess) to 96 (the kernel reports it).
         least: report it only if so many lines show it.
-        recorded: its cases beside *looks*: variants, and together with other causes.
+        recorded: further cases: variants, and together with other causes.
     """
 
     looks: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ class LogLine:
 
 @dataclass
 class LogFinding:
-    """A cause that was found, with its evidence and what follows from it."""
+    """A cause that was found, with its evidence and the findings that follow from it."""
 
     cause: LogCause
     fields: dict[str, str] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class LogFinding:
 
     @property
     def fix(self) -> str:
-        """What to do."""
+        """The fix, with the finding's values."""
         return self._fill(self.cause.page.fix, command=True)
 
 
@@ -250,14 +250,14 @@ class LogFacts:
 
 @dataclass(frozen=True)
 class LogEvidence:
-    """What the logs have shown: facts, and the findings so far."""
+    """Evidence from the logs: facts, and the findings so far."""
 
     facts: LogFacts
     findings: Sequence[LogFinding]
 
 
 def describe_rank_process(fields: Fields) -> Fields:
-    """The fields {who} and {Who}: a rank and its host, as far as a log names them."""
+    """Return the fields for a rank and its host (in a sentence and at its start), as far as the log names them."""
     rank, host = (
         value if value != "?" else "" for value in map(fields.get, ("rank", "host"), "??")
     )
@@ -266,7 +266,7 @@ def describe_rank_process(fields: Fields) -> Fields:
 
 
 def parse_line_rank(line: str) -> str:
-    """The rank that a line's prefix names; empty if none."""
+    """Return the rank in a line's prefix, or an empty text."""
     found = LINE_RANK.search(line)
     return (found[1] or found[2]) if found else ""
 

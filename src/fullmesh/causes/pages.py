@@ -23,14 +23,14 @@ PAGES = {
 }
 SEVERITIES = {
     Severity.SYMPTOM: "A symptom: the cause is in another line, or in the log of another rank.",
-    Severity.UNKNOWN: "Not a cause, and not harmless: explain-log does not know what the error means.",
+    Severity.UNKNOWN: "Not a cause, and not harmless: explain-log does not know this error.",
     Severity.HARMLESS: "Harmless.",
 }
 COMMANDS = ("./fullmesh", "journalctl", "sysctl", "df", "ausearch", "getent", "nvidia-smi")
 
 
 class _FieldNames(dict[str, str]):
-    """Shows the name of a field where a finding has its value."""
+    """Shows the name of a field in place of its value."""
 
     def __missing__(self, key: str) -> str:
         return key.upper()

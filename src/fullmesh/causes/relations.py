@@ -59,7 +59,7 @@ def is_return_path(root: Finding, other: Finding) -> bool:
 
 
 def is_account_rule(root: Finding, other: Finding) -> bool:
-    """The rule that stops the packets asks whose they are: that some are spared is said of this very rule."""
+    """Whether the rule that drops the packets matches on the account that sends them."""
     return is_return_path(root, other) and any(word in other.seen for word in ("skuid", "skgid"))
 
 
@@ -81,15 +81,15 @@ def is_own_name(root: Finding, other: Finding) -> bool:
 
 
 def has_lossy_end(root: Finding, other: Finding) -> bool:
-    """The node lost connections and is an end of the link; that it might lose some explains nothing."""
+    """Whether the node lost connections and is an end of the link. A mere risk of loss explains nothing."""
     return root.severity == ERROR and has_root_node(root, other)
 
 
 def has_no_route(root: Finding, other: Finding) -> bool:
-    """The kernel of the root's node knows no way at all.
+    """Whether the kernel of the root's node has no route at all.
 
-    Its routes went with its interface or address; a route or a rule that refuses says EINVAL, EACCES or EHOSTUNREACH
-    (ip-route(8)), and stays a cause of its own.
+    Its routes disappeared with its interface or address. A route or rule that rejects packets gives
+    EINVAL, EACCES or EHOSTUNREACH (ip-route(8)) and stays a cause of its own.
     """
     return has_same_node(root, other) and "ENETUNREACH" in other.seen
 
@@ -108,7 +108,7 @@ def has_rule_evidence(finding: Finding) -> bool:
 def can_explain_on_cluster(root: Finding, other: Finding) -> bool:
     """Whether one finding of a cluster is why there is the other."""
     if root.code == other.code and not other.pairs:
-        return has_same_node(root, other)  # said twice, in other words
+        return has_same_node(root, other)  # the same finding in other words
     known = has_rule_evidence(other)
     return any(not known or one.relation in DESPITE_RULE for one in list_explanations(root, other))
 
@@ -123,7 +123,7 @@ def drop_duplicate_findings(found: Sequence[Finding]) -> list[Finding]:
 
 
 def downgrade_probe_only(found: Sequence[Finding]) -> list[Finding]:
-    """The findings; what only the probe's account meets is no more than a warning, since jobs are not hit."""
+    """Return the findings. A fault that only the probe's account has becomes a warning: jobs are not affected."""
     causes = [one for one in found if one.code == "DG-184"]
     return [
         replace(one, severity=WARNING)
@@ -134,7 +134,7 @@ def downgrade_probe_only(found: Sequence[Finding]) -> list[Finding]:
 
 
 def fold_cluster_findings(found: Sequence[Finding]) -> list[Finding]:
-    """The root causes, errors first and the deepest first, each with what follows from it."""
+    """Return the root causes, errors first and the deepest first, each with the findings that follow from it."""
     return fold_findings(
         downgrade_probe_only(drop_duplicate_findings(found)), can_explain_on_cluster
     )

@@ -1,1 +1,1 @@
-"""Which address the job's variables, neighbours and nodes give each other."""
+"""Addresses of the master and of peers that are wrong, duplicate or stale."""

@@ -1,10 +1,12 @@
 """the master's name leads to loopback on another node
 
-The worker looks for the store on itself: refused until the time-out, while rank 0 counts '1/2 clients joined'.
+A worker resolves the master's name to 127.x.x.x and looks for the store on itself. Its connection
+is refused until the timeout, while rank 0 reports '1/2 clients joined'.
 
 **Prove:** on the worker: getent ahosts MASTER
 
-**Fix:** Take the master's name off the loopback line of /etc/hosts; use an address in MASTER_ADDR.
+**Fix:** Remove the master's name from the loopback line of /etc/hosts, or use an address in
+MASTER_ADDR.
 
 **Source:** measured with torch 2.13
 """

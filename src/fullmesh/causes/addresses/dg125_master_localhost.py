@@ -1,6 +1,7 @@
 """MASTER_ADDR is localhost in a job of several nodes
 
-Every node looks for the store on itself, so only the ranks of the first node meet.
+Every node looks for the store on itself, so only the ranks of the first node meet. The other nodes
+wait until the timeout.
 
 **Prove:** env | grep MASTER_ADDR
 

@@ -1,6 +1,7 @@
 """MASTER_ADDR is not an address of the master
 
-Nobody answers at that address: 'No route to host' after three seconds of ARP, or a time-out.
+No machine answers at that address, or one that does not run the store. Workers fail with 'No route
+to host' after 3 s (no ARP reply), or wait until the timeout.
 
 **Prove:** ping MASTER_ADDR; ip neigh show
 

@@ -1,10 +1,11 @@
 """MASTER_ADDR is a name that a node cannot resolve
 
-torch says 'gai error: -3 - Temporary failure in name resolution' and repeats until the time-out.
+The node cannot find the store. torch repeats 'gai error: -3 - Temporary failure in name resolution'
+until the timeout.
 
 **Prove:** getent ahosts NAME
 
-**Fix:** Put the name into /etc/hosts, or use the address.
+**Fix:** Add the name to /etc/hosts, or set MASTER_ADDR to the address.
 
 **Source:** measured with torch 2.13
 """

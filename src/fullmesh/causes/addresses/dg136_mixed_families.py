@@ -1,10 +1,12 @@
 """one node announces IPv4, another IPv6
 
-Gloo compares the two addresses and stops: 'ss1.ss_family == ss2.ss_family. 2 vs 10'.
+Gloo can only connect 2 addresses of the same family. It stops with 'ss1.ss_family == ss2.ss_family.
+2 vs 10'.
 
-**Prove:** getent ahosts $(hostname); ip -br address
+**Prove:** getent ahosts $(hostname) && ip -br address
 
-**Fix:** Give all nodes the same family first: in GLOO_SOCKET_IFNAME's interface or in /etc/hosts.
+**Fix:** Make all nodes announce the same family: on the interface in GLOO_SOCKET_IFNAME, or in
+/etc/hosts.
 
 **Source:** measured with torch 2.13
 """
@@ -77,7 +79,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "families",
-            "GLOO_SOCKET_IFNAME unset; the node's name has only an IPv6 address of its own in /etc/hosts",
+            "GLOO_SOCKET_IFNAME unset, and only an IPv6 address for the node's name in /etc/hosts",
         ),
     ),
 )

@@ -1,14 +1,15 @@
-"""two machines have one cluster address
+"""two machines have the same cluster address
 
-Whoever won ARP last gets the packets, so connections work and break by turns, or reach a machine that is not in the
-job.
+Packets go to the machine that answered ARP last. Connections work and break by turns, or reach a
+machine that is not in the job.
 
-**Prove:** arping -D -I INTERFACE ADDRESS; ip neigh show
+**Prove:** arping -D -I INTERFACE ADDRESS && ip neigh show
 
-**Fix:** Find the MAC in the switch's table and give that machine an address of its own. A kernel answers on every
-card for all of its addresses, also for one on lo (arp_ignore=0), so a node of the plan is named where it is one.
+**Fix:** Find the MAC in the switch's table and give that machine another address. If the finding
+names a node of the plan, remove the address there. The kernel answers on every interface for all
+addresses of a node, even for one on lo (arp_ignore=0).
 
-**Source:** measured with torch 2.13
+**Source:** ip-sysctl (kernel documentation), arp_ignore
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""a neighbour entry made by hand is not the peer's
+"""a node has a wrong hardware address for a peer in its neighbour table
 
-The kernel never asks anew for an entry that is PERMANENT or NOARP. After the peer's card was changed, or the entry
-was copied from elsewhere, every packet for the peer goes to a machine that drops it, or to none.
+A PERMANENT or NOARP entry never expires, so the kernel does not ask again. If the peer's NIC was
+replaced or the entry was copied from another node, every packet for the peer goes to the wrong
+machine or to none. Connections to that peer time out.
 
-**Prove:** ip neigh show PEER nud all (without that NOARP is left out); on the peer: ip link show INTERFACE
+**Prove:** ip neigh show PEER nud all (`nud all` includes NOARP), and on the peer: ip link show
+INTERFACE
 
-**Fix:** ip neigh del PEER dev INTERFACE, and take the line out of whatever sets it at boot.
+**Fix:** ip neigh del PEER dev INTERFACE. Then remove the line from the boot script or service that
+adds it.
 
-**Source:** measured: drop reason OTHERHOST at whoever gets the frame
+**Source:** measured: the machine that receives the frames drops them with the reason OTHERHOST
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def is_cluster_neighbour(evidence: ClusterEvidence, name: str, entry: Neighbour) -> bool:
-    """Whether an entry is on the cluster's card."""
+    """Whether an entry is on the cluster interface."""
     return entry["dev"] in ("", evidence.cluster_card(name))
 
 
@@ -52,14 +55,14 @@ def rule_stale_neighbours(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-157",
                 "L2",
-                f"{name} sends what is for {peer} to {entry['mac'] or 'nobody'}, which is not {peer}'s card: a"
-                " neighbour entry made by hand",
+                f"{name} sends packets for {peer} to {entry['mac'] or 'no machine'}, which is not {peer}'s interface: a"
+                " static neighbour entry is wrong",
                 node=name,
                 peer=peer,
                 port="all",
                 direction=f"{name} -> {peer}",
                 seen=f"{evidence.address(peer)} lladdr {entry['mac']} {entry.get('nud') or 'PERMANENT or NOARP'}: the"
-                " kernel never asks anew",
+                " kernel never asks again",
                 expected=join_names(
                     [
                         c["mac"]
@@ -67,15 +70,15 @@ def rule_stale_neighbours(evidence: ClusterEvidence) -> Iterator[Finding]:
                         if c["name"] == evidence.cluster_card(peer)
                     ]
                 ),
-                fix=f"on {name}: ip neigh del {evidence.address(peer)} dev {entry['dev']}; find who sets it:"
-                " ip neigh in boot scripts, NetworkManager's dispatcher.d, /etc/ethers",
+                fix=f"on {name}: ip neigh del {evidence.address(peer)} dev {entry['dev']}. Then remove it from"
+                " boot scripts (ip neigh), NetworkManager's dispatcher.d or /etc/ethers",
                 pairs=found.pairs,
                 kinds=ALL_KINDS,
             )
 
 
 def rule_learnt_neighbour(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A node learnt another card for a peer's address than the peer has."""
+    """A node learnt a hardware address for a peer that is not the peer's."""
     owners = map_card_owners(evidence)
     for name, mac, who in list_foreign_macs(evidence):
         stale = None if mac in owners else find_stale_neighbour(evidence, name, mac, who)
@@ -84,7 +87,7 @@ def rule_learnt_neighbour(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_any_wrong_neighbour(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """All ways in which it shows."""
+    """Find static and learnt entries that are wrong."""
     yield from rule_stale_neighbours(evidence)
     yield from rule_learnt_neighbour(evidence)
 
@@ -102,7 +105,9 @@ CAUSE = Cause(
     ),
     cases=(
         CauseCase(
-            "neighbour-by-hand", "ip neigh replace PEER lladdr of nobody, permanent", fields=LINK
+            "neighbour-by-hand",
+            "ip neigh replace PEER with an unused lladdr, permanent",
+            fields=LINK,
         ),
     ),
 )

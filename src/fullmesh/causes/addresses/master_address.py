@@ -1,4 +1,4 @@
-"""Where MASTER_ADDR leads, as a job on each node would see it."""
+"""Check MASTER_ADDR as a job on each node would see it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopb
 
 
 def is_master_address(evidence: ClusterEvidence, address: str) -> bool:
-    """Whether the master has the address; of nodes that nobody planned any may be the master."""
+    """Whether the master has the address. Without a plan, any node may be the master."""
     if evidence.assumed:
         return any(evidence.holds(name, address) for name in evidence.nodes)
     if evidence.master in evidence.nodes:
@@ -22,11 +22,11 @@ def is_master_address(evidence: ClusterEvidence, address: str) -> bool:
 
 
 def check_master_address(evidence: ClusterEvidence, name: str, value: str) -> tuple[str, str, str]:
-    """Code, what is wrong and what was seen of a node's MASTER_ADDR; empty when it is fine."""
+    """Return the code, the fault and the value seen for a node's MASTER_ADDR. All are empty if it is right."""
     if value in LOCAL_NAMES or has_loopback_prefix(value):
-        return "DG-125", "is this node itself on every node", value
+        return "DG-125", "is loopback, so every node looks for the store on itself", value
     found = evidence.survey(name).get("master_answers")
-    if found is None:  # it was looked up, and the node did not come back to say what it heard
+    if found is None:  # the node did not report the result of the lookup
         return "", "", ""
     if not found:
         return "DG-127", "is a name that it cannot resolve", f"{value}: no answer"
@@ -40,7 +40,7 @@ def check_master_address(evidence: ClusterEvidence, name: str, value: str) -> tu
 
 
 def find_master_address(evidence: ClusterEvidence, wanted: str) -> Iterator[Finding]:
-    """MASTER_ADDR, as a job on each node would see it, does not lead to the master, for the cause of one code."""
+    """Find nodes whose MASTER_ADDR does not lead to the master, for the cause of one code."""
     if len(evidence.plan["nodes"]) == 1:
         return
     grouped: dict[tuple[str, str, str, str], list[str]] = {}

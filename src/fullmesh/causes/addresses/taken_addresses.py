@@ -1,4 +1,4 @@
-"""Cards that answer for the cluster address of a node and are not its own."""
+"""Find other machines' interfaces that answer for a node's cluster address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHARED_MACS = ("12:34:56:78:9a:bc",)  # Azure's fabric answers ARP for every mac
 
 
 def collect_neighbours(evidence: ClusterEvidence) -> dict[str, list[tuple[str, Neighbour]]]:
-    """Address -> who has a hardware address for it that somebody answered, and which."""
+    """Map each address to the nodes that learnt a hardware address for it, and to their entries."""
     found: dict[str, list[tuple[str, Neighbour]]] = {}
     for name in evidence.plan["nodes"]:
         links = evidence.seen.nodes.get(name, {}).get("links", {})
@@ -25,7 +25,13 @@ def collect_neighbours(evidence: ClusterEvidence) -> dict[str, list[tuple[str, N
 def find_foreign_macs(
     evidence: ClusterEvidence, name: str, seen: Mapping[str, Sequence[tuple[str, Neighbour]]]
 ) -> dict[str, list[str]]:
-    """MACs that answered for a node's address and are none of its own -> who saw them; *seen*: what all learnt."""
+    """Map MACs that answered for a node's address but are not its own to the nodes that saw them.
+
+    Args:
+        evidence: the cluster's evidence.
+        name: the node.
+        seen: the entries that all nodes learnt, from :func:`collect_neighbours`.
+    """
     own = {card["mac"] for card in evidence.cards(name)}
     if not own:
         return {}
@@ -43,9 +49,9 @@ def find_foreign_macs(
 def find_stale_neighbour(
     evidence: ClusterEvidence, name: str, mac: str, who: Sequence[str]
 ) -> Finding | None:
-    """One node alone has another card for a peer's address, and nobody answers for that address but the peer.
+    """Find a wrong entry that only one node has, while no other machine answers for the address.
 
-    The peer has asked the wire itself (RFC 5227): whoever had answered once would answer now.
+    The peer itself has probed for its address (RFC 5227), so another owner would have answered.
     """
     if len(who) != 1 or who[0] == name or evidence.survey(name).get("duplicates") != []:
         return None
@@ -53,8 +59,8 @@ def find_stale_neighbour(
     return Finding(
         "DG-157",
         "L2",
-        f"{holder} sends what is for {name} to {mac}, which is not {name}'s card, and nobody else on the wire answers"
-        f" for {address}: an entry that was put there, or is of before",
+        f"{holder} sends packets for {name} to {mac}, which is not {name}'s interface, and no other machine answers"
+        f" for {address}: the entry is static or out of date",
         node=holder,
         peer=name,
         port="all",
@@ -63,14 +69,14 @@ def find_stale_neighbour(
         expected=join_names(
             [c["mac"] for c in evidence.cards(name) if c["name"] == evidence.cluster_card(name)]
         ),
-        fix=f"on {holder}: ip neigh del {address} dev {evidence.cluster_card(holder)}; if it comes back, find who"
-        " sets it",
+        fix=f"on {holder}: ip neigh del {address} dev {evidence.cluster_card(holder)}. If it comes back, find the"
+        " script or service that adds it",
         pairs=((holder, name),),
     )
 
 
 def list_foreign_macs(evidence: ClusterEvidence) -> Iterator[tuple[str, str, list[str]]]:
-    """Each node for whose address another card answers, that card, and who saw it."""
+    """Yield each node whose address another MAC answers for, that MAC, and the nodes that saw it."""
     seen = collect_neighbours(evidence)
     for name in evidence.nodes:
         found = find_foreign_macs(evidence, name, seen)

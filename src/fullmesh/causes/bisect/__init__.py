@@ -1,1 +1,1 @@
-"""What runs of groups of nodes (--bisect) show."""
+"""Nodes and pairs of nodes that collectives of small groups (--bisect) show to be at fault."""

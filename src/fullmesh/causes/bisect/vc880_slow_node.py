@@ -1,11 +1,12 @@
-"""one node makes collectives slow, whoever its peers are (--bisect)
+"""one node makes collectives slow in every group that it is in (--bisect)
 
-Every group of nodes with this one reaches less than half of what the others do, whoever else is in it. A collective
-is as slow as its slowest member, so one such node slows the whole job.
+Every group with this node reaches less than half of the other groups' bandwidth. A collective is as
+slow as its slowest member, so this node slows down the whole job.
 
-**Prove:** ./fullmesh diagnose -i INVENTORY --bandwidth; iperf3 to it and from it
+**Prove:** ./fullmesh diagnose -i INVENTORY --bandwidth, or iperf3 to and from the node
 
-**Fix:** Its card (speed, duplex, errors, a queue with a rate), its cable, its processors; till then leave it out.
+**Fix:** Check its NIC (speed, duplex, errors, queue limits), cable and CPUs. Leave the node out of
+jobs until it is fixed.
 
 **Source:** docs/bisect.md
 """

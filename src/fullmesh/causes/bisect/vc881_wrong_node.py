@@ -1,11 +1,13 @@
-"""one node makes collectives wrong, whoever its peers are (--bisect)
+"""one node makes the results of collectives wrong in every group that it is in (--bisect)
 
-Every group of nodes with this one gets a wrong sum or copy, the others never do. torch raises nothing: the job trains
-on wrong numbers. Run it again: a fault of memory comes and goes, one of software does not.
+Every group with this node gets a wrong sum or copy, and no other group does. torch raises no error:
+the job trains on wrong numbers. Repeat the run: faulty memory gives wrong results now and then,
+faulty software always.
 
 **Prove:** ./fullmesh verify --bisect
 
-**Fix:** The same torch and Gloo as everywhere; its memory and processor tested; until then leave it out of jobs.
+**Fix:** Leave the node out of jobs. Install the same torch as on the other nodes, and test its
+memory and CPU.
 
 **Source:** docs/bisect.md
 """

@@ -1,10 +1,10 @@
-"""collectives with one node fail, whoever its peers are (--bisect)
+"""collectives fail in every group that one node is in (--bisect)
 
-Every group of nodes with this one fails or does not come to an end, the others do.
+Every group with this node fails or does not finish, and all other groups finish.
 
-**Prove:** The message of its rank, in bisect of the result
+**Prove:** read the message of the node's rank, in `bisect` of result.json
 
-**Fix:** ./fullmesh diagnose -i INVENTORY; then the message.
+**Fix:** Fix the error in that message. If it is about the network: ./fullmesh diagnose -i INVENTORY
 
 **Source:** docs/bisect.md
 """

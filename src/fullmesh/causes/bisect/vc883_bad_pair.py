@@ -1,11 +1,12 @@
-"""collectives are slow, wrong or fail where two nodes are together, and with neither alone (--bisect)
+"""collectives are slow, wrong or fail if two nodes are in one group, and with neither alone (--bisect)
 
-Each of the two nodes is well in the company of others. What they have for themselves is the way between them, or a
-pair of settings that do not go together.
+Each of the 2 nodes works with other nodes. The fault is therefore in the path between them, or in
+settings of the two that do not fit together.
 
 **Prove:** ./fullmesh diagnose -i INVENTORY --bandwidth --limit NODE,OTHER,localhost
 
-**Fix:** The cables, the trunk or the switch between the two; their versions and MTUs.
+**Fix:** Check the cables, the trunk and the switch between the two, and compare their versions and
+MTUs.
 
 **Source:** docs/bisect.md
 """

@@ -1,11 +1,12 @@
 """a collective is slow, wrong or fails, and the runs leave more than one explanation (--bisect)
 
-Runs of groups leave more than one explanation: of two nodes none can be told from the other, since there is no third
-to run with; of several that are bad only together the runs may not suffice.
+With only 2 nodes, no third node can show which one is at fault. With several pairs at fault, the
+number of runs may not be enough to tell them apart.
 
-**Prove:** The runs, in bisect of the result
+**Prove:** read the runs, in `bisect` of result.json
 
-**Fix:** Again with a node more, or ./fullmesh diagnose --bandwidth, which measures every pair.
+**Fix:** Repeat with one more node, or run ./fullmesh diagnose -i INVENTORY --bandwidth, which
+measures every pair.
 
 **Source:** docs/bisect.md
 """

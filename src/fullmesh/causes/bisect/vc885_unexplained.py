@@ -1,11 +1,12 @@
-"""a collective is slow, wrong or fails, and no node, nor any two, explain all runs (--bisect)
+"""a collective is slow, wrong or fails, and no node or pair of nodes explains all runs (--bisect)
 
-No node that is always bad, nor any two, would give what the runs gave: three faults at once, or one that comes and
-goes.
+No single node and no pair fits the results. There are 3 or more faults at once, or a fault that
+comes and goes.
 
-**Prove:** The runs, in bisect of the result; once more, and compare
+**Prove:** repeat the command, and compare the runs in `bisect` of result.json
 
-**Fix:** ./fullmesh diagnose -i INVENTORY --bandwidth; the nodes that were in no good group first.
+**Fix:** ./fullmesh diagnose -i INVENTORY --bandwidth. Start with the nodes that were in no good
+group.
 
 **Source:** docs/bisect.md
 """

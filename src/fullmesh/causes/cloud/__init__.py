@@ -1,1 +1,1 @@
-"""What the cloud keeps from the nodes."""
+"""Cloud settings that block traffic between the nodes, and EFA."""

@@ -1,4 +1,4 @@
-"""What lies outside the nodes on EC2 (security groups, network ACLs), and the EFA software on them."""
+"""Check EC2 security groups and network ACLs, and the EFA software on the nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullmesh.result.findings import Finding
 
 
 def build_group_plan(evidence: ClusterEvidence) -> ClusterPlan:
-    """The plan with the ports that peers really use; where nobody planned any, those that the kernel gives out."""
+    """Return the plan with the ports that peers use. Without a plan, these are the kernel's ephemeral ports."""
     plan, data = evidence.plan, evidence.plan["data_ports"]
     named = [f"{plan['master']['port']}/tcp", f"{plan['rendezvous']['port']}/tcp"]
     more = [port for port in plan["open_ports"] if not port.endswith("/tcp")]
@@ -21,7 +21,7 @@ def build_group_plan(evidence: ClusterEvidence) -> ClusterPlan:
 
 
 def rule_security_groups(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """What the account says, when it was asked."""
+    """Find faults in the AWS account's settings, if they were queried."""
     raw = evidence.cloud.get("raw")
     if not isinstance(raw, Mapping) or not {"interfaces", "groups", "acls"} <= raw.keys():
         return
@@ -31,7 +31,7 @@ def rule_security_groups(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_efa_software(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Device, driver, libfabric and NCCL's plugin, of those nodes that said anything."""
+    """Device, driver, libfabric and NCCL's plugin, on the nodes that reported them."""
     surveys = {name: evidence.survey(name) for name in evidence.nodes}
     yield from efa.check_efa({name: own["efa"] for name, own in surveys.items() if "efa" in own})
 

@@ -1,7 +1,7 @@
-"""a node, or a group, in another VPC
+"""a node, or a security group, is in another VPC
 
-Security groups, their rules and private addresses hold within one VPC, so nodes of two VPCs reach each other only
-through a peering or a gateway, which the cluster's group does not open.
+Security groups, their rules and private addresses are valid within one VPC. Nodes in 2 VPCs reach
+each other only through a peering or a gateway, which the cluster's group does not open.
 
 **Prove:** aws ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,VpcId]'
 

@@ -1,9 +1,10 @@
-"""a network interface without the group
+"""a network interface is not in the security group
 
-A rule that lets the group itself in covers only interfaces that are members of the group. AWS drops what the node
-sends and what it is sent, without an answer.
+The rule that allows traffic within the group covers only interfaces in it. AWS silently drops the
+cluster's packets to and from this one, so connections time out.
 
-**Prove:** aws ec2 describe-network-interfaces --network-interface-ids ID --query 'NetworkInterfaces[].Groups'
+**Prove:** aws ec2 describe-network-interfaces --network-interface-ids ID --query
+'NetworkInterfaces[].Groups'
 
 **Fix:** ansible-playbook playbooks/ec2.yml -i INVENTORY
 """

@@ -1,7 +1,7 @@
 """a security group lacks a rule
 
-A security group drops, without an answer, all that none of its rules allows. The cluster needs the data range and the
-named ports between its nodes.
+A security group silently drops all traffic that no rule allows. The cluster needs the data port
+range and the named ports open between its nodes. Without them connections time out.
 
 **Prove:** aws ec2 describe-security-group-rules --filters Name=group-id,Values=ID
 

@@ -1,7 +1,8 @@
-"""EFA without the rule for all traffic from or to the group itself
+"""the security group lacks the rule that EFA needs: all traffic from and to the group itself
 
-EFA's traffic is no TCP and has no ports. AWS lets it through only by a rule for all traffic whose source or target is
-the group itself, in both directions; outbound 0.0.0.0/0 does not replace it.
+EFA traffic is not TCP and has no ports. AWS allows it only by rules for all traffic, in both
+directions, whose source or target is the group itself. An outbound rule for 0.0.0.0/0 does not
+replace them.
 
 **Prove:** aws ec2 describe-security-group-rules --filters Name=group-id,Values=ID
 

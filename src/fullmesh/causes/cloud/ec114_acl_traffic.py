@@ -1,11 +1,12 @@
 """a network ACL blocks the cluster's traffic
 
-A network ACL stands at the border of a subnet and is asked besides the security group: the first of its rules that
+A network ACL filters at the border of a subnet, in addition to security groups. The first rule that
 matches decides.
 
 **Prove:** aws ec2 describe-network-acls --filters Name=association.subnet-id,Values=ID
 
-**Fix:** Allow the ports that the finding names, below the rule that denies them.
+**Fix:** Allow the ports that the finding names, with a lower rule number than the rule that denies
+them.
 """
 
 from __future__ import annotations

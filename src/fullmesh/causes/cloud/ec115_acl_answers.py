@@ -1,7 +1,7 @@
-"""a network ACL blocks the answers
+"""a network ACL blocks the replies
 
-A network ACL keeps no connections in mind: answers go to a port of the client's, so the other direction must be open
-for these, too.
+A network ACL is stateless. Replies go to an ephemeral port of the client, so the other direction
+must allow these ports, too. Otherwise connections time out.
 
 **Prove:** aws ec2 describe-network-acls --filters Name=association.subnet-id,Values=ID
 

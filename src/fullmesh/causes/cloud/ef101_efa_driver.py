@@ -1,11 +1,11 @@
 """an EFA device has no driver
 
-The device is on the PCI bus and no driver has it, so nothing can use it.
+The device is on the PCI bus, but no driver is bound to it, so NCCL cannot use it.
 
-**Prove:** lspci -k -d 1d0f:; dmesg | grep efa
+**Prove:** lspci -k -d 1d0f: && dmesg | grep efa
 
-**Fix:** modprobe efa. Install Amazon's EFA installer (1.39 or newer brings the plugin), and reboot where it brought a
-driver.
+**Fix:** modprobe efa. If that fails, install Amazon's EFA installer (1.39 or newer includes NCCL's
+plugin) and reboot.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """a node has EFA but no libfabric
 
-NCCL's plugin reaches the device through libfabric and its provider efa only.
+NCCL's plugin reaches the device only through libfabric and its efa provider.
 
 **Prove:** fi_info -p efa
 
-**Fix:** Install Amazon's EFA installer (1.39 or newer brings the plugin), and reboot where it brought a driver.
+**Fix:** Install Amazon's EFA installer (1.39 or newer includes NCCL's plugin). Reboot if it
+installed a driver.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """libfabric does not find the EFA device
 
-libfabric is there and its provider finds no device: in a container without /dev/infiniband, or with another version
-of the driver.
+libfabric is installed, but its efa provider finds no device. A container lacks /dev/infiniband, or
+libfabric and the driver are of different releases.
 
-**Prove:** fi_info -p efa; ls -l /dev/infiniband
+**Prove:** fi_info -p efa || ls -l /dev/infiniband
 
-**Fix:** Give a container --device=/dev/infiniband/uverbs*; install one version of driver and libfabric.
+**Fix:** Start the container with --device for each /dev/infiniband/uverbs device, or install driver
+and libfabric from one EFA installer.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """a node has EFA but lacks NCCL's plugin, so NCCL is slow
 
-NCCL looks for libnccl-net.so, finds none, and talks TCP over a device that could do several hundred Gbit/s.
+NCCL does not find libnccl-net.so and uses TCP, although the device can carry several hundred
+Gbit/s.
 
-**Prove:** NCCL_DEBUG=INFO in the job: NET/Plugin; ldconfig -p | grep nccl-net
+**Prove:** ldconfig -p | grep nccl-net, and NET/Plugin in the job's log with NCCL_DEBUG=INFO
 
-**Fix:** Install Amazon's EFA installer (1.39 or newer brings the plugin), and reboot where it brought a driver. Where
-the plugin is there and out of sight, name its folder in /etc/ld.so.conf.d and run ldconfig.
+**Fix:** Install Amazon's EFA installer (1.39 or newer includes the plugin), and reboot if it
+installed a driver. If the plugin is installed, add its folder to /etc/ld.so.conf.d and run
+ldconfig.
 """
 
 from __future__ import annotations

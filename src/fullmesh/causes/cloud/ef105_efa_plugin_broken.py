@@ -1,10 +1,11 @@
 """NCCL's plugin cannot be loaded
 
-The linker refuses libnccl-net.so, so NCCL goes on without it and talks TCP.
+The linker cannot load libnccl-net.so, so NCCL continues without it and uses TCP.
 
 **Prove:** ldd /opt/amazon/ofi-nccl/lib64/libnccl-net.so
 
-**Fix:** Plugin, libfabric and CUDA must fit each other: install one version of the EFA installer.
+**Fix:** Install plugin and libfabric from one version of the EFA installer, one that supports your
+CUDA.
 """
 
 from __future__ import annotations

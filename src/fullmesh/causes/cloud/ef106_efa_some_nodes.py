@@ -1,6 +1,6 @@
 """some nodes have EFA and some do not
 
-NCCL needs one kind of network on all nodes of a job.
+NCCL needs the same kind of network on all nodes of a job.
 
 **Prove:** on every node: lspci -d 1d0f:
 

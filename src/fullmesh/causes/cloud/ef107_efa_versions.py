@@ -1,8 +1,8 @@
-"""EFA software differs between the nodes
+"""the EFA software differs between the nodes
 
-Driver, libfabric and plugin of different releases are not tested with each other.
+Driver, libfabric and plugin of different releases are not tested together.
 
-**Prove:** on every node: modinfo -F version efa; fi_info --version
+**Prove:** on every node: modinfo -F version efa && fi_info --version
 
 **Fix:** Install one version of Amazon's EFA installer on all nodes.
 """

@@ -1,6 +1,6 @@
-"""the job's environment keeps NCCL off EFA
+"""the job's environment keeps NCCL from using EFA
 
-NCCL_NET, NCCL_NET_PLUGIN or FI_PROVIDER names another network, so NCCL talks TCP.
+NCCL_NET, NCCL_NET_PLUGIN or FI_PROVIDER selects another network, so NCCL uses TCP.
 
 **Prove:** env | grep -E 'NCCL_NET|FI_PROVIDER'
 

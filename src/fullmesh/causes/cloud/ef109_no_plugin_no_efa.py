@@ -1,11 +1,11 @@
 """harmless: NCCL finds no network plugin on a node without EFA
 
-NCCL says that libnccl-net.so cannot be opened, and uses its own sockets or InfiniBand code. Without EFA that is
-right.
+NCCL reports that it cannot open libnccl-net.so, and uses its built-in socket or InfiniBand
+transport. Without EFA that is correct.
 
 **Prove:** lspci -d 1d0f:
 
-**Fix:** Nothing is to be done.
+**Fix:** No action is needed.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What nodes have unlike without a rule that says it matters."""
+"""Differences between nodes that no rule covers."""

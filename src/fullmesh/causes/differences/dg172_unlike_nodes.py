@@ -1,14 +1,14 @@
 """nothing explains a finding, and the nodes differ in this, or share it (note)
 
-No rule knows why a link is as it is. So everything that the nodes said is held against one another, without a list of
-what may be wrong: what one has otherwise than the others (of two nodes nobody knows which is right), and what several
-share that each must have of its own (addresses, hardware addresses, host name, machine-id). Shown is what can do this
-to packets at all, the likeliest first. It proves nothing.
+No rule explains the state of a link, so Fullmesh compares all collected values. It lists values in
+which one node differs from the others, and values that several nodes share although each needs its
+own (addresses, hardware addresses, host name, machine-id). Only values that can affect packets are
+listed, the most likely first. They are hints, not proof.
 
-**Prove:** change one of them on one node so that it is as on the others, and ask again
+**Prove:** change one value on one node to match the others, and repeat the diagnosis
 
-**Fix:** Make alike what need not differ; the first that heals the link was the cause, and worth an issue: a rule can
-know it the next time.
+**Fix:** Make the values alike, one by one. If a change repairs the link, it was the cause. Report
+it as an issue, so that Fullmesh gets a rule for it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The environment of jobs, and what each node must have of its own."""
+"""The environment of jobs, and identities that each node needs for itself."""

@@ -1,10 +1,12 @@
 """GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names an interface that no node has
 
-Gloo stops with 'Unable to find address for', NCCL with 'no socket interface found' or goes on over another one.
+Gloo stops with 'Unable to find address for'. NCCL stops with 'no socket interface found' or uses
+another interface.
 
-**Prove:** ip -br link; env | grep SOCKET_IFNAME
+**Prove:** ip -br link && env | grep SOCKET_IFNAME
 
-**Fix:** Name the interface of the cluster network, or unset the variable where names differ between nodes.
+**Fix:** Name the interface of the cluster network. If its name differs between nodes, unset the
+variable.
 
 **Source:** measured with torch 2.13
 """
@@ -20,7 +22,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_interface_nowhere(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """An interface that jobs are told to use exists on no node."""
+    """Find a configured job interface that no node has."""
     yield from (one for one in find_job_interfaces(evidence) if one.code == "DG-119")
 
 

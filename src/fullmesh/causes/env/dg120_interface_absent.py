@@ -1,11 +1,11 @@
 """GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names an interface that a node does not have
 
-That node's ranks stop at once, and the others wait for their time-out: the message stands in another log than the
-cause.
+The ranks of that node stop at once with an error in their own log. All other ranks wait until the
+timeout.
 
-**Prove:** ip -br link; env | grep SOCKET_IFNAME
+**Prove:** ip -br link && env | grep SOCKET_IFNAME
 
-**Fix:** Give every node the name of its own interface; role cluster_env does.
+**Fix:** Set the variable on each node to that node's own interface, as role cluster_env does.
 
 **Source:** measured with torch 2.13
 """
@@ -22,7 +22,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_interface_absent(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """An interface that jobs are told to use does not exist on a node."""
+    """Find a configured job interface that one node does not have."""
     yield from (one for one in find_job_interfaces(evidence) if one.code == "DG-120")
 
 

@@ -1,6 +1,7 @@
 """GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME is the loopback interface
 
-Every rank announces 127.0.0.1, so peers connect to themselves: refused at once, or a hang of five times the time-out.
+Every rank announces 127.0.0.1, so its peers connect to themselves. The connections are refused at
+once, or the job hangs for 5 times the timeout.
 
 **Prove:** env | grep SOCKET_IFNAME
 
@@ -21,7 +22,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_interface_loopback(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The interface that jobs are told to use is loopback."""
+    """Find a configured job interface that is loopback."""
     yield from (one for one in find_job_interfaces(evidence) if one.code == "DG-121")
 
 

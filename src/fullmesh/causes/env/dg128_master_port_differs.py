@@ -1,10 +1,10 @@
 """MASTER_PORT differs between the nodes
 
-Ranks of that node knock at a port where nobody listens.
+The ranks of that node connect to a port that no process listens on.
 
-**Prove:** env | grep MASTER_PORT on every node
+**Prove:** on every node: env | grep MASTER_PORT
 
-**Fix:** Set one port on all nodes.
+**Fix:** Set the same port on all nodes.
 
 **Source:** measured with torch 2.13
 """

@@ -1,10 +1,11 @@
 """WORLD_SIZE or NNODES differs between the nodes
 
-The store waits for ranks that nobody starts ('2/3 clients joined'), or ranks come that nobody expects.
+The store waits for ranks that no node starts ('2/3 clients joined'), or more ranks connect than it
+expects.
 
-**Prove:** env | grep -E 'WORLD_SIZE|NNODES' on every node
+**Prove:** on every node: env | grep -E 'WORLD_SIZE|NNODES'
 
-**Fix:** Set one value on all nodes; better, let torchrun work it out.
+**Fix:** Set the same value on all nodes. With torchrun, unset WORLD_SIZE: torchrun sets it.
 
 **Source:** measured with torch 2.13
 """
@@ -20,7 +21,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_world_size(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """WORLD_SIZE and NNODES are the same everywhere, and the plan's where there is one."""
+    """Find nodes whose WORLD_SIZE or NNODES differs from the plan's or from the other nodes'."""
     for variable, planned in (
         ("WORLD_SIZE", evidence.plan["world_size"]),
         ("NNODES", evidence.plan["nnodes"]),

@@ -1,9 +1,9 @@
-"""a rank is there twice, or missing
+"""two nodes use the same rank, or a rank is missing
 
-Two ranks with one number overwrite each other's keys, and the missing one is waited for: 'wait timeout, keys:
-…/RANK'.
+2 ranks with one number overwrite each other's keys in the store. The other ranks wait for the
+missing one: 'wait timeout, keys: …/RANK'.
 
-**Prove:** env | grep -E 'RANK' on every node
+**Prove:** on every node: env | grep RANK
 
 **Fix:** Give every node its own NODE_RANK.
 

@@ -1,11 +1,11 @@
-"""NCCL would take an interface that the peers cannot reach
+"""NCCL would use an interface that the peers cannot reach
 
-NCCL announces the first interface that its rules allow. Bridges of containers and VPNs have addresses that other
-nodes cannot reach, or that every node has.
+NCCL announces the first interface that its rules allow. This may be a container bridge or a VPN,
+whose address other nodes cannot reach or have themselves. Ranks then cannot connect.
 
-**Prove:** NCCL_DEBUG=INFO and look for 'Bootstrap: Using'
+**Prove:** search the job's log for 'Bootstrap: Using' after you set NCCL_DEBUG=INFO
 
-**Fix:** Set NCCL_SOCKET_IFNAME=INTERFACE with '=' in front of the name, which means: exactly this one.
+**Fix:** Set NCCL_SOCKET_IFNAME==INTERFACE. The second '=' means: exactly this name, not a prefix.
 
 **Source:** NCCL 2.30, socket.cc; nccl#697
 """

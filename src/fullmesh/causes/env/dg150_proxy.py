@@ -1,11 +1,11 @@
-"""proxy variables without an exception for the peers
+"""proxy variables are set without an exception for the peers
 
-Gloo, NCCL and the store do not mind proxies; what speaks HTTP between ranks (vLLM, Ray, Hugging Face) asks the proxy
-for the peers.
+Gloo, NCCL and the store ignore proxies. Programs that use HTTP between ranks (vLLM, Ray, Hugging
+Face) send requests for the peers to the proxy, which cannot reach them.
 
 **Prove:** env | grep -i proxy
 
-**Fix:** Add the peers' addresses and names to no_proxy; role cluster_env does.
+**Fix:** Add the peers' addresses and names to no_proxy, as role cluster_env does.
 
 **Source:** vllm#5779
 """

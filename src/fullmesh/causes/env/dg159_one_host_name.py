@@ -1,12 +1,13 @@
-"""two nodes have one host name
+"""two nodes have the same host name
 
-NCCL makes its hash of a machine from the host name and the boot id, and tries shared memory between ranks of one
-hash. Containers of one machine share the boot id, so their names alone tell them apart. Real machines differ in it,
-and there schedulers, MPI and dashboards count them by name.
+NCCL recognises ranks of one machine by a hash of host name and boot id, and uses shared memory
+between them. Containers on one machine have the same boot id, so only the host name tells them
+apart, and NCCL fails. Separate machines have different boot ids. There, only schedulers, MPI and
+dashboards confuse them.
 
-**Prove:** on every node: hostname; cat /proc/sys/kernel/random/boot_id
+**Prove:** on every node: hostname && cat /proc/sys/kernel/random/boot_id
 
-**Fix:** Give each node a name of its own, or its jobs an NCCL_HOSTID.
+**Fix:** Give each node its own host name, or set a different NCCL_HOSTID for its jobs.
 
 **Source:** NCCL, misc/utils.cc (getHostHash)
 """
@@ -43,7 +44,7 @@ def rule_unique_host_names(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names([name for name in names if name != names[1]]),
             seen=value,
             expected="a host name for each node",
-            fix=f"on {names[1]}: hostnamectl hostname NAME; or give its jobs NCCL_HOSTID={names[1]}",
+            fix=f"on {names[1]}: hostnamectl hostname NAME, or give its jobs NCCL_HOSTID={names[1]}",
             severity=ERROR if one_boot else WARNING,
         )
 
@@ -57,7 +58,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "one-name",
-            "hostname twins on both; an error where they share the boot id as well (containers)",
+            "hostname twins on both (an error if they also share the boot id, as containers do)",
             severity="warning",
         ),
     ),

@@ -1,11 +1,13 @@
 """a file gives every process the rank or the size of one job
 
-torchrun, srun and mpirun number their processes themselves and overwrite these variables. A script that is started by
-hand, or by a launcher that finds them set, takes the same rank on every node, or waits for a size that nobody has.
+torchrun, srun and mpirun set these variables for each process. A script that you start by hand, or
+with a launcher that keeps existing values, gets the same rank on every node, or waits for a world
+size that is never reached.
 
 **Prove:** grep -rE '(RANK|WORLD_SIZE)=' /etc/environment /etc/profile.d /etc/systemd/system.conf
 
-**Fix:** Take them out of the file; give them on the command line of the one job that needs them.
+**Fix:** Remove the variables from the file. Set them on the command line of the job that needs
+them.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from fullmesh.result.findings import WARNING, Finding, join_names
 OF_A_PROCESS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
-# Files that whatever is started on the node gets its environment from.
+# Files that set the environment of every process on the node.
 FOR_ALL = ("/etc/environment", "/etc/profile.d/", "/etc/systemd/")
 
 
 def is_persistent_source(source: str) -> bool:
-    """Whether a file gives a variable to whatever is started, and is not of role cluster_env, which keeps it right."""
+    """Whether a file sets a variable for every process. Files of role cluster_env do not count: it keeps them right."""
     return source.startswith(FOR_ALL) and "fullmesh" not in source
 
 

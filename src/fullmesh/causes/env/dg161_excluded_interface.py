@@ -1,11 +1,12 @@
-"""NCCL_SOCKET_IFNAME leaves the cluster's card out
+"""NCCL_SOCKET_IFNAME excludes the cluster interface
 
-A value that begins with ^ names the cards that NCCL must not take, by their beginnings. With the cluster's own card
-among them NCCL announces another one: slow where the peers are reached over it, a hang where they are not.
+A value that begins with ^ lists prefixes of interfaces that NCCL must not use. If the cluster
+interface is among them, NCCL announces another one. The job is slow if the peers can reach that
+one, and hangs if they cannot.
 
-**Prove:** NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET; the line 'Bootstrap: Using'
+**Prove:** search the job's log for 'Bootstrap: Using' after you set NCCL_DEBUG=INFO
 
-**Fix:** Name the card that is meant: NCCL_SOCKET_IFNAME==INTERFACE.
+**Fix:** Name the interface instead: NCCL_SOCKET_IFNAME==INTERFACE.
 
 **Source:** NCCL, os/linux.cc
 """

@@ -1,13 +1,14 @@
-"""two nodes have one machine-id or one ssh host key
+"""two nodes have the same machine-id or ssh host key
 
-Machines that were copied after their first boot. systemd-networkd and NetworkManager make their DHCP identity from
-the machine-id: a server may give both one address. With one host key ssh cannot tell the nodes apart, and whoever
-reads the key on one can stand for the other. Where all nodes boot one image on purpose and have fixed addresses, it
-does no harm to a job.
+The machines were cloned after their first boot. systemd-networkd and NetworkManager derive their
+DHCP identity from the machine-id, so a DHCP server may give both the same address. With the same
+host key, ssh cannot tell the nodes apart, and either can pose as the other. If all nodes boot one
+image on purpose and have static addresses, jobs are not affected.
 
-**Prove:** on every node: cat /etc/machine-id; ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub
+**Prove:** on every node: cat /etc/machine-id && ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub
 
-**Fix:** Make both anew on all nodes but one; empty /etc/machine-id and take the keys out of the image.
+**Fix:** Generate both again on all nodes but one. In the image, empty /etc/machine-id and delete
+the host keys.
 
 **Source:** machine-id(5); systemd.network(5), DUIDType
 """
@@ -27,13 +28,13 @@ DIGEST = 12  # of a machine-id's digest, to compare by eye
 
 
 ANEW = {
-    MACHINE_ID: "rm /etc/machine-id; systemd-machine-id-setup; reboot",
-    HOST_KEYS: "rm /etc/ssh/ssh_host_*; ssh-keygen -A; restart sshd and take its new keys into known_hosts",
+    MACHINE_ID: "rm /etc/machine-id && systemd-machine-id-setup && reboot",
+    HOST_KEYS: "rm /etc/ssh/ssh_host_* && ssh-keygen -A, then restart sshd and add its new keys to known_hosts",
 }
 
 
 def group_shared_identity(evidence: ClusterEvidence) -> dict[tuple[str, ...], dict[str, list[str]]]:
-    """Nodes -> what they have in common of what each must have of its own -> its digests."""
+    """Map groups of nodes to the kinds of identity that they share, and these to digests."""
     held: dict[tuple[str, str], list[str]] = {}
     for name in evidence.nodes:
         own = evidence.survey(name).get("identity")
@@ -49,7 +50,7 @@ def group_shared_identity(evidence: ClusterEvidence) -> dict[tuple[str, ...], di
 
 
 def rule_cloned_nodes(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Every node has a machine-id and ssh host keys of its own; one image that all were copied from is one finding."""
+    """Find nodes that share a machine-id or ssh host keys, one finding per image that they were copied from."""
     for names, shared in group_shared_identity(evidence).items():
         digests = join_names([digest for held in shared.values() for digest in held])
         steps = [command for what, command in ANEW.items() if what in shared]

@@ -1,12 +1,12 @@
-"""NCCL_CONF_FILE names no file, so NCCL reads ~/.nccl.conf no more (warning)
+"""NCCL_CONF_FILE names a file that does not exist, so NCCL ignores ~/.nccl.conf as well (warning)
 
-NCCL reads the file of NCCL_CONF_FILE in place of ~/.nccl.conf, not beside it, and a file that it cannot open it
-passes over in silence: what the account's file said (a card, an algorithm) holds no more. /etc/nccl.conf is read all
-the same. NCCL expands no ~ and no variable in the name.
+If NCCL_CONF_FILE is set, NCCL reads that file instead of ~/.nccl.conf. If it cannot open the file,
+it prints no error, and settings in ~/.nccl.conf (such as an interface or an algorithm) have no
+effect. NCCL still reads /etc/nccl.conf. It does not expand ~ or variables in the name.
 
-**Prove:** env | grep NCCL_CONF_FILE; ls -l $NCCL_CONF_FILE; NCCL_DEBUG=INFO shows the settings that NCCL has
+**Prove:** ls -l "$NCCL_CONF_FILE" (NCCL_DEBUG=INFO prints the settings that a job uses)
 
-**Fix:** Write the file, or take the variable out.
+**Fix:** Create the file, or unset the variable.
 
 **Source:** NCCL, misc/param.cc, initEnvFunc
 """
@@ -21,7 +21,7 @@ from fullmesh.result.findings import WARNING, Finding
 
 
 def rule_nccl_config_file(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The file that NCCL is told to read is there; without it NCCL reads the account's own no more either."""
+    """Find nodes whose NCCL_CONF_FILE does not exist. NCCL then ignores the account's own file, too."""
     for name in evidence.nodes:
         absent = evidence.survey(name).get("environment", {}).get("unread", "")
         if not absent:

@@ -1,11 +1,11 @@
-"""two nodes' cluster cards have one hardware address
+"""the cluster interfaces of two nodes have the same hardware address
 
-Virtual machines that were cloned with their cards, or addresses set by hand. A switch sends frames to the port where
-the address was seen last, so connections break by turns.
+Virtual machines were cloned with their NICs, or an address was set by hand. A switch sends frames
+to the port that used the address last, so connections of both nodes break by turns.
 
 **Prove:** on every node: ip link show INTERFACE
 
-**Fix:** Give each card an address of its own where the machine is defined.
+**Fix:** Give each NIC its own address in the definition of the virtual machine.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def rule_unique_macs(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-259",
             "L2",
-            f"the cluster cards of {join_names(names)} have one hardware address, {value}: a switch sends to whichever"
-            " spoke last",
+            f"the cluster cards of {join_names(names)} have one hardware address, {value}: a switch sends to the one"
+            " that sent last",
             node=names[1],
             peer=join_names([name for name in names if name != names[1]]),
             port="all",
             seen=value,
             expected="a hardware address for each card",
-            fix=f"on {names[1]}: ip link set {evidence.cluster_card(names[1])} address ADDRESS; in the machine's"
-            " definition where it was cloned",
+            fix=f"on {names[1]}: ip link set {evidence.cluster_card(names[1])} address ADDRESS, and in the"
+            " definition of the virtual machine if it was cloned",
             pairs=tuple((a, b) for a in names for b in names if a != b),
         )
 

@@ -54,7 +54,7 @@ def make_interface_finding(
 
 
 def find_job_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The interfaces that jobs are told to use do not exist, or are loopback."""
+    """Find configured job interfaces that do not exist or are loopback."""
     for variable in INTERFACES:
         set_on = [
             n

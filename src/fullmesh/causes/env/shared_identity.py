@@ -1,4 +1,4 @@
-"""Values that two nodes share."""
+"""Group nodes by a value that each needs for itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def group_equal_values(held: Mapping[str, str]) -> dict[str, list[str]]:
-    """Value -> the nodes that have it, where there is more than one."""
+    """Map each value that more than one node has to these nodes."""
     found: dict[str, list[str]] = {}
     for name, value in held.items():
         if value:
