@@ -36,8 +36,14 @@ CAUSE = LogCause(
             "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node2]:29500 "
             "(errno: 99 - Cannot assign requested address)."
         ),
+        ("node1:1:2 [0] misc/socket.cc:409 NCCL WARN Call to bind failed: Address already in use"),
     ),
     patterns=(
+        # NCCL asks the kernel for any port
+        Pattern(
+            "Call to bind failed",
+            r"NCCL WARN (?P<reason>Call to bind failed ?: Address already in use)",
+        ),
         Pattern(
             "bind: Address already in use",
             r"(?:device|socket|listener)\.cc:\d+\].{0,200}(?P<reason>bind: Address already in use)",

@@ -29,7 +29,11 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(
-        Pattern("invalid device ordinal", r"(?P<detail>invalid device ordinal)"),
+        # in NCCL itself it is a GPU of another rank (LG-441)
+        Pattern(
+            "invalid device ordinal",
+            r"(?P<detail>(?<!NCCL WARN Cuda failure 101 ')(?<!NCCL WARN Cuda failure ')invalid device ordinal)",
+        ),
         Pattern("your machine only has", r"(?P<detail>your machine only has: \[[^\]]{0,60}\])"),
     ),
     explains=(Explains(("LG-201", "LG-210")),),

@@ -1,0 +1,28 @@
+"""Gloo: this torch has no transport for this system
+
+Gloo has no device that this build of torch can use: builds for Windows need libuv for it, and some
+wheels (2.7 and 2.8 among them) are without.
+
+**Where:** the Python environment of this log
+
+**Prove:** python -c "import torch, torch.distributed as d; print(torch.__version__,
+d.is_gloo_available())"
+
+**Fix:** Take another version of torch on all nodes, or run the job under Linux (WSL).
+
+**Source:** SystemPanic/vllm-windows#19, pytorch/pytorch#150381
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-118",
+    __doc__,
+    looks=("RuntimeError: makeDeviceForHostname(): unsupported gloo device",),
+    patterns=(
+        Pattern("unsupported gloo device", r"makeDeviceFor\w{1,20}\(\): unsupported gloo device"),
+    ),
+    weight=86,
+)

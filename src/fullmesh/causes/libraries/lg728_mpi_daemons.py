@@ -1,0 +1,57 @@
+"""Open MPI: mpirun cannot start its daemons on the other nodes
+
+mpirun could not start its daemon (orted, prted) on a node, or that could not connect back: the login
+by SSH failed, Open MPI is not in the PATH of a shell without login (or is another version), or a
+firewall or a second network stands between them.
+
+**Where:** between the node of mpirun and the others; a container of Slurm often has no ssh
+
+**Prove:** ssh NODE 'which orted prted; env | grep PATH' without a password; mpirun --mca
+plm_base_verbose 5
+
+**Fix:** SSH keys and known hosts between all nodes, mpirun --prefix DIRECTORY,
+--mca oob_tcp_if_include INTERFACE; under Slurm with containers: srun --mpi=pmix instead of mpirun.
+
+**Source:** open-mpi/ompi#11690, #11936; read: Open MPI's help texts
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import Fact, LogCause, LogFacts, LogFinding, Pattern
+
+LOGIN = tuple(
+    Fact("login error", pattern)
+    for pattern in (
+        Pattern("Host key verification failed", r"(?P<error>Host key verification failed)"),
+        Pattern("Permission denied (", r"(?P<error>Permission denied \([\w,-]{1,80}\))"),
+        Pattern(
+            "Could not resolve hostname", r"(?P<error>Could not resolve hostname [^\s:]{1,100})"
+        ),
+        Pattern("command not found", r"(?P<error>(?:orted|prted|ssh): command not found)"),
+        Pattern("No route to host", r"(?P<error>connect to host .{1,100}: No route to host)"),
+    )
+)
+
+
+def describe_login(_finding: LogFinding, facts: LogFacts) -> str:
+    """What ssh said."""
+    said = sorted({values[0] for values, _ in facts.of("login error")})
+    return f"The log says: {said[0]}." if said else ""
+
+
+CAUSE = LogCause(
+    "LG-728",
+    __doc__,
+    looks=(
+        "ORTE was unable to reliably start one or more daemons.",
+        "prterun was unable to reliably start one or more daemons.",
+        "An ORTE daemon has unexpectedly failed after launch and before",
+    ),
+    patterns=(
+        Pattern("was unable to reliably start one or more daemons"),
+        Pattern("daemon has unexpectedly failed after launch"),
+    ),
+    facts=LOGIN,
+    describe=describe_login,
+    weight=84,
+)

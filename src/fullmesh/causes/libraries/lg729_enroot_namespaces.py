@@ -1,0 +1,34 @@
+"""Slurm: enroot may not make a user namespace
+
+pyxis could not start the container because enroot could not make a user namespace ({reason}): their
+number is limited (user.max_user_namespaces), or the system or a security module forbids them.
+
+**Where:** the node of this log
+
+**Prove:** on that node: sysctl user.max_user_namespaces kernel.unprivileged_userns_clone
+kernel.apparmor_restrict_unprivileged_userns; lsns -t user | wc -l; unshare -Ur true
+
+**Fix:** Raise user.max_user_namespaces (enroot's requirements name the settings) on every node; end
+processes of old jobs that hold namespaces.
+
+**Source:** NVIDIA/pyxis#93; read: enroot's requirements
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-729",
+    __doc__,
+    looks=(
+        "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: No space left on device",
+    ),
+    patterns=(
+        Pattern(
+            "failed to create user namespace",
+            r"failed to create user namespace: (?P<reason>[\w ]{1,60})",
+        ),
+    ),
+    weight=88,
+)

@@ -1,0 +1,33 @@
+"""NCCL: a process may not open an RDMA device
+
+NCCL found the RDMA device {device} but could not open it: the container or cgroup passes only some
+of the devices. The nodes then have different devices, and channels on the missing one wait for ever.
+
+**Where:** the container or node of this log
+
+**Prove:** inside the container of every node: ls -l /dev/infiniband; ibv_devinfo -d {device}
+
+**Fix:** Pass all of /dev/infiniband (docker: --device /dev/infiniband; Kubernetes: the RDMA device
+plugin with every card), or name the devices that every node can open: NCCL_IB_HCA.
+
+**Source:** NVIDIA/nccl#2428; read: wrap_ibv_open_device in NCCL's net_ib.cc
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-439",
+    __doc__,
+    looks=(
+        "node2:300:320 [0] transport/net_ib.cc:790 NCCL WARN NET/IB : Unable to open device erdma_1",
+    ),
+    patterns=(
+        Pattern(
+            "Unable to open device", r"NET/IB ?: Unable to open device (?P<device>[\w.-]{1,64})"
+        ),
+    ),
+    weight=72,
+    key=("device",),
+)

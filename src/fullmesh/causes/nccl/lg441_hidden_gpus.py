@@ -1,0 +1,33 @@
+"""NCCL: a rank does not see the GPUs of its neighbours
+
+NCCL opens the memory of another GPU of the node by its number, and this rank does not see that GPU:
+Slurm or the container gave each process its own GPU only, but NCCL takes them for one machine.
+
+**Where:** the launcher of this node
+
+**Prove:** in two ranks of the node: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES $SLURM_STEP_GPUS
+
+**Fix:** Show every rank all GPUs of its node (srun --gpus-per-node or --gpu-bind=none instead of
+--gpus-per-task) and choose by the local rank. If each container must have one GPU: NCCL_P2P_DISABLE=1,
+or NCCL_HOSTID unique per container.
+
+**Source:** NVIDIA/nccl#1948; read: NCCL's transport/p2p.cc
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-441",
+    __doc__,
+    looks=(
+        "node1:804052:804100 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'",
+    ),
+    patterns=(
+        Pattern(
+            "invalid device ordinal", r"NCCL WARN Cuda failure (?:101 )?'invalid device ordinal'"
+        ),
+    ),
+    weight=91,
+)

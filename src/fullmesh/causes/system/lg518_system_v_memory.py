@@ -1,0 +1,36 @@
+"""no more System V shared memory
+
+A process could not make a System V segment of shared memory: their number (kernel.shmmni), size
+(kernel.shmmax) or sum (kernel.shmall) is used up, often by segments that dead jobs left.
+
+**Where:** the node of this log
+
+**Prove:** on that node: ipcs -lm; ipcs -mup
+
+**Fix:** Remove what nobody uses (ipcrm -m ID; nattch 0 in ipcs -m), and raise kernel.shmmni.
+
+**Source:** openucx/ucx#9347; read: errno ENOSPC of shmget(2)
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-518",
+    __doc__,
+    looks=(
+        (
+            "[1693920302.521306] [n1:1:0]         sys.c:915  UCX  ERROR   shmget(size=134221824 "
+            "flags=0x7b0) for mm_recv_desc failed: No space left on device, please check shared "
+            "memory limits by 'ipcs -l'"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "shmget",
+            r"shmget\b.{0,120}(?:No space left on device|Operation not permitted|Cannot allocate memory)",
+        ),
+    ),
+    weight=86,
+)
