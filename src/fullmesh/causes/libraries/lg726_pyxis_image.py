@@ -15,6 +15,7 @@ disk space.
 
 from __future__ import annotations
 
+from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import LogCause, Pattern
 
 CAUSE = LogCause(
@@ -22,5 +23,6 @@ CAUSE = LogCause(
     __doc__,
     looks=("slurmstepd: error: pyxis: failed to import docker image",),
     patterns=(Pattern("pyxis: failed to import docker image"),),
+    explains=(Explains(("LG-730",)),),
     weight=90,
 )

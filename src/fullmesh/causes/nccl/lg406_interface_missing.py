@@ -1,15 +1,16 @@
 """NCCL: NCCL_SOCKET_IFNAME matches no interface
 
 NCCL found no interface for its bootstrap: NCCL_SOCKET_IFNAME matches none that is up on this node,
-or the container has none but loopback.
+or the container has none but loopback. An address family that does not exist comes from that, too, or
+from a peer with another version of NCCL.
 
-**Where:** the node of this log
+**Where:** the node of this log (a nonsense family: the node that sent it)
 
 **Prove:** on that node: ip -brief link; env | grep NCCL_SOCKET_IFNAME; ./fullmesh verify -i
-INVENTORY (VC-601, VC-603)
+INVENTORY (VC-104, VC-601, VC-603)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags launch (role cluster_env sets each node's own
-interface).
+interface), and one NCCL for all nodes.
 
 **Source:** measured with the library 2.32.3; NVIDIA/nccl#1837 (before 2.28 a nonsense address
 family), #1267
