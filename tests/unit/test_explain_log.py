@@ -466,7 +466,7 @@ def test_values_from_a_log_do_not_become_commands() -> None:
     head = verdict_of(c10d_timeout("x;reboot", 29500)).heads[0]
     assert "x;reboot" in head.sentence
     assert "reboot" not in head.prove + head.fix
-    assert "on HOST while the job starts" in head.prove
+    assert "On HOST, while the job starts" in head.prove
 
 
 def test_clean_cuts_in_the_middle() -> None:

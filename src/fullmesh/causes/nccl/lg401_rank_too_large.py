@@ -1,16 +1,16 @@
-"""NCCL: a rank number beyond the world size
+"""NCCL: a rank number is larger than the world size allows
 
-A process called itself rank {rank} of {size}: RANK and WORLD_SIZE do not fit (world size of one
-node given to all nodes?).
+A process called itself rank {rank} of {size}, so RANK and WORLD_SIZE do not match. Often every node
+got the world size of a single node.
 
 **Where:** the launcher of the node of this log
 
 **Prove:** on that node: env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK|NODE_RANK)'
 
-**Fix:** WORLD_SIZE is nodes x processes per node; let torchrun or fullmesh's launchers set both,
-not the script.
+**Fix:** WORLD_SIZE is the number of nodes times the processes per node. Let torchrun or one of
+Fullmesh's launchers set RANK and WORLD_SIZE, and remove them from the script.
 
-**Source:** read: nccl init.cc:2500; Lightning-AI/pytorch-lightning#20219
+**Source:** read: nccl init.cc:2500, Lightning-AI/pytorch-lightning#20219
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""NCCL: a peer's port is rejected (No route to host)
+"""NCCL: a peer rejects the connection (No route to host)
 
-NCCL's connection to {peer} {port_note} was rejected: a firewall answers with REJECT (firewalld's
-default).
+NCCL's connection to {peer} {port_note} was rejected: a firewall answers with REJECT, as firewalld
+does by default.
 
-**Where:** the node that has the address {peer} (its firewall, or its rank ended), not the node of
-this log
+**Where:** the firewall of the node with the address {peer}, not the node of this log
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L2, both directions: NCCL connects either way):
-VC-202; ip neigh show {peer} has an entry when the host is there
+**Prove:** ./fullmesh verify -i INVENTORY (check L2 must report VC-202). If `ip neigh show {peer}`
+has no entry, the host is down.
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the port range and opens it to
 the peers)
 
-**Source:** read: nccl os/linux.cc:277-306, socket.cc; sgl-project/sglang#3820, NVIDIA/nccl#388
+**Source:** read: nccl os/linux.cc:277-306, socket.cc, sgl-project/sglang#3820, NVIDIA/nccl#388
 """
 
 from __future__ import annotations

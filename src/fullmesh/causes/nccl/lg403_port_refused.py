@@ -1,18 +1,18 @@
-"""NCCL: a peer's port is refused (Connection refused)
+"""NCCL: a peer refuses the connection (Connection refused)
 
-NCCL's connection to {peer} {port_note} was refused: a firewall with TCP reset, or the rank there
+NCCL's connection to {peer} {port_note} was refused: a firewall sends a TCP reset, or the rank there
 has ended.
 
-**Where:** the node that has the address {peer} (its firewall, or its rank ended), not the node of
+**Where:** the node with the address {peer} (its firewall, or its rank that ended), not the node of
 this log
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L2, both directions: NCCL connects either way):
-VC-203 proves the firewall; without it read the log of the rank there
+**Prove:** ./fullmesh verify -i INVENTORY (if check L2 reports VC-203, it is the firewall).
+Otherwise read the log of the rank there.
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the port range and opens it to
 the peers)
 
-**Source:** read: nccl os/linux.cc:277-306, socket.cc; sgl-project/sglang#3820, NVIDIA/nccl#388
+**Source:** read: nccl os/linux.cc:277-306, socket.cc, sgl-project/sglang#3820, NVIDIA/nccl#388
 """
 
 from __future__ import annotations

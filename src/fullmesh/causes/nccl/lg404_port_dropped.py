@@ -1,17 +1,17 @@
 """NCCL: packets to a peer's port are dropped (Connection timed out)
 
-NCCL's connection to {peer} {port_note} got no answer: something drops the packets.
+NCCL's connection to {peer} {port_note} got no reply: a firewall, a security group or a switch drops
+the packets.
 
-**Where:** the node that has the address {peer} (its firewall, or its rank ended), not the node of
-this log
+**Where:** the node with the address {peer}, or a device on the way to it, not the node of this log
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L2, both directions: NCCL connects either way):
-VC-201; a drop counter that stays 0 on {peer} means a security group or switch
+**Prove:** ./fullmesh verify -i INVENTORY (check L2 must report VC-201). If the drop counters on
+{peer} stay 0, a security group or a switch drops the packets.
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the port range and opens it to
 the peers)
 
-**Source:** read: nccl os/linux.cc:277-306, socket.cc; sgl-project/sglang#3820, NVIDIA/nccl#388
+**Source:** read: nccl os/linux.cc:277-306, socket.cc, sgl-project/sglang#3820, NVIDIA/nccl#388
 """
 
 from __future__ import annotations

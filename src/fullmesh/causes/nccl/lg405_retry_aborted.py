@@ -1,15 +1,15 @@
-"""NCCL: a retried connection was aborted; the first error says why
+"""NCCL: a retried connection was aborted, and an earlier error is the cause
 
-NCCL's second try to connect to {peer} was aborted; that is a bug in its error handling, the first
-error is the cause.
+NCCL's second attempt to connect to {peer} was aborted. This is a bug in NCCL's error handling. The
+error of the first attempt is the cause.
 
 **Where:** the node that has the address {peer}
 
-**Prove:** NCCL_DEBUG=INFO, and read the first error; ./fullmesh verify -i INVENTORY (rung L2, both
-directions: NCCL connects either way)
+**Prove:** set NCCL_DEBUG=INFO and read the first error, then run ./fullmesh verify -i INVENTORY
+(check L2)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the port range and opens it to
-the peers); NCCL 2.24 and newer say the reason.
+the peers). NCCL 2.24 and newer log the reason.
 
 **Source:** NVIDIA/nccl#1515
 """

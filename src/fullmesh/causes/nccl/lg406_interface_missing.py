@@ -1,18 +1,18 @@
 """NCCL: NCCL_SOCKET_IFNAME matches no interface
 
-NCCL found no interface for its bootstrap: NCCL_SOCKET_IFNAME matches none that is up on this node,
-or the container has none but loopback. An address family that does not exist comes from that, too, or
-from a peer with another version of NCCL.
+NCCL found no interface for its bootstrap: NCCL_SOCKET_IFNAME matches no interface that is up on
+this node, or the container has only loopback. An address family that does not exist has the same
+cause, or comes from a peer with another version of NCCL.
 
-**Where:** the node of this log (a nonsense family: the node that sent it)
+**Where:** the node of this log (if the address family does not exist, the node that sent it)
 
-**Prove:** on that node: ip -brief link; env | grep NCCL_SOCKET_IFNAME; ./fullmesh verify -i
-INVENTORY (VC-104, VC-601, VC-603)
+**Prove:** on that node, compare `ip -brief link` with `env | grep NCCL_SOCKET_IFNAME`, or run
+./fullmesh verify -i INVENTORY (VC-104, VC-601, VC-603)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags launch (role cluster_env sets each node's own
-interface), and one NCCL for all nodes.
+interface). Use one NCCL version on all nodes.
 
-**Source:** measured with the library 2.32.3; NVIDIA/nccl#1837 (before 2.28 a nonsense address
+**Source:** measured with the library 2.32.3, NVIDIA/nccl#1837 (before 2.28 a nonsense address
 family), #1267
 """
 

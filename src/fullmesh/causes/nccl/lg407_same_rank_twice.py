@@ -1,12 +1,13 @@
-"""NCCL: one rank number came twice
+"""NCCL: two processes have the same rank number
 
 Rank {rank} of {size} checked in twice: two processes have the same RANK.
 
 **Where:** the two processes with RANK {rank}
 
-**Prove:** on all nodes: env | grep -E '^(RANK|NODE_RANK)'; pgrep -af torchrun
+**Prove:** on all nodes, run `env | grep -E '^(RANK|NODE_RANK)'` and `pgrep -af torchrun`
 
-**Fix:** Every node needs its own node rank (fullmesh_node_rank); end processes of an earlier try.
+**Fix:** Give every node its own node rank (fullmesh_node_rank) and end processes of earlier
+attempts.
 
 **Source:** read: nccl bootstrap.cc:335
 """

@@ -1,14 +1,14 @@
 """NCCL: ranks disagree on the world size
 
-The ranks came with different world sizes ({detail}).
+The ranks have different world sizes ({detail}). The job then hangs.
 
 **Where:** the node whose WORLD_SIZE differs
 
 **Prove:** on all nodes: env | grep -E '^(WORLD_SIZE|NNODES)'
 
-**Fix:** One environment for all nodes: ./fullmesh apply -i INVENTORY --tags launch.
+**Fix:** Use one environment for all nodes: ./fullmesh apply -i INVENTORY --tags launch.
 
-**Source:** read: nccl bootstrap.cc:348; the job hangs afterwards
+**Source:** read: nccl bootstrap.cc:348
 """
 
 from __future__ import annotations

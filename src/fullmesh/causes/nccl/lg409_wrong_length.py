@@ -1,14 +1,15 @@
-"""NCCL: a message of the wrong length (different versions or settings)
+"""NCCL: a message has the wrong length (different versions or settings)
 
-NCCL received {got} bytes where it expected {wanted}: nodes run different NCCL versions or settings,
-or the wrong peer answered.
+NCCL received {got} bytes and expected {wanted}. The nodes run different NCCL versions or settings,
+or the wrong peer replied.
 
 **Where:** the nodes that differ
 
-**Prove:** NCCL_DEBUG=VERSION on all nodes; env | grep ^NCCL_ | sort (compare); ./fullmesh verify -i
-INVENTORY (VC-104)
+**Prove:** on all nodes, compare the version that NCCL_DEBUG=VERSION prints and `env | grep ^NCCL_ |
+sort`, or run ./fullmesh verify -i INVENTORY (VC-104)
 
-**Fix:** One NCCL for all nodes (roles nccl, torch_runtime), one environment (role cluster_env).
+**Fix:** Install one NCCL version on all nodes (roles nccl, torch_runtime) and use one environment
+(role cluster_env).
 
 **Source:** NVIDIA/nccl#1328, #1176, #1273
 """

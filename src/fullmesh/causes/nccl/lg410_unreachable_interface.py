@@ -1,15 +1,15 @@
 """NCCL: it chose an interface that the peers cannot reach
 
-NCCL{on_host} took {interface} ({address}), an interface of containers or of this host alone.
+NCCL{on_host} chose {interface} ({address}), an interface that only containers or this host can use.
 
 **Where:** {host}
 
-**Prove:** ./fullmesh verify -i INVENTORY (VC-601 asks the real library without a GPU)
+**Prove:** ./fullmesh verify -i INVENTORY (VC-601 runs the real NCCL library, without a GPU)
 
-**Fix:** ./fullmesh apply -i INVENTORY --tags launch, or export NCCL_SOCKET_IFNAME==INTERFACE (one =
-more means the exact name).
+**Fix:** ./fullmesh apply -i INVENTORY --tags launch, or export NCCL_SOCKET_IFNAME==INTERFACE (the
+second = makes NCCL match the exact name).
 
-**Source:** measured with the library 2.32.3; NVIDIA/nccl#697, #913, #286, gpustack/gpustack#2275
+**Source:** measured with the library 2.32.3, NVIDIA/nccl#697, #913, #286, gpustack/gpustack#2275
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""NCCL: two ranks use one GPU
+"""NCCL: two ranks use the same GPU
 
 Ranks {rank} and {other} both use CUDA device {device}: the program does not select the GPU of its
 local rank.
 
 **Where:** the node of this log
 
-**Prove:** on that node: nvidia-smi --query-compute-apps=pid,gpu_bus_id --format=csv; env | grep -E
-'^(LOCAL_RANK|CUDA_VISIBLE)'
+**Prove:** on that node, run `nvidia-smi --query-compute-apps=pid,gpu_bus_id --format=csv` and `env
+| grep -E '^(LOCAL_RANK|CUDA_VISIBLE)'`
 
-**Fix:** torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first; as many processes as GPUs; no
-fixed device in the script.
+**Fix:** Call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first, remove fixed devices from
+the script, and start no more processes than the node has GPUs.
 
 **Source:** horovod/horovod#3929, verl-project/verl#161
 """

@@ -1,16 +1,17 @@
 """NCCL: RDMA packets do not arrive (completion 12 RETRY_EXC, vendor error 129)
 
-RDMA to {peer} failed: wrong GID index, UDP 4791 blocked between the nodes, or a port of the fabric
-is down.
+RDMA to {peer} failed: a GID index is wrong, UDP port 4791 is blocked between the nodes, or a port
+of the fabric is down.
 
-**Where:** the path to {peer}: switch, ACL or the GID that one side took
+**Where:** the path to {peer}: a switch, an ACL, or the GID that one side chose
 
-**Prove:** show_gids on all nodes (same type and index?); ibv_rc_pingpong -g INDEX PEER; ibstat
+**Prove:** compare the GID types and indexes that `show_gids` lists on all nodes, then run
+`ibv_rc_pingpong -g INDEX PEER` and `ibstat`
 
 **Fix:** Remove NCCL_IB_GID_INDEX: NCCL 2.21 and newer choose the RoCE v2 entry. Open UDP 4791 in
-switch ACLs and security groups.
+switch ACLs and security groups. Host firewalls do not see RDMA.
 
-**Source:** NVIDIA/nccl#426, #1131, #1664; host firewalls do not see RDMA
+**Source:** NVIDIA/nccl#426, #1131, #1664
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""NCCL: locked memory is limited (memlock)
+"""NCCL: the limit for locked memory (memlock) is too small
 
 RDMA could not register memory: the limit for locked memory (memlock) is too small for this process.
 
 **Where:** the node of this log, in the job's own unit or container
 
-**Prove:** in the job's environment: ulimit -l (must say unlimited); systemctl show UNIT -p
-LimitMEMLOCK
+**Prove:** in the job's environment, `ulimit -l` must print unlimited. For a unit: systemctl show
+UNIT -p LimitMEMLOCK
 
-**Fix:** LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for the container; ./fullmesh apply
---tags tuning for logins.
+**Fix:** Set LimitMEMLOCK=infinity in the unit or --ulimit memlock=-1 for the container. For logins,
+run ./fullmesh apply --tags tuning.
 
 **Source:** NVIDIA/nccl-tests#206, NVIDIA/nccl#380
 """

@@ -1,14 +1,14 @@
 """NCCL: /dev/shm is full
 
-NCCL could not make its shared memory in /dev/shm{detail}: containers have 64 MB unless told
-otherwise.
+NCCL could not create its shared memory in /dev/shm{detail}. Containers get 64 MB by default.
 
 **Where:** the node of this log, inside the job's container
 
-**Prove:** in the container: df -h /dev/shm; ls -l /dev/shm | head (files of dead jobs?)
+**Prove:** in the container, run `df -h /dev/shm` and `ls -l /dev/shm | head` (nccl-* files may be
+left from ended jobs)
 
-**Fix:** --shm-size=8g or --ipc=host; Kubernetes: emptyDir with medium Memory at /dev/shm; remove
-old nccl-* files.
+**Fix:** Start the container with --shm-size=8g or --ipc=host. On Kubernetes, mount an emptyDir with
+medium Memory at /dev/shm. Remove old nccl-* files.
 
 **Source:** NVIDIA/nccl#290, #342, #525
 """

@@ -1,14 +1,14 @@
-"""NCCL: a collective ran into its timeout (watchdog)
+"""NCCL: a collective reached its timeout (watchdog)
 
 Rank {rank} waited in {operation} number {number} until the watchdog's timeout of {timeout} ms.
 
-**Where:** a rank that does not log this, or that is at a lower number
+**Where:** a rank that does not log this line, or that is at a lower number
 
-**Prove:** give explain-log the logs of all ranks; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and
-TORCH_NCCL_DUMP_ON_TIMEOUT=1 write what each rank did
+**Prove:** pass the logs of all ranks to explain-log. With TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and
+TORCH_NCCL_DUMP_ON_TIMEOUT=1, torch records the collectives of each rank.
 
-**Fix:** Fix the rank that is behind; a longer timeout only helps when one rank really works longer
-(checkpoint, evaluation).
+**Fix:** Fix the rank that is behind. A longer timeout only helps if one rank needs that time for
+work of its own (checkpoint, evaluation).
 
 **Source:** hiyouga/LlamaFactory#7396, pytorch/pytorch#118369
 """

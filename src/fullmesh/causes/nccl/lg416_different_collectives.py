@@ -1,15 +1,15 @@
-"""ranks called different collectives
+"""The ranks called different collectives
 
 The ranks called different collectives as number {number}: {operations}.
 
-**Where:** the ranks that went another way through the program: {ranks}
+**Where:** the ranks that took another branch of the program: {ranks}
 
-**Prove:** TORCH_DISTRIBUTED_DEBUG=DETAIL checks every collective and names the line
+**Prove:** TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch check every collective and name the line
 
-**Fix:** No collective inside 'if rank == 0' or in a loop whose length differs (uneven data: use
-join or drop_last).
+**Fix:** Call no collective inside `if rank == 0` or in a loop whose length differs between ranks.
+If the data is uneven, use join or drop_last.
 
-**Source:** NVIDIA/nccl#1409 (BROADCAST against ALLREDUCE); torch's flight recorder docs
+**Source:** NVIDIA/nccl#1409 (BROADCAST against ALLREDUCE), torch's flight recorder docs
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""torch saw ranks call different collectives
+"""torch detected that ranks called different collectives
 
-torch compared the collectives and they differ: rank {rank} is running {detail}.
+torch compared the collectives of all ranks, and they differ: rank {rank} is running {detail}.
 
 **Where:** the ranks that the message names
 
-**Prove:** the message stands in every rank's log; compare the lines of code they name with
-TORCH_SHOW_CPP_STACKTRACES=1
+**Prove:** every rank logs this message. Set TORCH_SHOW_CPP_STACKTRACES=1 and compare the lines of
+code that they name.
 
-**Fix:** No collective inside 'if rank == 0'; the same order, shapes and types on every rank.
+**Fix:** Call no collective inside `if rank == 0`. Use the same order, shapes and types on every
+rank.
 
 **Source:** read: torch ProcessGroupWrapper.cpp (TORCH_DISTRIBUTED_DEBUG=DETAIL)
 """

@@ -1,14 +1,14 @@
-"""EFA: the security group lacks its rule for itself
+"""EFA: the security group has no rule that allows its own traffic
 
-EFA got no answer from its peer (4126 Unresponsive receiver): the security group must allow all
+EFA got no reply from its peer (4126 Unresponsive receiver). The security group must allow all
 traffic to and from itself.
 
 **Where:** the security group of the instances, not a host
 
-**Prove:** aws ec2 describe-security-groups: ingress AND egress with protocol -1 and its own group
-id (0.0.0.0/0 is not enough)
+**Prove:** aws ec2 describe-security-groups (it needs an ingress and an egress rule with protocol -1
+and its own group id, and 0.0.0.0/0 is not enough)
 
-**Fix:** Add both self rules by group id.
+**Fix:** Add both rules, with the group's own id as the source and the destination.
 
 **Source:** aws/aws-ofi-nccl#663, gardener/gardener-extension-provider-aws#1832
 """

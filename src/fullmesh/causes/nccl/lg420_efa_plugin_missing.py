@@ -1,15 +1,17 @@
-"""EFA: the NCCL plugin is missing although EFA is wanted
+"""EFA: the NCCL plugin is missing, but the job asks for EFA
 
-The job asks for EFA ({detail}), but NCCL found no libnccl-net plugin and goes over plain sockets or
+The job asks for EFA ({detail}), but NCCL found no libnccl-net plugin. It uses plain sockets or
 fails.
 
 **Where:** the node of this log
 
-**Prove:** ldconfig -p | grep nccl-net; fi_info -p efa; NCCL_DEBUG=INFO must say NET/OFI
+**Prove:** run `ldconfig -p | grep nccl-net` and `fi_info -p efa`. With NCCL_DEBUG=INFO, the log
+must contain NET/OFI.
 
-**Fix:** Install aws-ofi-nccl for the NCCL that torch loads and put it on LD_LIBRARY_PATH.
+**Fix:** Install an aws-ofi-nccl that matches the NCCL that torch loads, and add its folder to
+LD_LIBRARY_PATH.
 
-**Source:** read: nccl plugin_open.cc:97-128; aws/aws-ofi-nccl
+**Source:** read: nccl plugin_open.cc:97-128, aws/aws-ofi-nccl
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """NCCL: a remote rank ended
 
-A connection was closed by the other side ({detail}): another rank ended first.
+The other side closed a connection ({detail}): another rank ended first.
 
 **Where:** the rank at the other end
 
-**Prove:** give explain-log the logs of all ranks; look for the rank whose log ends first
+**Prove:** pass the logs of all ranks to explain-log and find the rank whose log ends first
 
-**Fix:** Fix what ended the other rank; this message is its echo.
+**Fix:** Fix the error that ended the other rank. This message is only its consequence.
 
 **Source:** NVIDIA/nccl#1232
 """

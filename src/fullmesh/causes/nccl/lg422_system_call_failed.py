@@ -1,13 +1,13 @@
 """NCCL: a system call failed and the log does not say which
 
-NCCL failed with '{detail}'; the reason stands in a line with NCCL WARN.
+NCCL failed with '{detail}'. A line with NCCL WARN has the reason.
 
 **Where:** the node of this log
 
-**Prove:** run again with NCCL_DEBUG=WARN (or INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV) and give
-explain-log that log
+**Prove:** run the job again with NCCL_DEBUG=WARN (or INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV) and
+pass that log to explain-log
 
-**Fix:** What the NCCL WARN line says.
+**Fix:** Fix the error that the NCCL WARN line names.
 
 **Source:** read: ProcessGroupNCCL's error texts
 """

@@ -1,15 +1,15 @@
-"""nodes run different NCCL versions
+"""The nodes run different NCCL versions
 
 The logs show different NCCL versions: {versions}.
 
 **Where:** the node whose version differs
 
-**Prove:** ./fullmesh verify -i INVENTORY (VC-104); python -c 'import torch;
+**Prove:** ./fullmesh verify -i INVENTORY (VC-104), or on each node: python -c 'import torch;
 print(torch.cuda.nccl.version())'
 
-**Fix:** One lock file and one NCCL for all nodes (roles torch_runtime, nccl).
+**Fix:** Use one lock file and one NCCL version on all nodes (roles torch_runtime, nccl).
 
-**Source:** NVIDIA/nccl#1328; pytorch/pytorch#122571 (the wheel uses its own NCCL)
+**Source:** NVIDIA/nccl#1328, pytorch/pytorch#122571 (the wheel uses its own NCCL)
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""NCCL: nodes announce addresses that cannot reach each other
+"""NCCL: the nodes announce addresses that cannot reach each other
 
-NCCL's nodes announce addresses of different kinds: {addresses}.
+NCCL announces addresses of different networks on the nodes: {addresses}.
 
-**Where:** the node whose address is not of the cluster's network
+**Where:** the node whose address is not in the cluster's network
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-601)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags launch (NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY for
 each node).
 
-**Source:** measured with the library 2.32.3: a downed interface silently gives the next one;
-NVIDIA/nccl#210
+**Source:** measured with the library 2.32.3: if an interface is down, NCCL silently uses the next
+one, NVIDIA/nccl#210
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""NCCL: a connection of the wrong kind came in
+"""NCCL: a listener received a connection of the wrong kind
 
-A rank connected to the wrong listener ({detail}): left-over processes of another run, or nodes with
-different NCCL settings.
+A rank connected to the wrong listener ({detail}): processes of an earlier run are still active, or
+the nodes have different NCCL settings.
 
-**Where:** a node with an older process of the job, or other NCCL_ settings
+**Where:** a node with an older process of the job, or with different NCCL_ variables
 
-**Prove:** on all nodes: pgrep -af python; env | grep ^NCCL_ | sort (compare)
+**Prove:** on all nodes, run `pgrep -af python` and compare `env | grep ^NCCL_ | sort`
 
-**Fix:** End left-over processes; one environment for all nodes.
+**Fix:** End the processes of earlier runs and use one environment for all nodes.
 
 **Source:** NVIDIA/nccl-tests#188
 """

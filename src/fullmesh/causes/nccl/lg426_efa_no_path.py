@@ -1,18 +1,18 @@
-"""EFA: what hangs after 'Could not find a path for pattern' is most often the security group
+"""EFA: a job hangs after 'Could not find a path for pattern' because of the security group
 
-NCCL uses EFA, found no path for pattern {pattern} (that alone costs speed only) and never said that
-its rings are connected: where the job hangs or times out after it, the security group does not let
-EFA through.
+NCCL uses EFA and found no path for pattern {pattern}. That alone only costs speed, but NCCL never
+logged that its rings are connected. If the job then hangs or times out, the security group most
+likely blocks EFA.
 
 **Where:** the security group of the instances, not a host
 
-**Prove:** ./fullmesh diagnose -i INVENTORY, or aws ec2 describe-security-groups: ingress AND egress
-with protocol -1 and its own group id (0.0.0.0/0 is not enough)
+**Prove:** run ./fullmesh diagnose -i INVENTORY, or aws ec2 describe-security-groups (it needs an
+ingress and an egress rule with protocol -1 and its own group id, and 0.0.0.0/0 is not enough)
 
-**Fix:** Allow all traffic from and to the group itself, both rules by group id: ansible-playbook
+**Fix:** Allow all traffic from and to the group itself, by group id: ansible-playbook
 playbooks/ec2.yml with ec2_security_group_mode: efa (docs/ec2.md).
 
-**Source:** read: nccl search.cc:1293; aws/aws-ofi-nccl#64, #663; AWS's EFA guide (security group)
+**Source:** read: nccl search.cc:1293, aws/aws-ofi-nccl#64, #663, AWS's EFA guide (security group)
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""NCCL: the RDMA driver cannot take GPU memory by DMA-BUF
+"""NCCL: the RDMA driver cannot register GPU memory through DMA-BUF
 
-NCCL asked the RDMA driver to register GPU memory as DMA-BUF, and the driver of this node cannot.
+NCCL asked the RDMA driver to register GPU memory as DMA-BUF, and the driver of this node does not
+support that.
 
 **Where:** the node of this log: its kernel, its OFED, or a container whose libibverbs is older than
 the driver
 
-**Prove:** uname -r (5.12 and newer have it); ofed_info -s; modinfo nvidia_peermem
+**Prove:** uname -r (DMA-BUF needs 5.12 or newer), then `ofed_info -s` and `modinfo nvidia_peermem`
 
-**Fix:** NCCL_DMABUF_ENABLE=0 with nvidia_peermem loaded, or a newer kernel or OFED; a newer NCCL
-takes the other way by itself.
+**Fix:** Set NCCL_DMABUF_ENABLE=0 and load nvidia_peermem, or install a newer kernel or OFED. A
+newer NCCL falls back by itself.
 
 **Source:** NVIDIA/nccl#778
 """

@@ -1,16 +1,16 @@
-"""torch found another NCCL than the one it was built for
+"""torch loaded a different NCCL from the one that it was built for
 
-torch's library asks for {detail}, which the libnccl that was found has not: it is older than
-torch's own, from LD_LIBRARY_PATH, from the system, or from a second wheel (nvidia-nccl-cu11 beside
--cu12).
+torch's library needs {detail}, which the loaded libnccl does not have. That libnccl is older than
+torch's own. It comes from LD_LIBRARY_PATH, from the system, or from a second wheel
+(nvidia-nccl-cu11 next to -cu12).
 
 **Where:** the Python environment of the node of this log
 
-**Prove:** pip list | grep -i nccl; echo $LD_LIBRARY_PATH; ldd .../torch/lib/libtorch_cuda.so | grep
-nccl
+**Prove:** run `pip list | grep -i nccl` and `ldd .../torch/lib/libtorch_cuda.so | grep nccl`, and
+check $LD_LIBRARY_PATH
 
-**Fix:** One nvidia-nccl wheel, the one torch's own requirements name, and no directory with another
-libnccl in LD_LIBRARY_PATH: role torch_runtime installs from a lock.
+**Fix:** Keep only the nvidia-nccl wheel that torch requires, and remove folders with another
+libnccl from LD_LIBRARY_PATH. Role torch_runtime installs from a lock file.
 
 **Source:** pytorch/pytorch#119932
 """

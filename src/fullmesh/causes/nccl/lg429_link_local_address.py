@@ -1,13 +1,13 @@
 """NCCL: it tries to reach a link-local address
 
-NCCL's connection to {peer} failed, and that is a link-local address (169.254.0.0/16 or fe80::/10):
-a node announced an interface without an address of the cluster, such as a BMC's, a local DNS
-cache's or an unconfigured cable's.
+NCCL's connection to {peer} failed, because that is a link-local address (169.254.0.0/16 or
+fe80::/10). A node announced an interface without a cluster address, for example that of a BMC, a
+local DNS cache or an unconfigured cable.
 
 **Where:** the node that announced {peer}
 
-**Prove:** on every node: ip -brief addr | grep -E '169.254|fe80'; ./fullmesh verify -i INVENTORY
-(VC-601)
+**Prove:** run `ip -brief addr | grep -E '169.254|fe80'` on every node, or ./fullmesh verify -i
+INVENTORY (VC-601)
 
 **Fix:** Set NCCL_SOCKET_IFNAME to the cluster's interface on each node: ./fullmesh apply -i
 INVENTORY -- --tags launch (role cluster_env).

@@ -1,17 +1,18 @@
 """NCCL: GPUDirect RDMA is broken (local protection error)
 
-The network card could not read or write memory that NCCL had registered (completion 4, local
-protection error). With GPUDirect RDMA the cause is most often PCIe Access Control Services (ACS) or
-an IOMMU between the GPU and the card.
+The NIC could not read or write memory that NCCL had registered (completion 4, local protection
+error). With GPUDirect RDMA, the usual cause is PCIe Access Control Services (ACS) or an IOMMU
+between the GPU and the NIC.
 
 **Where:** the node of this log: its BIOS, kernel parameters or virtualization
 
-**Prove:** NCCL_NET_GDR_LEVEL=LOC (no GPUDirect): the job runs; lspci -vvv | grep ACSCtl (a + after
-SrcValid); cat /proc/cmdline
+**Prove:** run the job with NCCL_NET_GDR_LEVEL=LOC (no GPUDirect). If it works, check `lspci -vvv |
+grep ACSCtl` (a + after SrcValid means that ACS is on) and /proc/cmdline.
 
-**Fix:** Switch off ACS on the PCIe bridges and the IOMMU (or iommu=pt). In VMs leave GPUDirect off.
+**Fix:** Switch off ACS on the PCIe bridges, and the IOMMU (or set iommu=pt). In VMs, leave
+GPUDirect off.
 
-**Source:** NVIDIA/nccl#928; read: NCCL's troubleshooting guide (PCI Access Control Services)
+**Source:** NVIDIA/nccl#928, read: NCCL's troubleshooting guide (PCI Access Control Services)
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """NCCL: the RDMA driver cannot register GPU memory (Bad address)
 
-The RDMA driver refused to register GPU memory ({detail}: Bad address): the module that lets it
-reach GPU memory (nvidia_peermem) is not loaded or does not fit, or this GPU has no GPUDirect RDMA.
+The RDMA driver refused to register GPU memory ({detail}: Bad address). The kernel module
+nvidia_peermem is not loaded or does not match the driver, or this GPU does not support GPUDirect
+RDMA.
 
 **Where:** the node of this log
 
-**Prove:** lsmod | grep nvidia_peermem; NCCL_NET_GDR_LEVEL=LOC (no GPUDirect): the job runs
+**Prove:** lsmod | grep nvidia_peermem (the job works with NCCL_NET_GDR_LEVEL=LOC, which switches
+GPUDirect off)
 
-**Fix:** modprobe nvidia_peermem (of the loaded driver), or leave GPUDirect off with
-NCCL_NET_GDR_LEVEL=LOC.
+**Fix:** Run modprobe nvidia_peermem (the module of the loaded driver), or set
+NCCL_NET_GDR_LEVEL=LOC to leave GPUDirect off.
 
-**Source:** read: NCCL net_ib; NVIDIA's GPUDirect RDMA guide
+**Source:** read: NCCL net_ib, NVIDIA's GPUDirect RDMA guide
 """
 
 from __future__ import annotations

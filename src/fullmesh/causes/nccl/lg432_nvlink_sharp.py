@@ -1,17 +1,17 @@
-"""NCCL: NVLink SHARP (NVLS) fails, so the fabric of the node is unhealthy
+"""NCCL: NVLink SHARP (NVLS) fails because the node's NVLink fabric is unhealthy
 
-NCCL could not set up NVLink SHARP multicast (NVLS): the fabric manager was restarted, is of another
-version, or the GPUs need a reset, or the container or VM may not use multicast.
+NCCL could not set up NVLink SHARP multicast (NVLS). The fabric manager was restarted or has another
+version than the driver, the GPUs need a reset, or the container or VM may not use multicast.
 
-**Where:** the node of this log: fabric manager and NVSwitches
+**Where:** the fabric manager and the NVSwitches of the node of this log
 
-**Prove:** on that node: systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A3 Fabric;
-NCCL_NVLS_ENABLE=0: the job runs
+**Prove:** on that node, run `systemctl status nvidia-fabricmanager` and `nvidia-smi -q | grep -A3
+Fabric`. The job works with NCCL_NVLS_ENABLE=0.
 
-**Fix:** Restart the fabric manager with no GPU in use and reset the GPUs (nvidia-smi -r), or
-reboot; NCCL_NVLS_ENABLE=0 does without NVLS.
+**Fix:** Stop all GPU jobs, restart the fabric manager and reset the GPUs (nvidia-smi -r), or
+reboot. To run without NVLS, set NCCL_NVLS_ENABLE=0.
 
-**Source:** NVIDIA/nccl#1488, #976; read: nccl transport/nvls.cc
+**Source:** NVIDIA/nccl#1488, #976, read: nccl transport/nvls.cc
 """
 
 from __future__ import annotations

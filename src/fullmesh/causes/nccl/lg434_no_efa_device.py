@@ -1,15 +1,15 @@
 """EFA: the plugin finds no EFA device
 
-The EFA plugin (aws-ofi-nccl) is installed but libfabric finds no EFA device or provider for it: the
-container did not get the devices, or its libfabric has no EFA.
+The EFA plugin (aws-ofi-nccl) is installed, but libfabric finds no EFA device or provider. The
+container did not get the devices, or its libfabric does not support EFA.
 
 **Where:** the container or node of this log
 
-**Prove:** inside the container: ls /dev/infiniband; fi_info -p efa; on the node: lspci | grep -i
-efa
+**Prove:** in the container, run `ls /dev/infiniband` and `fi_info -p efa`. On the node: lspci |
+grep -i efa
 
-**Fix:** Pass the devices to the container (--device /dev/infiniband/uverbs0 and so on, Kubernetes:
-the EFA device plugin), and install AWS's libfabric in the image.
+**Fix:** Pass the devices to the container (--device /dev/infiniband/uverbs0 and so on, or the EFA
+device plugin on Kubernetes) and install AWS's libfabric in the image.
 
 **Source:** aws/aws-ofi-nccl#1020, aws-samples/aws-efa-nccl-baseami-pipeline#2, NVIDIA/nccl#229
 """

@@ -1,14 +1,15 @@
-"""EFA: the plugin was built for a newer libfabric than the one that it runs with
+"""EFA: the plugin was built for a newer libfabric than the one that is loaded
 
-The EFA plugin asked libfabric for {detail}, which this libfabric does not know: the plugin was
-compiled against a newer version than the one that is loaded.
+The EFA plugin asked libfabric for {detail}, which the loaded version does not support. The plugin
+was compiled for a newer libfabric.
 
 **Where:** the image or node of this log
 
-**Prove:** fi_info --version; ldd libnccl-net.so | grep fabric (which libfabric is loaded)
+**Prove:** run `fi_info --version` and `ldd libnccl-net.so | grep fabric`, which shows the libfabric
+that is loaded
 
-**Fix:** Use the plugin and libfabric of one EFA installer version; remove the older libfabric from
-LD_LIBRARY_PATH.
+**Fix:** Use the plugin and the libfabric of the same EFA installer version, and remove the older
+libfabric from LD_LIBRARY_PATH.
 
 **Source:** aws/aws-ofi-nccl#241
 """

@@ -1,13 +1,13 @@
-"""SHARP: the port runs the subnet manager
+"""SHARP: the subnet manager runs on the port
 
 SHARP cannot use port {port} of {device}, because the subnet manager (SM) runs on it. NCCL's CollNet
-goes on without SHARP or fails.
+continues without SHARP or fails.
 
-**Where:** the node of this log: its InfiniBand port
+**Where:** the InfiniBand port of the node of this log
 
-**Prove:** on that node: sminfo; systemctl status opensm
+**Prove:** on that node, run `sminfo` and `systemctl status opensm`
 
-**Fix:** Run the subnet manager on a switch or another node, or leave SHARP off
+**Fix:** Run the subnet manager on a switch or on another node, or leave SHARP off
 (NCCL_COLLNET_ENABLE=0).
 
 **Source:** NVIDIA/nccl#1219

@@ -1,11 +1,11 @@
 """harmless: NCCL has no network plugin
 
-NCCL looked for a vendor's network plugin (libnccl-net.so), found none and uses its own; only EFA
-and some fabrics need one.
+NCCL looked for a vendor's network plugin (libnccl-net.so), found none and uses its own transport.
+Only EFA and some fabrics need a plugin.
 
-**Prove:** NCCL_DEBUG=INFO: the line 'Using network' says what is used instead
+**Prove:** with NCCL_DEBUG=INFO, the line 'Using network' names the transport
 
-**Fix:** Nothing to do; on AWS with EFA install aws-ofi-nccl (then it is LG-420).
+**Fix:** Nothing to do, except on AWS with EFA: install aws-ofi-nccl (see LG-420).
 
 **Source:** read: nccl plugin_open.cc:97-128
 """

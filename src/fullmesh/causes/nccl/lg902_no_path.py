@@ -1,14 +1,15 @@
-"""harmless: NCCL found no path for a pattern and takes a simple order
+"""harmless: NCCL found no path for a pattern and uses a simple order
 
-NCCL's search found no path for pattern {pattern} and took a simple order: it may cost speed, it
-breaks nothing.
+NCCL's search found no path for pattern {pattern} and used a simple order. This may cost speed, but
+the job works.
 
-**Prove:** all_reduce_perf of nccl-tests, or ./fullmesh verify (rung L5) shows what the links give
+**Prove:** run all_reduce_perf of nccl-tests, or ./fullmesh verify (check L5 measures the rates of
+the links)
 
-**Fix:** Nothing to do; on EFA or in a VM give NCCL the machine's topology (NCCL_TOPO_FILE). A job
-on EFA that hangs after it: LG-426.
+**Fix:** Nothing to do. On EFA or in a VM, you can give NCCL the machine's topology
+(NCCL_TOPO_FILE). If a job on EFA hangs after this line, see LG-426.
 
-**Source:** read: nccl search.cc:1293 (WARN up to 2.26, INFO in 2.30); NVIDIA/nccl#487
+**Source:** read: nccl search.cc:1293 (WARN up to 2.26, INFO in 2.30), NVIDIA/nccl#487
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """harmless: NCCL found no InfiniBand or RoCE device
 
-NCCL found no InfiniBand or RoCE device and uses sockets: slower, not broken. With such a card in
-the node it is worth a look.
+NCCL found no InfiniBand or RoCE device and uses sockets. That is slower, but it works. If the node
+has such a NIC, find out why NCCL does not see it.
 
-**Prove:** ls /sys/class/infiniband; ibstat
+**Prove:** run `ls /sys/class/infiniband` and `ibstat`
 
-**Fix:** Nothing without such a card; else install its driver and give the container
-/dev/infiniband.
+**Fix:** Nothing to do if the node has no such NIC. Otherwise install its driver and pass
+/dev/infiniband to the container.
 
 **Source:** read: nccl net_ib
 """

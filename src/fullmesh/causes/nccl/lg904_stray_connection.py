@@ -1,11 +1,11 @@
 """harmless: NCCL discarded a stray connection
 
-Something connected to NCCL's port that is not of this job (a port scanner, a monitor) and was
-discarded.
+A program that is not part of the job (a port scanner or a monitor) connected to NCCL's port, and
+NCCL discarded the connection.
 
-**Prove:** ss -tnp on the node while it happens; who scans the data ports?
+**Prove:** ss -tnp on the node while it happens shows the program's address
 
-**Fix:** Nothing to do; role peer_firewall keeps strangers out of the data range.
+**Fix:** Nothing to do. Role peer_firewall limits the data ports to the cluster's nodes.
 
 **Source:** measured with the library 2.32.3, which survives it
 """

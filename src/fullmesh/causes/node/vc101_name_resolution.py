@@ -1,10 +1,12 @@
-"""a node name resolves to something else than the cluster address
+"""A node name does not resolve to the cluster address
 
-torchrun hands out names, and a peer that makes another address of them connects to the wrong place.
+torchrun sends host names to the peers. A peer that resolves such a name to another address connects
+to the wrong machine.
 
-**Prove:** getent ahosts NAME on every node
+**Prove:** getent ahosts NAME
 
-**Fix:** ansible-playbook site.yml -i INVENTORY --tags network writes the plan's names into /etc/hosts.
+**Fix:** ansible-playbook site.yml -i INVENTORY --tags network writes the plan's names into
+/etc/hosts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""a node's own name leads to loopback or nowhere
+"""A node's own name resolves to loopback or to nothing
 
-Gloo without GLOO_SOCKET_IFNAME announces the address of the node's own name. Ubuntu's installer writes 127.0.1.1
-there, which no peer can reach.
+Without GLOO_SOCKET_IFNAME, Gloo announces the address of the node's own name. Ubuntu's installer
+sets it to 127.0.1.1, which no peer can reach.
 
 **Prove:** getent ahosts $(hostname)
 
-**Fix:** ansible-playbook site.yml -i INVENTORY --tags network; by hand: the cluster address and the name in
-/etc/hosts.
+**Fix:** ansible-playbook site.yml -i INVENTORY --tags network, or write the cluster address and the
+name into /etc/hosts.
 
 **Source:** measured with torch 2.13
 """

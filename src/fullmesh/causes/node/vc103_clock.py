@@ -1,10 +1,11 @@
-"""a clock differs too much
+"""The clock of a node is wrong
 
-The c10d rendezvous compares wall clocks and drops a node that is 15 s off: world size 1, exit code 0, trained alone.
+The c10d rendezvous compares wall clocks and drops a node that is 15 s off. That node then trains
+alone, with world size 1, and ends with exit code 0.
 
-**Prove:** chronyc tracking; date +%s on every node
+**Prove:** chronyc tracking && date +%s
 
-**Fix:** chronyc makestep; ansible-playbook site.yml -i INVENTORY --tags tuning.
+**Fix:** chronyc makestep, then ansible-playbook site.yml -i INVENTORY --tags tuning.
 
 **Source:** measured with torch 2.13
 """

@@ -1,6 +1,7 @@
-"""versions of torch, Python or NCCL differ
+"""The versions of torch, Python or NCCL differ between the nodes
 
-Different versions of torch, Python or NCCL give 'message truncated', errors of pickle, or wrong results.
+Different versions of torch, Python or NCCL cause 'message truncated', pickle errors or wrong
+results.
 
 **Prove:** python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'
 

@@ -1,11 +1,11 @@
-"""too few file descriptors for the world size
+"""A rank may open too few files for the world size
 
-Each rank holds a socket for every other rank and group. Too few descriptors look like missing ranks; nothing says
-'open files'.
+Each rank holds a socket for every other rank and group. If the limit is too low, ranks seem to be
+missing, and no message mentions open files.
 
-**Prove:** ulimit -n in the job's own environment
+**Prove:** ulimit -n
 
-**Fix:** nofile in /etc/security/limits.d, LimitNOFILE in units.
+**Fix:** Raise nofile in /etc/security/limits.d, and LimitNOFILE in units.
 
 **Source:** measured with torch 2.13
 """

@@ -1,10 +1,11 @@
-"""the cluster interface has no carrier
+"""The cluster interface has no carrier
 
-Nothing is plugged in, the switch port is down, or the interface is. NCCL then silently takes the next one.
+The cable is unplugged, or the switch port or the interface is down. NCCL then silently uses the
+next interface.
 
 **Prove:** ip -br link
 
-**Fix:** ip link set INTERFACE up; look at the cable.
+**Fix:** Run ip link set INTERFACE up, and check the cable.
 
 **Source:** measured with torch 2.13
 """

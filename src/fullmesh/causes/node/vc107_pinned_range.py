@@ -1,7 +1,7 @@
-"""the pinned port range is not in force
+"""The kernel does not use the pinned port range
 
-Gloo and NCCL take their ports from the kernel's range. A range that is not the opened one makes listeners that nobody
-reaches.
+Gloo and NCCL take their ports from the kernel's range. If that is not the range that the firewall
+opens, peers cannot reach their listeners.
 
 **Prove:** sysctl net.ipv4.ip_local_port_range
 

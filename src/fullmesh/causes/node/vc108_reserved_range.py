@@ -1,10 +1,11 @@
-"""the data range is reserved, so the kernel cannot give it out
+"""The data range is reserved, so the kernel cannot assign its ports
 
-The kernel gives out no reserved port: 'Cannot assign requested address', also for outgoing connections.
+The kernel never assigns a reserved port. Programs fail with 'Cannot assign requested address', also
+for outgoing connections.
 
 **Prove:** sysctl net.ipv4.ip_local_reserved_ports
 
-**Fix:** Reserve the named ports only; find the file: grep -r reserved_ports /etc/sysctl.d.
+**Fix:** Reserve only the named ports. To find the file: grep -r reserved_ports /etc/sysctl.d.
 
 **Source:** measured with torch 2.13
 """

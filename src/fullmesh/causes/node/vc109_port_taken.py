@@ -1,10 +1,11 @@
-"""the master or rendezvous port is taken
+"""Another process uses the master or rendezvous port
 
-Rank 0 ends with EADDRINUSE, and the others hang when the one who holds the port stays silent.
+Rank 0 ends with EADDRINUSE. If the other process accepts connections but never answers, the other
+ranks hang.
 
 **Prove:** ss -ltnp 'sport = :29500'
 
-**Fix:** End it, or choose another port for the plan.
+**Fix:** End that process, or choose another port in the inventory.
 
 **Source:** measured with torch 2.13
 """

@@ -1,11 +1,11 @@
-"""MTUs differ (warning)
+"""The MTUs differ (warning)
 
-MTUs that differ between hosts alone are harmless; with a path that is narrower than both ends large packets vanish
-(VC-208).
+Different MTUs on the hosts alone are harmless. If the path between two hosts has a smaller MTU than
+both ends, large packets vanish (VC-208).
 
-**Prove:** ip -br link; ping -M do -s 8972 PEER
+**Prove:** ip -br link && ping -c 1 -M do -s 8972 PEER
 
-**Fix:** One MTU on all nodes and switches.
+**Fix:** Set one MTU on all nodes and switches.
 
 **Source:** measured with torch 2.13
 """

@@ -1,11 +1,11 @@
-"""kernel, glibc, NIC driver, CUDA, locale or time zone differ from those of most nodes (warning)
+"""The kernel, glibc, NIC driver, CUDA, locale or time zone differs from most nodes (warning)
 
-A kernel, libc, driver, locale or time zone of its own explains a node that is slower, that sorts or reads files in
-another order, or whose logs do not fit the others'.
+Such a difference explains why a node is slower, sorts or reads files in another order, or writes
+logs with other times.
 
-**Prove:** uname -r; ldd --version; ethtool -i IFACE; localectl; timedatectl
+**Prove:** uname -r && ldd --version && ethtool -i IFACE && localectl && timedatectl
 
-**Fix:** One image for all nodes.
+**Fix:** Use one image for all nodes.
 """
 
 from __future__ import annotations

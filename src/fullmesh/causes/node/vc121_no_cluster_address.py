@@ -1,6 +1,6 @@
-"""a node does not have its cluster address
+"""A node does not have its cluster address
 
-Nothing of the cluster can reach a node without its address.
+Without its cluster address, the peers cannot reach the node.
 
 **Prove:** ip -br address
 

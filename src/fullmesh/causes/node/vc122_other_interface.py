@@ -1,6 +1,7 @@
-"""the cluster address is on another interface than the plan says
+"""The cluster address is on another interface than planned
 
-GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME then name the wrong one.
+GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME then name the wrong interface, and the ranks of this node
+fail or announce an address that peers cannot reach.
 
 **Prove:** ip -br address
 

@@ -1,6 +1,7 @@
-"""the host name is not the plan's
+"""The host name differs from the planned one
 
-torchrun announces the host name to the peers.
+torchrun announces the host name to the peers, which cannot resolve it or resolve it to another
+machine.
 
 **Prove:** hostname
 

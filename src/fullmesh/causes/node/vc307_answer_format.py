@@ -1,10 +1,11 @@
-"""a module's answer has another form than this version reads
+"""The answer of a module has a format that this version does not read
 
-Modules and rules are of one version and agree on every field; a module of another version answered.
+Modules and rules of one Fullmesh version agree on every field. Ansible ran a module of another
+version.
 
 **Prove:** ansible-config dump | grep -E 'MODULE_(PATH|UTILS_PATH)'
 
-**Fix:** Take the other one out of the path, or run from a clean checkout.
+**Fix:** Remove the other version from the path, or run from a clean checkout.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""NCCL announces another address than the cluster's
+"""NCCL announces an address outside the cluster network
 
-NCCL chose another interface.
+NCCL chose another interface than the cluster's, so the peers connect to an address that they may
+not reach.
 
-**Prove:** NCCL_DEBUG=INFO
+**Prove:** NCCL_DEBUG=INFO ./JOB 2>&1 | grep Bootstrap
 
 **Fix:** ansible-playbook site.yml -i INVENTORY --tags launch.
 """

@@ -1,6 +1,6 @@
 """NCCL listens outside the data range
 
-NCCL's listener is outside the opened range.
+NCCL's listener has a port outside the range that the firewall opens, so the peers cannot reach it.
 
 **Prove:** sysctl net.ipv4.ip_local_port_range
 

@@ -1,8 +1,9 @@
 """NCCL could not open its bootstrap listener
 
-NCCL found no interface or could not listen.
+NCCL found no usable interface, or it could not open a listening port. No communicator can start on
+this node.
 
-**Prove:** NCCL_DEBUG=INFO
+**Prove:** NCCL_DEBUG=INFO ./JOB 2>&1 | grep Bootstrap
 
 **Fix:** ansible-playbook site.yml -i INVENTORY --tags launch.
 """

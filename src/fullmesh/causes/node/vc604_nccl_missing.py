@@ -1,6 +1,7 @@
-"""the NCCL library is missing on some nodes
+"""The NCCL library is missing on some nodes
 
-NCCL is there on some nodes only.
+NCCL is installed on some nodes only. The ranks of the other nodes cannot start, and the installed
+ones wait for them.
 
 **Prove:** ldconfig -p | grep nccl
 

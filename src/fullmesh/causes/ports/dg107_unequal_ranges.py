@@ -1,11 +1,12 @@
-"""the nodes take their ports from different ranges
+"""The nodes use different port ranges
 
-A firewall opens one range of ports. A node whose kernel takes ports from another one listens where nobody may come;
-whether a job fails depends on which node connects (Gloo: the higher address to the lower one).
+A firewall opens one range of ports. If the kernel of a node takes its ports from another range, the
+node listens on ports that the firewall blocks. Whether a job fails depends on which node connects:
+in Gloo, the higher address connects to the lower one.
 
-**Prove:** on every node: sysctl net.ipv4.ip_local_port_range
+**Prove:** sysctl net.ipv4.ip_local_port_range
 
-**Fix:** Give all nodes one range, in /etc/sysctl.d; role kernel_tuning does.
+**Fix:** Set the same range on all nodes in /etc/sysctl.d, as role kernel_tuning does.
 
 **Source:** measured with torch 2.13
 """

@@ -1,11 +1,12 @@
-"""a container with a job in it takes its ports from another range than its node
+"""A container that runs a job uses another port range than its node
 
-A new network namespace starts with the kernel's default range, whatever its host has pinned. A job in a container of
-its own network listens outside the opened range.
+A new network namespace starts with the kernel's default range, even if the host uses a pinned one.
+A job in a container with its own network therefore listens outside the opened range.
 
 **Prove:** nsenter -t PID -n sysctl net.ipv4.ip_local_port_range
 
-**Fix:** Use --network=host, or --sysctl on the container, or securityContext.sysctls on the pod.
+**Fix:** Start the container with --network=host or --sysctl, or set securityContext.sysctls on the
+pod.
 
 **Source:** measured with nested namespaces
 """

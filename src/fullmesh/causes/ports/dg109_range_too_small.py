@@ -1,12 +1,12 @@
-"""the port range is too small for the ranks
+"""The port range is too small for the ranks
 
-A rank needs a listening port for every process group and a port for every connection; restarts leave some in
-TIME_WAIT for a minute. Too few give 'Address already in use' or 'Cannot assign requested address', or no message at
-all.
+A rank needs a listening port for every process group and a port for every connection. After a
+restart, some ports stay in TIME_WAIT for a minute. If the range is too small, ranks fail with
+'Address already in use' or 'Cannot assign requested address', or without any message.
 
 **Prove:** sysctl net.ipv4.ip_local_port_range
 
-**Fix:** Widen the range; 4096 ports are the default of Fullmesh.
+**Fix:** Use a larger range. Fullmesh's default has 4096 ports.
 
 **Source:** measured with torch 2.13
 """

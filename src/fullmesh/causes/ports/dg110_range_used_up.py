@@ -1,10 +1,12 @@
-"""the port range is used up
+"""No port of the range is free
 
-All ports are taken: by sockets in TIME_WAIT after fast restarts, or by something that leaks connections.
+Sockets in TIME_WAIT (after fast restarts) or a program that leaks connections use all ports of the
+range.
 
 **Prove:** ss -tan | awk '{print $1}' | sort | uniq -c
 
-**Fix:** Wait a minute, widen the range, find who holds the connections (ss -tanp).
+**Fix:** Wait a minute, use a larger range, or find the program that holds the connections (ss
+-tanp).
 
 **Source:** measured with torch 2.13
 """

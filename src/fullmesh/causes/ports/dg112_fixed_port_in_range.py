@@ -1,11 +1,11 @@
-"""a fixed port lies inside the range that the kernel gives out
+"""A fixed port is inside the range that the kernel assigns
 
-The kernel gives any port of its range to any outgoing connection. A fixed port in there is taken now and then, which
-gives EADDRINUSE at random.
+The kernel may assign any port of its range to any outgoing connection. If a fixed port is in that
+range, another program sometimes holds it, and the job fails with EADDRINUSE at random.
 
 **Prove:** sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports
 
-**Fix:** Choose a port outside the range, or reserve it.
+**Fix:** Choose a port outside the range, or reserve it in net.ipv4.ip_local_reserved_ports.
 
 **Source:** measured with torch 2.13
 """

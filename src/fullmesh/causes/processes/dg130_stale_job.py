@@ -1,7 +1,7 @@
-"""an earlier job still holds the master or rendezvous port
+"""An earlier job still holds the master or rendezvous port
 
-A store of before answers the new ranks with old keys, or the new one ends with EADDRINUSE while the other ranks hang
-past their time-out.
+The old store answers the new ranks with old keys. Or the new store ends with EADDRINUSE, and the
+other ranks wait past their timeout.
 
 **Prove:** ss -ltnp 'sport = :29500'
 

@@ -1,11 +1,11 @@
-"""the kernel killed or stopped a job's process
+"""The kernel killed or stopped a job's process
 
-A rank that dies between the store and the first collective leaves the others waiting for it; its own log may be
-empty.
+If a rank ends between the store and the first collective, the others wait for it. Its own log may
+be empty.
 
 **Prove:** journalctl -k --since -30min
 
-**Fix:** Give the job less memory per rank, or fix what crashed.
+**Fix:** Give the job less memory per rank, or fix the crash.
 
 **Source:** measured with torch 2.13
 """

@@ -1,10 +1,11 @@
-"""SELinux denied something to a job
+"""SELinux denied an operation of a job
 
-SELinux in enforcing mode denied a system call of a job's process; the job only sees 'Permission denied'.
+SELinux is in enforcing mode and denied a system call of a job's process. The job only gets
+'Permission denied'.
 
 **Prove:** ausearch -m avc -ts recent
 
-**Fix:** Make a policy of it (audit2allow), or see role selinux_mode.
+**Fix:** Create a policy from the denial (audit2allow), or set selinux_mode (see role selinux_mode).
 """
 
 from __future__ import annotations

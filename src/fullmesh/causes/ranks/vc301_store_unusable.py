@@ -1,10 +1,11 @@
-"""the store or rendezvous port is not usable from a rank
+"""A rank cannot use the store or rendezvous port
 
-A rank could not use the store.
+A rank could not connect to the store on rank 0's node, or the store did not answer it. Without the
+store, the ranks of a job cannot find each other.
 
-**Prove:** the rank's last words in result.json
+**Prove:** grep -n VC-301 result.json
 
-**Fix:** See the links of this rank's node.
+**Fix:** Fix the blocked link that the findings name for this rank's node.
 """
 
 from __future__ import annotations

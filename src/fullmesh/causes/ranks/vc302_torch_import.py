@@ -1,6 +1,6 @@
 """torch cannot be imported
 
-The interpreter of the jobs has no torch.
+The Python interpreter that jobs use cannot import torch, so no rank can start.
 
 **Prove:** VENV/bin/python -c 'import torch'
 

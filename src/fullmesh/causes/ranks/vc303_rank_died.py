@@ -1,10 +1,10 @@
-"""a rank died
+"""A rank ended before the check was done
 
-A rank ended before it was done.
+A rank crashed, or a signal killed it. The other ranks would wait for it, so the check stops.
 
 **Prove:** journalctl -k --since -10min
 
-**Fix:** See its last words in result.json.
+**Fix:** Fix the error in the rank's last output, which result.json contains.
 """
 
 from __future__ import annotations

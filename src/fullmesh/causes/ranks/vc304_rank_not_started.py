@@ -1,10 +1,11 @@
-"""a rank never started
+"""A rank did not start
 
-A rank was never started.
+The node could not start a rank, for example because the disk below /run or the process table is
+full.
 
-**Prove:** df -h /run; ps aux
+**Prove:** df -h /run && ps aux | wc -l
 
-**Fix:** See the message.
+**Fix:** Fix the error that the message names.
 """
 
 from __future__ import annotations

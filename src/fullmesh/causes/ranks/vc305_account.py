@@ -1,10 +1,12 @@
-"""the account of the ranks, which has no rights, cannot be had or cannot run torch's Python
+"""The unprivileged account of the ranks is missing or cannot run torch's Python
 
-The ranks run as an account without rights: a container without those numbers, or a Python only for root.
+The ranks run as an account without rights. A container does not map that account's numbers, or only
+root may run the interpreter.
 
-**Prove:** cat /proc/self/uid_map; namei -l /opt/fullmesh/venv/bin/python
+**Prove:** cat /proc/self/uid_map && namei -l /opt/fullmesh/venv/bin/python
 
-**Fix:** Map 61184 to 65519 into the container; open the folders of the interpreter to all (chmod o+rx).
+**Fix:** Map 61184 to 65519 into the container, and let all accounts enter the folders of the
+interpreter (chmod o+rx).
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""not finished, the machine is busy: a deadline of the check's own ended
+"""The check did not finish, because the node is too busy: one of its own deadlines ended
 
-The ranks of the check did not get through in time, while far more wanted to run than the node has processors, the
-machine's owner gave them to others (steal), or a control group's limit stopped them (throttled). The check's
-deadlines grow with its ranks and with the load that it sees before; what began afterwards it cannot know. It says
-nothing about the network.
+The ranks of the check did not finish in time. Meanwhile, far more tasks wanted to run than the node
+has CPUs, the hypervisor gave the CPUs to other machines (steal), or a control group's limit stopped
+the ranks (throttled). The deadlines grow with the number of ranks and with the load at the start,
+but not with load that begins later. This result says nothing about the network.
 
-**Prove:** uptime; top (st); nr_throttled in cpu.stat below /sys/fs/cgroup
+**Prove:** uptime && grep -r nr_throttled /sys/fs/cgroup --include=cpu.stat && top -bn1 | head -4
 
-**Fix:** Run the check again when less runs there, or give it more time: the message has the command.
+**Fix:** Run the check again when the node is less busy, or give it more time with the command in
+the message.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""somebody who is not of the run writes into its store
+"""A program outside this run writes into the run's store
 
-What a rank had left in torch's store was another value when it was read: a program of somebody else's, on a node or
-on a peer, writes there. torch's store asks nobody for a password. No rank runs what it finds there.
+A value that a rank had stored in torch's store was different when it was read. Another program, on
+a node or on a peer, writes there, because torch's store needs no password. The ranks never execute
+data from the store.
 
-**Prove:** ss -tnp 'dport = :29500', on every node while it runs
+**Prove:** ss -tnp 'dport = :29500'
 
-**Fix:** End that program; while it runs, jobs of torch's fail or wait in the same way.
+**Fix:** End that program. While it runs, torch jobs fail or wait in the same way.
 """
 
 from __future__ import annotations

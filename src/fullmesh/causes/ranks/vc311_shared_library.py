@@ -1,6 +1,7 @@
-"""A shared library that torch needs is missing or does not fit
+"""A shared library that torch needs is missing or has the wrong version
 
-Python found torch, and the dynamic linker found no library of that name, or one that lacks a symbol.
+Python found torch, but the dynamic linker found no library of that name, or the library lacks a
+symbol.
 
 **Prove:** ldd VENV/lib/python3*/site-packages/torch/lib/libtorch.so | grep 'not found'
 

@@ -1,7 +1,7 @@
-"""The environment file of jobs has a line that cannot be read
+"""A line of the jobs' environment file cannot be parsed
 
-A value in the file that jobs take their environment from has a quotation mark too few. The message names the
-variable.
+Jobs take their environment from this file, and a value in it lacks a closing quotation mark. The
+message names the variable.
 
 **Prove:** cat -A /etc/fullmesh/env
 

@@ -1,10 +1,11 @@
 """Gloo could not connect all ranks
 
-Ranks met at the store and not each other.
+The ranks reached the store, but not each other. Gloo connects every pair of ranks directly, so one
+blocked link is enough.
 
 **Prove:** ./fullmesh diagnose -i INVENTORY
 
-**Fix:** See the links.
+**Fix:** Fix the blocked links that the findings name.
 """
 
 from __future__ import annotations

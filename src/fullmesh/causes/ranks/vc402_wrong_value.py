@@ -1,10 +1,11 @@
-"""a collective returned a wrong value
+"""A collective returned a wrong value
 
-A sum was wrong: memory, a version, a NIC.
+The ranks computed a wrong sum. Faulty memory, a library version that differs or a faulty NIC can
+cause this, and training would silently use such values.
 
-**Prove:** memtester; edac-util
+**Prove:** edac-util -v
 
-**Fix:** Take the node out.
+**Fix:** Remove the node from the inventory and test its memory and its NIC.
 """
 
 from __future__ import annotations

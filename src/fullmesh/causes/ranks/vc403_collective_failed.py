@@ -1,10 +1,12 @@
-"""a collective failed or hung
+"""A collective failed or hung
 
-A collective did not end.
+A collective ended with an error or did not end in time, although the ranks were connected. Large
+packets that vanish (VC-208) and packet loss (DG-138) are common causes.
 
 **Prove:** ./fullmesh diagnose -i INVENTORY
 
-**Fix:** See VC-208 and DG-138.
+**Fix:** Fix the cause that the diagnosis names. The pages of VC-208 and DG-138 describe the two
+common ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""a rank listened outside the data range
+"""A rank listens outside the data range
 
-A listener outside the opened range.
+A rank listens on a port outside the range that the firewall opens, so its peers cannot reach it.
+The kernel of the node takes its ports from another range.
 
 **Prove:** sysctl net.ipv4.ip_local_port_range
 

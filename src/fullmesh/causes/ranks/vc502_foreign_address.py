@@ -1,6 +1,7 @@
-"""a rank listened on an address that is not the cluster's
+"""A rank listens on an address outside the cluster network
 
-Gloo listened on an address that peers cannot reach.
+Gloo listens on an address that the peers cannot reach, so they wait for this rank until their
+timeout.
 
 **Prove:** env | grep GLOO_SOCKET_IFNAME
 

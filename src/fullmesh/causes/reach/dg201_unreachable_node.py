@@ -1,10 +1,11 @@
-"""a node does not answer Ansible
+"""A node does not answer Ansible
 
-Nothing is known of this node; the others were diagnosed all the same, links to it were not tried.
+Fullmesh has no data about this node. It diagnosed the other nodes, but it did not test their links
+to this one.
 
 **Prove:** ansible -i INVENTORY NODE -m ping -vvv
 
-**Fix:** Fix power, network, sshd, key or host key, then run the diagnosis again.
+**Fix:** Repair power, network, sshd, the key or the host key, then run the diagnosis again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""a node answers and could not be looked at
+"""A node answers, but its survey failed
 
-ssh works and our module did not run: no Python, no space for it, no right.
+ssh works, but Fullmesh's module did not run: Python is missing, the disk is full, or the account
+lacks a permission.
 
-**Prove:** ansible -i INVENTORY NODE -m raw -a 'python3 --version; df -h /tmp'
+**Prove:** ansible -i INVENTORY NODE -m raw -a 'python3 --version && df -h /tmp'
 
 **Fix:** Install Python 3.9 or newer, or set ansible_python_interpreter.
 """

@@ -1,10 +1,11 @@
-"""the probe could not be started on a node
+"""The probe could not start on a node
 
-The node could be looked at, and its own connections were not tried; those to it were.
+The survey of the node worked, but Fullmesh did not test its outgoing connections. It did test the
+connections of the other nodes to it.
 
 **Prove:** ansible -i INVENTORY NODE -m ping
 
-**Fix:** See the message; run the diagnosis again.
+**Fix:** Fix the error that the message names, then run the diagnosis again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""verify_cluster_rungs names a rung that does not exist
+"""verify_cluster_rungs names a check that does not exist
 
-A setting of the role.
+The setting verify_cluster_rungs lists the checks to run, from L0 to L8. Fullmesh stops before it
+starts any of them.
 
-**Prove:** roles/verify_cluster/README.md
+**Prove:** grep -r verify_cluster_rungs inventory/
 
-**Fix:** See the message.
+**Fix:** Correct the value that the message names. roles/verify_cluster/README.md lists the checks.
 """
 
 from __future__ import annotations

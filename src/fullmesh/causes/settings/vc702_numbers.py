@@ -1,10 +1,12 @@
-"""a number among the settings of verify_cluster makes no sense
+"""A number in the settings of verify_cluster is invalid
 
-A setting of the role.
+A setting of role verify_cluster has a number outside its allowed range. Fullmesh stops before the
+verification starts.
 
-**Prove:** roles/verify_cluster/README.md
+**Prove:** grep -r verify_cluster_ inventory/
 
-**Fix:** See the message.
+**Fix:** Correct the value that the message names. roles/verify_cluster/README.md describes the
+settings.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""verify_cluster_links is no way to try the mesh
+"""verify_cluster_links has a value that does not exist
 
-A setting of the role.
+The setting verify_cluster_links selects how the verification tests the links of the mesh. Fullmesh
+stops before the verification starts.
 
-**Prove:** roles/verify_cluster/README.md
+**Prove:** grep -r verify_cluster_links inventory/
 
-**Fix:** See the message.
+**Fix:** Correct the value that the message names. roles/verify_cluster/README.md lists the allowed
+ones.
 """
 
 from __future__ import annotations

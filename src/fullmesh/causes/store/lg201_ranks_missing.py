@@ -1,19 +1,19 @@
-"""store: not all ranks reached rank 0
+"""store: some ranks did not reach rank 0
 
-Rank 0 waited {seconds} s and not all ranks reached its store (came: {came}): the master port is
-blocked, MASTER_ADDR or MASTER_PORT differ on a node, WORLD_SIZE is too large, or a rank ended
-before.
+Rank 0 waited {seconds} s, and some ranks did not reach its store (connected: {came}). The master
+port is blocked, MASTER_ADDR or MASTER_PORT differs on a node, WORLD_SIZE is too large, or a rank
+ended earlier.
 
-**Where:** the rank(s) that did not come, or the firewall of rank 0's node; not the rank that
-printed this
+**Where:** the ranks that are missing, or the firewall of rank 0's node, not the rank that printed
+this
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L3 uses the store from every rank: VC-301); on each
-node: env | grep -E '^(MASTER_|RANK|WORLD_SIZE)'; on rank 0's node: ss -ltn
+**Prove:** run ./fullmesh verify -i INVENTORY (VC-301 in check L3), `env | grep -E
+'^(MASTER_|RANK|WORLD_SIZE)'` on each node, and `ss -ltn` on rank 0's node
 
-**Fix:** ./fullmesh apply -i INVENTORY --tags firewall,launch (opens the master port to the peers,
-one environment for all).
+**Fix:** ./fullmesh apply -i INVENTORY --tags firewall,launch (opens the master port to the peers
+and gives all nodes one environment).
 
-**Source:** measured; OpenRLHF/OpenRLHF#1040; timeout 1800 s + 1 s = 1801
+**Source:** measured, OpenRLHF/OpenRLHF#1040, timeout 1800 s + 1 s = 1801
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """store: a rank cannot reach the store's port
 
-A rank could not reach {kind} at {host}:{port}: it is blocked, no rank 0 listens there, or the
-address is wrong.
+A rank could not reach {kind} at {host}:{port}: the port is blocked, rank 0 does not listen there,
+or the address is wrong.
 
-**Where:** the firewall of {host} (or rank 0, if it never started there); the log is the client's
+**Where:** the firewall of {host}, or rank 0 if it never started there. This log is the client's.
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L3 uses the store from every rank: VC-301); on
-{host} while the job starts: ss -ltnp 'sport = :{port}'; without a listener read rank 0's log
+**Prove:** run ./fullmesh verify -i INVENTORY (VC-301 in check L3). On {host}, while the job starts:
+ss -ltnp 'sport = :{port}' (if nothing listens, read rank 0's log)
 
-**Fix:** ./fullmesh apply -i INVENTORY --tags firewall (opens it to the peers); MASTER_PORT must be
-the same on all nodes.
+**Fix:** ./fullmesh apply -i INVENTORY --tags firewall (opens the port to the peers). MASTER_PORT
+must be the same on all nodes.
 
-**Source:** measured: drop, reset and icmp reject of port 29500; OpenRLHF/OpenRLHF#1040
+**Source:** measured: drop, reset and icmp reject of port 29500, OpenRLHF/OpenRLHF#1040
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""torchrun: the hidden random port of the c10d rendezvous is blocked
+"""torchrun: a firewall blocks the random port of the c10d rendezvous
 
-{host}:{port} cannot be reached, a port of the kind that the kernel picks. Unless you chose it:
-torchrun --rdzv-backend=c10d opens a second store on a random port, so opening 29400 and 29500 is
-not enough.
+The ranks cannot reach {host}:{port}, which is in the range that the kernel assigns. If you did not
+choose this port, torchrun did: --rdzv-backend=c10d opens a second store on a random port, so
+opening 29400 and 29500 is not enough.
 
 **Where:** the firewall of {host}, or its port range
 
-**Prove:** on {host}: sysctl net.ipv4.ip_local_port_range; ./fullmesh verify -i INVENTORY (VC-107,
-VC-201 to VC-203)
+**Prove:** on {host}: sysctl net.ipv4.ip_local_port_range, then ./fullmesh verify -i INVENTORY
+(VC-107, VC-201 to VC-203)
 
-**Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the range and opens it), or
+**Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the range and opens it), or use
 torchrun --master-addr/--master-port.
 
-**Source:** measured: (node-h7, 40685); torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
+**Source:** measured: (node-h7, 40685), torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
 server_port = 0
 """
 

@@ -1,15 +1,15 @@
 """store: a rank looks for rank 0 on its own node (localhost)
 
-A rank looked for the store at {host}:{port}, that is on its own node: MASTER_ADDR is or resolves to
-loopback.
+A rank looked for the store at {host}:{port}, which is its own node. MASTER_ADDR is a loopback
+address or resolves to one.
 
 **Where:** the node of this log
 
-**Prove:** on that node: echo "$MASTER_ADDR"; getent ahosts "$MASTER_ADDR"; ./fullmesh verify -i
-INVENTORY (VC-101)
+**Prove:** on that node: getent ahosts "$MASTER_ADDR", or run ./fullmesh verify -i INVENTORY
+(VC-101)
 
-**Fix:** MASTER_ADDR must be rank 0's cluster address on every node: ./fullmesh apply -i INVENTORY
---tags network,launch.
+**Fix:** ./fullmesh apply -i INVENTORY --tags network,launch sets MASTER_ADDR to rank 0's cluster
+address on every node.
 
 **Source:** measured
 """

@@ -1,18 +1,18 @@
-"""store: connections to the store are rejected, refused, dropped or without a route
+"""store: connections to the store are rejected, refused, dropped or have no route
 
 Connections to {target} are {verdict}.
 
-**Where:** the node of rank 0 (its firewall, or nothing listens there); the line '(host, port)' near
-it names it
+**Where:** the node of rank 0 (its firewall, or its missing listener). The line '(host, port)'
+nearby names it.
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L3 uses the store from every rank: VC-301); on rank
-0's node: ss -ltnp; ip neigh show tells an absent host (FAILED) from a rejecting one
+**Prove:** run ./fullmesh verify -i INVENTORY (VC-301 in check L3) and, on rank 0's node, `ss
+-ltnp`. In `ip neigh show`, FAILED means that the host is absent, not rejecting.
 
-**Fix:** ./fullmesh apply -i INVENTORY --tags network,firewall; an unused MASTER_ADDR: set it to
-rank 0's address.
+**Fix:** ./fullmesh apply -i INVENTORY --tags network,firewall. If no node has the address in
+MASTER_ADDR, set it to rank 0's address.
 
-**Source:** measured; c10d prints nonsense like 215.85.0.0:22671 for 10.77.0.13:29500 when the
-reverse lookup fails
+**Source:** measured: if the reverse lookup fails, c10d prints nonsense such as 215.85.0.0:22671 for
+10.77.0.13:29500
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ The name {host} cannot be resolved ({reason}).
 
 **Where:** the node of this log
 
-**Prove:** on that node: getent ahosts {host}; ./fullmesh verify -i INVENTORY (VC-101)
+**Prove:** on that node: getent ahosts {host}, or run ./fullmesh verify -i INVENTORY (VC-101)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags network (writes every peer into /etc/hosts).
 
-**Source:** measured: gai error -3, the timeout stretches up to 2.5 times; modelscope/ms-swift#6368
+**Source:** measured: gai error -3, the timeout stretches up to 2.5 times, modelscope/ms-swift#6368
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""store: the master port is not the same on every node
+"""store: the master address or port differs between the nodes
 
-The ranks look for the store at different places: {places}.
+The ranks look for the store at different addresses: {places}.
 
 **Where:** the node whose MASTER_ADDR or MASTER_PORT differs
 

@@ -1,15 +1,14 @@
-"""store: a rank never published its Gloo address
+"""store: a rank did not publish its Gloo address
 
-Rank {rank} never published its Gloo address: it was not started (or WORLD_SIZE is too large), ended
-before, or could not open a listener.
+Rank {rank} did not publish its Gloo address: it was not started (or WORLD_SIZE is too large), it
+ended earlier, or it could not open a listener.
 
 **Where:** rank {rank}
 
-**Prove:** read the log of rank {rank}; ./fullmesh verify -i INVENTORY (VC-303 died, VC-304 never
-started)
+**Prove:** read the log of rank {rank}, or run ./fullmesh verify -i INVENTORY (VC-303 means that it
+ended, VC-304 that it never started)
 
-**Fix:** Start every rank from 0 to WORLD_SIZE-1 exactly once; no two nodes may have the same node
-rank.
+**Fix:** Start every rank from 0 to WORLD_SIZE-1 exactly once, and give each node its own node rank.
 
 **Source:** measured: the last number of the missing key is the rank
 """

@@ -1,14 +1,14 @@
-"""store: a key never came
+"""store: a key is missing
 
-A rank waited for the key {key} in the store and nobody wrote it: another rank ended or never got
-there.
+A rank waited for the key {key} in the store, but no rank wrote it: another rank ended, or never
+reached that line.
 
 **Where:** a rank without this line in its log
 
-**Prove:** give explain-log the logs of all ranks; ./fullmesh verify -i INVENTORY (VC-303, VC-304)
+**Prove:** pass the logs of all ranks to explain-log, or run ./fullmesh verify -i INVENTORY (VC-303,
+VC-304)
 
-**Fix:** Fix the rank that is missing; give init_process_group a short timeout so that it shows
-earlier.
+**Fix:** Fix the missing rank. A short timeout in init_process_group shows such errors earlier.
 
 **Source:** read: TCPStore.cpp
 """

@@ -1,15 +1,15 @@
-"""store: rank 0 never published NCCL's id
+"""store: rank 0 did not publish NCCL's id
 
-Rank {rank} waited for NCCL's id, which rank {root} has to write: that rank ended, hangs before its
-first collective, or works longer than the timeout before it (it alone tokenizes a dataset, loads a
+Rank {rank} waited for NCCL's id, which rank {root} has to write. That rank ended, hangs before its
+first collective, or works alone for longer than the timeout (it tokenizes a dataset or loads a
 checkpoint).
 
 **Where:** rank {root}
 
-**Prove:** read the log of rank {root} from its end; py-spy dump --pid PID while it hangs
+**Prove:** read the end of the log of rank {root}. While it hangs: py-spy dump --pid PID
 
-**Fix:** Fix rank {root}; each rank must use the same process group in the same order. Long work of
-one rank belongs before the launch, or the timeout of init_process_group grows.
+**Fix:** Fix rank {root}. All ranks must create process groups in the same order. Do long work of
+one rank before the launch, or raise the timeout of init_process_group.
 
 **Source:** read: ProcessGroupNCCL.cpp broadcastUniqueNCCLID
 """

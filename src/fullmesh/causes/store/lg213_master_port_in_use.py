@@ -1,17 +1,18 @@
-"""store: the master port is in use
+"""store: another process uses the master port
 
-Port {port} on rank 0's node is taken by another process (an earlier job that did not end, or an
-outgoing connection).
+Another process uses port {port} on rank 0's node: an earlier job that did not end, or an outgoing
+connection.
 
-**Where:** the node of this log (rank 0's node, or a node that wrongly believes to be it)
+**Where:** rank 0's node, which is the node of this log, unless a wrong setting makes this node act
+as rank 0
 
-**Prove:** on that node: ss -ltnp 'sport = :{port}' (names the process); sysctl
+**Prove:** on that node: ss -ltnp 'sport = :{port}' (names the process), then sysctl
 net.ipv4.ip_local_reserved_ports
 
-**Fix:** End the old process or choose another port; ./fullmesh apply --tags tuning keeps named
-ports out of the kernel's hands.
+**Fix:** End the old process or choose another port. ./fullmesh apply --tags tuning reserves named
+ports, so that the kernel does not assign them.
 
-**Source:** measured; pytorch/pytorch#126510, #73320; onedr0p/home-ops#11712
+**Source:** measured, pytorch/pytorch#126510, #73320, onedr0p/home-ops#11712
 """
 
 from __future__ import annotations

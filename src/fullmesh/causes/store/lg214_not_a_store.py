@@ -1,12 +1,12 @@
-"""store: something that is no TCPStore answers on the master port
+"""store: another service answers on the master port
 
-A foreign service answered on the store's port (expected {expected}, got {got}).
+A service that is not a TCPStore answered on the store's port (expected {expected}, got {got}).
 
-**Where:** rank 0's node, or the address in MASTER_ADDR is another machine
+**Where:** rank 0's node, or another machine if MASTER_ADDR is wrong
 
-**Prove:** on rank 0's node: ss -ltnp (which process has the master port)
+**Prove:** on rank 0's node, find the process that holds the master port: ss -ltnp
 
-**Fix:** Choose a free MASTER_PORT, or end the service; check that MASTER_ADDR is rank 0's node.
+**Fix:** Choose a free MASTER_PORT, or end the service. MASTER_ADDR must be rank 0's node.
 
 **Source:** measured
 """

@@ -1,14 +1,14 @@
 """store: the connection to rank 0's store was lost
 
-The store at rank 0 went away while a rank used it: rank 0 (or its agent) ended first.
+The store on rank 0 ended while a rank used it: rank 0 (or its agent) ended first.
 
 **Where:** rank 0's node
 
-**Prove:** read rank 0's log from its end; on its node: dmesg -T | tail; journalctl -k --since -1h
+**Prove:** read the end of rank 0's log. On its node: journalctl -k --since -1h
 
-**Fix:** Fix what ended rank 0; this message is its echo.
+**Fix:** Fix the error that ended rank 0. This message is only its consequence.
 
-**Source:** read: pytorch TCPStore.cpp, TCPStoreLibUvBackend.cpp; pytorch/pytorch#121944
+**Source:** read: pytorch TCPStore.cpp, TCPStoreLibUvBackend.cpp, pytorch/pytorch#121944
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """store: this torch is built without libuv
 
-torch's store was asked to use libuv (the default since torch 2.4), and this torch is built without
-it, as torch's wheels for Windows are.
+torch's store should use libuv (the default since torch 2.4), but this torch is built without it.
+torch's wheels for Windows are.
 
 **Where:** the node of this log
 
@@ -10,7 +10,7 @@ it, as torch's wheels for Windows are.
 **Fix:** Set USE_LIBUV=0 for torchrun and every rank (or ?use_libuv=0 in the init method), or use a
 torch with libuv.
 
-**Source:** pytorch/pytorch#148283; read: torch/distributed/rendezvous.py
+**Source:** pytorch/pytorch#148283, read: torch/distributed/rendezvous.py
 """
 
 from __future__ import annotations

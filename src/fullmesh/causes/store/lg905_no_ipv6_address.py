@@ -1,7 +1,7 @@
 """harmless: a name has no IPv6 address
 
-c10d found no IPv6 address for {host} and goes on with IPv4; it fails only if the IPv4 line stands
-there as well.
+c10d found no IPv6 address for {host} and continues with IPv4. The job only fails if the same line
+appears for IPv4.
 
 **Prove:** getent ahosts {host}
 

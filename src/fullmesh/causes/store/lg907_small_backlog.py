@@ -1,8 +1,8 @@
 """harmless but slow: the listen backlog (somaxconn) is small
 
-somaxconn is {value}: with more ranks than that, the start takes many times longer.
+somaxconn is {value}. If there are more ranks than that, the start takes many times longer.
 
-**Prove:** sysctl net.core.somaxconn; nstat -az TcpExtListenOverflows
+**Prove:** run `sysctl net.core.somaxconn` and `nstat -az TcpExtListenOverflows`
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning.
 

@@ -1,12 +1,12 @@
 """harmless: the node has no IPv6
 
-c10d tried IPv6 first, which this node does not have (errno 97), and goes on with IPv4.
+c10d tried IPv6 first, which this node does not have (errno 97), and continues with IPv4.
 
 **Prove:** cat /proc/sys/net/ipv6/conf/all/disable_ipv6
 
 **Fix:** Nothing to do.
 
-**Source:** read: socket.cpp tries IPv6, then IPv4; pytorch/pytorch#74316
+**Source:** read: socket.cpp tries IPv6, then IPv4, pytorch/pytorch#74316
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""harmless: the store or a peer went away after the job's end
+"""harmless: the store or a peer ended after the job's end
 
-The job reported its end, then rank 0 and its store ended before the threads that still polled it.
+The job reported its end. Then rank 0 and its store ended while threads of other ranks still polled
+the store.
 
-**Prove:** look whether the job's result is there
+**Prove:** check that the job's result exists
 
-**Fix:** Nothing; torch.distributed.destroy_process_group() at the end of the program avoids the
-lines.
+**Fix:** Nothing to do. To avoid these lines, call torch.distributed.destroy_process_group() at the
+end of the program.
 
-**Source:** read: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp HeartbeatMonitor;
+**Source:** read: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp HeartbeatMonitor,
 pytorch/pytorch#121944
 """
 
