@@ -1,16 +1,17 @@
-"""a kernel setting will have another value after the next boot (warning)
+"""A kernel setting will have another value after the next boot (warning)
 
-systemd-sysctl reads sysctl.d(5) at boot: of files with one name that of /etc, then /run, /usr/local/lib, /usr/lib; in
-the order of their names, a later value wins, a key that is named wins over patterns. What was set by hand is lost,
-and what a file says comes back, whoever wrote it meanwhile. /etc/sysctl.conf counts only where a link in
-/etc/sysctl.d leads to it. What tuned's profile sets is left out: it comes later.
+At boot, systemd-sysctl reads the sysctl.d(5) files in the order of their names, and the last value
+of a key wins. Values set by hand are lost, and the values in the files return. Of two files with
+the same name, the one in /etc wins, then /run, /usr/local/lib and /usr/lib. An exact key wins over
+a pattern. /etc/sysctl.conf only counts if a link in /etc/sysctl.d points to it. Settings of the
+active tuned profile are not judged, because tuned applies them later.
 
-**Prove:** systemd-analyze cat-config sysctl.d | grep KEY; sysctl KEY
+**Prove:** systemd-analyze cat-config sysctl.d | grep KEY && sysctl KEY
 
-**Fix:** Write what is meant into a file of its own in /etc/sysctl.d (role kernel_tuning does), and look with
-systemd-analyze whether a later file takes it back.
+**Fix:** Write the value into a file of its own in /etc/sysctl.d (role kernel_tuning does), and
+check with systemd-analyze that no later file overrides it.
 
-**Source:** sysctl.d(5); systemd, src/sysctl/sysctl.c
+**Source:** sysctl.d(5), systemd src/sysctl/sysctl.c
 """
 
 from __future__ import annotations

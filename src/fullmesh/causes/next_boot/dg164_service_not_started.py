@@ -1,11 +1,11 @@
-"""a service that the node needs will not start at the next boot (warning)
+"""A service that the node needs will not start at the next boot (warning)
 
-A service that was started by hand, or whose link somebody took away, is not there after a reboot: no ssh, no address,
-a clock that drifts, GPUs without their fabric.
+The service was started by hand, or its link was removed, so it will be missing after a reboot. Then
+ssh or the address is missing, the clock drifts, or the GPUs lack their fabric.
 
-**Prove:** systemctl list-unit-files --state=disabled,masked; systemctl is-active NAME
+**Prove:** systemctl list-unit-files --state=disabled,masked && systemctl is-active NAME
 
-**Fix:** systemctl enable NAME; systemctl unmask NAME before where it is masked.
+**Fix:** systemctl enable NAME. If the unit is masked, run systemctl unmask NAME first.
 
 **Source:** systemctl(1), is-enabled
 """

@@ -1,12 +1,14 @@
-"""a firewall that does not filter now will after the next boot (warning)
+"""A firewall that is inactive now will filter after the next boot (warning)
 
-Somebody stopped a firewall to make a job run (systemctl stop firewalld, nft flush ruleset) and left it enabled: after
-the next reboot, months later, the job fails and nobody changed anything.
+The firewall was stopped (systemctl stop firewalld, nft flush ruleset) but is still enabled. It
+starts at the next reboot, perhaps months later. The job then fails, although no setting was
+changed.
 
-**Prove:** systemctl is-enabled firewalld nftables ufw; systemctl is-active firewalld; nft list tables
+**Prove:** systemctl is-enabled firewalld nftables ufw ; systemctl is-active firewalld ; nft list
+tables
 
-**Fix:** Disable it for good, or start it now and open the cluster's ports: ansible-playbook site.yml -i INVENTORY
---tags firewall
+**Fix:** Disable it permanently, or start it now and open the cluster's ports: ansible-playbook
+site.yml -i INVENTORY --tags firewall
 """
 
 from __future__ import annotations

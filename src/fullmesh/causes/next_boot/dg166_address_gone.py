@@ -1,12 +1,15 @@
-"""a node will not have its cluster address after the next boot (warning)
+"""A node will lose its cluster address at the next boot (warning)
 
-ip addr add lasts until the next boot or until the card's owner configures it anew. No file of NetworkManager (below
-/run it is lost, too), netplan, systemd-networkd, ifupdown, ifcfg, cloud-init, and no script or unit has the address;
-a card whose files ask for a lease is not judged.
+An address from ip addr add is lost at the next boot, or when the interface's network service
+configures it again. Fullmesh found the address in no file of NetworkManager (files below /run are
+lost, too), netplan, systemd-networkd, ifupdown, ifcfg or cloud-init, and in no script or unit. It
+does not judge an interface whose files request a DHCP lease.
 
-**Prove:** grep -r ADDRESS /etc/NetworkManager/system-connections /etc/netplan /etc/systemd/network /etc/network
+**Prove:** grep -r ADDRESS /etc/NetworkManager/system-connections /etc/netplan /etc/systemd/network
+/etc/network
 
-**Fix:** Give the card the address in the files of its owner: ansible-playbook site.yml -i INVENTORY --tags network
+**Fix:** Write the address into the files of the interface's network service: ansible-playbook
+site.yml -i INVENTORY --tags network
 """
 
 from __future__ import annotations

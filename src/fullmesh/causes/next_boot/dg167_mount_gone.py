@@ -1,11 +1,12 @@
-"""a mount, or the size of /dev/shm, will not outlive the next boot (warning)
+"""A mount, or the size of /dev/shm, will be lost at the next boot (warning)
 
-A shared file system that was mounted by hand, or a /dev/shm that was made larger with mount -o remount, is as before
-after a reboot: the job does not find its data, or NCCL and the DataLoader their shared memory.
+A file system that was mounted by hand is missing after a reboot, and a /dev/shm that was enlarged
+with mount -o remount has its old size. The job then does not find its data, or NCCL and the
+DataLoader lack shared memory.
 
-**Prove:** findmnt --fstab; findmnt -t nfs,nfs4,lustre,ceph,tmpfs
+**Prove:** findmnt --fstab && findmnt -t nfs,nfs4,lustre,ceph,tmpfs
 
-**Fix:** A line in /etc/fstab, with _netdev,nofail for what comes over the network.
+**Fix:** Add a line to /etc/fstab. For network file systems, use the options _netdev,nofail.
 
 **Source:** fstab(5)
 """

@@ -1,11 +1,13 @@
 """SELinux will be in another mode after the next boot (warning)
 
-setenforce changes what runs, /etc/selinux/config what boots. A node that works since setenforce 0 is enforcing again
-after the next boot; one that was made enforcing by hand is not.
+setenforce changes the running mode, and /etc/selinux/config sets the mode of the next boot. A node
+that works because of setenforce 0 enforces again after a reboot. A node that was set to enforcing
+by hand does not.
 
-**Prove:** getenforce; grep ^SELINUX= /etc/selinux/config
+**Prove:** getenforce && grep ^SELINUX= /etc/selinux/config
 
-**Fix:** Say in the file what is meant, and solve the denials: ausearch -m avc; role selinux_mode.
+**Fix:** Write the mode that you want into the file, and fix the denials (ausearch -m avc, role
+selinux_mode).
 
 **Source:** setenforce(8)
 """

@@ -1,11 +1,14 @@
-"""the next boot changes arguments of the kernel (warning)
+"""The next boot uses other kernel arguments (warning)
 
-Arguments that were typed in at the boot menu, or changed in the files since, make the next boot another machine:
-other names of cards (net.ifnames), no IPv6, another IOMMU, other huge pages.
+Arguments that were typed at the boot menu are lost at the next boot, and changes in the files since
+then apply. This can rename interfaces (net.ifnames), disable IPv6, or change the IOMMU or huge
+pages.
 
-**Prove:** cat /proc/cmdline; grubby --info=DEFAULT (EL); grep vmlinuz /boot/grub/grub.cfg | head -1 (Debian, Ubuntu)
+**Prove:** cat /proc/cmdline && (grubby --info=DEFAULT || grep vmlinuz /boot/grub/grub.cfg | head
+-1)
 
-**Fix:** grubby --update-kernel=ALL --args=... (EL); /etc/default/grub and update-grub (Debian, Ubuntu).
+**Fix:** On EL, run grubby --update-kernel=ALL --args=... On Debian and Ubuntu, edit
+/etc/default/grub and run update-grub.
 """
 
 from __future__ import annotations

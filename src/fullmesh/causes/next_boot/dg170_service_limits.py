@@ -1,12 +1,13 @@
-"""limits of services, or a unit's file, differ from what runs (warning)
+"""The running limits of services, or a unit, differ from the files (warning)
 
-systemd reads its own configuration when it starts (or daemon-reexec), and a unit's file at daemon-reload: until then
-services run with the limits of before, after the next boot with others.
+systemd reads its own configuration only when it starts or at daemon-reexec, and unit files at
+daemon-reload. Until then, services run with the old limits. After the next boot, they have the new
+ones.
 
-**Prove:** systemctl show -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE; systemd-analyze cat-config
-systemd/system.conf; systemctl show UNIT -p NeedDaemonReload
+**Prove:** systemctl show -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE && systemd-analyze cat-config
+systemd/system.conf && systemctl show UNIT -p NeedDaemonReload
 
-**Fix:** systemctl daemon-reexec (daemon-reload for a unit), then restart what needs it.
+**Fix:** Run systemctl daemon-reexec (daemon-reload for a unit), then restart the services.
 
 **Source:** systemd-system.conf(5)
 """

@@ -1,12 +1,14 @@
-"""a node will not have a route to its peers after the next boot (warning)
+"""A node will lose a route to its peers at the next boot (warning)
 
-ip route add lasts until the next boot or until the card's owner configures it anew. Looked at are routes of the main
-table that lead to a peer and that nobody learnt (no kernel, DHCP, router or daemon).
+A route from ip route add is lost at the next boot, or when the interface's network service
+configures it again. Fullmesh checks routes of the main table that lead to a peer and that were
+added by hand. It ignores routes from the kernel, DHCP, router advertisements and routing daemons.
 
-**Prove:** ip route show proto boot; grep -r NETWORK /etc/NetworkManager /etc/netplan /etc/systemd/network
+**Prove:** ip route show proto boot && grep -r NETWORK /etc/NetworkManager /etc/netplan
+/etc/systemd/network
 
-**Fix:** Write it into the files of the card's owner: routes of fullmesh_links (docs/links.md), then ansible-playbook
-site.yml -i INVENTORY --tags network
+**Fix:** Set the routes in fullmesh_links (docs/links.md), then run ansible-playbook site.yml -i
+INVENTORY --tags network
 """
 
 from __future__ import annotations

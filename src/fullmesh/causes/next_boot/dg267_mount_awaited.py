@@ -1,11 +1,11 @@
-"""the next boot waits for a mount that is not there (warning)
+"""The next boot waits for a mount that is not available (warning)
 
-Without nofail the boot waits 90 s for the disk or server and then stops in the emergency shell, before ssh: the node
-is gone until somebody comes to its console.
+Without nofail, the boot waits 90 s for the disk or server and then stops in the emergency shell,
+before ssh starts. The node is then only reachable on its console.
 
-**Prove:** findmnt --verify; findmnt --fstab -n -o TARGET | while read point; do mountpoint $point; done
+**Prove:** findmnt --verify
 
-**Fix:** Mount it, take the line out, or add nofail to its options.
+**Fix:** Mount it, remove the line, or add nofail to its options.
 
 **Source:** systemd.mount(5), nofail
 """

@@ -1,12 +1,12 @@
-"""the kernel that boots next has no NVIDIA module (warning)
+"""The kernel of the next boot has no NVIDIA module (warning)
 
-A kernel came with an upgrade, and the driver's module was built for the one that runs only: after the reboot
-nvidia-smi says that it cannot talk to the driver, and torch sees no GPU.
+An upgrade installed a new kernel, but the driver's module exists for the running kernel only. After
+the reboot, nvidia-smi cannot communicate with the driver, and torch finds no GPU.
 
-**Prove:** ls /lib/modules/*/updates/dkms/nvidia.ko* /lib/modules/*/extra/nvidia*; dkms status
+**Prove:** dkms status && ls /lib/modules/*/updates/dkms/nvidia.ko* /lib/modules/*/extra/nvidia*
 
-**Fix:** dkms autoinstall -k KERNEL, or the precompiled modules that belong to it; nvidia_driver_hold keeps kernels
-and driver together.
+**Fix:** dkms autoinstall -k KERNEL, or install the precompiled modules for that kernel. The setting
+nvidia_driver_hold keeps kernel and driver together.
 
 **Source:** dkms(8)
 """

@@ -1,13 +1,13 @@
-"""packets are lost on a link
+"""Packets are lost on a link
 
-Each lost segment costs a retransmission time of 200 ms and more; at a few per cent collectives crawl, at forty they
-fail.
+Each lost segment delays a connection by 200 ms or more until TCP sends it again. With a few per
+cent of loss, collectives are very slow. With 40 %, they fail.
 
-**Prove:** nstat -az TcpRetransSegs; ip -s link; ethtool -S INTERFACE
+**Prove:** nstat -az TcpRetransSegs && ip -s link && ethtool -S INTERFACE
 
-**Fix:** Look at cables, optics, duplex and switch queues.
+**Fix:** Check cables, optics, duplex settings and switch queues.
 
-**Source:** TCP_INFO, without needless repetitions (DSACK); measured with torch 2.13
+**Source:** TCP_INFO, without needless repetitions (DSACK), measured with torch 2.13
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""a link is far too slow
+"""A link is far too slow
 
-The slowest link sets the pace of every collective; nothing ever says so. Who is slow whoever the peer is has a card,
-cable, switch port or queue that is slow; a pair that is slow alone, the way between.
+The slowest link sets the pace of every collective, and no message reports it. If a node is slow to
+all peers, its NIC, cable, switch port or queue is the cause. If only one pair is slow, the path
+between them is.
 
-**Prove:** ethtool INTERFACE; tc qdisc show dev INTERFACE; iperf3
+**Prove:** ethtool INTERFACE && tc qdisc show dev INTERFACE
 
-**Fix:** Fix the negotiation, take the shaping away.
+**Fix:** Correct the negotiated speed, or remove the traffic shaping.
 
 **Source:** measured with torch 2.13
 """

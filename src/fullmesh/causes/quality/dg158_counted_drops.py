@@ -1,11 +1,13 @@
-"""the kernel of a node throws packets away and counts them, beside its packet filter
+"""A node's kernel drops packets outside its packet filter
 
-Not only nftables stops packets: policies of IPsec (a VPN that is half taken down), queues of tc, signed connections.
-Each has a counter of the network namespace, and what grew while the probe ran is said.
+Apart from nftables, IPsec policies (for example, of a VPN that is only half removed), tc queues and
+TCP signatures can drop packets. The kernel counts these drops per network namespace. Fullmesh
+reports each counter that grew during the probe.
 
-**Prove:** cat /proc/net/xfrm_stat; tc -s qdisc; nstat -az | grep -iE 'drop|filter|md5|ao'
+**Prove:** cat /proc/net/xfrm_stat && tc -s qdisc && nstat -az | grep -iE 'drop|filter|md5|ao'
 
-**Fix:** What the counter names: ip xfrm policy delete, tc qdisc del, the program that asks for signatures.
+**Fix:** Remove the cause that the counter names: ip xfrm policy delete, tc qdisc del, or the
+program that requires signatures.
 
 **Source:** measured: XfrmOutPolBlock, XfrmInPolBlock, drops of pfifo
 """

@@ -1,14 +1,14 @@
-"""the cluster card of a node runs at half duplex
+"""The cluster NIC of a node runs at half duplex
 
-A port that negotiates with one whose speed and duplex are fixed learns the speed and not the duplex, and falls back to
-half duplex. Both ends then send at the same time, and the card takes that for collisions: short packets pass, and under
-load many are lost and sent again.
+A port that negotiates learns the speed of a port with fixed settings, but not its duplex mode, and
+falls back to half duplex. Both ends then send at the same time, and the NIC counts collisions.
+Short packets pass, but under load many are lost and sent again.
 
 **Prove:** ethtool INTERFACE
 
-**Fix:** Let the card and the switch port negotiate, or fix both to the same speed and full duplex.
+**Fix:** Let the NIC and the switch port negotiate, or fix both to the same speed and full duplex.
 
-**Source:** IEEE 802.3, clause 28; ethtool(8)
+**Source:** IEEE 802.3 clause 28, ethtool(8)
 """
 
 from __future__ import annotations

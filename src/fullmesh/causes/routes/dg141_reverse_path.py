@@ -1,13 +1,14 @@
-"""rp_filter drops what comes in by another way than it would go out
+"""rp_filter drops packets that arrive on another interface than their replies would use
 
-With rp_filter=1 the kernel drops a packet whose sender it would answer over another interface. Several NICs in one
-network or a stray route are enough. It looks like a firewall that drops.
+With rp_filter=1, the kernel drops a packet if it would send the reply over another interface.
+Several NICs in one network or a wrong route are enough. It looks like a firewall that drops
+packets.
 
-**Prove:** nstat -az TcpExtIPReversePathFilter; ip route get PEER
+**Prove:** nstat -az TcpExtIPReversePathFilter && ip route get PEER
 
-**Fix:** Fix the route, or set rp_filter=2 on the cluster interface.
+**Fix:** Correct the route, or set rp_filter=2 on the cluster interface.
 
-**Source:** ip-sysctl.rst; measured with torch 2.13
+**Source:** ip-sysctl.rst, measured with torch 2.13
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""a route or a rule of a node refuses to send to a peer
+"""A route or a routing rule of a node refuses to send to a peer
 
-A blackhole, prohibit or unreachable entry, in a routing table or among the rules that pick one, makes the node's own
-kernel refuse: connect() ends at once with EINVAL, EACCES or EHOSTUNREACH, and answers to the peer are thrown away in
-silence. No packet filter shows it. The diagnosis asks the kernel as ip route get does, with each port.
+The node has a blackhole, prohibit or unreachable entry in a routing table or among its routing
+rules. connect() then fails at once with EINVAL, EACCES or EHOSTUNREACH, and replies to the peer are
+silently dropped. No packet filter shows this. The diagnosis asks the kernel for the route, as ip
+route get does, for each port.
 
-**Prove:** ip route get PEER; ip route show table all | grep -E 'blackhole|prohibit|unreachable'; ip rule
+**Prove:** ip route get PEER ; ip route show table all | grep -E 'blackhole|prohibit|unreachable' ;
+ip rule
 
-**Fix:** Take the entry away, and whoever sets it: VPN clients, fail2ban's route action, boot scripts.
+**Fix:** Remove the entry and find the program that sets it: a VPN client, fail2ban's route action
+or a boot script.
 
 **Source:** measured: errno of connect() and of RTM_GETROUTE for each kind
 """

@@ -1,11 +1,12 @@
-"""a node sends to a peer over another card than the cluster's
+"""A node sends to a peer over another interface than the cluster's
 
-A rule or a more specific route sends what is for the peer, or only the answers to it, over another card. The peer
-drops what comes from there, or it never arrives: both ends look healthy, no firewall counts anything.
+A routing rule or a more specific route sends packets for the peer, or only the replies to it, over
+another interface. They are lost, or the peer drops them. Both ends look healthy, and no firewall
+counts a drop.
 
-**Prove:** ip route get PEER from OWN; ip rule; ip route show table all
+**Prove:** ip route get PEER from OWN && ip rule && ip route show table all
 
-**Fix:** Take the rule or the route away, or give the other network a way to the peer as well.
+**Fix:** Remove the rule or the route, or give the other network a route to the peer as well.
 
 **Source:** measured: ip rule from OWN lookup TABLE
 """

@@ -1,11 +1,12 @@
-"""a rule of a node stops, or leads astray, what some accounts send
+"""A rule of a node blocks or misroutes the packets of some accounts
 
-Rules may pick a routing table by the account (ip rule, uidrange), as VPN clients do. The probe gets through and a job
-of that account does not.
+A rule can select a routing table by the account (ip rule, uidrange), as VPN clients do. Then the
+probe connects, but a job of that account does not.
 
-**Prove:** ip rule | grep uidrange; as that account: ip route get PEER
+**Prove:** ip rule | grep uidrange && sudo -u ACCOUNT ip route get PEER
 
-**Fix:** Take the rule away, or leave the peers out of it: a rule for them with a smaller number, lookup main.
+**Fix:** Remove the rule, or exempt the peers with a rule that has a smaller number and looks up
+table main.
 
 **Source:** measured: ip rule uidrange prohibit
 """

@@ -1,17 +1,17 @@
 """Ray: the head's control store (GCS) cannot be reached
 
-Nothing answered at {address}, where Ray's head should have its control store: no head runs there,
+Nothing answered at {address}, the address of the control store of Ray's head. No head runs there,
 it listens on another address, or a firewall drops the port.
 
-**Where:** the node with {address}, or what lies before it; not the node that printed this
+**Where:** the node with {address}, or a firewall in front of it, not the node that printed this
 
-**Prove:** on that node: ss -ltn; on this one: nc -zv HOST PORT; ./fullmesh diagnose -i INVENTORY
-(DG-175 names the port and the rule)
+**Prove:** on that node: ss -ltn. On this node: nc -zv HOST PORT, or run ./fullmesh diagnose -i
+INVENTORY (DG-175 names the port and the rule)
 
-**Fix:** Start the head first with --node-ip-address (fullmesh-ray does). Name the service in
+**Fix:** Start the head first, with --node-ip-address (fullmesh-ray does). Name the service in
 fullmesh_services and run site.yml (docs/services.md).
 
-**Source:** measured; ray#28191
+**Source:** measured, ray#28191
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 A command or driver of Ray waited for the control store (GCS) and gave up.
 
-**Where:** the head's node; not the one that printed this
+**Where:** the head's node, not the node that printed this
 
-**Prove:** fullmesh-ray status; ./fullmesh diagnose -i INVENTORY (DG-175 names the port and the
-rule)
+**Prove:** run `fullmesh-ray status`, or ./fullmesh diagnose -i INVENTORY (DG-175 names the port and
+the rule)
 
 **Fix:** Start the head, or open its port. Name the service in fullmesh_services and run site.yml
 (docs/services.md).

@@ -1,14 +1,16 @@
 """Ray: the range of worker ports is too small
 
-A worker of Ray found no free port between --min-worker-port and --max-worker-port: the range has
-fewer ports than workers, actors and drivers together. Tasks that wait for such a worker hang.
+A worker of Ray found no free port between --min-worker-port and --max-worker-port. The range must
+have more ports than there are workers, actors and drivers together. Tasks that wait for such a
+worker hang.
 
 **Where:** the node that printed this
 
-**Prove:** grep -c . on ss -ltn of that node within the range; ray status
+**Prove:** on that node, compare `ray status` with the number of ports of the range that `ss -ltn`
+lists
 
-**Fix:** Widen the part workers of ray in fullmesh_services to twice the CPUs at least, and start
-Ray anew.
+**Fix:** Widen the part workers of ray in fullmesh_services to at least twice the number of CPUs,
+and restart Ray.
 
 **Source:** ray#28071
 """

@@ -1,13 +1,14 @@
-"""Ray: head and node have different versions of Ray or Python
+"""Ray: the head and a node have different versions of Ray or Python
 
 The cluster runs Ray {ray} on Python {python}, and the process on {process} has another version of
-one of them: they do not work together.
+Ray or Python. They cannot work together.
 
 **Where:** the node of the process on {process}
 
-**Prove:** on every node: ray --version and python --version of the environment that Ray runs in
+**Prove:** on every node, run `ray --version` and `python --version` in the environment that Ray
+uses
 
-**Fix:** Install one version on all nodes, from one lock, and start Ray anew everywhere.
+**Fix:** Install the same version on all nodes from one lock file, and restart Ray on all of them.
 
 **Source:** read: ray/_private/utils.py, check_version_info
 """

@@ -1,12 +1,13 @@
-"""Ray: --ray-client-server-port without Ray's client installed
+"""Ray: --ray-client-server-port is set, but Ray's client is not installed
 
-ray start got a port for Ray Client, and this Ray was installed without [client]: it does not start.
+ray start got a port for Ray Client, but this Ray was installed without the extra [client], so it
+does not start.
 
 **Where:** the node that printed this
 
 **Prove:** python -c 'import grpc' with Ray's Python
 
-**Fix:** Install ray[client], or leave the option out; fullmesh-ray does where gRPC is missing.
+**Fix:** Install ray[client], or omit the option (fullmesh-ray does if gRPC is missing).
 
 **Source:** measured
 """

@@ -1,18 +1,17 @@
-"""JAX: the coordinator cannot be reached, or not all processes came
+"""JAX: the coordinator is unreachable, or a process is missing
 
-A process of JAX registered at the coordinator and got no answer in time: no coordinator runs at
-that address, its port is shut, or, in the log of process 0, another process did not come.
+A JAX process registered at the coordinator and got no reply in time. No coordinator runs at that
+address, or its port is blocked. In the log of process 0, it means that another process is missing.
 
-**Where:** the coordinator's node in the logs of the others; in that of process 0 the node that did
-not come
+**Where:** the coordinator's node, or the missing node if this is the log of process 0
 
-**Prove:** on the coordinator's node: ss -ltn; ./fullmesh diagnose -i INVENTORY (DG-175 names the
-port and the rule); env | grep JAX_ on every node
+**Prove:** run `env | grep JAX_` on every node, `ss -ltn` on the coordinator's node, and ./fullmesh
+diagnose -i INVENTORY (DG-175 names the port and the rule)
 
 **Fix:** Start all processes within the timeout (initialization_timeout), with fullmesh-jax. Name
 the service in fullmesh_services and run site.yml (docs/services.md).
 
-**Source:** measured with nobody at the port, and with process 1 away
+**Source:** measured without a listener at the port, and with process 1 missing
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Ray: a second head, or one that still runs
+"""Ray: a head already runs at this address
 
-ray start was to start a head at {address}, and a control store (GCS) listens there already.
+ray start should start a head at {address}, but a control store (GCS) already listens there.
 
 **Where:** the node with {address}
 
-**Prove:** on that node: ss -ltnp; ray status
+**Prove:** on that node, run `ss -ltnp` and `ray status`
 
-**Fix:** fullmesh-ray stop ends the one of before. A node that is to join is no head: fullmesh-ray
-start knows which it is.
+**Fix:** Run fullmesh-ray stop to end the old head. If this node should join instead, use
+fullmesh-ray start, which knows the role of each node.
 
 **Source:** measured
 """

@@ -1,18 +1,17 @@
-"""Ray: the head does not reach a node that joined
+"""Ray: the head cannot reach a node that joined
 
-A node joined with the address {address}, and the head cannot connect to it there ({why}), so that
-it is taken for dead: the node announced another network's address than the head's, or its ports are
-shut.
+A node joined with the address {address}, but the head cannot connect to it there ({why}) and
+declares it dead. The node announced an address of another network, or its ports are blocked.
 
 **Where:** the node with {address}
 
-**Prove:** ray status lists the node's address; on the head: nc -zv HOST PORT; ./fullmesh diagnose
--i INVENTORY (DG-175 names the port and the rule)
+**Prove:** find the node's address in `ray status`. On the head, run `nc -zv HOST PORT` or
+./fullmesh diagnose -i INVENTORY (DG-175 names the port and the rule)
 
-**Fix:** Start it with the cluster's address (--node-ip-address; fullmesh-ray does). Name the
+**Fix:** Start it with the cluster's address (--node-ip-address, which fullmesh-ray sets). Name the
 service in fullmesh_services and run site.yml (docs/services.md).
 
-**Source:** measured, with the address of another card
+**Source:** measured, with the address of another interface
 """
 
 from __future__ import annotations

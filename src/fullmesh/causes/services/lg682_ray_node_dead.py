@@ -1,12 +1,13 @@
-"""Ray: a node was taken for dead
+"""Ray: the head declared a node dead
 
-The head got no answer to its health checks from the node {address} and took it for dead.
+The node {address} did not answer the head's health checks, so the head declared it dead.
 
-**Where:** the node with {address}: it ended (memory, a signal), or the head no longer reaches it
+**Where:** the node with {address}: its raylet ended (memory, a signal), or the head cannot reach it
 
-**Prove:** on that node: dmesg, /tmp/ray/session_latest/logs/raylet.out
+**Prove:** on that node, read `dmesg` and /tmp/ray/session_latest/logs/raylet.out
 
-**Fix:** Look why its raylet ended; where it runs, ./fullmesh diagnose names what lies between.
+**Fix:** Find the reason in the raylet's log. If the raylet still runs, ./fullmesh diagnose -i
+INVENTORY finds the blocked connection.
 
 **Source:** measured
 """

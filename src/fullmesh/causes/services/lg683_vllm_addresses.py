@@ -1,16 +1,16 @@
-"""vLLM: nodes and addresses do not match in number
+"""vLLM: the number of nodes and the number of addresses differ
 
-vLLM sees {nodes} nodes and {addresses} addresses: a process took the address of another card than
-Ray knows its node by, or VLLM_HOST_IP is the same on two nodes.
+vLLM sees {nodes} nodes and {addresses} addresses. A process uses the address of another interface
+than the one that Ray knows, or VLLM_HOST_IP is the same on two nodes.
 
-**Where:** the node whose address is of another network, in the braces of the message
+**Where:** the node whose address is in another network (the message lists the addresses in braces)
 
-**Prove:** on every node: echo $VLLM_HOST_IP; ray status; ip route get 8.8.8.8
+**Prove:** on every node, compare `echo $VLLM_HOST_IP`, `ray status` and `ip route get 8.8.8.8`
 
-**Fix:** Start Ray with fullmesh-ray, which gives each node's workers its VLLM_HOST_IP, and vllm
+**Fix:** Start Ray with fullmesh-ray, which sets VLLM_HOST_IP for each node's workers, and vllm
 serve with VLLM_HOST_IP=$FULLMESH_ADDRESS (docs/services.md).
 
-**Source:** read: vllm/executor/ray_distributed_executor.py; vllm#7815, vllm#43095
+**Source:** read: vllm/executor/ray_distributed_executor.py, vllm#7815, vllm#43095
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""vLLM: Ray does not have the GPUs that it asks for
+"""vLLM: Ray does not have the GPUs that vLLM asks for
 
-vLLM waits for {seconds} s for GPUs that Ray is to give it: a node has not joined, Ray counts fewer
-GPUs than asked for, or vLLM started a Ray of its own on this node, or names the node by another
-address than Ray.
+vLLM has waited {seconds} s for GPUs from Ray. A node has not joined, Ray counts fewer GPUs than
+vLLM needs, vLLM started its own Ray on this node, or it uses another address for the node than Ray
+does.
 
-**Where:** Ray's cluster; not the process that printed this
+**Where:** Ray's cluster, not the process that printed this
 
-**Prove:** fullmesh-ray status: nodes and GPUs; in the log: Started a local Ray instance
+**Prove:** compare nodes and GPUs in `fullmesh-ray status`, and look for 'Started a local Ray
+instance' in the log
 
-**Fix:** Start Ray with --num-gpus on every node and wait until fullmesh-ray status lists them,
-export RAY_ADDRESS and VLLM_HOST_IP as docs/services.md shows. ./fullmesh diagnose -i INVENTORY
-(DG-175 names the port and the rule)
+**Fix:** Start Ray with --num-gpus on every node and wait until fullmesh-ray status lists all nodes.
+Export RAY_ADDRESS and VLLM_HOST_IP as docs/services.md shows. If a node is missing, run ./fullmesh
+diagnose -i INVENTORY (DG-175 names the port and the rule)
 
 **Source:** vllm#13909, aibrix#927, gpustack#5509
 """

@@ -1,11 +1,11 @@
 """DeepSpeed: no hostfile, so each node trains alone
 
-The deepspeed command found no hostfile and starts on this node alone, and the logs show a second
-node ({nodes}): each trains a model of its own, and nothing says so later.
+The deepspeed command found no hostfile and starts on this node alone, but the logs show a second
+node ({nodes}). Each node trains its own model, and no later message reports it.
 
 **Where:** the node that printed this
 
-**Prove:** in the log: WORLD INFO DICT and dist_world_size
+**Prove:** look for WORLD INFO DICT and dist_world_size in the log
 
 **Fix:** Give --hostfile /etc/fullmesh/hostfile (docs/launchers.md), or start with
 fullmesh-torchrun.

@@ -1,13 +1,13 @@
 """DeepSpeed: its launcher cannot log in to a node
 
-The deepspeed command starts the other nodes over ssh, and {host} does not let it in without a
+The deepspeed command starts the other nodes over ssh, and {host} rejects a login without a
 password.
 
 **Where:** between the node that printed this and {host}
 
-**Prove:** ssh -o BatchMode=yes HOST true, as the same account
+**Prove:** ssh -o BatchMode=yes HOST true (as the same account)
 
-**Fix:** Start it on every node with --no_ssh (docs/launchers.md), or let nodes log in
+**Fix:** Start it on every node with --no_ssh (docs/launchers.md), or allow logins between the nodes
 (node_ssh_manage: true).
 
 **Source:** read: deepspeed/launcher/runner.py of 0.19

@@ -1,13 +1,14 @@
-"""DeepSpeed: a part of it is to be compiled and cannot be
+"""DeepSpeed: an extension must be compiled, but the node has no compiler
 
-DeepSpeed compiles {part} at its first use, and ninja (or the compiler) is not on this node.
+DeepSpeed compiles {part} at its first use, but ninja or the compiler is missing on this node.
 
-**Where:** the node that printed this; the others wait for it
+**Where:** the node that printed this. The other nodes wait for it.
 
 **Prove:** which ninja c++ on every node
 
-**Fix:** Without GPUs do without deepspeed_shm_comm (examples/deepspeed_train.py shows the line).
-Else install ninja and a compiler, or build the part when DeepSpeed is installed (DS_BUILD_...).
+**Fix:** Without GPUs, disable deepspeed_shm_comm (examples/deepspeed_train.py shows the line).
+Otherwise install ninja and a compiler, or build the extension when you install DeepSpeed
+(DS_BUILD_...).
 
 **Source:** measured
 """

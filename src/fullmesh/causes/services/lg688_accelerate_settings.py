@@ -1,13 +1,13 @@
-"""Accelerate: its settings do not say how many processes
+"""Accelerate: its settings lack the number of processes
 
-accelerate launch was not told, or told too small, how many processes there are over all nodes.
+accelerate launch got no total number of processes over all nodes, or one that is too small.
 
 **Where:** the node that printed this
 
-**Prove:** accelerate env; the file below ~/.cache/huggingface/accelerate
+**Prove:** run `accelerate env` and read the file below ~/.cache/huggingface/accelerate
 
-**Fix:** Start with fullmesh-accelerate, or give --config_file what fullmesh-accelerate config
-writes.
+**Fix:** Start with fullmesh-accelerate, or pass the file that fullmesh-accelerate config writes to
+--config_file.
 
 **Source:** read: accelerate/commands/launch.py of 1.15
 """

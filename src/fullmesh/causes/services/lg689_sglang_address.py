@@ -1,12 +1,12 @@
-"""SGLang: --dist-init-addr is no address and port
+"""SGLang: --dist-init-addr is not an address and a port
 
-SGLang was to meet its other nodes at an address that it cannot read as host:port.
+SGLang cannot parse --dist-init-addr, the address at which its nodes meet, as host:port.
 
 **Where:** the node that printed this
 
-**Prove:** the command line, with the variables that it was made of
+**Prove:** check the command line and the variables in it
 
-**Fix:** Write --dist-init-addr ADDRESS:20000, an IPv6 address in brackets (docs/services.md).
+**Fix:** Write --dist-init-addr ADDRESS:20000, with an IPv6 address in brackets (docs/services.md).
 
 **Source:** read: sglang/srt/server_args.py
 """

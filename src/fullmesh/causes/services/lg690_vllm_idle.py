@@ -1,13 +1,13 @@
-"""vLLM: its workers have taken no work for minutes
+"""vLLM: its workers have accepted no work for minutes
 
 vLLM's engine waited for its workers for 5 min or longer. A worker hangs (mostly in a collective
-with another node), or works that long (compilation, loading).
+with another node), or it is busy for that long (compilation, loading).
 
-**Where:** a worker; the process that printed this only waits
+**Where:** a worker, not the process that printed this
 
-**Prove:** while it waits: ./fullmesh hang -i INVENTORY; py-spy dump --pid PID on every worker
+**Prove:** while it waits: ./fullmesh hang -i INVENTORY, or py-spy dump --pid PID on every worker
 
-**Fix:** Fix what the workers hang in; give explain-log the logs of all nodes.
+**Fix:** Fix the cause of the hang. To find it, pass the logs of all nodes to explain-log.
 
 **Source:** read: vllm/distributed/device_communicators/shm_broadcast.py
 """

@@ -1,13 +1,15 @@
-"""vLLM: the coordinator of data parallelism did not start in time
+"""vLLM: the data-parallel coordinator did not start in time
 
-vLLM's coordinator process for data parallelism did not report within its start timeout (30 s): it
+vLLM's coordinator process for data parallelism did not report within its start timeout (30 s). It
 ended with an error, or its imports take longer on a slow or shared file system.
 
 **Where:** the node of this log
 
-**Prove:** time python -c 'import vllm' on that node; look for an error of the coordinator above it
+**Prove:** on that node, run `time python -c 'import vllm'`, and look for an earlier error of the
+coordinator in the log
 
-**Fix:** Put the environment on a local disk, or start again when the files are cached; update vLLM.
+**Fix:** Move the environment to a local disk, or start again when the files are cached. A newer
+vLLM may help.
 
 **Source:** vllm-project/vllm#43611, PrimeIntellect-ai/prime-rl#2804
 """

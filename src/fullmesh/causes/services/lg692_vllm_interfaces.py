@@ -1,18 +1,18 @@
 """vLLM: the head's interface names replace those of another node
 
 vLLM copied {variable} from its head to a worker that had another value ({own} became {head}). If
-the interfaces have different names there, the worker finds none, or the wrong one.
+the interfaces have different names there, the worker finds no interface or the wrong one.
 
 **Where:** the node whose own value was replaced
 
-**Prove:** on every node: ip -brief link; ls /sys/class/infiniband; env | grep -E
-'IFNAME|HCA|NET_DEVICES'
+**Prove:** on every node, run `ip -brief link`, `ls /sys/class/infiniband` and `env | grep -E
+'IFNAME|HCA|NET_DEVICES'`
 
-**Fix:** Give the interfaces the same names or list all of them on both, or leave the variable unset
-on the head and set it on each node (vLLM does not carry over what ray_non_carry_over_env_vars.json
-in its configuration folder names).
+**Fix:** Give the interfaces the same names, or list all of them on both nodes. Or set the variable
+on each node but not on the head. vLLM does not copy the variables that
+ray_non_carry_over_env_vars.json in its configuration folder names.
 
-**Source:** spark-arena/sparkrun#135; read: vllm/utils update_environment_variables
+**Source:** spark-arena/sparkrun#135, read: vllm/utils update_environment_variables
 """
 
 from __future__ import annotations

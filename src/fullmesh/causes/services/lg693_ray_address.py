@@ -1,15 +1,15 @@
-"""Ray: a process looks for its node at another address than the one that it was started with
+"""Ray: a process looks for its node at an address that Ray does not know
 
-A process of Ray found the address {address} for its own node, and no node is registered with it:
-the node was started with another address (--node-ip-address), or runs in a container with addresses
-of its own.
+A process of Ray found the address {address} for its own node, but no node is registered with it.
+The node was started with another address (--node-ip-address), or it runs in a container with its
+own addresses.
 
 **Where:** the node with {address}
 
-**Prove:** ray status lists the nodes' addresses; ip -brief addr on that node
+**Prove:** compare the addresses in `ray status` with `ip -brief addr` on that node
 
-**Fix:** Start Ray on every node with the cluster's address (--node-ip-address; fullmesh-ray does).
-Name the service in fullmesh_services and run site.yml (docs/services.md).
+**Fix:** Start Ray on every node with the cluster's address (--node-ip-address, which fullmesh-ray
+sets). Name the service in fullmesh_services and run site.yml (docs/services.md).
 
 **Source:** ray-project/ray#33554
 """

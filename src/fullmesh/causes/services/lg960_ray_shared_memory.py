@@ -1,11 +1,11 @@
 """harmless: Ray's object store does not fit into /dev/shm
 
-Ray keeps its objects in /tmp because /dev/shm is too small: slower where much moves between
-processes.
+Ray keeps its objects in /tmp because /dev/shm is too small. This is slower if processes exchange
+much data.
 
 **Prove:** df -h /dev/shm
 
-**Fix:** Make /dev/shm larger (a container: --shm-size), or lower --object-store-memory.
+**Fix:** Enlarge /dev/shm (in a container: --shm-size), or lower --object-store-memory.
 
 **Source:** measured
 """

@@ -1,13 +1,13 @@
 """harmless on one node: DeepSpeed found no hostfile
 
-The deepspeed command found no hostfile and starts on this node alone. That is right for one node;
-for several nodes give it --hostfile.
+The deepspeed command found no hostfile and starts on this node alone. That is correct for one node.
 
-**Prove:** in the log: WORLD INFO DICT and dist_world_size
+**Prove:** look for WORLD INFO DICT and dist_world_size in the log
 
-**Fix:** Nothing on one node. On several: --hostfile /etc/fullmesh/hostfile (docs/launchers.md).
+**Fix:** Nothing to do on one node. For several nodes, add --hostfile /etc/fullmesh/hostfile
+(docs/launchers.md).
 
-**Source:** read: deepspeed/launcher/runner.py; deepspeedai/DeepSpeedExamples#575
+**Source:** read: deepspeed/launcher/runner.py, deepspeedai/DeepSpeedExamples#575
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""the kernel or the cgroup killed a process for want of memory
+"""The kernel or the cgroup killed a process because memory ran out
 
 The out-of-memory killer ended a process ({detail}).
 
 **Where:** the node of this log
 
-**Prove:** journalctl -k --since -1d | grep -i -E 'oom|killed process'; systemctl show UNIT -p
-MemoryMax
+**Prove:** run `journalctl -k --since -1d | grep -i -E 'oom|killed process'` and `systemctl show
+UNIT -p MemoryMax`
 
-**Fix:** More memory for the unit, pod or job; fewer DataLoader workers, smaller batches.
+**Fix:** Give the unit, pod or job more memory, or use fewer DataLoader workers or smaller batches.
 
-**Source:** kernel mm/oom_kill.c; Slurm's and Kubernetes' own words
+**Source:** kernel mm/oom_kill.c, the messages of Slurm and Kubernetes
 """
 
 from __future__ import annotations

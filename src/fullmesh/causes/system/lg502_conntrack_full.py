@@ -1,4 +1,4 @@
-"""the connection tracking table is full
+"""The connection tracking table is full
 
 The kernel drops new connections because its connection tracking table is full.
 

@@ -1,12 +1,13 @@
-"""the neighbour (ARP) table is full
+"""The neighbour (ARP) table is full
 
-The kernel's neighbour table overflows: more peers than net.ipv4.neigh.default.gc_thresh3 allows.
+The kernel's neighbour table overflows: the node has more peers than
+net.ipv4.neigh.default.gc_thresh3 allows.
 
 **Where:** the node of this log
 
-**Prove:** ip neigh | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3
+**Prove:** compare `ip neigh | wc -l` with `sysctl net.ipv4.neigh.default.gc_thresh3`
 
-**Fix:** Raise gc_thresh1, 2 and 3 (kernel_tuning_sysctls) to a multiple of the cluster's size.
+**Fix:** Raise gc_thresh1, 2 and 3 (kernel_tuning_sysctls) to a multiple of the number of nodes.
 
 **Source:** measured: 64 hosts, exactly 1024 of 4032 connections worked with gc_thresh3=1024
 """

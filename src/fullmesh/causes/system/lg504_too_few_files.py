@@ -1,15 +1,16 @@
-"""too few file descriptors
+"""A process ran out of file descriptors
 
-A process ran out of file descriptors (Too many open files).
+A process reached its limit of open files (Too many open files). Each rank needs a socket per peer
+and group.
 
 **Where:** the node of this log, in the job's unit or container
 
-**Prove:** in the job's environment: ulimit -n; ./fullmesh verify -i INVENTORY (VC-105)
+**Prove:** in the job's environment: ulimit -n, or run ./fullmesh verify -i INVENTORY (VC-105)
 
-**Fix:** kernel_tuning_nofile; LimitNOFILE in the unit;
-torch.multiprocessing.set_sharing_strategy('file_system') for DataLoaders.
+**Fix:** Raise kernel_tuning_nofile, and LimitNOFILE in the unit. For DataLoaders:
+torch.multiprocessing.set_sharing_strategy('file_system').
 
-**Source:** measured: 24 descriptors gave '9/16 clients joined' and never this message;
+**Source:** measured: 24 descriptors gave '9/16 clients joined' and not this message,
 NVIDIA/nccl#550
 """
 

@@ -1,12 +1,12 @@
-"""the disk is full
+"""A disk or a quota is full
 
 A disk or quota is full ({detail}).
 
 **Where:** the node of this log
 
-**Prove:** df -h; df -i; quota -s
+**Prove:** run `df -h`, `df -i` and `quota -s`
 
-**Fix:** Free space, or write checkpoints and logs elsewhere.
+**Fix:** Free space, or write checkpoints and logs to another disk.
 
 **Source:** errno 28 and 122
 """

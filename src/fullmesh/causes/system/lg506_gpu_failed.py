@@ -1,12 +1,13 @@
-"""a GPU failed (Xid, ECC)
+"""A GPU failed (Xid, ECC)
 
 The driver reports a failing GPU ({detail}).
 
 **Where:** the node of this log
 
-**Prove:** journalctl -k | grep -i xid; nvidia-smi -q -d ECC,PAGE_RETIREMENT; dcgmi diag -r 2
+**Prove:** run `journalctl -k | grep -i xid`, `nvidia-smi -q -d ECC,PAGE_RETIREMENT` and `dcgmi diag
+-r 2`
 
-**Fix:** Take the node out of the inventory, reset or replace the GPU.
+**Fix:** Remove the node from the inventory, and reset or replace the GPU.
 
 **Source:** NVIDIA's list of Xid errors
 """

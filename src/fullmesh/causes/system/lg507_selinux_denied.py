@@ -1,4 +1,4 @@
-"""SELinux denied something
+"""SELinux denied an operation
 
 SELinux denied {detail}.
 
@@ -6,8 +6,8 @@ SELinux denied {detail}.
 
 **Prove:** ausearch -m avc -ts recent | audit2why
 
-**Fix:** Label the files or ports as the message of audit2why says; selinux_mode: permissive for a
-test only.
+**Fix:** Label the files or ports as audit2why suggests. Use selinux_mode: permissive for a test
+only.
 
 **Source:** read: kernel audit messages
 """

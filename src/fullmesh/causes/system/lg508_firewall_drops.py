@@ -1,16 +1,16 @@
-"""a firewall logged that it drops the job's packets
+"""A firewall dropped the job's packets and logged it
 
 The firewall of this node blocked TCP from {peer} to {target} port {port}.
 
 **Where:** {target} (interface {interface})
 
-**Prove:** on that node: nft list ruleset; firewall-cmd --get-active-zones; ./fullmesh verify -i
-INVENTORY (VC-201, VC-202)
+**Prove:** on that node, run `nft list ruleset` and `firewall-cmd --get-active-zones`, or ./fullmesh
+verify -i INVENTORY (VC-201, VC-202)
 
-**Fix:** ./fullmesh apply -i INVENTORY --tags firewall; rules of another table still drop what
-firewalld accepts.
+**Fix:** ./fullmesh apply -i INVENTORY --tags firewall. Rules of another table still drop packets
+that firewalld accepts.
 
-**Source:** firewalld's LogDenied, ufw's log; measured: accept in one base chain does not save from
+**Source:** firewalld's LogDenied, ufw's log, measured: accept in one base chain does not override
 drop in another
 """
 

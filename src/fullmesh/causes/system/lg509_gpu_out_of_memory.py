@@ -1,12 +1,12 @@
-"""a GPU ran out of memory
+"""A GPU ran out of memory
 
 A rank ran out of GPU memory{detail}.
 
 **Where:** the rank of this log
 
-**Prove:** nvidia-smi on that node (does another process hold memory?)
+**Prove:** nvidia-smi on that node shows whether another process uses the memory
 
-**Fix:** A smaller batch, activation checkpointing, sharding;
+**Fix:** Use a smaller batch, activation checkpointing or sharding, or set
 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
 
 **Source:** read: c10's CUDACachingAllocator

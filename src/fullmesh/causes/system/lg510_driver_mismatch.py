@@ -1,12 +1,13 @@
-"""the NVIDIA driver does not fit, or there is none
+"""The NVIDIA driver is missing or does not match
 
 CUDA cannot work on this node: {detail}.
 
 **Where:** the node of this log
 
-**Prove:** on that node: nvidia-smi; python -c 'import torch; print(torch.version.cuda)'
+**Prove:** on that node, compare `nvidia-smi` with python -c 'import torch;
+print(torch.version.cuda)'
 
-**Fix:** Install a driver that is new enough for torch's CUDA, the same on all nodes.
+**Fix:** Install a driver that supports torch's CUDA version, the same on all nodes.
 
 **Source:** read: CUDA runtime's messages
 """

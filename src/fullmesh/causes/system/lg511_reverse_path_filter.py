@@ -1,16 +1,16 @@
-"""the kernel drops packets that come by another way than answers go (reverse path filter)
+"""The kernel drops packets that arrive on another interface than their replies would use
 
-The kernel saw packets from {peer} on {interface} that it would answer elsewhere (martian source):
-rp_filter=1 drops them.
+The kernel received packets from {peer} on {interface}, but it would send the replies over another
+interface (martian source). rp_filter=1 drops such packets.
 
 **Where:** the node of this log
 
-**Prove:** ip route get {peer}; sysctl net.ipv4.conf.all.rp_filter; nstat -az
-TcpExtIPReversePathFilter
+**Prove:** run `ip route get {peer}`, `sysctl net.ipv4.conf.all.rp_filter` and `nstat -az
+TcpExtIPReversePathFilter`
 
-**Fix:** Both nodes on one network per interface (fullmesh_links: routes), or rp_filter=2.
+**Fix:** Use one network per interface on both nodes (fullmesh_links: routes), or set rp_filter=2.
 
-**Source:** measured: two NICs and rp_filter=1 look like DROP; NVIDIA/nccl#1581
+**Source:** measured: two NICs and rp_filter=1 look like DROP, NVIDIA/nccl#1581
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""the fabric manager does not run, so no GPU of the node works
+"""The fabric manager does not run, so no GPU of the node works
 
-CUDA says that the system is not ready (error 802): the GPUs hang on NVSwitches, and NVIDIA's fabric
-manager does not run or has another version than the driver.
+CUDA reports that the system is not ready (error 802). The GPUs are connected by NVSwitches, and
+NVIDIA's fabric manager does not run or has another version than the driver.
 
 **Where:** the node of this log
 
-**Prove:** on that node: systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A3 Fabric;
-./fullmesh verify -i INVENTORY (VC-147)
+**Prove:** on that node, run `systemctl status nvidia-fabricmanager` and `nvidia-smi -q | grep -A3
+Fabric`, or ./fullmesh verify -i INVENTORY (VC-147)
 
-**Fix:** Install and enable nvidia-fabricmanager in exactly the driver's version: role nvidia_driver
-does, on machines with NVSwitches.
+**Fix:** Install and enable nvidia-fabricmanager in exactly the driver's version. Role nvidia_driver
+does this on machines with NVSwitches.
 
-**Source:** pytorch/pytorch#35710; CUDA's cudaErrorSystemNotReady
+**Source:** pytorch/pytorch#35710, CUDA's cudaErrorSystemNotReady
 """
 
 from __future__ import annotations

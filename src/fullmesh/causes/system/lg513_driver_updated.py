@@ -1,15 +1,15 @@
-"""the NVIDIA driver's library was updated under the loaded module
+"""The NVIDIA driver's library does not match the loaded kernel module
 
-NVML of one version met the kernel module of another: the driver was updated (an unattended
-upgrade?) and the old module is still loaded, or the container brings a driver library of its own.
+NVML has another version than the loaded kernel module. The driver was updated (perhaps by an
+unattended upgrade) while the old module stayed loaded, or the container has its own driver library.
 
 **Where:** the node of this log
 
-**Prove:** on that node: cat /proc/driver/nvidia/version; ls -l /lib/*/libnvidia-ml.so.1; last
-reboot
+**Prove:** on that node, compare `cat /proc/driver/nvidia/version` with `ls -l
+/lib/*/libnvidia-ml.so.1`
 
-**Fix:** Reboot, or unload and load the nvidia modules with nothing using them; nvidia_driver_hold
-keeps unattended upgrades away from the driver.
+**Fix:** Reboot, or reload the nvidia modules when no process uses them. The setting
+nvidia_driver_hold excludes the driver from unattended upgrades.
 
 **Source:** illinois-scicomp/machine-shop-maintenance#60, yahoo/TensorFlowOnSpark#51
 """

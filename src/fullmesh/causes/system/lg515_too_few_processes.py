@@ -1,16 +1,17 @@
-"""too few processes or threads are allowed
+"""The limit of processes or threads is reached
 
-A process could not start another thread or process ({detail}): the limit of the account (ulimit
+A process could not start another thread or process ({detail}). The limit of the account (ulimit
 -u), of the container (pids) or of the unit (TasksMax) is reached.
 
 **Where:** the node of this log, in the job's account, unit or container
 
-**Prove:** in the job's environment: ulimit -u; cat /sys/fs/cgroup/pids.max; ps -eLf | wc -l
+**Prove:** in the job's environment, compare `ps -eLf | wc -l` with `ulimit -u` and `cat
+/sys/fs/cgroup/pids.max`
 
-**Fix:** Raise it: ulimit -u, TasksMax in the unit, --pids-limit of the container; or
+**Fix:** Raise ulimit -u, TasksMax in the unit or --pids-limit of the container, or set
 OMP_NUM_THREADS=1.
 
-**Source:** vllm-project/vllm#6295; read: errno EAGAIN of clone(2)
+**Source:** vllm-project/vllm#6295, read: errno EAGAIN of clone(2)
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """CUDA: an access to another GPU's memory failed (contained error)
 
-CUDA reports a contained error: a kernel accessed memory of another GPU over NVLink that it may not,
-or the link or a GPU failed. The process has to end.
+CUDA reports a contained error. A kernel accessed memory of another GPU over NVLink without
+permission, or the link or a GPU failed. The process must end.
 
-**Where:** the node of this log; in an NVLink domain of several nodes (IMEX) also the peer's
+**Where:** the node of this log, or a peer's node if the NVLink domain spans several nodes (IMEX)
 
-**Prove:** journalctl -k | grep -i xid on all nodes of the NVLink domain; nvidia-smi nvlink -s;
-nvidia-imex-ctl -N
+**Prove:** on all nodes of the NVLink domain, run `journalctl -k | grep -i xid`, `nvidia-smi nvlink
+-s` and `nvidia-imex-ctl -N`
 
-**Fix:** With an Xid in the kernel's log: treat it as LG-506. Without one, the library that made the
-kernel is wrong (DeepEP, XLA, NVSHMEM): use another version or its standard NCCL path.
+**Fix:** If the kernel's log has an Xid, follow LG-506. If not, the library that provides the kernel
+is faulty (DeepEP, XLA, NVSHMEM): use another version or its standard NCCL path.
 
-**Source:** read: CUDA's list of errors (226); marin-community/marin#8870
+**Source:** read: CUDA's list of errors (226), marin-community/marin#8870
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""an assertion failed on a GPU: an index or a label is out of range
+"""An assertion failed on a GPU: an index or a label is out of range
 
-A kernel on a GPU stopped because an assertion in it failed. Most often the job's data have an index or
-a label that is out of range (a class, a token of another vocabulary, a position). The error shows at a
-later call, so the line of the traceback is often not the one that is wrong.
+A kernel on a GPU stopped because an assertion failed. Most often the data contain an index or a
+label that is out of range (a class, a token of another vocabulary, a position). GPUs work
+asynchronously, so the traceback often names a later line.
 
-**Where:** the job's own code or data, on the rank of this log; the network has no part in it
+**Where:** the job's own code or data, on the rank of this log. The network is not involved.
 
-**Prove:** run that rank's batch with CUDA_LAUNCH_BLOCKING=1 and read the first traceback, or run it on
-the CPU, whose error names the index
+**Prove:** run that rank's batch with CUDA_LAUNCH_BLOCKING=1 and read the first traceback, or run it
+on the CPU, which names the index
 
-**Fix:** Check that labels, token ids and positions are smaller than the layer that takes them (classes,
-vocabulary, positions).
+**Fix:** Check that labels, token ids and positions are smaller than the size of their layer
+(classes, vocabulary, positions).
 
-**Source:** torch's CUDA semantics (asynchronous execution); modelscope/ms-swift#3267,
+**Source:** torch's CUDA semantics (asynchronous execution), modelscope/ms-swift#3267,
 vllm-project/vllm#21731, NVIDIA/nccl#1504
 """
 

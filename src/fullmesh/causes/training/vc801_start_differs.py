@@ -1,11 +1,11 @@
-"""a rank starts training from other data or parameters
+"""A rank starts training with other data or parameters
 
-DDP copies rank 0's parameters at the start; ranks that begin with others, or with another order of the data, have
-other files or another torch.
+At the start, DDP copies rank 0's parameters to all ranks. A rank that starts with other parameters,
+or with the data in another order, has different files or another torch version.
 
-**Prove:** sha256sum of the job's files on every node
+**Prove:** sha256sum JOB_FILES
 
-**Fix:** The same files and versions everywhere.
+**Fix:** Use the same files and versions on all nodes.
 """
 
 from __future__ import annotations

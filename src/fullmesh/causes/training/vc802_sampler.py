@@ -1,11 +1,12 @@
-"""DistributedSampler gave a sample twice or lost one
+"""DistributedSampler repeated or lost a sample
 
-DistributedSampler deals the samples out by rank and world size; ranks that disagree on these see a sample twice and
-others never.
+DistributedSampler assigns the samples by rank and world size. If the ranks disagree on these, some
+samples are used twice and others never.
 
-**Prove:** print rank and world size in the job
+**Prove:** env | grep -E '^(RANK|WORLD_SIZE)='
 
-**Fix:** RANK and WORLD_SIZE from /etc/fullmesh/env, by a launcher of ours.
+**Fix:** Take RANK and WORLD_SIZE from /etc/fullmesh/env, by starting the job with one of Fullmesh's
+launchers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""loss or parameters differ between the ranks after training
+"""Loss or parameters differ between the ranks after training
 
-After every step DDP's ranks have equal parameters; ranks that drift apart train several models.
+After every step, all DDP ranks have the same parameters. If they differ, the ranks train different
+models.
 
 **Prove:** all_gather of a checksum of the parameters
 
-**Fix:** Look for gradients that are not reduced (no_sync, unused parameters) and versions that differ.
+**Fix:** Look for gradients that are not reduced (no_sync, unused parameters) and for versions that
+differ.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""training over all ranks gives another loss than one process alone
+"""Training on all ranks gives another loss than one process
 
-All ranks together compute what one process does with the whole batch; another loss is a wrong sum.
+All ranks together compute the same loss as one process with the whole batch. Another loss means
+that a collective returned a wrong sum.
 
 **Prove:** The job alone in one process
 
-**Fix:** As for VC-402.
+**Fix:** See VC-402: remove the faulty node from the inventory and test its memory and its NIC.
 """
 
 from __future__ import annotations

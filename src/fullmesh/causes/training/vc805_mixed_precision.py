@@ -1,10 +1,10 @@
-"""mixed precision does not train as it must
+"""Mixed precision training gives wrong results
 
-Autocast or the gradient scaler does not do what it says on this hardware.
+Autocast or the gradient scaler does not work correctly on this hardware.
 
-**Prove:** torch.cuda.is_bf16_supported()
+**Prove:** python -c 'import torch; print(torch.cuda.is_bf16_supported())'
 
-**Fix:** The other reduced type, or full precision.
+**Fix:** Use the other reduced type (bfloat16 or float16), or full precision.
 """
 
 from __future__ import annotations

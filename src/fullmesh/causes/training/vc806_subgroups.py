@@ -1,10 +1,10 @@
-"""training in subgroups mixes or loses something
+"""Training in subgroups mixes or loses values
 
-A collective of a subgroup (new_group) reached ranks outside it, or lost some inside.
+A collective of a subgroup (new_group) reached ranks outside the group, or missed ranks inside it.
 
 **Prove:** dist.get_process_group_ranks(group)
 
-**Fix:** All ranks have to make all groups, in one order.
+**Fix:** Make all ranks create all groups, in the same order.
 
 **Source:** torch.distributed, new_group
 """

@@ -1,10 +1,11 @@
-"""FSDP does not shard, or trains something else
+"""FSDP does not shard, or trains a different model
 
-FSDP keeps a share of every parameter on each rank; a rank with all of them runs out of memory later.
+FSDP keeps a part of every parameter on each rank. A rank that keeps all parameters runs out of
+memory later.
 
 **Prove:** Sizes of the local shards
 
-**Fix:** The same torch everywhere; a mesh over all ranks.
+**Fix:** Use the same torch version on all nodes, and a mesh over all ranks.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""a training step failed or hung
+"""A training step failed or hung
 
-A training step ended with an error, or did not end.
+A training step ended with an error, or did not end. The other ranks then wait in the next
+collective.
 
 **Prove:** The rank's traceback in the finding
 
-**Fix:** ./fullmesh diagnose -i INVENTORY; then the message.
+**Fix:** Read the rank's traceback in the finding. If it names the network, run ./fullmesh diagnose
+-i INVENTORY.
 """
 
 from __future__ import annotations

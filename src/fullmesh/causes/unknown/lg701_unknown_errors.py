@@ -1,12 +1,12 @@
-"""the log has errors that no rule knows
+"""The log has errors that no rule knows
 
-The log has errors that no rule of explain-log knows; the first ones of each rank are
+The log has errors that no rule of explain-log knows. The first ones of each rank are
 shown.{libraries}
 
-**Prove:** read the lines around those that are shown; give explain-log the logs of all ranks
+**Prove:** read the lines before and after those shown, or pass the logs of all ranks to explain-log
 
 **Fix:** Search for the message in the documentation and the issues of the program that printed it.
-If the cause is of general use, report it (issue template 'A cause that it does not name').
+If others may meet the cause, report it (issue template 'A cause that it does not name').
 
 **Source:** read: the formats of Python, glog, NCCL, Slurm, Open MPI, UCX and the kernel
 """

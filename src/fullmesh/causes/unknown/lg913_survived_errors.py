@@ -1,10 +1,10 @@
-"""harmless: errors after which the job went on
+"""harmless: the job continued after these errors
 
-The log has errors that no rule knows, but the same log reports progress or a good end after them.
+The log has errors that no rule knows, but later lines report progress or success.
 
-**Prove:** look whether the job's result is there
+**Prove:** check that the job's result exists
 
-**Fix:** Nothing, if the result is there.
+**Fix:** Nothing to do if the result exists.
 
 **Source:** read: the formats of Lightning, DeepSpeed, Transformers and tqdm
 """
