@@ -114,11 +114,11 @@ def test_the_hidden_port_is_found_with_its_reason() -> None:
 def test_a_line_without_its_numbers_is_the_same_finding(short: str) -> None:
     """torchrun's error file repeats rank 0's line, cut off."""
     cut = RECORDED[short].text
-    assert "(came: ?)" in verdict_of(cut).heads[0].sentence
+    assert "(connected: ?)" in verdict_of(cut).heads[0].sentence
     for texts in ((cut, CLIENTS), (CLIENTS, cut)):
         (head,) = verdict_of(*texts).heads
         assert "waited 1801 s" in head.sentence
-        assert "(came: 1 of 2)" in head.sentence
+        assert "(connected: 1 of 2)" in head.sentence
         assert head.count == 2
 
 

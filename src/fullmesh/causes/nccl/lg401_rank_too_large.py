@@ -20,7 +20,7 @@ from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, Reco
 
 
 def derive_invalid_rank(fields: Fields, _options: ExplainOptions) -> Fields | None:
-    """Rank r of n: which of the two is wrong."""
+    """Return the fields if the rank is too large for the world size."""
     rank, size = int(fields["rank"]), int(fields["size"])
     return fields if rank >= size else None
 

@@ -20,7 +20,7 @@ from fullmesh.causes.nccl.patterns import BAD_NETWORK, INSIDE
 
 
 def derive_log_host(fields: Fields, _options: ExplainOptions) -> Fields:
-    """Lines that were cut have no host."""
+    """Add the host. Lines that were cut have none."""
     host = fields["host"]
     return {
         **fields,

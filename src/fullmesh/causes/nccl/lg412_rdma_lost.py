@@ -50,7 +50,7 @@ def describe_gids(own: str, remote: str) -> str:
 
 
 def derive_rdma_peer(fields: Fields, _options: ExplainOptions) -> Fields:
-    """Old messages about RDMA do not name the peer; new ones have the addresses (GIDs) of both ends."""
+    """Add the peer. Old messages about RDMA do not name it, and new ones have the GIDs of both ends."""
     own, remote = fields.get("own", ""), fields.get("remote", "")
     note = describe_gids(own, remote) if own and remote else ""
     return {**fields, "peer": fields["peer"] or "a peer", "range_note": note}

@@ -1,5 +1,6 @@
-"""Patterns of several causes of NCCL (sources: NVIDIA/nccl@5067397 = 2.30.7 and tags 2.10 to 2.30; the library 2.32.3
-without a GPU).
+"""Patterns that several causes of NCCL share.
+
+Sources: NVIDIA/nccl@5067397 (2.30.7), tags 2.10 to 2.30, and the library 2.32.3 without a GPU.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ LATE = Fact(
 
 
 def build_connect_patterns(words: str) -> tuple[Pattern, ...]:
-    """A connection that failed with *words*, in the spellings of NCCL 2.10 to 2.32."""
+    """Return the patterns of a connection that failed with *words*, as NCCL 2.10 to 2.32 write it."""
     return (
         Pattern("onnect to ", rf"[Cc]onnect to {ADDRESS} returned (?:\d+\()?{words}\)?"),
         Pattern("onnect to ", rf"[Cc]onnect to {ADDRESS} failed ?: {words}"),
@@ -65,7 +66,7 @@ def build_connect_patterns(words: str) -> tuple[Pattern, ...]:
             "error retry count",
             rf"connect to {ADDRESS} returned {words}, exceeded error retry count",
         ),
-        # the address stands in no line before 2.24, and the last try is always logged
+        # before 2.24 no line has the address, but NCCL always logs the last attempt
         Pattern(
             "retrying (34/34)", rf"connect returned {words}, retrying \(34/34\)(?P<peer>)(?P<port>)"
         ),
@@ -73,7 +74,7 @@ def build_connect_patterns(words: str) -> tuple[Pattern, ...]:
 
 
 def derive_nccl_remote(fields: Fields, options: ExplainOptions) -> Fields | None:
-    """NCCL prints its ports right."""
+    """Add the notes about the port. Unlike c10d, NCCL prints the right port."""
     port = int(fields["port"])
     if port > HIGHEST_PORT:
         return None
@@ -81,7 +82,7 @@ def derive_nccl_remote(fields: Fields, options: ExplainOptions) -> Fields | None
 
 
 def derive_nccl_retry(fields: Fields, options: ExplainOptions) -> Fields | None:
-    """An old NCCL's retry line has no address."""
+    """Add the peer. The retry line of an old NCCL has no address."""
     return (
         derive_nccl_remote(fields, options)
         if fields["port"]

@@ -1,1 +1,1 @@
-"""What the next boot changes."""
+"""Changes at the next boot."""

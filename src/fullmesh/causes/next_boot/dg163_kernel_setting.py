@@ -65,8 +65,8 @@ def rule_boot_settings(evidence: ClusterEvidence) -> Iterator[Finding]:
                 expected="; ".join(
                     f"{later or 'empty'} at boot ({source})" for _, _, later, source in apart
                 ),
-                fix=f"on {name}: write what is meant into /etc/sysctl.d/90-local.conf, or take it at once: "
-                + "; ".join(f"sysctl -w {key}='{later}'" for key, _, later, _ in apart),
+                fix=f"on {name}: write the value into /etc/sysctl.d/90-local.conf, or use that of the files now: "
+                + " && ".join(f"sysctl -w {key}='{later}'" for key, _, later, _ in apart),
             )
 
 

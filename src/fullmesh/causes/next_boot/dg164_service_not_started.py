@@ -41,7 +41,7 @@ INSTEAD = (
 
 
 def rule_boot_units(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """What the node needs and runs now is started by the next boot as well."""
+    """Report services that run now and that the next boot does not start."""
     for name in evidence.nodes:
         units = {unit["name"]: unit for unit in get_next_boot(evidence, name).get("units", [])}
         lost = []

@@ -39,13 +39,13 @@ def rule_boot_firewall(evidence: ClusterEvidence) -> Iterator[Finding]:
                     name,
                     seen=what,
                     expected="off in both, or on in both with the cluster's ports open",
-                    fix=f"on {name}: systemctl disable {unit['name']}; or start it and open the ports"
+                    fix=f"on {name}: systemctl disable {unit['name']}, or start it and open the ports"
                     + ("" if evidence.assumed else f": {evidence.seen.apply('firewall')}"),
                 )
 
 
 def describe_new_filtering(evidence: ClusterEvidence, name: str, unit: KeptUnit) -> str:
-    """What a unit that starts at boot will filter and does not now; empty where that is nothing, or not known."""
+    """Describe the filtering that a unit adds at boot. Empty if there is none or it is unknown."""
     held, nft = get_next_boot(evidence, name), evidence.survey(name).get("nft")
     if unit["name"] == "firewalld.service":
         stands = unit["active"] in ("active", "activating", "reloading")

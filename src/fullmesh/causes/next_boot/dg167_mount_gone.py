@@ -27,7 +27,7 @@ AUTOFS = "autofs"
 
 
 def rule_boot_mounts(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """What jobs read from is mounted again."""
+    """Report shared file systems that the next boot does not mount."""
     for name in evidence.nodes:
         held = get_next_boot(evidence, name)
         known = {one["point"] for one in held.get("mounts_kept", [])}
@@ -42,13 +42,13 @@ def rule_boot_mounts(evidence: ClusterEvidence) -> Iterator[Finding]:
                     name,
                     seen=f"{one['what']} ({one['kind']}), in no fstab, mount unit or automounter",
                     expected=f"a line for {one['point']} in /etc/fstab",
-                    fix=f"on {name}: findmnt -n -o SOURCE,TARGET,FSTYPE,OPTIONS {one['point']} shows what the line"
-                    " needs; with _netdev,nofail",
+                    fix=f"on {name}: findmnt -n -o SOURCE,TARGET,FSTYPE,OPTIONS {one['point']} shows the line"
+                    " (add _netdev,nofail)",
                 )
 
 
 def rule_boot_shm(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The shared memory keeps the size that somebody gave it; a container's is its host's business."""
+    """Report a /dev/shm whose size the next boot changes. In a container, the host sets it."""
     for name in evidence.nodes:
         held = get_next_boot(evidence, name)
         now = next((m["size"] for m in held.get("mounts", []) if m["point"] == SHM), 0)

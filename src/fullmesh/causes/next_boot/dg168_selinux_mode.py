@@ -40,7 +40,7 @@ def rule_boot_selinux(evidence: ClusterEvidence) -> Iterator[Finding]:
                 name,
                 seen=f"{now} now",
                 expected=f"SELINUX={later} in /etc/selinux/config",
-                fix=f"on {name}: SELINUX={now} there; or setenforce {int(later == 'enforcing')} and see what it denies",
+                fix=f"on {name}: SELINUX={now} there, or setenforce {int(later == 'enforcing')} and read the denials",
             )
 
 

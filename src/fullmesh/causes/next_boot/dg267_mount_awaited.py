@@ -32,7 +32,7 @@ def rule_boot_waits(evidence: ClusterEvidence) -> Iterator[Finding]:
                     name,
                     seen=f"{line['what']} on {line['point']} in {line['source']}, not mounted",
                     expected="mounted now, or nofail in its options",
-                    fix=f"on {name}: mount {line['point']}; or add nofail to the line",
+                    fix=f"on {name}: mount {line['point']}, or add nofail to the line",
                 )
 
 

@@ -41,9 +41,9 @@ def rule_boot_kernel(evidence: ClusterEvidence) -> Iterator[Finding]:
                 "DG-269",
                 f"the kernel that {name} boots next, {held['next']}, has no NVIDIA module",
                 name,
-                seen=f"{held['running']} runs and has one; none below /lib/modules/{held['next']}",
+                seen=f"{held['running']} runs and has one, /lib/modules/{held['next']} has none",
                 expected="nvidia.ko for the next kernel as well",
-                fix=f"on {name}: dkms autoinstall -k {held['next']}, or the precompiled modules of that kernel; or boot"
+                fix=f"on {name}: dkms autoinstall -k {held['next']}, or the precompiled modules of that kernel, or boot"
                 f" {held['running']} again",
             )
         gone, come = compare_boot_arguments(held)
@@ -55,7 +55,7 @@ def rule_boot_kernel(evidence: ClusterEvidence) -> Iterator[Finding]:
                 seen=f"runs with {join_names(gone) if gone else 'none of these'}",
                 expected=f"{held['source']} has {join_names(come) if come else 'none of these'}",
                 fix=f"on {name}: grubby --update-kernel=ALL --args/--remove-args (EL), or /etc/default/grub and"
-                " update-grub; or reboot now, and see",
+                " update-grub, or reboot now to test it",
             )
 
 

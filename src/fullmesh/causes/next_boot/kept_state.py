@@ -1,4 +1,4 @@
-"""What a node keeps for its next boot."""
+"""Settings that a node keeps for its next boot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STARTS = ("enabled", "static", "indirect", "generated", "alias", "linked")
 
 
 def get_next_boot(evidence: ClusterEvidence, name: str) -> NextBoot:
-    """What a node keeps; {} where it was not looked at."""
+    """Return the state that a node keeps. It is {} if the node was not surveyed."""
     return evidence.survey(name).get("next_boot", {})
 
 

@@ -1,1 +1,1 @@
-"""What each node must be like."""
+"""Requirements of each node."""

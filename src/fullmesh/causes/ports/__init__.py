@@ -1,1 +1,1 @@
-"""The ranges from which ports are taken."""
+"""Port ranges of the kernel."""

@@ -52,7 +52,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "netns-range",
-            "unshare -n on the node; in it a dummy interface that is up and a process called torchrun, python or pt_*",
+            "unshare -n on the node, with a dummy interface that is up and a process called torchrun, python or pt_*",
         ),
     ),
 )

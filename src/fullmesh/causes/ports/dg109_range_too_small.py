@@ -33,13 +33,13 @@ from fullmesh.verify.node import list_node_links
 
 
 def find_reserved_overlap(evidence: ClusterEvidence, name: str, held: PortRange) -> str:
-    """What is reserved of a node's range; of nodes with a plan the ladder says it (VC-108)."""
+    """Return the reserved ports of a node's range. If the node has a plan, VC-108 reports them."""
     words = evidence.sysctl(name, RESERVED) if evidence.assumed else ""
     return words if any(span.shared(held) for span in parse_port_ranges(words)) else ""
 
 
 def rule_port_range_size(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The range holds what the ranks of a node need, restarts included."""
+    """Report a range with too few ports for the ranks of a node, restarts included."""
     for name in evidence.nodes:
         held = evidence.port_range(name)
         ranks = int(evidence.plan["nodes"][name]["local_ranks"])
@@ -54,7 +54,7 @@ def rule_port_range_size(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-109",
             "L1",
-            f"{name} has {free} ports to give out, {ranks} rank(s) need {need}",
+            f"{name} has {free} free ports, but {ranks} rank(s) need {need}",
             node=name,
             port=str(held),
             seen=held.sysctl + (f", of which {RESERVED} has {reserved}" if reserved else ""),

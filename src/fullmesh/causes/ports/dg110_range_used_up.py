@@ -50,7 +50,7 @@ def rule_exhausted_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
             seen=f"{sockets['in_range']} in use, {waiting} sockets in TIME_WAIT",
             expected=f"less than {FULL:.0%} in use",
             fix=(
-                f"on {name}: ss -tan | awk '{{print $1}}' | sort | uniq -c; wait a minute, or "
+                f"on {name}: ss -tan | awk '{{print $1}}' | sort | uniq -c, then wait a minute, or "
                 f"{suggest_range_fix(evidence, name)}"
             ),
         )

@@ -23,7 +23,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_master_port_in_range(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """MASTER_PORT lies where the kernel gives ports to anybody: sooner or later somebody has it."""
+    """Report a MASTER_PORT in the kernel's range. Sooner or later another program uses it."""
     if evidence.master not in evidence.nodes:
         return
     held = evidence.variable(evidence.master, "MASTER_PORT")

@@ -1,4 +1,4 @@
-"""The range from which kernels take ports."""
+"""The range from which kernels take ports, and how to set it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ JOB = re.compile(
 
 
 def suggest_range_fix(evidence: ClusterEvidence, name: str) -> str:
-    """The command that gives a node its range back."""
+    """Return the command that restores a node's range."""
     data = evidence.plan["data_ports"]
     wanted = KERNEL_RANGE.sysctl if evidence.assumed else str(data["sysctl"])
     by_hand = f"on {name}: sysctl -w {KEY}='{wanted}'"
-    return by_hand if evidence.assumed else f"{by_hand}; {evidence.seen.apply('tuning')}"
+    return by_hand if evidence.assumed else f"{by_hand}, then {evidence.seen.apply('tuning')}"

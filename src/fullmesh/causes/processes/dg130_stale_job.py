@@ -53,7 +53,7 @@ def rule_stale_job(evidence: ClusterEvidence) -> Iterator[Finding]:
                 port=f"{port['port']}/tcp",
                 seen=f"pid {who['pid']}: {who['command'][:120]}",
                 expected="free",
-                fix=f"on {name}: kill {who['pid']}; look for its ranks on the other nodes: pgrep -af torch",
+                fix=f"on {name}: kill {who['pid']}, then find its ranks on the other nodes: pgrep -af torch",
             )
 
 

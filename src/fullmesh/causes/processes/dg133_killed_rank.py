@@ -23,7 +23,7 @@ KILLED = ("out of memory", "segfault")
 
 
 def rule_killed_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The kernel did not end a rank: the others then wait for it until their time is over."""
+    """Report a rank that the kernel killed. The others wait for it until their timeout."""
     for name in evidence.nodes:
         for event in evidence.survey(name).get("kernel_log", []):
             if event["kind"] in KILLED and OURS.search(event["text"]):
@@ -35,7 +35,7 @@ def rule_killed_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
                     node=name,
                     seen=event["text"],
                     expected="ranks that live",
-                    fix=f"on {name}: journalctl -k --since -30min; give the job less memory per rank, or the node more",
+                    fix=f"on {name}: journalctl -k --since -30min, then give the job less memory or the node more",
                 )
                 break
 

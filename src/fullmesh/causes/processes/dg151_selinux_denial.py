@@ -19,7 +19,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_selinux_denials(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """SELinux let a job do what it needs."""
+    """Report operations of a job that SELinux denied."""
     for name in evidence.nodes:
         held = evidence.survey(name).get("selinux", {})
         denied = [d for d in held.get("denials", []) if OURS.search(d["command"])]
@@ -27,11 +27,11 @@ def rule_selinux_denials(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-151",
                 "L1",
-                f"SELinux on {name} denied something to {denied[-1]['command']}",
+                f"SELinux on {name} denied an operation of {denied[-1]['command']}",
                 node=name,
                 seen=denied[-1]["text"],
                 expected="no denial",
-                fix=f"on {name}: ausearch -m avc -ts recent | audit2why; role selinux_mode can make a policy of it",
+                fix=f"on {name}: ausearch -m avc -ts recent | audit2why (role selinux_mode can create a policy)",
             )
 
 

@@ -36,7 +36,7 @@ NODES = ("node", "out", "in")
 
 
 def count_retransmits(evidence: ClusterEvidence, source: str, target: str) -> tuple[int, int, int]:
-    """Segments sent again and all segments, both ways, on connections that came through; and how many came through."""
+    """Count repeated segments, all segments (both ways) and connections, of the connections that opened."""
     good = [r for r in evidence.records(source) if r["node"] == target and r["verdict"] == "open"]
     back = (
         evidence.seen.nodes.get(target, {})
@@ -116,7 +116,7 @@ def rule_packet_loss(evidence: ClusterEvidence) -> Iterator[Finding]:
             expected="none",
             fix=f"on {node}: nft list chain {by.table} {by.chain}"
             if by
-            else f"on both: ip -s link show {evidence.cluster_card(source) or 'INTERFACE'}; ethtool -S; look at cables,"
+            else f"on both: ip -s link show {evidence.cluster_card(source) or 'INTERFACE'}; ethtool -S; check cables,"
             " switch ports, and rules with a rate or a random number",
             pairs=((source, target), (target, source)),
             kinds=("sample", "range", "master", "rendezvous"),

@@ -30,7 +30,7 @@ CARD_ERRORS = ("rx_crc", "rx_errors", "rx_frame", "tx_errors", "tx_carrier")
 
 
 def rule_slow_rates(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """No link is far slower than its card or than the others; of slow ones the card, node or link is named."""
+    """Report links that are far slower than their NIC or than the others, and name the NIC, node or link."""
     rates = read_measured_rates(evidence)
     for one in find_rate_culprits(evidence):
         yield make_rate_finding(evidence, one, rates, compute_rate_floors(evidence, rates))
@@ -54,10 +54,10 @@ def make_rate_finding(
     fault = describe_interface_fault(evidence, node)
     words = {
         "all": f"every link is slow: at best {best:.0f} Mbit/s",
-        "node": f"{node} sends and receives at most {best:.0f} Mbit/s, whoever the peer is: its card, cable or switch"
+        "node": f"{node} sends and receives at most {best:.0f} Mbit/s with every peer: its card, cable or switch"
         f" port{fault}",
-        "out": f"{node} sends at most {best:.0f} Mbit/s, whoever the peer is{fault}",
-        "in": f"{node} receives at most {best:.0f} Mbit/s, whoever the peer is{fault}",
+        "out": f"{node} sends at most {best:.0f} Mbit/s to every peer{fault}",
+        "in": f"{node} receives at most {best:.0f} Mbit/s from every peer{fault}",
         "link": f"{worst[0]} sends {rates[worst]:.0f} Mbit/s to {worst[1]}, which is far too slow",
     }
     arrow = {
@@ -65,7 +65,7 @@ def make_rate_finding(
         "node": f"{node} <-> {peers}",
         "all": f"{node} <-> {peers}",
     }
-    also = f"; and the same on {worst[1]}" if one.kind == "link" else ""
+    also = f", and the same on {worst[1]}" if one.kind == "link" else ""
     return Finding(
         "DG-139",
         "L2",
@@ -76,7 +76,7 @@ def make_rate_finding(
         direction=arrow.get(one.kind, f"{node} -> {peers}"),
         seen=f"{rates[worst]:.1f} Mbit/s",
         expected=f"at least {least[worst]:.0f} Mbit/s",
-        fix="look at the switch, and at what all nodes have alike"
+        fix="check the switch, and the settings that all nodes share"
         if one.kind == "all"
         else f"on {node}: tc qdisc show; ethtool {card}; ip -s link show {card}{also}",
         pairs=tuple(ways),
@@ -84,7 +84,7 @@ def make_rate_finding(
 
 
 def describe_interface_fault(evidence: ClusterEvidence, name: str) -> str:
-    """What a node's card says of itself that the others' do not."""
+    """Describe a setting of a node's NIC that the other nodes do not have."""
     cards = {one: evidence.card(one, evidence.cluster_card(one)) for one in evidence.nodes}
     own, others = cards.get(name), [card for one, card in cards.items() if card and one != name]
     if not own:

@@ -30,7 +30,7 @@ ABOVE = {QUEUE: "the queue of {0} is too short or too slow"}
 
 
 def explain_counter(name: str) -> tuple[str, str]:
-    """What a counter says, and what shows more; empty for one that says nothing."""
+    """Return the meaning of a counter and a command that shows more. Both are empty for other counters."""
     if name.startswith(QUEUE):
         card = name[len(QUEUE) :].split(" ", maxsplit=1)[0]
         return ABOVE[QUEUE].format(name[len(QUEUE) :]), f"tc -s qdisc show dev {card}"
@@ -38,7 +38,7 @@ def explain_counter(name: str) -> tuple[str, str]:
 
 
 def list_grown_counters(evidence: ClusterEvidence, name: str) -> list[tuple[str, int, str, str]]:
-    """The counters of a node that grew and mean something: name, by how much, what, command."""
+    """List the known counters of a node that grew: name, growth, meaning, command."""
     held = evidence.seen.nodes.get(name, {}).get("started", {}).get("listeners", {})
     found = []
     for counter, grown in held.get("counters", {}).items():

@@ -34,7 +34,7 @@ def rule_half_duplex(evidence: ClusterEvidence) -> Iterator[Finding]:
             node=name,
             seen=f"half duplex, {card['speed']} Mbit/s",
             expected="full duplex",
-            fix=f"on {name}: ethtool -s {card['name']} autoneg on; let the switch port negotiate as well",
+            fix=f"on {name}: ethtool -s {card['name']} autoneg on, and let the switch port negotiate as well",
         )
 
 

@@ -1,4 +1,4 @@
-"""Counters that the kernel raises for packets which it drops."""
+"""Counters that the kernel raises when it drops packets."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ XFRM = "ip xfrm policy; ip xfrm state; ip xfrm monitor"
 
 
 MEANS = {
-    "Xfrm.XfrmOutPolBlock": ("an IPsec policy forbids what leaves", XFRM),
-    "Xfrm.XfrmInPolBlock": ("an IPsec policy forbids what comes in", XFRM),
-    "Xfrm.XfrmOutPolDead": ("an IPsec policy that has run out holds what leaves", XFRM),
+    "Xfrm.XfrmOutPolBlock": ("an IPsec policy forbids outgoing packets", XFRM),
+    "Xfrm.XfrmInPolBlock": ("an IPsec policy forbids incoming packets", XFRM),
+    "Xfrm.XfrmOutPolDead": ("an expired IPsec policy holds outgoing packets", XFRM),
     "Xfrm.XfrmOutNoStates": (
-        "an IPsec policy wants encryption, and there are no keys for it",
+        "an IPsec policy requires encryption, but there are no keys for it",
         XFRM,
     ),
     "Xfrm.XfrmInTmplMismatch": (
-        "an IPsec policy wants encryption, and what comes in has none",
+        "an IPsec policy requires encryption, but incoming packets have none",
         XFRM,
     ),
-    "Xfrm.XfrmInNoStates": ("encrypted packets come in for which there is no key", XFRM),
-    "Xfrm.XfrmInNoPols": ("no IPsec policy allows what comes in", XFRM),
-    "Xfrm.XfrmAcquireError": ("an IPsec policy wants encryption, and nobody can make keys", XFRM),
+    "Xfrm.XfrmInNoStates": ("there is no key for incoming encrypted packets", XFRM),
+    "Xfrm.XfrmInNoPols": ("no IPsec policy allows the incoming packets", XFRM),
+    "Xfrm.XfrmAcquireError": (
+        "an IPsec policy requires encryption, but no service can create keys",
+        XFRM,
+    ),
     "TcpExt.TCPMD5NotFound": ("connections must be signed (TCP-MD5) and are not", "ss -tinM"),
     "TcpExt.TCPMD5Unexpected": ("connections are signed (TCP-MD5) and must not be", "ss -tinM"),
     "TcpExt.TCPMD5Failure": ("signatures of connections (TCP-MD5) are wrong", "ss -tinM"),
@@ -28,7 +31,7 @@ MEANS = {
     "TcpExt.TCPAOKeyNotFound": ("connections are signed (TCP-AO) with an unknown key", "ss -tin"),
     "TcpExt.TCPMinTTLDrop": ("packets come in with a smaller TTL than a socket accepts", "ss -tin"),
     "TcpExt.TCPRcvQDrop": (
-        "there is no room for what comes in",
+        "there is no buffer space for incoming packets",
         "sysctl net.ipv4.tcp_rmem net.ipv4.tcp_mem",
     ),
 }

@@ -33,7 +33,7 @@ def count_lossy_connections(evidence: ClusterEvidence, source: str, target: str)
 
 
 def is_random_loss(evidence: ClusterEvidence, source: str, target: str) -> bool:
-    """What passes on a link at one time is lost at another, so two tries of which one passed say nothing."""
+    """Report whether a link loses packets at random. Then one success in two attempts proves nothing."""
     held = [r for r in evidence.records(source) if r["node"] == target]
     bad, tried = count_lossy_connections(evidence, source, target)
     repeated = sum(r.get("lost", 0) for r in held if r["verdict"] == "open")
@@ -44,7 +44,7 @@ def is_random_loss(evidence: ClusterEvidence, source: str, target: str) -> bool:
 def find_dropping_rule(
     evidence: ClusterEvidence, source: str, target: str
 ) -> tuple[str, PacketVerdict] | None:
-    """The rule of one of two nodes that may throw away some of what they send to each other, and where it is."""
+    """Find a rule on one of two nodes that may drop some of the packets between them, and its node."""
     for near, far in ((source, target), (target, source)):
         port = next((r["port"] for r in evidence.records(near) if r["node"] == far), 0)
         cards = evidence.cluster_card(near), evidence.cluster_card(far)

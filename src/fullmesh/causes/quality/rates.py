@@ -1,4 +1,4 @@
-"""Rates of all pairs: in which order they are measured, and who is to blame for the slow ones. Pure."""
+"""Rates of all pairs: the order of the measurements, and the cause of slow pairs. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ONE_WAY = 0.5
 
 
 def schedule_rate_rounds(names: Sequence[str]) -> list[list[Way]]:
-    """Every pair once, in rounds in which no node is in two pairs: N-1 of them, N where N is odd (circle method)."""
+    """List every pair once, in rounds without a node in two pairs: N-1 rounds, N if N is odd (circle method)."""
     if len(names) < 2:  # noqa: PLR2004 (a pair)
         return []
     circle: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
@@ -29,7 +29,7 @@ def schedule_rate_rounds(names: Sequence[str]) -> list[list[Way]]:
 
 @dataclass(frozen=True)
 class SlowCulprit:
-    """Who makes which ways slow: everybody, a node, what it sends, what it receives, or one link."""
+    """The cause of slow directions: all nodes, a node, its sending, its receiving, or one link."""
 
     kind: Kind
     node: str
@@ -37,7 +37,7 @@ class SlowCulprit:
 
 
 def list_node_suspects(measured: Iterable[Way]) -> Iterator[tuple[Kind, str, frozenset[Way]]]:
-    """Each node and direction, and the ways that would be slow if it were to blame; one peer alone blames none."""
+    """List each node and direction with the ways that it would slow down. One peer alone proves nothing."""
     every = list(measured)
     for node in sorted({end for way in every for end in way}):
         out = frozenset(way for way in every if way[0] == node)
@@ -53,7 +53,7 @@ def list_node_suspects(measured: Iterable[Way]) -> Iterator[tuple[Kind, str, fro
 
 
 def find_slow_culprits(rates: Mapping[Way, float], slow: Iterable[Way]) -> list[SlowCulprit]:
-    """Whom the slow ways have in common, the fewest who explain all; who sends well to anybody is not blamed for all.
+    """Find the fewest causes that explain all slow ways. A node that sends fast to any peer is not slow to all.
 
     Args:
         rates: of everything that was measured.
@@ -90,7 +90,7 @@ def is_ack_delayed(way: Way, rates: Mapping[Way, float], slow: frozenset[Way]) -
 def narrow_direction(
     kind: Kind, node: str, ways: Iterable[Way], rates: Mapping[Way, float]
 ) -> Kind:
-    """The direction that is to blame, where one is far slower than the other."""
+    """Return the direction that is slow, if one is far slower than the other."""
     if kind != "node":
         return kind
     out = median(rates[way] for way in ways if way[0] == node)

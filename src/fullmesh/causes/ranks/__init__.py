@@ -1,1 +1,1 @@
-"""What ranks of the check came to."""
+"""Results of the check's ranks."""

@@ -1,1 +1,1 @@
-"""Nodes that could not be looked at."""
+"""Nodes that Fullmesh could not survey."""

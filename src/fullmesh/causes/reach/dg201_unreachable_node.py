@@ -18,7 +18,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_silent_nodes(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A node that does not answer is a finding; the others are diagnosed all the same."""
+    """Report each node that does not answer. The other nodes are still diagnosed."""
     for name, (kind, text) in evidence.silent.items():
         if kind == "unreachable":
             yield Finding(
@@ -28,8 +28,8 @@ def rule_silent_nodes(evidence: ClusterEvidence) -> Iterator[Finding]:
                 node=name,
                 seen=text,
                 expected="a login over ssh",
-                fix=f"ansible -i {evidence.seen.inventory} {name} -m ping -vvv; is it powered, is sshd "
-                f"up, is its host key known?",
+                fix=f"ansible -i {evidence.seen.inventory} {name} -m ping -vvv, and check its power, "
+                f"its sshd and its host key",
             )
         else:
             yield Finding(

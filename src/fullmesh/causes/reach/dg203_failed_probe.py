@@ -33,7 +33,7 @@ def rule_failed_probes(evidence: ClusterEvidence) -> Iterator[Finding]:
             node=name,
             seen=(links.get("failed", "") if links else "") or "no answer",
             expected="a probe",
-            fix=f"ansible -i {evidence.seen.inventory} {name} -m ping; then run the diagnosis again",
+            fix=f"ansible -i {evidence.seen.inventory} {name} -m ping, then run the diagnosis again",
         )
 
 

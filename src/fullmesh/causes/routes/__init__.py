@@ -1,1 +1,1 @@
-"""Which way packets go."""
+"""Routes of packets."""

@@ -1,6 +1,7 @@
-"""What the kernel of a node decides about its peers: routes that refuse or lead astray, neighbours typed in by hand.
+"""Routing decisions of a node's kernel about its peers: refusals, wrong interfaces, static neighbours.
 
-The kernel was asked in so many words (probe/ways.py), so a cause is said only where its answer shows it."""
+The probe asks the kernel for each decision (probe/ways.py), so a cause is reported only if the answer shows it.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def find_address_owner(evidence: ClusterEvidence, address: str) -> str:
 def list_affected_links(
     evidence: ClusterEvidence, name: str, way: PacketRoute
 ) -> tuple[tuple[str, str], ...]:
-    """The directions that a decision breaks: what the node asks, or what it would have to answer."""
+    """Return the directions that a decision breaks: the node's requests, or its replies."""
     peer = find_address_owner(evidence, way["peer"])
     if not peer:
         return ()
@@ -87,7 +88,7 @@ def list_packet_marks(evidence: ClusterEvidence, name: str) -> set[int]:
 def group_route_decisions(
     evidence: ClusterEvidence, name: str, wanted: bool
 ) -> dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]]:
-    """The decisions that break something, those of one refusal or one card together; *wanted*: that refuse."""
+    """Group the decisions that break a link by refusal or interface. *wanted*: those that refuse."""
     found: dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]] = {}
     odd = list_odd_decisions(evidence, name)
     marked = list_packet_marks(evidence, name) if odd else set()

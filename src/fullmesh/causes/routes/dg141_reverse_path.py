@@ -71,7 +71,7 @@ def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-141",
             "L2",
-            f"{name} drops what {join_names(shown)} sends: it comes in on {card} and {name} would answer over"
+            f"{name} drops packets from {join_names(shown)}: they arrive on {card}, but {name} would reply over"
             f" {device or 'another interface'} (rp_filter)",
             node=name,
             peer=join_names(shown),
@@ -80,7 +80,7 @@ def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
             seen=f"rp_filter=1, {counted} during the probe; the way to "
             f"{evidence.address(shown[0])}: {device}",
             expected=f"the way to the peers over {card}, or rp_filter=2",
-            fix=f"on {name}: ip route get {evidence.address(shown[0])}; take the wrong route away, or sysctl -w"
+            fix=f"on {name}: ip route get {evidence.address(shown[0])}; remove the wrong route, or sysctl -w"
             f" net.ipv4.conf.{card}.rp_filter=2",
             pairs=tuple(sorted(broken if dropped else {p for p in broken if {*p} & {*astray}})),
             kinds=("sample", "range", "master", "rendezvous"),

@@ -91,7 +91,7 @@ CAUSE = Cause(
         CauseCase("no-route", "ip route replace unreachable PEER on the node", fields=LINK),
         CauseCase(
             "refused",
-            "ip route add blackhole or prohibit PEER; ip rule add to PEER prohibit",
+            "ip route add blackhole or prohibit PEER, or ip rule add to PEER prohibit",
             fields=LINK,
         ),
     ),

@@ -55,7 +55,7 @@ def rule_account_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-255",
                 "L2",
-                f"the kernel of {name} {verb} what account {uid} and its neighbours send to {join_names(peers)}",
+                f"the kernel of {name} {verb} packets of account {uid} and neighbouring ids to {join_names(peers)}",
                 node=name,
                 peer=join_names(peers),
                 port="all",
@@ -68,13 +68,13 @@ def rule_account_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def has_any_account_rule(evidence: ClusterEvidence, name: str) -> bool:
-    """Whether any rule of a node does; its rules are not taken apart for it."""
+    """Return whether any rule of a node names an account. Searches the text of the rules only."""
     text = json.dumps(evidence.survey(name).get("nft", {}).get("rules", []))
     return any(f'"{key}"' in text for key in ACCOUNTS)
 
 
 def rule_filtered_accounts(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A rule of the packet filter stops what some accounts send, and the probe, which is of another, got through."""
+    """Report a firewall rule that blocks some accounts only, so that the probe's account connects."""
     for name in evidence.nodes:
         told: dict[tuple[str, str], tuple[PacketVerdict, list[str]]] = {}
         if not has_any_account_rule(evidence, name):
@@ -94,8 +94,8 @@ def rule_filtered_accounts(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-255",
                 "L2",
-                f"a rule in chain {stop.chain} of table {stop.table} on {name} stops what some accounts send to"
-                f" {join_names(peers)}; the probe's is none of them",
+                f"a rule in chain {stop.chain} of table {stop.table} on {name} blocks packets of some accounts to"
+                f" {join_names(peers)}, but not those of the probe",
                 node=name,
                 peer=join_names(peers),
                 port="all",

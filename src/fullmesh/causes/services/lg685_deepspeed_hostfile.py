@@ -29,7 +29,7 @@ NODES = Fact(
 
 
 def find_missing_hostfile(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """A run on one node needs no hostfile; several logs or hosts, or a number of nodes, show a second one."""
+    """Find runs on several nodes without a hostfile. Several logs or hosts, or a node count, show them."""
     known = evidence.facts
     lines = [line for _, line in known.of("no hostfile")]
     files = sorted({line.file for line in lines})

@@ -23,7 +23,7 @@ from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, Reco
 
 
 def derive_joined_ranks(fields: Fields, _options: ExplainOptions) -> Fields | None:
-    """How many ranks came; unknown where the line was cut off before its numbers."""
+    """Add how many ranks connected, or "?" if the line was cut off before its numbers."""
     if not fields["all"]:
         return {**fields, "came": "?"}
     came = f"{fields['some']} of {fields['all']}"
@@ -42,7 +42,7 @@ CAUSE = LogCause(
     patterns=(
         Pattern(
             "seconds waiting for clients",
-            # logs and error boxes cut the numbers off; other programs go on with a word ("clients to leave")
+            # logs and error boxes cut the numbers off, and other programs continue with a word ("clients to leave")
             (
                 r"Timed out after (?P<seconds>\d{1,9}) seconds waiting for clients"
                 r"(?:\. (?P<some>\d{1,9})/(?P<all>\d{1,9}) clients joined|(?![\w-]|[,;]? +[a-z]))"

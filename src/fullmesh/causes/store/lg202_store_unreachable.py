@@ -25,7 +25,7 @@ KINDS = {29500: "the master port", 29400: "the rendezvous port"}
 
 
 def derive_fixed_store(fields: Fields, options: ExplainOptions) -> Fields | None:
-    """A store at a port that somebody chose."""
+    """Return the fields of a store whose port was configured, not picked by the kernel."""
     host, port = fields["host"], int(fields["port"])
     if is_loopback_host(host) or is_kernel_chosen_port(port, options):
         return None

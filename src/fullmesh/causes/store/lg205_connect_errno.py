@@ -22,23 +22,23 @@ from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, Reco
 
 VERDICTS = {
     "113": (
-        "rejected (errno 113, No route to host: what firewalld's REJECT answers; without an"
-        " ARP entry the host is away)"
+        "rejected (errno 113, No route to host: firewalld's REJECT, or the host is absent if it"
+        " has no ARP entry)"
     ),
-    "111": "refused (errno 111: a firewall that answers with a TCP reset, or nobody listens)",
-    "110": "dropped (errno 110, no answer at all: a firewall with DROP, a security group, or the host is away)",
-    "104": "reset (errno 104: what listens there is no TCPStore, or it ended)",
+    "111": "refused (errno 111: a firewall sends a TCP reset, or no process listens)",
+    "110": "dropped (errno 110, no reply: a firewall with DROP, a security group, or the host is absent)",
+    "104": "reset (errno 104: the listener is not a TCPStore, or it ended)",
     "101": "without a route (errno 101)",
 }
 
 
 def derive_c10d_errno(fields: Fields, _options: ExplainOptions) -> Fields | None:
-    """Say what the errno tells and whether the address can be believed."""
+    """Explain the errno, and say whether the address is reliable."""
     errno = fields["errno"]
     if errno not in VERDICTS:
         return None
     peer = fields["peer"]
-    # socket.cpp prints [name]:port when the reverse lookup works; else it prints its own pointer as an address
+    # socket.cpp prints [name]:port if the reverse lookup works, otherwise its own pointer as an address
     named = peer.startswith("[")
     shown = (
         peer

@@ -38,10 +38,10 @@ def derive_lookup_failure(fields: Fields, _options: ExplainOptions) -> Fields | 
 
 
 def find_unresolved_names(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Names of a store that were looked up again and again without one connection attempt.
+    """Find names of a store that were looked up repeatedly without a connection attempt.
 
-    torch 2.13 prints the IPv6 failure only, also where IPv4 fails; an attempt that is dropped takes one look-up, one
-    that is rejected leaves an errno (recorded: six look-ups in 8 s for a name that nobody knows).
+    torch 2.13 prints the IPv6 failure only, even if IPv4 fails as well. A dropped attempt causes one lookup, and a
+    rejected one logs an errno. An unknown name causes many (recorded: 6 lookups in 8 s).
     """
     findings = evidence.findings
     if any(finding.code in ("LG-205", "LG-206") for finding in findings):

@@ -1,4 +1,4 @@
-"""Patterns of several causes of the store (measured with torch 2.13; sources: pytorch socket.cpp, TCPStore*.cpp)."""
+"""Patterns that several causes of the store share (torch 2.13, pytorch socket.cpp, TCPStore*.cpp)."""
 
 from __future__ import annotations
 
