@@ -468,7 +468,7 @@ def test_ports_that_are_reserved_are_none_to_give_out() -> None:
     world["plan"]["guessed"] = True
     survey(world)["sysctls"]["net.ipv4.ip_local_reserved_ports"] = "1024-65535"
     (found,) = [f for f in judged(world)["findings"] if f["code"] == "DG-109"]
-    assert f"{UB} has 0 ports to give out" in found["cause"]
+    assert f"{UB} has 0 free ports" in found["cause"]
     assert "1024-65535" in found["seen"]
     assert "grep -r reserved_ports" in found["fix"]
 
