@@ -1,0 +1,47 @@
+"""Open MPI: srun and this Open MPI share no PMI
+
+srun started the processes of an Open MPI that cannot ask this srun for its ranks: srun --mpi names
+another kind of PMI than Open MPI was built for, or their versions of PMIx do not fit. Each process is
+then alone.
+
+**Where:** the options of srun, and the Open MPI in the job's environment or container
+
+**Prove:** srun --mpi=list; ompi_info | grep -i pmi; in a container also its version of PMIx
+
+**Fix:** srun --mpi=pmix with an Open MPI that has PMIx of a version that Slurm knows, or mpirun inside the
+allocation instead of srun. A program that does not need MPI: remove mpi4py, or unset the variables
+SLURM_* and PMI_* for it.
+
+**Source:** open-mpi/ompi#10940; read: Open MPI's help text of its ess and schizo frameworks
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
+
+CAUSE = LogCause(
+    "LG-732",
+    __doc__,
+    looks=("but OMPI was not built with SLURM's PMI support and therefore cannot",),
+    patterns=(
+        Pattern("was not built with SLURM's PMI"),
+        Pattern("was not built with SLURM support and therefore cannot"),
+        Pattern(
+            "OPAL ERROR: Unreachable in file ",
+            r"OPAL ERROR: Unreachable in file \w{1,20}_client\.c",
+        ),
+        Pattern("PMI2_Init failed to int"),
+    ),
+    weight=88,
+    recorded=(
+        RecordedLog(
+            "srun and Open MPI",
+            (
+                "[node001:94018] OPAL ERROR: Unreachable in file pmix3x_client.c at line 112\n"
+                'The application appears to have been direct launched using "srun",\n'
+                "but OMPI was not built with SLURM's PMI support and therefore cannot\n"
+                "execute. There are several options for building PMI support under"
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,34 @@
+"""Open MPI: more processes than slots
+
+mpirun was to start {number} processes and may place fewer: the host file or --host has no slots=N
+for a node, or Slurm allocated fewer tasks.
+
+**Where:** the command line of mpirun, its host file or Slurm's allocation
+
+**Prove:** the host file; in the allocation: env | grep -E '^SLURM_(NTASKS|TASKS_PER_NODE|NNODES)='
+
+**Fix:** One slot per GPU: NODE slots=8 in the host file or --host NODE:8, and as many tasks
+(--ntasks-per-node) in the allocation.
+
+**Source:** read: Open MPI's and PRRTE's help texts
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-733",
+    __doc__,
+    looks=(
+        "There are not enough slots available in the system to satisfy the 16",
+        "There are not enough slots available in the system to satisfy the 4 slots",
+    ),
+    patterns=(
+        Pattern(
+            "There are not enough slots available",
+            r"not enough slots available in the system to satisfy the (?P<number>\d{1,7})",
+        ),
+    ),
+    weight=92,
+)

@@ -1,0 +1,39 @@
+"""vLLM: it counts the GPUs of one node only
+
+vLLM was to use {wanted} GPUs and takes only this node's {present}: nothing told it that there are more
+nodes.
+
+**Where:** the command line of vllm serve
+
+**Prove:** nvidia-smi -L | wc -l; ray status, if Ray is used
+
+**Fix:** With Ray: --distributed-executor-backend ray after the cluster is complete. Without Ray: --nnodes,
+--node-rank and --master-addr on every node. Or a smaller --tensor-parallel-size. See docs/services.md.
+
+**Source:** read: vLLM's config/parallel.py
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-697",
+    __doc__,
+    looks=(
+        (
+            "  Value error, World size (16) is larger than the number of available GPUs (8) in this "
+            "node. If this is intentional and you are using:"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "the number of available GPUs (",
+            (
+                r"(?:World size|Tensor parallel size) \((?P<wanted>\d{1,5})\) (?:is|cannot be) larger than "
+                r"the number of available GPUs \((?P<present>\d{1,4})\)"
+            ),
+        ),
+    ),
+    weight=88,
+)
