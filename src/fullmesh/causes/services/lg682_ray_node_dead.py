@@ -2,14 +2,14 @@
 
 The node {address} did not answer the head's health checks, so the head declared it dead.
 
-**Where:** the node with {address}: its raylet ended (memory, a signal), or the head cannot reach it
+**Where:** the node {address}: its raylet ended (memory, a signal), or the head cannot reach it
 
 **Prove:** on that node, read `dmesg` and /tmp/ray/session_latest/logs/raylet.out
 
 **Fix:** Find the reason in the raylet's log. If the raylet still runs, ./fullmesh diagnose -i
 INVENTORY finds the blocked connection.
 
-**Source:** measured
+**Source:** measured; vllm-project/vllm#19960
 """
 
 from __future__ import annotations
@@ -25,12 +25,18 @@ CAUSE = LogCause(
             "address: 10.77.2.12 and node name: 10.77.2.12 has been marked dead because the "
             "detector has missed too many heartbeats from it."
         ),
+        (
+            "[Timeout] Exiting because this node manager has mistakenly been marked as dead by the "
+            "GCS: GCS failed to check the health of this node for 5 times."
+        ),
     ),
     patterns=(
         Pattern(
             "has been marked dead because the detector",
             r"and address: (?P<address>\S{3,80}) and node name: .{1,120} has been marked dead",
         ),
+        # the raylet itself, in another log than the head's
+        Pattern("mistakenly been marked as dead by the GCS", fields=(("address", "of this log"),)),
     ),
     severity=Severity.SYMPTOM,
     key=("address",),

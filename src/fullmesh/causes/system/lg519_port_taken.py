@@ -17,27 +17,26 @@ kernel's range or into ip_local_reserved_ports: ./fullmesh apply -i INVENTORY --
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from collections.abc import Iterator
 
-CAUSE = LogCause(
-    "LG-519",
-    __doc__,
-    looks=(
-        "bind failed: Address already in use",
-        "OSError: [Errno 98] Address already in use",
-        "zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:5570')",
-    ),
-    patterns=(
+from fullmesh.causes.logs import (
+    Fact,
+    LogCause,
+    LogEvidence,
+    LogFinding,
+    Pattern,
+    RecordedLog,
+)
+from fullmesh.causes.nccl.patterns import RINGS
+
+TAKEN = tuple(
+    Fact("port taken", pattern)
+    for pattern in (
         Pattern(
             "ddress already in use",
-            r"(?<!Call to )[Bb]ind(?:ing)?(?:\(\))? (?:failed|error)[:,]{1,2} ?[Aa]ddress already in use",
-            fields=(("detail", ""),),
+            r"(?<!Call to )[Bb]ind(?:ing)?(?:\(\))? (?:failed|error)[:,]{1,2} ?[Aa]ddress already in use(?P<detail>)",
         ),
-        Pattern(
-            "[Errno 98]",
-            r"\[Errno 98\] [Aa]ddress already in use",
-            fields=(("detail", ""),),
-        ),
+        Pattern("[Errno 98]", r"\[Errno 98\] [Aa]ddress already in use(?P<detail>)"),
         Pattern(
             "while attempting to bind on address",
             r"while attempting to bind on address(?P<detail> .{1,80}): (?:\[Errno 98\] )?address already",
@@ -46,6 +45,40 @@ CAUSE = LogCause(
             "ZMQError: Address already in use",
             r"ZMQError: Address already in use(?P<detail>(?: \(addr=[^)]{1,80}\))?)",
         ),
-    ),
+    )
+)
+# a service that takes the next port instead, and a job that works
+WENT_ON = Fact("service works", Pattern("Application startup complete"))
+
+
+def find_taken_port(evidence: LogEvidence) -> Iterator[LogFinding]:
+    """A port that could not be bound, and nothing that shows that the job works all the same."""
+    known = evidence.facts
+    taken = known.of("port taken")
+    if taken and not known.of("rings") and not known.of("service works"):
+        detail = next((values[0] for values, _ in taken if values[0]), "")
+        yield CAUSE.make_finding({"detail": detail}, [line for _, line in taken])
+
+
+CAUSE = LogCause(
+    "LG-519",
+    __doc__,
+    find=find_taken_port,
+    facts=(*TAKEN, WENT_ON, RINGS),
     weight=76,
+    recorded=(
+        RecordedLog("a library's message", "bind failed: Address already in use"),
+        RecordedLog("Python", "OSError: [Errno 98] Address already in use"),
+        RecordedLog(
+            "asyncio",
+            (
+                "ERROR:    [Errno 98] error while attempting to bind on address "
+                "('0.0.0.0', 8000): address already in use"
+            ),
+        ),
+        RecordedLog(
+            "ZeroMQ",
+            "zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:5570')",
+        ),
+    ),
 )

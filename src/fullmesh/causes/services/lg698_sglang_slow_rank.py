@@ -1,0 +1,38 @@
+"""SGLang: another rank did not load its part of the model
+
+Rank {rank} loaded its part of the model, and another rank did not in time: that one failed (memory, a
+missing file) or reads from a slow disk or network.
+
+**Where:** the ranks that do not say this
+
+**Prove:** in the logs of the other nodes, look for the first error and for 'Load weight end'; on the nodes:
+dmesg | tail; free -g
+
+**Fix:** Repair what the other rank reports; put the model on a local disk of each node.
+
+**Source:** sgl-project/sglang#4503; read: SGLang's model_runner.py
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.logs import LogCause, Pattern, Severity
+
+CAUSE = LogCause(
+    "LG-698",
+    __doc__,
+    looks=(
+        (
+            "ValueError: TP rank 1 could finish the model loading, but there are other ranks that "
+            "didn't finish loading. It is likely due to unexpected failures (e.g., OOM) or a slow node."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "could finish the model loading, but",
+            r"TP rank (?P<rank>\d{1,6}) could finish the model loading, but there are other ranks",
+        ),
+    ),
+    severity=Severity.SYMPTOM,
+    follows_any=True,
+    weight=58,
+)
