@@ -170,7 +170,7 @@ def with_policies(state: str) -> World:
         (
             "ingress",
             "DG-114",
-            "policy fullmesh-job does, and it is asked for other zones (internal)",
+            "Policy fullmesh-job does, but it applies to other zones (internal)",
             "firewall-cmd --permanent --policy=fullmesh-job --add-ingress-zone=public",
         ),
     ],
@@ -294,7 +294,7 @@ def test_a_rule_about_ports_that_packets_come_from_stops_what_is_asked_from_ther
     [found] = judged(world)["findings"]
     assert (found["code"], found["node"]) == ("DG-101", UB)
     assert found["pairs"] == [[UB, EL], [EL, UB]]
-    assert f"it stops packets of {EL} -> {UB} as well" in found["cause"]
+    assert f"It also stops packets of {EL} -> {UB}" in found["cause"]
 
 
 @pytest.mark.parametrize("hook", ["input", "output"])

@@ -167,7 +167,7 @@ def test_other_signals_are_known_in_the_words_of_srun(line: str, code: str, wher
         ),
         (
             "slurmstepd: error: *** STEP 42.0 ON n1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***\n",
-            "Slurm says that the job was ended",
+            "Slurm reports that the job was ended",
         ),
     ],
 )

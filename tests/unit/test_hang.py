@@ -192,7 +192,7 @@ def test_both_sides_of_a_difference_are_told_with_their_lines() -> None:
 def test_an_end_says_how_and_what_was_lost_follows() -> None:
     assert "SIGKILL" in only("killed").cause
     assert "SIGABRT" in only("aborted").cause
-    assert "sizes or types differ" in only("aborted").fix
+    assert "ranks gave different sizes or types" in only("aborted").fix
     assert [one.code for one in only("exited").follows] == ["HG-134"]
     assert "ValueError: loss is NaN" in only("raised").cause
     assert "process is still there" in only("raised").cause
@@ -225,7 +225,7 @@ def test_where_all_are_in_and_some_come_out_the_others_are_named() -> None:
 
     (finding,) = judge_job(hang_records.changed("network", out))
     assert (finding.code, finding.ranks) == ("HG-161", (0,))
-    assert "rank 0 does not come out; rank 1 came out of it" in finding.cause
+    assert "rank 0 does not come out, while rank 1 came out of it" in finding.cause
 
 
 def test_the_line_is_the_users_own_not_that_of_a_package() -> None:

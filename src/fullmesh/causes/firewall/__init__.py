@@ -1,1 +1,1 @@
-"""Packet filters, and accounts that they treat unlike."""
+"""Packet filters, and restrictions on the accounts that run jobs."""

@@ -1,4 +1,4 @@
-"""What stops a link: helpers of the causes that shut links, and the one that asks them."""
+"""Find the cause of each blocked link, with helpers for the causes of blocked links."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ EFA_VENDOR = "0x1d0f"  # Amazon, pci.ids
 def make_block_finding(
     rule: BlockingRule, code: str, cause: str, fix: str, expected: str = "accepted"
 ) -> Finding:
-    """A finding about what one rule stops."""
+    """Make a finding about the links that one rule blocks."""
     first, stop = rule.group[0], rule.stop
     if rule.too:
         ways = join_names([f"{source} -> {target}" for source, target in rule.too])
-        cause = f"{cause}; it stops packets of {ways} as well"
+        cause = f"{cause}. It also stops packets of {ways}"
     shown = f"table {stop.table} chain {stop.chain}: {stop.text}" if stop.table else first.shown
     return Finding(
         code,
@@ -64,20 +64,20 @@ def make_block_finding(
 
 
 def suggest_rule_removal(rule: BlockingRule) -> str:
-    """The command that takes a rule away."""
+    """Return the command that removes a rule."""
     stop = rule.stop
     if stop.handle:
         return f"on {rule.node}: nft delete rule {stop.table} {stop.chain} handle {stop.handle}"
     return (
-        f"on {rule.node}: nft list chain {stop.table} {stop.chain}, and give it 'policy accept' or "
-        f"a rule for the peers"
+        f"on {rule.node}: nft list chain {stop.table} {stop.chain}, then set 'policy accept' or "
+        f"add a rule for the peers"
     )
 
 
 def is_accepted_by_rich_rule(
     rules: Sequence[str], port: int, source: str, sets: Mapping[str, Sequence[str]]
 ) -> bool:
-    """Whether a rich rule of these accepts a TCP port from an address."""
+    """Whether one of these rich rules accepts a TCP port from an address."""
     for rule in rules:
         who, what = RULE_SOURCE.search(rule), RULE_PORT.search(rule)
         if "accept" not in rule.split() or "NOT" in rule.split():
@@ -93,7 +93,7 @@ def is_accepted_by_rich_rule(
 
 
 def is_between_nodes(rule: BlockingRule) -> bool:
-    """Nothing of the two nodes stops it: it left one and never came to the other."""
+    """Whether neither node stops the packets: they left one node and did not reach the other."""
     return rule.group[0].place.startswith("on_the_way") and not rule.stop.table
 
 
@@ -118,7 +118,7 @@ def has_efa_ends(evidence: ClusterEvidence, rule: BlockingRule) -> bool:
 
 
 def suggest_rule_fix(evidence: ClusterEvidence, rule: BlockingRule) -> str:
-    """What fixes a rule of the node's only firewall."""
+    """Return the fix for a rule of the node's only firewall."""
     if rule.stop.table.endswith(" firewalld") or not rule.stop.table:
         open_it = (
             f"on {rule.node}: firewall-cmd --permanent --zone={rule.stop.zone or 'ZONE'} "
@@ -129,22 +129,23 @@ def suggest_rule_fix(evidence: ClusterEvidence, rule: BlockingRule) -> str:
 
 
 def is_about_services(rule: BlockingRule) -> bool:
-    """Whether only ports of services are shut."""
+    """Whether only ports of services are blocked."""
     kinds = set(rule.group[0].kinds)
     return bool(kinds) and not kinds - {"service", HELD}
 
 
 def is_refused_by_kernel(rule: BlockingRule) -> bool:
-    """The kernel's own answer at a service's port: no rule is met that does anything else than reset."""
+    """Whether the kernel itself refuses connections to a service's port, without a rule that sends resets."""
     first = rule.group[0]
     return set(first.kinds) == {HELD} and first.verdict == "refused" and not rule.stop.reset
 
 
 def describe_link_verdict(rule: BlockingRule) -> tuple[Verdict, str]:
-    """What a link meets, and how that is said.
+    """Return a link's verdict and its description.
 
-    The kernel sends an address six ICMP answers at once and then one a second (icmp_ratelimit), and the answers to the
-    other direction's packets count, too. So a rule that rejects may look like one that drops.
+    The kernel sends 6 ICMP errors to an address at once and then 1 per second (icmp_ratelimit).
+    Errors for packets of the other direction count, too. A rule that rejects may therefore look
+    like one that drops.
     """
     verdict, stop = rule.group[0].verdict, rule.stop
     silent = verdict == "dropped" and rule.packet.state == "new" and stop.table
@@ -154,7 +155,7 @@ def describe_link_verdict(rule: BlockingRule) -> tuple[Verdict, str]:
 
 
 def explain_blocked_link(evidence: ClusterEvidence, rule: BlockingRule) -> Finding:
-    """A shut link that has no better name: who stops it, with which rule, and how far the packets came."""
+    """Describe a blocked link without a more specific cause: the node, the rule, and how far packets came."""
     first = rule.group[0]
     by_rule = ""
     if rule.stop.table:
@@ -184,7 +185,7 @@ AT_HOME = ("leaving", "target", "source")  # one of the two nodes stops the pack
 
 
 def rule_blocked_links(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The deepest cause of every shut link; the heaviest causes are asked first."""
+    """Yield the deepest cause of every blocked link. The heaviest causes are tried first."""
     asked = [cause.explain_block for cause in load_causes("DG").values() if cause.explain_block]
     for rule in group_blocking_rules(evidence):
         named = (explain(evidence, rule) for explain in asked)

@@ -1,4 +1,4 @@
-"""Shut links, and the rule of one of their two nodes that stops their packets."""
+"""Blocked links, and the rule of one of their two nodes that stops their packets."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from fullmesh.verify.blocked import (
     list_blocked_links,
 )
 
-PORTS_TRIED = 6  # shut ports of a link that are sent through the rules on paper
+PORTS_TRIED = 6  # blocked ports of a link to evaluate the rules for
 
 
 @dataclass(frozen=True)
 class BlockingRule:
-    """Links that are shut by one rule, or in one way when no rule is known.
+    """Links that one rule blocks, or links that are blocked in the same way by an unknown rule.
 
     Attributes:
-        group: the links whose first packet is stopped; the finding's direction.
-        node: who stops them.
-        stop: the rule; an accepting one when none of the two nodes' rules does it.
-        packet: that was stopped.
-        answers: links the other way round whose answers the same rule stops.
-        too: links on which it stops packets that no probe of theirs was seen to lose.
+        group: the links whose first packet is stopped. They give the finding's direction.
+        node: the node that stops them.
+        stop: the rule. It accepts if no rule of the two nodes stops the packets.
+        packet: the packet that was stopped.
+        answers: links in the other direction whose replies the same rule stops.
+        too: links on which the rule stops packets although no probe lost one there.
     """
 
     group: tuple[BlockedLink, ...]
@@ -101,7 +101,7 @@ def list_failed_packets(look: ClusterEvidence, block: BlockedLink) -> list[tuple
 
 
 def resolve_traced_rule(ruleset: Ruleset, one: TracedPacket) -> tuple[str, str, bool]:
-    """What the rule does that a trace names: its verdict, its words, and whether it rejects by a reset."""
+    """Return the verdict and text of the rule in a trace, and whether it rejects with a reset."""
     chain = ruleset["chains"].get((one["family"], one["table"], one["chain"]))
     for rule in chain["rules"] if chain and one["handle"] else []:
         if rule["handle"] == one["handle"]:
@@ -117,7 +117,7 @@ def resolve_traced_rule(ruleset: Ruleset, one: TracedPacket) -> tuple[str, str, 
 
 
 def find_traced_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRule | None:
-    """The rule that stopped packets of the link before the kernel's eyes; None where it told of none."""
+    """Return the rule that the kernel's trace shows for packets of a link. None if it shows none."""
     source, target = look.address(block.source), look.address(block.target)
     shut = set(list_blocked_ports(look, block))
     for name in (block.source, block.target):
@@ -131,7 +131,7 @@ def find_traced_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRule 
             packet = make_tcp_packet(source, target, port, card, outgoing=outgoing)
             verdict, text, reset = resolve_traced_rule(look.ruleset(name), one)
             table = f"{one['family']} {one['table']}"
-            # whose a packet is, such a rule asks: others' it may let pass
+            # such a rule matches on the sending account, so it may accept other accounts' packets
             sure = not any(word in one["rule"].split() for word in ("skuid", "skgid"))
             stop = PacketVerdict(
                 verdict, table, one["chain"], one["handle"], text, reset, sure=sure
@@ -143,7 +143,7 @@ def find_traced_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRule 
 
 
 def find_blocking_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRule:
-    """Who stops a link; an accepting rule when none of the two nodes' rules does."""
+    """Find the node and rule that stop a link. The rule accepts if no rule of the two nodes stops it."""
     told = find_traced_rule(look, block)
     if told:
         return told
@@ -162,7 +162,7 @@ def find_blocking_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRul
 
 
 def can_explain_block(block: BlockedLink, node: str, packet: Packet, stop: PacketVerdict) -> bool:
-    """Whether a rule that may stop a packet does so where this link's packets end, and as they end."""
+    """Whether a rule stops packets at the place where this link's packets end, and with the same verdict."""
     ends = {
         "target": (block.target, False),
         "leaving": (block.source, True),
@@ -180,14 +180,14 @@ def can_explain_block(block: BlockedLink, node: str, packet: Packet, stop: Packe
 
 
 def is_unsent_answer(block: BlockedLink, node: str, packet: Packet) -> bool:
-    """Whether the packet is the target's own answer, which never left it: its tap saw what came and nothing go."""
+    """Whether the packet is a reply that never left the target: its tap saw packets come in and none go out."""
     return block.place == "target" and node == block.target and packet.outgoing
 
 
 def find_request_blocks(
     look: ClusterEvidence, block: BlockedLink, rule: BlockingRule
 ) -> list[BlockingRule]:
-    """Where one rule stops the answers on a link, one of the other node may stop what is asked, on other ports."""
+    """Find a rule of the other node that stops requests on further ports, if a first rule stops replies."""
     if not rule.stop.table or rule.packet.state == "new":
         return []
     for node, packet in list_failed_packets(look, block):
@@ -199,11 +199,11 @@ def find_request_blocks(
 
 
 def find_reverse_links(look: ClusterEvidence, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
-    """Links the other way round on which a rule that stops answers stops packets as well, on paper.
+    """Find links in the other direction on which a rule that stops replies also stops packets, on paper.
 
-    What is asked from a port of the rule: listeners of the data range answer from the ports that the same kernel gives
-    to its own connections, and which of them a probe gets is chance. And all that follows the first packet: the link
-    looks open, and nobody ever answers.
+    The rule stops requests from its port, because listeners of the data range reply from ports that
+    the kernel also gives to its own connections. A probe gets such a port only by chance. The rule
+    also stops all packets after the first: the link looks open, but no reply arrives.
     """
     if not rule.stop.table or not rule.stop.sure or rule.packet.state == "new":
         return ()
@@ -229,7 +229,7 @@ def find_reverse_links(look: ClusterEvidence, rule: BlockingRule) -> tuple[tuple
 
 
 def group_blocking_rules(look: ClusterEvidence) -> list[BlockingRule]:
-    """All shut links, those of one rule together."""
+    """Group all blocked links by rule."""
     shut = [b for b in list_blocked_links(look.seen) if b.verdict in FIREWALLED]
     by_rule: dict[tuple[object, ...], list[BlockingRule]] = {}
     found: list[BlockingRule] = []
@@ -251,7 +251,7 @@ def group_blocking_rules(look: ClusterEvidence) -> list[BlockingRule]:
 
 
 def merge_rule_links(held: Sequence[BlockingRule]) -> BlockingRule:
-    """One rule of several links that one rule stops; answers that it stops as well come second."""
+    """Merge the links that one rule blocks. Links whose replies it stops come second."""
     asked = [rule for rule in held if rule.packet.state == "new"]
     first = (asked or held)[0]
     group = tuple(rule.group[0] for rule in asked or held)
@@ -260,7 +260,7 @@ def merge_rule_links(held: Sequence[BlockingRule]) -> BlockingRule:
 
 
 def describe_direction(rule: BlockingRule) -> str:
-    """Who connects to whom."""
+    """Return the direction as "SOURCES -> TARGETS"."""
     sources = sorted({b.source for b in rule.group})
     targets = sorted({b.target for b in rule.group})
     return f"{join_names(sources)} -> {join_names(targets)}"
@@ -273,5 +273,5 @@ def describe_peers(rule: BlockingRule) -> str:
 
 
 def is_inbound_block(rule: BlockingRule, node: str) -> bool:
-    """Whether a node stops what comes in."""
+    """Whether a node stops incoming packets."""
     return rule.node == node and not rule.packet.outgoing

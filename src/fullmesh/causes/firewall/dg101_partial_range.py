@@ -1,11 +1,11 @@
 """a firewall opens only a part of the data range
 
-Gloo and NCCL take any port of the range, so a job works or hangs by chance. Listeners at both ends, evenly between
-them and on both sides of every border that a rule draws show which stretches are shut.
+Gloo and NCCL use any port of the range, so a job works or hangs by chance. Fullmesh tests ports at
+both ends of the range, evenly between them, and on both sides of every border that a rule sets.
 
-**Prove:** nft list ruleset | grep dport; compare with sysctl net.ipv4.ip_local_port_range
+**Prove:** nft list ruleset | grep dport && sysctl net.ipv4.ip_local_port_range
 
-**Fix:** Open the whole range to the peers, or pin the kernel's range to what is open.
+**Fix:** Open the whole range to the peers, or pin the kernel's range to the ports that are open.
 
 **Source:** measured with torch 2.13
 """
@@ -43,7 +43,7 @@ def format_port_stretches(ports: Sequence[tuple[int, bool]]) -> str:
 
 
 def explain_partial_range(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """A part of the range is shut: jobs fail now and then."""
+    """Find a data range of which only a part is blocked: jobs fail now and then."""
     first = rule.group[0]
     data = evidence.plan["data_ports"]
     tried = [

@@ -1,11 +1,11 @@
-"""the store or rendezvous port is shut, the data range is open
+"""the store or rendezvous port is blocked, and the data range is open
 
-The store is the first thing that a rank connects to: rank 0 says 'Timed out waiting for clients', the others 'client
-socket has timed out'.
+Every rank connects to the store first. Rank 0 reports 'Timed out waiting for clients', and the
+other ranks report 'client socket has timed out'.
 
-**Prove:** on a worker: nc -zv MASTER 29500 while something listens there
+**Prove:** on a worker, while the job waits: nc -zv MASTER 29500
 
-**Fix:** Open the store's port (29500) and the rendezvous' (29400) to the peers on the master.
+**Fix:** On the master, open the store port (29500) and the rendezvous port (29400) to the peers.
 
 **Source:** measured with torch 2.13
 """

@@ -1,13 +1,15 @@
-"""a second set of nftables rules stops what the node's firewall accepts
+"""a second table of nftables rules stops packets that the node's firewall accepts
 
-In nftables an accept ends one base chain only: the next table still drops. So opening ports in firewalld does not
-help while a table of Docker, of a hardening script or of a forgotten experiment drops them.
+In nftables, an accept ends only its own base chain, and another table can still drop the packet.
+Opening ports in firewalld does not help if a table of Docker, a hardening script or an old
+experiment drops them.
 
-**Prove:** nft list ruleset; nft list chains
+**Prove:** nft list ruleset
 
-**Fix:** Remove the rule, or add the peers to it; find who loads it at boot (grep -r TABLE /etc).
+**Fix:** Remove the rule, or add the peers to it. Then find the file that loads it at boot: grep -r
+TABLE /etc
 
-**Source:** nft(8); measured with torch 2.13
+**Source:** nft(8), measured with torch 2.13
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from fullmesh.result.findings import Finding
 
 
 def find_accepting_table(evidence: ClusterEvidence, rule: BlockingRule) -> str:
-    """The table that accepts the packet beside the one that stops it, "" when there is none."""
+    """Return another table that accepts the packet which the rule stops, or ""."""
     if not rule.stop.table:
         return ""
     rules = evidence.ruleset(rule.node)
@@ -41,20 +43,20 @@ def find_accepting_table(evidence: ClusterEvidence, rule: BlockingRule) -> str:
 
 
 def explain_second_table(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """Rules beside the node's firewall: an accept in one table does not save from a drop in another."""
+    """Find a rule outside the node's firewall that drops packets which the firewall accepts."""
     other = find_accepting_table(evidence, rule)
     if not other or rule.stop.table.endswith(" firewalld"):
         return None
     verb, ports = VERBS[rule.stop.verdict], rule.group[0].ports
     text = (
-        f"the table {rule.stop.table} on {rule.node} {verb} what {describe_direction(rule)} sends to {ports},"
+        f"the table {rule.stop.table} on {rule.node} {verb} packets {describe_direction(rule)} to {ports},"
         f" although {other} is the node's firewall"
     )
     return make_block_finding(
         rule,
         "DG-113",
         text,
-        f"{suggest_rule_removal(rule)}; find who loads it: grep -r {rule.stop.table.split()[-1]} /etc",
+        f"{suggest_rule_removal(rule)}, then find the file that loads it: grep -r {rule.stop.table.split()[-1]} /etc",
     )
 
 
@@ -67,7 +69,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "second-table",
-            "a table of one's own whose input chain drops the data range, while another table's chain accepts it",
+            "a separate table whose input chain drops the data range, while another table's chain accepts it",
             fields=LINK,
         ),
     ),

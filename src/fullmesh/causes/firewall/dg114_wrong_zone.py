@@ -1,14 +1,13 @@
-"""the peers' packets come through a firewalld zone that does not open the ports
+"""the peers' packets arrive in a firewalld zone that does not open the ports
 
-firewalld sorts packets into zones by source first, then by interface, and asks that zone and the policies that have
-it, or ANY, among their ingress zones. The one that the peers come through does not open the ports; another zone, or a
-policy for another zone, does.
+firewalld assigns packets to a zone by source address first, then by interface. It applies that
+zone, and policies whose ingress zones include it or ANY. The peers' zone does not open the ports.
+Another zone, or a policy for another zone, does.
 
-**Prove:** firewall-cmd --get-active-zones; firewall-cmd --get-active-policies; firewall-cmd
---get-zone-of-interface=INTERFACE
+**Prove:** firewall-cmd --get-active-zones && firewall-cmd --get-active-policies
 
-**Fix:** Let a policy for ANY zone open the ports to the peers: ansible-playbook site.yml -i INVENTORY --tags
-firewall.
+**Fix:** Open the ports to the peers in a policy for ANY zone: ansible-playbook site.yml -i
+INVENTORY --tags firewall
 
 **Source:** firewalld.zones(5), firewalld.policies(5)
 """
@@ -30,7 +29,7 @@ from fullmesh.result.findings import Finding, join_names
 def explain_unused_policy(
     evidence: ClusterEvidence, rule: BlockingRule, zone: str
 ) -> tuple[str, Finding] | None:
-    """A policy that opens the port to the sender, and is not asked for what comes through the packet's zone."""
+    """Find a policy that opens the port to the sender, but does not apply to the packet's zone."""
     held = evidence.survey(rule.node).get("firewalld", {})
     for name, both in held.get("policies", {}).items():
         now = both["runtime"]
@@ -41,13 +40,13 @@ def explain_unused_policy(
         if wanted and not fits:
             bound = join_names(now["ingress"]) or "none"
             text = (
-                f"the packets of {describe_direction(rule)} come through firewalld's zone {zone} on {rule.node}, "
+                f"the packets of {describe_direction(rule)} arrive in firewalld's zone {zone} on {rule.node}, "
                 "which does not"
-                f" open {rule.group[0].ports}; policy {name} does, and it is asked for other zones ({bound})"
+                f" open {rule.group[0].ports}. Policy {name} does, but it applies to other zones ({bound})"
             )
             fix = (
-                f"{evidence.seen.apply('firewall')}; by hand on {rule.node}: firewall-cmd --permanent --policy={name} "
-                f"--add-ingress-zone={zone}; firewall-cmd --reload"
+                f"{evidence.seen.apply('firewall')}, or by hand on {rule.node}: firewall-cmd --permanent"
+                f" --policy={name} --add-ingress-zone={zone} && firewall-cmd --reload"
             )
             if evidence.assumed:
                 fix = fix.partition("by hand ")[2]
@@ -56,7 +55,7 @@ def explain_unused_policy(
 
 
 def explain_wrong_zone(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """The packet came through a zone that does not open its port, while another zone or an unasked policy does."""
+    """Find packets in a zone that does not open their port, while another zone or its policy does."""
     held = evidence.survey(rule.node).get("firewalld", {})
     zone = rule.stop.zone or held.get("default", "")
     if not rule.stop.table.endswith(" firewalld") or not zone:
@@ -77,13 +76,13 @@ def explain_wrong_zone(evidence: ClusterEvidence, rule: BlockingRule) -> Finding
     if passed or not better:
         return passed[1] if passed else None
     text = (
-        f"the packets of {describe_direction(rule)} come through firewalld's zone {zone} on {rule.node}, which does "
+        f"the packets of {describe_direction(rule)} arrive in firewalld's zone {zone} on {rule.node}, which does "
         "not open"
-        f" {rule.group[0].ports}; zone {better[0]} does"
+        f" {rule.group[0].ports}. Zone {better[0]} does"
     )
     sources = " ".join(evidence.address(b.source) for b in rule.group)
     fix = (
-        f"{evidence.seen.apply('firewall')}; by hand on {rule.node}: firewall-cmd --zone={better[0]} "
+        f"{evidence.seen.apply('firewall')}, or by hand on {rule.node}: firewall-cmd --zone={better[0]} "
         f"--add-source=ADDRESS for {sources}"
     )
     if evidence.assumed:
@@ -100,7 +99,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "wrong-zone",
-            "the policy that opens the ports to the peers is asked for a zone that they do not come through",
+            "the policy that opens the ports to the peers applies to a zone that is not theirs",
             fields=LINK,
         ),
     ),

@@ -1,13 +1,15 @@
-"""something between the nodes stops the packets
+"""a device between the nodes stops the packets
 
-Taps on both nodes saw the packets leave and did not see them arrive, so it is neither node's firewall: a cloud
-security group, a switch's access list, a hypervisor, a router.
+Fullmesh captured packets on both nodes: they left one node and did not arrive at the other. So
+neither node's firewall stops them, but a cloud security group, a switch ACL, a hypervisor or a
+router. Connections time out.
 
 **Prove:** tcpdump -ni INTERFACE 'tcp[tcpflags] & tcp-syn != 0' on both nodes
 
-**Fix:** Allow the data range and the named ports between the nodes there, in both directions.
+**Fix:** In that device, allow the data range and the named ports between the nodes, in both
+directions.
 
-**Source:** AF_PACKET taps before and behind the nodes' own firewalls
+**Source:** AF_PACKET taps in front of and behind the nodes' own firewalls
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from fullmesh.result.findings import Finding
 
 
 def explain_network_block(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """It left one node and never came to the other."""
+    """Find packets that left one node and did not reach the other."""
     if not is_between_nodes(rule) or has_efa_ends(evidence, rule):
         return None
     data = evidence.plan["data_ports"]["firewalld"]

@@ -1,6 +1,6 @@
-"""the packets between EFA nodes vanish: the security group must allow itself
+"""packets between EFA nodes are lost, because the security group does not allow traffic to itself
 
-EFA traffic is allowed by security group, not by port: the group must allow all traffic to and from itself, by its own
+EFA traffic has no ports. The security group must allow all traffic to and from itself, by its own
 id. An egress rule for 0.0.0.0/0 is not enough. Jobs hang with NET/OFI error 4126.
 
 **Prove:** aws ec2 describe-security-groups --group-ids ID

@@ -1,9 +1,9 @@
-"""RDMA is up, the TCP ports that it needs beside are shut
+"""RDMA works, but the TCP ports that NCCL also needs are blocked
 
-NCCL opens a TCP listener for every RDMA connection to exchange addresses; RDMA tests that pass prove nothing about
-it.
+NCCL exchanges addresses over a TCP listener before it opens an RDMA connection. RDMA tests do not
+use that listener, so they pass although jobs hang.
 
-**Prove:** nft list ruleset; ./fullmesh verify
+**Prove:** ./fullmesh verify -i INVENTORY
 
 **Fix:** Open the data range between the nodes, as for a job without RDMA.
 

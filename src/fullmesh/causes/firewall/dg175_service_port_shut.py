@@ -1,11 +1,12 @@
-"""a service's port is shut, the data range is open
+"""a service's port is blocked, and the data range is open
 
-Ray, a JAX coordinator or an API has a port of its own beside torch's; the first one that is shut is where it hangs,
-often without a word (ray#28191).
+Ray, a JAX coordinator or an API uses ports of its own in addition to torch's. The service hangs at
+the first port that is blocked, often without a message (ray#28191).
 
-**Prove:** on a peer: nc -zv NODE PORT; on the node: nft list ruleset | grep PORT
+**Prove:** on a peer: nc -zv NODE PORT
 
-**Fix:** Name the service in fullmesh_services and run site.yml, or open the port to the peers (docs/services.md).
+**Fix:** Add the service to fullmesh_services and run site.yml, or open the port to the peers
+(docs/services.md).
 
 **Source:** measured with torch 2.13
 """
@@ -30,14 +31,14 @@ from fullmesh.result.findings import Finding
 
 
 def explain_service_ports(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """Only ports of services are shut, by a firewall's rule."""
+    """Find rules that block only ports of services."""
     if not is_about_services(rule) or is_refused_by_kernel(rule):
         return None
     first = rule.group[0]
     verb = {"dropped": "drops", "rejected": "rejects", "refused": "resets"}[
         describe_link_verdict(rule)[0]
     ]
-    text = f"{rule.node} {verb} {first.ports} for {describe_direction(rule)}; torch's own ports are open"
+    text = f"{rule.node} {verb} {first.ports} for {describe_direction(rule)}, while torch's own ports are open"
     return make_block_finding(rule, "DG-175", text, suggest_rule_fix(evidence, rule))
 
 

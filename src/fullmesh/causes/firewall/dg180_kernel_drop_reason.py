@@ -1,15 +1,17 @@
-"""the kernel of a node says why it throws the packets of a link away
+"""a node's kernel reports why it drops the packets of a link
 
-The kernel names a reason for every packet that it throws away (tracepoint skb:kfree_skb, since 5.17). While the probe
-runs as root it is watched in an instance of tracefs of our own. Where packets of a link end at a node, no rule is
-known to stop them, and a reason fits, the reason is said. The event has no addresses: on a busy node the packets of
-somebody else may be among them.
+Since 5.17 the kernel gives a reason for every packet that it drops (tracepoint skb:kfree_skb). If
+the probe runs as root, Fullmesh records these events in its own tracefs instance. It reports a
+reason if packets of a link end at the node, no known rule stops them, and the reason fits. The
+events have no addresses, so on a busy node they may include packets of other programs.
 
-**Prove:** cd /sys/kernel/tracing; echo 1 > events/skb/kfree_skb/enable; cat trace_pipe
+**Prove:** echo 1 > /sys/kernel/tracing/events/skb/kfree_skb/enable && cat
+/sys/kernel/tracing/trace_pipe
 
-**Fix:** What the reason names.
+**Fix:** Change the setting that the reason names.
 
-**Source:** measured: NETFILTER_DROP at nft_do_chain, OTHERHOST, QDISC_DROP, NEIGH_FAILED (kernel 6.18)
+**Source:** measured: NETFILTER_DROP at nft_do_chain, OTHERHOST, QDISC_DROP, NEIGH_FAILED (kernel
+6.18)
 """
 
 from __future__ import annotations
@@ -28,17 +30,19 @@ from fullmesh.causes.relations import LINKS, WALLS, is_return_path
 from fullmesh.observed.ladder import PacketDrop
 from fullmesh.result.findings import Finding
 
-TRIES = 2  # a connection that gets no answer is tried that often, so its packets are thrown away as often at least
+TRIES = (
+    2  # a connection without a reply is tried that often, so at least so many packets are dropped
+)
 
 
 def has_own_kernel(evidence: ClusterEvidence, name: str) -> bool:
-    """Whether no other node has this kernel: containers of one machine all see what it throws away for any of them."""
+    """Whether no other node has this kernel. Containers on one machine see each other's drops."""
     boots = [str(evidence.seen.facts(one).get("boot") or one) for one in evidence.nodes]
     return boots.count(str(evidence.seen.facts(name).get("boot") or name)) == 1
 
 
 def list_kernel_drops(evidence: ClusterEvidence, name: str) -> list[PacketDrop]:
-    """What the kernel of a node threw away while the probe ran, and why."""
+    """List the packets that a node's kernel dropped during the probe, by reason."""
     if not has_own_kernel(evidence, name):
         return []
     return (
@@ -47,7 +51,7 @@ def list_kernel_drops(evidence: ClusterEvidence, name: str) -> list[PacketDrop]:
 
 
 def rule_drop_reasons(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The kernel of the node where packets end says why it throws packets away."""
+    """Find kernel drop reasons on the nodes at which packets end."""
     for name, held in group_by_drop_node(list(list_unexplained_blocks(evidence))).items():
         sides = {side for _, side in held}
         fitting = [
@@ -66,7 +70,7 @@ def rule_drop_reasons(evidence: ClusterEvidence) -> Iterator[Finding]:
             "DG-180",
             name,
             blocks,
-            f"{meaning.what}, as its kernel says ({first['reason']}, {first['count']} packets while the probe ran)",
+            f"{meaning.what}, as its kernel reports ({first['reason']}, {first['count']} packets during the probe)",
             (
                 ", ".join(f"{one['reason']} {one['count']} at {one['place']}" for one in fitting),
                 f"on {name}: {meaning.show.replace('CARD', evidence.cluster_card(name))}",
@@ -81,6 +85,8 @@ CAUSE = Cause(
     weight=900,
     explains=(Explains((*LINKS, *WALLS, "DG-138", "DG-139"), is_return_path),),
     cases=(
-        CauseCase("reason", "its packet filter, with a rule that no paper evaluates", by=RECORDED),
+        CauseCase(
+            "reason", "its packet filter, with a rule that Fullmesh cannot evaluate", by=RECORDED
+        ),
     ),
 )

@@ -1,12 +1,15 @@
-"""a program or filter (XDP, tc, BPF) stands where the packets of a link end
+"""a program or filter (XDP, tc, BPF) is attached at the place where a link's packets end
 
-An XDP program sees what a card receives before any tap or packet filter; filters of tc stand between tap and packet
-filter; BPF programs of a control group see what its processes send and get. None of them is in nft's list. That one
-drops the packets is not proved: it is the only one known who could.
+An XDP program sees incoming packets before any capture or packet filter. A tc filter sees them
+between capture and packet filter. A BPF program of a cgroup sees the packets of its processes. nft
+lists none of them. Fullmesh has no proof that this program drops the packets. It is the only
+candidate that it found.
 
-**Prove:** ip -d link show CARD; tc filter show dev CARD ingress; bpftool net; bpftool cgroup tree
+**Prove:** ip -d link show INTERFACE && tc filter show dev INTERFACE ingress && bpftool net &&
+bpftool cgroup tree
 
-**Fix:** ip link set dev CARD xdp off, tc filter del, or a rule for the peers in whatever loads it.
+**Fix:** ip link set dev INTERFACE xdp off, or tc filter del. Or allow the peers in the program that
+attaches it.
 
 **Source:** measured: native XDP on veth drops without any reason or counter (kernel 6.18)
 """
@@ -29,12 +32,12 @@ from fullmesh.causes.firewall.kernel_drops import (
 from fullmesh.causes.relations import LINKS, WALLS, is_return_path
 from fullmesh.result.findings import Finding
 
-# Where a program stands, and which packets of a link it sees.
+# Attachment point -> the packets of a link that a program sees there.
 STANDS = {"xdp": BEFORE, "tc ingress": IN, "tc egress": OUT}
 
 
 def rule_packet_hooks(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A program or a filter stands at the card of the node where packets end."""
+    """Find programs and filters on the interface of a node at which packets end."""
     for name, held in group_by_drop_node(list(list_unexplained_blocks(evidence))).items():
         card = evidence.cluster_card(name)
         sides = {side for _, side in held}
@@ -57,8 +60,8 @@ def rule_packet_hooks(evidence: ClusterEvidence) -> Iterator[Finding]:
             f"a program or filter at its {place} sees them there, and no rule of the packet filters stops them",
             (
                 "; ".join(f"{hook['at']} {hook['card']}: {hook['what']}" for hook in standing),
-                f"on {name}: ip -d link show {card}; tc filter show dev {card} ingress; bpftool net; find who loads it"
-                " (systemctl), then take it away or let the peers through",
+                f"on {name}: ip -d link show {card}; tc filter show dev {card} ingress; bpftool net. Then find the"
+                " service that loads it, and remove it or let the peers through",
             ),
         )
 

@@ -1,12 +1,13 @@
-"""the account that runs jobs does not get through where the probe does
+"""the account that runs jobs is blocked, and the probe's account is not
 
-The probe connects as whoever runs it; rules of nftables (meta skuid, skgid) and of routing (uidrange) may stop one
-account and no other. As root the probe tries some listeners again as the account of jobs: the setting
-launchers_job_user, else User= of fullmesh-job@, else whoever's ranks run.
+The probe connects as the account that runs it. Rules of nftables (meta skuid, skgid) and routing
+(uidrange) can block one account only. As root, the probe repeats some connections as the account of
+jobs: the setting launchers_job_user, else User= of fullmesh-job@, else the account of running
+ranks. Jobs of that account cannot connect, although all other checks pass.
 
-**Prove:** runuser -u ACCOUNT -- python3 -c "import socket; socket.create_connection(('PEER', PORT), 3)"
+**Prove:** runuser -u ACCOUNT -- nc -zv PEER PORT
 
-**Fix:** Take the rule away, or let the account through to the peers.
+**Fix:** Remove the rule, or allow the account to reach the peers.
 
 **Source:** measured: meta skuid drops in the chain output while root's connections are open
 """
@@ -27,7 +28,7 @@ from fullmesh.verify.blocked import DATA_KINDS, SAID, describe_blocked_ports, de
 
 
 def rule_job_account(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Connections come through for the probe, and not for the account of jobs."""
+    """Find connections that work for the probe, but not for the account of jobs."""
     for name in evidence.nodes:
         said = get_job_probe(evidence, name)
         if not said:
@@ -52,8 +53,8 @@ def rule_job_account(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-182",
             "L2",
-            f"{name} -> {join_names(peers)} {SAID[held[0]['verdict']]} for {who}, who runs the jobs there; for the"
-            f" probe's own account the same ports are open{'; its answers are stopped as well' if back else ''}",
+            f"{name} -> {join_names(peers)} {SAID[held[0]['verdict']]} for {who}, the account of jobs there. For the"
+            f" probe's own account the same ports are open{'. Replies are stopped as well' if back else ''}",
             node=name,
             peer=join_names(peers),
             port=describe_blocked_ports(evidence.seen, held, data),

@@ -1,12 +1,14 @@
-"""the unit that jobs run in keeps them from their peers, or holds them to too little
+"""the systemd unit that runs jobs cuts them off from their peers, or limits them too much
 
-A unit is a place of its own: systemd filters its packets (IPAddressDeny=, by BPF at its control group), takes its
-network (PrivateNetwork=), forbids families of addresses and sets its limits. The probe runs outside of it and gets
-through. systemctl show says what a job would get, with all drop-ins.
+systemd can filter a unit's packets (IPAddressDeny=), remove its network (PrivateNetwork=), forbid
+address families and set limits. The probe runs outside the unit, so its connections work. Fullmesh
+reads the settings that a job gets, with all drop-ins, from systemctl show.
 
-**Prove:** systemctl show fullmesh-job@x -p IPAddressDeny -p PrivateNetwork -p RestrictAddressFamilies -p LimitNOFILE
+**Prove:** systemctl show fullmesh-job@x -p IPAddressDeny -p PrivateNetwork -p
+RestrictAddressFamilies -p LimitNOFILE
 
-**Fix:** systemctl cat fullmesh-job@ shows who sets it; take it out, then systemctl daemon-reload.
+**Fix:** Find the drop-in with systemctl cat fullmesh-job@, remove the setting, then run systemctl
+daemon-reload.
 
 **Source:** systemd.resource-control(5), systemd.exec(5)
 """
@@ -36,10 +38,10 @@ def is_in_networks(address: str, networks: Sequence[str]) -> bool:
 def list_unit_restrictions(
     evidence: ClusterEvidence, name: str, unit: JobUnit
 ) -> Iterator[tuple[str, str, list[str]]]:
-    """What of a unit keeps jobs from their peers: in words, the setting, and the peers; or from opening files."""
+    """Yield a unit's restrictions that hinder jobs: a description, the setting, and the peers cut off."""
     peers = [peer for peer in evidence.peers(name) if evidence.address(peer)]
     if unit["own_network"]:
-        yield "have a network of their own, with no card in it", "PrivateNetwork=yes", peers
+        yield "have a network of their own, with no interface in it", "PrivateNetwork=yes", peers
     family = "AF_INET6" if evidence.plan["family"] == "ipv6" else "AF_INET"
     words = unit["families"].split()
     shut = words and words[0].startswith("~")
@@ -69,7 +71,7 @@ def list_unit_restrictions(
 
 
 def rule_job_unit(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The unit that jobs run in keeps them from the peers, or holds them to too little."""
+    """Find units of jobs that cut them off from peers or limit them too much."""
     for name in evidence.nodes:
         unit = evidence.survey(name).get("job_unit")
         if not unit:
@@ -79,13 +81,14 @@ def rule_job_unit(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-183",
                 "L1",
-                f"jobs that run as the unit fullmesh-job@ on {name} {what}; the probe is not in that unit",
+                f"jobs that run as the unit fullmesh-job@ on {name} {what}. The probe is not in that unit",
                 node=name,
                 peer=join_names(peers),
                 direction=f"{name} <-> {join_names(peers)}" if peers else "",
                 seen=setting + (f" ({drop_ins})" if drop_ins else ""),
                 expected="as Fullmesh wrote the unit",
-                fix=f"on {name}: systemctl cat fullmesh-job@; take it out of its drop-ins, systemctl daemon-reload",
+                fix=f"on {name}: systemctl cat fullmesh-job@, remove the setting from its drop-ins, then"
+                " systemctl daemon-reload",
             )
 
 

@@ -1,15 +1,16 @@
-"""only the probe's own account is stopped, the one that runs jobs gets through (warning)
+"""only the probe's account is blocked, and the account that runs jobs is not (warning)
 
-Rules of nftables (meta skuid, skgid) and of routing (uidrange) may stop root, or whoever asked, and nobody else.
-Where the probe is stopped it tries some listeners again as the account of jobs; if that reaches every one of them
-while the probe is still stopped, jobs are not hit. Ansible, node_ssh and whatever else runs as that account between
-the nodes are.
+Rules of nftables (meta skuid, skgid) and routing (uidrange) can block root, or the probe's account,
+only. If the probe is blocked, it repeats some connections as the account of jobs. If all of these
+succeed while the probe is still blocked, jobs are not affected. Ansible, node_ssh and other
+programs that connect between nodes as the probe's account are.
 
-**Prove:** runuser -u ACCOUNT -- python3 -c "import socket; socket.create_connection(('PEER', PORT), 3)"
+**Prove:** nc -zv PEER PORT || runuser -u ACCOUNT -- nc -zv PEER PORT
 
-**Fix:** Take the rule away, or let root through to the peers as well.
+**Fix:** Remove the rule, or allow root to reach the peers as well.
 
-**Source:** measured: meta skuid 0 drops in the chain postrouting while the jobs' connections are open
+**Source:** measured: meta skuid 0 drops in the chain postrouting while the jobs' connections are
+open
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fullmesh.verify.blocked import DATA_KINDS, describe_blocked_ports, describe
 
 
 def rule_probe_only_block(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Connections come through for the account of jobs, and not for the probe."""
+    """Find connections that work for the account of jobs, but not for the probe."""
     for name in evidence.nodes:
         said = get_job_probe(evidence, name)
         if not said:
@@ -51,7 +52,7 @@ def rule_probe_only_block(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-184",
             "L2",
-            f"{name} -> {join_names(peers)} is shut for the account of the probe alone: {who}, who runs the jobs there,"
+            f"{name} -> {join_names(peers)} is blocked for the probe's account only: {who}, the account of jobs there,"
             " gets through",
             node=name,
             peer=join_names(peers),

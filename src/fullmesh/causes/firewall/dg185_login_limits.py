@@ -1,13 +1,15 @@
-"""a login of the account that runs jobs is held to too little
+"""a login of the account that runs jobs gets limits that are too low
 
-Jobs that are started by ssh (pdsh, mpirun, torchrun by hand) get what the node's PAM gives the account that logs in:
-/etc/security/limits.conf, limits.d. The probe's own limits are others, as root's mostly are. As root the probe opens
-one session of the account with su, without a profile, from the limits of sshd, and reads /proc/self/limits there; it
-is said only where the probe itself is allowed enough.
+Jobs that ssh starts (pdsh, mpirun, torchrun by hand) get the limits that PAM sets at login, from
+/etc/security/limits.conf and limits.d. The probe usually runs as root, with other limits. As root,
+it opens a session of the account with su, from sshd's limits and without a profile, and reads
+/proc/self/limits there. Fullmesh reports the limit of open files or locked memory only if the
+probe's own is high enough.
 
-**Prove:** su -s /bin/sh ACCOUNT -c 'ulimit -Sn; ulimit -l; ulimit -u'
+**Prove:** su -s /bin/sh ACCOUNT -c 'ulimit -a'
 
-**Fix:** A file in /etc/security/limits.d: 'ACCOUNT - nofile 1048576', 'ACCOUNT - memlock unlimited'; log in anew.
+**Fix:** Add 'ACCOUNT - nofile 1048576' and 'ACCOUNT - memlock unlimited' to a file in
+/etc/security/limits.d, then log in again.
 
 **Source:** pam_limits(8), limits.conf(5), getrlimit(2)
 """
@@ -36,7 +38,7 @@ AMPLE = {"nofile": "1048576", "memlock": "unlimited", "nproc": "unlimited"}
 def list_low_limits(
     evidence: ClusterEvidence, name: str, login: LoginLimits
 ) -> Iterator[tuple[str, str, str]]:
-    """What a login is held to that jobs need more of, and the probe has enough of: in words, seen, expected."""
+    """Yield a login's limits that are too low for jobs: a description, the value seen, the value expected."""
     own = evidence.survey(name).get("limits", {})
     files = FILES_PER_RANK * int(evidence.plan["world_size"])
     if 0 <= login["nofile"] < files <= limit_to_number(own.get("nofile")):
@@ -60,7 +62,7 @@ def limit_to_number(limit: int | None) -> float:
 
 
 def rule_login_limits(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Jobs that are started by a login of their account get too little."""
+    """Find logins of the account of jobs whose limits are too low."""
     for name in evidence.nodes:
         said = get_job_probe(evidence, name)
         if not said or "login" not in said:
@@ -69,19 +71,19 @@ def rule_login_limits(evidence: ClusterEvidence) -> Iterator[Finding]:
         if not held:
             continue
         account = said["account"]
-        # more than this plan needs: the line holds for whatever else the account does
+        # more than this plan needs: the line also applies to all other work of the account
         kinds = [expected.split()[0] for _, _, expected in held]
         lines = " ".join(f"'{account} - {kind} {AMPLE[kind]}'" for kind in kinds)
         yield Finding(
             "DG-185",
             "L1",
-            f"a login of {account}, who runs the jobs on {name}, {join_names([what for what, _, _ in held])}: what is"
-            " started by ssh gets too little",
+            f"a login of {account}, the account of jobs on {name}, {join_names([what for what, _, _ in held])}:"
+            " not enough for jobs that ssh starts",
             node=name,
             seen=", ".join(seen for _, seen, _ in held),
             expected=f"at least {', '.join(expected for _, _, expected in held)}",
-            fix=f"on {name}: {lines} in a file in /etc/security/limits.d, then log in anew",
-            # a unit of jobs has limits of its own, and nobody need ever log in
+            fix=f"on {name}: {lines} in a file in /etc/security/limits.d, then log in again",
+            # a unit of jobs has limits of its own, so no login may be needed
             severity=WARNING if evidence.survey(name).get("job_unit") else ERROR,
         )
 

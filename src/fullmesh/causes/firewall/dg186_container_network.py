@@ -1,16 +1,17 @@
-"""ranks run in a container's network that peers do not reach, or that does not reach them
+"""ranks run in a container network that peers cannot reach, or that cannot reach peers
 
-Docker and podman give a container a network of its own, with an address that only its machine knows, and hide it
-behind the machine's (NAT). Its ranks announce the address inside, and nobody can connect to that. As root the probe
-goes into the network of ranks that run now, connects to some listeners of the peers that the node itself reaches, and
-hears from them which address they see.
+Docker and podman give a container its own network behind NAT, with an address that only its machine
+knows. Ranks announce that address, and peers cannot connect to it. As root, the probe enters the
+network of running ranks and connects to some of the peers' listeners that the node itself reaches.
+The listeners report the source address that they see.
 
-**Prove:** nsenter -t PID -n ip -br address; nsenter -t PID -n ip route get PEER
+**Prove:** nsenter -t PID -n ip -br address && nsenter -t PID -n ip route get PEER
 
-**Fix:** Start the container with --network=host (docker, podman; hostNetwork: true in Kubernetes), or give it an
-address of the cluster network (macvlan, SR-IOV) and no NAT.
+**Fix:** Start the container with --network=host (hostNetwork: true in Kubernetes), or give it an
+address of the cluster network without NAT (macvlan, SR-IOV).
 
-**Source:** docker run(1), --network; measured: a namespace behind masquerade is seen by the node's address
+**Source:** docker run(1), --network, and measured: a namespace behind masquerade is seen by the
+node's address
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_container_network(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Ranks run in the network of a container that peers cannot connect to, or that does not reach them."""
+    """Find ranks in a container network that peers cannot reach, or that cannot reach peers."""
     for name in evidence.nodes:
         for inner in evidence.seen.nodes.get(name, {}).get("links", {}).get("networks", []):
             who = f"pid {inner['pid']}: {inner['command'][:80]}"
@@ -38,7 +39,10 @@ def rule_container_network(evidence: ClusterEvidence) -> Iterator[Finding]:
                 )
                 peers = evidence.peers(name)
             elif shut:
-                what, peers = f"does not reach {join_names(shut)}, which {name} itself does", shut
+                what, peers = (
+                    f"does not reach {join_names(shut)}, although {name} itself does",
+                    shut,
+                )
             else:
                 continue
             yield Finding(

@@ -1,12 +1,12 @@
 """a rule of a node's packet filter stops ARP
 
-Before the first packet a node asks who has the peer's address (ARP, RFC 826). Chains of the family netdev, at the
-card, and of the family arp see that; those for IP and TCP do not. Where nobody answers, both ends' rules are asked
-what they do with it.
+A node sends an ARP request for a peer's address before its first packet. Chains of the families
+netdev and arp filter ARP, and chains for IP do not. Without a reply, connections fail with 'No
+route to host'. If ARP gets no reply on a link, Fullmesh evaluates the ARP rules of both ends.
 
-**Prove:** nft list tables; ip neigh show; arping -c 1 -I CARD PEER
+**Prove:** nft list tables && ip neigh show && arping -c 1 -I INTERFACE PEER
 
-**Fix:** Take the rule away, or let ARP through before it (netdev: ether type arp accept).
+**Fix:** Remove the rule, or accept ARP before it (netdev: ether type arp accept).
 
 **Source:** nft(8), ARP ADDRESS FAMILY and NETDEV ADDRESS FAMILY
 """
@@ -30,7 +30,7 @@ from fullmesh.verify.blocked import (
 def find_arp_stops(
     evidence: ClusterEvidence, source: str, target: str
 ) -> Iterator[tuple[str, PacketVerdict]]:
-    """The rules of the two nodes that stop who-has and its answer, those that do for certain first."""
+    """Yield the rules of the two nodes that stop ARP requests or replies, certain ones first."""
     ends = (evidence.address(source), evidence.address(target))
     perhaps = []
     for name in (source, target):
@@ -45,9 +45,9 @@ def find_arp_stops(
 
 
 def rule_blocked_arp(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Nobody answers ARP on a link, and a rule of one of its nodes stops it: a chain at the card, or of family arp.
+    """Find rules (families netdev and arp) that stop ARP on links without an ARP reply.
 
-    Rules for TCP never see it, so whose rule it is, neither the probe's packets nor their absence tell.
+    Rules for TCP never see ARP, so captures of the probe's packets cannot show which rule it is.
     """
     found: dict[tuple[str, str, str, int], tuple[PacketVerdict, list[tuple[str, str]]]] = {}
     for source, target in list_unresolved_links(evidence):
@@ -62,9 +62,8 @@ def rule_blocked_arp(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-187",
             "L2",
-            f"a rule of {name} {verb if stop.sure else f'may be what {verb}'} ARP between it and {join_names(peers)}, "
-            "so"
-            " neither finds the other's card",
+            f"a rule of {name} {verb if stop.sure else f'may be the one that {verb}'} ARP between it and"
+            f" {join_names(peers)}, so neither finds the other's hardware address",
             node=name,
             peer=join_names(peers),
             direction=f"{name} <-> {join_names(peers)}",
@@ -72,13 +71,13 @@ def rule_blocked_arp(evidence: ClusterEvidence) -> Iterator[Finding]:
             expected="ARP passes",
             fix=f"on {name}: nft delete rule {place} handle {stop.handle}"
             if stop.handle
-            else f"on {name}: nft list chain {place}, and give it 'policy accept' or a rule for ARP",
+            else f"on {name}: nft list chain {place}, then set 'policy accept' or add a rule for ARP",
             pairs=tuple(pairs),
         )
 
 
 def list_unresolved_links(evidence: ClusterEvidence) -> list[tuple[str, str]]:
-    """The links on which the peer's address was asked for and nobody answered."""
+    """List the links on which the ARP request for the peer's address got no reply."""
     return [
         (block.source, block.target)
         for block in list_blocked_links(evidence.seen)

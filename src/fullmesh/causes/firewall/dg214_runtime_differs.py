@@ -1,11 +1,12 @@
 """firewalld's runtime and permanent settings differ
 
-firewalld has two sets of settings: what runs and what is kept. After a reload or a reboot the node behaves as what is
-kept.
+firewalld keeps its running settings apart from its permanent ones. After a reload or reboot only
+the permanent settings apply, so links that work now may break then.
 
-**Prove:** firewall-cmd --list-all-zones, --list-all-policies; the same with --permanent
+**Prove:** diff <(firewall-cmd --list-all-zones) <(firewall-cmd --permanent --list-all-zones)
 
-**Fix:** firewall-cmd --reload to go back to what is kept, --runtime-to-permanent to keep what runs.
+**Fix:** firewall-cmd --runtime-to-permanent to keep the running settings, or firewall-cmd --reload
+to discard them.
 
 **Source:** firewall-cmd(1)
 """
@@ -40,7 +41,7 @@ POLICY_PARTS = ("target", "ingress", "egress", "ports", "services", "rules")
 
 
 def rule_firewalld_runtime(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """What firewalld runs is not what it keeps: after a reload or a reboot the nodes behave differently."""
+    """Find nodes whose running and permanent firewalld settings differ: a reload or reboot changes them."""
     shut = group_blocking_rules(evidence)
     for name in evidence.nodes:
         held = evidence.survey(name).get("firewalld", {})
@@ -70,7 +71,7 @@ def rule_firewalld_runtime(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def find_drifted_parts(both: Both, parts: Sequence[str]) -> list[str]:
-    """Which parts of what is kept are not what runs. A rule may name its parts in another order."""
+    """Which permanent settings are not what runs. A rule may name its parts in another order."""
     kept, now = both["permanent"], both["runtime"]
     if not kept:
         return []
@@ -107,7 +108,7 @@ def make_runtime_finding(
 
 
 def describe_both_sides(now: Any, kept: Any) -> tuple[str, str]:
-    """Both sides in words; of rules, which are long, those that the other side lacks."""
+    """Describe both sides. Of rules, which are long, only those that the other side lacks."""
     if not isinstance(now, list):
         return now or "default", kept or "default"
     if not any(one.startswith("rule ") for one in (*now, *kept)):

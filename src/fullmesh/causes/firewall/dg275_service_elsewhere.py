@@ -1,11 +1,12 @@
 """a service listens, but not on the cluster address
 
-A program that listens on 127.0.0.1, or on the address of another card, has the port, and no peer can come to it: host
-names that lead to loopback, or a default such as localhost, make it so.
+The program listens only on 127.0.0.1 or on another interface's address, so peers get 'Connection
+refused'. Its host name leads to loopback, or its default is localhost.
 
 **Prove:** on the node: ss -ltnp 'sport = :PORT'
 
-**Fix:** Give the service the cluster address (Ray: --node-ip-address, which fullmesh-ray does), or every address.
+**Fix:** Let the service listen on the cluster address (Ray: --node-ip-address, as fullmesh-ray sets
+it), or on all addresses.
 
 **Source:** measured with torch 2.13
 """
@@ -31,7 +32,9 @@ def explain_service_elsewhere(evidence: ClusterEvidence, rule: BlockingRule) -> 
     first = rule.group[0]
     address = evidence.address(first.target)
     text = f"{first.ports} of {first.target} is taken, and nothing listens there on {address}"
-    fix = f"on {first.target}: ss -ltnp; let the service listen on {address}, or on every address"
+    fix = (
+        f"on {first.target}: ss -ltnp, then let the service listen on {address} or on all addresses"
+    )
     return replace(
         make_block_finding(rule, "DG-275", text, fix, f"a listener on {address}"),
         node=first.target,

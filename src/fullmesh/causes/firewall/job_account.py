@@ -1,4 +1,4 @@
-"""What the probe of the account of jobs came to."""
+"""Results of the probe that ran as the account of jobs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from fullmesh.observed.ports import KERNEL_RANGE
 
 
 def get_job_probe(evidence: ClusterEvidence, name: str) -> JobProbe | None:
-    """What a node found as the account of jobs; None where it was not tried."""
+    """Return a node's results as the account of jobs, or None if that was not tried."""
     return evidence.seen.nodes.get(name, {}).get("links", {}).get("as_job")
 
 
 def is_return_blocked(evidence: ClusterEvidence, name: str, peer: str) -> bool:
-    """Whether what stops an account stops its answers, too: its listeners cannot be reached then.
+    """Whether the account's replies are blocked, too. Peers then cannot reach its listeners.
 
-    The listeners of the probe are not the jobs', so this is by the kernel's decision, or by the rules on paper.
+    The probe's listeners run as another account, so this is derived from the kernel's decision or
+    the rules on paper.
     """
     for way in list_odd_decisions(evidence, name):
         of_account = way["uid"] != ANYBODY and way["direction"] == "answer"

@@ -1,4 +1,4 @@
-"""Where packets of a shut link end and no rule on paper stops them: the kernel's reasons, programs at the card."""
+"""Blocked links that no known rule explains: the places where their packets end, and the kernel's drop reasons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fullmesh.causes.firewall.blocking_rules import find_blocking_rule
 from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.blocked import FIREWALLED, BlockedLink, list_blocked_links
 
-# Where on a node packets end: as they leave, as they come in, before its tap sees them.
+# The place on a node at which packets end: outgoing, incoming, or before its tap sees them.
 OUT, IN, BEFORE = "out", "in", "before"
 
 
@@ -19,14 +19,14 @@ BOTH = (IN, OUT)
 
 @dataclass(frozen=True)
 class DropReasonMeaning:
-    """What a reason of the kernel says (include/net/dropreason-core.h), where, and what shows more."""
+    """A drop reason of the kernel (include/net/dropreason-core.h): its meaning, its place, and the next check."""
 
     what: str
     sides: tuple[str, ...]
     show: str
 
 
-NFT = "nft list ruleset; nft monitor trace, with a rule that sets meta nftrace"
+NFT = "nft list ruleset, and nft monitor trace with a rule that sets meta nftrace"
 
 
 SIGNED = "ss -tinM"
@@ -38,36 +38,36 @@ QUEUE = "tc -s qdisc; ip -s link"
 MEANS = {
     "NETFILTER_DROP": DropReasonMeaning("its own packet filter drops them", BOTH, NFT),
     "IP_RPFILTER": DropReasonMeaning(
-        "rp_filter drops them: the way back leaves over another card",
+        "rp_filter drops them: the route back uses another interface",
         (IN,),
         "ip route get SENDER; sysctl -a -r '\\.rp_filter$'",
     ),
     "OTHERHOST": DropReasonMeaning(
-        "the frames are addressed to another machine's card",
+        "the frames are addressed to another machine's interface",
         (BEFORE,),
         "ip link show; on the sender: ip neigh show",
     ),
     "IP_OUTNOROUTES": DropReasonMeaning("it has no route for them", (OUT,), "ip route get PEER"),
     "IP_INNOROUTES": DropReasonMeaning(
-        "it has no route for what comes in", (IN,), "ip route get PEER"
+        "it has no route for incoming packets", (IN,), "ip route get PEER"
     ),
     "IP_INADDRERRORS": DropReasonMeaning(
         "their address is not its own", (IN,), "ip address; ip route"
     ),
     "IP_INVALID_SOURCE": DropReasonMeaning(
-        "it takes their sender for impossible", (IN,), "ip route get SENDER"
+        "their source address is invalid there", (IN,), "ip route get SENDER"
     ),
     "IP_LOCAL_SOURCE": DropReasonMeaning(
         "their sender has one of its own addresses", (IN,), "ip address"
     ),
     "XFRM_POLICY": DropReasonMeaning(
-        "a policy of IPsec forbids them", BOTH, "ip xfrm policy; ip xfrm state"
+        "an IPsec policy forbids them", BOTH, "ip xfrm policy; ip xfrm state"
     ),
     "NEIGH_FAILED": DropReasonMeaning(
-        "nobody answers for the peer's address", (OUT,), "ip neigh show"
+        "the peer's address gets no ARP reply", (OUT,), "ip neigh show"
     ),
     "NEIGH_QUEUEFULL": DropReasonMeaning(
-        "too many wait for the peer's address", (OUT,), "ip neigh show"
+        "too many packets wait for an ARP reply", (OUT,), "ip neigh show"
     ),
     "XDP": DropReasonMeaning("an XDP program drops them", (BEFORE,), "ip -d link show"),
     "TC_INGRESS": DropReasonMeaning(
@@ -119,22 +119,22 @@ MEANS = {
     ),
     "TCP_CSUM": DropReasonMeaning("their checksums are wrong", (IN,), "ethtool -k CARD"),
     "IP_CSUM": DropReasonMeaning("their checksums are wrong", (IN,), "ethtool -k CARD"),
-    "QDISC_DROP": DropReasonMeaning("a queue of its card throws them away", (OUT,), QUEUE),
-    "QDISC_OVERLIMIT": DropReasonMeaning("a queue of its card is full", (OUT,), QUEUE),
+    "QDISC_DROP": DropReasonMeaning("a queue of its interface drops them", (OUT,), QUEUE),
+    "QDISC_OVERLIMIT": DropReasonMeaning("a queue of its interface is full", (OUT,), QUEUE),
     "CPU_BACKLOG": DropReasonMeaning(
-        "a processor does not keep up with what comes in", (IN,), "cat /proc/net/softnet_stat"
+        "a CPU does not keep up with incoming packets", (IN,), "cat /proc/net/softnet_stat"
     ),
     "PKT_TOO_BIG": DropReasonMeaning(
-        "they are larger than its card allows", (OUT,), "ip link show"
+        "they are larger than its interface allows", (OUT,), "ip link show"
     ),
     "FULL_RING": DropReasonMeaning(
-        "the ring of a card is full", BOTH, "ethtool -S CARD; ethtool -g CARD"
+        "the ring of an interface is full", BOTH, "ethtool -S CARD; ethtool -g CARD"
     ),
 }
 
 
 def list_drop_points(block: BlockedLink) -> list[tuple[str, str]]:
-    """The nodes where packets of a link may end, and on which side of them, by what the taps saw."""
+    """List the nodes at which packets of a link may end, and the side, from the captures."""
     return {
         "leaving": [(block.source, OUT)],
         "target": [(block.target, IN), (block.target, OUT)],
@@ -145,14 +145,14 @@ def list_drop_points(block: BlockedLink) -> list[tuple[str, str]]:
 
 
 def list_unexplained_blocks(evidence: ClusterEvidence) -> Iterator[BlockedLink]:
-    """The shut links that no rule of the two nodes' packet filters explains on paper."""
+    """List the blocked links that no rule of the two nodes' packet filters explains on paper."""
     for block in list_blocked_links(evidence.seen):
         if block.verdict in FIREWALLED and not find_blocking_rule(evidence, block).stop.table:
             yield block
 
 
 def group_by_drop_node(blocks: Sequence[BlockedLink]) -> dict[str, list[tuple[BlockedLink, str]]]:
-    """The links by the nodes where they may end, each with the side."""
+    """Group the links by the nodes at which they may end, each with the side."""
     found: dict[str, list[tuple[BlockedLink, str]]] = {}
     for block in blocks:
         for name, side in list_drop_points(block):
@@ -163,13 +163,13 @@ def group_by_drop_node(blocks: Sequence[BlockedLink]) -> dict[str, list[tuple[Bl
 def make_drop_finding(
     code: str, name: str, blocks: Sequence[BlockedLink], cause: str, shown: tuple[str, str]
 ) -> Finding:
-    """A finding about links that end at a node; *shown*: what was seen, and the next step."""
+    """Make a finding about links that end at a node. *shown*: the value seen, and the next step."""
     seen, fix = shown
     pairs = tuple(dict.fromkeys((block.source, block.target) for block in blocks))
     peers = sorted({end for pair in pairs for end in pair} - {name})
-    # What stops what comes in stops the answers to what goes out: the connections that come in name the direction.
+    # A fault that stops incoming packets also stops replies to outgoing ones: incoming connections give the direction.
     asked = [pair for pair in pairs if pair[1] == name]
-    also = "" if asked in ([], list(pairs)) else ", and the answers to its own,"
+    also = "" if asked in ([], list(pairs)) else ", and the replies to its own,"
     sources, targets = (sorted({pair[place] for pair in asked or pairs}) for place in (0, 1))
     direction = f"{join_names(sources)} -> {join_names(targets)}"
     return Finding(

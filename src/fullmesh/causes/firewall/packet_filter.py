@@ -1,7 +1,8 @@
-"""What the packet filter of a node does with a packet of a connection that failed: which rule, in which chain and zone.
+"""Evaluate a node's packet filter for a packet of a failed connection: the verdict, rule, chain and zone.
 
-The rules are evaluated by ``fullmesh.netfilter``, as on the nodes. What cannot be decided from the rules alone (a rate
-limit, a mark, a random number) counts as "does not match", and is remembered as a doubt.
+The rules are evaluated by ``fullmesh.netfilter``, as on the nodes. A match that cannot be decided
+from the rules alone (a rate limit, a mark, a random number) counts as "does not match", and is
+recorded as a doubt.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class PacketVerdict:
-    """What became of a packet.
+    """The packet filter's verdict on a packet.
 
     Attributes:
         verdict: accept, drop, reject, or divert (sent elsewhere).
-        table: with its family, ``inet firewalld``; "" when nothing stopped it.
-        chain: where.
-        handle: of the rule; 0 for a chain's policy.
-        text: the rule in words near to nft's.
-        reset: it is rejected by a TCP reset.
-        doubts: rules that would stop some packets, of which the rules alone cannot tell which.
+        table: with its family, ``inet firewalld``. Empty if no rule stopped the packet.
+        chain: the chain of the rule.
+        handle: of the rule. 0 for a chain's policy.
+        text: the rule in a form close to nft's.
+        reset: the rule rejects with a TCP reset.
+        doubts: rules that stop some packets, but the rules alone do not tell which.
         zone: the firewalld zone whose chain the packet came through.
-        sure: the rule stops the packet; else it may, and the packet was stopped.
+        sure: the rule certainly stops the packet. Otherwise it may, and the packet was stopped.
     """
 
     verdict: str
@@ -72,10 +73,10 @@ def make_tcp_packet(
     """The first packet of a TCP connection.
 
     Args:
-        source: address that it comes from.
-        target: address that it goes to.
-        port: where it goes.
-        interface: of the node whose rules it meets.
+        source: the source address.
+        target: the destination address.
+        port: the destination port.
+        interface: of the node whose rules apply.
         outgoing: it leaves that node.
     """
     family = "6" if ":" in target else "4"
@@ -83,7 +84,7 @@ def make_tcp_packet(
 
 
 def make_reply_packet(packet: Packet, port: int) -> Packet:
-    """The answer to a packet, which leaves over the interface that it came in by; *port*: where it had come from."""
+    """Make the reply to a packet, which leaves by the packet's interface. *port*: the packet's source port."""
     return packet._replace(
         saddr=packet.daddr,
         daddr=packet.saddr,
@@ -166,7 +167,7 @@ def list_hook_chains(ruleset: Ruleset, packet: Packet) -> list[Key]:
 
 
 def evaluate_packet(ruleset: Ruleset, packet: Packet) -> PacketVerdict:
-    """What becomes of the packet. An accepting end has the last chain whose rule accepted, "" when none minded."""
+    """Return the verdict on a packet. An accept names the last chain whose rule accepted, or "" if no rule matched."""
     walk = PacketWalk(ruleset, packet)
     by = ""
     for base in list_hook_chains(ruleset, packet):
@@ -214,17 +215,17 @@ def find_possible_stops(ruleset: Ruleset, packet: Packet) -> list[PacketVerdict]
 
 
 def describe_doubtful_rules(walk: PacketWalk) -> tuple[str, ...]:
-    """The rules of which nobody can say whether they stop the packet, in words."""
+    """Describe the rules that may or may not stop the packet."""
     return tuple(format_nft_rule(rule) for _, rule in walk.maybe)
 
 
 def is_filter_hook(ruleset: Ruleset, key: Key, packet: Packet) -> bool:
-    """Whether a base chain is at the hook where a host's firewall decides, rather than before or behind it."""
+    """Whether a base chain is at the input or output hook, at which a host's firewall decides."""
     return ruleset["chains"][key]["hook"] == ("output" if packet.outgoing else "input")
 
 
 def is_accepted_by_table(ruleset: Ruleset, packet: Packet, table: str) -> bool:
-    """Whether a rule of the table accepts the packet, rather than that none minds it."""
+    """Whether a rule of the table accepts the packet. False if no rule matches."""
     chains = {
         key: chain for key, chain in ruleset["chains"].items() if f"{key[0]} {key[1]}" == table
     }
@@ -233,7 +234,7 @@ def is_accepted_by_table(ruleset: Ruleset, packet: Packet, table: str) -> bool:
 
 
 def list_deciding_tables(ruleset: Ruleset, packet: Packet) -> list[str]:
-    """The tables that have a say about the packet: with a chain at its hook that has rules or a policy of drop."""
+    """List the tables with a chain at the packet's hook that has rules or drops by policy."""
     found = []
     for key in list_hook_chains(ruleset, packet):
         chain, name = ruleset["chains"][key], f"{key[0]} {key[1]}"

@@ -1,22 +1,21 @@
 """Gloo: a data connection failed and an old torch hid the reason ('no error')
 
-Two ranks could not connect on a Gloo data port; torch up to about 2.6 prints 'no error' for every
-connect failure, be it drop, reject or refusal. Two causes look like this: a rank announced an
-address that its peers cannot reach (Gloo took the interface that the host name leads to), or a
-firewall shuts the port.
+Two ranks could not connect on a Gloo data port. Up to about 2.6, torch prints 'no error' for every
+failed connect, whether the packets were dropped, rejected or refused. There are 2 possible causes:
+a rank announced an address that its peers cannot reach (Gloo uses the interface that the host name
+leads to), or a firewall blocks the port.
 
 **Where:** between two nodes: a node whose host name leads to loopback or to another interface, else
 the firewall of the node with the lower IP, which listens
 
-**Prove:** on every node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (rung L2 tries
-every link in both directions: VC-201 drop, VC-202 reject, VC-203 refused)
+**Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions: VC-201
+drop, VC-202 reject, VC-203 refused), and on every node: getent ahosts "$(hostname)"
 
-**Fix:** GLOO_SOCKET_IFNAME with the cluster interface on every node (role cluster_env), host names
-that lead to the cluster's addresses (role name_resolution); where only the master port is open:
-./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to the
-peers).
+**Fix:** ./fullmesh apply -i INVENTORY --tags network,launch (host names lead to cluster addresses,
+and GLOO_SOCKET_IFNAME names the cluster interface). If only the master port is open: ./fullmesh
+apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to the peers).
 
-**Source:** gloo 5ca057d (2025-02-25, object slicing); sgl-project/sglang#3226,
+**Source:** gloo 5ca057d (2025-02-25, object slicing), sgl-project/sglang#3226,
 gpustack/gpustack#2125
 """
 

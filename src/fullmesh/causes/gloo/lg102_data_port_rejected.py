@@ -3,16 +3,16 @@
 Gloo's connection to {peer} {port_note} was rejected at once: a firewall answers with REJECT
 (firewalld's default).
 
-**Where:** the listening end {peer}: with Gloo the higher IP always connects to the lower one, so
-look at the node with the lower address, not at the node whose log this is
+**Where:** the listening end {peer}. With Gloo the higher IP always connects to the lower one, so
+check the node with the lower address, not the node whose log this is
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions: VC-202); on
-the other node: ip neigh show {peer} (an entry proves that the host is there)
+**Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions: VC-202),
+and on the other node: ip neigh show {peer} (an entry proves that the host is up)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to
 the peers)
 
-**Source:** measured: nft reject with icmpx admin-prohibited, 0.3 s, the passive side hangs;
+**Source:** measured: nft reject with icmpx admin-prohibited, 0.3 s, the passive side hangs,
 sgl-project/sglang#3820
 """
 

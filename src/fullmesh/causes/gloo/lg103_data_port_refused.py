@@ -3,16 +3,16 @@
 Gloo's connection to {peer} {port_note} was refused: a firewall answers with a TCP reset, or the
 rank that listened there has ended.
 
-**Where:** the listening end {peer}: with Gloo the higher IP always connects to the lower one, so
-look at the node with the lower address, not at the node whose log this is
+**Where:** the listening end {peer}. With Gloo the higher IP always connects to the lower one, so
+check the node with the lower address, not the node whose log this is
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions: VC-203
-proves the firewall; without it read the log of the rank on {peer}, it ended first)
+**Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions: VC-203
+proves that it is the firewall). Otherwise the rank on {peer} ended first: read its log
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to
 the peers)
 
-**Source:** measured: nft reject with tcp reset, 0.04 s; facebookresearch/PyTorch-BigGraph#119
+**Source:** measured: nft reject with tcp reset, 0.04 s, facebookresearch/PyTorch-BigGraph#119
 """
 
 from __future__ import annotations

@@ -2,17 +2,17 @@
 
 Gloo's connection to {peer} {port_note} got no answer at all: something drops the packets.
 
-**Where:** the listening end {peer}: with Gloo the higher IP always connects to the lower one, so
-look at the node with the lower address, not at the node whose log this is
+**Where:** the listening end {peer}. With Gloo the higher IP always connects to the lower one, so
+check the node with the lower address, not the node whose log this is
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions: VC-201; the
-drop counter on {peer} tells its own firewall from one outside: a counter that stays 0 means a
-security group or switch)
+**Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions: VC-201. If
+the drop counter on {peer} stays 0, a security group or switch drops them, not the node's own
+firewall)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to
-the peers); outside the host: open the data range in the cloud's security group, both directions.
+the peers). In a cloud, also open the data range in the security group, in both directions.
 
-**Source:** measured: nft drop, active side ends after 539 s, passive side still hangs at 1900 s;
+**Source:** measured: nft drop, active side ends after 539 s, passive side still hangs at 1900 s,
 pytorch/pytorch#44544
 """
 

@@ -1,19 +1,19 @@
 """Gloo: a rank waited for a peer that never connected
 
-This rank waited for a peer's data connection until five times its timeout and nobody came; the text
-of the error stands in the log of the other node.
+This rank waited 5 times its timeout for a peer's data connection, and none came. The log of the
+other node has the reason.
 
-**Where:** the node of this log when no other error is found: it listened, and packets to it were
-lost
+**Where:** the other node. If no other error is found, the node of this log: it listened, and
+packets to it were lost
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions), and give
+**Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions), and give
 explain-log the logs of all ranks
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to
 the peers)
 
-**Source:** measured; gloo/transport/tcp/pair.h waitUntil multiplies the timeout by 5 (1800 s become
-2.5 hours)
+**Source:** measured, and gloo/transport/tcp/pair.h: waitUntil multiplies the timeout by 5 (1800 s
+become 2.5 hours)
 """
 
 from __future__ import annotations

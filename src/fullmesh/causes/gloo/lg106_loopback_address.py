@@ -5,12 +5,12 @@ A rank announced the loopback address {peer} to its peers: its host name resolve
 
 **Where:** the node that announced {peer}: a peer of the node of this log (or that node itself)
 
-**Prove:** on every node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (VC-102)
+**Prove:** ./fullmesh verify -i INVENTORY (VC-102), or on every node: getent ahosts "$(hostname)"
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags network (role name_resolution), or export
 GLOO_SOCKET_IFNAME with the cluster interface.
 
-**Source:** measured; pytorch/pytorch#15592, #8664; gloo device.cc:89-141
+**Source:** measured, pytorch/pytorch#15592, #8664, gloo device.cc:89-141
 """
 
 from __future__ import annotations

@@ -5,13 +5,12 @@ IPv6), so they can never connect.
 
 **Where:** the node whose interface or host name gives the other family first
 
-**Prove:** on every node: getent ahosts "$(hostname)"; ip -brief addr; ./fullmesh verify -i
-INVENTORY (VC-101)
+**Prove:** ./fullmesh verify -i INVENTORY (VC-101), or on every node: getent ahosts "$(hostname)"
 
-**Fix:** One family for all: ./fullmesh apply -i INVENTORY --tags network, and the same
-GLOO_SOCKET_IFNAME kind of address everywhere.
+**Fix:** Use one family on all nodes: ./fullmesh apply -i INVENTORY --tags network. The interfaces
+in GLOO_SOCKET_IFNAME must have addresses of the same family.
 
-**Source:** measured; gloo device.cc:285
+**Source:** measured, gloo device.cc:285
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Gloo: the interface in GLOO_SOCKET_IFNAME is not there
+"""Gloo: the interface in GLOO_SOCKET_IFNAME does not exist
 
 GLOO_SOCKET_IFNAME names {interface}, which this node does not have (or which has no address).
 
 **Where:** the node of this log
 
-**Prove:** on that node: ip -brief addr; env | grep SOCKET_IFNAME
+**Prove:** on that node: ip -brief addr && env | grep SOCKET_IFNAME
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags launch (role cluster_env writes each node's own
 interface into the environment).
 
-**Source:** measured; gloo device.cc:84; GLOO_SOCKET_IFNAME is an exact name, NCCL's is a prefix
+**Source:** measured, gloo device.cc:84 (GLOO_SOCKET_IFNAME is an exact name, NCCL's is a prefix)
 """
 
 from __future__ import annotations

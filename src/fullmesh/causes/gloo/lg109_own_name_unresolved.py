@@ -1,16 +1,16 @@
-"""Gloo: the node's own host name leads nowhere, so Gloo takes loopback
+"""Gloo: the node's own host name does not resolve, so Gloo uses loopback
 
-This node's own host name does not resolve to one of its addresses; Gloo fell back to loopback,
+This node's own host name does not resolve to one of its addresses, so Gloo fell back to loopback,
 which no other node can reach.
 
 **Where:** the node of this log
 
-**Prove:** on that node: getent ahosts "$(hostname)"; ./fullmesh verify -i INVENTORY (VC-102)
+**Prove:** on that node: getent ahosts "$(hostname)" (or ./fullmesh verify -i INVENTORY: VC-102)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags network (role name_resolution), or export
 GLOO_SOCKET_IFNAME.
 
-**Source:** measured; vllm-project/vllm#7074, aws-samples/aws-do-eks#69
+**Source:** measured, vllm-project/vllm#7074, aws-samples/aws-do-eks#69
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """ports have run out: the data range is too small, full of TIME_WAIT, or reserved
 
-The kernel had no port left to give ({reason}): the data range is too small for ranks times process
+The kernel had no free port left ({reason}). The data range is too small for the ranks and process
 groups, full of TIME_WAIT from fast restarts, or covered by ip_local_reserved_ports.
 
 **Where:** the node of this log
 
-**Prove:** on that node: sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports; ss
+**Prove:** on that node: sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports && ss
 -Htan state time-wait | wc -l
 
-**Fix:** Set fullmesh_process_groups and fullmesh_data_ports to what the job needs (16 ports per
-rank and group survive restarts), then ./fullmesh apply -i INVENTORY.
+**Fix:** Set fullmesh_process_groups and fullmesh_data_ports for the job (16 ports per rank and
+group are enough for restarts), then ./fullmesh apply -i INVENTORY.
 
-**Source:** measured: 2*L*G+6 ports for one start, 16*L*G for back-to-back restarts; TIME_WAIT lasts
-60 s
+**Source:** measured: 2*L*G+6 ports for one start, 16*L*G for back-to-back restarts (TIME_WAIT lasts
+60 s)
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Gloo: two ranks announced the same address and port
 
-Two ranks announced exactly the same address and port: two nodes with one IP, or one rank started
+Two ranks announced the same address and port: two nodes have the same IP, or one rank was started
 twice.
 
-**Where:** the two nodes that carry the address
+**Where:** the two nodes that have the address
 
-**Prove:** ./fullmesh verify -i INVENTORY (VC-207: something else answers at a peer's address);
+**Prove:** ./fullmesh verify -i INVENTORY (VC-207: something else answers at a peer's address), or
 arping -D -I INTERFACE ADDRESS
 
 **Fix:** Give every node its own address and every process its own RANK.

@@ -1,15 +1,14 @@
 """Gloo: a peer closed the connection
 
-The peer {peer} ended in the middle of the job; why, stands in the log of that rank.
+The rank at {peer} ended in the middle of the job. Its own log has the reason.
 
 **Where:** the rank at {peer}
 
-**Prove:** give explain-log the logs of all ranks; on that node: dmesg -T | tail; journalctl -k
---since -1h
+**Prove:** give explain-log the logs of all ranks, and on that node: journalctl -k --since -1h
 
-**Fix:** Fix what ended the other rank; this message is its echo.
+**Fix:** Fix the error of the other rank. This message is only its consequence.
 
-**Source:** measured; gloo pair.cc:551-560
+**Source:** measured, gloo pair.cc:551-560
 """
 
 from __future__ import annotations

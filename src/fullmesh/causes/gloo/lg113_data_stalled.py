@@ -1,16 +1,16 @@
 """Gloo: data stopped in the middle of a collective
 
-All ranks connected, then {operation} got no data for {milliseconds} ms: large packets are lost on
-the way (MTU 9000 against a path of 1500), or a peer is stuck.
+All ranks connected, then {operation} got no data for {milliseconds} ms. Large packets are lost on
+the path (MTU 9000 on the nodes, 1500 on the path), or a peer is stuck.
 
 **Where:** the path between the ranks that name each other, or the rank that logs no such timeout
 
-**Prove:** ./fullmesh verify -i INVENTORY (VC-208: MTU black hole); ping -M do -s 8972 PEER
+**Prove:** ./fullmesh verify -i INVENTORY (VC-208: MTU black hole), or ping -M do -s 8972 PEER
 
-**Fix:** Give all nodes and switches one MTU (fullmesh_links: mtu); stuck peer: py-spy dump --pid
-PID on that rank.
+**Fix:** Set one MTU on all nodes and switches (fullmesh_links: mtu). If a peer is stuck, find its
+line: py-spy dump --pid PID.
 
-**Source:** measured: 4 KB pass, 4 MB fail with hosts at 9000 and a path of 1500; NVIDIA/nccl#1524
+**Source:** measured: 4 KB pass, 4 MB fail with hosts at 9000 and a path of 1500, NVIDIA/nccl#1524
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 Gloo's connection to {peer} {port_note} failed: {reason}.
 
-**Where:** the listening end {peer}: with Gloo the higher IP always connects to the lower one, so
-look at the node with the lower address, not at the node whose log this is
+**Where:** the listening end {peer}. With Gloo the higher IP always connects to the lower one, so
+check the node with the lower address, not the node whose log this is
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions); ip route
-get {peer}
+**Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions), or ip
+route get {peer}
 
-**Fix:** The routes and addresses of the two nodes: ./fullmesh apply -i INVENTORY --tags network.
+**Fix:** Fix the routes and addresses of the two nodes: ./fullmesh apply -i INVENTORY --tags
+network.
 
 **Source:** read: gloo helpers.h:138-228
 """

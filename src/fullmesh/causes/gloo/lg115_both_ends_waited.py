@@ -1,14 +1,14 @@
 """Gloo: both ends waited, so the packets between them are dropped
 
-Every rank whose log is given waited for a data connection and none was answered or rejected:
-packets to the data ports are dropped without a word (or a rank whose log is not given never came).
+Every rank with a log waited for a data connection that was neither accepted nor rejected. Packets
+to the data ports are silently dropped (or a rank without a log never connected).
 
 **Where:** the node with the lower address: with Gloo the higher IP always connects to the lower one
 
-**Prove:** ./fullmesh verify -i INVENTORY (rung L2 tries every link in both directions: VC-201)
+**Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions: VC-201)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to
-the peers); outside the host: open the data range in the cloud's security group, both directions.
+the peers). In a cloud, also open the data range in the security group, in both directions.
 
 **Source:** recorded: nft drop on the data range, timeout 4 s, both ends end after 20 s with the
 same line

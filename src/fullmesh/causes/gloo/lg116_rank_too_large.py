@@ -4,11 +4,11 @@ RANK is {number} and WORLD_SIZE is {size}: ranks count from 0 to WORLD_SIZE-1.
 
 **Where:** the node of this log: its RANK, node rank or WORLD_SIZE
 
-**Prove:** on that node: cat /etc/fullmesh/env; env | grep -E 'RANK|WORLD_SIZE' where the job starts
+**Prove:** on that node, in the shell that starts the job: env | grep -E 'RANK|WORLD_SIZE'
 
 **Fix:** Start the job with fullmesh-torchrun on every node, or give every process its own RANK.
 
-**Source:** recorded: RANK=2 with WORLD_SIZE=2; gloo/context.cc
+**Source:** recorded: RANK=2 with WORLD_SIZE=2, gloo/context.cc
 """
 
 from __future__ import annotations

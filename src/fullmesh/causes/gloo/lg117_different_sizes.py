@@ -3,9 +3,10 @@
 A rank received more or fewer bytes than it expected ({detail}): the ranks called different
 collectives, or the same one with tensors of different sizes.
 
-**Where:** the ranks that went another way through the program, or have another batch or model
+**Where:** the ranks that took another path through the program, or have another batch or model
 
-**Prove:** TORCH_DISTRIBUTED_DEBUG=DETAIL checks every collective and names the rank
+**Prove:** start the job with TORCH_DISTRIBUTED_DEBUG=DETAIL, which checks every collective and
+names the rank
 
 **Fix:** Call the same collectives in the same order, with the same shapes and types, on every rank.
 

@@ -1,4 +1,4 @@
-"""Patterns of several causes of Gloo (measured with torch 2.13; sources: pytorch/gloo@70dc360)."""
+"""Patterns of several causes of Gloo (measured with torch 2.13, sources: pytorch/gloo@70dc360)."""
 
 from __future__ import annotations
 

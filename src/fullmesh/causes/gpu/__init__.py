@@ -1,1 +1,1 @@
-"""GPUs, RDMA ports, NCCL and the cards between."""
+"""GPUs, NVLink, RDMA ports and NCCL's use of them."""

@@ -1,11 +1,12 @@
 """RDMA ports differ in their GID types or link layers
 
-RoCE v2 needs a GID of that type, which the port gets from the IP address of its network interface. With none, or with
-InfiniBand at the other end, NCCL ends with completion status 12.
+RoCE v2 needs a GID of that type, which a port gets from the IP address of its network interface. If
+the interface has no address, or if the other end uses InfiniBand, NCCL fails with completion status
+12.
 
-**Prove:** show_gids; cat /sys/class/infiniband/DEVICE/ports/1/gid_attrs/types/*
+**Prove:** show_gids || cat /sys/class/infiniband/DEVICE/ports/1/gid_attrs/types/*
 
-**Fix:** Give the interface its address; leave NCCL_IB_GID_INDEX unset.
+**Fix:** Assign the interface its address, and leave NCCL_IB_GID_INDEX unset.
 
 **Source:** nccl#426, nccl#1131
 """
@@ -48,7 +49,7 @@ def rule_gid_types(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names([n for n in kinds if n not in odd]),
             seen=kinds[odd[0]],
             expected=usual,
-            fix=f"on {odd[0]}: show_gids; give {device}'s network interface its IP address; leave "
+            fix=f"on {odd[0]}: show_gids, then assign {device}'s network interface its IP address and leave "
             f"NCCL_IB_GID_INDEX unset",
         )
 

@@ -1,11 +1,11 @@
 """GPUs or the driver differ between the nodes
 
-Ranks of a node with fewer GPUs share one or do not start; drivers that differ give 'message truncated' or nothing; a
-GPU with an Xid hangs in the first kernel.
+On a node with fewer GPUs, ranks share one or do not start. With different drivers, NCCL reports
+'message truncated' or hangs. A GPU with an Xid hangs in its first kernel.
 
-**Prove:** nvidia-smi; dmesg | grep -i xid
+**Prove:** nvidia-smi && dmesg | grep -i xid
 
-**Fix:** Bring the nodes to one driver, take a broken GPU out.
+**Fix:** Install the same driver on all nodes. Leave a broken GPU out of jobs.
 
 **Source:** nccl#1328
 """
@@ -25,7 +25,7 @@ from fullmesh.verify import card_faults
 
 
 def summarize_gpus(evidence: ClusterEvidence, name: str) -> dict[str, str]:
-    """What must be alike; nothing where GPUs are hidden or nvidia-smi fails, faults of their own (VC-131, VC-132)."""
+    """Return the values to compare. Empty if GPUs are hidden or nvidia-smi fails, which VC-131 and VC-132 report."""
     held = cast("GpuSurvey", evidence.survey(name).get("gpus", {}))
     if "present" not in held or held.get("failed") or card_faults.has_hidden_gpus(held):
         return {}
@@ -55,7 +55,7 @@ def rule_gpu_inventory(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names([n for n in held if n not in odd]),
             seen=held[odd[0]] or "none",
             expected=usual,
-            fix=f"on {odd[0]}: nvidia-smi; dmesg | grep -i NVRM; install the others' driver",
+            fix=f"on {odd[0]}: nvidia-smi && dmesg | grep -i NVRM, then install the other nodes' driver",
             severity=WARNING
             if what == "model"
             else ERROR,  # mixed models work, at the pace of the slowest

@@ -1,10 +1,11 @@
-"""a network card negotiated a lower speed than the others'
+"""a network interface negotiated a lower speed than those of the other nodes
 
-A cable or a port that negotiated down makes one node the brake of all.
+A damaged cable or a switch port negotiated a lower speed. Collectives wait for this node, so the
+whole job slows down.
 
 **Prove:** ethtool INTERFACE
 
-**Fix:** Change the cable, look at the switch port.
+**Fix:** Replace the cable, and check the speed setting of the switch port.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def rule_interface_speeds(evidence: ClusterEvidence) -> Iterator[Finding]:
         peer=join_names([n for n in held if n not in odd]),
         seen=f"{held[odd[0]]} Mbit/s",
         expected=f"{best} Mbit/s",
-        fix=f"on {odd[0]}: ethtool {evidence.cluster_card(odd[0])}; look at the cable and the switch port",
+        fix=f"on {odd[0]}: ethtool {evidence.cluster_card(odd[0])}, then check the cable and the switch port",
         severity=WARNING,
     )
 

@@ -1,10 +1,11 @@
 """an RDMA port is down
 
-NCCL uses the ports that are up; with none it falls back to TCP without an error, ten times slower.
+NCCL uses only ports that are up. If none is up, it uses TCP without an error message, at about a
+tenth of the speed.
 
-**Prove:** ibstat; cat /sys/class/infiniband/*/ports/*/state
+**Prove:** ibstat || cat /sys/class/infiniband/*/ports/*/state
 
-**Fix:** Look at the cable, the switch and the subnet manager.
+**Fix:** Check the cable, the switch port and the subnet manager.
 
 **Source:** nccl#286
 """
@@ -36,7 +37,7 @@ def rule_rdma_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names(up),
             seen=f"{port['state']}, physically {port['physical']}",
             expected=UP,
-            fix=f"on {down[0]}: ibstat {device}; look at cable, switch port and subnet manager",
+            fix=f"on {down[0]}: ibstat {device}, then check cable, switch port and subnet manager",
         )
 
 

@@ -9,7 +9,7 @@ UP = "ACTIVE"
 
 
 def group_rdma_ports(evidence: ClusterEvidence) -> dict[tuple[str, int], dict[str, RdmaPort]]:
-    """Device and port -> node -> what it has there."""
+    """Map each device and port to the nodes and their values."""
     found: dict[tuple[str, int], dict[str, RdmaPort]] = {}
     for name in evidence.nodes:
         for port in evidence.survey(name).get("rdma", []):

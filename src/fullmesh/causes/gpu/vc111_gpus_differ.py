@@ -1,11 +1,12 @@
 """number, model or driver of the GPUs differ (warning)
 
-A job starts as many ranks as the plan says on every node; a GPU too few ends in `invalid device ordinal`, another
-model sets the pace for all.
+A job starts the planned number of ranks on every node. On a node with too few GPUs, ranks fail with
+`invalid device ordinal`. A slower model slows down the whole job.
 
-**Prove:** nvidia-smi -L; lspci -d 10de:
+**Prove:** nvidia-smi -L && lspci -d 10de:
 
-**Fix:** Find the missing card (dmesg | grep NVRM); one driver branch for all nodes: role nvidia_driver.
+**Fix:** Find the missing GPU (dmesg | grep NVRM). Install one driver branch on all nodes: role
+nvidia_driver.
 """
 
 from __future__ import annotations

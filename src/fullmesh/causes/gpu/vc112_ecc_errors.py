@@ -1,11 +1,11 @@
-"""a GPU had memory errors that ECC could not fix
+"""a GPU had memory errors that ECC could not correct
 
-An uncorrectable error ends the process that used the memory; until the row is remapped, at the next reset of the GPU,
-it comes back.
+An uncorrectable error ends the process that used the memory. It can come back until the row is
+remapped, at the next reset of the GPU.
 
 **Prove:** nvidia-smi -q -d ECC,ROW_REMAPPER
 
-**Fix:** Reboot the node; replace the card when the errors return.
+**Fix:** Reboot the node. Replace the GPU if the errors return.
 
 **Source:** NVIDIA, GPU Memory Error Management
 """

@@ -1,13 +1,14 @@
-"""the NVIDIA driver reported an error, Xid (a warning where jobs go on)
+"""the NVIDIA driver reported an error, Xid (a warning if jobs continue)
 
-An Xid is the driver's report of a GPU's error, an SXid an NVSwitch's. Some are a program's own fault, some ask for a
-reset, some for another card: XIDS.
+The driver reports a GPU's errors as Xid and an NVSwitch's as SXid. Some are errors of a program,
+some need a reset, and some a new GPU: XIDS.
 
 **Prove:** dmesg | grep -i -E 'nvrm|sxid'
 
-**Fix:** What the finding says for its number. A report is named for a quarter of an hour.
+**Fix:** Apply the fix that the finding names for its number. Reports older than 15 min are left
+out.
 
-**Source:** NVIDIA, Xid catalog; Fabric Manager User Guide
+**Source:** NVIDIA, Xid catalog, and Fabric Manager User Guide
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """a GPU has fewer PCIe lanes than others of its model (warning)
 
-A card that sits badly, or a riser that fails, negotiates fewer lanes; every copy to and from it is slower and all
-ranks wait.
+A GPU that is not seated properly, or a faulty riser, negotiates fewer lanes. Every copy to and from
+this GPU is slower, and all ranks wait for it.
 
-**Prove:** nvidia-smi -q -d PCIE; lspci -vv | grep LnkSta
+**Prove:** nvidia-smi -q -d PCIE && lspci -vv | grep LnkSta
 
-**Fix:** Reseat the card or its riser.
+**Fix:** Reseat the GPU, or replace its riser.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """persistence mode is off (warning)
 
-Without it the driver is unloaded after each job: the next one waits, counters and settings are lost.
+The driver is unloaded after each job. The next job starts slower, and counters and settings are
+lost.
 
 **Prove:** nvidia-smi -q | grep Persistence
 
-**Fix:** systemctl enable --now nvidia-persistenced; role nvidia_driver does it.
+**Fix:** systemctl enable --now nvidia-persistenced (role nvidia_driver does it)
 
 **Source:** NVIDIA, Driver Persistence
 """

@@ -1,11 +1,13 @@
-"""torch is built for a newer CUDA than the GPU driver runs
+"""torch is built for a newer CUDA than the GPU driver supports
 
-A GPU driver runs programs that are built for its CUDA or an older one; torch finds no GPU otherwise.
+A GPU driver runs programs that are built for its CUDA version or an older one. With a newer one,
+torch finds no GPU.
 
-**Prove:** nvidia-smi | grep CUDA; python -c 'import torch; print(torch.version.cuda)'
+**Prove:** nvidia-smi | grep CUDA && python -c 'import torch; print(torch.version.cuda)'
 
-**Fix:** A newer driver, or torch for an older CUDA: the finding names the torch_runtime_version that has a lock for
-it, else a lock of your own (./fullmesh torch-lock) in torch_runtime_requirements.
+**Fix:** Install a newer driver, or torch for an older CUDA. The finding names a
+torch_runtime_version that has a lock for it. Otherwise make a lock (./fullmesh torch-lock) and set
+torch_runtime_requirements.
 """
 
 from __future__ import annotations

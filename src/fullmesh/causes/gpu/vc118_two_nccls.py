@@ -1,10 +1,11 @@
 """torch's own NCCL and the system's are different versions (warning)
 
-torch's wheels bring an NCCL of their own (pytorch#122571); what nccl-tests measure is the system's.
+torch's wheels include their own NCCL (pytorch#122571). nccl-tests use the system's, so their
+figures may differ from those of jobs.
 
-**Prove:** ldconfig -p | grep nccl; python -c 'import torch; print(torch.cuda.nccl.version())'
+**Prove:** ldconfig -p | grep nccl && python -c 'import torch; print(torch.cuda.nccl.version())'
 
-**Fix:** nccl_version as torch has it, or know it when you compare figures.
+**Fix:** Set nccl_version to torch's version, or consider the difference when you compare figures.
 """
 
 from __future__ import annotations

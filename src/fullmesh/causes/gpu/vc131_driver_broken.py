@@ -1,12 +1,13 @@
-"""NVIDIA's driver or its tool does not work on a node
+"""NVIDIA's driver or nvidia-smi does not work on a node
 
-nvidia-smi fails: the libraries are of another version than the module in the kernel (an update changed them under
-it), the module is not loaded, a card fell off the bus, or no card could be started. CUDA fails alike.
+nvidia-smi fails, and so does every CUDA program. The driver's libraries and its kernel module have
+different versions (after an update), the module is not loaded, a GPU is no longer on the bus, or no
+GPU could be initialized.
 
-**Prove:** nvidia-smi; cat /proc/driver/nvidia/version; dmesg | grep -i nvrm
+**Prove:** nvidia-smi || cat /proc/driver/nvidia/version && dmesg | grep -i nvrm
 
-**Fix:** Reboot after an update; a module that is not there: Secure Boot, DKMS, nouveau; a card that is gone: Xid 79.
-Role nvidia_driver holds driver and libraries together.
+**Fix:** Reboot after an update. If the module is missing, check Secure Boot, DKMS and nouveau. If a
+GPU is missing, see Xid 79. Role nvidia_driver keeps driver and libraries together.
 
 **Source:** NVML API reference, nvmlReturn_t
 """

@@ -1,11 +1,12 @@
-"""a GPU is on the bus and the driver does not show it
+"""a GPU is on the PCI bus, and the driver does not list it
 
-A card on the PCI bus that the driver could not start, or that fell off the bus: the ranks of that node that count on
-it fail with `invalid device ordinal`.
+The driver could not initialize the GPU, or lost it. Ranks that use its number fail with `invalid
+device ordinal`.
 
-**Prove:** lspci -d 10de:; nvidia-smi -L; dmesg | grep -i -E 'nvrm|xid'
+**Prove:** lspci -d 10de: && nvidia-smi -L && dmesg | grep -i -E 'nvrm|xid'
 
-**Fix:** Switch the machine off and on; look at the card's power and seat; replace it.
+**Fix:** Switch the machine off and on. If the GPU is still missing, check its power cable and seat,
+or replace it.
 """
 
 from __future__ import annotations

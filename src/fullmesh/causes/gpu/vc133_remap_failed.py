@@ -1,11 +1,11 @@
-"""a GPU has memory that could not be remapped
+"""a GPU has faulty memory that could not be remapped
 
-A GPU replaces rows of memory that break by spare ones, as long as there are any. Where that failed (Xid 64) it goes
-on with broken memory, and jobs end with errors that ECC cannot fix.
+A GPU replaces faulty rows of memory by spare rows. If that fails (Xid 64), it continues with faulty
+memory, and jobs end with errors that ECC cannot correct.
 
 **Prove:** nvidia-smi -q -d ROW_REMAPPER
 
-**Fix:** Leave the GPU out of jobs and have the card replaced.
+**Fix:** Leave the GPU out of jobs and have it replaced.
 
 **Source:** NVIDIA, GPU Memory Error Management
 """

@@ -1,10 +1,10 @@
-"""a GPU has memory that is remapped at the next reset (warning)
+"""a GPU has faulty memory that is remapped at the next reset (warning)
 
-Broken rows of a GPU's memory are replaced at its next reset; until then it works around them.
+A GPU replaces faulty rows of its memory at its next reset. Until then it avoids them.
 
 **Prove:** nvidia-smi -q -d ROW_REMAPPER
 
-**Fix:** nvidia-smi --gpu-reset without any program on the GPUs, or a reboot.
+**Fix:** nvidia-smi --gpu-reset while no program uses the GPUs, or reboot the node.
 
 **Source:** NVIDIA, GPU Memory Error Management
 """

@@ -1,11 +1,11 @@
 """a GPU has NVLinks that are down (warning)
 
-NCCL finds the way between GPUs once, by what is up: links that are down make rings slower, or lead them through PCIe
-and the processor.
+NCCL chooses the paths between GPUs at the start of a job, and uses only links that are up. Fewer
+links make its rings slower, or send the data over PCIe.
 
-**Prove:** nvidia-smi nvlink -s; nvidia-smi nvlink -e; NCCL_DEBUG=INFO shows the channels
+**Prove:** nvidia-smi nvlink -s && nvidia-smi nvlink -e
 
-**Fix:** Reboot; then the baseboard or the bridge is what is broken.
+**Fix:** Reboot the node. If the links stay down, have the baseboard or the NVLink bridge replaced.
 """
 
 from __future__ import annotations

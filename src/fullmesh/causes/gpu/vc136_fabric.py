@@ -1,11 +1,13 @@
-"""the NVLink fabric of a node is not set up
+"""the NVLink fabric of a node is not initialized
 
-On machines with NVSwitch the fabric manager sets the switches up before CUDA can start; without it, or with one of
-another version than the driver, every CUDA program fails with error 802, system not yet initialized.
+On machines with NVSwitch, the fabric manager must configure the switches before CUDA can start. If
+it does not run, or if its version differs from the driver's, every CUDA program fails with error
+802 (system not yet initialized).
 
-**Prove:** nvidia-smi -q | grep -A2 Fabric; systemctl status nvidia-fabricmanager
+**Prove:** nvidia-smi -q | grep -A2 Fabric && systemctl status nvidia-fabricmanager
 
-**Fix:** systemctl enable --now nvidia-fabricmanager, of exactly the driver's version: role nvidia_driver.
+**Fix:** systemctl enable --now nvidia-fabricmanager, of exactly the driver's version (role
+nvidia_driver)
 
 **Source:** NVIDIA, Fabric Manager User Guide
 """

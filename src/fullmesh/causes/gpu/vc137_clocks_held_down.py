@@ -1,11 +1,11 @@
-"""the clocks of a GPU are held down (warning)
+"""the clocks of a GPU are reduced (warning)
 
-Heat, the power supply's brake or the board itself hold a GPU's clocks down. A collective waits for the slowest rank,
-so one such card sets the pace of the whole job.
+Heat, a power brake of the power supply, or the board itself reduce the GPU's clocks. A collective
+waits for the slowest rank, so this GPU slows down the whole job.
 
 **Prove:** nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER
 
-**Fix:** Fans, air flow, power cables and supplies of that machine.
+**Fix:** Check the fans, air flow, power cables and power supplies of that machine.
 
 **Source:** NVML API reference, nvmlClocksEventReasons
 """

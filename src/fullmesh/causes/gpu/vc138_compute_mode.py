@@ -1,6 +1,6 @@
-"""a GPU lets nobody compute
+"""the compute mode of a GPU is Prohibited, so no program can use it
 
-Compute mode Prohibited lets no program make a CUDA context: `CUDA-capable device(s) is/are busy or unavailable`.
+No program can create a CUDA context: `CUDA-capable device(s) is/are busy or unavailable`.
 
 **Prove:** nvidia-smi -q -d COMPUTE
 

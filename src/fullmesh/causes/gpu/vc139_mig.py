@@ -1,11 +1,12 @@
 """MIG is on (warning)
 
-With MIG a process sees one slice of one GPU, and slices have no direct way to each other: neither NVLink nor PCIe
-peer-to-peer.
+With MIG, a process sees one slice of one GPU. Slices have no direct connection to each other,
+neither NVLink nor PCIe peer-to-peer.
 
 **Prove:** nvidia-smi -L
 
-**Fix:** nvidia-smi --multi-instance-gpu=0 for nodes that train over several GPUs; MIG is for small jobs side by side.
+**Fix:** nvidia-smi --multi-instance-gpu=0 on nodes that train over several GPUs. MIG is for small
+jobs that share a GPU.
 
 **Source:** NVIDIA, Multi-Instance GPU User Guide
 """

@@ -1,10 +1,11 @@
-"""programs hold memory of a GPU and no job runs (warning)
+"""programs use memory of a GPU, and no job runs (warning)
 
-A program that was left behind, or another user's, holds memory: the next job ends with CUDA out of memory.
+A leftover process of an earlier job, or another user's program, uses GPU memory. The next job may
+fail with CUDA out of memory.
 
-**Prove:** nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; fuser -v /dev/nvidia*
+**Prove:** nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv
 
-**Fix:** End it. Where several people share the machine, let a scheduler hand out the GPUs.
+**Fix:** End the process. If several people share the machine, let a scheduler assign the GPUs.
 """
 
 from __future__ import annotations

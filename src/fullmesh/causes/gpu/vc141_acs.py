@@ -1,13 +1,13 @@
-"""ACS sends what GPUs and RDMA cards say to each other up to the processor (warning)
+"""ACS sends traffic between GPUs and RDMA NICs through the CPU (warning)
 
-ACS (access control services) of PCIe switches sends requests between two devices below them up to the root and down
-again. GPUs and RDMA cards that could talk in their switch then share the way to the processor; with an IOMMU that
-translates, peer-to-peer may hang as well.
+With ACS (access control services), a PCIe switch sends requests between 2 devices below it up to
+the root port and back. GPUs and RDMA NICs that could communicate within the switch then share the
+link to the CPU, which is slower. If an IOMMU also translates, peer-to-peer may hang.
 
-**Prove:** lspci -vvv | grep ACSCtl (ReqRedir+ and CmpltRedir+); nvidia-smi topo -m
+**Prove:** lspci -vvv | grep ACSCtl (redirected: ReqRedir+ and CmpltRedir+)
 
-**Fix:** ACS off in the firmware, or setpci -s BRIDGE ECAP_ACS+0x6.w=0000 after each boot. Leave it on where virtual
-machines are given devices.
+**Fix:** Turn ACS off in the firmware, or run setpci -s BRIDGE ECAP_ACS+0x6.w=0000 after each boot.
+Leave it on if virtual machines use PCI devices directly.
 
 **Source:** NCCL documentation, Troubleshooting, PCI Access Control Services
 """

@@ -1,12 +1,13 @@
 """the IOMMU translates every access of the GPUs (warning)
 
-An IOMMU that translates stands between GPUs, and between GPUs and RDMA cards.
+An IOMMU in translation mode is in the path between GPUs, and between GPUs and RDMA NICs.
+Peer-to-peer transfers are slower or fail.
 
-**Prove:** cat /sys/bus/pci/devices/GPU/iommu_group/type; dmesg | grep -i -E 'iommu|dmar'
+**Prove:** cat /sys/bus/pci/devices/GPU/iommu_group/type && dmesg | grep -i -E 'iommu|dmar'
 
-**Fix:** iommu.passthrough=1 (x86: iommu=pt) on the kernel's command line passes the machine's own devices through.
+**Fix:** Add iommu.passthrough=1 (x86: iommu=pt) to the kernel's command line and reboot.
 
-**Source:** NCCL documentation, Troubleshooting; kernel-parameters, iommu.passthrough=
+**Source:** NCCL documentation, Troubleshooting, and kernel-parameters, iommu.passthrough=
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""RDMA cards reach the GPUs' memory through the host's only (warning)
+"""RDMA NICs reach the GPUs' memory only through the host's memory (warning)
 
-Without GPUDirect RDMA each message is copied through the host's memory: NCCL prints GDR 0, and bandwidth is a
-fraction of the link's.
+Without GPUDirect RDMA, each message is copied through the host's memory. NCCL prints GDR 0, and the
+bandwidth is a fraction of the link's.
 
-**Prove:** NCCL_DEBUG=INFO shows `GPU Direct RDMA Disabled`; cat /proc/driver/nvidia/version; lsmod | grep peermem
+**Prove:** cat /proc/driver/nvidia/version && lsmod | grep peermem (with NCCL_DEBUG=INFO: `GPU
+Direct RDMA Disabled`)
 
-**Fix:** The open modules of NVIDIA's driver with Linux 5.12 or newer (dma_buf): nvidia_driver_open: true.
-nvidia_peermem is for older ones.
+**Fix:** Use the open modules of NVIDIA's driver with Linux 5.12 or newer (dma_buf):
+nvidia_driver_open: true. On older kernels, load nvidia_peermem.
 
-**Source:** NVIDIA, GPUDirect RDMA; NCCL documentation, Troubleshooting
+**Source:** NVIDIA, GPUDirect RDMA, and NCCL documentation, Troubleshooting
 """
 
 from __future__ import annotations

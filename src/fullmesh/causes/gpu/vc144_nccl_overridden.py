@@ -1,11 +1,11 @@
-"""NCCL's own choices are taken away from it by variables (warning)
+"""variables override NCCL's own choices (warning)
 
-NCCL works algorithm, protocol and channels out of the machine that it finds. A value from somebody's recipe keeps it
-from doing so, for every job and every size.
+NCCL chooses algorithm, protocol and channels for the hardware that it finds and for each message
+size. A fixed value replaces that choice for every job and every size.
 
-**Prove:** env | grep NCCL_; NCCL_DEBUG=INFO prints what environment set
+**Prove:** env | grep NCCL_ (a job with NCCL_DEBUG=INFO prints `set by environment`)
 
-**Fix:** Take it out; keep it only where a measurement on these nodes says so.
+**Fix:** Unset the variable, unless a measurement on these nodes shows that it helps.
 
 **Source:** NCCL documentation, Environment Variables: debug and tuning ones are not for production
 """

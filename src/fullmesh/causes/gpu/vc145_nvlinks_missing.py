@@ -1,11 +1,12 @@
-"""the GPUs of a node have fewer NVLinks than the same cards elsewhere (warning)
+"""the GPUs of a node have fewer NVLinks than the same GPUs on other nodes (warning)
 
-A bridge between cards is a part of its own, and one that is missing or loose is no error to the driver: the cards
-have no NVLink there, and NCCL goes over PCIe. The other nodes show how many there should be.
+An NVLink bridge is a separate part. If it is missing or loose, the driver reports no error: the
+GPUs have no NVLink there, and NCCL uses PCIe. The number of links on the other nodes is the
+expected one.
 
-**Prove:** nvidia-smi nvlink -s; nvidia-smi topo -m (NV4 between two cards with a bridge, PHB or SYS without)
+**Prove:** nvidia-smi topo -m (NV4 between 2 GPUs with a bridge, PHB or SYS without)
 
-**Fix:** Put the bridge on, or reseat it, with the machine switched off.
+**Fix:** Switch the machine off, then install or reseat the bridge.
 
 **Source:** NVIDIA, nvidia-smi documentation, topo and nvlink
 """

@@ -1,11 +1,12 @@
-"""all RDMA cards are on another processor than the GPUs (warning)
+"""all RDMA NICs are on another CPU than the GPUs (warning)
 
-A board with two processors has slots of each. Where GPUs and RDMA cards share no processor every message crosses the
-way between the two, and GPUDirect RDMA is slow there or not used at all.
+On a board with 2 CPUs, each PCIe slot belongs to one of them. If GPUs and RDMA NICs are on
+different CPUs, every message crosses the link between the CPUs. GPUDirect RDMA is slow there, or
+NCCL does not use it.
 
-**Prove:** nvidia-smi topo -m (SYS between GPU and NIC); cat /sys/bus/pci/devices/*/numa_node
+**Prove:** nvidia-smi topo -m (SYS between GPU and NIC)
 
-**Fix:** Move the card to a slot of the GPUs' processor.
+**Fix:** Move the NIC to a slot of the GPUs' CPU.
 
 **Source:** NCCL documentation, Environment Variables, NCCL_NET_GDR_LEVEL
 """

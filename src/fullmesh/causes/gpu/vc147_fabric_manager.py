@@ -1,12 +1,14 @@
-"""the fabric manager does not run, or is not the driver's own version (warning)
+"""the fabric manager does not run, or its version differs from the driver's (warning)
 
-The fabric manager is a program that sets NVSwitches up when the driver starts, and takes no other version's driver.
-Links that are up stay so without it; after a reset of a GPU or a boot they do not come up, and every CUDA program
-fails with error 802. An upgrade of one of the two without the other is how it happens.
+The fabric manager configures NVSwitches when the driver starts, and works only with the driver of
+its own version. Without it, links that are up stay up. After a reset of a GPU or a reboot they do
+not come up, and every CUDA program fails with error 802. This happens if only one of the two is
+upgraded.
 
-**Prove:** systemctl status nvidia-fabricmanager; nv-fabricmanager --version; nvidia-smi
+**Prove:** systemctl status nvidia-fabricmanager || nv-fabricmanager --version && nvidia-smi
 
-**Fix:** The driver's own version of it, and both held together: role nvidia_driver.
+**Fix:** Install the fabric manager of the driver's version, and hold both packages together (role
+nvidia_driver).
 
 **Source:** NVIDIA, Fabric Manager User Guide
 """

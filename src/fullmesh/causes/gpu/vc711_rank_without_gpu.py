@@ -1,10 +1,10 @@
 """a rank has no GPU of its own while others have one
 
-A rank without a GPU of its own shares one with another rank, which NCCL refuses, or trains on the CPU.
+The rank shares a GPU with another rank, which NCCL refuses, or it trains on the CPU.
 
-**Prove:** nvidia-smi -L; grep LOCAL /etc/fullmesh/env
+**Prove:** nvidia-smi -L && grep LOCAL /etc/fullmesh/env
 
-**Fix:** fullmesh_local_ranks as many as GPUs, or find the missing card.
+**Fix:** Set fullmesh_local_ranks to the number of GPUs, or find the missing GPU.
 """
 
 from __future__ import annotations

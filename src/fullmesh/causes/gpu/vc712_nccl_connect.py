@@ -1,10 +1,10 @@
 """NCCL could not connect all GPUs, or hung
 
-NCCL's own connections (sockets on ports of the kernel, or RDMA) did not all come up.
+Some of NCCL's own connections (TCP sockets on ephemeral ports, or RDMA) failed.
 
 **Prove:** NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET
 
-**Fix:** ./fullmesh diagnose -i INVENTORY; then the NIC that NCCL names.
+**Fix:** ./fullmesh diagnose -i INVENTORY. Then check the NIC that NCCL names.
 """
 
 from __future__ import annotations

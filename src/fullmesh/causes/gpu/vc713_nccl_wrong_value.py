@@ -1,10 +1,12 @@
 """NCCL returned a wrong value
 
-A sum over all GPUs was wrong: memory, a PCIe switch with ACS on, an IOMMU in the way of peer-to-peer.
+A sum over all GPUs was wrong. Possible causes are faulty memory, a PCIe switch with ACS on, or an
+IOMMU in the path of peer-to-peer transfers.
 
-**Prove:** NCCL_P2P_DISABLE=1, then the same again
+**Prove:** NCCL_P2P_DISABLE=1, then repeat the command
 
-**Fix:** IOMMU off or passthrough, ACS off; take the node out when it stays.
+**Fix:** Set the IOMMU to passthrough and turn ACS off. If the error stays, leave the node out of
+jobs.
 
 **Source:** NVIDIA, NCCL troubleshooting
 """

@@ -1,10 +1,12 @@
 """NCCL's bandwidth is far below the link's speed (warning)
 
-NCCL took a slower way than there is: a NIC far from the GPU, one of several NICs. TCP beside RDMA is VC-720.
+NCCL uses a slower path than the best one, such as a NIC far from the GPU, or only one of several
+NICs. If NCCL uses TCP although there is RDMA, see VC-720.
 
-**Prove:** NCCL_DEBUG=INFO (`via NET/…`); nvidia-smi topo -m
+**Prove:** nvidia-smi topo -m (a job with NCCL_DEBUG=INFO prints its paths: `via NET/…`)
 
-**Fix:** NCCL_SOCKET_IFNAME and NCCL_IB_HCA as role cluster_env writes them; for GPUDirect RDMA see VC-143.
+**Fix:** Set NCCL_SOCKET_IFNAME and NCCL_IB_HCA as role cluster_env does. For GPUDirect RDMA see
+VC-143.
 
 **Source:** nccl-tests, PERFORMANCE.md
 """

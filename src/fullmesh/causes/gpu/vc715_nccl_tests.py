@@ -1,10 +1,10 @@
 """nccl-tests failed on a node
 
-nccl-tests ran on one node only, so this is between the GPUs of that node.
+nccl-tests ran on one node only, so the fault is between the GPUs of that node.
 
 **Prove:** all_reduce_perf -b 8 -e 128M -f 2 -g GPUS
 
-**Fix:** As for VC-713.
+**Fix:** See VC-713.
 """
 
 from __future__ import annotations

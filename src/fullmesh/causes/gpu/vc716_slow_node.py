@@ -1,10 +1,11 @@
-"""the GPUs of a node are slower among themselves than the others' (warning)
+"""the GPUs of a node are slower among themselves than those of the other nodes (warning)
 
-NVLink down, fabric manager not started, or copies over PCIe make one node slower than its like.
+NVLink is down, the fabric manager does not run, or copies use PCIe. Collectives wait for this node.
 
-**Prove:** nvidia-smi nvlink -s; nvidia-smi topo -m
+**Prove:** nvidia-smi nvlink -s && nvidia-smi topo -m
 
-**Fix:** systemctl enable --now nvidia-fabricmanager where there is NVSwitch.
+**Fix:** If the machine has NVSwitch: systemctl enable --now nvidia-fabricmanager. Otherwise see
+VC-135.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """a node has GPUs and a torch that is built for CPUs
 
-torch's build for CPUs, the default of role torch_runtime, trains on a node with GPUs, without a word and without the
-GPUs. The PCI bus is looked at too, so GPUs without a driver count.
+The CPU build of torch, the default of role torch_runtime, trains without the GPUs and prints no
+warning. Fullmesh also searches the PCI bus, so it finds GPUs without a driver.
 
-**Prove:** lspci -d 10de:; /opt/fullmesh/venv/bin/python -c 'import torch; print(torch.version.cuda)'
+**Prove:** lspci -d 10de: && /opt/fullmesh/venv/bin/python -c 'import torch;
+print(torch.version.cuda)'
 
-**Fix:** torch_runtime_accelerator: cuda in the inventory. ansible-playbook site.yml -i INVENTORY --tags packages.
+**Fix:** Set torch_runtime_accelerator: cuda in the inventory, then ansible-playbook site.yml -i
+INVENTORY --tags packages.
 """
 
 from __future__ import annotations

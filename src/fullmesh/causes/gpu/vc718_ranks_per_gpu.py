@@ -1,12 +1,13 @@
 """a node starts more or fewer ranks than it has GPUs (a warning for fewer, set by hand)
 
-A job starts fullmesh_local_ranks ranks on each node and every rank takes the GPU of its number: too few leave GPUs
-idle, too many get none. A GPU under MIG is several devices and is not counted.
+A job starts fullmesh_local_ranks ranks on each node, and every rank uses the GPU of its number. Too
+few ranks leave GPUs idle, and too many leave ranks without a GPU. A GPU under MIG is several
+devices and is not counted.
 
-**Prove:** nvidia-smi -L; grep -r LOCAL_WORLD_SIZE /etc/fullmesh/env
+**Prove:** nvidia-smi -L && grep -r LOCAL_WORLD_SIZE /etc/fullmesh/env
 
-**Fix:** fullmesh_local_ranks as many as GPUs; where jobs shall leave some alone, name the others in
-CUDA_VISIBLE_DEVICES (cluster_env_extra).
+**Fix:** Set fullmesh_local_ranks to the number of GPUs. To keep some GPUs out of jobs, list the
+others in CUDA_VISIBLE_DEVICES (cluster_env_extra).
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """a node has GPUs and torch sees none
 
-GPUs are on the bus or held by the driver, torch is built for GPUs, and no rank sees one: no driver, one that fails or
-is too old for this torch, or a container without the device files.
+The PCI bus or the driver shows GPUs and torch is built for GPUs, but no rank sees one. There is no
+driver, it fails or is too old for this torch, or a container lacks the device files.
 
-**Prove:** nvidia-smi; ls -l /dev/nvidia*; python -c 'import torch; print(torch.cuda.is_available())'
+**Prove:** nvidia-smi && ls -l /dev/nvidia* && python -c 'import torch;
+print(torch.cuda.is_available())'
 
-**Fix:** Role nvidia_driver brings a driver; a reboot where nouveau held the GPUs; the devices into the container.
+**Fix:** Install a driver (role nvidia_driver), and reboot if nouveau used the GPUs. Give a
+container the devices (--gpus all).
 """
 
 from __future__ import annotations

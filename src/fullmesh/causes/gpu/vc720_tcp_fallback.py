@@ -1,12 +1,14 @@
 """NCCL uses TCP although every node has RDMA (warning)
 
-NCCL looks on each node for RDMA by itself and takes TCP where it finds none that it may use, without a word at its
-usual level. The job runs, only slower; how much depends on the network, so this is named whatever was measured.
+NCCL looks for RDMA on each node. If it finds none that it may use, it uses TCP and prints nothing
+at its default log level. The job runs, but slower. How much depends on the network, so Fullmesh
+reports this at any measured bandwidth.
 
-**Prove:** NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV: `Using network Socket`, and before it why; ibv_devinfo as
-the account of the job; grep NCCL_ /etc/nccl.conf /etc/fullmesh/env
+**Prove:** ibv_devinfo as the job's account (a job with NCCL_DEBUG=INFO prints the reason before
+`Using network Socket`)
 
-**Fix:** What the finding names: a variable, a file that only root may open, a module or a library that is missing.
+**Fix:** Fix the obstacle that the finding names: a variable, a file that only root may open, or a
+missing module or library.
 
 **Source:** NVIDIA/nccl, src/plugin/net.cc, src/misc/ibvsymbols.cc
 """

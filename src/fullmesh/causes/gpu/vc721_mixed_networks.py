@@ -1,11 +1,12 @@
-"""NCCL takes different networks on the nodes of one job
+"""NCCL uses different networks on the nodes of one job
 
-NCCL speaks one kind of network in a job, and no node asks the others what they took: one with InfiniBand and one with
-TCP wait for each other for ever. What each took is said before they begin to wait.
+NCCL needs one kind of network in a job, but nodes do not compare their choices. A node that uses
+InfiniBand and one that uses TCP wait for each other forever. Fullmesh reports each node's choice
+before that wait begins.
 
-**Prove:** NCCL_DEBUG=INFO on every node, grep 'Using network'
+**Prove:** NCCL_DEBUG=INFO on every node, then grep 'Using network' in the logs
 
-**Fix:** Repair the node that lacks it (VC-720 has the ways), or NCCL_NET=Socket on all.
+**Fix:** Repair the node that lacks the network (see VC-720), or set NCCL_NET=Socket on all nodes.
 
 **Source:** NVIDIA/nccl issues 234 and 878
 """

@@ -1,14 +1,15 @@
 """the GPUs of a node use a small part of their NVLinks (warning)
 
-Large messages between GPUs of one node go over PCIe or the host's memory although NVLinks lead from every GPU to
-every other. A fifth of what the NVLinks carry in one direction is asked for: PCIe has a tenth of it, healthy machines
-reach three quarters with large messages.
+NVLinks connect all GPUs of the node, but large messages use PCIe or the host's memory. Fullmesh
+expects at least a fifth of the NVLinks' bandwidth in one direction. PCIe has a tenth of it, and
+healthy machines reach three quarters with large messages.
 
-**Prove:** all_reduce_perf -b 64M -e 1G -f 2 -g GPUS; NCCL_DEBUG=INFO (`via P2P`, not `via SHM`); nvidia-smi topo -p2p
-n
+**Prove:** all_reduce_perf -b 64M -e 1G -f 2 -g GPUS (with NCCL_DEBUG=INFO: `via P2P`, not `via
+SHM`)
 
-**Fix:** NCCL_P2P_DISABLE and NCCL_P2P_LEVEL unset; fabric manager running (VC-136); containers with all GPUs in one
-namespace; peer-to-peer allowed by the hypervisor.
+**Fix:** Unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL. Start the fabric manager (VC-136), and run
+containers with all GPUs in one namespace. On a virtual machine, allow peer-to-peer in the
+hypervisor.
 
 **Source:** NVIDIA/nccl-tests issues 149 and 212
 """

@@ -1,14 +1,15 @@
 """NCCL sends the GPUs' data through the host's memory (warning)
 
-The kernel lets RDMA cards reach the GPUs' memory and NCCL does not use it: every byte goes through the host's memory,
-twice. By itself NCCL does so only where a PCIe switch is common to both.
+The kernel lets RDMA NICs access the GPUs' memory, but NCCL does not use that. Every byte passes
+through the host's memory twice. By default NCCL uses direct access only if GPU and NIC share a PCIe
+switch.
 
-**Prove:** NCCL_DEBUG=INFO: `via NET/IB/0` without `/GDRDMA`, `GPU Direct RDMA Disabled for HCA`; nvidia-smi topo -m
+**Prove:** nvidia-smi topo -m (a job with NCCL_DEBUG=INFO prints `via NET/IB/0` without `/GDRDMA`)
 
-**Fix:** NCCL_NET_GDR_LEVEL unset; nvidia_peermem built against the RDMA driver in use, or dma_buf (VC-143); the card
-in a slot beside the GPUs.
+**Fix:** Unset NCCL_NET_GDR_LEVEL. Use dma_buf (VC-143), or build nvidia_peermem for the RDMA driver
+in use. Move the NIC to a slot on the GPUs' switch.
 
-**Source:** NVIDIA, NCCL documentation, NCCL_NET_GDR_LEVEL; NVIDIA/nccl issue 1537
+**Source:** NVIDIA, NCCL documentation, NCCL_NET_GDR_LEVEL, and NVIDIA/nccl issue 1537
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A rank failed before the first collective of NCCL
+"""a rank failed before the first collective of NCCL
 
-A rank raised an error of its own while it took its GPU, before any GPU was connected with another.
+The rank raised an exception while it initialized its GPU, before it connected to other GPUs.
 
-**Prove:** nvidia-smi; VENV/bin/python -c 'import torch; torch.cuda.init()'
+**Prove:** nvidia-smi && VENV/bin/python -c 'import torch; torch.cuda.init()'
 
-**Fix:** See the exception in the message: it names the file and the line.
+**Fix:** Fix the exception in the message, which names the file and the line.
 """
 
 from __future__ import annotations

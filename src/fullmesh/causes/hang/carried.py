@@ -1,4 +1,4 @@
-"""What carries a collective: the connections between its ranks, as the kernels at both ends know them."""
+"""Connections between the ranks of a collective, as the kernels at both ends report them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class StuckConnection:
     """A connection whose bytes are not acknowledged, seen from the end that sends them.
 
     Attributes:
-        here, there: host of its ends; the address where that is not known.
-        lost: segments that this end has sent and the other has not got, None where the other end is not known;
-            answers_lost: the same of the way back.
+        here, there: host of its ends, or the address if the host is not known.
+        lost: segments that this end sent and the other did not receive. None if the other end is not known.
+        answers_lost: the same for the other direction.
         full: the other end's process does not read.
     """
 
@@ -52,15 +52,16 @@ def index_connections(sample: JobSample) -> dict[Ends, RankConnection]:
 
 
 def get_connection_ends(link: RankConnection, *, other: bool = False) -> Ends:
-    """What names a connection, here or at its other end."""
+    """Return the 4-tuple that identifies a connection, here or at its other end."""
     here, there = (link["here"], link["port"]), (link["peer"], link["peer_port"])
     return (*there, *here) if other else (*here, *there)
 
 
 def find_stuck_connections(job: ObservedJob, members: Sequence[int]) -> Iterator[StuckConnection]:
-    """The connections of some ranks whose bytes do not arrive, or are not taken.
+    """Yield the connections of some ranks whose bytes do not arrive, or are not read.
 
-    Nodes do not look at the same moment, so that a segment on its way may look lost in one look; in both it is.
+    Nodes are not queried at the same moment, so a segment in transit may look lost in one sample.
+    It is lost if both samples show it.
     """
     looks = [index_connections(sample) for sample in job.samples[-2:]]
     hosts = {
@@ -90,7 +91,7 @@ def find_stuck_connections(job: ObservedJob, members: Sequence[int]) -> Iterator
 def _count_lost_segments(
     looks: Sequence[Mapping[Ends, RankConnection]], sender: Ends, receiver: Ends
 ) -> int | None:
-    """Segments that one end has sent and the other has not got, in every look; None where an end is not known."""
+    """Count segments that one end sent and the other did not receive, in every sample. None if an end is not known."""
     found = [
         look[sender]["segments_out"] - look[receiver]["segments_in"]
         for look in looks
@@ -100,7 +101,7 @@ def _count_lost_segments(
 
 
 def describe_dead_directions(found: Sequence[StuckConnection]) -> str:
-    """The ways that carry nothing, in a sentence; "" where none is known."""
+    """Describe the directions in which nothing arrives, or return ""."""
     ways = list(dict.fromkeys(way for one in found for way in one.ways))
     pairs = list(dict.fromkeys(frozenset(way) for way in ways))
     told = []
@@ -116,26 +117,26 @@ def describe_dead_directions(found: Sequence[StuckConnection]) -> str:
 
 
 def find_dead_interfaces(job: ObservedJob, members: Sequence[int]) -> dict[str, str]:
-    """What is said of a host whose card carries nothing -> what to do there; in the ranks' order."""
+    """Map a description of each host with a dead interface to its fix, in the ranks' order."""
     found = {}
     for rank in members:
         host = job.now.host(rank)
         for link in job.now.ranks[rank].get("connections", []) if rank in job.now.ranks else []:
             if "dark" in link:
                 found[f"{link['dark']} of {host} is down or has no carrier"] = (
-                    f"on {host}: ip link show {link['dark']}; look at its cable and its port of the switch; "
+                    f"on {host}: ip link show {link['dark']}, then check its cable and switch port. "
                 )
             elif "gone" in link:
                 cards = ", ".join(link["gone"])
-                cards = cards and f"; down or without carrier there: {cards}"
-                found[f"no card of {host} has {link['here']} any more{cards}"] = (
-                    f"on {host}: ip address; ip link; "
+                cards = cards and f" (down or without carrier there: {cards})"
+                found[f"no interface of {host} has {link['here']} any more{cards}"] = (
+                    f"on {host}: ip address && ip link. "
                 )
     return found
 
 
 def describe_connections(found: Sequence[StuckConnection]) -> str:
-    """What says so: the connection of each way with most bytes on it."""
+    """Describe the connection with the most unacknowledged bytes in each direction."""
     best: dict[tuple[str, str], StuckConnection] = {}
     for one in sorted(found, key=lambda one: (-one.again, -one.unacked)):
         best.setdefault((one.here, one.there), one)
@@ -143,7 +144,7 @@ def describe_connections(found: Sequence[StuckConnection]) -> str:
     for one in list(best.values())[:SHOWN]:
         again = f", sent again {one.again} times" if one.again else ""
         lost = f"; {one.there} lacks {one.lost} segments" if one.lost else ""
-        full = f"; the process on {one.there} takes none" if one.full else ""
+        full = f", and the process on {one.there} does not read" if one.full else ""
         told.append(
             f"{one.here} -> {one.there} ({' -> '.join(one.addresses)}): {one.unacked} bytes unacknowledged"
             f"{again}{lost}{full}"

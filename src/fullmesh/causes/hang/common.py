@@ -1,4 +1,4 @@
-"""Questions that several causes of a hang ask."""
+"""Helpers that several causes of a hang use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fullmesh.causes.hang.job import (
 from fullmesh.causes.hang.places import find_user_location
 from fullmesh.observed.hang import RecorderEntry
 
-# What a rank says whose peer has gone: an echo of that, never a cause.
+# Messages of a rank whose peer has gone: consequences, never causes.
 PEER_GONE = re.compile(
     r"Connection (?:closed|reset) by peer|Broken pipe|NCCL communicator was aborted"
     r"|remote process exited|Socket Timeout|Timed out waiting"
@@ -53,12 +53,12 @@ def is_swapping(job: ObservedJob, rank: int) -> bool:
 
 
 def is_held_back(job: ObservedJob, rank: int) -> bool:
-    """Whether two looks show from outside what keeps a rank."""
+    """Whether two samples show that throttling or swapping holds up a rank."""
     return is_throttled(job, rank) or is_swapping(job, rank)
 
 
 def describe_gpu_load(job: ObservedJob, rank: int) -> list[str]:
-    """What the GPUs of a rank do, as its driver says; or that it does not say."""
+    """Describe the load of a rank's GPUs, or why the driver did not report it."""
     one = job.now.ranks[rank]
     said = [
         f"GPU {gpu['index']} of rank {rank}: a kernel runs {gpu['busy']} % of the time"
@@ -71,7 +71,7 @@ def describe_gpu_load(job: ObservedJob, rank: int) -> list[str]:
 
 
 def describe_ras_state(job: ObservedJob, rank: int) -> list[str]:
-    """What NCCL's own watch says of a rank, or why it does not."""
+    """Describe NCCL RAS's state of a rank, or why there is none."""
     one = job.now.ranks[rank]
     said = [f"{lost['why']}" for lost in one["missing"] if lost["what"] == "ras"]
     if "ras" in one:
@@ -87,7 +87,7 @@ def describe_ras_state(job: ObservedJob, rank: int) -> list[str]:
 
 
 def find_missed_collective(job: ObservedJob, rank: int) -> CollectiveWait:
-    """The collective that most ranks wait in for a rank; the earliest of these."""
+    """Find the collective in which most ranks wait for a rank, the earliest of several."""
     waits = job.lacking[rank]
     counts: dict[tuple[str, int], int] = {}
     for wait in waits:
@@ -110,14 +110,14 @@ def list_waiting_ranks(job: ObservedJob, wait: CollectiveWait) -> list[int]:
 
 
 def find_call_location(job: ObservedJob, rank: int, entry: RecorderEntry) -> str:
-    """Where a rank entered something: as the recorder kept it, else where it stands if it is still in it."""
+    """Return the line at which a rank entered a collective: from the recorder, else its current line if it is in it."""
     if entry["frames"]:
         return find_user_location(entry["frames"])
     return job.now.place(rank) if not entry["retired"] else ""
 
 
 def describe_last_entry(job: ObservedJob, rank: int, group: str) -> str:
-    """What a rank entered last in a group, "" where its record is not known."""
+    """Describe the last collective that a rank entered in a group, or return "" without a record."""
     last = job.now.last[group].get(rank)
     if last is None:
         return ""

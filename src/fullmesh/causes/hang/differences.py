@@ -1,4 +1,4 @@
-"""Compare what ranks give to a collective: its kind, sizes and types."""
+"""Compare the ranks' calls of a collective: its kind, sizes and types."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ SAID = 3  # groups of ranks in a sentence
 
 
 def get_entry_kind(entry: RecorderEntry) -> str:
-    """What is called."""
+    """Return the name of the collective."""
     return strip_backend(entry["kind"])
 
 
 def get_entry_size(entry: RecorderEntry) -> str:
-    """How many numbers go in; shapes may differ where their numbers do not."""
+    """Return the number of input elements. Shapes may differ if these numbers do not."""
     if get_entry_kind(entry) not in EVEN:
         return ""
     return str(sum(prod(shape) for shape in entry["in_sizes"]))
 
 
 def get_entry_types(entry: RecorderEntry) -> str:
-    """Of what type they are."""
+    """Return the types of the input elements."""
     return ", ".join(entry["in_dtypes"])
 
 
@@ -60,7 +60,7 @@ COMPARED: Sequence[EntryComparison] = (get_entry_kind, get_entry_size, get_entry
 def group_differing_ranks(
     entries: Mapping[int, RecorderEntry], by: EntryComparison
 ) -> dict[str, list[int]]:
-    """Value -> ranks, where ranks have different ones; {} where they agree or it is not known."""
+    """Map each value to its ranks if ranks differ. Empty if they agree or no value is known."""
     found: dict[str, list[int]] = {}
     for rank, entry in sorted(entries.items()):
         if value := by(entry):
@@ -71,7 +71,7 @@ def group_differing_ranks(
 def find_first_difference(
     entries: Mapping[int, RecorderEntry],
 ) -> tuple[EntryComparison, dict[str, list[int]]] | None:
-    """Which comparison shows a difference in a collective first, and what is different."""
+    """Return the first comparison that shows a difference in a collective, and the values."""
     for by in COMPARED:
         if found := group_differing_ranks(entries, by):
             return by, found
@@ -80,7 +80,7 @@ def find_first_difference(
 
 @dataclass(frozen=True)
 class CollectiveDifference:
-    """A collective that ranks call differently: what they give to it, how they were compared, value -> ranks."""
+    """A collective that ranks call differently: the calls, the comparison, and the ranks of each value."""
 
     entries: Mapping[int, RecorderEntry]
     by: EntryComparison
@@ -88,7 +88,7 @@ class CollectiveDifference:
 
 
 def collect_differences(job: ObservedJob) -> list[CollectiveDifference]:
-    """What has one number in a group is one collective, on all ranks. The first difference makes all others."""
+    """Find the first collective of each group that ranks call differently. It causes all later differences."""
     differences = []
     stuck = {wait.entry["group"] for wait in job.waits} | find_broken_groups(job)
     for group in sorted(stuck):

@@ -35,7 +35,7 @@ def find_affected_ranks(job: ObservedJob, here: Sequence[int]) -> list[int]:
 def group_alike_ranks(
     job: ObservedJob, alike: Callable[[Rank], Hashable]
 ) -> list[tuple[Rank, list[int]]]:
-    """Ranks by what is said of them, those of which None is left out: the first's words, and all of them."""
+    """Group ranks that *alike* maps to the same value other than None: the first rank, and all numbers."""
     found: dict[Hashable, list[int]] = {}
     for rank, one in sorted(job.now.ranks.items()):
         if (what := alike(one)) is not None:
@@ -59,7 +59,7 @@ def _describe_last_collective(job: ObservedJob, rank: int) -> str:
 
 
 def describe_waiting(job: ObservedJob, here: Sequence[int]) -> str:
-    """What the others do without these."""
+    """Describe the state of the ranks that wait for these."""
     waits = [wait for rank in here for wait in job.lacking.get(rank, [])]
     if not waits:
         return f"{format_ranks(find_affected_ranks(job, here))} lost the connection"
@@ -69,7 +69,7 @@ def describe_waiting(job: ObservedJob, here: Sequence[int]) -> str:
 
 
 def summarize_exception(one: Rank) -> tuple[str, str]:
-    """Where a rank raised, and what it said in its first line."""
+    """Return the line at which a rank raised, and the first line of its message."""
     raised = one["raised"]
     return (
         (find_user_location(raised["frames"]), get_first_line(raised["text"]))
@@ -88,11 +88,11 @@ def shorten_exception(text: str) -> str:
 
 
 HINTS = {
-    -signal.SIGABRT: "; Gloo aborts a rank that gets more than it expects (`Received data size doesn't match expected "
-    "size`): then sizes or types differ",
-    -signal.SIGTERM: "; SIGTERM is what a launcher sends to the other ranks when one has failed, and a scheduler when "
-    "time is up: look for the rank that ended first",
-    -signal.SIGKILL: "; SIGKILL is what the kernel sends when memory is short, and a launcher after its patience",
+    -signal.SIGABRT: ". If Gloo says `Received data size doesn't match expected size`, ranks gave different sizes or "
+    "types",
+    -signal.SIGTERM: ". A launcher sends SIGTERM to the other ranks when one has failed, and a scheduler at the time "
+    "limit: find the rank that ended first",
+    -signal.SIGKILL: ". The kernel sends SIGKILL when memory runs out, and a launcher after its grace period",
 }
 
 
@@ -120,24 +120,24 @@ def find_failed_processes(
             f"{format_named_ranks(job, here)} {verb} {words}, while {describe_waiting(job, here)}",
             seen=seen,
             expected="a process that lives as long as the others",
-            fix="the rank's own output; on its node: journalctl -k (out of memory?), coredumpctl"
+            fix="read the rank's own output, and on its node journalctl -k (out of memory?) and coredumpctl"
             + HINTS.get(one["exit_code"] or 0, ""),
         )
         yield complete_finding(job, here, found)
 
 
 def list_oom_messages(one: Rank) -> list[str]:
-    """The kernel's own words where it ended a process for memory."""
+    """Return the kernel's messages if it killed a process because memory ran out."""
     return [line["text"] for line in one.get("kernel", []) if line["kind"] == "oom"]
 
 
 def _describe_exit(one: Rank) -> tuple[str, str]:
-    """How a process ended: what it did, and what says so."""
+    """Describe how a process ended, and the evidence."""
     code, words = one["exit_code"], list_oom_messages(one)
     if words:
         return "been killed by the kernel, which had no memory left for it", words[-1]
     if code is None:
-        return "gone", "no process, and nobody knows how it ended"
+        return "gone", "no process, and no exit code is known"
     if code < 0:
         return f"been ended by {_name_signal(-code)}", f"exit code {code}"
     return f"ended with exit code {code}", f"exit code {code}"
@@ -151,7 +151,7 @@ def _name_signal(number: int) -> str:
 
 
 def complete_finding(job: ObservedJob, here: Sequence[int], finding: HangFinding) -> HangFinding:
-    """A finding about ranks that ended alike, with what waits for them."""
+    """Complete a finding about ranks that ended alike with the ranks that wait for them."""
     waits = [wait for rank in here for wait in job.lacking.get(rank, [])]
     entry = waits[0].entry if waits else None
     return replace(

@@ -1,14 +1,13 @@
-"""a rank has not entered a collective: it is still busy with code of its own
+"""a rank has not entered a collective: its own code still runs
 
-A collective begins when all ranks of its group have entered it. This one has not: its main thread
-runs the user's own code at the line that is named, and the others wait there for as long as it
-takes.
+A collective begins only when all ranks of its group have entered it. This rank's main thread still
+runs the user's code, at the line in the finding. All other ranks wait for it.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** Look at the line: a loop that does not end, a file or server that is asked without a
-timeout, work that only this rank has (`if rank == 0:`). If it is meant to take so long, give the
-process group a longer timeout.
+**Fix:** Check the line for an endless loop, a file or server without a timeout, or work that only
+this rank has (`if rank == 0:`). If it takes that long on purpose, raise the timeout of the process
+group.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """

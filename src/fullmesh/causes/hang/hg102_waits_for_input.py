@@ -1,11 +1,11 @@
-"""a rank has not entered a collective: it waits for somebody at its terminal
+"""a rank has not entered a collective: it waits for input at its terminal
 
-A rank reads its terminal: input(), breakpoint(), a tool's question (`Overwrite? [y/n]`). Under
-torchrun or Slurm nobody sees the question.
+The rank reads its terminal: input(), breakpoint(), or a tool's question (`Overwrite? [y/n]`). Under
+torchrun or Slurm, the user does not see the question.
 
-**Prove:** cat /proc/PID/stat /proc/PID/wchan /proc/PID/syscall; descriptor 0 is standard input
+**Prove:** cat /proc/PID/stat /proc/PID/wchan /proc/PID/syscall (descriptor 0 is standard input)
 
-**Fix:** Answer it if the rank has a terminal. Take the call out, or start the job with `<
+**Fix:** Answer it if the rank has a terminal. Otherwise remove the call, or start the job with `<
 /dev/null`, so that it fails at once.
 
 **Source:** recorded of Gloo jobs with torch 2.13
@@ -29,10 +29,10 @@ def find_input_waits(job: ObservedJob) -> Iterator[HangFinding]:
         CAUSE,
         ActivityKind.INPUT,
         LateMessage(
-            "waits for somebody to type something{at}",
-            "wait for somebody to type something{at}",
+            "waits for input at its terminal{at}",
+            "wait for input at their terminals{at}",
             "no rank reads its standard input",
-            "take the call out of the script; answer it if the rank has a terminal",
+            "remove the call from the script, or answer it if the rank has a terminal",
         ),
     )
     yield from find_late_ranks(

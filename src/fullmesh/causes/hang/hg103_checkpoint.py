@@ -1,12 +1,13 @@
 """a rank has not entered a collective: it writes or reads a checkpoint
 
-A rank is in torch.save, torch.load, safetensors or torch.distributed.checkpoint, and the others
-have gone on to the next collective. Usual on rank 0, which alone writes.
+The rank is in torch.save, torch.load, safetensors or torch.distributed.checkpoint. The other ranks
+wait for it in the next collective. This is normal for a while on rank 0 if it alone writes
+checkpoints.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart; df -h; iostat -x 1
+**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart, and df -h
 
-**Fix:** A faster or emptier disk; async_save of torch.distributed.checkpoint; a timeout of the
-process group above the slowest checkpoint's time.
+**Fix:** Use a faster disk or free space on it, or async_save of torch.distributed.checkpoint. Set
+the timeout of the process group above the time of the slowest checkpoint.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -31,8 +32,9 @@ def find_checkpoint_ranks(job: ObservedJob) -> Iterator[HangFinding]:
         LateMessage(
             "is still writing or reading a checkpoint{at}",
             "are still writing or reading checkpoints{at}",
-            "the checkpoint is written before the others' patience ends",
-            "see whether the disk is full or slow (df, iostat); a timeout above the time of the slowest checkpoint, or "
+            "a checkpoint that is complete before the timeout",
+            "check whether the disk is full or slow (df, iostat). Set a timeout above the time of the slowest "
+            "checkpoint, or use "
             "torch.distributed.checkpoint.async_save",
         ),
     )

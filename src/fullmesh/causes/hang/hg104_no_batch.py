@@ -1,12 +1,12 @@
 """a rank has not entered a collective: it waits for its DataLoader's workers
 
-The main thread waits for a batch and the DataLoader's worker processes bring none: they read from
-something slow, or one has died, or hangs in a lock that it got by fork.
+The main thread waits for a batch, and the DataLoader's worker processes deliver none. They read
+from slow storage, one has died, or one hangs in a lock that it inherited by fork.
 
-**Prove:** py-spy dump --pid of the rank's children; dmesg | grep -i oom
+**Prove:** py-spy dump --pid PID for the rank's child processes, and dmesg | grep -i oom
 
-**Fix:** DataLoader(timeout=60) turns the wait into an error that names the worker; more memory in
-/dev/shm; multiprocessing_context='spawn' where libraries with threads are used before the fork.
+**Fix:** Set DataLoader(timeout=60) to get an error that names the worker. Enlarge /dev/shm if it is
+full. If libraries with threads run before the fork, set multiprocessing_context='spawn'.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -32,9 +32,8 @@ def find_loader_waits(job: ObservedJob) -> Iterator[HangFinding]:
             "gets no batch from its DataLoader's workers{at}",
             "get no batch from their DataLoaders' workers{at}",
             "a batch comes in time",
-            "look at the workers of that rank (py-spy dump --pid of its children): a slow file, a dead "
-            "worker, too little "
-            "memory in /dev/shm; DataLoader(timeout=60) names it",
+            "check the workers of that rank (py-spy dump --pid of its children) for a slow file, a dead worker or "
+            "too little memory in /dev/shm. DataLoader(timeout=60) names the worker",
         ),
     )
 

@@ -1,15 +1,15 @@
 """a rank has not entered a collective: a disk, file system or NFS server does not answer it
 
-State D: the process waits inside the kernel for a disk, a file system or an NFS server, and takes
-no signal until that answers. The function of the kernel that it sleeps in (wchan) begins with nfs,
-rpc or xprt where it is NFS, and is request_wait_answer where it is a file system in user space
-(FUSE: sshfs, JuiceFS, S3), for which the process waits in state S.
+A process in state D waits in the kernel for a disk, a file system or an NFS server, and ignores
+signals until that answers. The name of the kernel function (wchan) begins with nfs, rpc or xprt for
+NFS. For a file system in user space (FUSE: sshfs, JuiceFS, S3) it is request_wait_answer, and the
+state is S.
 
-**Prove:** cat /proc/PID/stat /proc/PID/wchan /proc/PID/syscall; journalctl -k | grep -E 'not
+**Prove:** cat /proc/PID/stat /proc/PID/wchan /proc/PID/syscall && journalctl -k | grep -E 'not
 responding|blocked for more than'
 
-**Fix:** Bring the server or disk back: the process goes on by itself. Mount datasets with
-`soft,timeo=...` only where a failed read is better than a wait.
+**Fix:** Repair the server or disk. The process then continues by itself. Mount datasets with
+`soft,timeo=...` only if a failed read is better than a wait.
 
 **Source:** a Gloo job on lab nodes (tests/hang)
 """
@@ -35,10 +35,8 @@ def find_disk_waits(job: ObservedJob) -> Iterator[HangFinding]:
             "waits for {what} that does not answer{at}",
             "wait for {what} that does not answer{at}",
             "reads and writes that end",
-            "on {host}: dmesg | tail; findmnt; for NFS: is its server up, does it answer? In state D "
-            "the process can not "
-            "even be killed until it does; for FUSE: does its daemon run (findmnt names it), does what "
-            "it asks answer?",
+            "on {host}: dmesg | tail && findmnt. For NFS, check that the server is up. In state D the process cannot "
+            "even be killed until it answers. For FUSE, check its daemon (findmnt names it) and the server behind it",
         ),
     )
 

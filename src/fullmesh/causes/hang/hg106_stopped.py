@@ -1,9 +1,9 @@
 """a rank has not entered a collective: its process is stopped
 
-State T or t: SIGSTOP, Ctrl-Z or a debugger stopped the process. It can say nothing for itself; the
-kernel shows it.
+SIGSTOP, Ctrl-Z or a debugger stopped the process (state T or t). It cannot answer, so Fullmesh
+reads its state from the kernel.
 
-**Prove:** ps -o pid,stat,wchan -p PID; grep TracerPid /proc/PID/status
+**Prove:** ps -o pid,stat,wchan -p PID && grep TracerPid /proc/PID/status
 
 **Fix:** kill -CONT PID, or leave the debugger.
 
@@ -28,10 +28,10 @@ def find_stopped_ranks(job: ObservedJob) -> Iterator[HangFinding]:
         CAUSE,
         ActivityKind.STOPPED,
         LateMessage(
-            "is stopped: somebody sent SIGSTOP or holds it in a debugger{at}",
-            "are stopped: somebody sent SIGSTOP or holds them in a debugger{at}",
+            "is stopped by SIGSTOP or a debugger{at}",
+            "are stopped by SIGSTOP or a debugger{at}",
             "state R or S",
-            "on {host}: kill -CONT {pid}; grep TracerPid /proc/{pid}/status shows a debugger",
+            "on {host}: kill -CONT {pid} (grep TracerPid /proc/{pid}/status shows a debugger)",
         ),
     )
 

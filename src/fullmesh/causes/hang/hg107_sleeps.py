@@ -1,11 +1,10 @@
 """a rank has not entered a collective: it sleeps
 
-The main thread is in time.sleep: it waits for something by looking now and then, and that does not
-come.
+The main thread is in time.sleep. It polls for something that does not happen.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** Find out what the loop around that line waits for; give it a deadline and a message.
+**Fix:** Find out what the loop around that line waits for, and add a deadline and an error message.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -31,7 +30,7 @@ def find_sleeping_ranks(job: ObservedJob) -> Iterator[HangFinding]:
             "sleeps{at}",
             "sleep{at}",
             "no rank sleeps while others wait for it",
-            "look at that line: what does it wait for with time.sleep?",
+            "check the loop around that line: it waits with time.sleep for something that does not happen",
         ),
     )
 

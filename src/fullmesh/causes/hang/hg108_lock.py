@@ -1,12 +1,13 @@
 """a rank has not entered a collective: it waits for a lock or another thread
 
-The main thread wants a lock, a queue or an event that another thread of the same process has to
-give. Two threads that hold one lock each and want the other's wait for ever; the places of both are
-named.
+The main thread waits for a lock, a queue or an event from another thread of the same process. If 2
+threads each hold a lock that the other needs, they wait forever. The finding names the lines of
+both.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** Take locks in one order everywhere; hold none across a join, a queue or a collective.
+**Fix:** Acquire locks in the same order in all threads, and hold none during a join, a queue
+operation or a collective.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """

@@ -1,12 +1,12 @@
 """a rank has not entered a collective: it collects garbage
 
-Python's cyclic garbage collector runs when it likes, on each rank at another moment, and with
-millions of objects it takes seconds.
+Python's cyclic garbage collector runs at different times on each rank. With millions of objects it
+takes seconds, and all ranks wait.
 
 **Prove:** py-spy dump --native --pid PID shows gc_collect_main
 
-**Fix:** gc.freeze() after the model and the data are there; gc.disable(), and gc.collect() on all
-ranks in one step.
+**Fix:** Call gc.freeze() after the model and the data are loaded. Or call gc.disable(), and
+gc.collect() on all ranks in the same step.
 
 **Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
 """
@@ -32,7 +32,7 @@ def find_collecting_ranks(job: ObservedJob) -> Iterator[HangFinding]:
             "is collecting garbage{at}",
             "are collecting garbage{at}",
             "collections of a few milliseconds",
-            "gc.freeze() after the start; gc.disable() and gc.collect() on all ranks in the same step",
+            "call gc.freeze() after the start, or gc.disable() and gc.collect() on all ranks in the same step",
         ),
     )
 

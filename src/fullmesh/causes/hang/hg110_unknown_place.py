@@ -1,11 +1,11 @@
-"""a rank has not entered a collective, and nothing tells where it is
+"""a rank has not entered a collective, and its place in the code is not known
 
-The record says that the rank has not come to the collective. What it does instead only a stack of
-its main thread tells; a dump of the Flight Recorder has none.
+The record shows that the rank has not reached the collective. Only a stack of its main thread shows
+what it does instead, and a dump of the Flight Recorder has none.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** Take a stack while the job still stands.
+**Fix:** Run ./fullmesh hang -i INVENTORY while the job still hangs: it takes the stacks.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -28,8 +28,8 @@ def find_unplaced_ranks(job: ObservedJob) -> Iterator[HangFinding]:
         CAUSE,
         ActivityKind.UNKNOWN,
         LateMessage(
-            "has not come to it, and nothing tells where it is",
-            "have not come to it, and nothing tells where they are",
+            "has not come to it, and its place in the code is not known",
+            "have not come to it, and their place in the code is not known",
             "a Python stack of it",
             "on its node: py-spy dump --pid PID",
         ),

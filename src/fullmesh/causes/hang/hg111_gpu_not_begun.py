@@ -1,14 +1,14 @@
 """a rank has entered a collective, and its GPU has not begun it
 
-A collective on GPUs is queued behind what the rank started before. Where the others' GPUs have
-begun it and this one's has not, a kernel in front of it does not end: one of the user's own, or
-another group's collective on another stream. States beyond `scheduled` are there with
-TORCH_NCCL_ENABLE_TIMING=1 alone.
+A GPU runs a collective after all work that the rank queued before it. The other ranks' GPUs have
+begun the collective, and this one's has not: an earlier kernel does not end. It is the user's own
+kernel, or another group's collective on another stream. torch records such states only with
+TORCH_NCCL_ENABLE_TIMING=1.
 
-**Prove:** nvidia-smi (100 % on that GPU with little power); cuda-gdb or py-spy dump --native --pid
-PID
+**Prove:** nvidia-smi (100 % on that GPU with little power), and py-spy dump --native --pid PID
 
-**Fix:** CUDA_LAUNCH_BLOCKING=1 on that rank stops at the kernel's own line.
+**Fix:** Start the job with CUDA_LAUNCH_BLOCKING=1, which stops at the line of the kernel that does
+not end.
 
 **Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
 """
@@ -39,7 +39,7 @@ QUEUED, BEGUN = "scheduled", "started"
 
 
 def find_queued_collectives(job: ObservedJob) -> Iterator[HangFinding]:
-    """What some ranks' GPUs have begun the others' begin soon, else something before it keeps them busy."""
+    """Find ranks whose GPUs have not begun a collective that the others' GPUs have begun."""
     seen: set[tuple[str, int]] = set()
     for wait in job.waits:
         if wait.lacks or wait.entry["state"] != BEGUN or get_collective_key(wait.entry) in seen:
@@ -76,8 +76,9 @@ def _make_queued_finding(job: ObservedJob, wait: CollectiveWait, here: list[int]
         waiting=tuple(behind),
         seen=f"{QUEUED} on {format_ranks(here)}, {BEGUN} on {format_ranks(behind)}",
         expected=f"{BEGUN} on all of them",
-        fix="what did that rank start on the GPU before? CUDA_LAUNCH_BLOCKING=1 shows the line; a kernel of one's own "
-        "that does not end, a collective of another group on another stream; nvidia-smi and Xid on its node",
+        fix="find the earlier work of that rank that does not end: CUDA_LAUNCH_BLOCKING=1 shows the "
+        "line. It is a kernel of the user's own, or a collective of another group on another stream. Also "
+        "check nvidia-smi and Xids on its node",
     )
 
 

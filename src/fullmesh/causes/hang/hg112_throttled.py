@@ -1,13 +1,14 @@
-"""a rank has not entered a collective: its control group gives it hardly any processor
+"""a rank has not entered a collective: its cgroup limits its CPU time
 
-A control group (systemd's CPUQuota, docker's --cpus, a scheduler's share) lets the rank run for a
-part of the time only, and in each period it is stopped until the next. Between two looks that was
-so in most of its periods (nr_throttled and nr_periods of cpu.stat).
+A cgroup limit (systemd's CPUQuota, docker's --cpus, a scheduler's share) stops the rank for a part
+of each period. Between two samples the rank was stopped in most of its periods (nr_throttled and
+nr_periods of cpu.stat).
 
 **Prove:** cat /proc/PID/cgroup, then cpu.max and cpu.stat of that folder below /sys/fs/cgroup,
 twice
 
-**Fix:** Lift the limit, or give all ranks the same; fewer DataLoader workers where they share it.
+**Fix:** Remove the limit, or give all ranks the same one. If DataLoader workers share it, use fewer
+of them.
 
 **Source:** a Gloo job on lab nodes (tests/hang)
 """
@@ -33,8 +34,8 @@ def find_throttled_ranks(job: ObservedJob) -> Iterator[HangFinding]:
             "gets no more than {cpus:g} processors from its control group{at}",
             "get no more than {cpus:g} processors from their control groups{at}",
             "as many processors as the other ranks have",
-            "on {host}: systemd-cgls -u -l shows the group; systemctl set-property UNIT CPUQuota= lifts that of a "
-            "unit; docker's is --cpus, Slurm's --cpus-per-task",
+            "on {host}: systemd-cgls -u -l shows the group. Lift the limit of "
+            "a unit with systemctl set-property UNIT CPUQuota=, docker's with --cpus, Slurm's with --cpus-per-task",
         ),
     )
 

@@ -1,12 +1,13 @@
 """a rank has not entered a collective: it waits for a lock file that another process holds or left
 
-A file is the lock: torch makes one before it compiles an extension (DeepSpeed's parts, one's own
-load()), and whoever comes later waits until it is gone, without a word and without an end. A start
-that is killed meanwhile leaves it behind, and every later start waits for nobody.
+torch creates a lock file before it compiles an extension (DeepSpeed's, or one of your own with
+load()). Other processes wait silently, without a timeout, until the file is gone. If the compiling
+process is killed, the file stays, and every later start waits forever.
 
-**Prove:** ls -l --time-style=+%T ~/.cache/torch_extensions/*/*/lock; pgrep -a 'ninja|nvcc|cc1plus'
+**Prove:** ls -l --time-style=+%T ~/.cache/torch_extensions/*/*/lock && pgrep -a
+'ninja|nvcc|cc1plus'
 
-**Fix:** Remove the lock where nobody compiles; on folders that nodes share, compile once before the
+**Fix:** Remove the lock if no compiler runs. On folders that nodes share, compile once before the
 job starts.
 
 **Source:** recorded of Gloo jobs with torch 2.13
@@ -32,10 +33,9 @@ def find_lock_file_waits(job: ObservedJob) -> Iterator[HangFinding]:
         LateMessage(
             "waits for a lock file to go away{at}",
             "wait for a lock file to go away{at}",
-            "who holds it lets go: a compilation or a download that ends",
+            "the compilation or download that holds it ends",
             "on {host}: find ~/.cache /tmp -name lock -mmin +5 (torch's own lie below "
-            "TORCH_EXTENSIONS_DIR, ~/.cache/torch_extensions); where no compiler runs a killed start "
-            "left it: remove it",
+            "TORCH_EXTENSIONS_DIR, ~/.cache/torch_extensions); if no compiler runs, a killed start left it: remove it",
         ),
     )
 

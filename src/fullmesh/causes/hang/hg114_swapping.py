@@ -1,15 +1,14 @@
-"""a rank has not entered a collective: its memory comes back from swap
+"""a rank has not entered a collective: its memory must be read back from swap
 
-The node has too little memory, and the kernel has put some of the rank's into swap. Whatever it
-touches has to be read back, thousands of times more slowly than memory is; the process is mostly in
-state D. Between two looks a disk brought it 50 pages a second or more (majflt), while some of it
-lay in swap (VmSwap).
+The node has too little memory, and the kernel moved a part of the rank's memory to swap. The rank
+reads it back thousands of times more slowly than from memory, mostly in state D. Between two
+samples it read 50 pages a second or more (majflt) while some of its memory was in swap (VmSwap).
 
-**Prove:** grep VmSwap /proc/PID/status; vmstat 1 (columns si and so); free -h
+**Prove:** grep VmSwap /proc/PID/status && free -h && vmstat 1 (columns si and so)
 
-**Fix:** Find who has the memory: more DataLoader workers than thought, a cached data set, another
-job. Training nodes do well without swap, or with MemorySwapMax=0 on the job's unit: then it ends
-with a name.
+**Fix:** Find the process that uses the memory: too many DataLoader workers, a cached data set,
+another job. Turn swap off on training nodes, or set MemorySwapMax=0 on the job's unit. The job then
+ends with a clear error.
 
 **Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
 """
@@ -35,10 +34,10 @@ def find_swapping_ranks(job: ObservedJob) -> Iterator[HangFinding]:
             "waits for its own memory, which comes back from swap page by page{at}",
             "wait for their own memory, which comes back from swap page by page{at}",
             "nothing of a rank in swap",
-            "on {host}: vmstat 1 (si), free -h; smem or ps -eo pid,rss,comm --sort -rss shows who has "
-            "the memory: fewer "
-            "DataLoader workers, smaller batches, nobody else on the node; MemorySwapMax=0 for the job's unit ends it "
-            "instead",
+            "on {host}: vmstat 1 (si), free -h; smem or ps -eo pid,rss,comm --sort -rss shows the "
+            "process that uses the "
+            "memory. Use fewer DataLoader workers or smaller batches, and run nothing else on the node. With "
+            "MemorySwapMax=0 on the job's unit, the job ends instead",
         ),
     )
 

@@ -1,13 +1,14 @@
 """ranks call different collectives
 
-What has the same number in a group has to be the same call on all its ranks. Once one rank has
-called one more, or another, all that follows is shifted: the first number at which they differ is
-where to look.
+The n-th collective of a group must be the same call on all ranks. If one rank makes an extra or a
+different call, all later calls are shifted. The finding names the first call in which the ranks
+differ.
 
-**Prove:** The two lines that are named; TORCH_DISTRIBUTED_DEBUG=DETAIL compares every call, slowly
+**Prove:** compare the two lines in the finding (TORCH_DISTRIBUTED_DEBUG=DETAIL compares every call,
+slowly)
 
-**Fix:** No collective below `if rank == ...` or inside a loop whose length depends on the rank's
-data.
+**Fix:** Do not call collectives below `if rank == ...`, or in a loop whose length depends on the
+rank's data.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -24,7 +25,7 @@ from fullmesh.causes.hang.late import LATE
 
 
 def find_different_collectives(job: ObservedJob) -> Iterator[HangFinding]:
-    """What has one number in a group is one collective, on all ranks. The first difference makes all others."""
+    """Find ranks whose collectives with the same number in a group differ in their calls."""
     return find_differences(
         job,
         CAUSE,

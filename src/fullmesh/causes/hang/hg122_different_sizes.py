@@ -1,11 +1,12 @@
 """ranks give tensors of different sizes to a collective
 
-NCCL waits for bytes that never come; Gloo aborts the rank that gets more than it expects and lets
-the other wait. Only the number of elements counts, not the shape.
+NCCL waits for bytes that never arrive. Gloo aborts the rank that receives more than it expects, and
+the other rank waits. Only the number of elements matters, not the shape.
 
-**Prove:** print the tensor's shape on each rank before the line that is named
+**Prove:** print the tensor's shape on each rank before the line in the finding
 
-**Fix:** Pad, drop the last batch (drop_last=True), or send the sizes first (all_gather_object).
+**Fix:** Pad the tensors, drop the last batch (drop_last=True), or send the sizes first
+(all_gather_object).
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -22,7 +23,7 @@ from fullmesh.causes.hang.late import LATE
 
 
 def find_different_sizes(job: ObservedJob) -> Iterator[HangFinding]:
-    """What has one number in a group is one collective, on all ranks. The first difference makes all others."""
+    """Find ranks whose collectives with the same number in a group differ in their sizes."""
     return find_differences(
         job,
         CAUSE,

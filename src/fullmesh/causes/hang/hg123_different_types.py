@@ -1,11 +1,12 @@
 """ranks give tensors of different types to a collective
 
-Elements of different sizes are different numbers of bytes, see HG-122; of the same size they are
-added as if they were of the other type, and the result is wrong without a word.
+Types of different sizes give different numbers of bytes, so the job hangs or fails as in HG-122.
+With types of the same size, the elements are added as the wrong type, and the result is wrong
+without an error.
 
-**Prove:** print the tensor's dtype on each rank before the line that is named
+**Prove:** print the tensor's dtype on each rank before the line in the finding
 
-**Fix:** One dtype on all ranks: autocast, .half() and checkpoints are the usual reasons.
+**Fix:** Use one dtype on all ranks. Check autocast, .half() and checkpoints.
 
 **Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
 """
@@ -22,7 +23,7 @@ from fullmesh.causes.hang.late import LATE
 
 
 def find_different_types(job: ObservedJob) -> Iterator[HangFinding]:
-    """What has one number in a group is one collective, on all ranks. The first difference makes all others."""
+    """Find ranks whose collectives with the same number in a group differ in their types."""
     return find_differences(
         job,
         CAUSE,

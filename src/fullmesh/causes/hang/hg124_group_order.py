@@ -1,13 +1,13 @@
 """two groups are entered in opposite order
 
-Two groups have ranks in common. One rank is in the first group's collective and waits for another
-rank, which is in the second group's and waits for the first. Tensor and pipeline parallelism make
-such groups.
+Two groups share ranks. One rank is in the first group's collective and waits for another rank. That
+rank is in the second group's collective and waits for the first. Tensor and pipeline parallelism
+use such groups.
 
-**Prove:** The two lines that are named
+**Prove:** compare the two lines in the finding
 
-**Fix:** One order of the groups' collectives on all ranks; with NCCL also for those that are
-started asynchronously.
+**Fix:** Call the groups' collectives in the same order on all ranks. With NCCL this includes
+asynchronous ones.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -28,7 +28,7 @@ from fullmesh.causes.hang.job import (
 
 
 def _find_wait_cycle(job: ObservedJob) -> list[CollectiveWait]:
-    """Ranks that wait for each other in a circle, each in a group of its own choice; [] where there are none."""
+    """Find a circle of ranks that wait for each other in different groups, or []."""
     after: dict[int, CollectiveWait] = {}
     for rank, waits in sorted(job.waiting.items()):
         for wait in waits:
@@ -78,7 +78,7 @@ def find_group_order(job: ObservedJob) -> Iterator[HangFinding]:
         ),
         expected="one order of the groups' collectives on all ranks",
         fix="call the groups' collectives in one order on every rank, also those of backward hooks and of other "
-        "threads; with async_op wait for the first before the second is called",
+        "threads. With async_op, wait for the first before you call the second",
     )
 
 

@@ -1,13 +1,13 @@
-"""a rank has come to the end of its program before the others
+"""a rank reached the end of its program before the others
 
-A rank whose data are used up leaves the loop, and the others wait for it in the next step. With
-Gloo they get `Connection closed by peer` when its process ends; with NCCL, or where a thread keeps
-the process alive, they wait.
+A rank ran out of data and left the loop, and the other ranks wait for it in the next step. With
+Gloo they get `Connection closed by peer` when its process ends. With NCCL, or if a thread keeps the
+process alive, they wait until the timeout.
 
 **Prove:** print the number of batches on each rank
 
-**Fix:** DistributedSampler(drop_last=True) or equal shards;
-torch.distributed.algorithms.join.Join([model]) for uneven ones.
+**Fix:** Use DistributedSampler(drop_last=True) or equal shards. For uneven data, use
+torch.distributed.algorithms.join.Join([model]).
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -56,7 +56,7 @@ def find_early_exits(job: ObservedJob) -> Iterator[HangFinding]:
 
 
 def _describe_clean_exit(one: Rank) -> str:
-    """What says that a process ended well."""
+    """Return the evidence that a process ended without an error."""
     return "exit code 0" + "".join(f", since {lost['why']}" for lost in one["missing"][:1])
 
 

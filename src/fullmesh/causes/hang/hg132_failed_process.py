@@ -1,11 +1,11 @@
 """a rank's process was ended by a signal or an error
 
-A process that is ended by a signal says nothing. SIGKILL is the kernel's when memory is short,
-SIGABRT a library's own, SIGSEGV and SIGBUS defects or a full /dev/shm.
+A process that a signal ends prints no error. The kernel sends SIGKILL if memory runs out. A library
+aborts with SIGABRT. SIGSEGV and SIGBUS come from defects, or from a full /dev/shm.
 
-**Prove:** journalctl -k | grep -i -E 'oom|killed'; coredumpctl list
+**Prove:** journalctl -k | grep -i -E 'oom|killed' || coredumpctl list
 
-**Fix:** Less memory a rank, or what the rank's own output says.
+**Fix:** Reduce the memory that each rank uses, or fix the error in the rank's own output.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """

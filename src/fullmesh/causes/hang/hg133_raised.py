@@ -1,12 +1,13 @@
 """a rank raised an exception, and others wait for it
 
-One rank raised and the others know nothing of it. torchrun ends all of them when a process ends; a
-thread that is not a daemon, or a cleanup that waits (destroy_process_group, a barrier in
-`finally:`), keeps it alive.
+One rank raised an exception, and the other ranks wait without knowing. torchrun ends all ranks only
+when a process ends. A non-daemon thread keeps a process alive, and so does a cleanup that waits
+(destroy_process_group, a barrier in `finally:`).
 
-**Prove:** The rank's own output, which has the traceback
+**Prove:** read the traceback in the rank's own output
 
-**Fix:** Fix what raised. Threads of one's own: daemon=True; no collective in `finally:`.
+**Fix:** Fix the exception. Start your own threads with daemon=True, and call no collective in
+`finally:`.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -54,8 +55,8 @@ def find_raised_exceptions(job: ObservedJob) -> Iterator[HangFinding]:
             place=place,
             seen=text,
             expected="an exception ends the job",
-            fix="fix what raised; torchrun ends the other ranks when one fails, where no thread that is not a "
-            "daemon keeps the process alive",
+            fix="fix the exception. torchrun ends the other ranks if one fails, unless a non-daemon "
+            "thread keeps its process alive",
         )
         yield complete_finding(job, here, found)
 

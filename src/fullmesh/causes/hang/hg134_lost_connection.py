@@ -1,11 +1,11 @@
 """a rank lost the connection to another one
 
-A rank found its connection to another one closed or reset: an echo of the other's end. It stands at
-the top only where no other rank is known to have ended.
+The other end of a connection was closed or reset, usually because the other rank ended. This is the
+main finding only if no other rank is known to have ended.
 
-**Prove:** The other ranks' outputs
+**Prove:** read the other ranks' outputs
 
-**Fix:** Look for the rank that ended first; where none did: ./fullmesh diagnose -i INVENTORY.
+**Fix:** Find the rank that ended first. If none ended: ./fullmesh diagnose -i INVENTORY.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -26,7 +26,7 @@ from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob, format
 
 
 def find_lost_connections(job: ObservedJob) -> Iterator[HangFinding]:
-    """Where a rank lost a connection, somebody has ended, or a link has."""
+    """Find ranks that lost a connection: another rank has ended, or a link is down."""
     for one, here in group_alike_ranks(
         job, lambda one: summarize_exception(one)[0] if is_peer_gone_error(one["raised"]) else None
     ):
@@ -39,7 +39,7 @@ def find_lost_connections(job: ObservedJob) -> Iterator[HangFinding]:
             place=place,
             seen=text,
             expected="connections that stay",
-            fix="what the other ranks say; where none has ended: ./fullmesh diagnose -i INVENTORY",
+            fix="read the output of the other ranks. If none has ended: ./fullmesh diagnose -i INVENTORY",
         )
         yield replace(complete_finding(job, here, found), waiting=())
 

@@ -1,11 +1,11 @@
 """a rank was ended by SIGTERM, as a launcher does when another one has failed
 
-torchrun, srun and mpirun send SIGTERM to all other ranks when one has failed, schedulers when time
-is up. It stands at the top only where no rank is known to have ended before.
+torchrun, srun and mpirun send SIGTERM to all other ranks after one has failed, and schedulers at
+the end of the time limit. This is the main finding only if no rank is known to have ended before.
 
-**Prove:** The launcher's own output; sacct -j JOB
+**Prove:** read the launcher's own output (Slurm: sacct -j JOB)
 
-**Fix:** Look for the rank that ended first.
+**Fix:** Find the rank that ended first, and fix its error.
 
 **Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
 """

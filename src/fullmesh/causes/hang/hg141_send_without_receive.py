@@ -1,12 +1,12 @@
-"""a send without a receive
+"""a rank sends, and no rank receives
 
-A send of more than a few bytes comes back when it is received. The other side is somewhere else, or
-receives with another tag, in another group, or from another rank.
+A send of more than a few bytes returns only when the other rank receives it. That rank is at
+another line, or receives with another tag, in another group, or from another rank.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** The same pair, tag and group on both sides, in one order; batch_isend_irecv where both
-sides send.
+**Fix:** Use the same pair, tag and group on both sides, in the same order. If both sides send, use
+batch_isend_irecv.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """

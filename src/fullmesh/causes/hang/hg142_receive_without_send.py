@@ -1,10 +1,11 @@
-"""a receive without a send
+"""a rank receives, and no rank sends
 
-A receive waits for what nobody sends.
+A receive waits forever if the other rank never sends, or sends with another tag, in another group,
+or to another rank.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** As for HG-141.
+**Fix:** Use the same pair, tag and group on both sides, in the same order (see HG-141).
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """

@@ -1,12 +1,13 @@
 """a process group is used with a rank that is not in it
 
-A rank that is not in a group has rank -1 in it. torch then raises (`Global rank 2 is not part of
-group`, `Invalid process group specified`) or warns and returns at once (`which does not belong to
-the given group`), and the group's own ranks wait.
+A rank outside a group has rank -1 in it. torch raises (`Global rank 2 is not part of group`,
+`Invalid process group specified`), or warns and returns at once (`which does not belong to the
+given group`). The group's own ranks wait.
 
 **Prove:** print(torch.distributed.get_process_group_ranks(group)) on a rank that is in it
 
-**Fix:** Let only the group's ranks call its collectives. src and dst are numbers in the job.
+**Fix:** Call the group's collectives on its own ranks only. src and dst are ranks in the job, not
+in the group.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -45,7 +46,7 @@ def find_foreign_calls(job: ObservedJob) -> Iterator[HangFinding]:
             seen=text,
             expected="torch.distributed.get_rank(group) is not -1 for the caller, and src and dst are ranks of the "
             "job that are in the group",
-            fix="`if rank in torch.distributed.get_process_group_ranks(group):` around what the group does; src and "
+            fix="`if rank in torch.distributed.get_process_group_ranks(group):` around the group's calls. src and "
             "dst are numbers in the job, group_src and group_dst in the group",
         )
 

@@ -1,11 +1,11 @@
 """not all ranks make a process group
 
-new_group is called by all ranks of the job, in one order, also by those that will not be in the
-group. Those who are in it wait there for each other.
+All ranks of the job must call new_group, in the same order, even ranks that are not in the group.
+Here some ranks do not call it, and the group's members wait for each other.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** Take the call out from below `if rank ...`.
+**Fix:** Move the call out of `if rank ...`.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """

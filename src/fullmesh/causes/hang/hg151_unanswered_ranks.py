@@ -1,11 +1,12 @@
-"""a rank cannot be asked
+"""a rank cannot be queried
 
-Without a record of a rank its part is unknown: the node does not answer, the process holds Python's
-own lock inside a library, or its dump was not given. What the others say still counts.
+Without a record of a rank, Fullmesh does not know its state. The node does not answer, the process
+holds Python's own lock inside a library, or you did not give its dump. The data of the other ranks
+are still used.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** The missing dumps; ./fullmesh diagnose -i INVENTORY for a node that does not answer.
+**Fix:** Add the missing dumps. If a node does not answer: ./fullmesh diagnose -i INVENTORY.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -30,7 +31,7 @@ HOSTS_SHOWN = 4
 
 
 def find_unanswered_ranks(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every rank says where it is."""
+    """Find ranks whose state is not known."""
     now = job.now
     together: dict[tuple[str, bool], list[int]] = {}
     for rank in range(now.world):
@@ -60,19 +61,19 @@ def find_unanswered_ranks(job: ObservedJob) -> Iterator[HangFinding]:
                 [_describe_kernel_state(now, here[0]) or why, *_describe_silent_ras(job, here[0])]
             ),
             expected="an answer of every rank",
-            fix="is the node up, does the process live? ./fullmesh diagnose -i INVENTORY asks the nodes; on it: "
+            fix="check the node with ./fullmesh diagnose -i INVENTORY, and the process on it with "
             "py-spy dump --pid PID",
             severity=CAUSE.severity if wanted else WARNING,
         )
 
 
 def _describe_silent_ras(job: ObservedJob, rank: int) -> list[str]:
-    """What NCCL's own watch knows of a rank that says nothing itself."""
+    """Return NCCL RAS's data about a rank that does not answer."""
     return describe_ras_state(job, rank) if rank in job.now.ranks else []
 
 
 def _describe_kernel_state(now: JobSample, rank: int) -> str:
-    """What the kernel shows of a process that does not answer."""
+    """Return the kernel's data about a process that does not answer."""
     if rank not in now.ranks or not now.ranks[rank]["native"]["state"]:
         return ""
     native = now.ranks[rank]["native"]

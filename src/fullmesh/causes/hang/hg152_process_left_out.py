@@ -1,10 +1,10 @@
-"""A process that says that it is a rank or a launcher is left out of the answer
+"""a process that claims to be a rank or a launcher is left out of the answer
 
-Any account can start a process that says that it is a rank. Fullmesh reads each of them by itself
-and in bounds. It leaves out a process whose numbers cannot be, that cannot be read in time, or that
-is one of more than 512 of its account on a node. The answer about all other processes is whole.
+Any account can start a process that looks like a rank. Fullmesh reads each one separately and
+within limits. It leaves out a process whose numbers are impossible, that cannot be read in time, or
+that exceeds the limit of 512 per account and node. The data of all other processes are complete.
 
-**Prove:** ps -o user,pid,args -p PID on the node; fullmesh-hang there names them as well
+**Prove:** ps -o user,pid,args -p PID on the node (fullmesh-hang there also lists these processes)
 
 **Fix:** If it is your job, correct its variables and options (RANK, WORLD_SIZE, --nproc-per-node).
 If it is not, ask its owner.

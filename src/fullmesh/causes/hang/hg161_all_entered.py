@@ -1,13 +1,13 @@
-"""all ranks are in a collective and none comes out: what carries it stands
+"""all ranks are in a collective that does not end: the network or a GPU does not carry it
 
-All ranks of the group have entered the same collective, with the same sizes and types, and it does
-not end. So no rank is to blame: a link drops packets, a card lost its carrier, a GPU or its driver
-stands.
+All ranks of a group have entered the same collective, with the same sizes and types, and it does
+not end. So no rank is at fault. A link drops packets, an interface lost its carrier, or a GPU or
+its driver hangs.
 
-**Prove:** ./fullmesh diagnose -i INVENTORY, beside the job; ss -tin shows retransmits; journalctl
--k | grep Xid
+**Prove:** ./fullmesh diagnose -i INVENTORY while the job runs (ss -tin shows retransmits,
+journalctl -k | grep Xid shows GPU errors)
 
-**Fix:** What the diagnosis names.
+**Fix:** Apply the fix that the diagnosis names.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -42,7 +42,7 @@ HOSTS_SHOWN = 4
 
 
 def find_stalled_collectives(job: ObservedJob) -> Iterator[HangFinding]:
-    """What all ranks have entered comes to its end, or the network between them does not carry it."""
+    """Find collectives that all ranks have entered and that do not end."""
     seen: set[tuple[str, int]] = set()
     for wait in job.waits:
         members = job.now.members[wait.entry["group"]]
@@ -62,7 +62,7 @@ def _make_all_entered_finding(
     out = [rank for rank in members if rank not in behind]
     place = find_call_location(job, wait.rank, wait.entry)
     stuck = f"{format_ranks(behind)} {'do' if len(behind) > 1 else 'does'} not come"
-    through = f"; {format_ranks(out)} came out of it" if out else ""
+    through = f", while {format_ranks(out)} came out of it" if out else ""
     at = f" at {place}" if place else ""
     age = job.age(wait)
     links = list(carried.find_stuck_connections(job, members))
@@ -78,7 +78,7 @@ def _make_all_entered_finding(
         CAUSE.code,
         f"all {len(members)} ranks of {wait.entry['desc'] or 'group ' + wait.entry['group']} are in"
         f" {format_collective(wait.entry)}{at}, and {stuck if out else 'none comes'}"
-        f" out{through}: {ways or 'what carries it stands'}",
+        f" out{through}: {ways or 'the network or a GPU does not carry it'}",
         ranks=tuple(behind),
         hosts=job.now.hosts(behind),
         group=wait.entry["group"],
@@ -99,7 +99,7 @@ def _make_all_entered_finding(
         ),
         expected="it ends in about the time that the ones before it took",
         fix="".join(dark.values())
-        + "./fullmesh diagnose -i INVENTORY tests every link beside the job; with GPUs also: nvidia-smi, and "
+        + "./fullmesh diagnose -i INVENTORY tests every link while the job runs. With GPUs, also run nvidia-smi and "
         "journalctl -k | grep Xid on these nodes",
     )
 
@@ -113,7 +113,7 @@ def _make_stalled_finding(
     return HangFinding(
         CAUSE.code,
         f"{now.named(rank)} sends to {now.named(peer)}{' at ' + place if place else ''}, which receives, and neither"
-        " comes out: what carries it stands",
+        " comes out: the network or a GPU does not carry it",
         ranks=(rank, peer),
         hosts=tuple(dict.fromkeys((now.host(rank), now.host(peer)))),
         group=entry["group"],
@@ -123,12 +123,12 @@ def _make_stalled_finding(
         waiting=(rank, peer),
         seen=f"{strip_backend(entry['kind'])} is open on both",
         expected="it ends soon after both have come to it",
-        fix="./fullmesh diagnose -i INVENTORY tests the links between these nodes beside the job",
+        fix="./fullmesh diagnose -i INVENTORY tests the links between these nodes while the job runs",
     )
 
 
 def _describe_xids(now: JobSample, here: list[int]) -> list[str]:
-    """What NVIDIA's driver said on the nodes of some ranks: one line a node, the newest."""
+    """Return the newest message of NVIDIA's driver on each node of some ranks."""
     found = {
         now.host(rank): f"{now.host(rank)}: {line['text']}"
         for rank in here

@@ -1,10 +1,11 @@
-"""nothing is wrong: every rank goes on
+"""nothing is wrong: every rank continues
 
-Between two looks every rank entered more collectives. The job works; a step may be long.
+Between two samples every rank entered more collectives. The job works, although a step may take
+long.
 
-**Prove:** ./fullmesh explain-log with records that are taken again
+**Prove:** take new records and run ./fullmesh explain-log on them
 
-**Fix:** Nothing.
+**Fix:** No action is needed.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -35,7 +36,7 @@ def find_all_progress(job: ObservedJob) -> Iterator[HangFinding]:
         seen=f"{min(steps)} to {max(steps)} collectives",
         severity=NOTE,
         expected="progress on every rank",
-        fix="nothing; if it is slower than you think, see which rank is last when it is looked at several times",
+        fix="nothing. If it is slower than you expect, use --looks 5 to see which rank is last",
     )
 
 

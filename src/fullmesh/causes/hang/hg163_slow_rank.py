@@ -1,12 +1,12 @@
 """slow, not hung: one rank is always the last
 
-All others wait for one and the same rank at nearly every look, and go on when it comes: the job is
-as fast as that rank.
+In nearly every sample, all other ranks wait for the same rank and continue when it arrives. The job
+is as fast as that rank.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart; top, iostat and
-nvidia-smi beside another node's
+**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart. Compare top, iostat
+and nvidia-smi with another node
 
-**Fix:** What is different on its node, or in its share of the data.
+**Fix:** Remove the difference between its node, or its share of the data, and the others'.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -31,7 +31,7 @@ MOSTLY = 0.75
 
 
 def count_waiters_by_rank(sample: JobSample) -> dict[int, int]:
-    """Rank -> how many others wait for it at this moment, whoever waits for how long."""
+    """Map each rank to the number of other ranks that wait for it now, for any time."""
     return dict(
         Counter(
             rank
@@ -60,7 +60,7 @@ def find_slow_ranks(job: ObservedJob) -> Iterator[HangFinding]:
     (place, what), _ = min(counts.items(), key=lambda one: (-one[1], one[0]))
     yield HangFinding(
         CAUSE.code,
-        f"the job goes on, and {job.now.named(rank)} is the last in {times} of {len(job.samples)} looks; it is then"
+        f"the job goes on, and {job.now.named(rank)} is the last in {times} of {len(job.samples)} queries. It is then"
         f" mostly at {place or 'a place that is not known'}",
         ranks=(rank,),
         hosts=(job.now.host(rank),),
@@ -68,7 +68,7 @@ def find_slow_ranks(job: ObservedJob) -> Iterator[HangFinding]:
         seen=what,
         expected="now one rank is last, now another",
         fix="compare that rank's node with the others: other processes, a slower disk, clocks of CPU and GPU, more "
-        "data; ./fullmesh verify -i INVENTORY compares nodes",
+        "data. ./fullmesh verify -i INVENTORY compares nodes",
         severity=WARNING,
     )
 

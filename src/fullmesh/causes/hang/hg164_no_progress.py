@@ -1,12 +1,13 @@
-"""nothing goes on, and no rank waits in a collective that another has not entered
+"""no rank continues, and no rank waits in a collective that another has not entered
 
-No collective of the recorder is open, and all ranks stand at the same lines as before: they wait
-for something that is none of them (a file, a server, a terminal), or for each other in sends and
-receives, which Gloo's recorder does not keep.
+The recorder shows no open collective, and all ranks are at the same lines as before. They wait for
+a file, a server or a terminal, or for each other in sends and receives, which Gloo's recorder does
+not record.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** What that line waits for.
+**Fix:** Fix what that line waits for: the file, the server, or the other side of the send or
+receive.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """
@@ -25,7 +26,7 @@ PLACES_SHOWN = 3
 
 
 def find_stillness(job: ObservedJob) -> Iterator[HangFinding]:
-    """Somebody goes on: a job stands as well where no collective of its recorder does."""
+    """Find a job in which no rank continues, although the recorder shows no open collective."""
     before, now = job.before, job.now
     if before is None or job.waits or not now.asked:
         return
@@ -41,7 +42,7 @@ def find_stillness(job: ObservedJob) -> Iterator[HangFinding]:
     place = order[0][0][0]
     yield HangFinding(
         CAUSE.code,
-        f"nothing goes on: no rank has entered anything for {measure_idle_seconds(now):.0f} s, and "
+        f"no rank continues: none has entered anything for {measure_idle_seconds(now):.0f} s, and "
         f"{format_ranks(here)}"
         f" {'stand' if len(here) > 1 else 'stands'} where {'they were' if len(here) > 1 else 'it was'}"
         f" before{', most at ' + place if place else ''}",
@@ -50,8 +51,9 @@ def find_stillness(job: ObservedJob) -> Iterator[HangFinding]:
         place=place,
         seen="; ".join(seen[:PLACES_SHOWN]),
         expected="a collective now and then",
-        fix="look at these lines: what do they wait for? A file, a server or a terminal; sends and receives whose tags "
-        "or peers do not fit; or a link (./fullmesh diagnose -i INVENTORY)",
+        fix="check these lines. They wait for a file, a server or a terminal, for a send or receive "
+        "with another tag or "
+        "peer, or for a link (./fullmesh diagnose -i INVENTORY)",
     )
 
 

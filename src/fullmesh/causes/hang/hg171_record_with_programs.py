@@ -1,9 +1,10 @@
-"""a record with something else than plain data in it
+"""a record contains more than plain data
 
-A pickle can run any program when it is unpickled. torch's dumps hold plain data alone (dicts,
-lists, texts, numbers), and only instructions for these are read here; this file has another one.
+A pickle can run any program when it is unpickled. torch's dumps hold only plain data (dicts, lists,
+texts, numbers), and Fullmesh reads only the instructions for these. This file has another
+instruction, so Fullmesh does not read it.
 
-**Prove:** python -m pickletools FILE prints what it would do, without doing it
+**Prove:** python -m pickletools FILE prints the instructions without running them
 
 **Fix:** Ask where the file is from. Do not open it with torch's own tools, which unpickle it.
 

@@ -1,10 +1,11 @@
-"""a record that is larger or deeper than any that torch writes
+"""a record is larger or deeper than any that torch writes
 
-Such a file would need more memory or time than a record of the largest buffer.
+The file would need more memory or time than a record of the largest buffer, so Fullmesh does not
+read it.
 
 **Prove:** ls -l FILE
 
-**Fix:** A record of fewer entries: TORCH_FR_BUFFER_SIZE=2000.
+**Fix:** Record fewer entries: TORCH_FR_BUFFER_SIZE=2000.
 """
 
 from __future__ import annotations

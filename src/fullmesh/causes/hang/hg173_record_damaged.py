@@ -1,10 +1,10 @@
-"""a record that is cut off or damaged
+"""a record is cut off or damaged
 
-The rank was ended while it wrote, or the file was copied before it was whole.
+The rank ended while it wrote the file, or the file was copied before it was complete.
 
 **Prove:** tail -c 100 FILE
 
-**Fix:** Copy it again; another dump of that rank.
+**Fix:** Copy the file again, or make another dump of that rank.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""a record of a form that is not known
+"""a record has an unknown format
 
-The file is JSON or a pickle of plain data, without what a record has, or of a newer torch.
+The file is JSON or a pickle of plain data, but it is not a record, or a newer torch wrote it.
 
 **Prove:** head -c 300 FILE
 
-**Fix:** torch's own dumps of form 2.x: TORCH_FR_BUFFER_SIZE=2000 and TORCH_FR_DUMP_TEMP_FILE, or
-torch._C._distributed_c10d._dump_fr_trace_json(True, False).
+**Fix:** Use torch's own dumps of format 2.x: TORCH_FR_BUFFER_SIZE=2000 and TORCH_FR_DUMP_TEMP_FILE,
+or torch._C._distributed_c10d._dump_fr_trace_json(True, False).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""no rank of a job runs on the nodes that were asked
+"""no rank of a job runs on the queried nodes
 
-A rank is a Python process that was told a number (RANK, or Open MPI's or Slurm's) on a node of the
-inventory. Root sees all of them, other accounts see their own.
+A rank is a Python process with a rank variable (RANK, or that of Open MPI or Slurm). Root sees all
+ranks on a node, and other accounts see their own.
 
 **Prove:** fullmesh-hang on a node, as root and as the job's account
 
-**Fix:** The right inventory; an account that may use sudo without a password, or the job's own.
+**Fix:** Use the inventory of the nodes that run the job, and connect as the job's account or one
+with passwordless sudo.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""hang was called with waiting times or a number of looks that are none
+"""hang was called with an invalid waiting time or number of queries
 
-A look back of less than no seconds, or no look at all, tells nothing.
+The waiting time must be 0 s or more, and at least 1 query is needed.
 
 **Prove:** ./fullmesh hang --help
 
-**Fix:** --stalled 0 or more, --looks 1 or more.
+**Fix:** Set --stalled to 0 or more, and --looks to 1 or more.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""the inventory to ask cannot be read
+"""the inventory of the nodes to query cannot be read
 
-Who takes part, and how each node is reached, comes from the inventory; Ansible could not make a
-plan of it.
+The inventory lists the nodes and how to connect to them. Ansible could not read it.
 
 **Prove:** ansible-inventory -i INVENTORY --list
 
-**Fix:** What Ansible says of it.
+**Fix:** Correct the error that Ansible prints.
 """
 
 from __future__ import annotations

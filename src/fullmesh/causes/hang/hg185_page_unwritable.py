@@ -1,10 +1,11 @@
 """the page of a job cannot be written
 
-`--html FILE` names a place that cannot be written: no such folder, no room, no rights.
+`--html FILE` names a place that cannot be written: the folder does not exist, the disk is full, or
+the account has no permission.
 
-**Prove:** ls -ld of that folder; df
+**Prove:** ls -ld FOLDER && df FOLDER
 
-**Fix:** Another FILE. The findings come without it as well.
+**Fix:** Choose another FILE. The findings are printed in any case.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rules of a hang look at: all ranks at one moment, and at moments before it."""
+"""The evidence for causes of a hang: all ranks in one or more samples."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ class HangCause(Cause):
 
 @dataclass(frozen=True)
 class HangFinding:
-    """One thing that a job that stands still has, and what to do.
+    """One fault of a job that hangs, and its fix.
 
     Attributes:
         code: ``HG-101``.
         cause: one sentence, with rank, host, number and kind of the collective, and place.
-        ranks: those to act on; hosts: where they run.
-        group, number, kind: the collective that the others wait in; "", 0 and "" where it is about none.
-        place: ``/home/user/train.py:88`` of the first of the ranks; "" where it is not known.
+        ranks: the ranks at fault.
+        hosts: the hosts of these ranks.
+        group, number, kind: the collective that the others wait in. "", 0 and "" if there is none.
+        place: ``/home/user/train.py:88`` of the first of the ranks, or "".
         waiting: the ranks that wait for it.
         seen, expected, fix: as in a diagnosis.
         severity: a cause, a warning, or a note that nothing is wrong.
-        follows: what is explained by it.
+        follows: the findings that it explains.
     """
 
     code: str
@@ -88,7 +89,7 @@ class CollectiveWait:
     """A rank is in a collective and does not come out.
 
     Attributes:
-        lacks: ranks that have not entered it; empty where all are in it.
+        lacks: ranks that have not entered it. Empty if all are in it.
     """
 
     rank: int
@@ -131,7 +132,7 @@ class JobSample:
 
     @cached_property
     def members(self) -> dict[str, tuple[int, ...]]:
-        """Group -> its ranks: as they say; all, of the default group; else those that entered something in it."""
+        """Map each group to its ranks: as reported, all ranks for the default group, else the ranks with entries."""
         named: dict[str, set[int]] = {}
         seen: dict[str, set[int]] = {}
         for number, one in self.ranks.items():
@@ -147,7 +148,7 @@ class JobSample:
 
     @cached_property
     def by_number(self) -> dict[str, dict[int, dict[int, RecorderEntry]]]:
-        """Group -> rank -> number -> what the rank entered; sends and receives are not in it."""
+        """Map group, rank and number to the rank's entry, without sends and receives."""
         found: dict[str, dict[int, dict[int, RecorderEntry]]] = {name: {} for name in self.groups}
         for number, one in self.ranks.items():
             for entry in one["entries"]:
@@ -157,7 +158,7 @@ class JobSample:
 
     @cached_property
     def last(self) -> dict[str, dict[int, int]]:
-        """Group -> rank -> the number that it entered last; 0 for a member that entered nothing."""
+        """Map group and rank to the number that it entered last, 0 for none."""
         return {
             group: {
                 rank: max(self.by_number[group].get(rank, {}), default=0)
@@ -168,11 +169,11 @@ class JobSample:
         }
 
     def place(self, rank: int) -> str:
-        """Where a rank's main thread is, "" where it is not known."""
+        """Return the line of a rank's main thread, or ""."""
         return self.doing(rank).place if rank in self.ranks else ""
 
     def doing(self, rank: int) -> ThreadActivity:
-        """What a rank's main thread does."""
+        """Return the activity of a rank's main thread."""
         if rank not in self._doings:
             self._doings[rank] = find_thread_activity(self.ranks[rank])
         return self._doings[rank]
@@ -182,11 +183,11 @@ class JobSample:
         return {}
 
     def host(self, rank: int) -> str:
-        """Where a rank runs, "" where it is not known."""
+        """Return the host of a rank, or ""."""
         return self.ranks[rank]["host"] if rank in self.ranks else ""
 
     def hosts(self, ranks: Iterable[int]) -> tuple[str, ...]:
-        """Where some ranks run, each host once."""
+        """Return the hosts of some ranks, each once."""
         return tuple(dict.fromkeys(self.host(rank) for rank in ranks))
 
     def named(self, rank: int) -> str:
@@ -212,17 +213,17 @@ def find_open_collectives(one: Rank) -> dict[str, RecorderEntry]:
 
 
 def get_collective_key(entry: RecorderEntry) -> tuple[str, int]:
-    """What names a collective on all ranks of its group."""
+    """Return the key that identifies a collective on all ranks of its group."""
     return entry["group"], entry["number"]
 
 
 @dataclass(frozen=True)
 class ObservedJob:
-    """What was observed of a job.
+    """The observations of a job.
 
     Attributes:
-        samples: oldest first; a single one where nobody looked again.
-        stalled: seconds that a collective may take before somebody is said to wait in it.
+        samples: oldest first. May be a single one.
+        stalled: seconds that a collective may take before a rank counts as waiting in it.
     """
 
     samples: Sequence[JobSample]
@@ -250,7 +251,7 @@ class ObservedJob:
 
     @cached_property
     def waits(self) -> list[CollectiveWait]:
-        """Who waits in what, and for whom, now."""
+        """The ranks that wait now, their collectives, and the ranks that they wait for."""
         return list(self._waits())
 
     def _waits(self) -> Iterator[CollectiveWait]:
@@ -287,7 +288,7 @@ class ObservedJob:
 
     @cached_property
     def lacking(self) -> dict[int, list[CollectiveWait]]:
-        """Rank -> those who wait for it."""
+        """Map each rank to the waits for it."""
         found: dict[int, list[CollectiveWait]] = {}
         for wait in self.waits:
             for rank in wait.lacks:
@@ -296,7 +297,7 @@ class ObservedJob:
 
     @cached_property
     def late(self) -> list[int]:
-        """The ranks that others wait for and that wait for nobody themselves, the one with most waiting first."""
+        """The ranks that others wait for and that do not wait themselves, the one with most waiting first."""
         found = [rank for rank in self.lacking if rank not in self.waiting]
         return sorted(found, key=lambda rank: (-len(self.lacking[rank]), rank))
 
@@ -311,7 +312,7 @@ class ObservedJob:
         return held / periods if periods > 0 else 0.0
 
     def paged_in(self, rank: int) -> float:
-        """Pages a second that a disk brought since the look before, of a rank that has memory in swap; else 0."""
+        """Return the pages per second that a rank with memory in swap read since the last sample, else 0."""
         before = self.before.ranks.get(rank) if self.before else None
         now = self.now.ranks.get(rank)
         if not before or not now or "paging" not in before or "paging" not in now:
@@ -321,7 +322,7 @@ class ObservedJob:
         return pages / seconds if seconds > 0 and now["paging"]["swapped"] else 0.0
 
     def age(self, wait: CollectiveWait) -> float:
-        """Seconds since a rank entered what it waits in; 0 where it is not known."""
+        """Return the seconds since a rank entered the collective that it waits in, or 0."""
         taken = self.now.ranks[wait.rank]["taken_ns"]
         return max(0.0, (taken - wait.entry["created_ns"]) / SECOND) if taken else 0.0
 

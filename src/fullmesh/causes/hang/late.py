@@ -1,4 +1,4 @@
-"""Ranks that have not entered a collective in which others wait: where they are instead."""
+"""Ranks that have not entered a collective in which others wait, and their activity instead."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ELSEWHERE = (ActivityKind.ENDED, ActivityKind.GROUP)
 
 @dataclass(frozen=True)
 class LateMessage:
-    """What is said of ranks that are in one kind of place: a verb with and without its s, and what to do."""
+    """The message about ranks with one kind of activity: its text for one and for several ranks, and the fix."""
 
     one: str
     more: str
@@ -57,7 +57,7 @@ class LateMessage:
 
 
 def describe_disk_wait(doing: ThreadActivity) -> str:
-    """What a rank waits for that is inside the kernel for a file: ``state D in nfs_wait_bit_killable``."""
+    """Describe the storage that a rank in the kernel waits for: ``state D in nfs_wait_bit_killable``."""
     words = doing.seen.partition(" in ")[2].split()
     if words and FUSE.match(words[0]):
         return "a file system in user space (FUSE)"
@@ -65,7 +65,7 @@ def describe_disk_wait(doing: ThreadActivity) -> str:
 
 
 def group_late_ranks(job: ObservedJob) -> list[tuple[ActivityKind, list[int]]]:
-    """The ranks that others wait for, by what they do: those that run the same line together."""
+    """Group the ranks that others wait for by activity and line."""
     together: dict[tuple[ActivityKind, str, tuple[str, int]], list[int]] = {}
     alone = find_unmatched_ranks(job)
     for rank in job.late:
@@ -141,7 +141,7 @@ def _describe_waiters(job: ObservedJob, behind: list[int], wait: CollectiveWait)
 def _describe_progress(
     job: ObservedJob, rank: int, wait: CollectiveWait, doing: ThreadActivity
 ) -> str:
-    """How far it came, and what its thread, and others that it may wait for, do."""
+    """Describe a rank's progress, its thread's activity, and other threads that it may wait for."""
     words = describe_last_entry(job, rank, wait.entry["group"])
     parts = [one for one in (words, doing.seen) if one]
     kernel = job.now.ranks[rank].get("kernel", [])

@@ -26,7 +26,7 @@ SHOWN = 4
 
 
 def find_p2p_call(sample: JobSample, rank: int) -> str:
-    """``send`` or ``recv`` where a rank's main thread is in one, else ""."""
+    """Return ``send`` or ``recv`` if a rank's main thread is in one, else ""."""
     doing = sample.doing(rank)
     if doing.kind is not ActivityKind.PASSING:
         return ""
@@ -34,7 +34,7 @@ def find_p2p_call(sample: JobSample, rank: int) -> str:
 
 
 def has_not_moved(job: ObservedJob, rank: int) -> bool:
-    """Whether a rank's main thread was at the same place when it was looked at before."""
+    """Whether a rank's main thread was at the same place in the last sample."""
     before = job.before
     if before is None or rank not in before.ranks:
         return job.stalled <= 0
@@ -56,7 +56,7 @@ def find_open_p2p_calls(now: JobSample, rank: int) -> Iterator[tuple[RecorderEnt
 
 
 def find_unmatched_stacks(job: ObservedJob) -> Iterator[UnmatchedCall]:
-    """Whoever sends is received from. Gloo's recorder keeps neither, so the main threads' stacks have to say it."""
+    """Find unmatched sends and receives from the main threads' stacks, because Gloo's recorder records neither."""
     now = job.now
     found: dict[str, list[int]] = {"send": [], "recv": []}
     for rank in now.asked:
@@ -75,7 +75,7 @@ def find_unmatched_stacks(job: ObservedJob) -> Iterator[UnmatchedCall]:
 
 
 def find_recorded_calls(job: ObservedJob) -> Iterator[UnmatchedCall | MatchedCall]:
-    """Whoever sends is received from, as the recorder has it with NCCL."""
+    """Find matched and unmatched sends and receives from the recorder, which records them with NCCL."""
     now = job.now
     sides = {
         (what, rank, peer) for r in now.asked for _, what, rank, peer in find_open_p2p_calls(now, r)
@@ -151,13 +151,13 @@ def _make_unmatched_finding(
         waiting=tuple(here),
         seen=call.seen,
         expected=f"a {OTHER[call.what]} of the same pair, group and tag on the other side",
-        fix="look at both lines: who should be the other side, and in which order? Two ranks that both send first "
+        fix="compare both lines: the pair, the tag and the order must match Two ranks that both send first "
         "wait for each other: one of them receives first, or both use batch_isend_irecv",
     )
 
 
 def find_unmatched_ranks(job: ObservedJob) -> set[int]:
-    """The ranks that wait in a send or receive without the other side: those who wait for them wait for that."""
+    """Return the ranks in a send or receive without the other side. Ranks that wait for them are not at fault."""
     calls = job.get_once(collect_calls)
     return {
         rank
@@ -168,5 +168,5 @@ def find_unmatched_ranks(job: ObservedJob) -> set[int]:
 
 
 def list_waiting_callers(job: ObservedJob, call: UnmatchedCall) -> list[int]:
-    """The ranks that are in a send or receive; its peer, if the record names it, is not."""
+    """Return the ranks in a send or receive, without its peer."""
     return call.ranks if find_p2p_call(job.now, call.ranks[-1]) else call.ranks[:1]

@@ -1,4 +1,4 @@
-"""Where the main thread of a rank stands and what it waits for, from its Python stack and what the kernel shows."""
+"""Find a rank's main thread's line and activity, from its Python stack and kernel state."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STOPPED, IN_DISK = ("T", "t"), "D"
 
 
 class ActivityKind(StrEnum):
-    """What a main thread does."""
+    """The activity of a main thread."""
 
     UNKNOWN = "unknown"
     STOPPED = "stopped"
@@ -82,12 +82,13 @@ ELSEWHERE = frozenset(
 
 @dataclass(frozen=True)
 class ThreadActivity:
-    """What a rank's main thread does.
+    """The activity of a rank's main thread.
 
     Attributes:
-        place: file:line of the user's own code, "" where it is not known.
-        call: torch.distributed's function that it is in: ``barrier``.
-        seen: what says so, in a few words.
+        kind: the kind of activity.
+        place: file:line of the user's own code, or "".
+        call: the torch.distributed function that it is in: ``barrier``.
+        seen: the evidence, in a few words.
         elsewhere: it certainly waits for no other rank.
     """
 
@@ -104,7 +105,7 @@ def format_frame(frame: Frame) -> str:
 
 
 def find_own_frame(frames: Sequence[Frame]) -> int:
-    """Where the user's own code begins, from inside; the number of frames where there is none."""
+    """Return the index of the innermost frame in the user's own code, or the number of frames."""
     for belongs in (PACKAGES, TORCH):
         for number, frame in enumerate(frames):
             if not belongs.search(frame["file"]) and not PYTHON.search(frame["file"]):
@@ -113,13 +114,13 @@ def find_own_frame(frames: Sequence[Frame]) -> int:
 
 
 def find_user_location(frames: Sequence[Frame]) -> str:
-    """The place that a user should look at, "" without frames."""
+    """Return the line that a user should check, or "" without frames."""
     number = find_own_frame(frames)
     return format_frame(frames[number] if number < len(frames) else frames[0]) if frames else ""
 
 
 def find_main_thread(rank: Rank) -> list[Frame]:
-    """The stack of the main thread, [] where it is not known."""
+    """Return the stack of the main thread, or []."""
     threads = rank["threads"]
     return threads[0]["frames"] if threads and threads[0]["name"] == "MainThread" else []
 
@@ -134,7 +135,7 @@ def find_other_threads(rank: Rank) -> list[tuple[PythonThread, str]]:
 
 
 def find_thread_activity(rank: Rank) -> ThreadActivity:
-    """What the main thread of a rank does."""
+    """Find the activity of a rank's main thread."""
     frames = find_main_thread(rank)
     kind, seen = _classify_activity(rank, frames)
     inner = frames[: find_own_frame(frames)]
@@ -177,7 +178,7 @@ def _classify_python_call(rank: Rank, frames: list[Frame]) -> tuple[ActivityKind
 
 
 def _classify_torch_call(rank: Rank, inner: Sequence[Frame]) -> tuple[ActivityKind, str] | None:
-    """What the user's code called, where the stack tells."""
+    """Classify the torch function that the user's code called, if the stack shows it."""
     if _has_frame_in(DEBUGGERS, inner):
         return ActivityKind.DEBUGGER, "a debugger's prompt"
     if made := next((one["name"] for one in inner if _is_making_group(one)), ""):
@@ -201,7 +202,7 @@ def _classify_torch_call(rank: Rank, inner: Sequence[Frame]) -> tuple[ActivityKi
 def _classify_kernel_call(
     rank: Rank, frames: Sequence[Frame], inner: Sequence[Frame]
 ) -> tuple[ActivityKind, str]:
-    """What a built-in function does that has no frame of its own, where the kernel tells."""
+    """Classify a built-in function, which has no frame of its own, by the kernel's state."""
     native, text = rank["native"], frames[0].get("text", "") if frames else ""
     if (native["syscall"] in READS and native["fd"] == 0) or "input(" in text:
         return ActivityKind.INPUT, f"reads its standard input {native['target']}".strip()

@@ -1,1 +1,1 @@
-"""Start and end (torchrun, torch.distributed, Lightning)."""
+"""Start and end of jobs (torchrun, torch.distributed, Lightning)."""

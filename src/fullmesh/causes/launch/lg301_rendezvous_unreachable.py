@@ -1,15 +1,16 @@
 """torchrun: the rendezvous endpoint cannot be reached
 
 torchrun could not reach the rendezvous store at --rdzv-endpoint. Either its port is blocked, or no
-torchrun hosts the store there: the one on that node hosts it only if it recognizes the endpoint as
-its own address, which fails on hosts with several addresses.
+torchrun hosts the store there. The torchrun on that node hosts it only if it recognizes the
+endpoint as its own address, which can fail on hosts with several addresses.
 
 **Where:** the node in --rdzv-endpoint
 
-**Prove:** ./fullmesh verify -i INVENTORY (VC-301); on the rendezvous node: ss -ltn 'sport = :29400'
+**Prove:** ./fullmesh verify -i INVENTORY (VC-301), and on the rendezvous node: ss -ltn 'sport =
+:29400'
 
-**Fix:** ./fullmesh apply -i INVENTORY --tags firewall,launch; start the rendezvous node's torchrun,
-too, with --rdzv-conf is_host=1 if nothing listens at the endpoint.
+**Fix:** ./fullmesh apply -i INVENTORY --tags firewall,launch. If nothing listens at the endpoint,
+start torchrun on the rendezvous node with --rdzv-conf is_host=1.
 
 **Source:** pytorch/pytorch#107021, #121944, #67581, #64926
 """

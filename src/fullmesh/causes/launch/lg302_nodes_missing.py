@@ -1,14 +1,14 @@
 """torchrun: not enough nodes joined the rendezvous in time
 
-Fewer nodes than --nnodes joined the rendezvous in time: a node did not start torchrun, or with
-another --rdzv-id or endpoint.
+Fewer nodes than --nnodes joined the rendezvous in time. A node did not start torchrun, or started
+it with another --rdzv-id or endpoint.
 
 **Where:** the node without a torchrun, or with other options
 
-**Prove:** on each node: ps -C torchrun -o args; ./fullmesh verify -i INVENTORY (VC-301, VC-103)
+**Prove:** on each node: ps -C torchrun -o args (or ./fullmesh verify -i INVENTORY: VC-301, VC-103)
 
-**Fix:** Start all nodes with the same --nnodes, --rdzv-id and --rdzv-endpoint (fullmesh's launchers
-do).
+**Fix:** Start all nodes with the same --nnodes, --rdzv-id and --rdzv-endpoint, as Fullmesh's
+launchers do.
 
 **Source:** read: dynamic_rendezvous.py, join timeout 600 s
 """

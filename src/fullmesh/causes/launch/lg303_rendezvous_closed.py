@@ -3,11 +3,11 @@
 This node joined a rendezvous that was already closed: the job had ended or failed on another node,
 or the --rdzv-id is an old one.
 
-**Where:** the node that ended first; not the node of this log
+**Where:** the node that ended first, not the node of this log
 
 **Prove:** compare the first error's time in all nodes' logs
 
-**Fix:** Start again on all nodes with a new --rdzv-id.
+**Fix:** Restart the job on all nodes with a new --rdzv-id.
 
 **Source:** pytorch/pytorch#116974
 """

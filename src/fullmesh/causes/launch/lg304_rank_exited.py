@@ -4,7 +4,7 @@
 
 **Where:** {who}
 
-**Prove:** read that rank's own log (torchrun: --log-dir DIR --tee 3, and @record on main; srun:
+**Prove:** read that rank's own log (torchrun: --log-dir DIR --tee 3, and @record on main. srun:
 --output=%t.log)
 
 **Fix:** Fix the error in that rank's own log.

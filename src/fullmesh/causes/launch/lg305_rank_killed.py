@@ -1,13 +1,12 @@
-"""a rank was killed (SIGKILL), most often by the kernel for want of memory
+"""a rank was killed (SIGKILL), usually by the kernel because memory ran out
 
-{Who} was killed with SIGKILL; nearly always that is the kernel's or cgroup's out-of-memory killer.
+{Who} was killed with SIGKILL, nearly always by the out-of-memory killer of the kernel or cgroup.
 
 **Where:** {who}
 
-**Prove:** on that node: journalctl -k --since -1d | grep -i -E 'oom|killed process'; systemd-cgtop;
-free -h
+**Prove:** on that node: journalctl -k --since -1d | grep -i -E 'oom|killed process'
 
-**Fix:** Fewer DataLoader workers or a smaller batch, more memory for the unit or container.
+**Fix:** Use fewer DataLoader workers or a smaller batch, or give the unit or container more memory.
 
 **Source:** OpenBMB/MiniCPM-V#770, hpcaitech/ColossalAI#3514
 """

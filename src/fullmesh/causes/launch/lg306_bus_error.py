@@ -6,10 +6,10 @@
 
 **Prove:** in the job's container: df -h /dev/shm
 
-**Fix:** Start the container with --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium
-Memory at /dev/shm.
+**Fix:** Start the container with --shm-size=8g or --ipc=host. In Kubernetes, mount an emptyDir with
+medium Memory at /dev/shm.
 
-**Source:** NVIDIA/nccl#290, #525; the DataLoader's own message names shared memory
+**Source:** NVIDIA/nccl#290, #525, and the DataLoader's own message, which names shared memory
 """
 
 from __future__ import annotations

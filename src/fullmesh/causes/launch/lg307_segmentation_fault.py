@@ -1,16 +1,17 @@
 """a rank crashed in native code (SIGSEGV)
 
-{Who} crashed in native code (SIGSEGV): mixed builds of torch, CUDA, NCCL or an extension.
+{Who} crashed in native code (SIGSEGV), often because builds of torch, CUDA, NCCL or an extension do
+not match.
 
 **Where:** {who}
 
-**Prove:** python -X faulthandler; coredumpctl info; ./fullmesh verify -i INVENTORY (VC-104:
-versions differ)
+**Prove:** coredumpctl info, or start the rank with python -X faulthandler. ./fullmesh verify -i
+INVENTORY finds different versions (VC-104)
 
-**Fix:** One lock file for all nodes (role torch_runtime); rebuild extensions against the torch that
-runs.
+**Fix:** Install from one lock file on all nodes (role torch_runtime), and rebuild extensions
+against the installed torch.
 
-**Source:** read: the formats of torchrun, srun, Open MPI, UCX, faulthandler and the kernel;
+**Source:** read: the formats of torchrun, srun, Open MPI, UCX, faulthandler and the kernel,
 NVIDIA/nccl#795
 """
 

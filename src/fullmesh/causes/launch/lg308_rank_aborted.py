@@ -1,13 +1,13 @@
 """a rank aborted itself (SIGABRT)
 
-{Who} aborted itself (SIGABRT), mostly its NCCL watchdog or an uncaught C++ exception. The lines
-before it say why, if the log has them.
+{Who} aborted itself (SIGABRT), usually because of its NCCL watchdog or an uncaught C++ exception.
+The lines before it give the reason, if the log has them.
 
 **Where:** {who}
 
 **Prove:** read the last lines of that rank's own log
 
-**Fix:** Fix the error above it.
+**Fix:** Fix the error above this line.
 
 **Source:** read: ProcessGroupNCCL.cpp watchdog
 """

@@ -1,14 +1,15 @@
 """the job was ended from outside (a signal, a scheduler's limit)
 
-{launcher} says that the job was ended from outside ({signal}): a closed terminal (SIGHUP, signal
-1), a scheduler's limit or scancel, or a user's kill.
+{launcher} reports that the job was ended from outside ({signal}): by a closed terminal (SIGHUP,
+signal 1), a scheduler's time limit or scancel, or a user's kill.
 
 **Where:** the node of this log
 
-**Prove:** journalctl --since -1d | grep -i -E 'slurm|systemd.*stopp'; sacct -j JOB -o
-State,Timelimit
+**Prove:** journalctl --since -1d | grep -i -E 'slurm|systemd.*stopp' (Slurm: sacct -j JOB -o
+State,Timelimit)
 
-**Fix:** Start it under systemd (role launchers), tmux or the scheduler; raise the time limit.
+**Fix:** Start the job under systemd (role launchers), tmux or the scheduler, or raise the time
+limit.
 
 **Source:** read: torch/distributed/elastic/multiprocessing/api.py SignalException
 """

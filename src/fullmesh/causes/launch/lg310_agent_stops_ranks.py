@@ -1,12 +1,12 @@
 """torchrun: the agent stops its other ranks
 
-torchrun ended its other ranks because one had failed (or it was told to stop).
+torchrun ended its other ranks because one had failed (or because torchrun itself was stopped).
 
 **Where:** another rank than the ones that are stopped
 
 **Prove:** give explain-log the logs of all ranks
 
-**Fix:** Nothing here; fix the rank that failed first.
+**Fix:** Fix the rank that failed first. This message needs no fix of its own.
 
 **Source:** read: torch/distributed/elastic/multiprocessing/api.py
 """

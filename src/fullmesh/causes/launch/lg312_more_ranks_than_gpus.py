@@ -1,15 +1,15 @@
 """more local ranks than GPUs
 
 A rank asked for a GPU that the node does not have ({detail}): --nproc-per-node is larger than the
-GPUs that it may see.
+number of visible GPUs.
 
 **Where:** the node of this log
 
-**Prove:** on that node: nvidia-smi -L | wc -l; echo $CUDA_VISIBLE_DEVICES
+**Prove:** on that node: nvidia-smi -L | wc -l && echo $CUDA_VISIBLE_DEVICES
 
 **Fix:** Set fullmesh_local_ranks (--nproc-per-node) to the number of visible GPUs.
 
-**Source:** read: CUDA runtime; Lightning's accelerator check
+**Source:** read: CUDA runtime, Lightning's accelerator check
 """
 
 from __future__ import annotations

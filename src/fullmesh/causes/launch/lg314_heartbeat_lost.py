@@ -1,16 +1,15 @@
-"""torchrun: a node lost its heartbeat; clocks differ by 15 s or more, or its agent ended
+"""torchrun: a node lost its heartbeat: clocks differ by 15 s or more, or its agent ended
 
-The rendezvous dropped {nodes} for want of a heartbeat: it compares wall clocks (15 s), so a clock
-that is off drops a healthy node and the rest may train alone and exit 0.
+The rendezvous dropped {nodes} because no heartbeat arrived. It compares wall clocks (15 s), so it
+drops a healthy node whose clock is wrong. The other nodes may train alone and exit with 0.
 
 **Where:** the node named there, or the clock of the node of this log
 
-**Prove:** on all nodes at once: date +%s.%N; chronyc tracking; ./fullmesh verify -i INVENTORY
-(VC-103)
+**Prove:** on all nodes at once: date +%s.%N (or ./fullmesh verify -i INVENTORY: VC-103)
 
 **Fix:** ./fullmesh apply -i INVENTORY --tags tuning (role time_sync).
 
-**Source:** measured: -20 s and -60 s lost a node silently (the line needs LOGLEVEL=DEBUG);
+**Source:** measured: -20 s and -60 s lost a node silently (the line needs LOGLEVEL=DEBUG),
 dynamic_rendezvous.py
 """
 

@@ -1,17 +1,17 @@
 """every node trains alone
 
-{count} logs each say that theirs is the whole job (world size 1): the nodes never met and each
-trains alone.
+{count} logs each say that theirs is the whole job (world size 1): the nodes never connected, and
+each trains alone.
 
 **Where:** the launcher of every node: WORLD_SIZE, num_nodes or --nnodes
 
-**Prove:** on all nodes: env | grep -E '^(WORLD_SIZE|NODE_RANK|MASTER_)'; date +%s.%N (clocks, see
+**Prove:** on all nodes: env | grep -E '^(WORLD_SIZE|NODE_RANK|MASTER_)' && date +%s.%N (clocks, see
 LG-314)
 
 **Fix:** Set num_nodes in the Trainer and start every node with the cluster's environment (role
 launchers).
 
-**Source:** measured with clocks 20 s apart: exit 0, trained alone; read: Lightning's start line
+**Source:** measured with clocks 20 s apart: exit 0, trained alone. Read: Lightning's start line
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ At the start barrier {what}.
 
 **Where:** the missing ranks, or the old processes that still use the store
 
-**Prove:** on each node: pgrep -af torch; env | grep -E '^(RANK|WORLD_SIZE|MASTER_PORT)'
+**Prove:** on each node: pgrep -af torch && env | grep -E '^(RANK|WORLD_SIZE|MASTER_PORT)'
 
-**Fix:** End left-over processes, use a fresh port or --rdzv-id, start each rank exactly once.
+**Fix:** End leftover processes, use a new port or --rdzv-id, and start each rank exactly once.
 
 **Source:** read: torch/distributed/distributed_c10d.py _store_based_barrier
 """

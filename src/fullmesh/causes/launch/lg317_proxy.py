@@ -1,4 +1,4 @@
-"""a proxy stands between the job and a peer or service
+"""a proxy is in the path between the job and a peer or service
 
 An HTTP connection went to a proxy: the proxy variables are set and NO_PROXY does not name the
 peers.
@@ -7,10 +7,9 @@ peers.
 
 **Prove:** env | grep -i proxy
 
-**Fix:** Put every peer's name and address into NO_PROXY (Gloo, NCCL and TCPStore never use a
-proxy).
+**Fix:** Add every peer's name and address to NO_PROXY (Gloo, NCCL and TCPStore never use a proxy).
 
-**Source:** measured (Gloo and TCPStore unaffected); vllm-project/vllm#5779,
+**Source:** measured (Gloo and TCPStore unaffected), vllm-project/vllm#5779,
 modelscope/ms-swift#5545
 """
 

@@ -1,12 +1,12 @@
-"""a monitored barrier names ranks that did not come
+"""a monitored barrier names ranks that did not reach it
 
-Rank {rank} did not reach monitoredBarrier: it ended, hangs, or took another way through the code.
+Rank {rank} did not reach monitoredBarrier: it ended, hangs, or took another path through the code.
 
 **Where:** rank {rank}
 
-**Prove:** read that rank's log; py-spy dump --pid PID on it while it hangs
+**Prove:** read that rank's log, or run py-spy dump --pid PID on it while it hangs
 
-**Fix:** Every rank must call the same collectives in the same order.
+**Fix:** Make every rank call the same collectives in the same order.
 
 **Source:** read: ProcessGroupGloo.cpp monitoredBarrier
 """

@@ -1,19 +1,19 @@
 """a rank aborted while its program ended
 
-A thread of the process was still at work when the program ended, mostly Gloo's giving a tensor
-back: the rank aborted, though what it computed may be whole.
+A thread of the process still worked when the program ended, usually a Gloo thread that returned a
+tensor. The rank aborted, but its results may be complete.
 
-**Where:** the node of this log; torchrun on the other nodes waits up to 300 s for it, deaf to
+**Where:** the node of this log. On the other nodes, torchrun waits up to 300 s for it and ignores
 SIGTERM
 
-**Prove:** look whether the job's last output is there; grep pt_gloo /proc/PID/task/*/comm before
-the end
+**Prove:** check whether the job's last output exists, or before the end: grep pt_gloo
+/proc/PID/task/*/comm
 
-**Fix:** Let a rank that is done leave with os._exit(0) after destroy_process_group() and what
-atexit holds, as examples/ddp.py does; what keeps the model keeps Gloo's threads.
+**Fix:** End a finished rank with os._exit(0), after destroy_process_group() and all atexit work, as
+examples/ddp.py does. References to the model keep Gloo's threads alive.
 
-**Source:** pytorch/pytorch#190489; measured: torch 2.13, 8 ranks on two processors that end right
-after a collective, 5 of 8 jobs, 0 of 8 with os._exit
+**Source:** pytorch/pytorch#190489. Measured: torch 2.13, 8 ranks on 2 CPUs that end right after a
+collective, 5 of 8 jobs, 0 of 8 with os._exit
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """the process group was initialized twice
 
-init_process_group was called a second time in one process: the framework (Lightning's Trainer,
-Accelerate, DeepSpeed, an imported module) had done it before, or the script runs it in a loop or a
-retry.
+init_process_group was called a second time in one process. The framework (Lightning's Trainer,
+Accelerate, DeepSpeed, an imported module) had already called it, or the script calls it in a loop
+or a retry.
 
-**Where:** the job's own code; every rank that runs it, the network has no part in it
+**Where:** the job's own code, on every rank that runs it. It is not a network fault
 
-**Prove:** the traceback above it names the second call; grep -rn init_process_group in the job's
-code
+**Prove:** read the traceback above the line, which names the second call
 
-**Fix:** Keep one call: 'if not torch.distributed.is_initialized(): init_process_group(...)', none
-at all under a framework that makes the group itself; destroy_process_group() before a new try.
+**Fix:** Keep one call: 'if not torch.distributed.is_initialized(): init_process_group(...)', and
+none if a framework makes the group. Call destroy_process_group() before a retry.
 
-**Source:** read: torch/distributed/distributed_c10d.py; intel/torch-xpu-ops#1525,
+**Source:** read: torch/distributed/distributed_c10d.py, intel/torch-xpu-ops#1525,
 modelscope/modelscope#98
 """
 

@@ -1,17 +1,17 @@
 """torch has no such backend
 
-init_process_group was asked for a backend that this torch has not: its wheels have Gloo, and NCCL
-(which is RCCL in those for ROCm). HCCL comes with torch_npu or Intel's torch, UCC and MPI with a
-torch that was built for them. Nothing takes NCCL in its place.
+init_process_group asked for a backend that this torch lacks. torch's wheels have Gloo and NCCL
+(RCCL in those for ROCm). HCCL comes with torch_npu or Intel's torch. UCC and MPI need a torch that
+was built with them. torch does not replace a missing backend by NCCL.
 
-**Where:** the torch of the node of this log, and the job's own code; the network has no part in it
+**Where:** the torch of the node of this log, and the job's own code. It is not a network fault
 
 **Prove:** python -c 'import torch.distributed as d; print(d.is_gloo_available(),
 d.is_nccl_available(), d.is_ucc_available(), d.is_mpi_available())'
 
-**Fix:** init_process_group('gloo') on processors, 'nccl' on NVIDIA's and AMD's GPUs; for another
-one that vendor's torch, from a lock of your own (torch_runtime_requirements), and its import before
-the call.
+**Fix:** Use init_process_group('gloo') on CPUs and 'nccl' on NVIDIA's and AMD's GPUs. For another
+backend, install that vendor's torch from your own lock (torch_runtime_requirements), and import its
+module before the call.
 
 **Source:** read: torch/distributed/distributed_c10d.py, torch 2.13
 """

@@ -1,16 +1,16 @@
 """the launcher passes --local-rank to a script that does not know it
 
-torch.distributed.launch started the script with {detail}, which its argument parser does not know:
-torch before 2.0 writes --local_rank, since 2.0 --local-rank.
+torch.distributed.launch started the script with {detail}, which its argument parser does not know.
+torch before 2.0 passes --local_rank, and torch since 2.0 passes --local-rank.
 
-**Where:** the job's own script, on every node alike; the network has no part in it
+**Where:** the job's own script, on every node. It is not a network fault
 
-**Prove:** grep -n local_rank the script; python -c 'import torch; print(torch.__version__)'
+**Prove:** grep -n local_rank SCRIPT && python -c 'import torch; print(torch.__version__)'
 
 **Fix:** Start it with torchrun (or a launcher of role launchers), which passes no such argument,
-and read int(os.environ['LOCAL_RANK']); or let the parser know both spellings.
+and read int(os.environ['LOCAL_RANK']). Or add both spellings to the parser.
 
-**Source:** read: torch/distributed/launch.py 2.0; XPixelGroup/BasicSR#626,
+**Source:** read: torch/distributed/launch.py 2.0, XPixelGroup/BasicSR#626,
 skycrapers/TecoGAN-PyTorch#31
 """
 

@@ -1,16 +1,17 @@
 """DDP: some parameters got no gradient
 
-DistributedDataParallel waited for gradients of parameters that took no part in the loss of this
-rank: the model uses another part of itself than in the round before, or never uses one.
+DistributedDataParallel waited for gradients of parameters that took no part in this rank's loss.
+The model uses other modules than in the step before, or never uses some.
 
-**Where:** the model of the job; the network has no part in it
+**Where:** the model of the job. It is not a network fault
 
-**Prove:** TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters that got no gradient, on each rank
+**Prove:** set TORCH_DISTRIBUTED_DEBUG=DETAIL, which names the parameters without a gradient on each
+rank
 
-**Fix:** Take the unused modules out, let every output of forward reach the loss on every rank, or
-pass find_unused_parameters=True to DistributedDataParallel.
+**Fix:** Remove the unused modules, use every output of forward in the loss on every rank, or pass
+find_unused_parameters=True to DistributedDataParallel.
 
-**Source:** read: torch/csrc/distributed/c10d/reducer.cpp; HamPerdredes/SOOD#33,
+**Source:** read: torch/csrc/distributed/c10d/reducer.cpp, HamPerdredes/SOOD#33,
 ImprintLab/MedSegDiff#27
 """
 

@@ -1,15 +1,15 @@
 """a collective got a tensor on a device that the process group has no backend for
 
 A collective was called with a tensor on {device}, and no backend of the process group serves that
-device: NCCL serves GPU tensors only, Gloo serves CPU tensors.
+device: NCCL serves GPU tensors only, and Gloo serves CPU tensors.
 
-**Where:** the job's own code; the network has no part in it
+**Where:** the job's own code. It is not a network fault
 
-**Prove:** the traceback above it names the call
+**Prove:** read the traceback above the line, which names the call
 
-**Fix:** Move the tensor (tensor.cuda()), or init_process_group('cpu:gloo,cuda:nccl').
+**Fix:** Move the tensor (tensor.cuda()), or use init_process_group('cpu:gloo,cuda:nccl').
 
-**Source:** mistralai/mistral-inference#252; read: torch ProcessGroup.hpp getBackend
+**Source:** mistralai/mistral-inference#252, read: torch ProcessGroup.hpp getBackend
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """two nodes count their ranks from the same number
 
-{files} each have ranks {ranks} of {size}, and no log has the others: the nodes do not know that
-there are several, so each gives its processes the same ranks, and the job waits for the missing
-ones.
+{files} each have ranks {ranks} of {size}, and no log has the others. Each node starts the same
+ranks, as if it were the only node, and the job waits for the missing ones.
 
 **Where:** the launcher of every node: node rank, num_nodes, srun --ntasks-per-node
 
@@ -10,7 +9,7 @@ ones.
 '^(SLURM_NODEID|SLURM_PROCID|NODE_RANK|GROUP_RANK|LOCAL_RANK)'
 
 **Fix:** Give each node its own node rank (NODE_RANK), or start one task per GPU: srun
---ntasks-per-node=GPUS. fullmesh's launchers set both.
+--ntasks-per-node=GPUS. Fullmesh's launchers set both.
 
 **Source:** Lightning-AI/pytorch-lightning#4389
 """

@@ -1,11 +1,13 @@
-"""a service mesh takes the job's connections
+"""a service mesh intercepts the job's connections
 
-A log of the proxy envoy names port {port}, at which ranks meet: a service mesh (Istio) takes the
-connections between the pods. The store's port may pass, but not Gloo's and NCCL's random ports.
+A log of the proxy envoy names port {port}, which ranks use to connect: a service mesh (Istio)
+intercepts the connections between the pods. It may pass the store's port, but not Gloo's and NCCL's
+random ports.
 
 **Where:** the pods of the job: their sidecar
 
-**Prove:** kubectl get pod POD -o jsonpath='{{.spec.containers[*].name}}' (istio-proxy?)
+**Prove:** kubectl get pod POD -o jsonpath='{{.spec.containers[*].name}}' (is istio-proxy among
+them?)
 
 **Fix:** Start the job's pods without a sidecar: annotation sidecar.istio.io/inject: 'false'.
 

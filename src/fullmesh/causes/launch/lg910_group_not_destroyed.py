@@ -1,9 +1,9 @@
 """harmless: the process group was not destroyed at exit
 
-The program ended without dist.destroy_process_group(); with NCCL that costs nothing at the end of a
-good run.
+The program ended without dist.destroy_process_group(). With NCCL this is harmless at the end of a
+successful run.
 
-**Prove:** look whether the run's result is there
+**Prove:** check whether the run's result exists
 
 **Fix:** Call torch.distributed.destroy_process_group() at the end.
 

@@ -1,8 +1,8 @@
 """harmless: barrier does not know the rank's GPU
 
-barrier() guessed the rank's GPU; it matters only if a rank does not use the GPU of its local rank.
+barrier() guessed the rank's GPU. It matters only if a rank does not use the GPU of its local rank.
 
-**Prove:** torch.cuda.current_device() on each rank
+**Prove:** print torch.cuda.current_device() on each rank
 
 **Fix:** Pass device_id to init_process_group or call torch.cuda.set_device(local_rank) first.
 

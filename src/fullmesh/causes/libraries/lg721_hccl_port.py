@@ -1,4 +1,4 @@
-"""HCCL: its port on the host is taken
+"""HCCL: its port on the host is in use
 
 HCCL (Ascend) could not listen on port {port} of the host: another job on this host uses the same
 base port.

@@ -1,13 +1,13 @@
-"""HCCL: a rank did not come in time
+"""HCCL: a rank did not connect in time
 
-HCCL (Ascend) waited for a connection of another rank, which came too late or not at all: it ended,
-works longer than HCCL_CONNECT_TIMEOUT (120 s by default), or cannot be reached.
+HCCL (Ascend) waited for a connection of another rank, which came too late or not at all. That rank
+ended, needs longer than HCCL_CONNECT_TIMEOUT (120 s by default), or cannot be reached.
 
 **Where:** the rank that logs another error, or none
 
-**Prove:** compare the times of the ranks' first errors; hccn_tool -i 0 -ping -g address PEER
+**Prove:** compare the times of the ranks' first errors, or hccn_tool -i 0 -ping -g address PEER
 
-**Fix:** Fix the rank that failed first; if all only start slowly, raise HCCL_CONNECT_TIMEOUT on all
+**Fix:** Fix the rank that failed first. If all only start slowly, raise HCCL_CONNECT_TIMEOUT on all
 ranks.
 
 **Source:** vllm-project/vllm-ascend#486, vllm-project/afd-plugin#229

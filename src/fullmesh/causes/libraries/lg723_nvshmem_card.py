@@ -1,15 +1,15 @@
-"""NVSHMEM: IBGDA may not use the network card
+"""NVSHMEM: IBGDA may not use the NIC
 
-NVSHMEM's GPU-initiated transport (IBGDA) could not get its part of the network card (DEVX): the
+NVSHMEM's GPU-initiated transport (IBGDA) could not allocate its resources on the NIC (DEVX). The
 process lacks the rights, as in a container that is not privileged, or the driver does not allow it.
 
 **Where:** the container or node of this log
 
-**Prove:** run it in a privileged container; modinfo nvidia | grep PeerMapping; ls -l
-/dev/infiniband
+**Prove:** modinfo nvidia | grep PeerMapping && ls -l /dev/infiniband, or run it in a privileged
+container
 
 **Fix:** Start the container with --privileged, or with /dev/infiniband and the capabilities
-IPC_LOCK and SYS_RAWIO; NVSHMEM's guide has the driver's options (NVreg_EnableStreamMemOPs,
+IPC_LOCK and SYS_RAWIO. NVSHMEM's guide lists the driver's options (NVreg_EnableStreamMemOPs,
 PeerMappingOverride).
 
 **Source:** sgl-project/sglang#12533

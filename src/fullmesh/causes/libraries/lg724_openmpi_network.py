@@ -1,16 +1,17 @@
-"""Open MPI: its TCP connections take a network that the peers do not reach
+"""Open MPI: its TCP connections use a network that the peers cannot reach
 
-Open MPI's TCP transport (BTL) uses an address that does not lead to the peer: an interface of
-containers, of virtual machines or of another network, or a firewall stops the port.
+Open MPI's TCP transport (BTL) uses an address that does not lead to the peer, such as an interface
+of containers, virtual machines or another network, or a firewall blocks the port.
 
 **Where:** between the nodes: the interface that Open MPI chose
 
-**Prove:** mpirun --mca btl_base_verbose 30 prints the addresses; ip -brief addr on every node
+**Prove:** mpirun --mca btl_base_verbose 30 prints the addresses (compare: ip -brief addr on every
+node)
 
 **Fix:** Name the cluster's interface: mpirun --mca btl_tcp_if_include INTERFACE --mca
-oob_tcp_if_include INTERFACE (or leave out docker0 and lo with btl_tcp_if_exclude).
+oob_tcp_if_include INTERFACE (or exclude docker0 and lo with btl_tcp_if_exclude).
 
-**Source:** horovod/horovod#209; read: Open MPI's FAQ on TCP
+**Source:** horovod/horovod#209, read: Open MPI's FAQ on TCP
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Horovod: the hosts have no interface in common that reaches the driver
+"""Horovod: no common interface of the hosts reaches the driver
 
-A host could not reach horovodrun on any of its addresses: no interface of one name is routable on
-every host, or only loopback and container addresses were offered.
+A host could not reach horovodrun on any of its addresses. No interface name is routable on every
+host, or only loopback and container addresses were offered.
 
 **Where:** the hosts' interfaces
 

@@ -1,14 +1,15 @@
 """pyxis: the container image cannot be imported
 
-pyxis (enroot) could not import the image. A name without ./ or / at its start is looked up in a
-registry, also if a file of that name exists.
+pyxis (enroot) could not import the image. It looks up a name without ./ or / at its start in a
+registry, even if a file of that name exists.
 
 **Where:** the --container-image of the job
 
-**Prove:** enroot import docker://IMAGE on a node; the lines below 'printing enroot log file'
+**Prove:** enroot import docker://IMAGE on a node, or read the lines below 'printing enroot log
+file'
 
-**Fix:** Write the path of a file with ./ or /; else check the registry's name, its access and the
-disk space.
+**Fix:** Write a file's path with ./ or / at its start. Otherwise check the registry's name, your
+access to it and the disk space.
 
 **Source:** NVIDIA/pyxis#127
 """

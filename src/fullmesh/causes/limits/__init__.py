@@ -1,1 +1,1 @@
-"""Tables and limits of the kernel that are full or too small."""
+"""Kernel tables and limits that are full or too small."""

@@ -1,10 +1,11 @@
 """the neighbour table is full
 
-Beyond gc_thresh3 entries the kernel forgets neighbours while it talks to them: 'neighbour table overflow'.
+Above gc_thresh3 entries, the kernel forgets neighbours that it still communicates with, and
+connections stall. It logs 'neighbour table overflow'.
 
-**Prove:** ip neigh | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3
+**Prove:** ip neigh | wc -l && sysctl net.ipv4.neigh.default.gc_thresh3
 
-**Fix:** Raise gc_thresh1 to 3 above the number of peers; role kernel_tuning does.
+**Fix:** Raise gc_thresh1, 2 and 3 above the number of peers, as role kernel_tuning does.
 
 **Source:** measured with torch 2.13
 """

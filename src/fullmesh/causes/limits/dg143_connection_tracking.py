@@ -1,10 +1,11 @@
 """the connection tracking table is full
 
-New connections vanish, old ones live: 'nf_conntrack: table full, dropping packet'.
+The kernel silently drops new connections, and existing ones continue. It logs 'nf_conntrack: table
+full, dropping packet'.
 
 **Prove:** sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max
 
-**Fix:** Raise nf_conntrack_max, or find who opens so many.
+**Fix:** Raise nf_conntrack_max, or find the program that opens so many connections.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""the listen backlog is too short for the ranks
+"""the listen backlog is too short for the number of ranks
 
-All ranks connect to the store at once. What does not fit into the backlog is dropped and tried again after a second
-and more: start-up takes ten times as long.
+All ranks connect to the store at once. The kernel drops connections that do not fit into the
+backlog, and clients retry after 1 s or more. Start-up takes 10 times as long.
 
-**Prove:** sysctl net.core.somaxconn; nstat -az TcpExtListenOverflows
+**Prove:** sysctl net.core.somaxconn && nstat -az TcpExtListenOverflows
 
-**Fix:** Set net.core.somaxconn to at least twice the number of ranks: each opens two connections to the store.
+**Fix:** Set net.core.somaxconn to at least twice the number of ranks. Each rank opens 2 connections
+to the store.
 
 **Source:** measured with torch 2.13
 """
@@ -63,7 +64,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "backlog",
-            "sysctl -w net.core.somaxconn=1 on the master; an error once connections are lost",
+            "sysctl -w net.core.somaxconn=1 on the master (an error once connections are lost)",
             severity="warning",
         ),
     ),

@@ -1,10 +1,12 @@
 """too little locked memory for RDMA
 
-RDMA registers the memory that it sends from: 'ibv_reg_mr: Cannot allocate memory'.
+RDMA needs to lock the memory that it transfers. With a low limit, NCCL fails with 'ibv_reg_mr:
+Cannot allocate memory'.
 
 **Prove:** ulimit -l
 
-**Fix:** memlock unlimited in /etc/security/limits.d and LimitMEMLOCK=infinity in units.
+**Fix:** Set memlock to unlimited in /etc/security/limits.d, and LimitMEMLOCK=infinity in systemd
+units.
 
 **Source:** nccl-tests#206
 """
@@ -20,7 +22,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_locked_memory(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Where RDMA is used, a process may lock the memory that it sends from."""
+    """Find nodes with RDMA on which a process may not lock enough memory."""
     for name in evidence.nodes:
         soft = evidence.survey(name).get("limits", {}).get("memlock")
         active = any(port["state"] == "ACTIVE" for port in evidence.survey(name).get("rdma", []))

@@ -1,11 +1,12 @@
 """the shared memory in /dev/shm is too small
 
-NCCL's ranks of one node talk through files in /dev/shm: 'failed to extend /dev/shm/nccl-…'. Containers get 64 MB by
-default.
+NCCL's ranks on one node communicate through files in /dev/shm. If it is too small, they fail with
+'failed to extend /dev/shm/nccl-…'. Containers get 64 MB by default.
 
 **Prove:** df -h /dev/shm
 
-**Fix:** --shm-size or --ipc=host for containers; remount it on a node.
+**Fix:** Start containers with --shm-size=2g or --ipc=host. On a node: mount -o remount,size=2G
+/dev/shm
 
 **Source:** nccl#290
 """
@@ -40,7 +41,7 @@ def rule_shared_memory(evidence: ClusterEvidence) -> Iterator[Finding]:
             node=name,
             seen=f"{shm['free'] // MIB} of {shm['size'] // MIB} MiB free",
             expected=f"at least {need // MIB} MiB free",
-            fix=f"on {name}: mount -o remount,size=2G /dev/shm; of a container: --shm-size=2g or --ipc=host",
+            fix=f"on {name}: mount -o remount,size=2G /dev/shm, or for a container: --shm-size=2g or --ipc=host",
         )
 
 

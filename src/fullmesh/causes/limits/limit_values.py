@@ -1,4 +1,4 @@
-"""Limits, and what the kernel logs of them."""
+"""Limits, and the kernel's log messages about them."""
 
 from __future__ import annotations
 

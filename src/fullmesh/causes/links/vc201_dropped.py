@@ -1,11 +1,11 @@
 """a link drops packets
 
-Silence: the kernel sent a SYN, and again, and nothing came back. Gloo waits 539 s on one side and hours on the other;
-the message stands on the node that is not to blame.
+The kernel sent a SYN several times and got no reply. Gloo waits 539 s on one side and hours on the
+other. Its message is in the log of the node that is not at fault.
 
-**Prove:** nft list ruleset on the node that is named; nc -zv PEER PORT
+**Prove:** nc -zv PEER PORT, and on the node that the finding names: nft list ruleset
 
-**Fix:** Open the ports to the peers on the node that is named: ansible-playbook site.yml -i INVENTORY --tags
+**Fix:** Open the ports to the peers on that node: ansible-playbook site.yml -i INVENTORY --tags
 firewall.
 
 **Source:** measured with torch 2.13
@@ -31,7 +31,7 @@ CAUSE = Cause(
         ),
         CauseCase(
             "one-way",
-            "the only input chain drops the data range for one peer's address; the other direction is open",
+            "the only input chain drops the data range for one peer's address, while the other direction is open",
             fields=LINK,
         ),
         CauseCase(

@@ -1,9 +1,9 @@
 """a link rejects connections
 
-An ICMP answer says prohibited, which connect() shows as 'No route to host' although the route is fine: firewalld's
-own way to refuse.
+A firewall answers with an ICMP error, as firewalld does by default. connect() reports it as 'No
+route to host', although the route is right.
 
-**Prove:** ip neigh show PEER (REACHABLE means: it is a firewall)
+**Prove:** ip neigh show PEER (REACHABLE means that a firewall rejects)
 
 **Fix:** ansible-playbook site.yml -i INVENTORY --tags firewall.
 
@@ -21,7 +21,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "range-reject",
-            "the only input chain: reject with icmpx admin-prohibited; or take the range out of firewalld's policy",
+            "the only input chain: reject with icmpx admin-prohibited, or remove the range from firewalld's policy",
             fields=LINK,
         ),
     ),

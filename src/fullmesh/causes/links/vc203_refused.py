@@ -1,6 +1,7 @@
 """a link refuses connections although a listener is there
 
-A reset came back although our listener was there: a firewall that answers with resets.
+The connection was reset, although Fullmesh's listener was open on that port. A firewall sends the
+resets.
 
 **Prove:** nft list ruleset | grep 'tcp reset'
 

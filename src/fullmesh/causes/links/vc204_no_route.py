@@ -1,10 +1,11 @@
 """no route to a peer
 
-The kernel has no route, or nobody answers ARP at the next hop.
+The kernel has no route to the peer, or the next hop does not answer ARP. Connections fail with
+'Network is unreachable' or 'No route to host'.
 
-**Prove:** ip route get PEER; ip neigh show PEER
+**Prove:** ip route get PEER && ip neigh show PEER
 
-**Fix:** Fix the route or the address; is the other node up?
+**Fix:** Check that the peer is up, then fix the route or the address.
 
 **Source:** measured with torch 2.13
 """

@@ -1,10 +1,11 @@
 """connections are cut off after they were made
 
-Connections are made and then cut: a middlebox, an intrusion filter, a proxy with a short temper.
+Connections are established and then reset. A middlebox, an intrusion filter or a proxy with a short
+timeout does this.
 
 **Prove:** tcpdump -ni INTERFACE 'tcp[tcpflags] & tcp-rst != 0'
 
-**Fix:** Find what stands between the nodes.
+**Fix:** Find the device between the nodes, and exempt the cluster's traffic there.
 """
 
 from __future__ import annotations

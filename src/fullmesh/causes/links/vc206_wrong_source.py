@@ -1,11 +1,12 @@
 """packets leave with another source address than the cluster's
 
-The route chooses another source address than the cluster's, so firewalls that know the peers do not know this one.
+The route selects another source address. Firewalls that accept the peers' cluster addresses drop
+these packets.
 
 **Prove:** ip route get PEER
 
-**Fix:** Give the route its source, or the interface its address: ansible-playbook site.yml -i INVENTORY --tags
-network.
+**Fix:** Set the source of the route, or the address of the interface: ansible-playbook site.yml -i
+INVENTORY --tags network.
 """
 
 from __future__ import annotations

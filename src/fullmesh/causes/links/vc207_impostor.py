@@ -1,10 +1,11 @@
 """something else answers at a peer's address
 
-What answers does not know this run's secret: another machine with the address, a proxy, an old listener.
+The answering program does not know this run's secret. It is another machine with the same address,
+a proxy, or an old listener.
 
-**Prove:** ip neigh show PEER; ss -ltnp on the peer
+**Prove:** ip neigh show PEER, and on the peer: ss -ltnp
 
-**Fix:** See DG-140; end what sits on the port.
+**Fix:** See DG-140, or end the program that uses the port.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """a listener answered late (warning)
 
-The link is open, the node was busy.
+The link is open, but the node was too busy to answer in time.
 
 **Prove:** uptime on the node
 
-**Fix:** Run it again when the node is less busy.
+**Fix:** Repeat the command when the node is less busy.
 """
 
 from __future__ import annotations

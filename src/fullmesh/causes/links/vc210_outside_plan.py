@@ -1,6 +1,6 @@
 """peers reach a port that the plan does not open
 
-A firewall that is wider than the plan.
+The firewall allows more than the plan.
 
 **Prove:** firewall-cmd --list-all-zones
 

@@ -1,6 +1,7 @@
 """an outsider reaches the master or rendezvous port
 
-Who reaches the store can read and write its keys: pickled objects among them.
+Anyone who can reach the store can read and write its keys, and some of them are pickled objects.
+Ranks unpickle these, so an outsider can run code in the job.
 
 **Prove:** nc -zv NODE 29500
 

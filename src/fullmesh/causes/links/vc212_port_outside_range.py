@@ -1,6 +1,7 @@
-"""the kernel gave out a port outside the data range
+"""the kernel assigned a port outside the data range
 
-The pin does not work for new sockets.
+The pinned port range has no effect on new sockets, so jobs use ports that the firewall does not
+open.
 
 **Prove:** sysctl net.ipv4.ip_local_port_range
 

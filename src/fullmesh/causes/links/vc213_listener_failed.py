@@ -1,8 +1,8 @@
 """a listener could not be opened
 
-The kernel had no port to give, or the address is not there.
+The kernel had no free port, or the node does not have the address.
 
-**Prove:** ss -tan | wc -l; sysctl net.ipv4.ip_local_port_range
+**Prove:** ss -tan | wc -l && sysctl net.ipv4.ip_local_port_range
 
 **Fix:** See DG-110 and VC-108.
 """

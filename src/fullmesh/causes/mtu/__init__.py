@@ -1,1 +1,1 @@
-"""Large packets."""
+"""Large packets that are lost."""

@@ -1,4 +1,4 @@
-"""Large packets that are lost: which direction, and what the ends believe of the path."""
+"""Find links that lose large packets: the direction, and the path MTU that the ends assume."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_mtu_holes(evidence: ClusterEvidence) -> set[tuple[str, str]]:
 
 
 def is_dropped_by_rule(evidence: ClusterEvidence, source: str, target: str) -> bool:
-    """A link that loses small packets as well, where a rule of one of its nodes throws away some: no matter of sizes.
+    """Whether a rule of one of its nodes makes a link lose small packets as well, so that size does not matter.
 
     Seen with a rule that lets three packets a second pass. The shut ports of such a link name the rule.
     """
@@ -55,7 +55,7 @@ def get_interface_mtu(evidence: ClusterEvidence, name: str) -> int:
 
 
 def group_mtu_holes(evidence: ClusterEvidence) -> Iterator[tuple[str, list[str], bool]]:
-    """Target, sources, and whether large packets are lost in both directions between them; each pair stands once."""
+    """Yield target, sources, and whether both directions lose large packets. Each pair occurs once."""
     broken = find_mtu_holes(evidence)
     both = {pair for pair in broken if pair[::-1] in broken}
     for target in sorted({pair[1] for pair in broken}):
@@ -84,10 +84,10 @@ def rule_mtu_holes(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names(sources),
             port=f"{evidence.plan['data_ports']['firewalld']}/tcp",
             direction=direction,
-            seen=f"no answer to a full-size segment; {shown or 'mtu not known'}",
+            seen=f"no answer to a full-size segment. {shown or 'mtu not known'}",
             expected="64 KiB there and back",
-            fix=f"on {sources[0]}: ping -M do -s {size} {evidence.address(target)}; give both ends and the switches"
-            " between them one MTU",
+            fix=f"on {sources[0]}: ping -M do -s {size} {evidence.address(target)}, then set one MTU"
+            " on both ends and the switches between them",
             pairs=tuple(sorted({p for s in sources for p in ((s, target), (target, s))})),
             kinds=(*DATA_KINDS, "master", "rendezvous"),
         )

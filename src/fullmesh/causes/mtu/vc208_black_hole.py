@@ -1,11 +1,11 @@
 """large packets are lost (MTU black hole)
 
-Init and small collectives pass, the first large one hangs: 'Timed out waiting for recv'. The ends believe in a larger
-MTU than the path has, and the ICMP answers that would say so are filtered.
+Init and small collectives work, and the first large one hangs: 'Timed out waiting for recv'. The
+ends use a larger MTU than the path allows, and the ICMP errors that would report this are filtered.
 
-**Prove:** ping -M do -s 1472 PEER; ip -br link
+**Prove:** ping -M do -s 1472 PEER && ip -br link
 
-**Fix:** One MTU at both ends and on all switches; let ICMP 'fragmentation needed' through.
+**Fix:** Set one MTU on both ends and all switches. Allow ICMP 'fragmentation needed' in firewalls.
 
 **Source:** measured with torch 2.13
 """
@@ -22,7 +22,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "mtu",
-            "mtu 9000 at both ends over a 1500 path with offloads off; or drop packets longer than 1400 on the way",
+            "mtu 9000 at both ends over a 1500 path with offloads off, or a drop of packets longer than 1400 bytes",
             fields=LINK,
         ),
     ),

@@ -1,1 +1,1 @@
-"""Names of nodes and who answers them."""
+"""Host names of nodes, and their lookup."""

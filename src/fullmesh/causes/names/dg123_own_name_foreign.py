@@ -1,11 +1,11 @@
 """a node's own name leads to an address that the node does not have
 
-Without GLOO_SOCKET_IFNAME Gloo takes the address of the node's own name. When that is not on the node it warns and
-takes loopback.
+Without GLOO_SOCKET_IFNAME, Gloo uses the address of the node's own name. If the node does not have
+that address, Gloo prints a warning and uses loopback, and peers cannot connect.
 
 **Prove:** getent ahosts $(hostname)
 
-**Fix:** Put the node's own address and name into /etc/hosts; fix the DNS entry.
+**Fix:** Add the node's own address and name to /etc/hosts, or correct the DNS entry.
 
 **Source:** measured with torch 2.13
 """
@@ -21,7 +21,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_own_host_name(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A node's own name leads to an address of the node, not to what some DNS remembers."""
+    """Find nodes whose own name leads to an address that they do not have."""
     for name in evidence.nodes:
         found = evidence.survey(name).get("own_answers", [])
         if not found or any(has_loopback_prefix(a) or evidence.holds(name, a) for a in found):
@@ -34,7 +34,8 @@ def rule_own_host_name(evidence: ClusterEvidence) -> Iterator[Finding]:
             node=name,
             seen=join_names(found),
             expected=evidence.address(name),
-            fix=f"on {name}: put '{evidence.address(name)} {hostname}' into /etc/hosts; then: getent ahosts {hostname}",
+            fix=f"on {name}: put '{evidence.address(name)} {hostname}' into /etc/hosts, then check:"
+            f" getent ahosts {hostname}",
         )
 
 

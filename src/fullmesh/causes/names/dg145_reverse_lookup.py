@@ -1,11 +1,12 @@
 """reverse lookups of peers hang
 
-TCPStore looks up the name of every client that connects, one after the other. A silent name server costs seconds
-each: 'hostname of the client socket cannot be retrieved'.
+TCPStore looks up the name of every client that connects, one after the other. If a name server does
+not reply, each lookup takes seconds and start-up is slow: 'hostname of the client socket cannot be
+retrieved'.
 
 **Prove:** time getent hosts PEER
 
-**Fix:** Put the peers into /etc/hosts; fix /etc/resolv.conf.
+**Fix:** Add the peers to /etc/hosts, or fix /etc/resolv.conf.
 
 **Source:** pytorch#159007
 """
