@@ -1,9 +1,8 @@
-"""What nodes are unlike in, and what they share that each must have of its own: candidates where no rule knows why.
+"""Find differences between nodes, and values that they wrongly share, as hints if no rule explains a symptom.
 
-Nothing is listed by hand but what cannot tell nodes apart (times, counters, process ids). Everything that a node said
-is laid out flat, its own addresses, names and card put into neutral words, and held against the others. A candidate
-proves nothing: it is shown only beside a symptom that nothing explains, if it can cause such a symptom at all, the
-likeliest first.
+Every value of a node is compared with those of the other nodes, except values that always differ (times, counters,
+process ids). The node's own addresses, names and interface are replaced by neutral words first. A hint proves nothing.
+It is shown only with an unexplained symptom that it can cause, the likeliest first.
 """
 
 from __future__ import annotations
@@ -74,11 +73,11 @@ SHARED_FIT = {"hardware address": 3, "address": 3, "host name": 1, "machine-id":
 
 @dataclass(frozen=True)
 class CauseCandidate:
-    """Something that may be the cause.
+    """A possible cause.
 
     Attributes:
-        what: its path in what the nodes said, or what they share.
-        values: each value with the nodes that have it, the usual one last; one value where they share it.
+        what: its path in the nodes' answers, or the value that they share.
+        values: each value with the nodes that have it, the usual one last. One value if they share it.
         odd: the nodes that are unlike the others, or share it.
         weight: the likelier, the larger.
     """
@@ -90,7 +89,7 @@ class CauseCandidate:
 
 
 def map_identities(look: ClusterEvidence, names: Sequence[str], name: str) -> dict[str, str]:
-    """What names nodes, addresses and cards -> neutral words, as *name* sees it."""
+    """Map the names of nodes, addresses and interfaces to neutral words, as *name* sees them."""
     found: dict[str, str] = {}
     for one in names:
         whose = "own" if one == name else "peer"
@@ -111,7 +110,7 @@ def map_identities(look: ClusterEvidence, names: Sequence[str], name: str) -> di
 
 
 def make_neutralizer(words: Mapping[str, str]) -> Callable[[str], str]:
-    """Put texts into neutral words; the longest name first, none inside of another."""
+    """Return a function that replaces names with neutral words, the longest name first."""
     if not words:
         return lambda text: text
     longest = sorted(words, key=len, reverse=True)
@@ -122,7 +121,7 @@ def make_neutralizer(words: Mapping[str, str]) -> Callable[[str], str]:
 
 
 def flatten_values(held: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every value by its path; what a list holds is a path of its own, so that order means nothing."""
+    """List every value with its path. Each item of a list gets its own path, so that order does not matter."""
     if isinstance(held, Mapping):
         for key, value in held.items():
             if key not in PASSING:
@@ -140,12 +139,12 @@ def flatten_values(held: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def format_list_value(one: Any) -> str:
-    """A value of a list as one word, without what passes."""
+    """Return an item of a list as one word, without transient values."""
     return one if isinstance(one, str) else json.dumps(drop_transient_values(one), sort_keys=True)
 
 
 def drop_transient_values(held: Any) -> Any:
-    """A value without what passes."""
+    """Return a value without its transient parts."""
     if isinstance(held, Mapping):
         return {
             key: drop_transient_values(value) for key, value in held.items() if key not in PASSING
@@ -154,7 +153,7 @@ def drop_transient_values(held: Any) -> Any:
 
 
 def collect_node_values(look: ClusterEvidence, name: str) -> set[tuple[str, str]]:
-    """What a node said, in its own words."""
+    """Return the answers of a node, unchanged."""
     facts = look.seen.facts(name)
     parts: dict[str, Any] = {key: value for key, value in facts.items() if key != "survey"}
     parts |= {key: value for key, value in look.survey(name).items() if key not in NOT_COMPARED}
@@ -164,7 +163,7 @@ def collect_node_values(look: ClusterEvidence, name: str) -> set[tuple[str, str]
 
 
 def summarize_packet_filter(look: ClusterEvidence, name: str) -> dict[str, Any]:
-    """Chains and rules of a node's packet filter, each in a line; firewalld's table follows from its zones."""
+    """List chains and rules of a node's packet filter. Omit firewalld's table, which follows from its zones."""
     chains, rules = [], []
     for (family, table, chain), held in look.ruleset(name)["chains"].items():
         if table == FIREWALLD:
@@ -182,7 +181,7 @@ def summarize_packet_filter(look: ClusterEvidence, name: str) -> dict[str, Any]:
 
 
 def tabulate_node_values(look: ClusterEvidence, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Node -> path -> value, in neutral words, without what all nodes say in the same words (the master's address)."""
+    """Map node -> path -> value, in neutral words, without values that are the same on all nodes."""
     said = {name: collect_node_values(look, name) for name in names if look.survey(name)}
     common = set.intersection(*said.values()) if said else set()
     found = {}
@@ -195,7 +194,7 @@ def tabulate_node_values(look: ClusterEvidence, names: Sequence[str]) -> dict[st
 
 
 def find_differences(look: ClusterEvidence, names: Sequence[str] = ()) -> list[CauseCandidate]:
-    """What not all nodes have alike; those whose value the fewest have, all where there is no majority."""
+    """Find values that differ between nodes, with the nodes of the rarest values (all without a majority)."""
     sides = tabulate_node_values(look, names or look.nodes)
     found = []
     for path in sorted({path for side in sides.values() for path in side}):
@@ -212,7 +211,7 @@ def find_differences(look: ClusterEvidence, names: Sequence[str] = ()) -> list[C
 
 
 def find_shared_identities(look: ClusterEvidence) -> list[CauseCandidate]:
-    """What several nodes have and each must have of its own."""
+    """Find values that several nodes share although each must have its own."""
     held: dict[tuple[str, str], list[str]] = {}
 
     def has(name: str, what: str, value: str) -> None:
@@ -236,24 +235,24 @@ def find_shared_identities(look: ClusterEvidence) -> list[CauseCandidate]:
 
 
 def select_compared_nodes(look: ClusterEvidence, ends: Collection[str]) -> list[str]:
-    """The ends of what is broken, and as many others as it takes to know what is usual: not all of thousands."""
+    """Return the ends of the broken links, and enough other nodes to know the usual values."""
     first = [name for name in look.nodes if name in ends][:NODES_MOST]
     others = [name for name in look.nodes if name not in ends]
     return first + others[:NODES_MOST]
 
 
 def score_explanation(path: str, kind: str) -> int:
-    """How well something explains a symptom; 0: not at all."""
+    """Return how well a difference explains a symptom, or 0."""
     return next((fit for start, fit, kinds in FITS if kind in kinds and re.match(start, path)), 0)
 
 
 def list_unexplained_errors(found: Sequence[Finding]) -> list[Finding]:
-    """Errors that say what happens to packets, and not why."""
+    """List errors that say how packets are lost, but not why."""
     return [one for one in found if one.severity == ERROR and one.code in KINDS]
 
 
 def rank_candidates(look: ClusterEvidence, found: Sequence[Finding]) -> list[CauseCandidate]:
-    """What may be behind the findings that nothing explains, the likeliest first."""
+    """List possible causes of unexplained findings, the likeliest first."""
     symptoms = list_unexplained_errors(found)
     if not symptoms:
         return []

@@ -1,7 +1,7 @@
-"""The plan that a diagnosis works with: the cluster plan where the inventory gives one, else the best that it allows.
+"""The plan for a diagnosis: the cluster plan if the inventory allows one, otherwise as much of it as possible.
 
-A diagnosis must work on nodes that Fullmesh never touched and with inventories that ``site.yml`` would refuse, so
-nothing here raises: what is wrong with the inventory becomes a note.
+A diagnosis must work on nodes that Fullmesh never configured and with inventories that ``site.yml`` would refuse, so
+nothing here raises: errors in the inventory become notes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def parse_literal_address(text: Any) -> str:
 
 
 def resolve_host_name(name: str) -> str:
-    """What the controller makes of a name; ssh does the same."""
+    """Resolve a name on the controller, as ssh does."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", name):
         return ""
     try:
@@ -58,7 +58,7 @@ def get_first_item(value: Any) -> Any:
 
 
 def find_cluster_address(host: str, variables: Mapping[str, Any]) -> str:
-    """The cluster address of a host: what the inventory says, else where Ansible reaches it."""
+    """Return a host's cluster address from the inventory, or the address that Ansible uses."""
     links = get_first_item(to_json_value(variables.get("fullmesh_links") or []))
     inner = (
         get_first_item(links.get("addresses") or links.get("address"))
@@ -146,10 +146,10 @@ def build_hosts_line(node: PlanNode) -> HostsLine:
 def build_tolerant_plan(
     hostvars: Any, hosts: Sequence[str], group: str = "torch_nodes"
 ) -> ClusterPlan:
-    """The plan of *hosts*, whatever the inventory is like.
+    """Return the plan of *hosts*, even from a faulty inventory.
 
     Returns the cluster plan with three keys more: ``assumed`` (the inventory does not say which data ports jobs use, so
-    what the nodes' kernels do decides), ``guessed`` (there is no plan, only addresses) and ``faults`` (why ``site.yml``
+    the nodes' kernels decide), ``guessed`` (there is no plan, only addresses) and ``faults`` (why ``site.yml``
     would refuse this inventory, code and text).
     """
     names = [str(host) for host in hosts]
@@ -174,7 +174,7 @@ def build_tolerant_plan(
 def build_node_request(
     made: ClusterPlan, host: str, variables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What ladder_node is asked on a host."""
+    """Return the arguments of module ladder_node for a host."""
     node = made["nodes"][host]
     named: list[NamedPort] = []
     if host == made["master"]["node"]:

@@ -42,7 +42,7 @@ OF_A_PLAN = frozenset({"VC-107", "VC-108", "VC-122", "VC-123", "VC-212", "VC-602
 
 @dataclass(frozen=True)
 class DiagnosisRun:
-    """What is known of a run besides the observations.
+    """Facts about a run, in addition to the observations.
 
     Attributes:
         run: name of the directory under ``runs``.
@@ -76,7 +76,7 @@ def explain_silent_node(told: Any) -> tuple[str, str]:
 
 
 def find_data_range(nodes: Mapping[str, Mapping[str, Any]], plan: ClusterPlan) -> DataPorts:
-    """The data range of nodes that nobody configured: the master's own, else the first that is known."""
+    """Return the data range of unconfigured nodes: the master's, or the first known one."""
     order = [plan["master"]["node"], *plan["nodes"]]
     for name in order:
         held = get_survey(nodes.get(name)).get("range", [])
@@ -86,7 +86,7 @@ def find_data_range(nodes: Mapping[str, Mapping[str, Any]], plan: ClusterPlan) -
 
 
 def fill_in_ranks(plan: ClusterPlan, nodes: Mapping[str, NodeAnswers]) -> ClusterPlan:
-    """The plan of the nodes that spoke; ranks left to auto are as many as the GPUs that a node showed."""
+    """Return the plan of the nodes that answered. With ranks "auto", a node has one rank per GPU."""
     left = {name for name, asked in plan.get("auto", {}).items() if asked["ranks"]}
     held: dict[str, PlanNode] = {n: {**v} for n, v in plan["nodes"].items() if n in nodes}
     for name, node in held.items():
@@ -147,7 +147,7 @@ def build_evidence(
 
 
 def run_verification_rules(look: ClusterEvidence) -> list[Finding]:
-    """What the rules of the verification's lower rungs say."""
+    """Run the rules of the verification's lower checks."""
     if not look.nodes:
         return []
     rules_of_it = (
@@ -170,9 +170,9 @@ def run_verification_rules(look: ClusterEvidence) -> list[Finding]:
 
 
 def is_unplanned_name(look: ClusterEvidence, finding: Finding) -> bool:
-    """An inventory's alias that no node knows is no fault where nobody promised that it would be one.
+    """Report whether a name is only an alias of the inventory, which nodes need not resolve.
 
-    systemd-resolved without a name server asks the neighbours for it (LLMNR), which takes longer than we wait.
+    Without a name server, systemd-resolved asks the neighbours (LLMNR), which exceeds Fullmesh's timeout.
     """
     if finding.code == "VC-102":
         # Nobody asks for the name where the interface is named; and the ladder asks for the plan's family only.
@@ -186,7 +186,7 @@ def is_unplanned_name(look: ClusterEvidence, finding: Finding) -> bool:
 
 
 def find_root_causes(look: ClusterEvidence) -> list[Finding]:
-    """Everything that is wrong: root causes, with what follows from them folded under them."""
+    """Find all problems: root causes, with their consequences folded under them."""
     ladder = run_verification_rules(look)
     kept = thin.select_links(look)
     if kept is None:
@@ -197,7 +197,7 @@ def find_root_causes(look: ClusterEvidence) -> list[Finding]:
 
 
 def list_unobserved(look: ClusterEvidence) -> list[MissedRow]:
-    """What could not be looked at, and why."""
+    """List the parts that could not be surveyed, with the reasons."""
     found: list[MissedRow] = [
         {"node": name, "what": "everything", "why": f"{kind}: {text}"}
         for name, (kind, text) in look.silent.items()
@@ -249,7 +249,7 @@ def judge_diagnosis_checks(look: ClusterEvidence, found: Sequence[Finding]) -> l
 
 
 def summarize_nodes(look: ClusterEvidence) -> dict[str, NodeSummary]:
-    """What is kept of every node, of the silent ones their address alone."""
+    """Summarize every node for the result. Silent nodes have only their address."""
     whole = replace(look.seen, plan=look.plan)
     return {name: build.summarize_node(whole, name, "") for name in look.plan["nodes"]}
 

@@ -15,10 +15,10 @@ from fullmesh.verify.model import ClusterObservations
 
 
 def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list[Finding]:
-    """The findings with root causes above symptoms; for a verification that failed, those of the diagnosis as well.
+    """Put root causes above symptoms. If a verification failed, add the diagnosis's findings.
 
-    Without the survey of the nodes (an older module, a node that could not be asked) most rules have nothing to say,
-    and the findings stay what they were.
+    Without the survey of the nodes (an older module, an unreachable node), most rules find nothing, and the findings
+    stay unchanged.
     """
     if seen.check_mode:
         return list(found)

@@ -1,4 +1,4 @@
-"""All causes of a cluster are asked, and what they say is held against the verification's own findings."""
+"""Run the rules of all causes, and compare their findings with those of the verification."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ OTHERS: tuple[Rule, ...] = (
 
 
 def list_boot_codes() -> frozenset[str]:
-    """The codes of what only the next boot changes."""
+    """Return the codes of causes that only take effect at the next boot."""
     modules = index_cause_modules().items()
     return frozenset(code for code, module in modules if f".{NEXT_BOOT}." in module)
 
 
 def list_cause_rules(evidence: ClusterEvidence, *, at_boot: bool = False) -> Iterator[Rule]:
-    """What finds the causes of what is wrong now, or only at the next boot, in what the nodes said."""
+    """List the rules that find present causes, or causes at the next boot, in the nodes' answers."""
     parts = {part for name in evidence.nodes for part in evidence.survey(name)}
     for cause in load_causes("DG").values():
         if cause.find and (cause.family == NEXT_BOOT) is at_boot and parts.issuperset(cause.needs):
@@ -40,13 +40,13 @@ def list_cause_rules(evidence: ClusterEvidence, *, at_boot: bool = False) -> Ite
 
 
 def find_causes(evidence: ClusterEvidence) -> list[Finding]:
-    """What all causes say of now."""
+    """Return the present findings of all causes."""
     rules = (*list_cause_rules(evidence), *OTHERS)
     return [finding for rule in rules for finding in rule(evidence)]
 
 
 def check_next_boot(evidence: ClusterEvidence) -> list[Finding]:
-    """What the next boot changes, cause by cause."""
+    """Return the findings about the next boot."""
     rules = list_cause_rules(evidence, at_boot=True)
     return [finding for rule in rules for finding in rule(evidence)]
 
@@ -64,7 +64,7 @@ def filter_ladder_findings(
 
 
 def is_covered_by(deeper: Finding, finding: Finding) -> bool:
-    """One of ours is about one of its links and will not fold it: the links of one rule were put together."""
+    """Report whether a deeper cause concerns some of a finding's links, although it cannot fold the finding."""
     shared = set(deeper.pairs) & set(finding.pairs)
     if not shared or not deeper.kinds or deeper.rung != "L2":
         return False
@@ -72,6 +72,6 @@ def is_covered_by(deeper: Finding, finding: Finding) -> bool:
 
 
 def is_held_by_live_job(evidence: ClusterEvidence, finding: Finding) -> bool:
-    """A job that runs on several nodes holds its port rightly, whoever diagnoses it meanwhile."""
+    """Report whether a running job on several nodes holds the port, which is correct."""
     port = parse_decimal(finding.port)
     return port is not None and is_live_job_port(evidence, port)

@@ -1,9 +1,8 @@
-"""What a node said, made safe: everything that is not whole is dropped before a rule sees it.
+"""Validate the answers of nodes: drop every malformed part before a rule reads it.
 
-Observations come from machines that are broken, half installed or hostile. A template, made from the types that the
-modules are written with, says what a part must look like; text is cleaned of control characters and cut, numbers stay
-numbers, a dictionary that lacks a required key is no evidence and goes, as does a list's element that does not fit. So
-no rule ever meets a surprise.
+Observations come from machines that are broken, half installed or hostile. Templates, made from the types of the
+modules, describe each part. Text is cleaned of control characters and cut, and numbers must be numbers. A dictionary
+without a required key is dropped, and so is a list's item that does not match.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ DEPTH = 40
 
 
 class TemplateMismatch(ValueError):  # noqa: N818 (a verdict about data, not an error of the program)
-    """The value is not what the template says."""
+    """The value does not match the template."""
 
 
 @dataclass(frozen=True)
 class ListTemplate:
-    """A list; what does not fit is dropped from it."""
+    """A list. Items that do not match are dropped."""
 
     of: Any
     most: int = LIST_MOST
@@ -105,7 +104,7 @@ def fit_or_default(template: Any, value: Any, otherwise: Any = None) -> Any:
 
 
 def fit_dict(template: Mapping[str, Any], value: Any) -> dict[str, Any]:
-    """A dictionary: ``key?`` may be missing, and is dropped where it does not fit."""
+    """Validate a dictionary. ``key?`` may be missing, and is dropped if it does not match."""
     if not isinstance(value, Mapping):
         raise TemplateMismatch("no dictionary")
     found = {}
@@ -177,7 +176,7 @@ MOST = {
 
 
 def build_template(kind: Any, key: str = "", pattern: re.Pattern[str] | None = None) -> Any:
-    """What `fit` asks for, of a type of ``fullmesh.observed``.
+    """Return the template of a type of ``fullmesh.observed``.
 
     Args:
         kind: the type.
@@ -241,7 +240,7 @@ def get_answer(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def sanitize_probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """What a node said of its peers."""
+    """Validate a node's answer about its peers."""
     found = {
         "links": keep_valid_links(
             fit_or_default(ListTemplate(LINK), links.get("links")) or [], names
@@ -270,7 +269,7 @@ def sanitize_probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 def merge_late_answers(facts: dict[str, Any], answers: Any) -> None:
-    """Put what was looked up beside the probe where it stands when it was looked up at once (ladder_node, beside)."""
+    """Move results that ran next to the probe to their usual keys (option beside of ladder_node)."""
     held = answers if isinstance(answers, Mapping) else {}
     asked, looked = (
         fit_or_default(NAMES, held.get("names")),
@@ -289,7 +288,7 @@ def merge_late_answers(facts: dict[str, Any], answers: Any) -> None:
 
 
 def sanitize_node(observed: Any, names: set[str]) -> NodeAnswers:
-    """All that one node said, made safe; {} when it said nothing that can be used."""
+    """Validate all answers of a node. The result is {} if it has no usable answer."""
     held = observed if isinstance(observed, Mapping) else {}
     found: dict[str, Any] = {}
     told = get_answer(held, "node")

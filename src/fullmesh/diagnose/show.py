@@ -11,7 +11,7 @@ from fullmesh.result.types import FindingRow, Result
 
 MISSED_SHOWN = 12
 AT_BOOT = "At the next boot:"
-UNLIKE = "Nothing explains it. What nodes differ in or share that can do this, the likeliest first (no proof):"
+UNLIKE = "No known cause explains it. Differences that can cause it, the likeliest first (hints, not proof):"
 Told = Literal["node", "direction", "port", "seen", "expected", "fix"]
 TOLD: tuple[tuple[str, Told], ...] = (
     ("node", "node"),
@@ -37,7 +37,7 @@ def format_diagnosis_headline(result: Result) -> str:
 
 
 def format_diagnosis_finding(number: int, finding: FindingRow) -> list[str]:
-    """A finding with its evidence, its cure and what follows from it."""
+    """Render a finding with its evidence, its fix and its consequences."""
     mark = " (warning)" if finding["severity"] == "warning" else ""
     lines = [f"{number}. [{finding['code']}]{mark} {finding['cause']}."]
     for label, key in TOLD:
@@ -51,7 +51,7 @@ def format_diagnosis_finding(number: int, finding: FindingRow) -> list[str]:
 
 
 def format_unobserved(result: Result) -> list[str]:
-    """What was not looked at, the same for several nodes in one line."""
+    """List the parts that were not surveyed, one line for the same part of several nodes."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for one in result.get("not_looked_at", []):
         grouped.setdefault((one["what"], one["why"]), []).append(one["node"])

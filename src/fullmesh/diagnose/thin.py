@@ -1,8 +1,8 @@
-"""Of very many links that are not open, as many are looked at closely as show the causes.
+"""If very many links are blocked, examine only enough of them to find the causes.
 
-A rule asks both ends' packet filters about each link, some seventy questions; of a thousand nodes that are shut to each
-other a million links would say the same. What a rule finds about some links of a group that has one cause
-(`verify.blocked.group_blocked_links`) is then said of the whole group.
+A rule checks both ends' packet filters for each link, about 70 checks. 1,000 nodes that block each other have a million
+such links. The result for some links of a group with one cause (`verify.blocked.group_blocked_links`) applies to the
+whole group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def list_blocked_peers(records: Sequence[LinkResult]) -> list[str]:
 
 
 def select_links(look: ClusterEvidence) -> set[PairOfNodes] | None:
-    """The links that are looked at, the same number for each node, far apart; None where all are."""
+    """Select the links to examine, evenly spread and equally many per node. None means all."""
     shut = {name: held for name in look.nodes if (held := list_blocked_peers(look.records(name)))}
     if sum(len(peers) for peers in shut.values()) <= LOOKED_AT:
         return None
@@ -45,7 +45,7 @@ def select_links(look: ClusterEvidence) -> set[PairOfNodes] | None:
 
 
 def thin_out_links(look: ClusterEvidence, kept: set[PairOfNodes]) -> ClusterEvidence:
-    """The same with what is said of these links, and of all that are open."""
+    """Reduce the evidence to these links and all open ones."""
     nodes: dict[str, NodeAnswers] = {}
     for name, said in look.seen.nodes.items():
         nodes[name] = said
@@ -62,7 +62,7 @@ def thin_out_links(look: ClusterEvidence, kept: set[PairOfNodes]) -> ClusterEvid
 def extend_to_groups(
     deeper: Sequence[Finding], ladder: Sequence[Finding], kept: set[PairOfNodes]
 ) -> list[Finding]:
-    """What was found about all links of a group that were looked at is true of the others."""
+    """Extend a finding about all examined links of a group to the rest of the group."""
     groups = [(set(one.pairs), set(one.pairs) & kept) for one in ladder if one.pairs]
     made = []
     for one in deeper:

@@ -1,7 +1,7 @@
-"""Which shut connections are tried once more while the kernels of both ends tell which rules their packets meet.
+"""Select the blocked connections to repeat while both kernels trace the rules that match their packets.
 
-Those that the rules on paper do not explain for certain: where no rule does, or one that may (a rate, a mark, bytes of
-the packet), or one does and others, of which that cannot be told, stand before it.
+These are connections that the listed rules do not explain with certainty: no rule matches, a rule only may match (a
+rate, a mark, bytes of the packet), or such rules come before the one that matches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LINKS_MOST, PORTS_MOST = 24, 4
 
 
 class TraceRequest(TypedDict):
-    """What a node is asked (ladder_trace)."""
+    """Arguments of module ladder_trace for a node."""
 
     node: str
     address: str
@@ -27,7 +27,7 @@ class TraceRequest(TypedDict):
 
 
 def has_packet_filter(look: ClusterEvidence, name: str) -> bool:
-    """Whether a node's packet filter has any rules; only root sees them, and only root can watch them."""
+    """Return whether a node's packet filter has rules. Only root can list and trace them."""
     return bool(look.survey(name).get("root")) and bool(look.ruleset(name)["chains"])
 
 
@@ -60,7 +60,7 @@ def list_doubtful_links(look: ClusterEvidence) -> list[tuple[str, str]]:
 
 
 def build_trace_requests(look: ClusterEvidence) -> dict[str, TraceRequest]:
-    """Node -> what it tries and watches; empty where there is nothing to ask."""
+    """Map each node to the connections that it repeats and traces. Empty if there are none."""
     found: dict[str, TraceRequest] = {}
 
     def of(name: str) -> TraceRequest:

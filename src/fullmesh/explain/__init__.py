@@ -1,1 +1,1 @@
-"""What the log of a failed distributed job says: causes, symptoms and harmless warnings."""
+"""Explain the log of a failed distributed job: causes, symptoms and harmless warnings."""

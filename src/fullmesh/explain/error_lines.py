@@ -107,7 +107,7 @@ KINDS = (
 
 
 def classify_line(line: str) -> ErrorKind | None:
-    """How a line shows an error; None if it does not, or if it says that the program goes on."""
+    """Return the kind of error in a line. None if there is none, or if the program continues."""
     line = line[:SEEN]
     if is_echo(line) or (GOES_ON.search(line) and not GIVES_UP.search(line)):
         return None

@@ -1,4 +1,4 @@
-"""From matches to a ranked list: root causes first, what follows from them folded under them. Pure."""
+"""Rank the matches: root causes first, with their consequences folded under them. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ LONGEST_NEEDLE = max(map(len, NEEDLES))
 
 @dataclass
 class Tally:
-    """What the logs have shown so far; grows with the number of causes, not with the logs."""
+    """Findings and facts so far. The size depends on the number of causes, not on the logs."""
 
     options: ExplainOptions
     findings: dict[tuple[str, ...], LogFinding] = field(default_factory=dict)
@@ -193,8 +193,8 @@ class LogVerdict:
     """The outcome.
 
     Attributes:
-        heads: what was found, root causes first; the rest hangs below them.
-        harmless: warnings that mean nothing bad.
+        heads: root causes first, with their consequences below them.
+        harmless: harmless warnings.
     """
 
     heads: list[LogFinding]
@@ -226,7 +226,7 @@ def is_certain_error(finding: LogFinding) -> bool:
 
 
 def log_finding_sort_key(finding: LogFinding) -> tuple[int, int, int]:
-    """Causes before symptoms, the more certain mechanism first, then what was seen more often."""
+    """Sort causes before symptoms, then by certainty, then by number of matches."""
     severity = finding.severity
     if severity == Severity.UNKNOWN:
         return 1 if is_certain_error(finding) else 3, 0, 0
@@ -234,7 +234,7 @@ def log_finding_sort_key(finding: LogFinding) -> tuple[int, int, int]:
 
 
 def add_finding_context(head: LogFinding, known: LogFacts) -> None:
-    """Add what other lines and the plan tell about a finding."""
+    """Add details about a finding from other lines and from the plan."""
     extra = [head.fields.get("range_note", "")]
     extra += [head.cause.describe(head, known)] if head.cause.describe else []
     rank = head.fields.get("rank", "")

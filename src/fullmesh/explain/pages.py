@@ -31,7 +31,7 @@ def find_code_readme(code: str, titles: dict[str, tuple[str, str]]) -> str:
 
 
 def find_table_rows(path: Path, code: str) -> list[str]:
-    """What a README's table says about a code."""
+    """Return the text about a code in a README's table."""
     if not path.is_file():
         return []
     rows = [
@@ -43,7 +43,7 @@ def find_table_rows(path: Path, code: str) -> list[str]:
 
 
 def explain_code(code: str, meaning: str, titles: dict[str, tuple[str, str]]) -> str:
-    """What is known of a code that is no cause, for the terminal."""
+    """Explain a code that is not a cause, for the terminal."""
     readme = find_code_readme(code, titles)
     owner = "the manifest" if code.startswith("MF") else titles[code[:2]][1]
     lines = [

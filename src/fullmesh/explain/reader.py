@@ -93,7 +93,7 @@ class Log:
         self.note, self.is_complete = note, False
 
     def weigh(self, chunk: bytes) -> None:
-        """Count what no text has."""
+        """Count characters that do not occur in text."""
         letters = len(chunk) - chunk.count(0)
         self.weighed += letters
         self.controls += len(chunk) - len(chunk.translate(None, NOT_TEXT))
@@ -105,7 +105,7 @@ class Log:
 
 
 def list_log_sources(names: list[str], base: Path) -> list[tuple[str, Source]]:
-    """Files by name; a directory (torchrun --log-dir) or zip archive stands for its files, ``-`` for stdin (None)."""
+    """List files by name. A directory (torchrun --log-dir) or zip archive means its files, ``-`` stdin (None)."""
     found: list[tuple[str, Source]] = []
     for name in names:
         path = base / name
@@ -178,12 +178,12 @@ def _count_bytes(chunks: Iterator[bytes], log: Log) -> Iterator[bytes]:
 
 
 def unpack_log(chunks: Iterator[bytes], log: Log, deadline: float = math.inf) -> Iterator[bytes]:
-    """The same bytes, unpacked if they are packed; what is wrong with an archive becomes the log's note."""
+    """Unpack the bytes if they are packed. Errors of an archive become notes of the log."""
     return unpack_stream(chunks, log.cut_short, deadline)
 
 
 def detect_encoding(first: bytes) -> str:
-    """UTF-16 by its mark, or by the zeros that every second byte of a text then is; else UTF-8."""
+    """Detect UTF-16 by its byte order mark or by zeros in every second byte, else assume UTF-8."""
     named = next((name for bom, name in BOMS if first.startswith(bom)), "")
     sample = first[:SAMPLE]
     if named or len(sample) < LEAST_SAMPLE:
@@ -195,7 +195,7 @@ def detect_encoding(first: bytes) -> str:
 
 
 def decode_log(chunks: Iterator[bytes], log: Log | None = None) -> Iterator[str]:
-    """Text, whatever the bytes: what is no UTF-8 becomes a replacement character. The log is told how much is text."""
+    """Decode to text. Invalid UTF-8 becomes a replacement character. The log counts how much is text."""
     first = next(chunks, b"")
     encoding = detect_encoding(first)
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
@@ -222,7 +222,7 @@ def normalize_log_text(text: str) -> str:
 
 
 def _decode_journal_message(found: re.Match[str]) -> str:
-    """A message of journald that is an array of bytes, as a string; the number of lines stays."""
+    """Convert a journald message from an array of bytes to a string, with the same number of lines."""
     numbers = [int(number) for number in re.findall(r"\d{1,3}", found[1])]
     text = bytes(number & 255 for number in numbers).decode("utf-8", "replace")
     return f'"MESSAGE" : {json.dumps(ANSI.sub("", text), ensure_ascii=False)}' + "\n" * found[
@@ -231,7 +231,7 @@ def _decode_journal_message(found: re.Match[str]) -> str:
 
 
 def _join_cri_lines(text: str) -> str:
-    """The same text with the pieces of each cut line joined; the number of lines stays."""
+    """Join the pieces of cut lines. The number of lines stays the same."""
     lines: list[str] = []
     is_open, size, missing = "", 0, 0
     for line in text.split("\n"):
@@ -288,7 +288,7 @@ def split_blocks(texts: Iterator[str]) -> Iterator[Block]:
 
 
 def _read_until_deadline(texts: Iterator[str], late: list[DeadlineError]) -> Iterator[str]:
-    """The same texts until the deadline passes; what came before it still counts."""
+    """Yield the texts until the deadline passes. Earlier texts still count."""
     try:
         yield from texts
     except DeadlineError as exc:
@@ -340,7 +340,7 @@ def read_log_blocks(
     deadline: float,
     take_record: Callable[[str, bytes], str] | None = None,
 ) -> Iterator[Block]:
-    """The blocks of one log; ends early with a note when the deadline passes. A record goes to *take_record*.
+    """Yield the blocks of one log. After the deadline, stop with a note. Pass records to *take_record*.
 
     Raises:
         OSError: it cannot be opened or read.

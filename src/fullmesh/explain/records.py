@@ -90,10 +90,10 @@ class RankRecords:
         self.names: dict[int, str] = {}
 
     def take(self, name: str, data: bytes) -> str:
-        """Read one; says what is to be noted of it.
+        """Read a record and return a note about it.
 
         Raises:
-            RefusedError: it is none that torch or our collector writes.
+            RefusedError: neither torch nor Fullmesh's collector wrote it.
         """
         number = recorder.parse_file_rank(name)
         if number is None:
@@ -108,7 +108,7 @@ class RankRecords:
         return ""
 
     def findings(self) -> list[RecordFinding]:
-        """What the records say together."""
+        """Return the findings of all records together."""
         found = judge_job([[self.ranks[rank] for rank in sorted(self.ranks)]])
         return [
             RecordFinding(

@@ -68,10 +68,10 @@ NO_LINE = ErrorLine(ErrorKind.WORD, LogLine("", 0, ""))
 
 @dataclass
 class OpenTraceback:
-    """A traceback whose last line has not come yet.
+    """A traceback whose last line was not read yet.
 
     Attributes:
-        column: where the text of its lines begins; -1 until the first frame has come.
+        column: the column in which the text of its lines begins, or -1 before the first frame.
         prefix: the text before that, without its digits (a time stamp).
         ignored: whether Python only reports that it ignored the exception.
     """
@@ -117,7 +117,7 @@ class FileErrors:
     """The error lines of one file.
 
     Attributes:
-        finished: line that reported the first good end; 0 when none did.
+        finished: line that reported the first success, or 0.
         latest: line of the block at hand that reported the last one.
         waiting: the last try to reach a peer that had no success.
         lines: number of the last line that is not empty.
@@ -145,7 +145,7 @@ class FileErrors:
             self.last[rank] = line
 
     def clear(self, *, progress: int, finished: int) -> None:
-        """Take out what the job survived."""
+        """Move the errors that the job survived out of the list."""
         for rank, lines in list(self.first.items()):
             gone = [o for o in lines if o.is_cleared_by(progress=progress, finished=finished)]
             self.survived += [one.evidence for one in gone][: PER_RANK - len(self.survived)]
@@ -162,13 +162,13 @@ class FileErrors:
 
 
 class UnknownErrors:
-    """The error lines of all logs; grows with the number of files and ranks, not with the logs."""
+    """The error lines of all logs. The size depends on the number of files and ranks, not on the logs."""
 
     def __init__(self) -> None:
         self.files: dict[str, FileErrors] = {}
 
     def note_end(self, name: str, block: Block) -> None:
-        """Keep where a log first reports a good end; comes before :meth:`take`."""
+        """Record the line in which a log first reports success. Call it before :meth:`take`."""
         state = self.files.setdefault(name, FileErrors())
         state.latest = _find_last_line(block, FINISHED_NEEDLES, is_job_finished)
         if state.latest and not state.finished:
@@ -177,7 +177,7 @@ class UnknownErrors:
             )
 
     def take(self, name: str, block: Block, matched: Mapping[int, frozenset[str]]) -> None:
-        """Look through one block; *matched* has the rules that know a line, empty when one surely does."""
+        """Search one block. *matched* has the rules that know a line, empty if one certainly does."""
         state = self.files[name]
         found: dict[int, ErrorLine | None] = {}
         for traceback in state.open:
@@ -222,7 +222,7 @@ class UnknownErrors:
         return [lines[turn] for turn in rounds for lines in ranks if turn < len(lines)]
 
     def findings(self, codes: Collection[str]) -> list[LogFinding]:
-        """What the lines amount to beside the findings that have *codes*."""
+        """Return the findings from these lines, apart from the findings that have *codes*."""
         made = []
         if lines := self.lines(codes):
             shown = sorted(lines[:MOST_SHOWN], key=lambda one: one.kind >= ErrorKind.LEVEL)
@@ -245,7 +245,7 @@ class UnknownErrors:
 
 
 def _find_needle_positions(state: FileErrors, block: Block, needle: str) -> Iterator[int]:
-    """Where a needle stands in a block, one place a line."""
+    """Yield the positions of a needle in a block, at most one per line."""
     stop = block.stop + len(needle) - 1
     at = block.text.find(needle, block.start, stop)
     while at != -1:
@@ -298,7 +298,7 @@ def _collect_error_line(
 def _find_traceback_end(
     traceback: OpenTraceback, block: Block, at: int, found: dict[int, ErrorLine | None]
 ) -> None:
-    """Look for the last line of a traceback; None in *found* stands for a line that counts for nothing."""
+    """Find the last line of a traceback. None in *found* marks a line to ignore."""
     number = block.line + block.text.count("\n", block.start, at)
     while at < block.stop and not traceback.is_over:
         end = block.text.find("\n", at, block.stop)
@@ -322,7 +322,7 @@ def _make_evidence(name: str, number: int, line: str) -> LogLine:
 def _find_first_line(
     block: Block, needles: Collection[str], is_wanted: Callable[[str], bool]
 ) -> int:
-    """The number of the first line in a block that is of a kind; 0 if none is."""
+    """Return the number of the first line of a kind in a block, or 0."""
     best = 0
     for needle in needles:
         at = block.text.find(needle, block.start, block.stop)
@@ -341,7 +341,7 @@ def _find_first_line(
 def _find_last_line(
     block: Block, needles: Collection[str], is_wanted: Callable[[str], bool]
 ) -> int:
-    """The number of the last line in a block that is of a kind; 0 if none is."""
+    """Return the number of the last line of a kind in a block, or 0."""
     best = 0
     for needle in needles:
         stop = block.stop

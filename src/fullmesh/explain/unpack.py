@@ -33,7 +33,7 @@ FOREIGN = {
 
 
 class DeadlineError(Exception):
-    """The deadline passed while reading; what was read counts."""
+    """The deadline passed while reading. The text that was read still counts."""
 
 
 class UnreadableLogError(ValueError):
@@ -57,7 +57,7 @@ class Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What came after the stream's end."""
+        """The data after the stream's end."""
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
         """Take input and return at most *max_length* bytes."""
@@ -77,7 +77,7 @@ class GzipDecompressor:
 
     @property
     def unused_data(self) -> bytes:
-        """What came after its end."""
+        """The data after its end."""
         return self._engine.unused_data
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
@@ -218,7 +218,7 @@ class ZipMember:
 
 
 def list_zip_members(path: Path, most: int) -> list[ZipMember]:
-    """The files of a zip archive, *most* at most; none if the file is no zip archive.
+    """List the files of a zip archive, *most* at most. None if the file is not a zip archive.
 
     Raises:
         UnreadableError: it begins as one and has no list of files that can be read.

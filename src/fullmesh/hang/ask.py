@@ -1,4 +1,4 @@
-"""Asks every node of an inventory where its ranks stand: one ssh a node, our program at its other end, nothing kept."""
+"""Query the state of the ranks on every node of an inventory: one ssh per node, and no file stays on the node."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PYTHON = re.compile(r"python|pt_|ray::")
 
 @dataclass(frozen=True)
 class HangAnswer:
-    """What came from one node: as many looks as were asked for, or why not."""
+    """The samples of one node, or the reason why there are none."""
 
     name: str
     looks: tuple[NodeHang, ...] = ()
@@ -60,7 +60,7 @@ class HangAnswer:
 
 
 def build_hang_script(name: str, job: str, again: Sequence[float], python: str) -> str:
-    """What the shell on a node runs: as root where it may, since jobs belong to other accounts."""
+    """Return the shell command for a node. It uses root if it may, since jobs belong to other accounts."""
     pauses = [word for one in again for word in ("--again", f"{one:g}")]
     words = [remote.bundle_programs(MODULES), "--packed", "--name", name, "--job", job, *pauses]
     call = shlex.join(["-I", "-c", remote.build_boot_code("fullmesh_hang"), *words])
@@ -113,7 +113,7 @@ def parse_node_hang(line: str, name: str) -> NodeHang:
 
 @dataclass
 class CommandOutput:
-    """What a command printed, and how it ended; ``why`` says why it was ended by force."""
+    """Output and exit status of a command. ``why``: the reason if it was killed."""
 
     out: bytearray
     errors: bytearray
@@ -122,7 +122,7 @@ class CommandOutput:
 
 
 def run_bounded_command(command: Sequence[str], seconds: float) -> CommandOutput:
-    """Run a command for a time, and keep what it prints, both in bounds.
+    """Run a command with limits on its time and on the size of its output.
 
     Raises:
         OSError: it cannot be started.
@@ -187,7 +187,7 @@ def query_hang_node(
 def query_hang_node_safely(
     name: str, reach: Mapping[str, str], job: str, again: Sequence[float]
 ) -> HangAnswer:
-    """Ask one node; whatever it answers ends this answer only."""
+    """Query one node. An invalid answer affects only this node."""
     try:
         return query_hang_node(name, reach, job, again)
     except Exception as exc:
@@ -225,10 +225,10 @@ def make_absent_rank(number: int, world: int, host: str, why: str, *, gone: bool
 
 
 def make_ended_rank(number: int, world: int, look: NodeHang, began_ns: int) -> Rank:
-    """A rank whose node answers and has no process of it: how it ended, as far as that node tells.
+    """Describe how a rank ended, if its node answers but has no process of it.
 
-    torchrun ends itself and its other ranks within a second when one of them fails: where it still runs, the rank has
-    come to its end well.
+    If a rank fails, torchrun ends itself and its other ranks within a second. So if torchrun still runs, the rank ended
+    without an error.
     """
     found = make_absent_rank(
         number, world, look["host"], "no process of this rank runs there", gone=True
@@ -252,10 +252,10 @@ def make_ended_rank(number: int, world: int, look: NodeHang, began_ns: int) -> R
 
 
 def collect_samples(plan: ClusterPlan, answers: Iterable[HangAnswer]) -> list[list[Rank]]:
-    """All ranks of a job, look for look: those that answered, and those that should have.
+    """List all ranks of a job for each sample: those that answered, and those that should have.
 
-    Where the job has the plan's size, its ranks are on the plan's nodes. Of another job those are known that a launcher
-    on a node says it has started.
+    If the job has the plan's size, its ranks are on the plan's nodes. Otherwise, only the ranks are known that a
+    launcher on a node reports as started.
     """
     told = list(answers)
     count = max((len(one.looks) for one in told), default=0)
@@ -295,7 +295,7 @@ def find_missing_ranks(
 
 
 def list_planned_ranks(plan: ClusterPlan, world: int) -> Iterator[tuple[int, str]]:
-    """Where the plan has the ranks of a job of its size."""
+    """Yield rank and node from the plan, if the job has the plan's size."""
     if world == plan["world_size"]:
         for name, node in plan["nodes"].items():
             first = node["first_rank"]
@@ -303,7 +303,7 @@ def list_planned_ranks(plan: ClusterPlan, world: int) -> Iterator[tuple[int, str
 
 
 def list_started_ranks(looks: Mapping[str, NodeHang], world: int) -> Iterator[tuple[int, str]]:
-    """Where launchers say that they have started ranks."""
+    """Yield rank and node from the launchers' own reports."""
     for name, look in looks.items():
         for one in look.get("launchers", []):
             last = min(one["first"] + one["count"], world, recorder.MOST_RANKS)

@@ -27,8 +27,8 @@ class QueriedJob:
     """A job of one account.
 
     Attributes:
-        name, account: as the nodes say; the account is "" if they do not.
-        samples: its ranks, look for look.
+        name, account: as the nodes report them. The account is "" if they do not.
+        samples: its ranks, per sample.
     """
 
     name: str
@@ -55,7 +55,7 @@ def make_job_key(rank: Rank, look: NodeHang) -> Key:
 
 
 def is_launcher_of(launcher: Launcher, key: Key) -> bool:
-    """Report whether a launcher may have started ranks of a job; one without a name may."""
+    """Report whether a launcher may have started ranks of a job. A launcher without a name may."""
     account, job = key
     names = {launcher["job"], launcher["master"]} - {""}
     return launcher.get("account", account) == account and (not names or job in names)
@@ -82,7 +82,7 @@ def is_plausible_size(plan: ClusterPlan, ranks: Sequence[Rank]) -> bool:
 
 @dataclass
 class JobPlacement:
-    """Where the ranks of a job are, and how many it says that it has."""
+    """The places of a job's ranks, and its world size."""
 
     places: set[tuple[str, int]] = field(default_factory=set)
     world: int = 0
@@ -94,7 +94,7 @@ class JobPlacement:
 
 
 def find_job_keys(plan: ClusterPlan, answers: Sequence[HangAnswer]) -> list[Key]:
-    """Find the jobs; accounts take turns, so that no account's jobs come before all of another one's."""
+    """Find the jobs. Accounts alternate, so that no account's jobs all come first."""
     seen: dict[Key, JobPlacement] = {}
     for one in answers:
         for look in one.looks:

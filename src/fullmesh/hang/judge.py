@@ -1,4 +1,4 @@
-"""From what the ranks said to findings in order: the causes first, what follows from them folded under them. Pure."""
+"""Derive findings from the ranks' samples: causes first, with their consequences folded under them. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def load_hang_causes() -> dict[str, HangCause]:
 
 
 def hang_finding_sort_key(finding: HangFinding) -> tuple[int, bool, int, str, tuple[int, ...]]:
-    """Causes first, of these the one that keeps most ranks waiting; alike ones by code and rank."""
+    """Sort causes first, then by the number of waiting ranks, then by code and rank."""
     return (
         SEVERITIES.index(finding.severity),
         not load_hang_causes()[finding.code].is_certain,
@@ -43,11 +43,11 @@ def hang_finding_sort_key(finding: HangFinding) -> tuple[int, bool, int, str, tu
 
 
 def judge_job(samples: Sequence[Iterable[Rank]], stalled: float = 0.0) -> list[HangFinding]:
-    """What is wrong with a job.
+    """Find the problems of a job.
 
     Args:
-        samples: what its ranks said, oldest first; a second one some seconds later tells what stands from what is slow.
-        stalled: seconds that a collective may take; 0 where the records were taken because the job stood.
+        samples: its ranks' states, oldest first. A second one some seconds later tells hung ranks from slow ones.
+        stalled: seconds that a collective may take. 0 if the records were taken because the job hung.
     """
     taken = [JobSample({one["rank"]: one for one in sample}) for sample in samples]
     taken = [sample for sample in taken if sample.ranks]
@@ -59,7 +59,7 @@ def judge_job(samples: Sequence[Iterable[Rank]], stalled: float = 0.0) -> list[H
 
 
 def limit_alike_findings(found: list[HangFinding]) -> list[HangFinding]:
-    """Of many findings with one code the first ones stay at the top; the others go under the last of these."""
+    """Keep the first findings of each code at the top, and fold the others under the last of these."""
     heads: list[HangFinding] = []
     count: Counter[str] = Counter()
     for one in found:

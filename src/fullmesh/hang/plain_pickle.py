@@ -18,7 +18,7 @@ Plain = None | bool | int | float | str | list["Plain"] | tuple["Plain", ...] | 
 
 
 class RefusedRecordError(ValueError):
-    """What was given is no record.
+    """The data is not a record.
 
     Attributes:
         code: ``HG-171``.
@@ -31,12 +31,12 @@ class RefusedRecordError(ValueError):
 
 def make_foreign_pickle_error(what: str, at: int) -> RefusedRecordError:
     """Something that plain data does not need."""
-    text = "torch writes plain data alone. This file may run a program of somebody's, and was not unpickled"
+    text = "torch writes only plain data. This file could run foreign code, so it was not unpickled"
     return RefusedRecordError("HG-171", f"{what} at byte {at}, where {text}")
 
 
 def make_damaged_pickle_error(at: int) -> RefusedRecordError:
-    """Not a whole pickle."""
+    """Return the error for a truncated pickle."""
     return RefusedRecordError("HG-173", f"it is cut off or damaged at byte {at}")
 
 
@@ -152,10 +152,10 @@ STOP = ord(".")
 
 
 def read_plain_pickle(data: bytes) -> Plain:
-    """What a pickle holds.
+    """Return the data of a pickle.
 
     Raises:
-        RefusedError: it holds something else than plain data, is too large or not whole.
+        RefusedError: it has more than plain data, is too large or is truncated.
     """
     if len(data) > MOST_BYTES:
         raise RefusedRecordError("HG-172", f"it has more than {MOST_BYTES >> 20} MiB")

@@ -1,4 +1,4 @@
-"""Reads a rank's Flight Recorder record: torch's JSON, torch's dump files, and what a collector said of a rank."""
+"""Read a rank's Flight Recorder record: torch's JSON, torch's dump files, and a collector's answer about a rank."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LAST_NUMBER = re.compile(r"(\d{1,7})\D*$")
 
 
 def is_record_start(head: bytes) -> bool:
-    """Whether a file that begins so is meant to be a record; `read` says whether it is a good one."""
+    """Return whether a file with this start should be a record. `read` checks whether it is valid."""
     if head.startswith(b"{"):
         return any(mark in head for mark in MARKS)
     return head.startswith(plain_pickle.START)
@@ -74,7 +74,7 @@ class _ValueReader:
         return value
 
     def whole(self, value: object, what: str) -> int:
-        """A whole number; None is 0, and JSON has some as text."""
+        """Return a whole number. None is 0, and JSON has some numbers as text."""
         if value is None or isinstance(value, str):
             return parse_decimal(value, least=-LARGEST_NUMBER) or 0
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -135,7 +135,7 @@ class _ValueReader:
         }
 
     def group(self, raw: object) -> RankGroup | None:
-        """A process group; Gloo's record has one without a name and without ranks."""
+        """Return a process group. Gloo's record has one without a name and ranks."""
         if not isinstance(raw, Mapping) or not raw.get("name"):
             return None
         ranks = self.text(raw.get("ranks"))
@@ -147,10 +147,10 @@ class _ValueReader:
 
 
 def parse_record(data: object) -> tuple[list[RecorderEntry], list[RankGroup]]:
-    """The entries in the order of entering, and the groups, of a record that was parsed.
+    """Return the entries of a parsed record in the order of entering, and its groups.
 
     Raises:
-        RefusedError: it is not what torch writes.
+        RefusedError: torch does not write such a record.
     """
     if not isinstance(data, Mapping) or "version" not in data:
         raise RefusedRecordError("HG-174", "there is no version in it")
@@ -227,10 +227,10 @@ def validate_rank(one: Rank) -> Rank:
 
 
 def read_rank_file(data: bytes, number: int) -> Rank:
-    """A file of one rank; *number* is its rank where the file does not say.
+    """Read the file of one rank. *number*: its rank, if the file does not have it.
 
     Raises:
-        RefusedError: it is none that torch or our collector writes.
+        RefusedError: neither torch nor Fullmesh's collector wrote it.
     """
     found = parse_record_data(data)
     if isinstance(found, Mapping) and "threads" in found:

@@ -32,13 +32,13 @@ class StallReporter:
     failed: str = ""
 
     def begin(self, job: str, account: str = "") -> None:
-        """Ask, unless that is being done; *account*: the one that the watched job belongs to."""
+        """Start a query, unless one runs. *account*: the owner of the watched job."""
         if self.asking is None:
             self.asking = threading.Thread(target=self.ask, args=(job, account), daemon=True)
             self.asking.start()
 
     def ask(self, job: str, account: str) -> None:
-        """Ask all nodes, and judge the watched job; an error is told, and the watch goes on."""
+        """Query all nodes and judge the watched job. An error is reported, and the watch continues."""
         found: list[HangFinding] = []
         try:
             time.sleep(GATHER)
@@ -57,11 +57,11 @@ class StallReporter:
             self.asking.join(seconds)
 
     def forget(self) -> None:
-        """It goes on: what is found from now on is said again."""
+        """The job continues: report all later findings again."""
         self.told.clear()
 
     def lines(self) -> list[str]:
-        """What was found since this was asked for before; nothing where it is known."""
+        """Return the new findings since the last call."""
         if self.answer is None:
             return []
         found, self.answer, self.asking = self.answer, None, None
@@ -81,5 +81,5 @@ class StallReporter:
 
 
 def make_stall_key(one: HangFinding) -> tuple[str, tuple[int, ...], str]:
-    """What makes a finding the same one."""
+    """Return the key that identifies a finding."""
     return one.code, one.ranks, one.place

@@ -1,1 +1,1 @@
-"""A run of ansible-playbook as a person, or a program, watches it: events, progress, what is shown."""
+"""A run of ansible-playbook as a person or a program watches it: events, progress and views."""

@@ -1,4 +1,4 @@
-"""What Ansible does not count by itself: hosts that were asked all at once, by a task that runs once for all of them.
+"""Count hosts that one task queried for all of them, since Ansible counts such a task for one host only.
 
 Standard library only: Ansible's own process imports this.
 """
@@ -20,9 +20,9 @@ class AnsibleStats(Protocol):
 
 
 def read_host_statuses(told: Mapping[str, Any]) -> dict[str, Status]:
-    """How each host's answer ended; ``ignored``: the play goes on and names it together with the others.
+    """Return the status of each host's answer. ``ignored``: the play continues and reports the host with the others.
 
-    Who is asked by a task of its own is counted there. Of a task with ``no_log`` nothing is told.
+    Ansible counts hosts with a task of their own. A task with ``no_log`` reports nothing.
     """
     answers = told.get("answers")
     return {
@@ -39,13 +39,13 @@ class QueriedHostCount:
         self.done: set[tuple[str, str]] = set()
 
     def add(self, task: str, own: str, told: Mapping[str, Any]) -> None:
-        """Count a task's hosts; *own*: the one for which Ansible counts it already."""
+        """Count a task's hosts. *own*: the host that Ansible already counts."""
         for host, status in read_host_statuses(told).items():
             if host != own and (task, host) not in self.done:
                 self.open[task, host] = status
 
     def complete(self, stats: AnsibleStats) -> None:
-        """Put into the counters what is not there yet, for whoever shows them first."""
+        """Add the missing counts, before the first view shows them."""
         for key, status in self.open.items():
             stats.increment("ok", key[1])
             if status == "ignored":

@@ -1,4 +1,4 @@
-"""What happens in a run, one JSON object a line.
+"""The events of a run, one JSON object per line.
 
 ``callback_plugins/fullmesh_events.py`` writes them, the command line reads them, and so do programs
 (``--progress json``, docs/progress.md). Standard library only: Ansible's own process imports this as well.
@@ -19,7 +19,7 @@ Status = Literal["ok", "changed", "skipped", "failed", "unreachable", "ignored"]
 
 
 class RunBegan(TypedDict):
-    """The playbook was read; its plays are known."""
+    """Ansible has read the playbook, so its plays are known."""
 
     event: Literal["began"]
     at: float
@@ -38,7 +38,7 @@ class PlayBegan(TypedDict):
 
 
 class TaskBegan(TypedDict):
-    """A task starts; ``role`` is empty outside of roles."""
+    """A task starts. ``role`` is empty outside of roles."""
 
     event: Literal["task"]
     at: float
@@ -55,7 +55,7 @@ class HostBegan(TypedDict):
 
 
 class HostAnswered(TypedDict):
-    """A host has ended the task; ``what`` names what it changed, as far as its answer does."""
+    """A host has ended the task. ``what`` names its changes, if its answer does."""
 
     event: Literal["answer"]
     at: float
@@ -65,7 +65,7 @@ class HostAnswered(TypedDict):
 
 
 class HostFailed(TypedDict):
-    """Why a host failed; ``caught``: the playbook itself may still go on from there."""
+    """The reason why a host failed. ``caught``: the playbook may still continue."""
 
     event: Literal["failure"]
     at: float
@@ -104,7 +104,7 @@ class HostCounts(TypedDict):
 
 
 class RunEnded(TypedDict):
-    """The playbook is over; what each host came to."""
+    """The playbook is over. ``hosts``: the counts of each host."""
 
     event: Literal["end"]
     at: float

@@ -1,4 +1,4 @@
-"""What a run in check mode would change, as a table that a person can approve."""
+"""Render the changes that check mode predicts, as a table for approval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILES_SHOWN = 4
 
 
 def list_change_rows(changes: Sequence[TaskChange]) -> list[tuple[str, str, str]]:
-    """(what it belongs to, what changes, on which nodes), in the order of the run, the same once."""
+    """List (owner, change, nodes) in the order of the run, without duplicates."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for change in changes:
         owner = clean_line(change.role or change.phase)
@@ -48,7 +48,7 @@ def format_changed_nodes(hosts: str, everybody: int) -> str:
 
 
 def render_change_table(changes: Sequence[TaskChange], everybody: int, width: int = 0) -> list[str]:
-    """The rows as text; the first column is written where it changes.
+    """Render the rows as text. The first column appears only if it changes.
 
     If the table is wider than *width* columns (0: any width), the changes are listed below their role and nodes.
     """

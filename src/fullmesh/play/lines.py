@@ -23,7 +23,7 @@ def format_host_list(hosts: Sequence[str]) -> str:
 
 
 def render_change_notice(hosts: Sequence[str], preview: str) -> str:
-    """Say which nodes a run is about to change, and the command that only shows what would change."""
+    """Render the nodes that a run may change, and the command that previews the changes."""
     return f"apply may change {format_count(len(hosts), 'node')}: {format_host_list(hosts)}. To preview: {preview}"
 
 
@@ -48,7 +48,7 @@ def format_count(number: int, word: str) -> str:
 
 
 def describe_phase_outcome(phase: RunPhase, *, check: bool = False) -> str:
-    """What came of a phase."""
+    """Describe the result of a phase."""
     if phase.failed:
         return (
             "refused" if phase.name == PLAN else f"failed on {format_host_list(list(phase.failed))}"
@@ -85,7 +85,7 @@ def describe_waiting_hosts(progress: RunProgress) -> str:
 
 
 def describe_progress(progress: RunProgress, at: float) -> str:
-    """A sign of life: where the run stands, for how long, and what it waits for."""
+    """Render the progress: the task, its duration, and the hosts that it waits for."""
     if progress.phase is None:
         return "starting"
     parts = [
@@ -103,12 +103,12 @@ def render_failure(failure: Failure) -> list[str]:
 
 
 def render_host_message(hosts: tuple[str, ...], text: str) -> str:
-    """What the run says of hosts."""
+    """Render a message about hosts."""
     return f"{format_host_list(hosts)}: {text}"
 
 
 def describe_run_changes(progress: RunProgress) -> str:
-    """What the whole run changed, in a line."""
+    """Describe the changes of the whole run in one line."""
     changed = progress.changed()
     if not changed:
         return "no node was changed"

@@ -1,4 +1,4 @@
-"""The same lines on a terminal, with what runs now below them."""
+"""The same lines on a terminal, with the running tasks below them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODE_ROWS = 8
 
 
 class TerminalView(PlainView):
-    """Colours, and a region that is drawn anew."""
+    """Coloured lines, and a region that is redrawn."""
 
     def __init__(self, console: Console, *, brief: bool = False) -> None:
         super().__init__(console.file)  # type: ignore[arg-type]  # rich's own IO[str]
@@ -42,7 +42,7 @@ class TerminalView(PlainView):
         return Group(self.spinner, *([] if self.doing else self.rows(now)))
 
     def rows(self, now: float) -> list[Text]:
-        """A row for each node that is at work; many are counted."""
+        """Return a row for each working node, or a count if there are many."""
         waited = self.progress.waiting
         hosts = sorted({*waited, *(self.progress.phase.hosts if self.progress.phase else ())})
         hosts = [host for host in hosts if host != CONTROLLER]
@@ -63,10 +63,10 @@ class TerminalView(PlainView):
         return shown
 
     def tick(self) -> None:
-        """Draw, when there is something to draw; a question for a password comes before."""
+        """Start to draw when there is content, and not before a password prompt."""
         if self.live is None and (self.progress.phase is not None or self.doing):
-            # rich's own thread would draw between a line's look at the region's height and its writing,
-            # which then takes rows away that are not the region's any more
+            # rich's own thread could draw after a line has read the region's height and before it is written,
+            # which then removes rows outside the region
             self.live = Live(self, console=self.console, auto_refresh=False, transient=True)
             self.live.start()
         if self.live is not None:
@@ -93,7 +93,7 @@ class TerminalView(PlainView):
             self.say(line)
 
     def said(self, hosts: tuple[str, ...], text: str) -> None:
-        """What the run says."""
+        """Print a message of the run."""
         for line in lines.render_host_message(hosts, text).split("\n"):
             shown = Text(f"  {clean_text(line)}", "yellow")
             if self.brief:

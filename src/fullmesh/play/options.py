@@ -37,8 +37,8 @@ class AnsibleOption:
     """An option of ansible-playbook.
 
     Attributes:
-        names: as they are typed; the first long one is passed on.
-        help: for ``--help``; empty: it is taken and not listed.
+        names: as the user types them. The first long one is passed on.
+        help: for ``--help``. If empty, the option is accepted but not listed.
         value: the name of its value; empty: it is a switch.
     """
 
@@ -115,7 +115,7 @@ class PassedOption(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Add it to what is passed on."""
+        """Add the option to those that are passed on."""
         del parser, option_string
         name = next(one for one in self.option_strings if one.startswith("--") or one == "-v")
         word = name if self.nargs == 0 else f"{name}={self.locate_file(values)}"
@@ -132,7 +132,7 @@ class PassedOption(argparse.Action):
 def add_ansible_options(
     parser: argparse.ArgumentParser, taken: Collection[AnsibleOption], note: str = ""
 ) -> None:
-    """Add options of ansible-playbook, and let the verb pass on what follows ``--``."""
+    """Add options of ansible-playbook, and let the verb pass on the words after ``--``."""
     text = note or "Other options of ansible-playbook follow --."
     group = parser.add_argument_group("options of Ansible", text)
     for one in taken:
@@ -152,15 +152,15 @@ def add_playbook_options(
     parser: argparse.ArgumentParser,
     taken: Collection[AnsibleOption] = (*CONNECT, *RUN, *TASKS),
 ) -> None:
-    """Add the options of a verb that runs a playbook; *taken*: those of Ansible that fit it."""
+    """Add the options of a verb that runs a playbook. *taken*: the options of Ansible that it accepts."""
     parser.add_argument(
         "--progress",
         choices=(AUTO, PLAIN, JSON),
         default=AUTO,
-        help="auto: a live view on a terminal, else plain lines; json: a line for each event (docs/progress.md)",
+        help="auto: a live view on a terminal, else plain lines. json: a line for each event (docs/progress.md)",
     )
     show = _make_switch(
-        "-v --verbose", "show Ansible's own output instead; -vv to -vvvvvv show more"
+        "-v --verbose", "show Ansible's own output instead (-vv to -vvvvvv show more)"
     )
     add_ansible_options(parser, (*taken, show))
 
@@ -204,10 +204,10 @@ def add_inventory_option(parser: argparse.ArgumentParser, text: str = "") -> Non
 
 
 def find_inventory(named: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the inventory that the user means; a relative path begins at the user's folder or at the checkout.
+    """Return the user's inventory. A relative path starts at the user's folder or at the checkout.
 
     Raises:
-        RefusedError: it does not exist, or none is named and there is none of the user's own.
+        RefusedError: it does not exist, or the user named none and has no default one.
     """
     given = named or environment.get(INVENTORY_VARIABLE, "")
     step = "Fix: run ./fullmesh init, or name another inventory with -i"

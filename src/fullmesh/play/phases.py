@@ -42,7 +42,7 @@ UNDO = "undo "
 
 
 def find_phase(play: str, role: str, now: str) -> str:
-    """The phase of a task; a play that is not ours is one by its own name. *now*: the phase that is on."""
+    """Return the phase of a task. A play of the user is a phase with its own name. *now*: the current phase."""
     if play not in BY_ROLE:
         return PHASES.get(play, play)
     if role and role != "preflight":

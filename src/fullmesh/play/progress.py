@@ -1,4 +1,4 @@
-"""The state of a run, folded from its events: which phase, who is waited for, what changed, who failed and why."""
+"""The state of a run, derived from its events: phase, hosts to wait for, changes, failures and their reasons."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ MEMORY = ("undo point of ", "/var/lib/fullmesh")
 
 @dataclass
 class RunPhase:
-    """A part of the run that a person has a word for.
+    """A part of the run with a name that users understand.
 
     Attributes:
-        name: that word.
+        name: that name.
         begun: seconds of the epoch.
         hosts: who took part, the controller left out.
         changes: host -> how many tasks changed it.
@@ -85,10 +85,10 @@ class Failure:
 
 
 class ProgressListener(Protocol):
-    """Whoever shows it."""
+    """A view of the run."""
 
     def announce(self, hosts: Sequence[str]) -> None:
-        """The run begins; on these nodes."""
+        """The run begins on these nodes."""
 
     def ended(self, phase: RunPhase) -> None:
         """A phase is over."""
@@ -102,7 +102,7 @@ class ProgressListener(Protocol):
 
 @dataclass
 class RunProgress:
-    """What is known of a run so far."""
+    """The state of a run so far."""
 
     listener: ProgressListener
     check: bool = False
@@ -183,7 +183,7 @@ class RunProgress:
         self._words.setdefault(event["text"], {})[event["host"]] = None
 
     def _tell(self) -> None:
-        """Hand on what was collected while hosts answered one after the other."""
+        """Report the messages that were collected while the hosts answered."""
         for text, speakers in self._words.items():
             self.listener.said(tuple(sorted(speakers)), text)
         self._words = {}

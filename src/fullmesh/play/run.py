@@ -1,4 +1,4 @@
-"""Starts ansible-playbook, keeps all that it prints in a log, and shows what happens from its events."""
+"""Start ansible-playbook, write its output to a log, and show its progress from its events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RunOutcome:
 
 
 def choose_view(progress: str, *, brief: bool = False) -> RunView:
-    """How to show a run: as asked for; motion and colours on a terminal only, where *brief* cuts notes to a line."""
+    """Choose the view of a run. Only a terminal gets motion and colours, and *brief* cuts its notes to one line."""
     if progress == JSON:
         return JsonView(sys.stdout)
     if progress == AUTO and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -67,7 +67,7 @@ class LineFollower:
         self.path, self.offset, self.rest = path, 0, b""
 
     def lines(self) -> Iterator[str]:
-        """What is new."""
+        """Return the new text."""
         with self.path.open("rb") as stream:
             stream.seek(self.offset)
             text = stream.read()
@@ -78,7 +78,7 @@ class LineFollower:
 
 
 def forward_event(shown: RunView, line: str) -> None:
-    """Hand an event on; one that cannot be read is left out, since a run on nodes must not end over how it looks."""
+    """Pass an event on. Skip an invalid one, since a display problem must not end a run."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         event = json.loads(line)
         shown.progress.take(contract.convert_value(KINDS[event["event"]], event))

@@ -1,4 +1,4 @@
-"""How a run is shown where there is no terminal: a line for each phase, a sign of life; or its events, for programs."""
+"""Views of a run without a terminal: a line for each phase and regular progress, or the events for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SILENCE_SECONDS = 8.0
 
 
 class RunView(ProgressListener, Protocol):
-    """What the runner needs of it."""
+    """The interface between the runner and a view."""
 
     progress: RunProgress
     preview: str
@@ -24,7 +24,7 @@ class RunView(ProgressListener, Protocol):
         """Some time went by."""
 
     def status(self, text: str) -> None:
-        """What goes on outside of any playbook."""
+        """Show a step outside of any playbook."""
 
     def raw(self, line: str) -> None:
         """A line of the event stream."""
@@ -40,7 +40,7 @@ class PlainView:
     """Lines of text.
 
     Attributes:
-        preview: the command that shows what the run would change; empty: the run is not announced.
+        preview: the command that previews the changes. If empty, the run is not announced.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -70,12 +70,12 @@ class PlainView:
             self.say(line)
 
     def said(self, hosts: tuple[str, ...], text: str) -> None:
-        """What the run says."""
+        """Print a message of the run."""
         for line in lines.render_host_message(hosts, text).split("\n"):
             self.say(f"note   {line}")
 
     def status(self, text: str) -> None:
-        """Remember what is done; it is said when it takes long."""
+        """Remember the current step, and print it if it takes long."""
         if text != self.doing:
             self.doing, self.begun = text, time.monotonic()
 
@@ -95,7 +95,7 @@ class PlainView:
 
 
 class JsonView(PlainView):
-    """The events as they come, for programs; nothing else stands on the stream."""
+    """The events as they come, for programs. The stream has nothing else."""
 
     def say(self, text: str, style: str = "") -> None:
         """Only events."""

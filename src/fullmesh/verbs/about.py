@@ -29,13 +29,13 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def print_overview(_args: argparse.Namespace) -> int:
-    """``fullmesh help``; the command line itself answers ``help VERB``."""
+    """Print the overview of ``fullmesh help``. The command line itself answers ``help VERB``."""
     print_text(render_overview().rstrip("\n"))
     return OK
 
 
 def collect_versions() -> dict[str, Any]:
-    """The versions of Fullmesh and of the programs that it stands on; empty: not installed."""
+    """Return the versions of Fullmesh and of the programs that it needs. Empty: not installed."""
     try:
         core = importlib.metadata.version("ansible-core")
     except importlib.metadata.PackageNotFoundError:

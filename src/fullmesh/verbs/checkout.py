@@ -26,7 +26,7 @@ def run_checkout_playbook(
     *,
     preview: str = "",
 ) -> int:
-    """Run a playbook of this checkout; ansible-playbook's failures become exit code 1.
+    """Run a playbook of this checkout. Failures of ansible-playbook become exit code 1.
 
     Args:
         name: its path in the checkout.

@@ -16,15 +16,15 @@ from fullmesh.verbs.checkout import print_refusal, run_checkout_playbook
 PROBLEM = 1
 # Options of single verbs; an empty help: an old spelling.
 FLAGS = {
-    "apply": {"--dry-run": "show what would change, as plan does; change nothing"},
+    "apply": {"--dry-run": "preview the changes, as plan does, and change nothing"},
     "verify": {
         "--bisect": "find the node that makes collectives slow or wrong, in at most log2 N + 1 runs of groups of nodes"
     },
-    "plan": {"--offline": "print the cluster plan of the inventory; contact no node"},
+    "plan": {"--offline": "print the cluster plan of the inventory, without contacting a node"},
     "undo": {
-        "--dry-run": "show what would change; change nothing",
+        "--dry-run": "preview the changes, and change nothing",
         "--plan": "",
-        "--yes": "do not ask; required if no terminal can answer",
+        "--yes": "do not ask (required without a terminal)",
     },
 }
 
@@ -37,8 +37,8 @@ def run_apply(args: argparse.Namespace) -> int:
 
 
 def preview_apply(args: argparse.Namespace) -> int:
-    """Show what ``apply`` would change."""
-    # a node that is to be configured cannot be verified yet
+    """Preview the changes of ``apply``."""
+    # a node that is not configured yet cannot be verified
     return run_checkout_playbook("site.yml", args, ["--skip-tags", "verify"])
 
 

@@ -80,7 +80,7 @@ def build_diagnose_env(deadline: float) -> dict[str, str]:
 
 
 def run_diagnose_playbook(args: argparse.Namespace) -> tuple[Path, bool]:
-    """Run the diagnosis in front of the user; the run's folder, and whether it ended in time."""
+    """Run the diagnosis and show it. Return the run's folder, and whether it ended in time."""
     from fullmesh.play import run as runner  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
     name = make_run_name()
@@ -99,7 +99,7 @@ def run_diagnose_playbook(args: argparse.Namespace) -> tuple[Path, bool]:
 
 
 def read_found_codes(folder: Path) -> set[str]:
-    """The codes of what a diagnosis found; none where it left no result."""
+    """Return the codes of a diagnosis's findings. None if it has no result."""
     from fullmesh.result import read  # noqa: PLC0415 (as above)
 
     path = folder / "result.json"
@@ -134,7 +134,7 @@ def print_diagnosis(folder: Path, log: Path, *, as_json: bool, in_time: bool) ->
         why = "Ansible failed" if in_time else "the deadline passed"
         print_error("\n".join(words))
         print_error(
-            f"fullmesh: [CL-112] no diagnosis: {why}. See {log}; raise --deadline, or fix the inventory."
+            f"fullmesh: [CL-112] no diagnosis: {why}. See {log}, then raise --deadline or fix the inventory."
         )
         return USAGE
     from fullmesh.diagnose import show  # noqa: PLC0415 (see look)

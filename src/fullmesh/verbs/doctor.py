@@ -90,7 +90,7 @@ def run_doctor(args: argparse.Namespace) -> int:
 
 
 def render_checks_list(checks: Sequence[ControllerCheck]) -> list[str]:
-    """The checks as lines, and what they come to."""
+    """Render the checks as lines, with a summary."""
     lines = []
     for one in checks:
         code = f"[{one.code}] " if one.code else ""
@@ -106,7 +106,7 @@ def render_checks_list(checks: Sequence[ControllerCheck]) -> list[str]:
 
 
 def check_controller(inventory: str) -> list[ControllerCheck]:
-    """Run all checks; those that call programs run side by side."""
+    """Run all checks. Those that call programs run in parallel."""
     checks: list[Callable[[], ControllerCheck]] = [
         check_python,
         check_ansible_core,
@@ -124,7 +124,7 @@ def check_controller(inventory: str) -> list[ControllerCheck]:
 
 
 def run_check_safely(check: Callable[[], ControllerCheck]) -> ControllerCheck:
-    """Run a check; a program that does not answer in time is its result."""
+    """Run a check. If its program does not answer in time, that is the result."""
     try:
         return check()
     except subprocess.TimeoutExpired as error:
@@ -135,7 +135,7 @@ def run_check_safely(check: Callable[[], ControllerCheck]) -> ControllerCheck:
 
 
 def call_program(*command: str) -> subprocess.CompletedProcess[str] | None:
-    """Run a program with its own time limit; None if there is none of this name."""
+    """Run a program with its own time limit. Return None if it is not installed."""
     try:
         return subprocess.run(  # noqa: S603 (names of ours, no shell)
             command,
@@ -181,7 +181,7 @@ def check_ansible_core() -> ControllerCheck:
 
 
 def find_collection_version(name: str, folders: Sequence[str]) -> str:
-    """The version of an installed collection; empty if it is not there."""
+    """Return the version of an installed collection, or ""."""
     for folder in folders:
         manifest = Path(folder, "ansible_collections", *name.split("."), "MANIFEST.json")
         if manifest.is_file():
@@ -245,7 +245,7 @@ def check_ansible_config() -> ControllerCheck:
         return ControllerCheck("ansible.cfg", f"{shorten_path(wanted)}, callback plugins on")
     if seen != str(wanted):
         # Ansible skips the file of a folder that all users may write to
-        fix = f"unset ANSIBLE_CONFIG; chmod o-w {ROOT}"
+        fix = f"unset ANSIBLE_CONFIG && chmod o-w {ROOT}"
         return ControllerCheck("ansible.cfg", f"Ansible uses {seen}", ERROR, "DR-106", fix)
     text = f"callback plugins that are off: {', '.join(missing)}"
     return ControllerCheck("ansible.cfg", text, ERROR, "DR-106", "unset ANSIBLE_CALLBACKS_ENABLED")
@@ -276,7 +276,7 @@ def check_inventory(named: str) -> ControllerCheck:
 
 
 def check_runs_folder() -> ControllerCheck:
-    """Write a file where runs are kept."""
+    """Check that the folder of runs is writable."""
     folder = RUNS if RUNS.exists() else RUNS.parent
     try:
         with tempfile.TemporaryFile(dir=folder):
@@ -288,7 +288,7 @@ def check_runs_folder() -> ControllerCheck:
 
 
 def check_disk() -> ControllerCheck:
-    """Compare the free space with what runs need."""
+    """Compare the free space with the space that runs need."""
     free = shutil.disk_usage(ROOT).free
     seen = f"{free / 1000**3:.1f} GB free"
     if free >= FREE_BYTES:

@@ -141,7 +141,7 @@ class ReadLogs:
             self.logs.append(log)
 
     def take_record(self, name: str, data: bytes) -> str:
-        """Keep a rank's record; returns a note about it."""
+        """Store a rank's record, and return a note about it."""
         from fullmesh.explain.records import RankRecords  # noqa: PLC0415 (slow to import, and seldom needed)
 
         self.records = self.records or RankRecords()
@@ -189,7 +189,7 @@ def verdict_to_json(
     found: Sequence[RecordFinding] = (),
     unread: Sequence[UnreadLog] = (),
 ) -> str:
-    """The verdict for programs, what the ranks' records say first."""
+    """Return the verdict for programs, with the findings of the ranks' records first."""
     data = {
         "schema": SCHEMA,
         "findings": [
@@ -251,12 +251,12 @@ def render_verdict(
 
 
 def _describe_symptom(head: LogFinding, *, has_unknown: bool) -> str:
-    """What a finding says about its own weight."""
+    """Return the remark about a finding's severity."""
     if head.severity != Severity.SYMPTOM:
         return ""
     if has_unknown:
-        return " (a symptom; see also the error lines of LG-701 below)"
-    return " (a symptom; its cause is not in these logs)"
+        return " (a symptom, see also the error lines of LG-701 below)"
+    return " (a symptom whose cause is not in these logs)"
 
 
 def _render_log_finding(number: int, head: LogFinding, mark: str) -> list[str]:
@@ -307,7 +307,7 @@ def _describe_outcome(
         if not size:
             return "No log could be read, so nothing is known about the job."
         if unread or not all(log.is_complete for log in logs):
-            return f"{read_text}, but not everything: what was read has no error, which proves nothing about the rest."
+            return f"{read_text}, but not completely: that part has no error, which proves nothing about the rest."
         return (
             f"{read_text}: nothing wrong found. A hang often leaves no line: ./fullmesh verify -i"
             " INVENTORY tests the nodes."

@@ -99,7 +99,7 @@ def run_hang(args: argparse.Namespace) -> int:
             "HG-181",
             "no rank of a job runs on these nodes, or none of an account that may be looked at"
             + (f" ({'; '.join(silent)})" if silent else "")
-            + ". Start the job with fullmesh-torchrun, or see who runs it: ps -ef | grep torch",
+            + ". Start the job with fullmesh-torchrun, or find its owner: ps -ef | grep torch",
         )
     judged = [(job, job.findings(args.stalled)) for job in jobs]
     judged[0][1].extend(left_out)

@@ -1,4 +1,4 @@
-"""The verb ``init``: writes an inventory out of a few answers and what the machines have."""
+"""The verb ``init``: write an inventory from a few answers and the properties of the machines."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SSH_CONFIG = Path("~/.ssh/config")
 HERE = STARTED_IN
 
 CODES = {
-    "IN-101": "a word that names no machine",
-    "IN-102": "an inventory that is there already; init never writes over one",
-    "IN-103": "a machine that did not answer",
-    "IN-104": "no network joins all machines",
-    "IN-105": "nobody said which machines, and nobody can be asked",
-    "IN-106": "a machine whose user may not become root",
-    "IN-107": "a file with machines that cannot be read",
+    "IN-101": "A word does not name a machine",
+    "IN-102": "The inventory already exists, and init never overwrites one",
+    "IN-103": "A machine did not answer",
+    "IN-104": "No network connects all machines",
+    "IN-105": "No machines were named, and there is no terminal to ask for them",
+    "IN-106": "The user of a machine may not become root",
+    "IN-107": "The file with machines cannot be read",
     "IN-108": "A machine reports a value that Fullmesh does not accept",
 }
 
@@ -102,10 +102,10 @@ def read_named_file(path: str) -> str:
 
 
 def choose_machines(args: argparse.Namespace, *, ask: bool) -> list[Machine]:
-    """Which machines are meant.
+    """Return the machines that the user means.
 
     Raises:
-        RefusedError: nobody says, or a word names none.
+        RefusedError: the user named none, or a word is not a machine.
     """
     from fullmesh.init import machines  # noqa: PLC0415 (only here)
 
@@ -187,10 +187,10 @@ def align_machine_rows(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def check_inventory_text(text: str, more: Mapping[str, object]) -> None:
-    """Derive the plan of what is about to be written.
+    """Derive the plan of the new inventory.
 
     Raises:
-        RefusedError: it would be refused.
+        RefusedError: Fullmesh would refuse the inventory.
     """
     import yaml  # noqa: PLC0415 (only here)
 
@@ -277,7 +277,7 @@ def create_inventory(args: argparse.Namespace) -> int:
     typed = shorten_typed_path(out)
     print_text(f"\nwritten: {typed}/hosts.yml, {typed}/group_vars/all.yml\nnext:")
     for command, what in (
-        ("plan", "what would change, on which node"),
+        ("plan", "preview the changes of each node"),
         ("apply", "configure the nodes and verify them"),
     ):
         line = f"./fullmesh {command} -i {typed}"
@@ -292,7 +292,7 @@ def shorten_typed_path(path: Path) -> str:
 
 
 def write_inventory(out: Path, hosts: str, settings: str) -> None:
-    """Both files, whole; the folder is new."""
+    """Write both files into a new folder."""
     (out / "group_vars").mkdir(parents=True)
     (out / "hosts.yml").write_text(hosts, encoding="utf-8")
     (out / "group_vars/all.yml").write_text(settings, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What ``apply``, ``verify``, ``undo`` and the demo share: a playbook in front of the user, and what it came to."""
+"""Shared by ``apply``, ``verify``, ``undo`` and the demo: run a playbook, and show its progress and its result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMA = 1
 
 
 def show_run_end(shown: RunView, outcome: RunOutcome) -> None:
-    """Where it stands at the end, and where everything lies."""
+    """Print the final state and the paths of the log and the result."""
     progress = shown.progress
     if outcome.code and not progress.over:
         for line in run.read_ansible_log_tail(outcome.log):
@@ -47,7 +47,7 @@ def write_exit_event(shown: RunView, outcome: RunOutcome, code: int) -> None:
 
 
 def print_verification(shown: RunView, *, brief: bool = False) -> int:
-    """Print the result of a verification, if there is one; 0 unless it has failed."""
+    """Print the result of a verification, if there is one. Return 0 unless it failed."""
     if shown.progress.result is None:
         return OK
     if isinstance(shown, JsonView):
@@ -58,7 +58,7 @@ def print_verification(shown: RunView, *, brief: bool = False) -> int:
 
 
 def read_verification(shown: RunView) -> int:
-    """0 unless a verification has failed; prints nothing."""
+    """Return 0 unless a verification failed. Prints nothing."""
     if shown.progress.result is None:
         return OK
     from fullmesh.result import read  # noqa: PLC0415 (slow to import)
@@ -69,7 +69,7 @@ def read_verification(shown: RunView) -> int:
 def run_playbook_verb(
     playbook: str, inventory: str, args: argparse.Namespace, *, preview: str = ""
 ) -> int:
-    """Run it; 0 when all is well, 1 for a problem. *preview*: the verb that shows what it would change."""
+    """Run a playbook. Return 0, or 1 if there is a problem. *preview*: the verb that previews its changes."""
     command = ["ansible-playbook", playbook, "-i", inventory, *options.list_ansible_words(args)]
     typed = format_command(preview, inventory, args) if preview else ""
     if options.needs_raw_output(args):
@@ -90,7 +90,7 @@ def run_playbook_verb(
 
 
 def wants_json(args: argparse.Namespace) -> bool:
-    """Whether the verb prints one JSON document; the demo and init have no such option."""
+    """Return whether the verb prints one JSON document. The demo and init have no such option."""
     return bool(getattr(args, "json", False))
 
 
@@ -101,7 +101,7 @@ def choose_run_view(args: argparse.Namespace) -> RunView:
 
 
 def render_run_document(shown: RunView, outcome: RunOutcome, code: int) -> str:
-    """What came of a run, for programs (docs/progress.md)."""
+    """Describe the result of a run for programs (docs/progress.md)."""
     from fullmesh.result import read  # noqa: PLC0415 (as below)
 
     progress = shown.progress
@@ -127,7 +127,7 @@ def render_run_document(shown: RunView, outcome: RunOutcome, code: int) -> str:
 def preview_playbook(
     playbook: str, inventory: str, args: argparse.Namespace, more: Sequence[str]
 ) -> int:
-    """Run it in check mode and show what it would change; 0 when nothing stands in its way."""
+    """Run it in check mode and preview its changes. Return 0 if nothing prevents them."""
     command = [
         "ansible-playbook",
         playbook,
@@ -169,7 +169,7 @@ class PlaybookListing:
 
 
 def list_playbook_tasks(playbook: str, inventory: str, more: Sequence[str]) -> PlaybookListing:
-    """Ask Ansible which hosts and tasks a playbook has under these options; contacts no node.
+    """Query Ansible for the hosts and tasks of a playbook under these options, without contacting a node.
 
     Raises:
         RefusedError: Ansible cannot read the inventory or the options.
@@ -220,7 +220,7 @@ def format_command(verb: str, inventory: str, args: argparse.Namespace) -> str:
 
 
 def find_report_page(shown: RunView) -> Path | None:
-    """The page beside the result, or the result where there is none."""
+    """Return the page next to the result, or the result if there is none."""
     if shown.progress.result is None:
         return None
     page = shown.progress.result.with_name("report.html")

@@ -27,7 +27,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "run",
         nargs="*",
-        help="runs/<time> or a result.json; with two, the second is shown and compared with the first",
+        help="runs/<time> or a result.json. With two, the second is shown and compared with the first",
     )
     parser.add_argument(
         "--against",
@@ -56,13 +56,13 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def list_runs() -> list[Path]:
-    """Every result under ``runs``, oldest first; ``latest`` only points at one of them."""
+    """List every result under ``runs``, oldest first. Skip ``latest``, which is a link to one of them."""
     found = RUNS.glob("*/result.json")
     return sorted(path for path in found if not path.parent.is_symlink())
 
 
 def find_result(name: str | None) -> Path | None:
-    """The result that the user means; None when there is none."""
+    """Return the result that the user means, or None."""
     if name is None:
         runs = list_runs()
         return runs[-1] if runs else None
@@ -93,10 +93,10 @@ def report_first_run(path: Path) -> int:
 
 
 def compare_result_files(path: Path, other: Path) -> Comparison:
-    """What changed.
+    """Compare two results.
 
     Raises:
-        ValueError: one of both is no result.
+        ValueError: one of them is not a result.
     """
     from fullmesh.report import compare  # noqa: PLC0415 (see above)
     from fullmesh.result import read  # noqa: PLC0415 (see above)
@@ -121,10 +121,10 @@ def parse_run_arguments(args: argparse.Namespace) -> tuple[str | None, str | Non
 
 
 def write_merged_run(names: Sequence[str]) -> Path:
-    """Write the one result of several runs; returns its file.
+    """Merge the results of several runs into one file, and return its path.
 
     Raises:
-        ValueError: there is no such run, it is no result, or they are not of one cluster.
+        ValueError: a run does not exist or has no result, or the runs are of different clusters.
     """
     from fullmesh.report import write  # noqa: PLC0415 (see above)
     from fullmesh.result import read  # noqa: PLC0415 (see above)
@@ -176,7 +176,7 @@ def run_report(args: argparse.Namespace) -> int:
 
 
 def show_run(path: Path, other: Path | None, args: argparse.Namespace) -> int:
-    """Show a run, and write what is asked for beside it; returns the exit code."""
+    """Show a run, and write the requested files next to it. Return the exit code."""
     from fullmesh.report import compare, terminal, write  # noqa: PLC0415 (see above)
     from fullmesh.result import read  # noqa: PLC0415 (see above)
 

@@ -90,7 +90,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def query_cluster(args: argparse.Namespace, inventory: Path) -> dict[str, Any] | None:
-    """Ask all nodes once; None if there is no answer, and the reason was printed.
+    """Query all nodes once. Return None if there is no answer, after printing the reason.
 
     Raises:
         InvalidInputError: Ansible could not run, or not in time.
@@ -132,10 +132,10 @@ def query_cluster(args: argparse.Namespace, inventory: Path) -> dict[str, Any] |
 def query_jobs(
     reach: JobHosts, answered: Sequence[str], seconds: float
 ) -> tuple[list[RunningJob] | None, dict[str, str]]:
-    """Ask the nodes that answered for the ranks that run there.
+    """Query the nodes that answered for their running ranks.
 
     Returns:
-        The jobs, None if the answers took too long; and node -> why its jobs are unknown.
+        The jobs (None if the answers took too long), and node -> the reason why its jobs are unknown.
     """
     from fullmesh.cluster_status import group_running_jobs  # noqa: PLC0415 (see above)
     from fullmesh.hang import ask, jobs  # noqa: PLC0415 (see above)

@@ -29,24 +29,24 @@ from fullmesh.watch.remote import JobHosts, NodeMessage, WatchedNode
 
 OK, PROBLEM, USAGE = 0, 1, 2
 CODES = {
-    "WA-101": "a node or rank has not come to the store or rendezvous",
-    "WA-102": "a process cannot reach the store or rendezvous",
-    "WA-103": "a data connection between ranks gets no answer",
-    "WA-104": "ranks had come and have left before any data went between the nodes",
-    "WA-105": "watch was called without a command, or with waiting times that are none",
-    "WA-106": "the command to watch cannot be started",
-    "WA-107": "the nodes of the inventory cannot be reached in a way that watch knows",
-    "WA-108": "the job was ended because its ranks did not come together",
-    "WA-109": "the ranks of a job have stopped going on",
+    "WA-101": "A node or rank has not connected to the store or rendezvous",
+    "WA-102": "A process cannot reach the store or rendezvous",
+    "WA-103": "A data connection between ranks gets no reply",
+    "WA-104": "Ranks connected and left before the nodes exchanged any data",
+    "WA-105": "watch was called without a command, or with invalid times",
+    "WA-106": "The command to watch cannot be started",
+    "WA-107": "watch cannot reach the nodes of the inventory by any connection that it supports",
+    "WA-108": "The job was ended because its ranks did not connect",
+    "WA-109": "The ranks of a job make no progress",
     "WA-110": "The watch on a node cannot tell whether the ranks make progress",
-    "WA-111": "The ranks of a job stand, and the nodes could not be asked which one the others wait for",
-    "WA-180": "a service's port gets no answer, and the job waits",
-    "WA-181": "something beside the job has the port of its coordinator",
-    "WA-182": "a job serves on loopback alone what others are to reach",
+    "WA-111": "The ranks of a job hang, and the nodes could not be queried for the rank that the others wait for",
+    "WA-180": "A service's port gets no reply, and the job waits",
+    "WA-181": "Another program uses the port of the job's coordinator",
+    "WA-182": "A job listens only on loopback, although other nodes must reach it",
 }
 WITHIN = 60.0
 STALLED = 60.0
-ASKED = 30.0  # seconds that an answer about a job that stands is waited for when the job has ended
+ASKED = 30.0  # seconds to wait for an answer about a hung job after the job has ended
 GATHER = 7.5  # seconds from the first problem to the sentence: the other ends probe for 5.5
 END_GRACE = 15.0  # seconds from the leash's end to SIGKILL
 DIAGNOSE_SECONDS = 120
@@ -69,7 +69,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         type=float,
         default=STALLED,
         metavar="SECONDS",
-        help=f"report ranks that make no progress for so long; 0: never (default {STALLED:g})",
+        help=f"report ranks that make no progress for this many seconds (default {STALLED:g}, 0: never)",
     )
     parser.add_argument(
         "--kill-after",
@@ -137,11 +137,11 @@ def exec_local_watch(args: argparse.Namespace, command: Sequence[str]) -> int:
 
 
 def resolve_job_hosts(inventory: Path, more: Sequence[str] = ()) -> JobHosts:
-    """The plan and how each node is reached.
+    """Return the plan and the way to reach each node.
 
     Args:
         inventory: its path.
-        more: options of ansible-playbook. ``--limit`` leaves out nodes; the plan has them all the same.
+        more: options of ansible-playbook. The plan also has the nodes that ``--limit`` excludes.
 
     Raises:
         ValueError: Ansible cannot read the inventory.
@@ -190,11 +190,11 @@ class WatchedJob:
     diagnosed: tuple[subprocess.Popen[bytes], IO[bytes]] | None = None
 
     def tell(self, text: str) -> None:
-        """Print a line of ours."""
+        """Print a line of Fullmesh's own."""
         print_error(f"fullmesh watch: {text}")
 
     def take(self, what: NodeMessage) -> None:
-        """Handle one thing that a node said."""
+        """Handle one message of a node."""
         node = self.nodes[what.node]
         if what.kind == "end":
             node.code = what.code
@@ -210,11 +210,11 @@ class WatchedJob:
             print_text(f"[{node.name}] {STYLE.sub('', what.text)}", stream)
 
     def event(self, node: WatchedNode, event: WatchEvent) -> None:
-        """Handle what a node's watch found."""
+        """Handle a finding of a node's watch."""
         node.started = True
         kind = event["event"]
         if "problem" in event:
-            # a node may call itself otherwise than the inventory does
+            # a node's own name may differ from its name in the inventory
             problem: JobProblem = {**event["problem"], "at": node.name}
             self.problems.append(problem)
             self.known.append(problem)
@@ -251,7 +251,7 @@ class WatchedJob:
             self.diagnosed = start_diagnosis(self.inventory)
 
     def show_diagnosis(self) -> None:
-        """Print what the diagnosis found, when it is done."""
+        """Print the findings of the diagnosis when it is done."""
         if self.diagnosed is None or self.diagnosed[0].poll() is None or not self.diagnoses:
             return
         self.diagnoses = False
@@ -288,7 +288,7 @@ class WatchedJob:
 
 
 def start_diagnosis(inventory: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    """Start the diagnosis beside the job; its result goes to a file, a pipe would fill."""
+    """Start the diagnosis next to the job. Its result goes to a file, because a pipe would fill."""
     out = tempfile.TemporaryFile()  # noqa: SIM115 (read when it has ended)
     command = [sys.executable, "-m", "fullmesh", "diagnose", "-i", str(inventory.resolve())]
     process = subprocess.Popen(
@@ -302,11 +302,11 @@ def start_diagnosis(inventory: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]
 
 
 def list_diagnosis_causes(text: str) -> list[str]:
-    """The causes of a diagnosis in a line each, without what the job itself does."""
+    """Return the causes of a diagnosis, one per line, without the effects of the job itself."""
     try:
         result = json.loads(text)
     except json.JSONDecodeError:
-        return ["it ended without a result; ./fullmesh diagnose says why"]
+        return ["it ended without a result. Run ./fullmesh diagnose for the reason"]
     kept = [f for f in result.get("findings", []) if f.get("code") not in OWN_DOING]
     lines = [
         clean_and_shorten(f"[{f['code']}] {str(f['cause']).rstrip('.')}. {f.get('fix', '')}", 2000)
@@ -347,7 +347,7 @@ def run_on_all_nodes(args: argparse.Namespace, command: Sequence[str], inventory
 
 
 def follow_job(job: WatchedJob) -> int:
-    """Follow a job to its end; a signal ends it on all nodes."""
+    """Follow a job to its end. A signal ends it on all nodes."""
     caught: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
@@ -379,7 +379,7 @@ def follow_job(job: WatchedJob) -> int:
 
 
 def report_late_findings(job: WatchedJob) -> None:
-    """Say what was found although the job ended meanwhile."""
+    """Report findings that arrive after the job has ended."""
     if job.stalled is not None:
         job.stalled.wait(ASKED)
         job.show_stalled()
