@@ -158,4 +158,4 @@ def test_they_stand_beside_a_finding_that_nothing_explains() -> None:
     assert [one["code"] for one in found["findings"]] == ["DG-115"]
     text = f"sysctls/net.ipv4.conf.all.arp_ignore: 0 on {EL}; 1 on {UB}"
     assert found["notes"][0] == {"node": "", "code": "DG-172", "text": text}
-    assert f"(no proof):\nnote: [DG-172] {text}" in "\n".join(show.format_diagnosis(found))
+    assert f"(hints, not proof):\nnote: [DG-172] {text}" in "\n".join(show.format_diagnosis(found))

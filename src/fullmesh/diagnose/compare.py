@@ -25,7 +25,7 @@ SHOWN = 120
 CODE = "DG-172"
 ABSENT, THERE = "absent", "there"
 CARD, FIREWALLD = "CARD", "firewalld"
-# Different from one moment to the next, or on every node.
+# Values that change all the time, or that differ on every node.
 PASSING = frozenset(
     (
         *("seconds", "now", "free", "age", "pid", "handle", "count", "state", "clock", "load", "boot"),
@@ -33,7 +33,7 @@ PASSING = frozenset(
         *("NODE_RANK", "identity", "source", "files", "unknown", "packets", "bytes", "active"),
     )
 )  # fmt: skip
-# Parts that have rules which compare them whole, or that are of one moment.
+# Parts that other rules compare, or that change all the time.
 NOT_COMPARED = frozenset(
     ("sockets", "jobs", "kernel_log", "gpus", "next_boot", "disk", "namespaces")
 )
@@ -50,7 +50,7 @@ KINDS = {
     "DG-138": "slow",
 }
 ANY = frozenset(KINDS.values())
-# What can cause what: the first that matches the beginning of a path, how well it fits, and the symptoms.
+# Possible effects: the beginning of a path, how well it fits, and the symptoms. The first match counts.
 FITS: tuple[tuple[str, int, frozenset[str]], ...] = (
     (r"nft/|firewalld/|legacy_tables|hooks", 3, frozenset(("drop", "refuse", "cut"))),
     (r"hooks", 3, frozenset(("between",))),  # XDP stops what no tap has seen yet
@@ -274,7 +274,7 @@ def rank_candidates(look: ClusterEvidence, found: Sequence[Finding]) -> list[Cau
 
 
 def describe_candidates(look: ClusterEvidence, found: Sequence[Finding]) -> list[NoteRow]:
-    """The same in words, for the result."""
+    """Render the candidate as text, for the result."""
     made: list[NoteRow] = []
     for one in rank_candidates(look, found):
         said = "; ".join(

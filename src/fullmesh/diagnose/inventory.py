@@ -21,21 +21,21 @@ from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.plain import to_json_value
 from fullmesh.verify.probe_wants import list_service_ports
 
-# Nodes -> ports of the data range that each node is tried on, besides three that its kernel chooses.
+# Nodes -> ports of the data range to test on each node, in addition to three that its kernel chooses.
 SPREADS = ((16, 16), (64, 8), (1 << 30, 4))
-# where torch_runtime links its environment, if nobody says otherwise (roles/torch_runtime/defaults)
+# the default path at which torch_runtime links its environment (roles/torch_runtime/defaults)
 VENV = "/opt/fullmesh/venv"
 MASTER_PORT, RENDEZVOUS_PORT = 29500, 29400
 
 
 def parse_int_or_default(value: Any, default: int, low: int = 1, high: int = 65535) -> int:
-    """A whole number, or the default."""
+    """Return a whole number, or the default."""
     found = parse_decimal(str(value), high, low)
     return default if found is None else found
 
 
 def parse_literal_address(text: Any) -> str:
-    """An address without its prefix, "" for anything else."""
+    """Return an address without its prefix, or "" for other values."""
     try:
         return str(addresses.parse_bare_address(str(text).split("/")[0].strip("[] ")))
     except ValueError:
@@ -53,7 +53,7 @@ def resolve_host_name(name: str) -> str:
 
 
 def get_first_item(value: Any) -> Any:
-    """The first of a list, or the value itself."""
+    """Return the first item of a list, or the value itself."""
     return value[0] if isinstance(value, list) and value else value
 
 
@@ -77,7 +77,7 @@ def find_cluster_address(host: str, variables: Mapping[str, Any]) -> str:
 
 
 def build_plan_node(host: str, rank: int, variables: Mapping[str, Any], address: str) -> PlanNode:
-    """A node of the plan, as far as the inventory says anything."""
+    """Make a node of the plan from the available settings of the inventory."""
     card = str(variables.get("fullmesh_interface") or "")
     name = (
         card if node_values.INTERFACE_NAME.match(card) and not node_values.MAC.match(card) else ""
@@ -97,7 +97,7 @@ def build_plan_node(host: str, rank: int, variables: Mapping[str, Any], address:
 
 
 def guess_plan(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) -> ClusterPlan:
-    """A plan from addresses alone."""
+    """Make a plan from addresses alone."""
     chief = str(hostvars[hosts[0]].get("fullmesh_master") or hosts[0]) if hosts else ""
     order = sorted(hosts, key=lambda host: host != chief)
     nodes: dict[str, PlanNode] = {}
@@ -138,7 +138,7 @@ def guess_plan(hostvars: Mapping[str, Mapping[str, Any]], hosts: Sequence[str]) 
 
 
 def build_hosts_line(node: PlanNode) -> HostsLine:
-    """One address with its names."""
+    """Return an address with its names."""
     names = [n for n in (node["name"], node["hostname"]) if n and addresses.is_host_name(n)]
     return {"address": node["address"], "names": list(dict.fromkeys(names))}
 
@@ -161,11 +161,11 @@ def build_tolerant_plan(
         faults = error.faults
         made = guess_plan(held, names)
     first = held[names[0]] if names else {}
-    made["guessed"] = bool(faults)  # not even nodes that were configured can be held to it
+    made["guessed"] = bool(faults)  # the plan is unreliable even for configured nodes
     made["assumed"] = str(first.get("fullmesh_data_ports", "auto")) == "auto" or bool(faults)
     bare = {fault.code for fault in faults} == {
         "PL-103"
-    }  # only ansible_host: an inventory of someone else's
+    }  # only ansible_host, so the inventory was not written for Fullmesh
     made["faults"] = [] if bare else [{"code": f.code, "text": f.text} for f in faults]
     made.pop("digests", None)
     return made

@@ -1,4 +1,4 @@
-"""From observations to the result of a diagnosis: safe observations, all rules, symptoms folded, the schema's shape."""
+"""Derive the result of a diagnosis: validate the observations, run all rules, fold symptoms, build the result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from fullmesh.verify.schedule import ProbeScope
 
 WRONG_SOURCE = CODES_OF["wrong_source"]
 JUDGED: tuple[RungId, ...] = ("L0", "L1", "L2")
-# What only a plan can demand: on nodes that nobody configured these would be findings about nothing.
+# Requirements of a plan. On unconfigured nodes, findings about them would be wrong.
 OF_A_PLAN = frozenset({"VC-107", "VC-108", "VC-122", "VC-123", "VC-212", "VC-602", "VC-604"})
 
 
@@ -131,7 +131,7 @@ def build_evidence(
         plan=small,
         nodes=nodes,
         rungs=JUDGED,
-        mode="off",  # what peers reach beyond the plan is the ladder's question, not why a job fails
+        mode="off",  # ports that are open beyond the plan matter to the verification, but do not make a job fail
         clock_limit=about.clock_limit,
         inventory=about.inventory,
         planned=not plan.get("guessed"),
@@ -159,7 +159,7 @@ def run_verification_rules(look: ClusterEvidence) -> list[Finding]:
     found = [finding for rule in rules_of_it for finding in rule(look.seen)]
     if not look.assumed:
         return found
-    # Nobody said which network is meant: jobs run over the other one as well.
+    # No setting names the network, so jobs may use the other one as well.
     found = [
         replace(f, severity=WARNING)
         if f.code == WRONG_SOURCE and decisions.has_working_links(look, f.pairs)
@@ -175,7 +175,7 @@ def is_unplanned_name(look: ClusterEvidence, finding: Finding) -> bool:
     Without a name server, systemd-resolved asks the neighbours (LLMNR), which exceeds Fullmesh's timeout.
     """
     if finding.code == "VC-102":
-        # Nobody asks for the name where the interface is named; and the ladder asks for the plan's family only.
+        # The name is not used if the interface is set, and the verification checks the plan's family only.
         named = bool((look.variable(finding.node, "GLOO_SOCKET_IFNAME") or ("",))[0])
         own = look.survey(finding.node).get("own_answers", [])
         other = any(look.holds(finding.node, a) and not has_loopback_prefix(a) for a in own)
@@ -230,7 +230,7 @@ def list_unobserved(look: ClusterEvidence) -> list[MissedRow]:
 
 
 def judge_diagnosis_checks(look: ClusterEvidence, found: Sequence[Finding]) -> list[CheckOutcome]:
-    """The ladder as far as a diagnosis goes."""
+    """Return the checks of the verification that a diagnosis includes."""
     made = []
     left_out = verify_mesh.describe_coverage(look.seen)
     of_links = {"notes": left_out} if left_out else {}
@@ -255,7 +255,7 @@ def summarize_nodes(look: ClusterEvidence) -> dict[str, NodeSummary]:
 
 
 def assemble_diagnosis(look: ClusterEvidence, about: DiagnosisRun) -> Result:
-    """The result in the shape of the schema."""
+    """Return the result in the schema's form."""
     found = [*find_root_causes(look), *check_next_boot(look)]
     rungs = judge_diagnosis_checks(look, found)
     bad = any(f.severity == ERROR for f in found)

@@ -1,4 +1,4 @@
-"""The rules of the diagnosis for a verification that failed: the same observations, the deeper causes."""
+"""Apply the rules of the diagnosis to the observations of a failed verification, to find root causes."""
 
 from __future__ import annotations
 

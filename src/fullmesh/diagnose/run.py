@@ -14,10 +14,10 @@ from fullmesh.foreign_text import parse_decimal
 from fullmesh.result.findings import Finding
 from fullmesh.verify.blocked import CODES_OF, FIREWALLED
 
-NEXT_BOOT = "next_boot"  # the family whose findings are about the next boot, and fold nothing
-SHUT = {CODES_OF[verdict] for verdict in FIREWALLED}  # find_blocked_links tells of every such link
+NEXT_BOOT = "next_boot"  # the family of findings about the next boot, which fold no other findings
+SHUT = {CODES_OF[verdict] for verdict in FIREWALLED}  # find_blocked_links reports every such link
 REPLACED = {*SHUT, CODES_OF[mtu_holes.HOLE]}
-# What finds codes of other groups than the diagnosis's own.
+# Rules that find codes of other groups than the diagnosis's own.
 OTHERS: tuple[Rule, ...] = (
     blocked_links.rule_blocked_links,
     mtu_holes.rule_mtu_holes,
@@ -54,7 +54,7 @@ def check_next_boot(evidence: ClusterEvidence) -> list[Finding]:
 def filter_ladder_findings(
     evidence: ClusterEvidence, ladder: Sequence[Finding], deeper: Sequence[Finding]
 ) -> list[Finding]:
-    """The ladder's own findings, without those that a cause says in the same words or knows to be none."""
+    """Return the verification's findings, without those that a cause also reports or refutes."""
     return [
         f
         for f in ladder

@@ -65,12 +65,12 @@ class RawTemplate:
 def clean_value(value: Any, most: int = TEXT_MOST) -> str:
     """One line of printable text."""
     text = value if type(value) is str else str(value)
-    # Nothing of CONTROL is printable, and this question is a fifth of the search's price.
+    # No character of CONTROL is printable, and this test takes a fifth of the search's time.
     return text[:most] if text.isprintable() else CONTROL.sub(" ", text)[:most]
 
 
 def fit_value(template: Any, value: Any) -> Any:
-    """The value, as the template says.
+    """Return the value as the template requires.
 
     Raises:
         Unfit: it cannot be made to.
@@ -96,7 +96,7 @@ def fit_value(template: Any, value: Any) -> Any:
 
 
 def fit_or_default(template: Any, value: Any, otherwise: Any = None) -> Any:
-    """The fitted value, or *otherwise* when it does not fit."""
+    """Return the value as the template requires, or *otherwise* if it does not match."""
     try:
         return fit_value(template, value)
     except TemplateMismatch:
@@ -159,7 +159,7 @@ def clean_json(value: Any, depth: int = 0) -> Any:
     return value if isinstance(value, (bool, int)) else None
 
 
-# How long a list may be, by its key, or by the key of the table that it stands in; LIST_MOST for all others.
+# The longest length of a list, by its key or the key of its table. LIST_MOST for all others.
 MOST = {
     "unknown": 100,
     "interfaces": 1000,
@@ -223,7 +223,7 @@ TRACED_MOST, NETWORKS_MOST = 500, 16
 
 
 def keep_valid_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
-    """The records of links whose peer is in the plan, with counts that can be some."""
+    """Return the records of links whose peer is in the plan and whose counts are valid."""
     return [
         link
         for link in links
@@ -234,7 +234,7 @@ def keep_valid_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[
 
 
 def get_answer(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """One of the answers of a node, {} when there is none."""
+    """Return one of the answers of a node, or {}."""
     found = held.get(name)
     return found if isinstance(found, Mapping) else {}
 

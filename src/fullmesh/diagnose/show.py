@@ -1,4 +1,4 @@
-"""The result of a diagnosis as text for a terminal."""
+"""Render the result of a diagnosis for a terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLD: tuple[tuple[str, Told], ...] = (
 
 
 def format_diagnosis_headline(result: Result) -> str:
-    """The verdict in one line."""
+    """Render the verdict in one line."""
     nodes, links = len(result["plan"]["nodes"]), result["links"]
     good = sum(link["verdict"] == "open" for link in links)
     size = f"{nodes} nodes, {good} of {len(links)} links open, {result['seconds']:.1f} s"
@@ -67,7 +67,7 @@ def format_unobserved(result: Result) -> list[str]:
 
 
 def format_diagnosis(result: Result) -> list[str]:
-    """Everything, line by line."""
+    """Render the whole result as lines."""
     found = [format_diagnosis_headline(result)]
     for number, finding in enumerate(result["findings"], 1):
         if finding["code"] in list_boot_codes() and AT_BOOT not in found:

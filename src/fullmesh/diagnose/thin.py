@@ -20,7 +20,7 @@ PairOfNodes = tuple[str, str]
 
 
 def list_blocked_peers(records: Sequence[LinkResult]) -> list[str]:
-    """The peers to which something is not open, each once."""
+    """List the peers with a blocked connection, each once."""
     return list(
         dict.fromkeys(
             r["node"] for r in records if r["verdict"] != "open" and r["kind"] != "outside"
@@ -38,7 +38,7 @@ def select_links(look: ClusterEvidence) -> set[PairOfNodes] | None:
     found: set[PairOfNodes] = set()
     for number, name in enumerate(sources):
         peers = shut[name]
-        # not the same peers of all: each may have a cause of its own
+        # different peers for each node, since each may have its own cause
         begin = number * each % len(peers)
         found |= {(name, peer) for peer in [*peers[begin:], *peers[:begin]][:each]}
     return found

@@ -13,7 +13,7 @@ from fullmesh.causes.firewall.blocking_rules import find_blocking_rule
 from fullmesh.observed.ladder import LinkResult, ProbeTarget, TracedPeer
 from fullmesh.verify.blocked import DATA_KINDS, FIREWALLED, list_blocked_links
 
-# Of a fault that many links show, some tell as much as all: links, and listeners of each.
+# If many links show a fault, a few links, and a few listeners of each, are enough.
 LINKS_MOST, PORTS_MOST = 24, 4
 
 
@@ -45,7 +45,7 @@ def select_traced_ports(look: ClusterEvidence, source: str, target: str) -> list
 
 
 def list_doubtful_links(look: ClusterEvidence) -> list[tuple[str, str]]:
-    """The shut links of which no rule on paper says for certain that it stops them."""
+    """Select the blocked links for which no listed rule is certainly the cause."""
     found = []
     for block in list_blocked_links(look.seen):
         if block.verdict not in FIREWALLED:

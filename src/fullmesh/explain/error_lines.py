@@ -7,7 +7,7 @@ from enum import IntEnum
 
 TRACEBACK = "Traceback (most recent call last)"
 LAST_ERROR = "Last error:"
-# plain searching for these is cheap; a line without any of them is no error line
+# a plain search for these is cheap, and a line without any of them is not an error line
 NEEDLES = (
     TRACEBACK,
     LAST_ERROR,
@@ -32,11 +32,11 @@ NEEDLES = (
     "error occurred",
     "panic: ",
 )
-SEEN = 1600  # characters of a line that are looked at
+SEEN = 1600  # characters of a line to examine
 
 
 class ErrorKind(IntEnum):
-    """How an error line shows itself, the strongest first."""
+    """The kinds of error lines, the strongest first."""
 
     CRASH = 0
     EXCEPTION = 1
@@ -74,7 +74,7 @@ WORD = re.compile(
     r"|^panic: "
     r"|\b(?:died|exited|terminated|ended)\b.{0,60}\bexit code:? ?-?[1-9]"
 )
-# the program says itself that it goes on
+# the program itself says that it continues
 GOES_ON = re.compile(
     r"(?i)\bretr(?:y|ies|ying)\b|\bwill (?:be )?(?:retried|ignored|skipped|used?\b|not be)|\bdlvsym\b"
     r"|\bfall(?:s|ing)? ?back\b|\bdefault(?:s|ing) to\b|\bignor(?:ed|ing)\b|\bskipp(?:ed|ing)\b|\bno errors?\b"
@@ -86,13 +86,13 @@ GOES_ON = re.compile(
 GIVES_UP = re.compile(
     r"(?i)exceeded|exhausted|giv(?:e|es|ing|en) up|after \d+ (?:retries|tries|attempts)|no more|retry count"
 )
-# each repeats in general words what another line says: of torchrun, subprocess, NCCL's proxy, the watchdog
+# lines that only repeat another line in general words: torchrun, subprocess, NCCL's proxy, the watchdog
 ECHO = re.compile(
     r"ChildFailedError|CalledProcessError|first observed failure|OTHER_FAILURES|To avoid data inconsistency"
     r"|\bnccl\w{1,30}Error: |NCCL WARN \[(?:Proxy Service|Service thread)|'c10::Dist(?:Backend|Network)Error'"
     r"|failed with error code|\bexits with return code|Test NCCL failure"
 )
-# a try to reach a peer, at a low level: nothing as long as the program goes on after it
+# a low-level attempt to reach a peer: harmless if the program continues after it
 WAITING = re.compile(
     r"(?i)\bconnect\w*\b.{0,200}\b(?:refused|timed out|no route|unreachable|failed)|\bfailed to connect\b"
 )
@@ -115,22 +115,22 @@ def classify_line(line: str) -> ErrorKind | None:
 
 
 def is_failed_attempt(line: str) -> bool:
-    """Whether a line reports a try to reach a peer that had no success."""
-    # NCCL says at level WARN when it gives up
+    """Return whether a line reports a failed attempt to reach a peer."""
+    # NCCL logs at level WARN when it gives up
     return bool(WAITING.search(line[:SEEN])) and "NCCL INFO" not in line
 
 
 def is_echo(line: str) -> bool:
-    """Whether a line only repeats in general words that another process or call failed."""
+    """Return whether a line only repeats in general words that another process or call failed."""
     return bool(ECHO.search(line[:SEEN]))
 
 
 def is_caught_exception(line: str) -> bool:
-    """Whether a line before a traceback says that the program caught the exception and only reports it."""
+    """Return whether a line before a traceback says that the program caught the exception and only reports it."""
     return bool(LOW_LEVEL.search(line) or HIGH_LEVEL.search(line) or "Exception in thread" in line)
 
 
-# The job's own words for a good end. Python writes stdout behind a traceback if both go to one file, so a line about
+# The job's own messages about success. Python writes stdout after a traceback if both go to one file, so a line about
 # one epoch or step proves nothing.
 FINISHED_NEEDLES = ("ucce", "inish", "omplete", "train_runtime", " reached", " done")
 FINISHED = re.compile(
@@ -148,16 +148,16 @@ PROGRESS = re.compile(
 
 
 def is_job_finished(line: str) -> bool:
-    """Whether a line says that the job ended well."""
+    """Return whether a line says that the job succeeded."""
     return bool(FINISHED.search(line)) and not UNFINISHED.search(line)
 
 
 def is_training_progress(line: str) -> bool:
-    """Whether a line reports a step of training."""
+    """Return whether a line reports a step of training."""
     return bool(PROGRESS.search(line)) and "rror" not in line
 
 
-# Libraries whose errors explain-log knows in part at most -> how their lines look
+# Libraries of which explain-log knows few errors -> the pattern of their lines
 LIBRARIES = {
     "HCCL (Ascend)": re.compile(r"\bHCCL|\bHccl|\bhccl|\bE[IJ]\d{4}\b|torch_npu|\bACL\b"),
     "NVSHMEM": re.compile(r"(?i)nvshmem"),
@@ -175,5 +175,5 @@ LIBRARIES = {
 
 
 def find_libraries(lines: list[str]) -> list[str]:
-    """The libraries of LIBRARIES that lines belong to, in the order of the table."""
+    """Return the libraries of LIBRARIES that wrote the lines, in the order of the table."""
     return [name for name, marks in LIBRARIES.items() if any(marks.search(line) for line in lines)]

@@ -30,11 +30,11 @@ CAUSES: dict[str, LogCause] = {
     code: cause for code, cause in sorted(load_causes("LG").items()) if isinstance(cause, LogCause)
 }
 SAME_FILE = 2
-MOST_KEYS = 24  # findings of one code; a hostile log can name any number of addresses
-MOST_HITS = 20000  # lines per file and needle that are looked at closely
+MOST_KEYS = 24  # findings of one code, since a hostile log can name any number of addresses
+MOST_HITS = 20000  # lines per file and needle to examine closely
 MOST_FACTS = 400
 Users = list[tuple[LogCause | Fact, Pattern]]
-# text that many needles have in common: a block without it has none of them
+# text that many needles share: a block without it has none of them
 GATES = (
     *("rror", "ailed", "ignal", "onnect", "rocess", "errno", "ddress", "nccl", "evice", "imed out"),
     *("_ERROR", "ble", "cted", "ver", "ize", "tin", "ound", "start"),
@@ -76,9 +76,9 @@ class Tally:
     hits: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     left_out: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     errors: UnknownErrors = field(default_factory=UnknownErrors)
-    # lines of the block at hand that a rule matches -> the rules that may be dropped at the end; none if one stays
+    # lines of the current block that a rule matches -> the rules that may be dropped at the end, none if one stays
     matched: dict[int, frozenset[str]] = field(default_factory=dict)
-    # matches of the block at hand that count only if no other cause has their line
+    # matches of the current block that only count if no other cause has their line
     yielding: list[tuple[LogCause, dict[str, str], LogLine]] = field(default_factory=list)
 
     def take(self, name: str, block: Block) -> None:
@@ -87,7 +87,7 @@ class Tally:
         self.yielding.clear()
         self.errors.note_end(name, block)
         for gate, needles in GATED.items():
-            # a needle that begins in this block may end behind it
+            # a needle that begins in this block may end after it
             if block.text.find(gate, block.start, block.stop + LONGEST_NEEDLE) != -1:
                 for needle, users in needles.items():
                     self._search(name, block, needle, users)
@@ -202,12 +202,12 @@ class LogVerdict:
 
     @property
     def bad(self) -> bool:
-        """Whether anything is wrong."""
+        """Return whether there is a problem."""
         return bool(self.heads)
 
 
 def can_explain_finding(parent: LogFinding, child: LogFinding) -> bool:
-    """Whether *child* follows from *parent*."""
+    """Return whether *child* follows from *parent*."""
     if parent is child or parent.code == child.code:
         return False
     if parent.severity == Severity.UNKNOWN:
@@ -221,7 +221,7 @@ def can_explain_finding(parent: LogFinding, child: LogFinding) -> bool:
 
 
 def is_certain_error(finding: LogFinding) -> bool:
-    """Whether unknown errors have an exception or a crash, from which symptoms in other lines follow."""
+    """Return whether unknown errors have an exception or a crash, from which symptoms in other lines follow."""
     return bool(finding.fields.get("strong"))
 
 
@@ -248,7 +248,7 @@ def add_finding_context(head: LogFinding, known: LogFacts) -> None:
 
 
 def judge_logs(tally: Tally) -> LogVerdict:
-    """The verdict over everything that was read."""
+    """Return the verdict about all logs."""
     found = list(tally.findings.values())
     evidence = LogEvidence(tally.known, found)
     for cause in sorted(CAUSES.values(), key=lambda one: one.is_last_resort):

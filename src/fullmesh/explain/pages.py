@@ -21,7 +21,7 @@ READMES = {
 
 
 def find_code_readme(code: str, titles: dict[str, tuple[str, str]]) -> str:
-    """The file that has more about a code that is not of a log."""
+    """Return the file with details about a code that does not come from a log."""
     prefix = code[:2]
     if prefix in READMES:
         return READMES[prefix]

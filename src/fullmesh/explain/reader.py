@@ -26,27 +26,27 @@ from fullmesh.hang.plain_pickle import MOST_BYTES
 
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 16  # a longer one is searched in pieces
-CONTEXT = 4096  # characters of the text before that a pattern may look back to
-AHEAD = 1024  # characters of a cut line that stay visible behind the cut
+CONTEXT = 4096  # earlier characters that a pattern may match
+AHEAD = 1024  # characters of a cut line that stay visible after the cut
 MOST_FILES = 4096
 WINDOW = 3000  # characters of a line on either side of a needle that a regex sees
 PEEKED = 256  # bytes; a record has its marks in them
 OPENINGS = (b"{", b"\x80")
 BOMS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-# CSI, OSC and two-character escapes; colour codes stand in the middle of messages
+# CSI, OSC and two-character escapes (colour codes can be inside messages)
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 # journalctl -o json writes a message with colours as an array of bytes
 BYTE_ARRAY = re.compile(r'"MESSAGE"\s*:\s*\[([\d,\s]{0,400000})\]')
-# a container runtime (CRI) cuts long lines: P marks a piece that goes on in the next line, F the last one
+# a container runtime (CRI) splits long lines: P marks a piece that continues on the next line, F the last one
 CRI_PIECE = re.compile(r"\S{20,40} (stdout|stderr) ([PF])(?::\S*)? ")
 CRI_MARKS = (" stdout P", " stderr P")
 MOST_JOINED = 1 << 18  # characters of a joined line
-# control characters of a text; everything else below a space is none, NUL is not counted (logs have holes)
+# control characters that text may have. NUL is not counted, because logs have holes
 NOT_TEXT = bytes({*range(1, 32), 127} - set(b"\t\n\r\x07\x08\x0b\x0c\x1b"))
 WEIGHED = 1 << 20  # bytes of a log that show whether it is text
-MOST_CONTROLS = 0.03  # share of a text's bytes; random bytes have 0.09
+MOST_CONTROLS = 0.03  # share of a text's bytes (random bytes have 0.09)
 SAMPLE, LEAST_SAMPLE = 4096, 8  # bytes that show UTF-16 without a mark
 
 Source = Path | ZipMember | UnreadableLogError | None
@@ -89,7 +89,7 @@ class Log:
     weighed: int = 0
 
     def cut_short(self, note: str) -> None:
-        """Note why it was not read to its end."""
+        """Note the reason why it was not read to its end."""
         self.note, self.is_complete = note, False
 
     def weigh(self, chunk: bytes) -> None:
@@ -100,7 +100,7 @@ class Log:
 
     @property
     def is_text(self) -> bool:
-        """Whether its beginning looks like text."""
+        """Return whether its beginning looks like text."""
         return not self.size or bool(self.weighed and self.controls <= MOST_CONTROLS * self.weighed)
 
 
@@ -111,7 +111,7 @@ def list_log_sources(names: list[str], base: Path) -> list[tuple[str, Source]]:
         path = base / name
         if name == "-":
             found.append(("stdin", None))
-        elif os.path.isdir(path):  # says no where Path raises
+        elif os.path.isdir(path):  # returns False if Path raises
             inside = sorted(p for p in path.rglob("*") if p.is_file())
             for file in inside[:MOST_FILES]:
                 found += _list_log_members(os.path.join(name, file.relative_to(path)), file)
@@ -129,13 +129,13 @@ def _list_log_members(name: str, path: Path) -> list[tuple[str, Source]]:
     except UnreadableLogError as exc:
         return [(name, exc)]
     except (OSError, ValueError):
-        inside = []  # opening it again tells why
+        inside = []  # opening it again reports the reason
     return [(f"{name}/{one.info.filename}", one) for one in inside] or [(name, path)]
 
 
 def read_raw_bytes(log: Log, path: Path | None, deadline: float) -> Iterator[bytes]:
-    """The bytes of a file or of stdin, never waiting beyond the deadline."""
-    # O_NONBLOCK: opening a fifo that nobody writes to would wait for ever
+    """Yield the bytes of a file or of stdin, and never wait beyond the deadline."""
+    # O_NONBLOCK: opening a fifo without a writer would wait forever
     opened = None if path is None else os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     source = 0 if opened is None else opened
     try:
@@ -163,7 +163,7 @@ def _wait_for_input(source: int, seconds: float) -> bool:
 
 
 def read_log_bytes(log: Log, source: Source, deadline: float) -> Iterator[bytes]:
-    """The bytes of a log, unpacked."""
+    """Yield the unpacked bytes of a log."""
     if isinstance(source, UnreadableLogError):
         raise source
     if isinstance(source, ZipMember):
@@ -248,7 +248,7 @@ def _join_cri_lines(text: str) -> str:
 
 
 def find_complete_length(text: str) -> int:
-    """The length of a text without its last line if that has no end, and without pieces that go on behind it."""
+    """Return the length of a text without an incomplete last line and without pieces that continue after it."""
     cut = text.rfind("\n") + 1
     while cut and len(text) < MOST_JOINED:
         start = text.rfind("\n", 0, cut - 1) + 1
@@ -296,7 +296,7 @@ def _read_until_deadline(texts: Iterator[str], late: list[DeadlineError]) -> Ite
 
 
 def find_line_bounds(text: str, at: int, before: int) -> tuple[int, int]:
-    """The bounds of the line at a position, with whole lines before it, at most WINDOW to each side."""
+    """Return the bounds of the line at a position, with whole lines before it, at most WINDOW on each side."""
     low, high = max(0, at - WINDOW), min(len(text), at + WINDOW)
     start = max(text.rfind("\n", low, at), text.rfind("\r", low, at)) + 1 or low
     for _ in range(before):
@@ -306,7 +306,7 @@ def find_line_bounds(text: str, at: int, before: int) -> tuple[int, int]:
 
 
 def is_record_start(first: bytes) -> bool:
-    """Whether a log begins as a rank's record."""
+    """Return whether a log begins as a rank's record."""
     if first[:1] not in OPENINGS:
         return False
     from fullmesh.hang import recorder  # noqa: PLC0415 (slow to import, and most logs are none)
@@ -315,17 +315,17 @@ def is_record_start(first: bytes) -> bool:
 
 
 def peek_log_start(chunks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:
-    """Whether a log begins as a rank's record, and everything, the beginning included."""
+    """Return whether a log begins as a rank's record, and all its bytes, including the beginning."""
     first = b""
     for chunk in chunks:
         first += chunk
-        if len(first) >= PEEKED or first[:1] not in OPENINGS:  # a line of a log is not waited for
+        if len(first) >= PEEKED or first[:1] not in OPENINGS:  # do not wait for a line of a log
             break
     return is_record_start(first), itertools.chain([first], chunks)
 
 
 def read_bounded_bytes(chunks: Iterator[bytes], most: int) -> bytes:
-    """All bytes, or a few more than *most*."""
+    """Return all bytes, or a few more than *most*."""
     found = bytearray()
     for chunk in chunks:
         found += chunk

@@ -13,13 +13,13 @@ from fullmesh.hang.judge import judge_job, load_hang_causes
 from fullmesh.observed.hang import Rank
 from fullmesh.printed import clean_and_shorten, format_label
 
-FOLLOWS = 8  # that are shown; --json has all
+FOLLOWS = 8  # shown in text (--json has all)
 LONGEST = 2 * VALUE  # characters of a sentence
 
 
 @dataclass(frozen=True)
 class RecordFinding:
-    """A finding, and the files that its ranks' records are.
+    """A finding, and the files of its ranks' records.
 
     Attributes:
         files: (file, rank) of every rank that it is about.
@@ -30,7 +30,7 @@ class RecordFinding:
 
     @property
     def severity(self) -> str:
-        """How much it weighs."""
+        """The severity."""
         return self.finding.severity
 
     @property
@@ -83,7 +83,7 @@ class RecordFinding:
 
 
 class RankRecords:
-    """The records among the files that were given."""
+    """The records among the given files."""
 
     def __init__(self) -> None:
         self.ranks: dict[int, Rank] = {}
@@ -119,6 +119,6 @@ class RankRecords:
 
 
 def _rate_record(one: Rank) -> tuple[int, int, int]:
-    """How much a record tells: stacks of threads, stacks of entries, entries."""
+    """Return the amount of data in a record: stacks of threads, stacks of entries, entries."""
     entries = one["entries"]
     return len(one["threads"]), sum(bool(entry["frames"]) for entry in entries), len(entries)

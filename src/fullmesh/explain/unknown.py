@@ -28,16 +28,14 @@ from fullmesh.explain.error_lines import (
 from fullmesh.explain.reader import Block, find_line_bounds
 from fullmesh.printed import clean_and_shorten
 
-PER_RANK = 2  # first error lines of a rank; its last exception comes on top
+PER_RANK = 2  # first error lines of a rank, in addition to its last exception
 MOST_RANKS = 64  # of one file
 MOST_SHOWN = 8
-MOST_HITS = (
-    400  # lines per file and needle that are looked at; then only the last one of each block
-)
+MOST_HITS = 400  # lines per file and needle to examine, then only the last one of each block
 MOST_OPEN = 16  # tracebacks of one file that have not ended
 FOREIGN = 60  # lines of other processes inside a traceback
 FRAMES = 600  # lines of a traceback
-TRIES, FIRST_TRIES = 3, 50  # lines per needle and block that are looked at for a good end
+TRIES, FIRST_TRIES = 3, 50  # lines per needle and block to examine for success
 DIGITS = re.compile(r"\d")
 
 
@@ -56,7 +54,7 @@ class ErrorLine:
     survivable: bool = True
 
     def is_cleared_by(self, *, progress: int, finished: int) -> bool:
-        """Whether progress, or a good end, at these lines shows that the error ended nothing."""
+        """Return whether progress or success in these lines shows that the job survived the error."""
         if not self.survivable or self.kind is ErrorKind.CRASH:
             return False
         weak = self.kind >= ErrorKind.LEVEL
@@ -103,12 +101,12 @@ class OpenTraceback:
 
     @property
     def is_over(self) -> bool:
-        """Whether its last line has come, or is not to be found any more."""
+        """Return whether its last line was found, or can no longer be found."""
         return self.has_ended or self.foreign < 0 or self.frames < 0
 
     @property
     def as_error(self) -> ErrorLine:
-        """Its first line, for a traceback without a last one."""
+        """Return its first line, for a traceback without a last one."""
         return ErrorLine(ErrorKind.EXCEPTION, self.first, survivable=self.survivable)
 
 
@@ -155,7 +153,7 @@ class FileErrors:
                 del self.last[rank]
 
     def of_rank(self, rank: str) -> Iterator[ErrorLine]:
-        """The lines of a rank, in their order."""
+        """Return the lines of a rank in order."""
         yield from self.first[rank]
         if (last := self.last.get(rank)) is not None and last not in self.first[rank]:
             yield last
@@ -204,11 +202,11 @@ class UnknownErrors:
                 state.clear(progress=progress, finished=state.latest)
 
     def has_finished_before(self, name: str, line: int) -> bool:
-        """Whether a log reported a good end before a line."""
+        """Return whether a log reported success before a line."""
         return name in self.files and 0 < self.files[name].finished < line
 
     def lines(self, codes: Collection[str]) -> list[ErrorLine]:
-        """The lines that none of the rules knows: first one of each rank, then their further ones."""
+        """List the lines that no rule knows: the first of each rank, then the others."""
         ranks = []
         for state in self.files.values():
             for rank in state.first:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Protocol
 
 CHUNK = 1 << 16
-MOST_UNPACKED = 1 << 34  # bytes of one file; the deadline ends most bombs earlier
+MOST_UNPACKED = 1 << 34  # bytes of one file (the deadline stops most zip bombs earlier)
 MOST_MEMORY = 256 << 20  # bytes that an xz file may ask for
 MOST_DIRECTORY = 64 << 20  # bytes of a zip archive's list of files
 END_RECORD = b"PK\x05\x06"
 ZIP = b"PK\x03\x04"
 GZIP = b"\x1f\x8b"
-# formats that Python cannot unpack -> the command that can
+# formats that Python cannot unpack -> a command that can
 FOREIGN = {
     b"\x04\x22\x4d\x18": ("lz4", "lz4 -d"),
     b"7z\xbc\xaf\x27\x1c": ("7z", "7z x"),
@@ -49,11 +49,11 @@ class Decompressor(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the stream ended."""
+        """Return whether the stream ended."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether it has no more output for the input that it got."""
+        """Return whether it needs more input."""
 
     @property
     def unused_data(self) -> bytes:
@@ -72,7 +72,7 @@ class GzipDecompressor:
 
     @property
     def eof(self) -> bool:
-        """Whether the member ended."""
+        """Return whether the member ended."""
         return self._engine.eof
 
     @property
@@ -110,7 +110,7 @@ LONGEST_MAGIC = max(map(len, (*ENGINES, *FOREIGN)))
 
 
 def read_stream_start(chunks: Iterator[bytes], data: bytes = b"") -> bytes:
-    """The beginning of a stream, long enough to recognize its format."""
+    """Read the beginning of a stream, long enough to recognize its format."""
     while len(data) < LONGEST_MAGIC:
         chunk = next(chunks, b"")
         if not chunk:
@@ -124,7 +124,7 @@ def read_stream_start(chunks: Iterator[bytes], data: bytes = b"") -> bytes:
 def unpack_stream(
     chunks: Iterator[bytes], note: Callable[[str], None], deadline: float = math.inf
 ) -> Iterator[bytes]:
-    """The same bytes, unpacked if they are packed. A damaged or cut archive gives its readable part, and a *note*.
+    """Unpack the bytes if they are packed. A damaged or cut archive yields its readable part, and a *note*.
 
     Raises:
         UnreadableError: it is packed in a form that Python cannot unpack.
@@ -171,7 +171,7 @@ def _decompress_stream(
         if time.monotonic() > deadline:
             raise DeadlineError
         if engine.eof:
-            # several streams behind each other are one file; xz fills up with zeros
+            # several consecutive streams are one file, and xz pads with zeros
             data = read_stream_start(chunks, engine.unused_data.lstrip(b"\0"))
             if not data.startswith(magic):
                 return
@@ -191,7 +191,7 @@ class ZipMember:
     info: zipfile.ZipInfo
 
     def chunks(self, deadline: float) -> Iterator[bytes]:
-        """Its bytes.
+        """Yield its bytes.
 
         Raises:
             UnreadableError: it is encrypted, or packed in another way than zip's usual one.

@@ -1,1 +1,1 @@
-"""A running job hangs: which rank, in which collective, at which line. Pure: observations in, findings out."""
+"""Find the rank, collective and line in which a running job hangs. Pure: observations in, findings out."""

@@ -38,8 +38,10 @@ MODULES = (
 )
 MARK = "\x1efullmesh-hang "
 AT_ONCE = 64
-SECONDS = 20.0  # for a node to be reached and to answer once
-MORE_SECONDS = 10.0  # for each further answer: a node with strangers on it takes so long
+SECONDS = 20.0  # to reach a node and get one answer
+MORE_SECONDS = (
+    10.0  # for each further answer (the time that a node with other users' processes needs)
+)
 MOST_BYTES = 32 << 20  # of an answer, unpacked
 MOST_OUTPUT = 64 << 20  # of all answers of a node
 MOST_ERRORS = 1 << 20
@@ -168,7 +170,7 @@ def query_hang_node(
         printed = run_bounded_command(command, seconds)
     except OSError as exc:
         return HangAnswer(name, why=f"ssh cannot be started: {exc}")
-    # not splitlines(): the mark begins with one of Unicode's line ends; the last piece is no whole line
+    # not splitlines(), since the mark begins with a Unicode line end. The last piece is not a whole line
     pieces = printed.out.decode("utf-8", "replace").split("\n")[:-1]
     lines = [piece for piece in pieces if piece.startswith(MARK)][: 1 + len(again)]
     try:
@@ -206,7 +208,7 @@ def query_hang_nodes(
 
 
 def make_absent_rank(number: int, world: int, host: str, why: str, *, gone: bool) -> Rank:
-    """A rank of which nothing came."""
+    """Make a rank without an answer."""
     return {
         "rank": number,
         "world": world,
@@ -266,7 +268,9 @@ def collect_samples(plan: ClusterPlan, answers: Iterable[HangAnswer]) -> list[li
         for rank in (rank for look in looks.values() for rank in look["ranks"]):
             known = ranks.setdefault(rank["rank"], rank)
             if len(rank["missing"]) < len(known["missing"]):
-                ranks[rank["rank"]] = rank  # of two processes with one number, the one that answers
+                ranks[rank["rank"]] = (
+                    rank  # if two processes have one number, use the one that answers
+                )
         if ranks:
             silent = {one.name: one.why for one in told if one.why}
             found.append([*ranks.values(), *find_missing_ranks(plan, looks, silent, ranks)])
@@ -279,7 +283,7 @@ def find_missing_ranks(
     silent: Mapping[str, str],
     ranks: Mapping[int, Rank],
 ) -> list[Rank]:
-    """The ranks that should be on a node and were not found there."""
+    """Return the ranks that should be on a node but were not found there."""
     world = max(one["world"] for one in ranks.values())
     began = min((e["created_ns"] for one in ranks.values() for e in one["entries"]), default=0)
     found: dict[int, Rank] = {}

@@ -1,4 +1,4 @@
-"""The jobs among the answers of all nodes: one job has one owner, and each job is judged by itself."""
+"""Find the jobs in the answers of all nodes. A job has one owner, and each job is judged separately."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fullmesh.hang.judge import judge_job
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.hang import Launcher, NodeHang, Rank, SkippedProcesses
 
-MOST_JOBS = 16  # that are judged
-# To judge a job takes time for each pair of a rank and a group or a collective that others wait in.
+MOST_JOBS = 16  # to judge
+# The time to judge a job grows with the pairs of a rank and a group or collective in which others wait.
 MOST_PAIRS, OF_RANK = 1 << 22, 16
-PLAUSIBLE = 8  # a job may be larger if so many times more ranks answered or are planned
+PLAUSIBLE = 8  # a job may exceed the limit if this many times more ranks answered or are planned
 SHOWN = 4
 Key = tuple[str, str]
 
@@ -37,7 +37,7 @@ class QueriedJob:
 
     @property
     def owner(self) -> str:
-        """The account in a sentence."""
+        """The account as part of a sentence."""
         return f" of account {self.account}" if self.account else ""
 
     def findings(self, stalled: float) -> list[HangFinding]:
@@ -45,7 +45,7 @@ class QueriedJob:
         return judge_job(self.samples, stalled)
 
     def newest(self) -> JobSample:
-        """All ranks at the last look."""
+        """All ranks of the last sample."""
         return JobSample({one["rank"]: one for one in self.samples[-1]})
 
 

@@ -41,7 +41,7 @@ def make_damaged_pickle_error(at: int) -> RefusedRecordError:
 
 
 class _PickleReader:
-    """The machine that a pickle is a program for, with a fraction of its instructions."""
+    """An interpreter of pickles that supports only a part of the instructions."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, len(START)

@@ -26,12 +26,12 @@ from fullmesh.observed.hang import (
     RecorderEntry,
 )
 
-FORM = "2."  # of records; what torch 2.3 to 2.13 write
+FORM = "2."  # of records that torch 2.3 to 2.13 write
 LONGEST_TEXT = 4096
 MOST_VALUES = (
-    10_000_000  # that are taken out of a record; a pickle may show one list at many places
+    10_000_000  # values to read from a record, since a pickle may show one list in many places
 )
-# what every entry has since the recorder is there
+# keys of every entry in all versions of the recorder
 NEEDED = ("profiling_name", "state", "input_sizes")
 # in the first part of torch's JSON, with entries and without, and of a collector's
 MARKS = (b'"collective_seq_id"', b'"pg_config"', b'"taken_ns"')
@@ -166,7 +166,7 @@ def parse_record(data: object) -> tuple[list[RecorderEntry], list[RankGroup]]:
 
 
 def parse_record_data(data: bytes) -> object:
-    """The plain data of a file.
+    """Return the plain data of a file.
 
     Raises:
         RefusedError: too large, cut off, or more than plain data.
@@ -184,13 +184,13 @@ def parse_record_data(data: bytes) -> object:
 
 
 def parse_file_rank(name: str) -> int | None:
-    """The rank that a file's name ends with, as torch names its dumps: ``nccl_trace_rank_3``, ``rank3.json``."""
+    """Return the rank at the end of a file's name, as in torch's dumps: ``nccl_trace_rank_3``, ``rank3.json``."""
     found = LAST_NUMBER.search(PurePath(name).stem)
     return int(found[1]) if found else None
 
 
 def make_recorded_rank(number: int, entries: list[RecorderEntry], groups: list[RankGroup]) -> Rank:
-    """A rank of which there is the record alone."""
+    """Make a rank from its record alone."""
     why = "there is its record alone"
     world = next((len(one["ranks"]) for one in groups if one["desc"] == "default_pg"), 0)
     missing: list[MissingPart] = [{"what": "stacks", "why": why}, {"what": "native", "why": why}]
@@ -212,7 +212,7 @@ def make_recorded_rank(number: int, entries: list[RecorderEntry], groups: list[R
 
 
 def validate_rank(one: Rank) -> Rank:
-    """A rank's answer, whose numbers may be counted up to and whose host may stand in a command.
+    """Validate a rank's answer, so that its numbers are bounded and its host can be part of a command.
 
     Raises:
         RefusedError: they may not.

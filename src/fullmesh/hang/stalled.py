@@ -1,4 +1,4 @@
-"""A job under watch that stands: all its nodes are asked which rank it is, while it is still there."""
+"""Query all nodes of a watched job that hangs for the rank that causes it, while the job still runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fullmesh.hang.jobs import group_answers_by_job
 from fullmesh.printed import clean_and_shorten
 from fullmesh.watch.remote import JobHosts
 
-AGAIN = 3.0  # seconds between the two looks that tell what stands from what is slow
-CERTAIN = 5.0  # seconds in a collective; its node has seen it stand for far longer
-GATHER = 1.0  # the other nodes notice in about the same moment
+AGAIN = 3.0  # seconds between the two samples that tell hung ranks from slow ones
+CERTAIN = 5.0  # seconds in a collective (its node saw it hang for far longer)
+GATHER = 1.0  # the other nodes notice at about the same time
 LONGEST = 2000
 UNASKED = "The ranks stand, and Fullmesh could not find out which one the others wait for"
 AGAIN_BY_HAND = "The watch goes on. Check: ./fullmesh hang -i INVENTORY"

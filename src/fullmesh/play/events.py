@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-# The file to which the callback appends; without it the callback stays silent.
+# The file to which the callback appends. Without it, the callback is silent.
 VARIABLE = "FULLMESH_EVENTS"
-# What the run's folder below runs/ is called; the verification takes the name over, so that both lie together.
+# The name of the run's folder below runs/. The verification uses it, too, so that both are in one folder.
 RUN_VARIABLE = "FULLMESH_RUN"
 # The process of ./fullmesh: if it is killed, the verification that it started ends on the nodes.
 PID_VARIABLE = "FULLMESH_PID"

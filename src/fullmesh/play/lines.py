@@ -1,4 +1,4 @@
-"""A run in words: the same lines for a terminal and for a log."""
+"""The text lines of a run, the same for a terminal and a log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fullmesh.play.phases import PLAN
 from fullmesh.play.progress import Failure, RunPhase, RunProgress
 from fullmesh.printed import clean_line
 
-SHOWN = 5  # names before they are counted
+SHOWN = 5  # names to list, the others are counted
 NAME_WIDTH, OUTCOME_WIDTH = 21, 32
 WIDTH = 80  # of a log or pipe
 MARK, TIME = 2, 9  # columns of a phase's mark and of its seconds
@@ -43,7 +43,7 @@ def render_undo_notice(
 
 
 def format_count(number: int, word: str) -> str:
-    """A number and its noun."""
+    """Return a number and its noun."""
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
@@ -63,7 +63,7 @@ def describe_phase_outcome(phase: RunPhase, *, check: bool = False) -> str:
 
 
 def render_phase_line(phase: RunPhase, *, check: bool = False, width: int = 0) -> str:
-    """A phase that is over, in a line, or in several of *width* columns (0: any width)."""
+    """Render a finished phase in one line, or in several of *width* columns (0: any width)."""
     name, came = clean_line(phase.name), clean_line(describe_phase_outcome(phase, check=check))
     room = max(width - MARK - NAME_WIDTH - 1 - TIME - 1, OUTCOME_WIDTH // 2) if width else len(came)
     came, *more = textwrap.wrap(came, room, break_on_hyphens=False) or [""]
@@ -79,7 +79,7 @@ def format_running_task(progress: RunProgress) -> str:
 
 
 def describe_waiting_hosts(progress: RunProgress) -> str:
-    """Whose answer is missing."""
+    """Describe the hosts that have not answered."""
     hosts = sorted(progress.waiting)
     return f"waiting for {format_host_list(hosts)}" if hosts else ""
 
@@ -96,7 +96,7 @@ def describe_progress(progress: RunProgress, at: float) -> str:
 
 def render_failure(failure: Failure) -> list[str]:
     """Why hosts failed, the whole message."""
-    # the plan is everybody's: whichever host Ansible asks
+    # the plan concerns all hosts, whichever host computes it
     where = "" if failure.phase == PLAN else f" on {format_host_list(failure.hosts)}"
     head = f"FAILED{where}, in {failure.phase or 'the run'}: {failure.task}"
     return [head, *(f"  {line}" for line in failure.message.rstrip("\n").split("\n"))]

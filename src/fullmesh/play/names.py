@@ -1,4 +1,4 @@
-"""How the folder of a run below runs/ is called, and how a path is said."""
+"""Name the folder of a run below runs/, and shorten paths."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 def make_run_name() -> str:
-    """A name that sorts by time and that no two runs share."""
+    """Return a unique name that sorts by time."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
 
 
 def shorten_path(path: Path) -> str:
-    """A path as the user types it: the shorter of both ways to write it."""
+    """Return a path as the user types it: relative or absolute, the shorter one."""
     written = os.path.relpath(path)
     return written if len(written) < len(str(path)) else str(path)

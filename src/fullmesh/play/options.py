@@ -1,4 +1,4 @@
-"""The options of every verb that runs a playbook in front of the user: Ansible's, the inventory's, the view's."""
+"""Options of the verbs that run a playbook: Ansible's, the inventory's, the view's."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.settings import ROOT, STARTED_IN
 
 AUTO, PLAIN, JSON = "auto", "plain", "json"
-# Whoever gives one of these to ansible-playbook wants to read what it prints, or to answer it.
+# With these, the user wants to read ansible-playbook's output or to answer its questions.
 ANSIBLES_OWN = re.compile(
     r"^(-v+|--verbose|-D|--diff|-h|--help|--version|--step|--syntax-check|--list-(hosts|tags|tasks))$"
 )
-# With one of these ansible-playbook changes nothing.
+# With one of these, ansible-playbook changes nothing.
 PREVIEWS = re.compile(
     r"^(-C|-CD|-DC|--check|-h|--help|--version|--syntax-check|--list-(hosts|tags|tasks))$"
 )
-# With one of these it asks for a password before it begins.
+# With one of these, it asks for a password first.
 PROMPTS = re.compile(r"^(-[bCDv]*[kKJ][bCDkKJv]*|--ask-(pass|become-pass|vault-pass(word)?))$")
 CHOOSE = ("--limit=", "--tags=", "--skip-tags=")
 INVENTORY_VARIABLE, OWN_INVENTORY = "FULLMESH_INVENTORY", "inventory/mine"
@@ -58,7 +58,7 @@ def _make_value_option(names: str, value: str, text: str = "") -> AnsibleOption:
 LIMIT = _make_value_option("-l --limit", "PATTERN", "only the hosts that this pattern matches too")
 USER = _make_value_option("-u --user", "NAME", "log in as this user")
 CHECK = _make_switch("-C --check", "change nothing, and show the tasks that would")
-# How the inventory is read and its hosts are reached.
+# Options for the inventory and the connections to its hosts.
 CONNECT = (
     LIMIT,
     _make_value_option("-e --extra-vars", "SETTING", "name=value, YAML, JSON, or a file: @FILE"),
@@ -74,7 +74,7 @@ CONNECT = (
     _make_value_option("--ssh-common-args", "OPTIONS", "more options for ssh, such as a ProxyJump"),
     _make_value_option("--ssh-extra-args", "OPTIONS"),
 )
-# How a play works on them.
+# Options for the way a play works on the hosts.
 RUN = (
     _make_switch("-k --ask-pass", "ask for the password to log in with"),
     _make_value_option("--connection-password-file --conn-pass-file", "FILE"),
@@ -89,7 +89,7 @@ RUN = (
     _make_value_option("--scp-extra-args", "OPTIONS"),
     _make_switch("--flush-cache"),
 )
-# Which of its tasks it runs, and in what way.
+# Options for the tasks to run.
 TASKS = (
     _make_value_option("-t --tags", "TAGS", "only the tasks with these tags"),
     _make_value_option("--skip-tags", "TAGS", "without the tasks with these tags"),

@@ -31,10 +31,10 @@ PHASES = {
     "Read EC2 security groups": "read EC2",
     "Report the findings": "report",
 }
-# Shown only where they changed or failed, or took long enough to be wondered about.
+# Shown only if they changed something, failed or took long.
 QUIET = frozenset({BUNDLE, SSH, "manifest", "report"})
 QUIET_SECONDS = 15.0
-# A play that goes through the roles: each of them is a phase.
+# A play that runs the roles: each of them is a phase.
 BY_ROLE = frozenset({"Undo the changes"})
 
 
@@ -47,5 +47,5 @@ def find_phase(play: str, role: str, now: str) -> str:
         return PHASES.get(play, play)
     if role and role != "preflight":
         return f"{UNDO}{role}"
-    # between two roles stand the tasks that include them
+    # tasks that include the roles come between them
     return now if now.startswith(UNDO) else LOOK

@@ -23,9 +23,9 @@ from fullmesh.play.events import (
 )
 
 CONTROLLER = "localhost"
-# The summary of the result says the same, with its evidence.
+# The summary of the result has the same text, with its evidence.
 TOLD_BY_RESULT = frozenset({phases.VERIFY, "judge"})
-# Changes of our own memory of a node, which nobody has to approve.
+# Changes of Fullmesh's own records on a node, which need no approval.
 MEMORY = ("undo point of ", "/var/lib/fullmesh")
 
 
@@ -52,12 +52,12 @@ class RunPhase:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration."""
         return self.ended - self.begun
 
     @property
     def shown(self) -> bool:
-        """Whether it is worth a line."""
+        """Return whether it is worth a line."""
         if self.failed or self.changes or self.seconds >= phases.QUIET_SECONDS:
             return True
         return self.name not in phases.QUIET and not self.name.startswith(phases.UNDO)
@@ -97,7 +97,7 @@ class ProgressListener(Protocol):
         """Hosts have failed."""
 
     def said(self, hosts: tuple[str, ...], text: str) -> None:
-        """The run says something to the user."""
+        """The run has a message for the user."""
 
 
 @dataclass
@@ -212,7 +212,7 @@ class RunProgress:
     def _end(self, event: RunEnded) -> None:
         self.hosts, self.over, self.waiting = event["hosts"], True, {}
         self._tell()
-        # what a block caught is a failure only where its host failed all the same
+        # an error that a block caught is a failure only if its host failed anyway
         for host, count in event["hosts"].items():
             if (count["failures"] or count["unreachable"]) and host not in self._shown:
                 self._failures += self._held.get(host, [])
@@ -222,7 +222,7 @@ class RunProgress:
         self._close(event["at"])
 
     def abandon(self, at: float) -> None:
-        """The run ended without an end: killed, or an error of Ansible itself."""
+        """The run ended without an end event: it was killed, or Ansible itself failed."""
         self._tell()
         if self.phase is not None and not self.over:
             self.phase.failed |= dict.fromkeys(self.waiting)

@@ -22,7 +22,7 @@ from fullmesh.settings import ROOT
 
 LOG, EVENTS = "ansible.log", "events.jsonl"
 STEP_SECONDS = 0.1
-# A terminal's Ctrl-C has reached Ansible as well, which then ends its workers; who does not listen is told again.
+# A terminal's Ctrl-C also reaches Ansible, which then ends its workers. If it still runs, it gets these signals.
 PATIENCE: tuple[tuple[signal.Signals | None, float], ...] = (
     (None, 3.0),
     (signal.SIGINT, 10.0),
@@ -61,7 +61,7 @@ def choose_view(progress: str, *, brief: bool = False) -> RunView:
 
 
 class LineFollower:
-    """The whole lines that a file has got since the last look."""
+    """The complete lines that a file gained since the last call."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.offset, self.rest = path, 0, b""
@@ -129,7 +129,7 @@ def run_with_view(
         path.touch(0o600)
     settings = {**os.environ, **(env or {}), VARIABLE: str(events), RUN_VARIABLE: folder.name}
     settings[PID_VARIABLE] = str(os.getpid())
-    # the log is a file: no colours, and lines as wide as they are
+    # the log is a file, so no colours and no line wrapping
     settings |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
     begun, follow = time.monotonic(), LineFollower(events)
     asks = needs_password(command)
@@ -170,7 +170,7 @@ def has_process_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def read_ansible_log_tail(log: Path) -> list[str]:
-    """The end of a log, from the last error of Ansible's own on."""
+    """Return the end of a log, starting at Ansible's last own error."""
     found = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     starts = [at for at, line in enumerate(found) if line.startswith(("[ERROR]", "ERROR!"))]
     return found[starts[-1] if starts else 0 :][-TAIL_LINES:]

@@ -10,7 +10,7 @@ from fullmesh.play import lines
 from fullmesh.play.progress import Failure, ProgressListener, RunPhase, RunProgress
 from fullmesh.printed import print_text
 
-# The project's promise is ten.
+# The project promises 10.
 SILENCE_SECONDS = 8.0
 
 
@@ -33,7 +33,7 @@ class RunView(ProgressListener, Protocol):
         """A line of the command's own."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the view."""
 
 
 class PlainView:
@@ -88,18 +88,18 @@ class PlainView:
         self.say(f"  …    {waited or lines.describe_progress(self.progress, time.time())}")
 
     def raw(self, line: str) -> None:
-        """Not for people."""
+        """Do nothing, since people do not read this."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, since nothing is open."""
 
 
 class JsonView(PlainView):
     """The events as they come, for programs. The stream has nothing else."""
 
     def say(self, text: str, style: str = "") -> None:
-        """Only events."""
+        """Do nothing, since the stream has only events."""
 
     def raw(self, line: str) -> None:
-        """An event."""
+        """Print an event."""
         print_text(line, self.stream)

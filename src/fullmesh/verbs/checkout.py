@@ -1,4 +1,4 @@
-"""A verb that runs a playbook of this checkout, and how it says why it does not."""
+"""Run a playbook of this checkout for a verb, or report why it cannot run."""
 
 from __future__ import annotations
 

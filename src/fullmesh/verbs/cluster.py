@@ -14,7 +14,7 @@ from fullmesh.printed import print_text
 from fullmesh.verbs.checkout import print_refusal, run_checkout_playbook
 
 PROBLEM = 1
-# Options of single verbs; an empty help: an old spelling.
+# Options of single verbs. An empty help marks an old spelling.
 FLAGS = {
     "apply": {"--dry-run": "preview the changes, as plan does, and change nothing"},
     "verify": {
@@ -47,7 +47,7 @@ def run_plan(args: argparse.Namespace) -> int:
     if args.offline and args.json:
         return print_offline_plan(args)
     if args.offline:
-        args.verbose = True  # the plan is what it prints
+        args.verbose = True  # its output is the plan
         return run_checkout_playbook("playbooks/show_plan.yml", args)
     return preview_apply(args)
 

@@ -25,7 +25,7 @@ SSH_SHARE, SSH_LEAST, SSH_MOST = (
     2,
     10,
 )  # of the deadline, for a node that does not answer; seconds
-# of the deadline, for a node's answer to each of three questions; a node that hangs is asked one or two of them
+# of the deadline, for a node's answer to each of three queries (a hung node gets one or two of them)
 CALL_SHARE, CALL_LEAST = 0.4, 5
 BANDWIDTH_MIB = 8
 TAIL = 30
@@ -84,7 +84,7 @@ def run_diagnose_playbook(args: argparse.Namespace) -> tuple[Path, bool]:
     from fullmesh.play import run as runner  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 
     name = make_run_name()
-    # its rules take a fifth of a second to import, and meanwhile the nodes answer
+    # import the rules (0.2 s) while the nodes answer
     threading.Thread(target=importlib.import_module, args=(SHOW,), daemon=True).start()
     # with --json the result is what programs read, and progress is for people
     shown = runner.choose_view(PLAIN if args.json and args.progress == JSON else args.progress)

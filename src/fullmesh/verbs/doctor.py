@@ -1,4 +1,4 @@
-"""The verb ``doctor``: is this controller ready to run Ansible on the nodes? Contacts no node."""
+"""The verb ``doctor``: check that this controller can run Ansible on the nodes. Contacts no node."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCHEMA = 1
 PASSED, WARNING, ERROR = "ok", "warning", "error"
 PYTHONS = ((3, 11), (3, 14))  # oldest and newest
 CALLBACKS = ("fullmesh_progress", "fullmesh_preload", "fullmesh_events")
-FREE_BYTES = 2 * 1000**3  # a run with a bundle or a lab takes more, and says so itself
+FREE_BYTES = 2 * 1000**3  # a run with a bundle or a lab needs more, and checks it itself
 SECONDS = 30.0  # for a program to answer
 CODES = {
     "DR-101": "Fullmesh does not support this version of Python",
@@ -152,7 +152,7 @@ def call_program(*command: str) -> subprocess.CompletedProcess[str] | None:
 
 
 def read_last_line(text: str) -> str:
-    """The last line that is not empty."""
+    """Return the last line that is not empty."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
@@ -191,7 +191,7 @@ def find_collection_version(name: str, folders: Sequence[str]) -> str:
 
 
 def list_collection_folders() -> list[str]:
-    """The folders in which Ansible looks for collections."""
+    """Return the folders in which Ansible looks for collections."""
     own = os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(":")
     usual = ["~/.ansible/collections", "/usr/share/ansible/collections"]
     return [*filter(None, own), *(str(Path(one).expanduser()) for one in usual), *sys.path]
@@ -257,7 +257,7 @@ def check_inventory(named: str) -> ControllerCheck:
         path = options.find_inventory(named)
     except InvalidInputError as error:
         (fault,) = error.faults
-        # before the first ./fullmesh init there is none
+        # there is none before the first ./fullmesh init
         status = ERROR if named or fault.code == "CL-106" else WARNING
         fix = "./fullmesh init, or name another one with -i"
         return ControllerCheck("inventory", fault.text, status, "DR-107", fix)

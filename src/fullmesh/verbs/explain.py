@@ -25,7 +25,11 @@ from fullmesh.settings import STARTED_IN
 if TYPE_CHECKING:
     from fullmesh.explain.records import RankRecords, RecordFinding
 
-OK, PROBLEM, USAGE = 0, 1, 2  # nothing wrong; a finding; wrong usage, or not all could be read
+OK, PROBLEM, USAGE = (
+    0,
+    1,
+    2,
+)  # no problem, a finding, and wrong usage or a log that was not read completely
 SCHEMA = 1
 DEADLINE, LONGEST = 300.0, 86400.0  # seconds
 
@@ -70,7 +74,7 @@ def print_explain_error(code: str, text: str) -> int:
 def run_explain(args: argparse.Namespace) -> int:
     """``fullmesh explain CODE``."""
     code = str(args.code or "").strip().strip("[]").upper()
-    if cause := load_cause(code):  # all other codes need not be read for it
+    if cause := load_cause(code):  # without loading all other codes
         return print_code_page(args, code, cause.page.meaning, explain_cause(cause))
     from fullmesh import codes  # noqa: PLC0415 (codes imports the command line, which imports this)
     from fullmesh.explain import pages  # noqa: PLC0415 (slow to import, and explain-log needs none)
@@ -107,7 +111,7 @@ def _parse_data_ports(text: str) -> PortRange | None:
 
 @dataclass(frozen=True)
 class UnreadLog:
-    """A log that could not be read, or is no log."""
+    """A file that could not be read or is not a log."""
 
     name: str
     code: str
@@ -116,7 +120,7 @@ class UnreadLog:
 
 @dataclass
 class ReadLogs:
-    """Everything that was read."""
+    """All logs."""
 
     tally: Tally
     records: RankRecords | None = None
@@ -155,7 +159,7 @@ class ReadLogs:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all logs were read to their ends, and there was something to read."""
+        """Return whether there were logs, and all were read to their ends."""
         has_text = any(log.size for log in self.logs)
         return has_text and not self.unread and all(log.is_complete for log in self.logs)
 
@@ -230,7 +234,7 @@ def render_verdict(
     found: Sequence[RecordFinding] = (),
     unread: Sequence[UnreadLog] = (),
 ) -> str:
-    """The verdict for people."""
+    """Render the verdict as text."""
     lines: list[str] = []
     for number, one in enumerate(found, 1):
         lines += [*one.as_lines(number), ""]

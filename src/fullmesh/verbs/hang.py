@@ -32,7 +32,7 @@ OK, PROBLEM, USAGE = 0, 1, 2
 SCHEMA = 1
 STALLED = 5.0
 AGAIN = 3.0
-MOST_NAMED = 8  # of the jobs that are not judged
+MOST_NAMED = 8  # jobs that are not judged
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -16,7 +16,7 @@ from fullmesh.play.names import make_run_name
 from fullmesh.printed import clean_line, measure_width, print_error, print_text
 from fullmesh.settings import ROOT, RUNS, STARTED_IN
 
-if TYPE_CHECKING:  # slow to import; other verbs go without
+if TYPE_CHECKING:  # slow to import, and other verbs do not need it
     from fullmesh.init.look import MachineSurvey
     from fullmesh.init.machines import Machine
     from fullmesh.init.propose import NetworkProposal
@@ -78,7 +78,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def ask_question(text: str, default: str, *, ask: bool) -> str:
-    """An answer, or the default, which is shown."""
+    """Return the user's answer, or the default, which the prompt shows."""
     if not ask:
         return default
     shown = f" [{default}]" if default else ""
@@ -89,7 +89,7 @@ def ask_question(text: str, default: str, *, ask: bool) -> str:
 
 
 def read_named_file(path: str) -> str:
-    """The text of a file that the user named.
+    """Return the text of a file that the user named.
 
     Raises:
         RefusedError: it cannot be read.
@@ -131,7 +131,7 @@ def choose_machines(args: argparse.Namespace, *, ask: bool) -> list[Machine]:
 
 
 def choose_network(heard: MachineSurvey, wanted: str, *, ask: bool) -> NetworkProposal:
-    """The cluster's network: the one that is asked for, the user's choice, or the best.
+    """Return the cluster's network: the requested one, the user's choice, or the best one.
 
     Raises:
         RefusedError: none joins all machines.
@@ -152,7 +152,7 @@ def choose_network(heard: MachineSurvey, wanted: str, *, ask: bool) -> NetworkPr
 def render_machine_table(
     found: Sequence[Machine], heard: MachineSurvey, proposal: NetworkProposal
 ) -> list[str]:
-    """The machines as they would stand in the inventory."""
+    """Return the machines as inventory entries."""
     from fullmesh.init.propose import format_link_speed  # noqa: PLC0415 (only here)
 
     rows = [("node", "ssh", "system", "GPUs", "cluster address", "card", "speed", "kept by")]
@@ -201,7 +201,7 @@ def check_inventory_text(text: str, more: Mapping[str, object]) -> None:
 
 
 def print_fault(fault: Fault) -> None:
-    """A fault on standard error."""
+    """Print an error on standard error."""
     print_error(f"fullmesh: {fault}")
 
 
@@ -286,7 +286,7 @@ def create_inventory(args: argparse.Namespace) -> int:
 
 
 def shorten_typed_path(path: Path) -> str:
-    """A path as the user types it."""
+    """Return a path as the user types it."""
     near = os.path.relpath(path, HERE)
     return near if len(near) < len(str(path)) else str(path)
 

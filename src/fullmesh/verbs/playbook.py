@@ -200,7 +200,7 @@ def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> boo
         raise InvalidInputError([Fault("CL-118", text, "Fix: add --yes")])
     listed = list_playbook_tasks(playbook, inventory, options.list_ansible_words(args))
     if not listed.hosts:
-        return True  # there is nothing to ask, and Ansible says why
+        return True  # no question is needed, and Ansible reports the reason
     typed = format_command("undo --dry-run", inventory, args)
     width = measure_width(sys.stderr) or lines.WIDTH
     for line in lines.render_undo_notice(listed.hosts, listed.roles, typed, width):
@@ -228,6 +228,6 @@ def find_report_page(shown: RunView) -> Path | None:
 
 
 def run_ansible_raw(command: Sequence[str]) -> int:
-    """Everything as Ansible prints it."""
+    """Run it with Ansible's own output."""
     sys.stdout.flush()
     return subprocess.run(list(command), cwd=ROOT, check=False).returncode  # noqa: S603 (our own program, and the user's options)

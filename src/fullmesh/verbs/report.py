@@ -14,7 +14,7 @@ from fullmesh.catalogue import add_verb
 from fullmesh.printed import clean_values, print_error, print_text
 from fullmesh.settings import RUNS
 
-if TYPE_CHECKING:  # rich and jinja2 are slow to import; other verbs go without
+if TYPE_CHECKING:  # rich and jinja2 are slow to import, and other verbs do not need them
     from fullmesh.report.compare import Comparison
 
 OK, PROBLEM, USAGE = 0, 1, 2
@@ -72,7 +72,7 @@ def find_result(name: str | None) -> Path | None:
 
 
 def find_previous_run(path: Path) -> Path | None:
-    """The run before another one."""
+    """Return the run before another one."""
     earlier = [run for run in list_runs() if run.parent.name < path.resolve().parent.name]
     return earlier[-1] if earlier else None
 
@@ -105,7 +105,7 @@ def compare_result_files(path: Path, other: Path) -> Comparison:
 
 
 def parse_run_arguments(args: argparse.Namespace) -> tuple[str | None, str | None]:
-    """The run that the user means, and the one to compare it with.
+    """Return the run that the user means, and the one to compare it with.
 
     Raises:
         ValueError: more than two are named.
@@ -141,7 +141,7 @@ def write_merged_run(names: Sequence[str]) -> Path:
 
 
 def resolve_runs(args: argparse.Namespace) -> tuple[str | None, str | None]:
-    """The run that the user means or that is made of several, and the one to compare it with.
+    """Return the run that the user means or that merges several, and the one to compare it with.
 
     Raises:
         ValueError: too few or too many are named, or those that are cannot be merged.

@@ -1,4 +1,4 @@
-"""The verb ``status``: the nodes, their drift, the jobs that run, and the last verdict. Changes nothing."""
+"""The verb ``status``: show the nodes, their drift, their running jobs and the last verdict. Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fullmesh.play.options import JSON, PLAIN
 from fullmesh.printed import clean_values, measure_width, print_error, print_text
 from fullmesh.verbs.checkout import print_refusal
 
-if TYPE_CHECKING:  # slow to import; other verbs go without
+if TYPE_CHECKING:  # slow to import, and other verbs do not need it
     from fullmesh.cluster_status import LastRun, RunningJob, StatusReport
     from fullmesh.hang.ask import HangAnswer
     from fullmesh.watch.remote import JobHosts
@@ -158,7 +158,7 @@ def query_jobs(
 
 
 def find_last_run(nodes: Sequence[str]) -> LastRun | None:
-    """The newest result that has one of these nodes."""
+    """Return the newest result with one of these nodes."""
     from fullmesh.report.model import format_headline  # noqa: PLC0415 (see above)
     from fullmesh.result import read  # noqa: PLC0415 (see above)
     from fullmesh.verbs.report import list_runs  # noqa: PLC0415 (see above)

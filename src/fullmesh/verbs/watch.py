@@ -47,10 +47,10 @@ CODES = {
 WITHIN = 60.0
 STALLED = 60.0
 ASKED = 30.0  # seconds to wait for an answer about a hung job after the job has ended
-GATHER = 7.5  # seconds from the first problem to the sentence: the other ends probe for 5.5
+GATHER = 7.5  # seconds from the first problem to its report, since the other nodes probe for 5.5
 END_GRACE = 15.0  # seconds from the leash's end to SIGKILL
 DIAGNOSE_SECONDS = 120
-# The job itself holds the ports that a diagnosis would like to be free.
+# The job itself holds the ports that a diagnosis expects to be free.
 OWN_DOING = ("VC-109", "DG-130")
 
 
@@ -146,7 +146,7 @@ def resolve_job_hosts(inventory: Path, more: Sequence[str] = ()) -> JobHosts:
     Raises:
         ValueError: Ansible cannot read the inventory.
     """
-    # the play itself runs on localhost, which a limit would leave out
+    # the play itself runs on localhost, which --limit would exclude
     limits = [word.partition("=")[2] for word in more if word.startswith("--limit=")]
     if limits and limits[-1].startswith("@") and Path(limits[-1][1:]).is_file():
         limits = [",".join(Path(limits[-1][1:]).read_text(encoding="utf-8").split())]
@@ -182,7 +182,7 @@ class WatchedJob:
     diagnoses: bool = True
     stalled: StallReporter | None = None
     problems: list[JobProblem] = field(default_factory=list)
-    known: list[JobProblem] = field(default_factory=list)  # all of them, said or not
+    known: list[JobProblem] = field(default_factory=list)  # all problems, reported or not
     due: float = 0.0
     together: bool = False
     tried_beside: bool = False  # the diagnosis ran while the job held its ports
@@ -277,7 +277,7 @@ class WatchedJob:
             self.show_diagnosis()
 
     def running(self) -> bool:
-        """Whether any node still has its share."""
+        """Return whether any node still runs its part."""
         return any(node.code is None for node in self.nodes.values())
 
     def let_go(self) -> None:
@@ -388,12 +388,12 @@ def report_late_findings(job: WatchedJob) -> None:
         job.report()
     job.finish_diagnosis()
     if job.diagnosed is not None and job.wants_another:
-        # its ports are free now, so that they can be tried as well
+        # its ports are free now, so the diagnosis can test them as well
         job.tell("the job has ended, so its own ports are tried, too")
         job.diagnosed, job.diagnoses = start_diagnosis(job.inventory), True
         job.finish_diagnosis()
 
 
 def find_worst_exit_code(codes: Sequence[int]) -> int:
-    """The exit code of several: a signal's as a shell has it, else the largest."""
+    """Return one exit code for several: that of a signal, as in a shell, else the largest."""
     return max((128 - code if code < 0 else code for code in codes), default=0)

@@ -35,7 +35,7 @@ CAUSE = LogCause(
         Pattern("no socket interface found"),
         Pattern("is neither AF_INET(2) nor AF_INET6(10)"),
         Pattern("no NCCL_SOCKET_IFNAME interface found"),
-        # NCCL before 2.5 went on without an interface
+        # NCCL before 2.5 continued without an interface
         Pattern("Socket creation failed : Address family not supported"),
     ),
     explains=(Explains(("LG-402", "LG-403", "LG-404")),),

@@ -39,7 +39,7 @@ CAUSE = LogCause(
             r"(?P<host>[^\s:]{1,120}):\d+:\d+ \[\d+\] NCCL INFO Bootstrap : Using (?:\[0\])?"
             rf"(?P<interface>{INSIDE}[^\s:]{{0,16}}):(?P<address>[^\s<]{{1,60}})<",
         ),
-        # sockets go over every interface of the list, not over the first one alone
+        # sockets use every interface of the list, not only the first
         Pattern(
             "NET/Socket : Using ",
             r"(?:(?P<host>[^\s:]{1,120}):\d+:\d+ \[\d+\] NCCL )?INFO NET/Socket : Using .{0,1000}?\[\d{1,2}\]"

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, Reco
 
 
 def describe_gids(own: str, remote: str) -> str:
-    """What the addresses (GIDs) of an RDMA connection's two ends have to do with its failure; empty if nothing."""
+    """Explain how the GIDs of both ends of an RDMA connection cause its failure. Empty if they do not."""
     ends = []
     for text in (own, remote):
         try:
@@ -36,7 +36,7 @@ def describe_gids(own: str, remote: str) -> str:
             f"One end has the link-local address {links[0]}: the GID index holds another entry there, or its"
             " interface has no IP address."
         )
-    # the usual lengths of a link's prefix; the log does not have the real ones
+    # the usual prefix lengths of a link, since the log does not have the real ones
     networks = {
         ipaddress.ip_network(f"{end}/{64 if end.max_prefixlen > 64 else 24}", strict=False)  # noqa: PLR2004 (bits)
         for end in ends

@@ -30,7 +30,7 @@ from fullmesh.causes.nccl.patterns import LATE
 
 
 def describe_late_ranks(_finding: LogFinding, facts: LogFacts) -> str:
-    """Which ranks the watchdog's lines leave over, in a sentence."""
+    """Describe the ranks for which no watchdog line exists."""
     first: dict[str, int] = {}
     for (rank, number, _), _line in facts.of("late"):
         first[rank] = min(int(number), first.get(rank, int(number)))

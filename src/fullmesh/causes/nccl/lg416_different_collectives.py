@@ -28,7 +28,7 @@ from fullmesh.causes.nccl.patterns import LATE
 
 
 def find_different_collectives(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Watchdogs that name different collectives for one number."""
+    """Find watchdogs that name different collectives for the same number."""
     by_number: dict[str, dict[str, list[tuple[str, LogLine]]]] = {}
     for (rank, number, operation), line in evidence.facts.of("late"):
         by_number.setdefault(number, {}).setdefault(operation, []).append((rank, line))

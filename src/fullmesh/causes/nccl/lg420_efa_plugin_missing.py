@@ -23,7 +23,7 @@ from fullmesh.causes.nccl.patterns import EFA, OFI
 
 
 def find_unused_efa(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Settings of EFA, and no plugin."""
+    """Find jobs with settings of EFA but without the plugin."""
     wanted = evidence.facts.of("efa")
     no_plugin = any(finding.code == "LG-901" for finding in evidence.findings)
     if wanted and no_plugin and not evidence.facts.of("ofi"):

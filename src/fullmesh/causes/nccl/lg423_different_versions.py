@@ -26,7 +26,7 @@ VERSION = Fact(
 
 
 def find_different_versions(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Logs that each name one version of NCCL, and not the same."""
+    """Find logs that each name one version of NCCL, but different ones."""
     known = evidence.facts.of("version")
     by_file: dict[str, set[str]] = {}
     for values, line in known:

@@ -29,7 +29,7 @@ def _name_ip_family(address: str) -> str:
 
 
 def find_different_networks(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Nodes that announce addresses of two families, or of two networks on interfaces of two kinds."""
+    """Find nodes with addresses of two families, or of two networks on different kinds of interfaces."""
     by_host = {
         values[0]: (values[1], values[2], line) for values, line in evidence.facts.of("address")
     }

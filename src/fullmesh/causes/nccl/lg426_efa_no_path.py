@@ -34,7 +34,7 @@ NO_PATH = Fact(
 
 
 def find_missing_efa_path(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Rings that are connected have carried packets over EFA, so its security group is right."""
+    """Skip jobs with connected rings: these exchanged packets over EFA, so the security group is correct."""
     known = evidence.facts
     uses = known.of("provider") or (known.of("ofi") and known.of("efa"))
     lost = known.of("no path")

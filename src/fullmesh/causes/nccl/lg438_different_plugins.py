@@ -1,15 +1,16 @@
-"""NCCL: nodes use different networks
+"""NCCL: the nodes use different networks
 
-NCCL takes another network on some nodes than on others: {networks}. They cannot talk to each other: a
-plugin (HPC-X's libnccl-net.so, EFA, gIB) is found on some nodes only, or some have no usable RDMA card.
+NCCL uses another network on some nodes than on others: {networks}. Such nodes cannot communicate.
+Some nodes lack a plugin (HPC-X's libnccl-net.so, EFA, gIB) or a usable RDMA NIC.
 
-**Where:** the nodes whose network differs from that of the others
+**Where:** the nodes whose network differs from the others
 
-**Prove:** on every node, in the job's environment: echo $LD_LIBRARY_PATH $NCCL_NET $NCCL_NET_PLUGIN;
-ldconfig -p | grep nccl-net; ls /dev/infiniband
+**Prove:** on every node, in the job's environment, run `env | grep -E
+'^(LD_LIBRARY_PATH|NCCL_NET|NCCL_NET_PLUGIN)='`, `ldconfig -p | grep nccl-net` and `ls
+/dev/infiniband`
 
-**Fix:** The same image and environment on all nodes; without the plugin everywhere:
-NCCL_NET_PLUGIN=none.
+**Fix:** Use the same image and environment on all nodes. To run without the plugin, set
+NCCL_NET_PLUGIN=none on all of them.
 
 **Source:** NVIDIA/nccl#1634
 """
@@ -38,7 +39,7 @@ HOSTS_SHOWN = 4
 
 
 def find_different_plugins(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Hosts of one job without a network in common; not if a job got beyond its start."""
+    """Find hosts of one job without a common network. Skip jobs that got past their start."""
     known = evidence.facts
     sizes = {values[2] for values, _ in known.of("member")}
     if known.of("rings") or len(sizes) > 1:

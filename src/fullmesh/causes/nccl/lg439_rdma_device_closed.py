@@ -1,16 +1,17 @@
 """NCCL: a process may not open an RDMA device
 
-NCCL found the RDMA device {device} but could not open it: the container or cgroup passes only some
-of the devices. The nodes then have different devices, and channels on the missing one wait for ever.
+NCCL found the RDMA device {device} but could not open it, because the container or cgroup passes
+only some of the devices. The nodes then have different devices, and channels on the missing one
+wait forever.
 
 **Where:** the container or node of this log
 
-**Prove:** inside the container of every node: ls -l /dev/infiniband; ibv_devinfo -d {device}
+**Prove:** in the container of every node, run `ls -l /dev/infiniband` and `ibv_devinfo -d {device}`
 
-**Fix:** Pass all of /dev/infiniband (docker: --device /dev/infiniband; Kubernetes: the RDMA device
-plugin with every card), or name the devices that every node can open: NCCL_IB_HCA.
+**Fix:** Pass all of /dev/infiniband (docker: --device /dev/infiniband, Kubernetes: the RDMA device
+plugin with every NIC), or set NCCL_IB_HCA to the devices that every node can open.
 
-**Source:** NVIDIA/nccl#2428; read: wrap_ibv_open_device in NCCL's net_ib.cc
+**Source:** NVIDIA/nccl#2428, read: wrap_ibv_open_device in NCCL's net_ib.cc
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
-"""NCCL: the network that NCCL_NET names cannot be used here
+"""NCCL: the network that NCCL_NET names is not usable
 
-NCCL could start no network plugin: NCCL_NET (or an image's, module's or container hook's settings)
-asks for one network by its name, and its plugin is missing, fits another NCCL or finds no device.
-NCCL then does not fall back to another one.
+NCCL could not start a network plugin. NCCL_NET, or a setting of the image, module or container
+hook, names one network, but its plugin is missing, does not match this NCCL or finds no device.
+NCCL then does not fall back to another network.
 
 **Where:** the node or container of this log
 
-**Prove:** env | grep -E '^NCCL_(NET|NET_PLUGIN|TUNER_PLUGIN|IB_DISABLE)='; NCCL_DEBUG=INFO shows the
-plugin and what it missed; ls -l /dev/infiniband
+**Prove:** run `env | grep -E '^NCCL_(NET|NET_PLUGIN|TUNER_PLUGIN|IB_DISABLE)='` and `ls -l
+/dev/infiniband`. With NCCL_DEBUG=INFO, the log names the plugin and its error.
 
-**Fix:** Remove NCCL_NET and the plugin's directory from LD_LIBRARY_PATH (or set NCCL_NET=Socket) where
-the hardware is absent; otherwise give the container its devices and the plugin that fits this NCCL.
+**Fix:** If the hardware is absent, remove NCCL_NET and the plugin's directory from LD_LIBRARY_PATH
+(or set NCCL_NET=Socket). Otherwise give the container its devices and a plugin that matches this
+NCCL.
 
-**Source:** NVIDIA-NeMo/Automodel#3843; read: NCCL's plugin/net.cc
+**Source:** NVIDIA-NeMo/Automodel#3843, read: NCCL's plugin/net.cc
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
 """NCCL: a rank does not see the GPUs of its neighbours
 
-NCCL opens the memory of another GPU of the node by its number, and this rank does not see that GPU:
-Slurm or the container gave each process its own GPU only, but NCCL takes them for one machine.
+NCCL opens the memory of another GPU of the node by its number, but this rank does not see that GPU.
+Slurm or the container gave each process only its own GPU, although NCCL treats them as one machine.
 
 **Where:** the launcher of this node
 
-**Prove:** in two ranks of the node: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES $SLURM_STEP_GPUS
+**Prove:** compare `nvidia-smi -L` and `env | grep -E '^(CUDA_VISIBLE_DEVICES|SLURM_STEP_GPUS)='` in
+two ranks of the node
 
-**Fix:** Show every rank all GPUs of its node (srun --gpus-per-node or --gpu-bind=none instead of
---gpus-per-task) and choose by the local rank. If each container must have one GPU: NCCL_P2P_DISABLE=1,
-or NCCL_HOSTID unique per container.
+**Fix:** Let every rank see all GPUs of its node (srun --gpus-per-node or --gpu-bind=none instead of
+--gpus-per-task), and choose by the local rank. If each container must have one GPU, set
+NCCL_P2P_DISABLE=1 or a unique NCCL_HOSTID per container.
 
-**Source:** NVIDIA/nccl#1948; read: NCCL's transport/p2p.cc
+**Source:** NVIDIA/nccl#1948, read: NCCL's transport/p2p.cc
 """
 
 from __future__ import annotations

@@ -32,19 +32,19 @@ DEFAULTS = {PORT_RANGE: "32768 60999", RESERVED: ""}
 
 
 def is_same_setting(key: str, one: str, other: str) -> bool:
-    """Whether two values of a kernel setting are one."""
+    """Return whether two values of a kernel setting are equal."""
     if key == RESERVED:
         return expand_port_spans(one) == expand_port_spans(other)
     return one.split() == other.split()
 
 
 def expand_port_spans(text: str) -> set[int]:
-    """The ports of a list."""
+    """Return the ports of a list."""
     return {port for span in parse_port_ranges(text) for port in range(span.first, span.last + 1)}
 
 
 def rule_boot_settings(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Kernel settings come back as files set them (sysctl.d(5)), or as the kernel begins."""
+    """Report kernel settings that the next boot changes to the files' values (sysctl.d(5)) or the kernel's default."""
     for name in evidence.nodes:
         held = get_next_boot(evidence, name)
         apart = []

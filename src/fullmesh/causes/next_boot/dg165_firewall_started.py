@@ -27,7 +27,7 @@ from fullmesh.result.findings import WARNING, Finding, join_names
 
 
 def rule_boot_firewall(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """No firewall that does not filter now begins to at the next boot."""
+    """Report firewalls that do not filter now but start to at the next boot."""
     for name in evidence.nodes:
         for unit in get_next_boot(evidence, name).get("units", []):
             what = describe_new_filtering(evidence, name, unit) if is_started_at_boot(unit) else ""

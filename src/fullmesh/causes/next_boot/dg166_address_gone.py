@@ -23,7 +23,7 @@ from fullmesh.result.findings import WARNING, Finding
 
 
 def rule_boot_address(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The cluster address comes back."""
+    """Report a cluster address that the next boot does not set."""
     for name in evidence.nodes:
         held = get_next_boot(evidence, name).get("address")
         if held and not held["leased"] and not held["kept"]:

@@ -68,7 +68,7 @@ def rule_boot_shm(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_any_mount_gone(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """All ways in which it shows."""
+    """Run both rules of this cause."""
     yield from rule_boot_mounts(evidence)
     yield from rule_boot_shm(evidence)
 

@@ -23,7 +23,7 @@ from fullmesh.result.findings import WARNING, Finding
 
 
 def rule_boot_selinux(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """SELinux comes back in the mode that it has."""
+    """Report that the next boot changes the mode of SELinux."""
     for name in evidence.nodes:
         held = get_next_boot(evidence, name)
         now = evidence.survey(name).get("selinux", {}).get("mode", "")

@@ -23,7 +23,7 @@ from fullmesh.result.findings import WARNING, Finding, join_names
 
 
 def rule_boot_limits(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """systemd gives services the limits that its files say, and units run as their files are."""
+    """Report limits and units that differ between the running systemd and its files."""
     for name in evidence.nodes:
         held = get_next_boot(evidence, name)
         now, later = held.get("limits", {}), held.get("limits_kept", {})

@@ -22,7 +22,7 @@ from fullmesh.result.findings import WARNING, Finding, join_names
 
 
 def rule_boot_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Routes to peers come back."""
+    """Report routes to peers that the next boot does not set."""
     for name in evidence.nodes:
         lost = [one for one in get_next_boot(evidence, name).get("routes", []) if not one["kept"]]
         if lost:
@@ -32,7 +32,7 @@ def rule_boot_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
                 f"{name} will not have its route to {join_names([one['to'] for one in lost])} after the next boot",
                 name,
                 seen=f"{'; '.join(ways)}, in no file that configures a card at boot",
-                expected="in the files of who configures the card",
+                expected="in the files of the interface's network service",
                 fix=f"on {name}: write it there (fullmesh_links: routes, docs/links.md)",
             )
 

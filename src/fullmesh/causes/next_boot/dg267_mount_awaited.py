@@ -21,7 +21,7 @@ from fullmesh.result.findings import WARNING, Finding
 
 
 def rule_boot_waits(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The boot waits for nothing that is not there."""
+    """Report mounts that are not available and that the boot waits for."""
     for name in evidence.nodes:
         for line in get_next_boot(evidence, name).get("mounts_kept", []):
             if line["waits"] and not line["mounted"]:

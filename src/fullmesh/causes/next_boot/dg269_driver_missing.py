@@ -31,7 +31,7 @@ ARGUMENTS = (
 
 
 def rule_boot_kernel(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The next boot starts a kernel that has the driver, with the arguments of today."""
+    """Report a next kernel that lacks the driver or has other arguments than the running one."""
     for name in evidence.nodes:
         held = get_next_boot(evidence, name).get("kernel")
         if not held:
@@ -60,7 +60,7 @@ def rule_boot_kernel(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def compare_boot_arguments(held: KeptKernel) -> tuple[list[str], list[str]]:
-    """Arguments that the next boot leaves out, and those that it adds."""
+    """Return the arguments that the next boot removes, and those that it adds."""
 
     def felt(arguments: Sequence[str]) -> list[str]:
         return [one for one in arguments if one.startswith(ARGUMENTS)]

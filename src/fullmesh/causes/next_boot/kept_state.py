@@ -18,12 +18,12 @@ def get_next_boot(evidence: ClusterEvidence, name: str) -> NextBoot:
 def make_boot_warning(  # noqa: PLR0913 (the fields of a finding)
     code: str, cause: str, node: str, *, seen: str, expected: str, fix: str, rung: RungId = "L0"
 ) -> Finding:
-    """A finding of this class."""
+    """Make a warning about the next boot."""
     return Finding(
         code, rung, cause, node=node, seen=seen, expected=expected, fix=fix, severity=WARNING
     )
 
 
 def is_started_at_boot(unit: KeptUnit) -> bool:
-    """Whether the next boot starts a unit."""
+    """Return whether the next boot starts a unit."""
     return unit["load"] != "masked" and unit["file"] in STARTS

@@ -25,7 +25,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_equal_port_ranges(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Nodes without a plan take their ports from one range: the firewall's holes are the same everywhere."""
+    """Report different port ranges of nodes without a plan, since their firewalls open the same ports."""
     if not evidence.assumed:
         return
     held = {n: r for n in evidence.nodes if (r := evidence.port_range(n)) is not None}
@@ -34,7 +34,7 @@ def rule_equal_port_ranges(evidence: ClusterEvidence) -> Iterator[Finding]:
     counts = Counter(held.values()).most_common()
     usual = counts[0][0]
     if len(counts) > 1 and counts[0][1] == counts[1][1]:
-        # As many of one as of the other: the kernel's default is the one that nobody chose.
+        # With a tie, assume that the range other than the kernel's default was chosen.
         usual = next((r for r, n in counts if n == counts[0][1] and r != KERNEL_RANGE), usual)
     odd = [name for name, value in held.items() if value != usual]
     yield Finding(

@@ -23,7 +23,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_container_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A container with a job in it has a network of its own, and that never inherits the pinned range."""
+    """Report a job in a container with its own network, which does not inherit the pinned range."""
     for name in evidence.nodes:
         mine = evidence.port_range(name)
         for space in evidence.survey(name).get("namespaces", []):

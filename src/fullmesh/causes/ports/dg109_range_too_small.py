@@ -62,7 +62,7 @@ def rule_port_range_size(evidence: ClusterEvidence) -> Iterator[Finding]:
             if not evidence.assumed
             else f"at least {need} ports",
             fix=suggest_range_fix(evidence, name) + (unreserve if reserved else ""),
-            # neither its connections nor its listeners get one, or which of them get the few is chance
+            # no connection and no listener gets a port, or it is random which of them do
             pairs=list_node_links(evidence.seen, name),
         )
 

@@ -28,11 +28,11 @@ from fullmesh.causes.relations import (
 )
 from fullmesh.result.findings import Finding
 
-FULL = 0.8  # of the range; what is left is used up by the next start (measured: restarts fail from here on)
+FULL = 0.8  # of the range (measured: the next start needs the rest, so restarts fail)
 
 
 def rule_exhausted_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """There are free ports in the range: TIME_WAIT of earlier runs holds them for a minute."""
+    """Report a range without free ports. TIME_WAIT of earlier runs holds ports for a minute."""
     for name in evidence.nodes:
         held, sockets = evidence.port_range(name), evidence.survey(name).get("sockets")
         if held is None or not sockets:

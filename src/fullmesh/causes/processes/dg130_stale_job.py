@@ -26,13 +26,13 @@ HOUR = 3600.0
 
 
 def find_port_holder(evidence: ClusterEvidence, name: str, port: int) -> Listener | None:
-    """Who listens on a port."""
+    """Return the processes that listen on a port."""
     listening = evidence.survey(name).get("sockets", {}).get("listening", [])
     return next((one for one in listening if one["port"] == port and one["pid"]), None)
 
 
 def rule_stale_job(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A job of before still sits on the master or rendezvous port: its store would answer the new ranks."""
+    """Report an earlier job on the master or rendezvous port, whose store would answer the new ranks."""
     for name in evidence.nodes:
         for port in evidence.seen.nodes[name]["node"]["ports"]:
             if not port["error"] or port["kind"] not in ("master", "rendezvous"):

@@ -10,7 +10,7 @@ OURS = re.compile(r"python|torch|pt_|nccl|deepspeed|accelerate|ray", re.IGNORECA
 
 
 def is_live_job_port(evidence: ClusterEvidence, port: int) -> bool:
-    """Whether ranks of a job at this port run on two nodes: then the port is where it belongs."""
+    """Return whether ranks of a job at this port run on two nodes, so that the job is active."""
     where = {
         name
         for name in evidence.nodes

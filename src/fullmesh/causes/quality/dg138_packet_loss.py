@@ -29,7 +29,7 @@ from fullmesh.result.findings import Finding
 LOST_LEAST, LOST_SHARE = (
     5,
     0.01,
-)  # segments, and share of all: a healthy network loses none between two nodes
+)  # segments, and their share: a healthy network loses none between two nodes
 
 
 NODES = ("node", "out", "in")
@@ -51,7 +51,7 @@ def count_retransmits(evidence: ClusterEvidence, source: str, target: str) -> tu
 
 
 def list_lossy_pairs(evidence: ClusterEvidence) -> list[tuple[str, str]]:
-    """The pairs of nodes between which anything had to be sent again, each once, in the plan's order."""
+    """List the pairs of nodes with repeated segments, each once, in the plan's order."""
     place = {name: number for number, name in enumerate(evidence.nodes)}
     found: set[tuple[int, int]] = set()
     for name in evidence.nodes:
@@ -71,8 +71,8 @@ def list_lossy_pairs(evidence: ClusterEvidence) -> list[tuple[str, str]]:
 
 
 def rule_packet_loss(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Nothing is lost between two nodes."""
-    # Who is slow to everybody loses what does not fit through: that is one finding, of the rate.
+    """Report packet loss between two nodes."""
+    # A node that is slow to all peers also loses packets. One finding about its rate is enough.
     slow = {
         frozenset(way)
         for one in find_rate_culprits(evidence)

@@ -42,8 +42,8 @@ def make_rate_finding(
     rates: Mapping[Way, float],
     least: Mapping[Way, float],
 ) -> Finding:
-    """Slow ways that have one reason."""
-    # Both directions are measured at once, and what is slow one way delays the acknowledgements of the other.
+    """Make the finding for slow links with the same cause."""
+    # Both directions are measured at once, and a slow direction delays the acknowledgements of the other.
     ways = one.ways[:1] if one.kind == "link" else one.ways
     worst = min(ways, key=lambda way: rates[way])
     node = one.node or evidence.master

@@ -54,7 +54,7 @@ def list_grown_counters(evidence: ClusterEvidence, name: str) -> list[tuple[str,
 def count_late_connections(
     evidence: ClusterEvidence, one: str, other: str
 ) -> dict[tuple[str, str], int]:
-    """How many connections between two nodes were made and then got stuck, by direction."""
+    """Count the connections between two nodes that opened and then stalled, by direction."""
     found = {}
     for source, target in ((one, other), (other, one)):
         late = [r for r in evidence.records(source) if r["node"] == target and r["remark"]]
@@ -66,7 +66,7 @@ def count_late_connections(
 def find_dropping_links(
     evidence: ClusterEvidence, name: str, peer: str, grown: int
 ) -> tuple[tuple[str, str], ...]:
-    """The links of a node that are broken, or late with more packets thrown away than connections are late.
+    """List the links of a node that are broken, or that are late with more drops than late connections.
 
     A busy machine is late as well, and a queue may drop a packet now and then without any harm.
     """
@@ -76,7 +76,7 @@ def find_dropping_links(
 
 
 def rule_drop_counters(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A node with broken links counted packets that it threw away."""
+    """Report drop counters of a node with broken links."""
     for name in evidence.nodes:
         counted = list_grown_counters(evidence, name)
         if not counted:

@@ -22,7 +22,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_half_duplex(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The cluster card of each node sends and receives at the same time."""
+    """Report cluster NICs that run at half duplex."""
     for name in evidence.nodes:
         card = evidence.card(name, evidence.cluster_card(name))
         if not card or not card["physical"] or card["duplex"] != "half":

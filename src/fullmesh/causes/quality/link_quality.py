@@ -20,14 +20,14 @@ from fullmesh.observed.ports import KERNEL_RANGE
 HURT_LEAST, OFTEN_LEAST, HURT_SHARE = 2, 3, 0.2
 
 
-SLOW_MBIT = 100.0  # no cluster network is slower than this; a Gloo job at it moves 12 MB/s
+SLOW_MBIT = 100.0  # no cluster network is slower than this (Gloo transfers 12 MB/s)
 
 
 SLOW_SHARE = 0.1  # of the card's speed, or of the other links' median
 
 
 def count_lossy_connections(evidence: ClusterEvidence, source: str, target: str) -> tuple[int, int]:
-    """Of the connections of a link that came through: those that had to send something again, and all."""
+    """Count a link's open connections: those that repeated a segment, and all."""
     good = [r for r in evidence.records(source) if r["node"] == target and r["verdict"] == "open"]
     return sum(bool(r.get("lost")) for r in good), len(good)
 
@@ -65,7 +65,7 @@ def find_dropping_rule(
 
 
 def read_measured_rates(evidence: ClusterEvidence) -> dict[Way, float]:
-    """The rates that were measured, in Mbit/s."""
+    """Return the measured rates in Mbit/s."""
     return {
         (name, rate["node"]): rate["mbit_s"]
         for name in evidence.nodes
@@ -74,22 +74,22 @@ def read_measured_rates(evidence: ClusterEvidence) -> dict[Way, float]:
 
 
 def compute_rate_floors(evidence: ClusterEvidence, rates: Mapping[Way, float]) -> dict[Way, float]:
-    """The rate below which each way is slow."""
+    """Return the rate below which each direction is slow."""
     usual = median(rates.values()) if rates else 0.0
     return {way: compute_rate_floor(evidence, way[0], usual, len(rates)) for way in rates}
 
 
 def find_rate_culprits(evidence: ClusterEvidence) -> list[SlowCulprit]:
-    """Who makes ways slow."""
+    """Find the causes of slow directions."""
     rates = read_measured_rates(evidence)
     least = compute_rate_floors(evidence, rates)
     return find_slow_culprits(rates, [way for way, rate in rates.items() if rate < least[way]])
 
 
 def compute_rate_floor(evidence: ClusterEvidence, name: str, usual: float, count: int) -> float:
-    """The rate below which a link is called slow."""
+    """Return the rate below which a link is slow."""
     card = evidence.card(name, evidence.cluster_card(name))
     speed = float(card["speed"]) if card and card["physical"] else 0.0
     among = SLOW_SHARE * usual if count > 2 else 0.0  # noqa: PLR2004 (two nodes have two links, and no usual)
-    # A card that says nothing true of itself (a virtual one) counts for nothing here.
+    # A virtual NIC does not report its real speed, so ignore it.
     return max(SLOW_MBIT, min(SLOW_SHARE * speed, 1000.0), among)

@@ -82,7 +82,7 @@ def find_slow_culprits(rates: Mapping[Way, float], slow: Iterable[Way]) -> list[
 
 
 def is_ack_delayed(way: Way, rates: Mapping[Way, float], slow: frozenset[Way]) -> bool:
-    """Whether a way is slow because the acknowledgements of the opposite one, which is slower, are in its way."""
+    """Return whether a direction is slow only because the opposite, slower one delays its acknowledgements."""
     back = (way[1], way[0])
     return back in slow and rates[back] < ONE_WAY * rates[way]
 

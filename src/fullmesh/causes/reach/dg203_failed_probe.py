@@ -18,7 +18,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_failed_probes(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A node whose own probe could not be started: its outgoing links were not tried."""
+    """Report a node on which the probe could not start, so that its outgoing links were not tested."""
     for name in evidence.nodes:
         node = evidence.seen.nodes[name]
         links = node.get("links")

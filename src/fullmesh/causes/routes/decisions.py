@@ -23,7 +23,7 @@ ALL_KINDS = ("sample", "range", "master", "rendezvous")
 
 @dataclass(frozen=True)
 class BrokenLinks:
-    """Links between two nodes that are not whole.
+    """List links between two nodes that are broken.
 
     Attributes:
         pairs: directions.
@@ -35,7 +35,7 @@ class BrokenLinks:
 
 
 def find_broken_links(evidence: ClusterEvidence, one: str, other: str) -> BrokenLinks:
-    """The directions between two nodes in which something did not get through."""
+    """Return the directions between two nodes in which a connection failed."""
     ports = {}
     for source, target in ((one, other), (other, one)):
         shut = frozenset(
@@ -49,12 +49,12 @@ def find_broken_links(evidence: ClusterEvidence, one: str, other: str) -> Broken
 
 
 def list_odd_decisions(evidence: ClusterEvidence, name: str) -> list[PacketRoute]:
-    """The odd decisions of a node's kernel."""
+    """List unexpected routing decisions of a node's kernel."""
     return evidence.seen.nodes.get(name, {}).get("links", {}).get("ways", [])
 
 
 def find_address_owner(evidence: ClusterEvidence, address: str) -> str:
-    """The node that has an address of the plan, "" when none has."""
+    """Return the node with an address of the plan, or ""."""
     return next((n for n in evidence.nodes if evidence.address(n) == address), "")
 
 
@@ -74,7 +74,7 @@ def list_affected_links(
 
 
 def list_packet_marks(evidence: ClusterEvidence, name: str) -> set[int]:
-    """The marks that a node's packet filter gives to packets."""
+    """Return the marks that a node's packet filter sets on packets."""
     found = set()
     for chain in evidence.ruleset(name)["chains"].values():
         for rule in chain["rules"]:
@@ -94,11 +94,11 @@ def group_route_decisions(
     marked = list_packet_marks(evidence, name) if odd else set()
     for way in odd:
         if way["mark"] and way["mark"] not in marked:
-            continue  # nobody is seen to mark packets so
+            continue  # no rule sets this mark
         if way["uid"] != ANYBODY or bool(way["error"]) != wanted:
             continue
         if way["direction"] == "in" and not (wanted and way["rule"]):
-            continue  # rp_filter's doing: DG-141
+            continue  # rp_filter, which DG-141 reports
         pairs = list_affected_links(evidence, name, way)
         if pairs:
             key = (way["error"], way["rule"]) if wanted else (way["dev"], way["via"])
@@ -107,7 +107,7 @@ def group_route_decisions(
 
 
 def has_working_links(evidence: ClusterEvidence, pairs: Iterable[tuple[str, str]]) -> bool:
-    """Whether all connections of these links come through, only from another address than the cluster's."""
+    """Return whether all connections of these links work, only from another address than the cluster's."""
     return all(
         r["verdict"] == "open"
         or (r["verdict"] == "wrong_source" and r["remark"].startswith("open"))
@@ -118,7 +118,7 @@ def has_working_links(evidence: ClusterEvidence, pairs: Iterable[tuple[str, str]
 
 
 def has_account_rule(evidence: ClusterEvidence, name: str, table: str) -> bool:
-    """Whether a table of a node's packet filter asks whose a packet is (nft(8), skuid and skgid)."""
+    """Return whether a table of a node's packet filter checks a packet's owner (nft(8), skuid and skgid)."""
     texts = [
         json.dumps(rule["expr"])
         for (family, held, _), chain in evidence.ruleset(name)["chains"].items()

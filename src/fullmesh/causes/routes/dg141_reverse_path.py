@@ -25,7 +25,7 @@ REVERSE_PATH = "TcpExt.IPReversePathFilter"
 
 
 def is_rp_filter_strict(evidence: ClusterEvidence, name: str) -> bool:
-    """Whether rp_filter is strict on the cluster interface: the larger of 'all' and its own counts, ip-sysctl.rst."""
+    """Return whether rp_filter is strict on the cluster interface: the larger of 'all' and its own (ip-sysctl.rst)."""
     card = evidence.card(name, evidence.cluster_card(name))
     own = str(card["rp_filter"]) if card else ""
     everywhere = evidence.sysctl(name, "net.ipv4.conf.all.rp_filter")
@@ -33,7 +33,7 @@ def is_rp_filter_strict(evidence: ClusterEvidence, name: str) -> bool:
 
 
 def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A strict rp_filter drops packets whose answer would leave by another interface.
+    """Report a strict rp_filter that drops packets whose reply would leave by another interface.
 
     It ignores ARP requests as well (arp_process asks for the route back), so on a link that was silent for a minute
     not one packet comes to be counted: then the route alone tells.

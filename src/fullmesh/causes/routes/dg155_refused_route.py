@@ -35,7 +35,7 @@ KINDS = {
 
 
 def rule_refused_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A node's kernel refuses to send to a peer: blackhole, prohibit, unreachable, as a route or as a rule."""
+    """Report blackhole, prohibit and unreachable routes or rules to a peer."""
     for name in evidence.nodes:
         for (error, rule), held in group_route_decisions(evidence, name, True).items():
             peers = sorted({find_address_owner(evidence, way["peer"]) for way, _ in held})
@@ -63,12 +63,12 @@ def rule_refused_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def describe_mark(way: PacketRoute) -> str:
-    """The words that ask for a mark."""
+    """Return the words for a mark."""
     return f" mark {way['mark']:#x}, which nftables gives" if way["mark"] else ""
 
 
 def suggest_route_fix(rule: str, peer: str) -> str:
-    """The command that takes a refusal away, or shows it."""
+    """Return the command that removes a refusal, or shows it."""
     if rule.startswith("rule "):
         return f"ip rule del pref {rule.split()[1].rstrip(':')}"
     if rule:

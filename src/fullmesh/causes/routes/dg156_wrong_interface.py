@@ -28,12 +28,12 @@ from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 
 
 def rule_wrong_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A node sends to a peer over another card than the one of the cluster."""
+    """Report a node that sends to a peer over another interface than the cluster's."""
     for name in evidence.nodes:
         for (card, via), held in group_route_decisions(evidence, name, False).items():
             own = evidence.cluster_card(name)
             if not card or (card == own and not via):
-                continue  # another source address over the same card: VC-206
+                continue  # another source address on the same interface: VC-206
             peers = sorted({find_address_owner(evidence, way["peer"]) for way, _ in held})
             asked = {way["direction"] for way, _ in held}
             what = "answers" if asked == {"answer"} else "packets"

@@ -36,7 +36,7 @@ from fullmesh.result.findings import WARNING, Finding, join_names
 
 
 def rule_account_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The kernel refuses, or leads astray, the processes of some accounts only: the probe's own get through."""
+    """Report routing rules that refuse or misroute the packets of some accounts, but not the probe's."""
     for name in evidence.nodes:
         ordinary = {
             (w["peer"], w["direction"])
@@ -108,7 +108,7 @@ def rule_filtered_accounts(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_any_account_rule(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """All ways in which it shows."""
+    """Run both rules of this cause."""
     yield from rule_account_routes(evidence)
     yield from rule_filtered_accounts(evidence)
 

@@ -38,7 +38,7 @@ CAUSE = LogCause(
             r"DEADLINE_EXCEEDED.{0,300}CoordinationService/RegisterTask",
             before=3,
         ),
-        # what jax up to 0.4 prints, and any later barrier
+        # jax up to 0.4, and later barriers
         Pattern(
             "Barrier timed out. ",
             r"DEADLINE_EXCEEDED: Barrier timed out\. (?:Barrier_id|Id): ",

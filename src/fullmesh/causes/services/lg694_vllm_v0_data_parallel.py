@@ -1,13 +1,13 @@
-"""vLLM: its old engine does not do data parallelism
+"""vLLM: its old engine does not support data parallelism
 
-vLLM's old engine (V0, MQLLMEngine) waits for {size} processes but is the only one: it does not start
-the other data-parallel ranks.
+vLLM's old engine (V0, MQLLMEngine) waits for {size} processes but is the only one, because it does
+not start the other data-parallel ranks.
 
 **Where:** the process of this log
 
-**Prove:** env | grep VLLM_USE_V1; the command line: --data-parallel-size
+**Prove:** run `env | grep VLLM_USE_V1` and check --data-parallel-size in the command line
 
-**Fix:** Unset VLLM_USE_V1=0 (the V1 engine does data parallelism), update vLLM, or leave out
+**Fix:** Unset VLLM_USE_V1=0 (the V1 engine supports data parallelism), update vLLM, or remove
 --data-parallel-size.
 
 **Source:** vllm-project/vllm#24036
@@ -41,7 +41,7 @@ WORKERS = tuple(
 
 
 def find_old_engine(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """The old engine, alone in its store, that started no workers either."""
+    """Find the old engine if it is alone in its store and started no workers."""
     known = evidence.facts
     alone, engine = known.of("alone in the store"), known.of("vLLM V0")
     if alone and engine and not known.of("vLLM workers"):

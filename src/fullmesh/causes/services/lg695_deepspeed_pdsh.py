@@ -1,13 +1,13 @@
-"""DeepSpeed: a version that needs PDSH_SSH_ARGS_APPEND
+"""DeepSpeed: this version needs PDSH_SSH_ARGS_APPEND
 
-DeepSpeed's launcher for pdsh adds the SSH port to PDSH_SSH_ARGS_APPEND and fails if the variable does
-not exist: a defect of the versions before 0.14.1, with --ssh_port.
+DeepSpeed's launcher for pdsh adds the SSH port to PDSH_SSH_ARGS_APPEND and fails if the variable
+does not exist. This is a bug of versions before 0.14.1, with --ssh_port.
 
-**Where:** the node where deepspeed was started
+**Where:** the node on which deepspeed was started
 
-**Prove:** pip show deepspeed; env | grep PDSH
+**Prove:** run `pip show deepspeed` and `env | grep PDSH`
 
-**Fix:** Update DeepSpeed to 0.14.1 or later; until then: export PDSH_SSH_ARGS_APPEND=
+**Fix:** Update DeepSpeed to 0.14.1 or later. Until then: export PDSH_SSH_ARGS_APPEND=
 
 **Source:** HabanaAI/DeepSpeed#8, deepspeedai/DeepSpeed#5318
 """

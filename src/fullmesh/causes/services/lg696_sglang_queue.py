@@ -1,17 +1,18 @@
-"""SGLang: its message queue between the nodes does not connect
+"""SGLang: its message queue does not connect the nodes
 
-NCCL's groups are complete, and then SGLang stopped where its ranks connect a message queue (ZeroMQ)
-between the nodes. It listens at an address that it finds by itself, such as that of a second network
-or of Wi-Fi, and not at that of NCCL_SOCKET_IFNAME; or a firewall stops its port.
+NCCL's groups are complete, but SGLang stopped while its ranks connect a message queue (ZeroMQ)
+between the nodes. The queue listens at an address that SGLang chooses by itself, such as that of a
+second network or of Wi-Fi, not at that of NCCL_SOCKET_IFNAME. Or a firewall blocks its port.
 
 **Where:** the node of rank 0: the address that it announces
 
-**Prove:** on every node: ip route get 8.8.8.8 (the address that SGLang takes); ss -tlnp while it waits
+**Prove:** run `ip route get 8.8.8.8` on every node (SGLang uses this source address), and `ss
+-tlnp` while it waits
 
-**Fix:** On each node, export SGLANG_HOST_IP with its address in the cluster's network, and let the nodes
-reach each other's ports.
+**Fix:** On each node, export SGLANG_HOST_IP with its address in the cluster's network, and open the
+nodes' ports to each other.
 
-**Source:** MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3, #9; read: SGLang's shm_broadcast.py
+**Source:** MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3, #9, read: SGLang's shm_broadcast.py
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ STOPPED = tuple(
 
 
 def find_queue(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """A scheduler that ended between its groups of processes and the end of their set-up."""
+    """Find a scheduler that ended after creating its process groups and before finishing their setup."""
     known = evidence.facts
     begun, spans, stopped = map(known.of, ("SGLang group", "SGLang spans nodes", "SGLang stopped"))
     if begun and spans and stopped and not known.of("SGLang went on") and not evidence.findings:

@@ -1,14 +1,15 @@
 """vLLM: it counts the GPUs of one node only
 
-vLLM was to use {wanted} GPUs and takes only this node's {present}: nothing told it that there are more
+vLLM should use {wanted} GPUs but uses only this node's {present}, because no option names other
 nodes.
 
 **Where:** the command line of vllm serve
 
-**Prove:** nvidia-smi -L | wc -l; ray status, if Ray is used
+**Prove:** compare `nvidia-smi -L | wc -l` with `ray status`, if you use Ray
 
-**Fix:** With Ray: --distributed-executor-backend ray after the cluster is complete. Without Ray: --nnodes,
---node-rank and --master-addr on every node. Or a smaller --tensor-parallel-size. See docs/services.md.
+**Fix:** With Ray, add --distributed-executor-backend ray after the cluster is complete. Without
+Ray, set --nnodes, --node-rank and --master-addr on every node. Or use a smaller
+--tensor-parallel-size. See docs/services.md.
 
 **Source:** read: vLLM's config/parallel.py
 """

@@ -26,7 +26,7 @@ from fullmesh.observed.ports import HIGHEST_PORT
 
 
 def derive_hidden_store(fields: Fields, options: ExplainOptions) -> Fields | None:
-    """torchrun's c10d rendezvous opens a second store on a port that the kernel picks."""
+    """Return the fields of the second store, which torchrun's c10d rendezvous opens on a random port."""
     host, port = fields["host"], int(fields["port"])
     if is_loopback_host(host) or not is_kernel_chosen_port(port, options) or port > HIGHEST_PORT:
         return None

@@ -22,7 +22,7 @@ from fullmesh.causes.store.patterns import CLIENT, describe_connections, is_loop
 
 
 def derive_loopback_store(fields: Fields, _options: ExplainOptions) -> Fields | None:
-    """A store that is looked for on the own host."""
+    """Return the fields of a store that a rank looks for on its own host."""
     return fields if is_loopback_host(fields["host"]) else None
 
 

@@ -28,11 +28,11 @@ from fullmesh.causes.logs import (
 from fullmesh.causes.store.patterns import TARGET, is_loopback_host
 
 STORES = ("LG-202", "LG-203", "LG-204")
-LOOKUPS = 3  # of a name without a connection attempt: it leads nowhere
+LOOKUPS = 3  # of a name without a connection attempt, so it does not resolve
 
 
 def derive_lookup_failure(fields: Fields, _options: ExplainOptions) -> Fields | None:
-    """A name resolution failure that counts: localhost has no IPv6 line on many hosts."""
+    """Return the fields of a relevant lookup failure. Many hosts have no IPv6 line for localhost."""
     host = fields["host"]
     return None if is_loopback_host(host) else {**fields, "host": host or "of the store's node"}
 

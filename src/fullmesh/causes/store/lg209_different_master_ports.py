@@ -23,7 +23,7 @@ TWO, RENDEZVOUS_PORT = 2, "29400"
 
 
 def find_different_ports(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Two logs that look for one store at two ports."""
+    """Find two logs that look for one store at two ports."""
     stores = [finding for finding in evidence.findings if finding.code == "LG-202"]
     for one, other in itertools.permutations(stores, 2):
         ports = {one.fields["port"], other.fields["port"]}

@@ -29,7 +29,7 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(
-        # torch up to 2.1 spelt it so
+        # torch up to 2.1
         *(
             Pattern(
                 f"{verb} ncclUniqueId from",

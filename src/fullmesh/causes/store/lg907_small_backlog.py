@@ -17,7 +17,7 @@ OLD_DEFAULT = 128  # of the kernel, enough for most
 
 
 def derive_low_somaxconn(fields: Fields, _options: ExplainOptions) -> Fields | None:
-    """A somaxconn below a small cluster's world size."""
+    """Return the fields if somaxconn is below a small cluster's world size."""
     return fields if int(fields["value"]) < OLD_DEFAULT else None
 
 

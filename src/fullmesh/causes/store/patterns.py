@@ -21,7 +21,7 @@ CLIENT = (
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether a name or address is this host itself."""
+    """Return whether a name or address is this host itself."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -29,6 +29,6 @@ def is_loopback_host(host: str) -> bool:
 
 
 def describe_connections(finding: LogFinding, _facts: LogFacts) -> str:
-    """How connections to the store fail, if their errno is known."""
+    """Describe how connections to the store fail, if their errno is known."""
     children = [child for child in finding.follows if child.code == "LG-205"]
     return f"Connections are {children[0].fields['verdict']}." if children else ""

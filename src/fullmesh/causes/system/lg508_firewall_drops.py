@@ -23,7 +23,7 @@ from fullmesh.observed.ports import HIGHEST_PORT
 
 
 def derive_blocked_port(fields: Fields, options: ExplainOptions) -> Fields | None:
-    """A packet that a firewall logged."""
+    """Return the fields of a packet that a firewall logged."""
     port = int(fields["port"])
     return (
         {**fields, "range_note": describe_port_range(port, options)}

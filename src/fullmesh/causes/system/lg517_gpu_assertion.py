@@ -23,7 +23,7 @@ from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
 
 
 def derive_assertion(fields: Fields, _options: ExplainOptions) -> Fields:
-    """The assertion, from the line that has it."""
+    """Return the assertion from the line that has it."""
     text = fields.get("assertion", "")
     return {**fields, "range_note": f"The assertion: {text}." if text else ""}
 

@@ -1,15 +1,16 @@
-"""no more System V shared memory
+"""System V shared memory is used up
 
-A process could not make a System V segment of shared memory: their number (kernel.shmmni), size
-(kernel.shmmax) or sum (kernel.shmall) is used up, often by segments that dead jobs left.
+A process could not create a System V shared memory segment. The limit of their number
+(kernel.shmmni), size (kernel.shmmax) or sum (kernel.shmall) is reached, often because ended jobs
+left segments.
 
 **Where:** the node of this log
 
-**Prove:** on that node: ipcs -lm; ipcs -mup
+**Prove:** on that node, run `ipcs -lm` and `ipcs -mup`
 
-**Fix:** Remove what nobody uses (ipcrm -m ID; nattch 0 in ipcs -m), and raise kernel.shmmni.
+**Fix:** Remove unused segments (ipcrm -m ID, if nattch is 0 in ipcs -m), and raise kernel.shmmni.
 
-**Source:** openucx/ucx#9347; read: errno ENOSPC of shmget(2)
+**Source:** openucx/ucx#9347, read: errno ENOSPC of shmget(2)
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""a port is taken
+"""A port is in use
 
-A process could not bind its port{detail}: another process of the node has it, such as an earlier job
-that did not end, a second job with the same settings, or an outgoing connection that the kernel gave
-this port.
+A process could not bind its port{detail}, because another process of the node uses it: an earlier
+job that did not end, a second job with the same settings, or an outgoing connection to which the
+kernel assigned this port.
 
 **Where:** the node of this log
 
-**Prove:** on that node: ss -tlnp and ss -tanp name the process of the port; sysctl
+**Prove:** on that node, `ss -tlnp` and `ss -tanp` name the process. To compare the ranges: sysctl
 net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports
 
-**Fix:** End the old process, or give each job of a node its own ports; fixed ports belong outside the
-kernel's range or into ip_local_reserved_ports: ./fullmesh apply -i INVENTORY -- --tags tuning.
+**Fix:** End the old process, or give each job of a node its own ports. Fixed ports must be outside
+the kernel's range or in ip_local_reserved_ports: ./fullmesh apply -i INVENTORY -- --tags tuning.
 
-**Source:** uccl-project/uccl#507; read: errno EADDRINUSE of bind(2)
+**Source:** uccl-project/uccl#507, read: errno EADDRINUSE of bind(2)
 """
 
 from __future__ import annotations
