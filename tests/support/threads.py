@@ -26,6 +26,8 @@ RIGHT, SYMPTOM, WRONG, SILENT = "right", "symptom", "wrong", "silent"
 # what a thread ended with -> the codes whose page names it
 CAUSES: dict[str, tuple[str, ...]] = {
     "container-network": ("LG-410", "LG-424"),
+    "cxi-queue": (),
+    "deepspeed-login": ("LG-686",),
     "deepspeed-pdsh": ("LG-695",),
     "different-collectives": ("LG-416", "LG-417"),
     "dmabuf": ("LG-427",),
@@ -46,6 +48,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "ipc-namespaces": ("LG-731",),
     "launcher-argument": ("LG-323",),
     "limits": ("LG-515",),
+    "link-flaps": ("LG-443",),
     "loopback": ("LG-106", "LG-109"),
     "master-address": ("LG-202", "LG-205"),
     "memlock": ("LG-413",),
@@ -57,6 +60,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "nccl-versions": ("LG-406", "LG-423"),
     "network-plugin": ("LG-440",),
     "no-interface": ("LG-108", "LG-406"),
+    "no-peer-access": ("LG-520",),
     "nodes-alone": ("LG-315", "LG-326"),
     "nofile": ("LG-504",),
     "nvlink-sharp": ("LG-432",),
@@ -71,6 +75,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "ray-version": ("LG-604",),
     "rdma": ("LG-412",),
     "rdma-device": ("LG-439",),
+    "rdma-mtu": ("LG-444",),
     "same-gpu": ("LG-411",),
     "security-group": ("LG-419", "LG-426"),
     "shm": ("LG-306", "LG-414"),

@@ -42,6 +42,11 @@ UNKNOWN: dict[str, tuple[str, str]] = {
         "2026-11-26 10:00:02 ERROR [core.py:98] foreign.Oddity: no luck\n",
         "2026-11-26 10:00:02 ERROR [core.py:98] foreign.Oddity: no luck",
     ),
+    "exception that only repeats another one, which is in no log": (
+        TRACEBACK
+        + "subprocess.CalledProcessError: Command 'ssh n2' returned non-zero exit status 255.\n",
+        "subprocess.CalledProcessError: Command 'ssh n2' returned non-zero exit status 255.",
+    ),
     "traceback that was cut off": (TRACEBACK, "Traceback (most recent call last):"),
     "Last error:": ("Last error:\nthe device went away\n", "the device went away"),
     "NCCL WARN": (
@@ -279,6 +284,13 @@ BENIGN = [
     "2026-11-26 10:00:01 ERROR upload failed\nTraceback (most recent call last):\n"
     '  File "t.py", line 3, in up\nOSError: busy',
     "n1:1:2 [0] transport/p2p.cc:1 NCCL WARN Cuda failure 'peer access is already enabled'",
+    "n1:1:2 [0] transport/net_ib.cc:95 NCCL WARN NET/IB : Got async event : GID change",
+    "[1745994234.3] [n1:7:0] ucp_context.c:1774 UCX  WARN  UCP version is incompatible, required: 1.18, actual: 1.12",
+    "srun: Job 55 step creation still disabled, retrying (Requested nodes are busy)\nsrun: Step created for StepId=5",
+    "n1:1:2 [0] NCCL INFO Using network IB\nn2:1:2 [0] NCCL INFO Using network Socket\n"
+    "n1:1:2 [0] NCCL INFO Connected all rings",
+    "[2026-08-27 10:11:06 TP0] CustomAllreduce is disabled because this process group spans across nodes.",
+    "n1:1:2 [0] NCCL INFO Connected all rings\n[Errno 98] Address already in use",
 ]
 
 

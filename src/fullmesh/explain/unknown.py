@@ -72,6 +72,7 @@ class OpenTraceback:
         column: the column in which the text of its lines begins, or -1 before the first frame.
         prefix: the text before that, without its digits (a time stamp).
         ignored: whether Python only reports that it ignored the exception.
+        echo: its last line, if that repeats in general words what another line says.
     """
 
     first: LogLine
@@ -82,6 +83,7 @@ class OpenTraceback:
     frames: int = FRAMES
     foreign: int = FOREIGN
     has_ended: bool = False
+    echo: ErrorLine | None = None
 
     def follow_line(self, line: str) -> bool | None:
         """Take the next line of the log: whether it is the last one, None for another process's line."""
@@ -118,6 +120,7 @@ class FileErrors:
         finished: line that reported the first success, or 0.
         latest: line of the block at hand that reported the last one.
         waiting: the last try to reach a peer that had no success.
+        echo: the first exception that only repeats another error, which may be in no log.
         lines: number of the last line that is not empty.
     """
 
@@ -129,6 +132,7 @@ class FileErrors:
     finished: int = 0
     latest: int = 0
     waiting: ErrorLine | None = None
+    echo: ErrorLine | None = None
     lines: int = 0
 
     def add(self, line: ErrorLine) -> None:
@@ -186,6 +190,7 @@ class UnknownErrors:
         for traceback in state.open:
             if traceback.is_over and not traceback.has_ended and not traceback.ignored:
                 state.add(traceback.as_error)
+            state.echo = state.echo or traceback.echo
         state.open = [one for one in state.open if not one.is_over][:MOST_OPEN]
         for number, line in sorted(found.items()):
             codes = matched.get(number)
@@ -196,10 +201,15 @@ class UnknownErrors:
         self._clear(state, block)
 
     def _clear(self, state: FileErrors, block: Block) -> None:
-        if any(state.first.values()):
+        if any(state.first.values()) or state.echo is not None:
             progress = _find_last_line(block, PROGRESS_NEEDLES, is_training_progress)
             if progress or state.latest:
                 state.clear(progress=progress, finished=state.latest)
+                echo = state.echo
+                if echo is not None and echo.is_cleared_by(
+                    progress=progress, finished=state.latest
+                ):
+                    state.echo = None
 
     def has_finished_before(self, name: str, line: int) -> bool:
         """Return whether a log reported success before a line."""
@@ -215,6 +225,8 @@ class UnknownErrors:
             ranks += [[one.as_error] for one in state.open if not one.ignored]
             if state.waiting is not None and state.waiting.evidence.line >= state.lines:
                 ranks.append([state.waiting])
+        if not ranks and not codes:
+            ranks = [[state.echo] for state in self.files.values() if state.echo is not None]
         ranks.sort(key=lambda lines: lines[0].kind >= ErrorKind.LEVEL)
         rounds = range(max((len(lines) for lines in ranks), default=0))
         return [lines[turn] for turn in rounds for lines in ranks if turn < len(lines)]
@@ -309,7 +321,9 @@ def _find_traceback_end(
             traceback.has_ended = True
             evidence = _make_evidence(traceback.first.file, number, line)
             error = ErrorLine(ErrorKind.EXCEPTION, evidence, survivable=traceback.survivable)
-            found[number] = None if traceback.ignored or is_echo(line) else error
+            echoes = is_echo(line)
+            found[number] = None if traceback.ignored or echoes else error
+            traceback.echo = error if echoes and not traceback.ignored else None
         at, number = end + 1, number + 1
 
 

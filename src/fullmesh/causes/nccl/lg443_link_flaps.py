@@ -1,0 +1,53 @@
+"""NCCL: an RDMA port lost its link while the job ran
+
+The driver told NCCL of a port error{device}: the link of an RDMA card went down, be it for a moment
+only. A cable, an optic, the switch's port or its settings are at fault, and timeouts on the peers follow
+from it.
+
+**Where:** the node of this log: its RDMA card, cable and switch port
+
+**Prove:** on that node: journalctl -k | grep -iE 'mlx|link (up|down)'; rdma link; grep . the files
+link_downed and symbol_error in /sys/class/infiniband/*/ports/1/counters; ./fullmesh verify -i INVENTORY
+
+**Fix:** Reseat or replace the cable or optic, move it to another port of the switch. Until then leave the
+card out: NCCL_IB_HCA.
+
+**Source:** NVIDIA/nccl#905; read: libibverbs' names of events
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
+
+CAUSE = LogCause(
+    "LG-443",
+    __doc__,
+    looks=(
+        "node7:4100:4188 [3] transport/net_ib.cc:95 NCCL WARN NET/IB : Got async event : port error",
+        (
+            "node7:4100:4188 [3] transport/net_ib.cc:110 NCCL WARN NET/IB : mlx5_3:1 Got async "
+            "event : port error"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "async event",
+            r"NET/IB ?:(?P<device> [\w.-]{1,40}:\d{1,3})? Got async event ?: port error",
+        ),
+    ),
+    explains=(Explains(("LG-412", "LG-415", "LG-421", "LG-422")),),
+    weight=89,
+    recorded=(
+        RecordedLog(
+            "a flapping link, and a timeout",
+            (
+                "node7:4100:4188 [3] transport/net_ib.cc:95 NCCL WARN NET/IB : Got async event : "
+                "port error\n"
+                "node7:4100:4170 [3] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion "
+                "from peer 10.0.0.8<38560> with error 12, opcode 0, len 0, vendor err 129"
+            ),
+            folded=("LG-412",),
+        ),
+    ),
+)
