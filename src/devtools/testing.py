@@ -218,6 +218,8 @@ def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[
 
 def run(args: argparse.Namespace) -> int:
     """Run the parts; 0 when all passed."""
+    # In a job that a shell started in the background, SIGINT is ignored, and every part would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if args.shard:
         return run_shard(args.elapsed)
     stages = chosen(list_stages(), args)
