@@ -216,7 +216,7 @@ def test_a_question_that_fails_is_told_and_the_next_one_is_asked(
     monkeypatch.setattr(ask, "query_hang_nodes", fails)
     asked.begin("a")
     (said,) = wait(asked)
-    assert said.startswith("[WA-111] The ranks stand, and Fullmesh could not find out")
+    assert said.startswith("[WA-111] The ranks hang, and Fullmesh could not find")
     assert "can't start new thread" in said
     monkeypatch.setattr(ask, "query_hang_nodes", well)
     asked.begin("a")

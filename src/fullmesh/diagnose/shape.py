@@ -84,7 +84,7 @@ def fit_value(template: Any, value: Any) -> Any:
         return [one for one in fitted if one is not NOTHING]
     if isinstance(template, TableTemplate):
         if not isinstance(value, Mapping):
-            raise TemplateMismatch("no dictionary")
+            raise TemplateMismatch("not a dictionary")
         some = list(value.items())[:LIST_MOST]
         items = ((clean_value(key), fit_or_default(template.of, one, NOTHING)) for key, one in some)
         return {key: one for key, one in items if one is not NOTHING}
@@ -106,7 +106,7 @@ def fit_or_default(template: Any, value: Any, otherwise: Any = None) -> Any:
 def fit_dict(template: Mapping[str, Any], value: Any) -> dict[str, Any]:
     """Validate a dictionary. ``key?`` may be missing, and is dropped if it does not match."""
     if not isinstance(value, Mapping):
-        raise TemplateMismatch("no dictionary")
+        raise TemplateMismatch("not a dictionary")
     found = {}
     for name, inner in template.items():
         key = name.rstrip("?")
@@ -139,7 +139,7 @@ def fit_scalar(kind: Any, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TemplateMismatch(f"{type(value).__name__} instead of {kind}")
     if not abs(value) < HUGE:  # NaN and the infinities, too
-        raise TemplateMismatch("no number of this world")
+        raise TemplateMismatch("the number is out of range")
     return int(value) if kind is int else float(value)
 
 

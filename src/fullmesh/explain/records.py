@@ -103,7 +103,7 @@ class RankRecords:
         if rank in self.ranks:
             known = self.ranks[rank]
             if _rate_record(known) >= _rate_record(found):
-                return f"{self.names[rank]} is a record of rank {rank} as well, and was taken"
+                return f"{self.names[rank]} is also a record of rank {rank}, and was used"
         self.ranks[rank], self.names[rank] = found, name
         return ""
 

@@ -293,7 +293,7 @@ def find_missing_ranks(
         if name in looks:
             found[number] = make_ended_rank(number, world, looks[name], began)
         else:
-            why = silent.get(name, "its node was not asked")
+            why = silent.get(name, "its node was not queried")
             found[number] = make_absent_rank(number, world, name, why, gone=False)
     return list(found.values())
 

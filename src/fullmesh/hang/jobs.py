@@ -165,7 +165,7 @@ def _make_left_out_finding(
             for left in ones[: SHOWN + 1]
         ),
         expected="numbers and answers as torchrun, Open MPI, Slurm and torch write them",
-        fix=f"see on {host} whose they are: {check}. If it is your job, correct its variables and "
+        fix=f"find their owner on {host}: {check}. If it is your job, correct its variables and "
         "options (RANK, WORLD_SIZE, --nproc-per-node) and run it again",
         severity=WARNING,
     )

@@ -69,7 +69,7 @@ class _ValueReader:
 
     def items(self, value: object, what: str) -> Sequence[Any]:
         if not isinstance(value, list | tuple):
-            raise RefusedRecordError("HG-174", f"{what} is no list")
+            raise RefusedRecordError("HG-174", f"{what} is not a list")
         self.spend(1 + len(value))
         return value
 
@@ -78,7 +78,7 @@ class _ValueReader:
         if value is None or isinstance(value, str):
             return parse_decimal(value, least=-LARGEST_NUMBER) or 0
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise RefusedRecordError("HG-174", f"{what} is no number")
+            raise RefusedRecordError("HG-174", f"{what} is not a number")
         if not abs(value) <= LARGEST_NUMBER:  # NaN and the infinities, too
             raise RefusedRecordError("HG-172", f"{what} has more than 64 bits")
         return int(value)
@@ -99,7 +99,7 @@ class _ValueReader:
         found: list[Frame] = []
         for one in self.items(value or [], "frames"):
             if not isinstance(one, Mapping):
-                raise RefusedRecordError("HG-174", "a frame is no mapping")
+                raise RefusedRecordError("HG-174", "a frame is not a mapping")
             found.append(
                 {
                     "file": self.text(one.get("filename")),
@@ -153,7 +153,7 @@ def parse_record(data: object) -> tuple[list[RecorderEntry], list[RankGroup]]:
         RefusedError: torch does not write such a record.
     """
     if not isinstance(data, Mapping) or "version" not in data:
-        raise RefusedRecordError("HG-174", "there is no version in it")
+        raise RefusedRecordError("HG-174", "it has no version")
     if not str(data["version"]).startswith(FORM):
         raise RefusedRecordError(
             "HG-174", f"its form is {str(data['version'])[:20]!r}, known are {FORM}x"
@@ -222,7 +222,7 @@ def validate_rank(one: Rank) -> Rank:
     if not all(0 <= number < MOST_RANKS for number in numbers):
         raise RefusedRecordError("HG-172", f"there are ranks below 0 or above {MOST_RANKS}")
     if one["host"] and not HOST.fullmatch(one["host"]):
-        raise RefusedRecordError("HG-174", "its host is no name of one")
+        raise RefusedRecordError("HG-174", "its host is not a host name")
     return one
 
 

@@ -16,8 +16,8 @@ AGAIN = 3.0  # seconds between the two samples that tell hung ranks from slow on
 CERTAIN = 5.0  # seconds in a collective (its node saw it hang for far longer)
 GATHER = 1.0  # the other nodes notice at about the same time
 LONGEST = 2000
-UNASKED = "The ranks stand, and Fullmesh could not find out which one the others wait for"
-AGAIN_BY_HAND = "The watch goes on. Check: ./fullmesh hang -i INVENTORY"
+UNASKED = "The ranks hang, and Fullmesh could not find the rank that the others wait for"
+AGAIN_BY_HAND = "The watch continues. Check: ./fullmesh hang -i INVENTORY"
 FINDINGS = 4
 
 

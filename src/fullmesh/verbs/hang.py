@@ -76,7 +76,7 @@ def run_hang(args: argparse.Namespace) -> int:
     if args.stalled < 0 or args.looks < 1:
         return print_hang_error(
             "HG-183",
-            f"--stalled {args.stalled:g} and --looks {args.looks} make no look. Use 0 and 1 or more.",
+            f"--stalled {args.stalled:g} and --looks {args.looks} are invalid. Use at least 0 and 1.",
         )
     try:
         inventory = options.find_inventory(args.inventory)
@@ -97,7 +97,7 @@ def run_hang(args: argparse.Namespace) -> int:
         silent += [one.cause for one in left_out] + [f"not judged: job {name}" for name in rest]
         return print_hang_error(
             "HG-181",
-            "no rank of a job runs on these nodes, or none of an account that may be looked at"
+            "no rank of a job runs on these nodes, or only ranks of accounts that you may not inspect"
             + (f" ({'; '.join(silent)})" if silent else "")
             + ". Start the job with fullmesh-torchrun, or find its owner: ps -ef | grep torch",
         )

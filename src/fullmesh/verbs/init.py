@@ -68,7 +68,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.add_argument("--out", default="", help=f"folder to write (default {DEFAULT_OUT})")
     parser.add_argument(
-        "--non-interactive", action="store_true", help="ask nothing, use the defaults"
+        "--non-interactive", action="store_true", help="do not ask, use the defaults"
     )
     chosen = (options.LIMIT, options.USER)  # --hosts and init's own --user
     options.add_playbook_options(
@@ -222,8 +222,8 @@ def refuse_existing_folder(out: Path) -> None:
         RefusedError: it is there.
     """
     if out.exists():
-        step = "Name another folder with --out, or take this one away"
-        raise InvalidInputError([Fault("IN-102", f"{out} is there already", step)])
+        step = "Name another folder with --out, or remove this one"
+        raise InvalidInputError([Fault("IN-102", f"{out} already exists", step)])
 
 
 def create_inventory(args: argparse.Namespace) -> int:
@@ -240,7 +240,9 @@ def create_inventory(args: argparse.Namespace) -> int:
     refuse_existing_folder(out)
     found = choose_machines(args, ask=ask)
     if ask and not args.user and not any(one.user for one in found):
-        args.user = ask_question("Who logs in? Empty: as ssh has it", "", ask=ask)
+        args.user = ask_question(
+            "Which user logs in? Empty: the user that ssh chooses", "", ask=ask
+        )
         found = choose_machines(
             argparse.Namespace(**vars(args) | {"hosts": [one.ssh for one in found]}), ask=False
         )

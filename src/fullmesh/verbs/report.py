@@ -86,7 +86,7 @@ def report_missing_run(where: str) -> int:
 def report_first_run(path: Path) -> int:
     """Say that a run has none before it."""
     print_error(
-        f"fullmesh: [CL-107] {path.parent.name} is the first run here, so none is there to compare it with. "
+        f"fullmesh: [CL-107] {path.parent.name} is the first run here, so there is none to compare it with. "
         "Run ./fullmesh verify again, or name the other one: --against RUN."
     )
     return USAGE
@@ -113,7 +113,7 @@ def parse_run_arguments(args: argparse.Namespace) -> tuple[str | None, str | Non
     against: str | None = args.against
     if len(args.run) > (2 if against is None else 1):
         raise ValueError(
-            "[CL-191] one run is shown, and compared with one: report A B, or report B --against A."
+            "[CL-191] report compares two runs at most. Use report A B, or report B --against A."
         )
     if len(args.run) > 1:
         against = args.run[0]

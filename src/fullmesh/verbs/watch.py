@@ -112,7 +112,7 @@ def run_watch(args: argparse.Namespace) -> int:
         )
     if args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
         return print_watch_error(
-            "WA-105", f"{' '.join(format_watch_options(args))} are no waiting times."
+            "WA-105", f"{' '.join(format_watch_options(args))} are not valid times."
         )
     if args.probe:
         warn_old_spelling("watch --probe INVENTORY", "watch -i INVENTORY")
@@ -222,7 +222,7 @@ class WatchedJob:
             self.due = self.due or time.monotonic() + GATHER
         elif kind == "together":
             self.together = True
-            self.tell(f"{node.name}: it came together after all")
+            self.tell(f"{node.name}: all ranks have connected after all")
         elif kind == "stalled":
             self.tell(f"{node.name}: {clean_and_shorten(event.get('text', ''), 2000)}")
             if self.stalled is not None:
@@ -234,9 +234,7 @@ class WatchedJob:
             if self.stalled is not None:
                 self.stalled.forget()
         elif kind == "killed":
-            self.tell(
-                f"[WA-108] {node.name}: the ranks did not come together, so the job is ended."
-            )
+            self.tell(f"[WA-108] {node.name}: the ranks did not connect, so the job is ended.")
 
     def report(self) -> None:
         """Say who is missing, once both ends have had their say, and diagnose the links."""
@@ -259,7 +257,7 @@ class WatchedJob:
         found = list_diagnosis_causes(self.diagnosed[1].read().decode("utf-8", "replace"))
         self.wants_another = not found and self.tried_beside and not self.together
         self.tried_beside = False
-        for line in found or ["nothing is wrong that could be looked at"]:
+        for line in found or ["no problem was found in the parts that could be checked"]:
             self.tell(f"diagnose: {line}")
 
     def show_stalled(self) -> None:
@@ -322,7 +320,7 @@ def run_on_all_nodes(args: argparse.Namespace, command: Sequence[str], inventory
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
         return print_watch_error(
             "WA-107",
-            f"{inventory} gives no nodes: {error}. ./fullmesh plan --offline -i shows more.",
+            f"{inventory} has no usable nodes: {error}. Run ./fullmesh plan --offline -i {inventory} for details.",
         )
     strange = {
         name: reach["connection"]
@@ -389,7 +387,7 @@ def report_late_findings(job: WatchedJob) -> None:
     job.finish_diagnosis()
     if job.diagnosed is not None and job.wants_another:
         # its ports are free now, so the diagnosis can test them as well
-        job.tell("the job has ended, so its own ports are tried, too")
+        job.tell("the job has ended, so its own ports are tested, too")
         job.diagnosed, job.diagnoses = start_diagnosis(job.inventory), True
         job.finish_diagnosis()
 

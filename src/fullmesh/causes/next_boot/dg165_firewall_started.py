@@ -35,7 +35,7 @@ def rule_boot_firewall(evidence: ClusterEvidence) -> Iterator[Finding]:
                 short = unit["name"].partition(".")[0]
                 yield make_boot_warning(
                     "DG-165",
-                    f"{short} of {name} does not filter now and will after the next boot",
+                    f"{short} of {name} does not filter now but will after the next boot",
                     name,
                     seen=what,
                     expected="off in both, or on in both with the cluster's ports open",

@@ -32,7 +32,7 @@ def rule_boot_address(evidence: ClusterEvidence) -> Iterator[Finding]:
                 "DG-166",
                 f"{name} will not have its cluster address {address} after the next boot",
                 name,
-                seen=f"{address} on {held['card']}, in no file that configures a card at boot",
+                seen=f"{address} on {held['card']}, in no file that configures an interface at boot",
                 expected="in the files of NetworkManager, netplan, systemd-networkd, ifupdown or ifcfg",
                 fix=f"on {name}: give {held['card']} the address there"
                 + (

@@ -34,7 +34,7 @@ def rule_boot_limits(evidence: ClusterEvidence) -> Iterator[Finding]:
             files = [f"{later[key]['value']} in {later[key]['source']}" for key in apart]
             yield make_boot_warning(
                 "DG-170",
-                f"{join_names([*apart, *stale])} of {name} will be as the files say only after the next boot",
+                f"{join_names([*apart, *stale])} of {name} will match the files only after the next boot",
                 name,
                 seen="; ".join([*said, *(f"{one} runs from an older file" for one in stale)]),
                 expected="; ".join(

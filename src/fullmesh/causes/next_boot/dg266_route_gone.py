@@ -31,7 +31,7 @@ def rule_boot_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
                 "DG-266",
                 f"{name} will not have its route to {join_names([one['to'] for one in lost])} after the next boot",
                 name,
-                seen=f"{'; '.join(ways)}, in no file that configures a card at boot",
+                seen=f"{'; '.join(ways)}, in no file that configures an interface at boot",
                 expected="in the files of the interface's network service",
                 fix=f"on {name}: write it there (fullmesh_links: routes, docs/links.md)",
             )

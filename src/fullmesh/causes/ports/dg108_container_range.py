@@ -34,7 +34,7 @@ def rule_container_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-108",
                 "L1",
-                f"a job in a network namespace of its own on {name} takes its ports from another range than {name}",
+                f"a job in a network namespace of its own on {name} uses another port range than {name}",
                 node=name,
                 port=theirs.replace(" ", "-"),
                 seen=f"{theirs} (pid {space['pid']}: {job[:80]})",

@@ -50,7 +50,9 @@ def rule_port_range_size(evidence: ClusterEvidence) -> Iterator[Finding]:
         free = len(held) - sum(span.shared(held) for span in parse_port_ranges(reserved))
         if free >= need:
             continue
-        unreserve = f"; find the file that sets {RESERVED}: grep -r reserved_ports /etc/sysctl.d"
+        unreserve = (
+            f", then find the file that sets {RESERVED}: grep -r reserved_ports /etc/sysctl.d"
+        )
         yield Finding(
             "DG-109",
             "L1",

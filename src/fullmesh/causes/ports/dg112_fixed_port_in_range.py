@@ -37,8 +37,8 @@ def rule_master_port_in_range(evidence: ClusterEvidence) -> Iterator[Finding]:
     yield Finding(
         "DG-112",
         "L1",
-        f"MASTER_PORT {port} on {evidence.master} lies inside the range that its kernel gives out, so anybody"
-        " may have it",
+        f"MASTER_PORT {port} on {evidence.master} is inside the range that its kernel assigns, so any"
+        " program may hold it",
         node=evidence.master,
         port=f"{port}/tcp",
         seen=f"MASTER_PORT={port} from {held[1]}, range {pool.sysctl}",

@@ -34,7 +34,7 @@ def rule_killed_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
                     f"the kernel {what} a process of a job on {name} {event['age'] / 60:.0f} min ago ({event['kind']})",
                     node=name,
                     seen=event["text"],
-                    expected="ranks that live",
+                    expected="running ranks",
                     fix=f"on {name}: journalctl -k --since -30min, then give the job less memory or the node more",
                 )
                 break

@@ -107,7 +107,7 @@ def rule_packet_loss(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-138",
             "L2",
-            f"packets are lost between {source} and {target}: {again / total:.1%} of all had to be sent again{where}",
+            f"packets are lost between {source} and {target}: {again / total:.1%} of the segments were repeated{where}",
             node=node,
             peer=target if node == source else source,
             port="all",

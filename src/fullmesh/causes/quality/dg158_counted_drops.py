@@ -94,7 +94,7 @@ def rule_drop_counters(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-158",
             "L2",
-            f"the kernel of {name} threw {grown} packets away: {what}",
+            f"the kernel of {name} dropped {grown} packets: {what}",
             node=name,
             peer=join_names(peers),
             port="all",

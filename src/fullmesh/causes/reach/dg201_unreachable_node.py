@@ -35,7 +35,7 @@ def rule_silent_nodes(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-202",
                 "L0",
-                f"{name} answers and could not be looked at",
+                f"{name} answers, but its survey failed",
                 node=name,
                 seen=text,
                 expected="Python 3.9 or newer on the node",

@@ -29,7 +29,7 @@ def rule_failed_probes(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-203",
             "L2",
-            f"the probe could not be started on {name}, so no link from it was tried",
+            f"the probe could not start on {name}, so no link from it was tested",
             node=name,
             seen=(links.get("failed", "") if links else "") or "no answer",
             expected="a probe",

@@ -77,10 +77,10 @@ def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names(shown),
             port="all",
             direction=f"{join_names(shown)} -> {name}",
-            seen=f"rp_filter=1, {counted} during the probe; the way to "
+            seen=f"rp_filter=1, {counted} during the probe, the route to "
             f"{evidence.address(shown[0])}: {device}",
-            expected=f"the way to the peers over {card}, or rp_filter=2",
-            fix=f"on {name}: ip route get {evidence.address(shown[0])}; remove the wrong route, or sysctl -w"
+            expected=f"the route to the peers over {card}, or rp_filter=2",
+            fix=f"on {name}: ip route get {evidence.address(shown[0])}, then remove the wrong route, or sysctl -w"
             f" net.ipv4.conf.{card}.rp_filter=2",
             pairs=tuple(sorted(broken if dropped else {p for p in broken if {*p} & {*astray}})),
             kinds=("sample", "range", "master", "rendezvous"),
