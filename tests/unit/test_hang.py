@@ -584,7 +584,7 @@ def test_two_records_of_one_rank_count_once(capsys: pytest.CaptureFixture[str]) 
     code, out, _ = explained([*dumps("late_sleep"), *both], capsys)
     assert code == 1
     assert out.count("[HG-110]") == 1
-    assert "is a record of rank 1 as well" in out
+    assert "is also a record of rank 1" in out
     # The one with stacks is taken, whichever comes first.
     assert "/home/user/train.py:19" in explained([*both, *dumps("late_sleep")], capsys)[1]
 

@@ -909,7 +909,7 @@ def test_a_signal_ends_the_job_on_all_nodes(inventory: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("{not yaml: [", "gives no nodes"),
+        ("{not yaml: [", "has no usable nodes"),
         ("all: {hosts: {a: {ansible_host: 127.0.0.1, ansible_connection: podman}}}", "is not ssh"),
     ],
 )

@@ -56,7 +56,7 @@ def rule_boot_units(evidence: ClusterEvidence) -> Iterator[Finding]:
         if lost:
             words = join_names([unit["name"] for unit in lost])
             masked = [unit["name"] for unit in lost if unit["file"].startswith("masked")]
-            unmask = f"systemctl unmask {' '.join(masked)}; " if masked else ""
+            unmask = f"systemctl unmask {' '.join(masked)} && " if masked else ""
             yield make_boot_warning(
                 "DG-164",
                 f"{words} of {name} will not start at the next boot",

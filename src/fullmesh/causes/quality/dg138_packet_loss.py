@@ -101,9 +101,9 @@ def rule_packet_loss(evidence: ClusterEvidence) -> Iterator[Finding]:
             continue
         node, by = (culprit[0], culprit[1]) if culprit else (source, None)
         where = (
-            f"; a rule in chain {by.chain} of table {by.table} on {node} stops some" if by else ""
+            f", a rule in chain {by.chain} of table {by.table} on {node} stops some" if by else ""
         )
-        shown = f"; table {by.table} chain {by.chain}: {by.text}" if by else ""
+        shown = f", table {by.table} chain {by.chain}: {by.text}" if by else ""
         yield Finding(
             "DG-138",
             "L2",

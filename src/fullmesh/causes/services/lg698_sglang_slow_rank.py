@@ -1,16 +1,17 @@
-"""SGLang: another rank did not load its part of the model
+"""SGLang: another rank did not load its part of the model in time
 
-Rank {rank} loaded its part of the model, and another rank did not in time: that one failed (memory, a
-missing file) or reads from a slow disk or network.
+Rank {rank} loaded its part of the model, but another rank did not in time. That rank failed
+(memory, a missing file), or it reads from a slow disk or network.
 
-**Where:** the ranks that do not say this
+**Where:** the ranks that do not log this line
 
-**Prove:** in the logs of the other nodes, look for the first error and for 'Load weight end'; on the nodes:
-dmesg | tail; free -g
+**Prove:** find the first error and 'Load weight end' in the logs of the other nodes. On these
+nodes, run `dmesg | tail` and `free -g`
 
-**Fix:** Repair what the other rank reports; put the model on a local disk of each node.
+**Fix:** Fix the error of the other rank. To load faster, put the model on a local disk of each
+node.
 
-**Source:** sgl-project/sglang#4503; read: SGLang's model_runner.py
+**Source:** sgl-project/sglang#4503, read: SGLang's model_runner.py
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ stops before the verification starts.
 
 **Prove:** grep -r verify_cluster_links inventory/
 
-**Fix:** Correct the value that the message names. roles/verify_cluster/README.md lists the allowed
-ones.
+**Fix:** Set verify_cluster_links to auto, all or ports. roles/verify_cluster/README.md describes
+them.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ WENT_ON = Fact("service works", Pattern("Application startup complete"))
 
 
 def find_taken_port(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """A port that could not be bound, and nothing that shows that the job works all the same."""
+    """Find a port that could not be bound, unless the log shows that the job works anyway."""
     known = evidence.facts
     taken = known.of("port taken")
     if taken and not known.of("rings") and not known.of("service works"):

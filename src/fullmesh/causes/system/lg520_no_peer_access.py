@@ -1,19 +1,19 @@
-"""CUDA: two GPUs of the node have no access to each other
+"""CUDA: two GPUs of the node cannot access each other's memory
 
-A program asked for direct access from one GPU to another, and CUDA refused it: the board, the virtual
-machine or the driver does not support it for these two, or PCIe's access control (ACS) or an IOMMU stands
-between them.
+A program requested direct access from one GPU to another, and CUDA refused it. The board, the
+virtual machine or the driver does not support it for these two GPUs, or PCIe's access control (ACS)
+or an IOMMU blocks it.
 
 **Where:** the node of this log
 
-**Prove:** on that node: nvidia-smi topo -p2p r; nvidia-smi topo -m; ./fullmesh verify -i INVENTORY (VC-141,
-VC-142)
+**Prove:** on that node, run `nvidia-smi topo -p2p r` and `nvidia-smi topo -m`, or ./fullmesh verify
+-i INVENTORY (VC-141, VC-142)
 
-**Fix:** Switch ACS off on bare machines. Where GPUs cannot do it, set NCCL_P2P_DISABLE=1 in the environment
-of every worker (Ray's actors do not inherit a shell's variables), and vLLM's or SGLang's
---disable-custom-all-reduce.
+**Fix:** On bare machines, switch ACS off. If the GPUs do not support it, set NCCL_P2P_DISABLE=1 in
+the environment of every worker (Ray's actors do not inherit a shell's variables), and
+--disable-custom-all-reduce of vLLM or SGLang.
 
-**Source:** vllm-project/vllm#5458, hiyouga/EasyR1#579; read: CUDA's list of errors (217)
+**Source:** vllm-project/vllm#5458, hiyouga/EasyR1#579, read: CUDA's list of errors (217)
 """
 
 from __future__ import annotations
