@@ -68,7 +68,7 @@ def test_what_never_sees_arp_is_not_blamed(change: Any) -> None:
 def test_one_that_may_do_it_is_said_to_perhaps() -> None:
     (found,) = findings(unanswered, at_card(BYTES, DROP))
     assert found["code"] == "DG-187"
-    assert "may be what drops" in found["cause"]
+    assert "may be the one that drops" in found["cause"]
 
 
 def test_one_that_does_outranks_one_that_may() -> None:

@@ -480,7 +480,7 @@ def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
     sleeper, silent = judge_job(samples)
     assert (sleeper.code, sleeper.ranks) == ("HG-107", (2,))
     assert (silent.code, len(silent.ranks), len(silent.hosts)) == ("HG-151", 504, 63)
-    assert "ranks 8-511 (n1, n2, n3, n4 and 59 more) cannot be asked" in silent.cause
+    assert "ranks 8-511 (n1, n2, n3, n4 and 59 more) cannot be queried" in silent.cause
 
 
 def test_of_many_alike_the_first_ones_stand_at_the_top() -> None:

@@ -44,7 +44,7 @@ def test_where_the_other_end_says_nothing_the_way_is_the_senders() -> None:
         sample[1]["connections"] = []
     found = only(samples)
     peer = samples[-1][0]["connections"][0]["peer"]
-    assert f"nothing gets from el1 to {peer}" in found.cause
+    assert f"no packets from el1 arrive at {peer}" in found.cause
 
 
 def test_a_peer_that_does_not_read_is_no_broken_way() -> None:

@@ -147,7 +147,7 @@ def test_a_rule_that_asks_whose_a_packet_is_may_spare_others() -> None:
     decoyed(held)
     told_of(held, "late", handle=99, rule="meta skuid 0 ip daddr 192.0.2.1 ct state new drop")
     (found,) = diagnosed(held)["findings"]
-    assert "a rule that does so to some packets is" in found["cause"]
+    assert "a rule that does this to some packets is" in found["cause"]
 
 
 def test_a_rule_that_the_survey_left_out_is_told_in_nfts_words() -> None:

@@ -66,7 +66,7 @@ class CauseCase:
 
     Attributes:
         name: short and unique. The tests use this name.
-        how: how to make it on lab nodes, in words; for a recorded case, a description of the observation.
+        how: how to make it on lab nodes, in words. For a recorded case, a description of the observation.
         by: ``lab`` if containers, namespaces, nft, tc or files can make it, else ``recorded``.
         fields: which fields of the finding are filled in.
         severity: of the finding, if it differs from the cause's.

@@ -10,7 +10,7 @@ LAB_JOBS = {
     "throttled": (
         "HG-112",
         (1,),
-        "gets no more than 0.1 processors from its control group at /srv/jobs/train.py:",
+        "gets no more than 0.1 CPUs from its cgroup at /srv/jobs/train.py:",
         "of the periods between two looks",
     ),
 }

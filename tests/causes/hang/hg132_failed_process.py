@@ -19,7 +19,7 @@ LAB_JOBS = {
     "oom": (
         "HG-132",
         (1,),
-        "been killed by the kernel, which had no memory left for it",
+        "been killed by the kernel because memory ran out",
         "Killed process",
     ),
 }

@@ -16,13 +16,13 @@ LAB_JOBS = {
     "cable": (
         "HG-161",
         (0, 1),
-        "nothing gets through between el1 and ubuntu1, either way",
+        "no packets arrive between el1 and ubuntu1, in either direction",
         "el1 -> ubuntu1 (10.78.",
     ),
     "one_way": (
         "HG-161",
         (0, 1),
-        "none comes out: nothing gets from el1 to ubuntu1",
+        "none comes out: no packets from el1 arrive at ubuntu1",
         "bytes unacknowledged, sent again",
     ),
 }
@@ -37,7 +37,7 @@ JOB_FAULTS = (
         pulls=True,
         record=True,
         says=(
-            "nothing gets",
+            "no packets",
             "carrier",
             "eth1",
         ),  # either way, unless one side had sent all of its own just then
@@ -52,7 +52,7 @@ JOB_FAULTS = (
         breaks="nft add table inet hangs; nft 'add chain inet hangs i {type filter hook input priority -300;}'; "
         "nft add rule inet hangs i iifname eth1 drop",
         mends="nft delete table inet hangs",
-        says=("nothing gets from el1 to ubuntu1", "el1 -> ubuntu1"),
+        says=("no packets from el1 arrive at ubuntu1", "el1 -> ubuntu1"),
         record=True,
     ),
 )

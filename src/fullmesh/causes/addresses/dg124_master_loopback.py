@@ -43,12 +43,12 @@ def rule_master_name(evidence: ClusterEvidence) -> Iterator[Finding]:
                 "DG-124",
                 "L1",
                 f"the master's name {wrong[0]} leads to loopback on {name}, so its ranks would look "
-                f"for the store at home",
+                f"for the store on their own node",
                 node=name,
                 peer=evidence.master,
                 seen=f"{wrong[0]}: {join_names(astray[wrong[0]])}",
                 expected=f"{wrong[0]}: {evidence.address(evidence.master)}",
-                fix=f"on {name}: take {wrong[0]} off the loopback line in /etc/hosts (getent ahosts {wrong[0]})",
+                fix=f"on {name}: take {wrong[0]} out of the loopback line in /etc/hosts (getent ahosts {wrong[0]})",
             )
 
 

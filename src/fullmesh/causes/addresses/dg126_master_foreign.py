@@ -3,7 +3,7 @@
 No machine answers at that address, or one that does not run the store. Workers fail with 'No route
 to host' after 3 s (no ARP reply), or wait until the timeout.
 
-**Prove:** ping MASTER_ADDR; ip neigh show
+**Prove:** ping MASTER_ADDR && ip neigh show
 
 **Fix:** Set MASTER_ADDR to the master's cluster address on all nodes.
 

@@ -31,9 +31,12 @@ def make_duplicate_finding(evidence: ClusterEvidence, name: str, mac: str, holde
     """A node of the plan answers for another one's address, as it does for every address of its own on any card."""
     address, card = evidence.address(name), evidence.cluster_card(holder)
     if evidence.holds(holder, address):
-        what, fix = "has", f"ip -o addr show to {address}; ip addr del {address}/LENGTH dev CARD"
+        what, fix = (
+            "has",
+            f"ip -o addr show to {address}, then ip addr del {address}/LENGTH dev INTERFACE",
+        )
     else:
-        what, fix = "answers for", f"sysctl net.ipv4.conf.{card}.proxy_arp; ip neigh show proxy"
+        what, fix = "answers for", f"sysctl net.ipv4.conf.{card}.proxy_arp && ip neigh show proxy"
     return Finding(
         "DG-140",
         "L2",
@@ -66,7 +69,7 @@ def rule_duplicate_address(evidence: ClusterEvidence) -> Iterator[Finding]:
             expected=join_names(
                 [c["mac"] for c in evidence.cards(name) if c["name"] == evidence.cluster_card(name)]
             ),
-            fix=f"on {who[0]}: arping -D -I {evidence.cluster_card(who[0])} {evidence.address(name)}; find "
+            fix=f"on {who[0]}: arping -D -I {evidence.cluster_card(who[0])} {evidence.address(name)}, then find "
             f"{mac} in the switch's"
             " table and give that machine another address",
         )

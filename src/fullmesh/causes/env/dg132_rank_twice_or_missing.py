@@ -35,7 +35,7 @@ def rule_node_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-132",
                 "L1",
-                f"{variable} is {value} on {join_names(names)}: a rank is there twice and another is missing",
+                f"{variable} is {value} on {join_names(names)}: a rank is used twice and another is missing",
                 node=wrong[0],
                 peer=join_names([n for n in names if n not in wrong]),
                 seen=f"{variable}={value} from {source}",

@@ -63,7 +63,7 @@ def rule_nccl_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-134",
             "L1",
-            f"NCCL on {name} would announce {taken[0]['name']}, over which its peers cannot be reached",
+            f"NCCL on {name} would announce {taken[0]['name']}, and its peers cannot be reached over it",
             node=name,
             seen=f"NCCL_SOCKET_IFNAME={held[0]} from {held[1]}: {taken[0]['name']} {join_names(taken[0]['addresses'])}",
             expected=f"={wanted}",

@@ -33,13 +33,13 @@ def rule_unique_host_names(evidence: ClusterEvidence) -> Iterator[Finding]:
     held = {n: one.get("names", {}).get("hostname", "").lower() for n, one in facts.items()}
     for value, names in group_equal_values(held).items():
         one_boot = len({facts[name].get("boot", "") for name in names}) < len(names)
-        takes = "tools that count machines by name take them for one"
+        takes = "tools that count machines by name count them as one"
         if one_boot:
-            takes = "NCCL takes their ranks for ranks of one machine"
+            takes = "NCCL treats their ranks as ranks of one machine"
         yield Finding(
             "DG-159",
             "L1",
-            f"{join_names(names)} have one host name, {value}: {takes}",
+            f"{join_names(names)} have the same host name, {value}: {takes}",
             node=names[1],
             peer=join_names([name for name in names if name != names[1]]),
             seen=value,

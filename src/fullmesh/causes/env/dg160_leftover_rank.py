@@ -48,8 +48,8 @@ def rule_leftover_rank_env(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-160",
             "L1",
-            f"{join_names(sources)} on {name} gives {join_names(list(found))} to every process: a job that no launcher"
-            " numbers takes them for its own",
+            f"{join_names(sources)} on {name} gives {join_names(list(found))} to every process: a job that is started"
+            " without a launcher uses them",
             node=name,
             seen=f"{shown} from {join_names(sources)}",
             expected="none of them in a file",

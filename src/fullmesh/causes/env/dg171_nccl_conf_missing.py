@@ -30,12 +30,12 @@ def rule_nccl_config_file(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-171",
             "L1",
-            f"NCCL_CONF_FILE on {name} names {absent}, which is no file: NCCL says nothing and reads neither it nor"
+            f"NCCL_CONF_FILE on {name} names {absent}, which does not exist: NCCL prints no error and also ignores"
             " ~/.nccl.conf",
             node=name,
             seen=f"NCCL_CONF_FILE={absent} from {source}",
-            expected="a file, or no NCCL_CONF_FILE",
-            fix=f"on {name}: write {absent}, or take NCCL_CONF_FILE out of {source}",
+            expected="an existing file, or no NCCL_CONF_FILE",
+            fix=f"on {name}: create {absent}, or remove NCCL_CONF_FILE from {source}",
             severity=WARNING,
         )
 

@@ -29,13 +29,13 @@ def rule_unique_macs(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-259",
             "L2",
-            f"the cluster cards of {join_names(names)} have one hardware address, {value}: a switch sends to the one"
-            " that sent last",
+            f"the cluster interfaces of {join_names(names)} have the same hardware address, {value}: a switch"
+            " sends to the one that sent last",
             node=names[1],
             peer=join_names([name for name in names if name != names[1]]),
             port="all",
             seen=value,
-            expected="a hardware address for each card",
+            expected="a different hardware address for each interface",
             fix=f"on {names[1]}: ip link set {evidence.cluster_card(names[1])} address ADDRESS, and in the"
             " definition of the virtual machine if it was cloned",
             pairs=tuple((a, b) for a in names for b in names if a != b),
@@ -49,5 +49,7 @@ CAUSE = Cause(
     needs=("interfaces",),
     weight=1070,
     explains=(Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-158"), has_root_node),),
-    cases=(CauseCase("one-mac", "the cluster cards show one hardware address", by=RECORDED),),
+    cases=(
+        CauseCase("one-mac", "the cluster interfaces show the same hardware address", by=RECORDED),
+    ),
 )

@@ -84,7 +84,7 @@ def find_job_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
                 )
         if looped:
             yield make_interface_finding(
-                evidence, "DG-121", variable, looped, "keeps every rank at home"
+                evidence, "DG-121", variable, looped, "makes every rank announce 127.0.0.1"
             )
 
 

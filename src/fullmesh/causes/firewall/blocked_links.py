@@ -159,13 +159,13 @@ def explain_blocked_link(evidence: ClusterEvidence, rule: BlockingRule) -> Findi
     first = rule.group[0]
     by_rule = ""
     if rule.stop.table:
-        word = "the rule is" if rule.stop.sure else "a rule that does so to some packets is"
+        word = "the rule is" if rule.stop.sure else "a rule that does this to some packets is"
         by_rule = f"; {word} in chain {rule.stop.chain} of table {rule.stop.table}"
     elif (
         first.place in AT_HOME
         and evidence.survey(rule.node).get("nft", {}).get("chains") is not None
     ):
-        by_rule = "; no rule of nftables there does so"
+        by_rule = ", and no nftables rule there does this"
     zone = f", zone {rule.stop.zone}" if rule.stop.zone else ""
     verdict, words = describe_link_verdict(rule)
     cause = f"{describe_direction(rule)} {words}{describe_drop_place(first)}{by_rule}{zone}"

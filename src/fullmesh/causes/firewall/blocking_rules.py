@@ -162,7 +162,7 @@ def find_blocking_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRul
 
 
 def can_explain_block(block: BlockedLink, node: str, packet: Packet, stop: PacketVerdict) -> bool:
-    """Whether a rule stops packets at the place where this link's packets end, and with the same verdict."""
+    """Whether a rule stops packets at the point at which this link's packets end, and with the same verdict."""
     ends = {
         "target": (block.target, False),
         "leaving": (block.source, True),

@@ -59,7 +59,7 @@ def explain_partial_range(evidence: ClusterEvidence, rule: BlockingRule) -> Find
     if not rule.stop.sure or first.place == "by_chance":
         return None
     text = (
-        f"{rule.node} lets {describe_direction(rule)} through to a part of the data range only: "
+        f"{rule.node} opens only a part of the data range for {describe_direction(rule)}: "
         f"{format_port_stretches(tried)}"
     )
     found = make_block_finding(

@@ -32,7 +32,9 @@ def explain_efa_block(evidence: ClusterEvidence, rule: BlockingRule) -> Finding 
     if not is_between_nodes(rule) or not has_efa_ends(evidence, rule):
         return None
     text = f"{describe_loss_between(rule)} (both have EFA devices)"
-    fix = "let the security group allow all traffic to and from itself, by its own id, in both directions"
+    fix = (
+        "allow all traffic from and to the security group itself, by its own id, in both directions"
+    )
     return make_block_finding(rule, "DG-116", text, fix)
 
 
@@ -45,7 +47,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "efa",
-            "a link is shut between nodes that both have an EFA device",
+            "a link is blocked between nodes that both have an EFA device",
             by=RECORDED,
             fields=LINK,
         ),

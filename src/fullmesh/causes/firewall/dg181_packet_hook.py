@@ -1,4 +1,4 @@
-"""a program or filter (XDP, tc, BPF) is attached at the place where a link's packets end
+"""a program or filter (XDP, tc, BPF) is attached at the point at which a link's packets end
 
 An XDP program sees incoming packets before any capture or packet filter. A tc filter sees them
 between capture and packet filter. A BPF program of a cgroup sees the packets of its processes. nft
@@ -57,10 +57,10 @@ def rule_packet_hooks(evidence: ClusterEvidence) -> Iterator[Finding]:
             "DG-181",
             name,
             blocks,
-            f"a program or filter at its {place} sees them there, and no rule of the packet filters stops them",
+            f"a program or filter on its {place} sees them there, and no packet filter rule stops them",
             (
                 "; ".join(f"{hook['at']} {hook['card']}: {hook['what']}" for hook in standing),
-                f"on {name}: ip -d link show {card}; tc filter show dev {card} ingress; bpftool net. Then find the"
+                f"on {name}: ip -d link show {card} && tc filter show dev {card} ingress && bpftool net. Then find the"
                 " service that loads it, and remove it or let the peers through",
             ),
         )
@@ -73,5 +73,7 @@ CAUSE = Cause(
     needs=("hooks",),
     weight=930,
     explains=(Explains((*LINKS, *WALLS, "DG-180", "DG-138", "DG-139"), is_return_path),),
-    cases=(CauseCase("xdp", "an XDP program at the card that drops the data range", fields=LINK),),
+    cases=(
+        CauseCase("xdp", "an XDP program on the interface that drops the data range", fields=LINK),
+    ),
 )

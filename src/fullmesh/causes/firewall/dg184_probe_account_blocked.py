@@ -60,7 +60,7 @@ def rule_probe_only_block(evidence: ClusterEvidence) -> Iterator[Finding]:
             direction=f"{name} -> {join_names(peers)}",
             seen=f"as {who}: {describe_port_errors(held)}",
             expected="open for every account",
-            fix=f"on {name}: nft list ruleset | grep -E '{'|'.join(ACCOUNTS)}'; ip rule | grep uidrange",
+            fix=f"on {name}: nft list ruleset | grep -E '{'|'.join(ACCOUNTS)}', and ip rule | grep uidrange",
             severity=WARNING,
             pairs=(*((name, peer) for peer in peers), *back),
             kinds=tuple(sorted({str(record["kind"]) for record in past})),

@@ -101,7 +101,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "arp-drop",
-            "a chain of family netdev at the card drops ether type arp",
+            "a chain of family netdev on the interface drops ether type arp",
             fields=("node", "peer", "direction", "seen"),
         ),
     ),

@@ -71,7 +71,7 @@ def rule_firewalld_runtime(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def find_drifted_parts(both: Both, parts: Sequence[str]) -> list[str]:
-    """Which permanent settings are not what runs. A rule may name its parts in another order."""
+    """List the permanent settings that differ from the running ones. A rule may name its parts in another order."""
     kept, now = both["permanent"], both["runtime"]
     if not kept:
         return []
@@ -93,7 +93,7 @@ def make_runtime_finding(
     return Finding(
         "DG-214",
         "L2",
-        f"firewalld on {name} runs {what} with other {key} than it keeps",
+        f"firewalld on {name} runs {what} with other {key} than its permanent settings have",
         node=name,
         peer=describe_peers(hit[0]) if hit else "",
         port=hit[0].group[0].ports if hit else "",
@@ -130,7 +130,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "runtime-differs",
-            "firewall-cmd --permanent ... without --reload, or the other way round, in a zone or policy in force",
+            "firewall-cmd --permanent ... without --reload, or the other way round, in an active zone or policy",
         ),
     ),
 )

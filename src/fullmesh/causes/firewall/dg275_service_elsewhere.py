@@ -31,7 +31,7 @@ def explain_service_elsewhere(evidence: ClusterEvidence, rule: BlockingRule) -> 
         return None
     first = rule.group[0]
     address = evidence.address(first.target)
-    text = f"{first.ports} of {first.target} is taken, and nothing listens there on {address}"
+    text = f"{first.ports} of {first.target} is in use, but nothing listens there on {address}"
     fix = (
         f"on {first.target}: ss -ltnp, then let the service listen on {address} or on all addresses"
     )

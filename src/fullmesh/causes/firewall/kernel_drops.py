@@ -1,4 +1,4 @@
-"""Blocked links that no known rule explains: the places where their packets end, and the kernel's drop reasons."""
+"""Blocked links that no known rule explains: the points at which their packets end, and the kernel's drop reasons."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NFT = "nft list ruleset, and nft monitor trace with a rule that sets meta nftrac
 SIGNED = "ss -tinM"
 
 
-QUEUE = "tc -s qdisc; ip -s link"
+QUEUE = "tc -s qdisc && ip -s link"
 
 
 MEANS = {
@@ -40,28 +40,28 @@ MEANS = {
     "IP_RPFILTER": DropReasonMeaning(
         "rp_filter drops them: the route back uses another interface",
         (IN,),
-        "ip route get SENDER; sysctl -a -r '\\.rp_filter$'",
+        "ip route get SENDER && sysctl -a -r '\\.rp_filter$'",
     ),
     "OTHERHOST": DropReasonMeaning(
         "the frames are addressed to another machine's interface",
         (BEFORE,),
-        "ip link show; on the sender: ip neigh show",
+        "ip link show, and on the sender: ip neigh show",
     ),
     "IP_OUTNOROUTES": DropReasonMeaning("it has no route for them", (OUT,), "ip route get PEER"),
     "IP_INNOROUTES": DropReasonMeaning(
         "it has no route for incoming packets", (IN,), "ip route get PEER"
     ),
     "IP_INADDRERRORS": DropReasonMeaning(
-        "their address is not its own", (IN,), "ip address; ip route"
+        "their destination address is not its own", (IN,), "ip address && ip route"
     ),
     "IP_INVALID_SOURCE": DropReasonMeaning(
         "their source address is invalid there", (IN,), "ip route get SENDER"
     ),
     "IP_LOCAL_SOURCE": DropReasonMeaning(
-        "their sender has one of its own addresses", (IN,), "ip address"
+        "their source address is one of its own", (IN,), "ip address"
     ),
     "XFRM_POLICY": DropReasonMeaning(
-        "an IPsec policy forbids them", BOTH, "ip xfrm policy; ip xfrm state"
+        "an IPsec policy forbids them", BOTH, "ip xfrm policy && ip xfrm state"
     ),
     "NEIGH_FAILED": DropReasonMeaning(
         "the peer's address gets no ARP reply", (OUT,), "ip neigh show"
@@ -71,16 +71,16 @@ MEANS = {
     ),
     "XDP": DropReasonMeaning("an XDP program drops them", (BEFORE,), "ip -d link show"),
     "TC_INGRESS": DropReasonMeaning(
-        "a filter of tc drops them", (IN,), "tc filter show dev CARD ingress"
+        "a tc filter drops them", (IN,), "tc filter show dev CARD ingress"
     ),
     "TC_EGRESS": DropReasonMeaning(
-        "a filter of tc drops them", (OUT,), "tc filter show dev CARD egress"
+        "a tc filter drops them", (OUT,), "tc filter show dev CARD egress"
     ),
     "BPF_CGROUP_EGRESS": DropReasonMeaning(
-        "a BPF program of a control group drops them", (OUT,), "bpftool cgroup tree"
+        "a BPF program of a cgroup drops them", (OUT,), "bpftool cgroup tree"
     ),
     "SOCKET_FILTER": DropReasonMeaning(
-        "a filter of the socket or its control group drops them", (IN,), "bpftool cgroup tree"
+        "a filter of the socket or its cgroup drops them", (IN,), "bpftool cgroup tree"
     ),
     "SECURITY_HOOK": DropReasonMeaning(
         "a security module drops them", BOTH, "ausearch -m avc -ts recent"
@@ -101,19 +101,19 @@ MEANS = {
         "signatures of connections (TCP-AO) are wrong", (IN,), SIGNED
     ),
     "TCP_LISTEN_OVERFLOW": DropReasonMeaning(
-        "a listener's backlog is full", (IN,), "ss -ltn; sysctl net.core.somaxconn"
+        "a listener's backlog is full", (IN,), "ss -ltn && sysctl net.core.somaxconn"
     ),
     "SOCKET_RCVBUFF": DropReasonMeaning(
-        "a socket has no room for them", (IN,), "sysctl net.ipv4.tcp_rmem net.core.rmem_max"
+        "a socket buffer is full", (IN,), "sysctl net.ipv4.tcp_rmem net.core.rmem_max"
     ),
     "SOCKET_BACKLOG": DropReasonMeaning(
-        "a socket has no room for them", (IN,), "sysctl net.ipv4.tcp_rmem net.core.rmem_max"
+        "a socket buffer is full", (IN,), "sysctl net.ipv4.tcp_rmem net.core.rmem_max"
     ),
     "PROTO_MEM": DropReasonMeaning(
-        "TCP has no memory left", (IN,), "sysctl net.ipv4.tcp_mem; cat /proc/net/sockstat"
+        "TCP has no memory left", (IN,), "sysctl net.ipv4.tcp_mem && cat /proc/net/sockstat"
     ),
     "TCP_RFC7323_PAWS": DropReasonMeaning(
-        "their time stamps are older than those before (one address, two machines?)",
+        "their TCP timestamps are older than earlier ones (one address, two machines?)",
         (IN,),
         "nstat -az | grep PAWS",
     ),
@@ -128,7 +128,7 @@ MEANS = {
         "they are larger than its interface allows", (OUT,), "ip link show"
     ),
     "FULL_RING": DropReasonMeaning(
-        "the ring of an interface is full", BOTH, "ethtool -S CARD; ethtool -g CARD"
+        "the ring of an interface is full", BOTH, "ethtool -S CARD && ethtool -g CARD"
     ),
 }
 

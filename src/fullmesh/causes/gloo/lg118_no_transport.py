@@ -1,14 +1,13 @@
 """Gloo: this torch has no transport for this system
 
-Gloo has no device that this build of torch can use: builds for Windows need libuv for it, and some
-wheels (2.7 and 2.8 among them) are without.
+This build of torch contains no Gloo device for this system. Builds for Windows need libuv, and some
+wheels (2.7 and 2.8 among them) lack it.
 
 **Where:** the Python environment of this log
 
-**Prove:** python -c "import torch, torch.distributed as d; print(torch.__version__,
-d.is_gloo_available())"
+**Prove:** python -c "import torch.distributed as d, sys; sys.exit(not d.is_gloo_available())"
 
-**Fix:** Take another version of torch on all nodes, or run the job under Linux (WSL).
+**Fix:** Install another version of torch on all nodes, or run the job under Linux (WSL).
 
 **Source:** SystemPanic/vllm-windows#19, pytorch/pytorch#150381
 """

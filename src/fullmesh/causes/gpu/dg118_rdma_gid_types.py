@@ -44,7 +44,7 @@ def rule_gid_types(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-118",
             "L1",
-            f"the RDMA port {device}/{number} of {join_names(odd)} has other GIDs than the others'",
+            f"the RDMA port {device}/{number} of {join_names(odd)} has other GID types than on the other nodes",
             node=odd[0],
             peer=join_names([n for n in kinds if n not in odd]),
             seen=kinds[odd[0]],
@@ -61,5 +61,7 @@ CAUSE = Cause(
     needs=("rdma",),
     weight=360,
     explains=(Explains(("VC-148",), has_same_node),),
-    cases=(CauseCase("roce-gid", "one node has a RoCE v2 GID, the other has none", by=RECORDED),),
+    cases=(
+        CauseCase("roce-gid", "one node has a RoCE v2 GID, and the other has none", by=RECORDED),
+    ),
 )

@@ -50,5 +50,9 @@ CAUSE = Cause(
     severity=WARNING,
     weight=510,
     explains=(Explains(("DG-139",), has_root_node),),
-    cases=(CauseCase("slow-speed", "a card negotiated less than the others' cards", by=RECORDED),),
+    cases=(
+        CauseCase(
+            "slow-speed", "an interface negotiated a lower speed than the others'", by=RECORDED
+        ),
+    ),
 )

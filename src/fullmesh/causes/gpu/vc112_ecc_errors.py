@@ -17,5 +17,5 @@ from fullmesh.causes.engine import RECORDED, Cause, CauseCase
 CAUSE = Cause(
     "VC-112",
     __doc__,
-    cases=(CauseCase("gpu-ecc", "two errors that ECC could not fix", by=RECORDED),),
+    cases=(CauseCase("gpu-ecc", "two errors that ECC could not correct", by=RECORDED),),
 )

@@ -23,7 +23,7 @@ CAUSE = Cause(
         CauseCase("gpu-xid", "NVRM: Xid 79 in the kernel's log", by=RECORDED),
         CauseCase(
             "gpu-program",
-            "NVRM: Xid 31 in the kernel's log: a program's own fault",
+            "NVRM: Xid 31 in the kernel's log: an error of a program",
             by=RECORDED,
             severity="warning",
         ),

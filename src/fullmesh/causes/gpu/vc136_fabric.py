@@ -25,7 +25,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "gpu-fabric",
-            "the fabric is not set up, its manager is installed and does not run",
+            "the fabric is not initialized, and its manager is installed but does not run",
             by=RECORDED,
         ),
     ),

@@ -19,5 +19,5 @@ CAUSE = Cause(
     "VC-137",
     __doc__,
     severity=WARNING,
-    cases=(CauseCase("gpu-hot", "clocks held down by heat", by=RECORDED),),
+    cases=(CauseCase("gpu-hot", "clocks reduced by heat", by=RECORDED),),
 )

@@ -17,5 +17,5 @@ CAUSE = Cause(
     "VC-140",
     __doc__,
     severity=WARNING,
-    cases=(CauseCase("gpu-held", "30 GB of a card are in use, no job runs", by=RECORDED),),
+    cases=(CauseCase("gpu-held", "30 GB of a GPU are in use, and no job runs", by=RECORDED),),
 )

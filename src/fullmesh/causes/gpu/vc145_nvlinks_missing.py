@@ -20,5 +20,5 @@ CAUSE = Cause(
     "VC-145",
     __doc__,
     severity=WARNING,
-    cases=(CauseCase("gpu-bridge", "six NVLinks of a card are missing", by=RECORDED),),
+    cases=(CauseCase("gpu-bridge", "six NVLinks of a GPU are missing", by=RECORDED),),
 )

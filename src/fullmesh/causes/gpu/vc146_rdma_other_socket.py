@@ -20,5 +20,5 @@ CAUSE = Cause(
     "VC-146",
     __doc__,
     severity=WARNING,
-    cases=(CauseCase("gpu-socket", "RDMA cards on the other processor", by=RECORDED),),
+    cases=(CauseCase("gpu-socket", "RDMA NICs on the other CPU", by=RECORDED),),
 )

@@ -109,9 +109,9 @@ def describe_dead_directions(found: Sequence[StuckConnection]) -> str:
         both = [way for way in ways if frozenset(way) == pair]
         here, there = both[0]
         told.append(
-            f"nothing gets through between {here} and {there}, either way"
+            f"no packets arrive between {here} and {there}, in either direction"
             if len(both) > 1
-            else f"nothing gets from {here} to {there}"
+            else f"no packets from {here} arrive at {there}"
         )
     return "; ".join(told)
 

@@ -54,7 +54,7 @@ def _describe_last_collective(job: ObservedJob, rank: int) -> str:
     return (
         f"{format_collective(entries[-1])} was its last"
         if entries
-        else "its last words are not known"
+        else "its last collective is not known"
     )
 
 
@@ -135,7 +135,7 @@ def _describe_exit(one: Rank) -> tuple[str, str]:
     """Describe how a process ended, and the evidence."""
     code, words = one["exit_code"], list_oom_messages(one)
     if words:
-        return "been killed by the kernel, which had no memory left for it", words[-1]
+        return "been killed by the kernel because memory ran out", words[-1]
     if code is None:
         return "gone", "no process, and no exit code is known"
     if code < 0:

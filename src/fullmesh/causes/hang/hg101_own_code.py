@@ -33,7 +33,7 @@ def find_busy_ranks(job: ObservedJob) -> Iterator[HangFinding]:
             "is still busy{at}",
             "are still busy{at}",
             IN_TIME,
-            "look at that line: a loop that does not end, or work that only this rank does",
+            "check that line for an endless loop, or for work that only this rank does",
         ),
     )
 

@@ -43,7 +43,7 @@ def find_input_waits(job: ObservedJob) -> Iterator[HangFinding]:
             "is in a debugger{at}",
             "are in a debugger{at}",
             "no rank stops for a debugger",
-            "leave the debugger (c), and take breakpoint() out of the script",
+            "leave the debugger (c), and remove breakpoint() from the script",
         ),
     )
 

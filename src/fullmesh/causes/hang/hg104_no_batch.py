@@ -31,7 +31,7 @@ def find_loader_waits(job: ObservedJob) -> Iterator[HangFinding]:
         LateMessage(
             "gets no batch from its DataLoader's workers{at}",
             "get no batch from their DataLoaders' workers{at}",
-            "a batch comes in time",
+            "a batch that arrives in time",
             "check the workers of that rank (py-spy dump --pid of its children) for a slow file, a dead worker or "
             "too little memory in /dev/shm. DataLoader(timeout=60) names the worker",
         ),

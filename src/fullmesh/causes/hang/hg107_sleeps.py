@@ -4,7 +4,7 @@ The main thread is in time.sleep. It polls for something that does not happen.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** Find out what the loop around that line waits for, and add a deadline and an error message.
+**Fix:** Add a deadline and an error message to the loop around that line, then fix the event that it waits for.
 
 **Source:** recorded of Gloo jobs with torch 2.13
 """

@@ -32,8 +32,8 @@ def find_lock_waits(job: ObservedJob) -> Iterator[HangFinding]:
         LateMessage(
             "waits for a lock or another thread{at}",
             "wait for a lock or another thread{at}",
-            "the thread that holds it lets go",
-            "look at both lines: take locks in one order everywhere, and hold none while waiting for another thread",
+            "the thread that holds it releases it",
+            "check both lines: acquire locks in one order everywhere, and hold none while waiting for another thread",
         ),
     )
 

@@ -1,7 +1,7 @@
 """a rank has not entered a collective, and its place in the code is not known
 
 The record shows that the rank has not reached the collective. Only a stack of its main thread shows
-what it does instead, and a dump of the Flight Recorder has none.
+its activity, and a dump of the Flight Recorder has none.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 

@@ -31,9 +31,9 @@ def find_throttled_ranks(job: ObservedJob) -> Iterator[HangFinding]:
         CAUSE,
         ActivityKind.THROTTLED,
         LateMessage(
-            "gets no more than {cpus:g} processors from its control group{at}",
-            "get no more than {cpus:g} processors from their control groups{at}",
-            "as many processors as the other ranks have",
+            "gets no more than {cpus:g} CPUs from its cgroup{at}",
+            "get no more than {cpus:g} CPUs from their cgroups{at}",
+            "as many CPUs as the other ranks have",
             "on {host}: systemd-cgls -u -l shows the group. Lift the limit of "
             "a unit with systemctl set-property UNIT CPUQuota=, docker's with --cpus, Slurm's with --cpus-per-task",
         ),

@@ -34,8 +34,8 @@ def find_lock_file_waits(job: ObservedJob) -> Iterator[HangFinding]:
             "waits for a lock file to go away{at}",
             "wait for a lock file to go away{at}",
             "the compilation or download that holds it ends",
-            "on {host}: find ~/.cache /tmp -name lock -mmin +5 (torch's own lie below "
-            "TORCH_EXTENSIONS_DIR, ~/.cache/torch_extensions); if no compiler runs, a killed start left it: remove it",
+            "on {host}: find ~/.cache /tmp -name lock -mmin +5 (torch's own are below "
+            "TORCH_EXTENSIONS_DIR, ~/.cache/torch_extensions). If no compiler runs, remove it: a killed start left it",
         ),
     )
 

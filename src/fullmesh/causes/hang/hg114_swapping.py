@@ -34,7 +34,7 @@ def find_swapping_ranks(job: ObservedJob) -> Iterator[HangFinding]:
             "waits for its own memory, which comes back from swap page by page{at}",
             "wait for their own memory, which comes back from swap page by page{at}",
             "nothing of a rank in swap",
-            "on {host}: vmstat 1 (si), free -h; smem or ps -eo pid,rss,comm --sort -rss shows the "
+            "on {host}: vmstat 1 (si) and free -h. smem or ps -eo pid,rss,comm --sort -rss shows the "
             "process that uses the "
             "memory. Use fewer DataLoader workers or smaller batches, and run nothing else on the node. With "
             "MemorySwapMax=0 on the job's unit, the job ends instead",

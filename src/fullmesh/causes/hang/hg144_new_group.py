@@ -44,7 +44,7 @@ def find_new_groups(job: ObservedJob) -> Iterator[HangFinding]:
         waiting=tuple(here),
         seen=f"rank {first}: {now.doing(first).seen}",
         expected="every rank of the job calls new_group for every group, in one order",
-        fix="take new_group out from below `if rank ...`: all ranks call it, also those that will not be in the group",
+        fix="move new_group out of `if rank ...`: all ranks must call it, even ranks outside the group",
     )
 
 

@@ -40,7 +40,7 @@ def find_unanswered_ranks(job: ObservedJob) -> Iterator[HangFinding]:
             continue
         if one is not None and (now.doing(rank).elsewhere or is_held_back(job, rank)):
             continue  # seen from outside
-        why = one["missing"][0]["why"] if one and one["missing"] else "there is nothing of it"
+        why = one["missing"][0]["why"] if one and one["missing"] else "there is no record of it"
         together.setdefault((why, rank in job.lacking), []).append(rank)
     for (why, wanted), here in together.items():
         hosts = tuple(dict.fromkeys(now.host(rank) for rank in here if now.host(rank)))
@@ -50,7 +50,7 @@ def find_unanswered_ranks(job: ObservedJob) -> Iterator[HangFinding]:
         what = f", and others wait for it in {format_collective(waits[0].entry)}" if waits else ""
         yield HangFinding(
             CAUSE.code,
-            f"{format_ranks(here)}{on} cannot be asked: {why}{what}",
+            f"{format_ranks(here)}{on} cannot be queried: {why}{what}",
             ranks=tuple(here),
             hosts=hosts,
             group=waits[0].entry["group"] if waits else "",

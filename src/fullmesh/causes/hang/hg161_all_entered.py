@@ -97,7 +97,7 @@ def _make_all_entered_finding(
                 ],
             )
         ),
-        expected="it ends in about the time that the ones before it took",
+        expected="it takes about as long as the ones before it",
         fix="".join(dark.values())
         + "./fullmesh diagnose -i INVENTORY tests every link while the job runs. With GPUs, also run nvidia-smi and "
         "journalctl -k | grep Xid on these nodes",
@@ -122,7 +122,7 @@ def _make_stalled_finding(
         place=place,
         waiting=(rank, peer),
         seen=f"{strip_backend(entry['kind'])} is open on both",
-        expected="it ends soon after both have come to it",
+        expected="it ends soon after both have entered it",
         fix="./fullmesh diagnose -i INVENTORY tests the links between these nodes while the job runs",
     )
 

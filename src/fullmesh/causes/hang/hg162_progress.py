@@ -31,7 +31,7 @@ def find_all_progress(job: ObservedJob) -> Iterator[HangFinding]:
     seconds = (now.ranks[first]["taken_ns"] - before.ranks[first]["taken_ns"]) / SECOND
     yield HangFinding(
         CAUSE.code,
-        f"nothing is wrong: every rank went on, by {min(steps)} collectives or more in {seconds:.1f} s",
+        f"nothing is wrong: every rank continued, by {min(steps)} collectives or more in {seconds:.1f} s",
         ranks=tuple(now.asked),
         seen=f"{min(steps)} to {max(steps)} collectives",
         severity=NOTE,

@@ -66,7 +66,7 @@ def find_slow_ranks(job: ObservedJob) -> Iterator[HangFinding]:
         hosts=(job.now.host(rank),),
         place=place,
         seen=what,
-        expected="now one rank is last, now another",
+        expected="different ranks are last at different times",
         fix="compare that rank's node with the others: other processes, a slower disk, clocks of CPU and GPU, more "
         "data. ./fullmesh verify -i INVENTORY compares nodes",
         severity=WARNING,

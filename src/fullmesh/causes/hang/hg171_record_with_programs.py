@@ -6,7 +6,7 @@ instruction, so Fullmesh does not read it.
 
 **Prove:** python -m pickletools FILE prints the instructions without running them
 
-**Fix:** Ask where the file is from. Do not open it with torch's own tools, which unpickle it.
+**Fix:** Find out the origin of the file. Do not open it with torch's own tools, which unpickle it.
 
 **Source:** torch.distributed.flight_recorder, which calls pickle.load
 """

@@ -28,7 +28,7 @@ from fullmesh.causes.hang.job import (
 from fullmesh.causes.hang.passing import find_unmatched_ranks
 from fullmesh.causes.hang.places import FUSE, NFS, ActivityKind, ThreadActivity, find_other_threads
 
-IN_TIME = "every rank comes to it in about the time that the others take"
+IN_TIME = "every rank enters it at about the same time"
 LATE = tuple(f"HG-1{number:02}" for number in range(1, 15))
 # A rank that waits in something that the recorder does not keep is in the user's code as far as others are concerned.
 ALSO = {ActivityKind.COLLECTIVE: ActivityKind.RUNNING, ActivityKind.PASSING: ActivityKind.RUNNING}

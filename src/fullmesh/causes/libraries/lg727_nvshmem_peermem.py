@@ -1,15 +1,16 @@
 """NVSHMEM: it does not find the module nvidia_peermem
 
-NVSHMEM skips a transport (InfiniBand, IBGDA) because it does not find nvidia_peermem, with which the
-network card reads the GPU's memory: the module is not loaded on the node, or this NVSHMEM looks for
-it at a place that newer drivers do not have.
+NVSHMEM skips a transport (InfiniBand, IBGDA) because it does not find nvidia_peermem, through which
+the NIC reads the GPU's memory. The module is not loaded on the node, or this NVSHMEM looks for it
+in a place that newer drivers do not have.
 
 **Where:** the node of this log (a container uses the module of its node)
 
-**Prove:** on the node: lsmod | grep peermem; ls /sys/module/nvidia_peermem /sys/kernel/mm/memory_peers
+**Prove:** on the node: lsmod | grep peermem && ls /sys/module/nvidia_peermem
+/sys/kernel/mm/memory_peers
 
-**Fix:** modprobe nvidia_peermem, and a file in /etc/modules-load.d for the next boot. If it is loaded:
-a newer NVSHMEM, or DeepEP with its change 151.
+**Fix:** modprobe nvidia_peermem, and add it to a file in /etc/modules-load.d for the next boot. If
+it is loaded, install a newer NVSHMEM, or DeepEP with its change 151.
 
 **Source:** deepseek-ai/DeepEP#151, sgl-project/sglang#6017
 """

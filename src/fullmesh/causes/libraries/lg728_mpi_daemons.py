@@ -1,18 +1,18 @@
 """Open MPI: mpirun cannot start its daemons on the other nodes
 
-mpirun could not start its daemon (orted, prted) on a node, or that could not connect back: the login
-by SSH failed, Open MPI is not in the PATH of a shell without login (or is another version), or a
-firewall or a second network stands between them.
+mpirun could not start its daemon (orted, prted) on a node, or the daemon could not connect back.
+The SSH login failed, Open MPI is not in the PATH of a non-login shell (or has another version), or
+a firewall or a second network is in the path.
 
-**Where:** between the node of mpirun and the others; a container of Slurm often has no ssh
+**Where:** between mpirun's node and the others (a Slurm container often has no ssh)
 
-**Prove:** ssh NODE 'which orted prted; env | grep PATH' without a password; mpirun --mca
-plm_base_verbose 5
+**Prove:** ssh NODE 'which orted prted && env | grep PATH', which must work without a password
 
-**Fix:** SSH keys and known hosts between all nodes, mpirun --prefix DIRECTORY,
---mca oob_tcp_if_include INTERFACE; under Slurm with containers: srun --mpi=pmix instead of mpirun.
+**Fix:** Set up SSH keys and known hosts between all nodes, and start mpirun with --prefix DIRECTORY
+and --mca oob_tcp_if_include INTERFACE. Under Slurm with containers, use srun --mpi=pmix instead of
+mpirun.
 
-**Source:** open-mpi/ompi#11690, #11936; read: Open MPI's help texts
+**Source:** open-mpi/ompi#11690, #11936, read: Open MPI's help texts
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOGIN = tuple(
 
 
 def describe_login(_finding: LogFinding, facts: LogFacts) -> str:
-    """What ssh said."""
+    """Quote the error message of ssh or the shell."""
     said = sorted({values[0] for values, _ in facts.of("login error")})
     return f"The log says: {said[0]}." if said else ""
 

@@ -1,17 +1,17 @@
 """Slurm: enroot may not make a user namespace
 
-pyxis could not start the container because enroot could not make a user namespace ({reason}): their
+pyxis could not start the container because enroot could not make a user namespace ({reason}). Their
 number is limited (user.max_user_namespaces), or the system or a security module forbids them.
 
 **Where:** the node of this log
 
-**Prove:** on that node: sysctl user.max_user_namespaces kernel.unprivileged_userns_clone
-kernel.apparmor_restrict_unprivileged_userns; lsns -t user | wc -l; unshare -Ur true
+**Prove:** on that node: unshare -Ur true, and sysctl user.max_user_namespaces
+kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns
 
-**Fix:** Raise user.max_user_namespaces (enroot's requirements name the settings) on every node; end
-processes of old jobs that hold namespaces.
+**Fix:** Raise user.max_user_namespaces on every node (enroot's requirements list the settings), and
+end processes of old jobs that hold namespaces.
 
-**Source:** NVIDIA/pyxis#93; read: enroot's requirements
+**Source:** NVIDIA/pyxis#93, read: enroot's requirements
 """
 
 from __future__ import annotations

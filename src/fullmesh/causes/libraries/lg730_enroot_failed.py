@@ -4,14 +4,15 @@ enroot, which pyxis starts for --container-image, failed on a node: {detail}
 
 **Where:** the node that srun or slurmstepd names
 
-**Prove:** on that node, as the job's user: nvidia-smi; ls -ld the source of every --container-mounts;
-grep -E 'RUNTIME|CACHE|DATA|TEMP' /etc/enroot/enroot.conf and ls -ld these directories
+**Prove:** on that node, as the job's user: nvidia-smi, ls -ld for each source in
+--container-mounts, and grep -E 'RUNTIME|CACHE|DATA|TEMP' /etc/enroot/enroot.conf
 
-**Fix:** A mount: its source must exist on every node and be open to the job's user (root may not read
-an NFS export with root_squash). A directory: give enroot.conf one that the user may write. The hook
-98-nvidia.sh: the node's driver must work (nvidia-smi), and its container toolkit fit.
+**Fix:** For a mount, create its source on every node and let the job's user read it (root may not
+read an NFS export with root_squash). For a directory, name one in enroot.conf that the user may
+write. For the hook 98-nvidia.sh, repair the node's driver (nvidia-smi) or install the matching
+container toolkit.
 
-**Source:** NVIDIA/pyxis#101, #12; read: pyxis prints enroot's own log, indented
+**Source:** NVIDIA/pyxis#101, #12, read: pyxis prints enroot's own log, indented
 """
 
 from __future__ import annotations

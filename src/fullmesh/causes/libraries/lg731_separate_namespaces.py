@@ -1,16 +1,17 @@
 """UCX or UCC: processes of a node cannot open each other's shared memory
 
-Two processes of one node take shared memory for their messages, but one cannot open what the other
-made: they are in different containers or namespaces (IPC, PID, user), or a security setting forbids it.
+Two processes of one node exchange messages through shared memory, but one cannot open the other's.
+They are in different containers or namespaces (IPC, PID, user), or a security setting forbids it.
 
 **Where:** the containers of this node
 
-**Prove:** for both processes: ls -l /proc/PID/ns; the container's options --ipc and --pid
+**Prove:** for both processes: ls -l /proc/PID/ns (compare the containers' options --ipc and --pid)
 
-**Fix:** Start the containers of a node with --ipc=host (and --pid=host), or one container for all its
-ranks; else keep shared memory out: UCX_TLS=^shm (UCX), UCC_TLS=ucp (UCC), UCX_POSIX_USE_PROC_LINK=n.
+**Fix:** Start the containers of a node with --ipc=host (and --pid=host), or run all ranks of a node
+in one container. Otherwise turn shared memory off: UCX_TLS=^shm (UCX), UCC_TLS=ucp (UCC),
+UCX_POSIX_USE_PROC_LINK=n.
 
-**Source:** openucx/ucx#10055; read: UCX's mm_ep.c and UCC's tl_shm_team.c
+**Source:** openucx/ucx#10055, read: UCX's mm_ep.c and UCC's tl_shm_team.c
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Open MPI: srun and this Open MPI share no PMI
 
-srun started the processes of an Open MPI that cannot ask this srun for its ranks: srun --mpi names
-another kind of PMI than Open MPI was built for, or their versions of PMIx do not fit. Each process is
-then alone.
+srun started the processes of an Open MPI that cannot get its ranks from this srun: srun --mpi names
+another kind of PMI than Open MPI was built for, or their versions of PMIx do not match. Each
+process then runs alone.
 
 **Where:** the options of srun, and the Open MPI in the job's environment or container
 
-**Prove:** srun --mpi=list; ompi_info | grep -i pmi; in a container also its version of PMIx
+**Prove:** srun --mpi=list, and in the job's environment: ompi_info | grep -i pmi
 
-**Fix:** srun --mpi=pmix with an Open MPI that has PMIx of a version that Slurm knows, or mpirun inside the
-allocation instead of srun. A program that does not need MPI: remove mpi4py, or unset the variables
-SLURM_* and PMI_* for it.
+**Fix:** Use srun --mpi=pmix with an Open MPI whose PMIx version Slurm supports, or mpirun inside
+the allocation instead of srun. If the program does not need MPI, remove mpi4py, or unset the
+variables SLURM_* and PMI_* for it.
 
-**Source:** open-mpi/ompi#10940; read: Open MPI's help text of its ess and schizo frameworks
+**Source:** open-mpi/ompi#10940, read: Open MPI's help text of its ess and schizo frameworks
 """
 
 from __future__ import annotations

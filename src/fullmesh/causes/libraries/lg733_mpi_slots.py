@@ -1,14 +1,15 @@
 """Open MPI: more processes than slots
 
-mpirun was to start {number} processes and may place fewer: the host file or --host has no slots=N
+mpirun was asked for {number} processes and may start fewer: the host file or --host has no slots=N
 for a node, or Slurm allocated fewer tasks.
 
 **Where:** the command line of mpirun, its host file or Slurm's allocation
 
-**Prove:** the host file; in the allocation: env | grep -E '^SLURM_(NTASKS|TASKS_PER_NODE|NNODES)='
+**Prove:** in the allocation: env | grep -E '^SLURM_(NTASKS|TASKS_PER_NODE|NNODES)=' (without Slurm,
+read the host file)
 
-**Fix:** One slot per GPU: NODE slots=8 in the host file or --host NODE:8, and as many tasks
-(--ntasks-per-node) in the allocation.
+**Fix:** Give each node one slot per GPU (NODE slots=8 in the host file, or --host NODE:8), and the
+allocation as many tasks (--ntasks-per-node).
 
 **Source:** read: Open MPI's and PRRTE's help texts
 """

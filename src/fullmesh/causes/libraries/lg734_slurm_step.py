@@ -1,15 +1,15 @@
-"""Slurm: srun cannot get what it asks for in this job
+"""Slurm: srun asks for more than this job has
 
-srun could not start a step in the job ({reason}): it asks for more nodes, tasks, GPUs or memory than the
-job has, or for a node that is not part of it, or another step (the shell in which it runs, an earlier
-srun) still holds them.
+srun could not start a step in the job ({reason}). It asks for more nodes, tasks, GPUs or memory
+than the job has, or for a node outside the job. Or another step (the shell in which it runs, an
+earlier srun) still holds them.
 
 **Where:** the options of srun and sbatch
 
-**Prove:** squeue --steps -j JOB; scontrol show job JOB; env | grep ^SLURM_ | sort
+**Prove:** squeue --steps -j JOB && scontrol show job JOB
 
-**Fix:** Ask for no more than sbatch did; for a second step beside another one: srun --overlap, or share
-the job out (--exact, --mem, --gpus per step).
+**Fix:** Ask for at most the resources that sbatch got. For a second step at the same time, use srun
+--overlap, or divide the job's resources (--exact, --mem, --gpus per step).
 
 **Source:** read: Slurm's step_ctx.c and its man page of srun
 """

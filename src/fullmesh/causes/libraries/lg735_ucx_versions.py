@@ -1,17 +1,17 @@
 """UCX: a program runs with an older UCX than it was built for
 
-A program was built for UCX {wanted} and loaded UCX {present}, and UCX then failed: two versions are
+A program was built for UCX {wanted} and loaded UCX {present}, and UCX then failed. Two versions are
 installed, and the loader finds the wrong one.
 
 **Where:** the node or container of this log
 
-**Prove:** ldconfig -p | grep libucp; echo $LD_LIBRARY_PATH; ucx_info -v; ldd of the library that uses it
+**Prove:** ucx_info -v && ldconfig -p | grep libucp && echo $LD_LIBRARY_PATH
 
-**Fix:** One UCX in the environment: remove the old path from LD_LIBRARY_PATH or the system's package, or
-install the version that the program was built for, the same on all nodes.
+**Fix:** Keep one UCX in the environment: remove the old path from LD_LIBRARY_PATH, or remove the
+system's package, or install the version that the program was built for, the same on all nodes.
 
-**Source:** sgl-project/sglang#5709, openucx/ucx#6675; read: UCX's ucp_context.c (the warning alone is
-often harmless)
+**Source:** sgl-project/sglang#5709, openucx/ucx#6675, read: UCX's ucp_context.c (the warning alone
+is often harmless)
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FAILED = tuple(
 
 
 def find_versions(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """The warning about versions, and an error of UCX or of what uses it."""
+    """Find the warning about versions together with an error of UCX or a library that uses it."""
     versions, failed = map(evidence.facts.of, ("UCX versions", "UCX failed"))
     if versions and failed:
         (wanted, present), line = versions[0]
