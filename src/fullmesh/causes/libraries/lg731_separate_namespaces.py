@@ -34,7 +34,7 @@ CAUSE = LogCause(
     patterns=(
         Pattern("failed to attach to shmseg"),
         Pattern("failed to connect to remote FIFO", r"mm ep failed to connect to remote FIFO id"),
-        Pattern("shmat(", r"UCX +ERROR +shmat\(shmid=\d{1,12}\) failed"),
+        Pattern("shmat(shmid", r"UCX +ERROR +shmat\(shmid=\d{1,12}\) failed"),
     ),
     weight=82,
 )

@@ -43,7 +43,6 @@ FAILED = tuple(
         Pattern("UCX  ERROR"),
         Pattern("NIXL_ERR_BACKEND"),
         Pattern("address version mismatch", r"UCX +ERROR +address version mismatch"),
-        Pattern("libuc", r"/libuc[pst]\.so\.\d\(\w{1,80}\+0x"),
     )
 )
 

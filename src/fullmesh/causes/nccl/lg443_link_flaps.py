@@ -32,7 +32,7 @@ CAUSE = LogCause(
     ),
     patterns=(
         Pattern(
-            "async event",
+            "Got async event",
             r"NET/IB ?:(?P<device> [\w.-]{1,40}:\d{1,3})? Got async event ?: port error",
         ),
     ),

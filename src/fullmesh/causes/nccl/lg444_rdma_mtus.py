@@ -38,7 +38,7 @@ FAILED = tuple(
     Fact("RDMA failed", pattern)
     for pattern in (
         Pattern("Got completion ", r"NET/IB ?: ?.{0,40}Got completion (?:from peer|with)"),
-        Pattern("work queue error", r"Got async event ?: .{0,40}work queue error"),
+        Pattern("Got async event", r"Got async event ?: .{0,40}work queue error"),
     )
 )
 SMALLEST = 128  # bytes; each step of libibverbs' numbers doubles it
