@@ -102,10 +102,10 @@ def test_a_module_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_parts_of_a_page_are_read() -> None:
     page = parse_page(
-        "it is\nbroken\n\nBecause\nof it.\n\nAnd so.\n\n**Prove:** a\nb\n\n**Fix:** c\n"
+        "it is\nbroken\n\nBecause\nof it.\n\nAnd so.\n\n**Place:** d\n\n**Prove:** a\nb\n\n**Fix:** c\n"
     )
     assert (page.meaning, page.why) == ("it is broken", "Because of it.\n\nAnd so.")
-    assert (page.prove, page.fix, page.source) == ("a b", "c", "")
+    assert (page.where, page.prove, page.fix, page.source) == ("d", "a b", "c", "")
     with pytest.raises(ValueError, match="the page of 'it is broken' has the parts why, prove"):
         parse_page("it is broken\n\nBecause.\n\n**Prove:** a\n")
     with pytest.raises(ValueError, match="cure"):

@@ -113,7 +113,8 @@ def parse_page(text: str) -> CausePage:
     for paragraph in paragraphs:
         name, mark, rest = paragraph.partition(":** ")
         if mark and name.startswith("**"):
-            parts[name.removeprefix("**").lower()] = rest
+            name = name.removeprefix("**").lower()
+            parts["where" if name == "place" else name] = rest
         else:
             parts["why"] = f"{parts['why']}\n\n{paragraph}".strip()
     if not {"prove", "fix"} <= parts.keys() <= {"why", "where", "prove", "fix", "source"}:

@@ -5,7 +5,7 @@ failed connect, whether the packets were dropped, rejected or refused. There are
 a rank announced an address that its peers cannot reach (Gloo uses the interface that the host name
 leads to), or a firewall blocks the port.
 
-**Where:** between two nodes: a node whose host name leads to loopback or to another interface, else
+**Place:** between two nodes: a node whose host name leads to loopback or to another interface, else
 the firewall of the node with the lower IP, which listens
 
 **Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions: VC-201

@@ -2,7 +2,7 @@
 
 Gloo's connection to {peer} {port_note} got no answer at all: something drops the packets.
 
-**Where:** the listening end {peer}. With Gloo the higher IP always connects to the lower one, so
+**Place:** the listening end {peer}. With Gloo the higher IP always connects to the lower one, so
 check the node with the lower address, not the node whose log this is
 
 **Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions: VC-201. If

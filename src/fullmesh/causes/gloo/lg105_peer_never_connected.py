@@ -3,7 +3,7 @@
 This rank waited 5 times its timeout for a peer's data connection, and none came. The log of the
 other node has the reason.
 
-**Where:** the other node. If no other error is found, the node of this log: it listened, and
+**Place:** the other node. If no other error is found, the node of this log: it listened, and
 packets to it were lost
 
 **Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions), and give

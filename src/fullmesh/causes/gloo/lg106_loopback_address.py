@@ -3,7 +3,7 @@
 A rank announced the loopback address {peer} to its peers: its host name resolves to 127.0.1.1
 (Debian's default line in /etc/hosts), or GLOO_SOCKET_IFNAME is lo.
 
-**Where:** the node that announced {peer}: a peer of the node of this log (or that node itself)
+**Place:** the node that announced {peer}: a peer of the node of this log (or that node itself)
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-102), or on every node: getent ahosts "$(hostname)"
 

@@ -3,7 +3,7 @@
 One rank announced an address of family {first}, another one of family {second} (2 is IPv4, 10 is
 IPv6), so they can never connect.
 
-**Where:** the node whose interface or host name gives the other family first
+**Place:** the node whose interface or host name gives the other family first
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-101), or on every node: getent ahosts "$(hostname)"
 

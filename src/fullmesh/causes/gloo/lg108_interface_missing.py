@@ -2,7 +2,7 @@
 
 GLOO_SOCKET_IFNAME names {interface}, which this node does not have (or which has no address).
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node: ip -brief addr && env | grep SOCKET_IFNAME
 

@@ -3,7 +3,7 @@
 This node's own host name does not resolve to one of its addresses, so Gloo fell back to loopback,
 which no other node can reach.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node: getent ahosts "$(hostname)" (or ./fullmesh verify -i INVENTORY: VC-102)
 

@@ -3,7 +3,7 @@
 The kernel had no free port left ({reason}). The data range is too small for the ranks and process
 groups, full of TIME_WAIT from fast restarts, or covered by ip_local_reserved_ports.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node: sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports && ss
 -Htan state time-wait | wc -l

@@ -3,7 +3,7 @@
 Two ranks announced the same address and port: two nodes have the same IP, or one rank was started
 twice.
 
-**Where:** the two nodes that have the address
+**Place:** the two nodes that have the address
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-207: something else answers at a peer's address), or
 arping -D -I INTERFACE ADDRESS

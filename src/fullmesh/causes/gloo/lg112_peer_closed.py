@@ -2,7 +2,7 @@
 
 The rank at {peer} ended in the middle of the job. Its own log has the reason.
 
-**Where:** the rank at {peer}
+**Place:** the rank at {peer}
 
 **Prove:** give explain-log the logs of all ranks, and on that node: journalctl -k --since -1h
 

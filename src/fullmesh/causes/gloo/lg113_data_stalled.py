@@ -3,7 +3,7 @@
 All ranks connected, then {operation} got no data for {milliseconds} ms. Large packets are lost on
 the path (MTU 9000 on the nodes, 1500 on the path), or a peer is stuck.
 
-**Where:** the path between the ranks that name each other, or the rank that logs no such timeout
+**Place:** the path between the ranks that name each other, or the rank that logs no such timeout
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-208: MTU black hole), or ping -M do -s 8972 PEER
 

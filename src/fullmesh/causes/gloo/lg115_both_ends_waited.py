@@ -3,7 +3,7 @@
 Every rank with a log waited for a data connection that was neither accepted nor rejected. Packets
 to the data ports are silently dropped (or a rank without a log never connected).
 
-**Where:** the node with the lower address: with Gloo the higher IP always connects to the lower one
+**Place:** the node with the lower address: with Gloo the higher IP always connects to the lower one
 
 **Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions: VC-201)
 

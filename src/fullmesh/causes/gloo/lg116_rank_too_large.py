@@ -2,7 +2,7 @@
 
 RANK is {number} and WORLD_SIZE is {size}: ranks count from 0 to WORLD_SIZE-1.
 
-**Where:** the node of this log: its RANK, node rank or WORLD_SIZE
+**Place:** the node of this log: its RANK, node rank or WORLD_SIZE
 
 **Prove:** on that node, in the shell that starts the job: env | grep -E 'RANK|WORLD_SIZE'
 

@@ -3,7 +3,7 @@
 A rank received more or fewer bytes than it expected ({detail}): the ranks called different
 collectives, or the same one with tensors of different sizes.
 
-**Where:** the ranks that took another path through the program, or have another batch or model
+**Place:** the ranks that took another path through the program, or have another batch or model
 
 **Prove:** start the job with TORCH_DISTRIBUTED_DEBUG=DETAIL, which checks every collective and
 names the rank

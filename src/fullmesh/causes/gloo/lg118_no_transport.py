@@ -3,7 +3,7 @@
 This build of torch contains no Gloo device for this system. Builds for Windows need libuv, and some
 wheels (2.7 and 2.8 among them) lack it.
 
-**Where:** the Python environment of this log
+**Place:** the Python environment of this log
 
 **Prove:** python -c "import torch.distributed as d, sys; sys.exit(not d.is_gloo_available())"
 

@@ -4,7 +4,7 @@ torchrun could not reach the rendezvous store at --rdzv-endpoint. Either its por
 torchrun hosts the store there. The torchrun on that node hosts it only if it recognizes the
 endpoint as its own address, which can fail on hosts with several addresses.
 
-**Where:** the node in --rdzv-endpoint
+**Place:** the node in --rdzv-endpoint
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-301), and on the rendezvous node: ss -ltn 'sport =
 :29400'

@@ -3,7 +3,7 @@
 Fewer nodes than --nnodes joined the rendezvous in time. A node did not start torchrun, or started
 it with another --rdzv-id or endpoint.
 
-**Where:** the node without a torchrun, or with other options
+**Place:** the node without a torchrun, or with other options
 
 **Prove:** on each node: ps -C torchrun -o args (or ./fullmesh verify -i INVENTORY: VC-301, VC-103)
 

@@ -3,7 +3,7 @@
 This node joined a rendezvous that was already closed: the job had ended or failed on another node,
 or the --rdzv-id is an old one.
 
-**Where:** the node that ended first, not the node of this log
+**Place:** the node that ended first, not the node of this log
 
 **Prove:** compare the first error's time in all nodes' logs
 

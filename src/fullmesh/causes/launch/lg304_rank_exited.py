@@ -2,7 +2,7 @@
 
 {launcher} saw {who} end first, with exit code {exitcode}.
 
-**Where:** {who}
+**Place:** {who}
 
 **Prove:** read that rank's own log (torchrun: --log-dir DIR --tee 3, and @record on main. srun:
 --output=%t.log)

@@ -2,7 +2,7 @@
 
 {Who} was killed with SIGKILL, nearly always by the out-of-memory killer of the kernel or cgroup.
 
-**Where:** {who}
+**Place:** {who}
 
 **Prove:** on that node: journalctl -k --since -1d | grep -i -E 'oom|killed process'
 

@@ -2,7 +2,7 @@
 
 {Who} died of SIGBUS: /dev/shm is too small (containers have 64 MB) for DataLoader workers or NCCL.
 
-**Where:** {who}
+**Place:** {who}
 
 **Prove:** in the job's container: df -h /dev/shm
 

@@ -3,7 +3,7 @@
 {Who} crashed in native code (SIGSEGV), often because builds of torch, CUDA, NCCL or an extension do
 not match.
 
-**Where:** {who}
+**Place:** {who}
 
 **Prove:** coredumpctl info, or start the rank with python -X faulthandler. ./fullmesh verify -i
 INVENTORY finds different versions (VC-104)

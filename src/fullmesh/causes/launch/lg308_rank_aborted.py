@@ -3,7 +3,7 @@
 {Who} aborted itself (SIGABRT), usually because of its NCCL watchdog or an uncaught C++ exception.
 The lines before it give the reason, if the log has them.
 
-**Where:** {who}
+**Place:** {who}
 
 **Prove:** read the last lines of that rank's own log
 

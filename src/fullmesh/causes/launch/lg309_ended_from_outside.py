@@ -3,7 +3,7 @@
 {launcher} reports that the job was ended from outside ({signal}): by a closed terminal (SIGHUP,
 signal 1), a scheduler's time limit or scancel, or a user's kill.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** journalctl --since -1d | grep -i -E 'slurm|systemd.*stopp' (Slurm: sacct -j JOB -o
 State,Timelimit)

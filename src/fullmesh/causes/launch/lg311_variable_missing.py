@@ -3,7 +3,7 @@
 {variable} is not set: the script was started without torchrun, or without the cluster's
 environment.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_)'
 

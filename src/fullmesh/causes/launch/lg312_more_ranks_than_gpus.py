@@ -3,7 +3,7 @@
 A rank asked for a GPU that the node does not have ({detail}): --nproc-per-node is larger than the
 number of visible GPUs.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node: nvidia-smi -L | wc -l && echo $CUDA_VISIBLE_DEVICES
 

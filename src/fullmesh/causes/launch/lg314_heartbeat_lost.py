@@ -3,7 +3,7 @@
 The rendezvous dropped {nodes} because no heartbeat arrived. It compares wall clocks (15 s), so it
 drops a healthy node whose clock is wrong. The other nodes may train alone and exit with 0.
 
-**Where:** the node named there, or the clock of the node of this log
+**Place:** the node named there, or the clock of the node of this log
 
 **Prove:** on all nodes at once: date +%s.%N (or ./fullmesh verify -i INVENTORY: VC-103)
 

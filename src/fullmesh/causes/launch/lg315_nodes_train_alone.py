@@ -3,7 +3,7 @@
 {count} logs each say that theirs is the whole job (world size 1): the nodes never connected, and
 each trains alone.
 
-**Where:** the launcher of every node: WORLD_SIZE, num_nodes or --nnodes
+**Place:** the launcher of every node: WORLD_SIZE, num_nodes or --nnodes
 
 **Prove:** on all nodes: env | grep -E '^(WORLD_SIZE|NODE_RANK|MASTER_)' && date +%s.%N (clocks, see
 LG-314)

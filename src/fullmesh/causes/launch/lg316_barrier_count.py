@@ -2,7 +2,7 @@
 
 At the start barrier {what}.
 
-**Where:** the missing ranks, or the old processes that still use the store
+**Place:** the missing ranks, or the old processes that still use the store
 
 **Prove:** on each node: pgrep -af torch && env | grep -E '^(RANK|WORLD_SIZE|MASTER_PORT)'
 

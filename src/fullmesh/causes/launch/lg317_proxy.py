@@ -3,7 +3,7 @@
 An HTTP connection went to a proxy: the proxy variables are set and NO_PROXY does not name the
 peers.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** env | grep -i proxy
 

@@ -2,7 +2,7 @@
 
 Rank {rank} did not reach monitoredBarrier: it ended, hangs, or took another path through the code.
 
-**Where:** rank {rank}
+**Place:** rank {rank}
 
 **Prove:** read that rank's log, or run py-spy dump --pid PID on it while it hangs
 

@@ -2,7 +2,7 @@
 
 The job's own code failed with {error}: {message}.
 
-**Where:** the rank of this log
+**Place:** the rank of this log
 
 **Prove:** read the traceback above that line
 

@@ -3,7 +3,7 @@
 A thread of the process still worked when the program ended, usually a Gloo thread that returned a
 tensor. The rank aborted, but its results may be complete.
 
-**Where:** the node of this log. On the other nodes, torchrun waits up to 300 s for it and ignores
+**Place:** the node of this log. On the other nodes, torchrun waits up to 300 s for it and ignores
 SIGTERM
 
 **Prove:** check whether the job's last output exists, or before the end: grep pt_gloo

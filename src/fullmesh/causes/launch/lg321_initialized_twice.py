@@ -4,7 +4,7 @@ init_process_group was called a second time in one process. The framework (Light
 Accelerate, DeepSpeed, an imported module) had already called it, or the script calls it in a loop
 or a retry.
 
-**Where:** the job's own code, on every rank that runs it. It is not a network fault
+**Place:** the job's own code, on every rank that runs it. It is not a network fault
 
 **Prove:** read the traceback above the line, which names the second call
 

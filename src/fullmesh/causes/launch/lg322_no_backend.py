@@ -4,7 +4,7 @@ init_process_group asked for a backend that this torch lacks. torch's wheels hav
 (RCCL in those for ROCm). HCCL comes with torch_npu or Intel's torch. UCC and MPI need a torch that
 was built with them. torch does not replace a missing backend by NCCL.
 
-**Where:** the torch of the node of this log, and the job's own code. It is not a network fault
+**Place:** the torch of the node of this log, and the job's own code. It is not a network fault
 
 **Prove:** python -c 'import torch.distributed as d; print(d.is_gloo_available(),
 d.is_nccl_available(), d.is_ucc_available(), d.is_mpi_available())'

@@ -3,7 +3,7 @@
 torch.distributed.launch started the script with {detail}, which its argument parser does not know.
 torch before 2.0 passes --local_rank, and torch since 2.0 passes --local-rank.
 
-**Where:** the job's own script, on every node. It is not a network fault
+**Place:** the job's own script, on every node. It is not a network fault
 
 **Prove:** grep -n local_rank SCRIPT && python -c 'import torch; print(torch.__version__)'
 

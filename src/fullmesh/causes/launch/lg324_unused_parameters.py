@@ -3,7 +3,7 @@
 DistributedDataParallel waited for gradients of parameters that took no part in this rank's loss.
 The model uses other modules than in the step before, or never uses some.
 
-**Where:** the model of the job. It is not a network fault
+**Place:** the model of the job. It is not a network fault
 
 **Prove:** set TORCH_DISTRIBUTED_DEBUG=DETAIL, which names the parameters without a gradient on each
 rank

@@ -3,7 +3,7 @@
 A collective was called with a tensor on {device}, and no backend of the process group serves that
 device: NCCL serves GPU tensors only, and Gloo serves CPU tensors.
 
-**Where:** the job's own code. It is not a network fault
+**Place:** the job's own code. It is not a network fault
 
 **Prove:** read the traceback above the line, which names the call
 

@@ -3,7 +3,7 @@
 {files} each have ranks {ranks} of {size}, and no log has the others. Each node starts the same
 ranks, as if it were the only node, and the job waits for the missing ones.
 
-**Where:** the launcher of every node: node rank, num_nodes, srun --ntasks-per-node
+**Place:** the launcher of every node: node rank, num_nodes, srun --ntasks-per-node
 
 **Prove:** on all nodes: env | grep -E
 '^(SLURM_NODEID|SLURM_PROCID|NODE_RANK|GROUP_RANK|LOCAL_RANK)'

@@ -4,7 +4,7 @@ A log of the proxy envoy names port {port}, which ranks use to connect: a servic
 intercepts the connections between the pods. It may pass the store's port, but not Gloo's and NCCL's
 random ports.
 
-**Where:** the pods of the job: their sidecar
+**Place:** the pods of the job: their sidecar
 
 **Prove:** kubectl get pod POD -o jsonpath='{{.spec.containers[*].name}}' (is istio-proxy among
 them?)

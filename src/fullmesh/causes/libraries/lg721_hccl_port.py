@@ -3,7 +3,7 @@
 HCCL (Ascend) could not listen on port {port} of the host: another job on this host uses the same
 base port.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node: ss -ltnp | grep :60000 (HCCL's default base port)
 

@@ -3,7 +3,7 @@
 NVSHMEM's GPU-initiated transport (IBGDA) could not allocate its resources on the NIC (DEVX). The
 process lacks the rights, as in a container that is not privileged, or the driver does not allow it.
 
-**Where:** the container or node of this log
+**Place:** the container or node of this log
 
 **Prove:** modinfo nvidia | grep PeerMapping && ls -l /dev/infiniband, or run it in a privileged
 container

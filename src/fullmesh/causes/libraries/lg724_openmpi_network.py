@@ -3,7 +3,7 @@
 Open MPI's TCP transport (BTL) uses an address that does not lead to the peer, such as an interface
 of containers, virtual machines or another network, or a firewall blocks the port.
 
-**Where:** between the nodes: the interface that Open MPI chose
+**Place:** between the nodes: the interface that Open MPI chose
 
 **Prove:** mpirun --mca btl_base_verbose 30 prints the addresses (compare: ip -brief addr on every
 node)

@@ -3,7 +3,7 @@
 A host could not reach horovodrun on any of its addresses. No interface name is routable on every
 host, or only loopback and container addresses were offered.
 
-**Where:** the hosts' interfaces
+**Place:** the hosts' interfaces
 
 **Prove:** on every host: ip -brief addr (which interface has the cluster's address everywhere?)
 

@@ -3,7 +3,7 @@
 pyxis (enroot) could not import the image. It looks up a name without ./ or / at its start in a
 registry, even if a file of that name exists.
 
-**Where:** the --container-image of the job
+**Place:** the --container-image of the job
 
 **Prove:** enroot import docker://IMAGE on a node, or read the lines below 'printing enroot log
 file'

@@ -4,7 +4,7 @@ NVSHMEM skips a transport (InfiniBand, IBGDA) because it does not find nvidia_pe
 the NIC reads the GPU's memory. The module is not loaded on the node, or this NVSHMEM looks for it
 in a place that newer drivers do not have.
 
-**Where:** the node of this log (a container uses the module of its node)
+**Place:** the node of this log (a container uses the module of its node)
 
 **Prove:** on the node: lsmod | grep peermem && ls /sys/module/nvidia_peermem
 /sys/kernel/mm/memory_peers

@@ -4,7 +4,7 @@ mpirun could not start its daemon (orted, prted) on a node, or the daemon could 
 The SSH login failed, Open MPI is not in the PATH of a non-login shell (or has another version), or
 a firewall or a second network is in the path.
 
-**Where:** between mpirun's node and the others (a Slurm container often has no ssh)
+**Place:** between mpirun's node and the others (a Slurm container often has no ssh)
 
 **Prove:** ssh NODE 'which orted prted && env | grep PATH', which must work without a password
 

@@ -3,7 +3,7 @@
 pyxis could not start the container because enroot could not make a user namespace ({reason}). Their
 number is limited (user.max_user_namespaces), or the system or a security module forbids them.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node: unshare -Ur true, and sysctl user.max_user_namespaces
 kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns

@@ -2,7 +2,7 @@
 
 enroot, which pyxis starts for --container-image, failed on a node: {detail}
 
-**Where:** the node that srun or slurmstepd names
+**Place:** the node that srun or slurmstepd names
 
 **Prove:** on that node, as the job's user: nvidia-smi, ls -ld for each source in
 --container-mounts, and grep -E 'RUNTIME|CACHE|DATA|TEMP' /etc/enroot/enroot.conf

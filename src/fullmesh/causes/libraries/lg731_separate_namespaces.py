@@ -3,7 +3,7 @@
 Two processes of one node exchange messages through shared memory, but one cannot open the other's.
 They are in different containers or namespaces (IPC, PID, user), or a security setting forbids it.
 
-**Where:** the containers of this node
+**Place:** the containers of this node
 
 **Prove:** for both processes: ls -l /proc/PID/ns (compare the containers' options --ipc and --pid)
 

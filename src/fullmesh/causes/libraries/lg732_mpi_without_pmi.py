@@ -4,7 +4,7 @@ srun started the processes of an Open MPI that cannot get its ranks from this sr
 another kind of PMI than Open MPI was built for, or their versions of PMIx do not match. Each
 process then runs alone.
 
-**Where:** the options of srun, and the Open MPI in the job's environment or container
+**Place:** the options of srun, and the Open MPI in the job's environment or container
 
 **Prove:** srun --mpi=list, and in the job's environment: ompi_info | grep -i pmi
 

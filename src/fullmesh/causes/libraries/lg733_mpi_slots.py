@@ -3,7 +3,7 @@
 mpirun was asked for {number} processes and may start fewer: the host file or --host has no slots=N
 for a node, or Slurm allocated fewer tasks.
 
-**Where:** the command line of mpirun, its host file or Slurm's allocation
+**Place:** the command line of mpirun, its host file or Slurm's allocation
 
 **Prove:** in the allocation: env | grep -E '^SLURM_(NTASKS|TASKS_PER_NODE|NNODES)=' (without Slurm,
 read the host file)

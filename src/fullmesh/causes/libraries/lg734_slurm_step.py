@@ -4,7 +4,7 @@ srun could not start a step in the job ({reason}). It asks for more nodes, tasks
 than the job has, or for a node outside the job. Or another step (the shell in which it runs, an
 earlier srun) still holds them.
 
-**Where:** the options of srun and sbatch
+**Place:** the options of srun and sbatch
 
 **Prove:** squeue --steps -j JOB && scontrol show job JOB
 

@@ -3,7 +3,7 @@
 A program was built for UCX {wanted} and loaded UCX {present}, and UCX then failed. Two versions are
 installed, and the loader finds the wrong one.
 
-**Where:** the node or container of this log
+**Place:** the node or container of this log
 
 **Prove:** ucx_info -v && ldconfig -p | grep libucp && echo $LD_LIBRARY_PATH
 

@@ -3,7 +3,7 @@
 A process called itself rank {rank} of {size}, so RANK and WORLD_SIZE do not match. Often every node
 got the world size of a single node.
 
-**Where:** the launcher of the node of this log
+**Place:** the launcher of the node of this log
 
 **Prove:** on that node: env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK|NODE_RANK)'
 

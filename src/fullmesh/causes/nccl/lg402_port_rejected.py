@@ -3,7 +3,7 @@
 NCCL's connection to {peer} {port_note} was rejected: a firewall answers with REJECT, as firewalld
 does by default.
 
-**Where:** the firewall of the node with the address {peer}, not the node of this log
+**Place:** the firewall of the node with the address {peer}, not the node of this log
 
 **Prove:** ./fullmesh verify -i INVENTORY (check L2 must report VC-202). If `ip neigh show {peer}`
 has no entry, the host is down.

@@ -3,7 +3,7 @@
 NCCL's connection to {peer} {port_note} was refused: a firewall sends a TCP reset, or the rank there
 has ended.
 
-**Where:** the node with the address {peer} (its firewall, or its rank that ended), not the node of
+**Place:** the node with the address {peer} (its firewall, or its rank that ended), not the node of
 this log
 
 **Prove:** ./fullmesh verify -i INVENTORY (if check L2 reports VC-203, it is the firewall).

@@ -3,7 +3,7 @@
 NCCL's connection to {peer} {port_note} got no reply: a firewall, a security group or a switch drops
 the packets.
 
-**Where:** the node with the address {peer}, or a device on the way to it, not the node of this log
+**Place:** the node with the address {peer}, or a device on the way to it, not the node of this log
 
 **Prove:** ./fullmesh verify -i INVENTORY (check L2 must report VC-201). If the drop counters on
 {peer} stay 0, a security group or a switch drops the packets.

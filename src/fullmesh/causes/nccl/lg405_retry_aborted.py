@@ -3,7 +3,7 @@
 NCCL's second attempt to connect to {peer} was aborted. This is a bug in NCCL's error handling. The
 error of the first attempt is the cause.
 
-**Where:** the node that has the address {peer}
+**Place:** the node that has the address {peer}
 
 **Prove:** set NCCL_DEBUG=INFO and read the first error, then run ./fullmesh verify -i INVENTORY
 (check L2)

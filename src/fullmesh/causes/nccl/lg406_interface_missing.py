@@ -4,7 +4,7 @@ NCCL found no interface for its bootstrap: NCCL_SOCKET_IFNAME matches no interfa
 this node, or the container has only loopback. An address family that does not exist has the same
 cause, or comes from a peer with another version of NCCL.
 
-**Where:** the node of this log (if the address family does not exist, the node that sent it)
+**Place:** the node of this log (if the address family does not exist, the node that sent it)
 
 **Prove:** on that node, compare `ip -brief link` with `env | grep NCCL_SOCKET_IFNAME`, or run
 ./fullmesh verify -i INVENTORY (VC-104, VC-601, VC-603)

@@ -2,7 +2,7 @@
 
 Rank {rank} of {size} checked in twice: two processes have the same RANK.
 
-**Where:** the two processes with RANK {rank}
+**Place:** the two processes with RANK {rank}
 
 **Prove:** on all nodes, run `env | grep -E '^(RANK|NODE_RANK)'` and `pgrep -af torchrun`
 

@@ -2,7 +2,7 @@
 
 The ranks have different world sizes ({detail}). The job then hangs.
 
-**Where:** the node whose WORLD_SIZE differs
+**Place:** the node whose WORLD_SIZE differs
 
 **Prove:** on all nodes: env | grep -E '^(WORLD_SIZE|NNODES)'
 

@@ -3,7 +3,7 @@
 NCCL received {got} bytes and expected {wanted}. The nodes run different NCCL versions or settings,
 or the wrong peer replied.
 
-**Where:** the nodes that differ
+**Place:** the nodes that differ
 
 **Prove:** on all nodes, compare the version that NCCL_DEBUG=VERSION prints and `env | grep ^NCCL_ |
 sort`, or run ./fullmesh verify -i INVENTORY (VC-104)

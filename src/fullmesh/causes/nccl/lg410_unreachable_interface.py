@@ -2,7 +2,7 @@
 
 NCCL{on_host} chose {interface} ({address}), an interface that only containers or this host can use.
 
-**Where:** {host}
+**Place:** {host}
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-601 runs the real NCCL library, without a GPU)
 

@@ -3,7 +3,7 @@
 Ranks {rank} and {other} both use CUDA device {device}: the program does not select the GPU of its
 local rank.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node, run `nvidia-smi --query-compute-apps=pid,gpu_bus_id --format=csv` and `env
 | grep -E '^(LOCAL_RANK|CUDA_VISIBLE)'`

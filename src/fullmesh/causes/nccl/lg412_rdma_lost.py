@@ -3,7 +3,7 @@
 RDMA to {peer} failed: a GID index is wrong, UDP port 4791 is blocked between the nodes, or a port
 of the fabric is down.
 
-**Where:** the path to {peer}: a switch, an ACL, or the GID that one side chose
+**Place:** the path to {peer}: a switch, an ACL, or the GID that one side chose
 
 **Prove:** compare the GID types and indexes that `show_gids` lists on all nodes, then run
 `ibv_rc_pingpong -g INDEX PEER` and `ibstat`

@@ -2,7 +2,7 @@
 
 RDMA could not register memory: the limit for locked memory (memlock) is too small for this process.
 
-**Where:** the node of this log, in the job's own unit or container
+**Place:** the node of this log, in the job's own unit or container
 
 **Prove:** in the job's environment, `ulimit -l` must print unlimited. For a unit: systemctl show
 UNIT -p LimitMEMLOCK

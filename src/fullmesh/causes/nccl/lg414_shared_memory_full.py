@@ -2,7 +2,7 @@
 
 NCCL could not create its shared memory in /dev/shm{detail}. Containers get 64 MB by default.
 
-**Where:** the node of this log, inside the job's container
+**Place:** the node of this log, inside the job's container
 
 **Prove:** in the container, run `df -h /dev/shm` and `ls -l /dev/shm | head` (nccl-* files may be
 left from ended jobs)

@@ -2,7 +2,7 @@
 
 Rank {rank} waited in {operation} number {number} until the watchdog's timeout of {timeout} ms.
 
-**Where:** a rank that does not log this line, or that is at a lower number
+**Place:** a rank that does not log this line, or that is at a lower number
 
 **Prove:** pass the logs of all ranks to explain-log. With TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and
 TORCH_NCCL_DUMP_ON_TIMEOUT=1, torch records the collectives of each rank.

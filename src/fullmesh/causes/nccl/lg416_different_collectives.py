@@ -2,7 +2,7 @@
 
 The ranks called different collectives as number {number}: {operations}.
 
-**Where:** the ranks that took another branch of the program: {ranks}
+**Place:** the ranks that took another branch of the program: {ranks}
 
 **Prove:** TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch check every collective and name the line
 

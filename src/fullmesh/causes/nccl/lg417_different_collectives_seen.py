@@ -2,7 +2,7 @@
 
 torch compared the collectives of all ranks, and they differ: rank {rank} is running {detail}.
 
-**Where:** the ranks that the message names
+**Place:** the ranks that the message names
 
 **Prove:** every rank logs this message. Set TORCH_SHOW_CPP_STACKTRACES=1 and compare the lines of
 code that they name.

@@ -3,7 +3,7 @@
 EFA got no reply from its peer (4126 Unresponsive receiver). The security group must allow all
 traffic to and from itself.
 
-**Where:** the security group of the instances, not a host
+**Place:** the security group of the instances, not a host
 
 **Prove:** aws ec2 describe-security-groups (it needs an ingress and an egress rule with protocol -1
 and its own group id, and 0.0.0.0/0 is not enough)

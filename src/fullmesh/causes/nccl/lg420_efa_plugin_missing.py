@@ -3,7 +3,7 @@
 The job asks for EFA ({detail}), but NCCL found no libnccl-net plugin. It uses plain sockets or
 fails.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** run `ldconfig -p | grep nccl-net` and `fi_info -p efa`. With NCCL_DEBUG=INFO, the log
 must contain NET/OFI.

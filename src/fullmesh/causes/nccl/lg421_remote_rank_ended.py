@@ -2,7 +2,7 @@
 
 The other side closed a connection ({detail}): another rank ended first.
 
-**Where:** the rank at the other end
+**Place:** the rank at the other end
 
 **Prove:** pass the logs of all ranks to explain-log and find the rank whose log ends first
 

@@ -2,7 +2,7 @@
 
 NCCL failed with '{detail}'. A line with NCCL WARN has the reason.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** run the job again with NCCL_DEBUG=WARN (or INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV) and
 pass that log to explain-log

@@ -2,7 +2,7 @@
 
 The logs show different NCCL versions: {versions}.
 
-**Where:** the node whose version differs
+**Place:** the node whose version differs
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-104), or on each node: python -c 'import torch;
 print(torch.cuda.nccl.version())'

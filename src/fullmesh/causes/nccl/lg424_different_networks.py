@@ -2,7 +2,7 @@
 
 NCCL announces addresses of different networks on the nodes: {addresses}.
 
-**Where:** the node whose address is not in the cluster's network
+**Place:** the node whose address is not in the cluster's network
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-601)
 

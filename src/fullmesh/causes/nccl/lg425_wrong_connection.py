@@ -3,7 +3,7 @@
 A rank connected to the wrong listener ({detail}): processes of an earlier run are still active, or
 the nodes have different NCCL settings.
 
-**Where:** a node with an older process of the job, or with different NCCL_ variables
+**Place:** a node with an older process of the job, or with different NCCL_ variables
 
 **Prove:** on all nodes, run `pgrep -af python` and compare `env | grep ^NCCL_ | sort`
 

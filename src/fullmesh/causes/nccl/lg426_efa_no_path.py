@@ -4,7 +4,7 @@ NCCL uses EFA and found no path for pattern {pattern}. That alone only costs spe
 logged that its rings are connected. If the job then hangs or times out, the security group most
 likely blocks EFA.
 
-**Where:** the security group of the instances, not a host
+**Place:** the security group of the instances, not a host
 
 **Prove:** run ./fullmesh diagnose -i INVENTORY, or aws ec2 describe-security-groups (it needs an
 ingress and an egress rule with protocol -1 and its own group id, and 0.0.0.0/0 is not enough)

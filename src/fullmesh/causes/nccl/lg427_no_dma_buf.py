@@ -3,7 +3,7 @@
 NCCL asked the RDMA driver to register GPU memory as DMA-BUF, and the driver of this node does not
 support that.
 
-**Where:** the node of this log: its kernel, its OFED, or a container whose libibverbs is older than
+**Place:** the node of this log: its kernel, its OFED, or a container whose libibverbs is older than
 the driver
 
 **Prove:** uname -r (DMA-BUF needs 5.12 or newer), then `ofed_info -s` and `modinfo nvidia_peermem`

@@ -4,7 +4,7 @@ torch's library needs {detail}, which the loaded libnccl does not have. That lib
 torch's own. It comes from LD_LIBRARY_PATH, from the system, or from a second wheel
 (nvidia-nccl-cu11 next to -cu12).
 
-**Where:** the Python environment of the node of this log
+**Place:** the Python environment of the node of this log
 
 **Prove:** run `pip list | grep -i nccl` and `ldd .../torch/lib/libtorch_cuda.so | grep nccl`, and
 check $LD_LIBRARY_PATH

@@ -4,7 +4,7 @@ NCCL's connection to {peer} failed, because that is a link-local address (169.25
 fe80::/10). A node announced an interface without a cluster address, for example that of a BMC, a
 local DNS cache or an unconfigured cable.
 
-**Where:** the node that announced {peer}
+**Place:** the node that announced {peer}
 
 **Prove:** run `ip -brief addr | grep -E '169.254|fe80'` on every node, or ./fullmesh verify -i
 INVENTORY (VC-601)

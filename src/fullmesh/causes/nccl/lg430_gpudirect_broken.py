@@ -4,7 +4,7 @@ The NIC could not read or write memory that NCCL had registered (completion 4, l
 error). With GPUDirect RDMA, the usual cause is PCIe Access Control Services (ACS) or an IOMMU
 between the GPU and the NIC.
 
-**Where:** the node of this log: its BIOS, kernel parameters or virtualization
+**Place:** the node of this log: its BIOS, kernel parameters or virtualization
 
 **Prove:** run the job with NCCL_NET_GDR_LEVEL=LOC (no GPUDirect). If it works, check `lspci -vvv |
 grep ACSCtl` (a + after SrcValid means that ACS is on) and /proc/cmdline.

@@ -4,7 +4,7 @@ The RDMA driver refused to register GPU memory ({detail}: Bad address). The kern
 nvidia_peermem is not loaded or does not match the driver, or this GPU does not support GPUDirect
 RDMA.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** lsmod | grep nvidia_peermem (the job works with NCCL_NET_GDR_LEVEL=LOC, which switches
 GPUDirect off)

@@ -3,7 +3,7 @@
 NCCL could not set up NVLink SHARP multicast (NVLS). The fabric manager was restarted or has another
 version than the driver, the GPUs need a reset, or the container or VM may not use multicast.
 
-**Where:** the fabric manager and the NVSwitches of the node of this log
+**Place:** the fabric manager and the NVSwitches of the node of this log
 
 **Prove:** on that node, run `systemctl status nvidia-fabricmanager` and `nvidia-smi -q | grep -A3
 Fabric`. The job works with NCCL_NVLS_ENABLE=0.

@@ -3,7 +3,7 @@
 The EFA plugin (aws-ofi-nccl) is installed, but libfabric finds no EFA device or provider. The
 container did not get the devices, or its libfabric does not support EFA.
 
-**Where:** the container or node of this log
+**Place:** the container or node of this log
 
 **Prove:** in the container, run `ls /dev/infiniband` and `fi_info -p efa`. On the node: lspci |
 grep -i efa

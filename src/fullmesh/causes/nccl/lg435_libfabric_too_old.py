@@ -3,7 +3,7 @@
 The EFA plugin asked libfabric for {detail}, which the loaded version does not support. The plugin
 was compiled for a newer libfabric.
 
-**Where:** the image or node of this log
+**Place:** the image or node of this log
 
 **Prove:** run `fi_info --version` and `ldd libnccl-net.so | grep fabric`, which shows the libfabric
 that is loaded

@@ -3,7 +3,7 @@
 SHARP cannot use port {port} of {device}, because the subnet manager (SM) runs on it. NCCL's CollNet
 continues without SHARP or fails.
 
-**Where:** the InfiniBand port of the node of this log
+**Place:** the InfiniBand port of the node of this log
 
 **Prove:** on that node, run `sminfo` and `systemctl status opensm`
 

@@ -3,7 +3,7 @@
 NCCL uses another network on some nodes than on others: {networks}. Such nodes cannot communicate.
 Some nodes lack a plugin (HPC-X's libnccl-net.so, EFA, gIB) or a usable RDMA NIC.
 
-**Where:** the nodes whose network differs from the others
+**Place:** the nodes whose network differs from the others
 
 **Prove:** on every node, in the job's environment, run `env | grep -E
 '^(LD_LIBRARY_PATH|NCCL_NET|NCCL_NET_PLUGIN)='`, `ldconfig -p | grep nccl-net` and `ls

@@ -4,7 +4,7 @@ NCCL found the RDMA device {device} but could not open it, because the container
 only some of the devices. The nodes then have different devices, and channels on the missing one
 wait forever.
 
-**Where:** the container or node of this log
+**Place:** the container or node of this log
 
 **Prove:** in the container of every node, run `ls -l /dev/infiniband` and `ibv_devinfo -d {device}`
 

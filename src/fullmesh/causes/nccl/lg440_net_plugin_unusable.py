@@ -4,7 +4,7 @@ NCCL could not start a network plugin. NCCL_NET, or a setting of the image, modu
 hook, names one network, but its plugin is missing, does not match this NCCL or finds no device.
 NCCL then does not fall back to another network.
 
-**Where:** the node or container of this log
+**Place:** the node or container of this log
 
 **Prove:** run `env | grep -E '^NCCL_(NET|NET_PLUGIN|TUNER_PLUGIN|IB_DISABLE)='` and `ls -l
 /dev/infiniband`. With NCCL_DEBUG=INFO, the log names the plugin and its error.

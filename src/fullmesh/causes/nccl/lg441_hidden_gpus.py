@@ -3,7 +3,7 @@
 NCCL opens the memory of another GPU of the node by its number, but this rank does not see that GPU.
 Slurm or the container gave each process only its own GPU, although NCCL treats them as one machine.
 
-**Where:** the launcher of this node
+**Place:** the launcher of this node
 
 **Prove:** compare `nvidia-smi -L` and `env | grep -E '^(CUDA_VISIBLE_DEVICES|SLURM_STEP_GPUS)='` in
 two ranks of the node

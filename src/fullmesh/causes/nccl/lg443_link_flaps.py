@@ -4,7 +4,7 @@ The driver told NCCL of a port error{device}: the link of an RDMA card went down
 only. A cable, an optic, the switch's port or its settings are at fault, and timeouts on the peers follow
 from it.
 
-**Where:** the node of this log: its RDMA card, cable and switch port
+**Place:** the node of this log: its RDMA card, cable and switch port
 
 **Prove:** on that node: journalctl -k | grep -iE 'mlx|link (up|down)'; rdma link; grep . the files
 link_downed and symbol_error in /sys/class/infiniband/*/ports/1/counters; ./fullmesh verify -i INVENTORY

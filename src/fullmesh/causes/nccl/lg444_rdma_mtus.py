@@ -3,7 +3,7 @@
 NCCL's RDMA connections failed, and the ports do not have the same MTU: {mtus}. NCCL does not take the
 lower one since version 2.20, so large messages do not arrive.
 
-**Where:** the node whose MTU differs
+**Place:** the node whose MTU differs
 
 **Prove:** on every node: ibv_devinfo | grep -E 'hca_id|active_mtu'; ip link (RoCE takes its MTU from the
 interface); ./fullmesh verify -i INVENTORY (VC-110)

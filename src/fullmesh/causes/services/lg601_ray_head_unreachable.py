@@ -3,7 +3,7 @@
 Nothing answered at {address}, the address of the control store of Ray's head. No head runs there,
 it listens on another address, or a firewall drops the port.
 
-**Where:** the node with {address}, or a firewall in front of it, not the node that printed this
+**Place:** the node with {address}, or a firewall in front of it, not the node that printed this
 
 **Prove:** on that node: ss -ltn. On this node: nc -zv HOST PORT, or run ./fullmesh diagnose -i
 INVENTORY (DG-175 names the port and the rule)

@@ -2,7 +2,7 @@
 
 A command or driver of Ray waited for the control store (GCS) and gave up.
 
-**Where:** the head's node, not the node that printed this
+**Place:** the head's node, not the node that printed this
 
 **Prove:** run `fullmesh-ray status`, or ./fullmesh diagnose -i INVENTORY (DG-175 names the port and
 the rule)

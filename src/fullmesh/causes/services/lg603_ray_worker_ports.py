@@ -4,7 +4,7 @@ A worker of Ray found no free port between --min-worker-port and --max-worker-po
 have more ports than there are workers, actors and drivers together. Tasks that wait for such a
 worker hang.
 
-**Where:** the node that printed this
+**Place:** the node that printed this
 
 **Prove:** on that node, compare `ray status` with the number of ports of the range that `ss -ltn`
 lists

@@ -3,7 +3,7 @@
 The cluster runs Ray {ray} on Python {python}, and the process on {process} has another version of
 Ray or Python. They cannot work together.
 
-**Where:** the node of the process on {process}
+**Place:** the node of the process on {process}
 
 **Prove:** on every node, run `ray --version` and `python --version` in the environment that Ray
 uses

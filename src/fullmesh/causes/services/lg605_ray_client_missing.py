@@ -3,7 +3,7 @@
 ray start got a port for Ray Client, but this Ray was installed without the extra [client], so it
 does not start.
 
-**Where:** the node that printed this
+**Place:** the node that printed this
 
 **Prove:** python -c 'import grpc' with Ray's Python
 

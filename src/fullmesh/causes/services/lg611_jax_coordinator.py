@@ -3,7 +3,7 @@
 A JAX process registered at the coordinator and got no reply in time. No coordinator runs at that
 address, or its port is blocked. In the log of process 0, it means that another process is missing.
 
-**Where:** the coordinator's node, or the missing node if this is the log of process 0
+**Place:** the coordinator's node, or the missing node if this is the log of process 0
 
 **Prove:** run `env | grep JAX_` on every node, `ss -ltn` on the coordinator's node, and ./fullmesh
 diagnose -i INVENTORY (DG-175 names the port and the rule)

@@ -2,7 +2,7 @@
 
 ray start should start a head at {address}, but a control store (GCS) already listens there.
 
-**Where:** the node with {address}
+**Place:** the node with {address}
 
 **Prove:** on that node, run `ss -ltnp` and `ray status`
 

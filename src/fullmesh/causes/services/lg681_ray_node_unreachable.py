@@ -3,7 +3,7 @@
 A node joined with the address {address}, but the head cannot connect to it there ({why}) and
 declares it dead. The node announced an address of another network, or its ports are blocked.
 
-**Where:** the node with {address}
+**Place:** the node with {address}
 
 **Prove:** find the node's address in `ray status`. On the head, run `nc -zv HOST PORT` or
 ./fullmesh diagnose -i INVENTORY (DG-175 names the port and the rule)

@@ -2,7 +2,7 @@
 
 The node {address} did not answer the head's health checks, so the head declared it dead.
 
-**Where:** the node {address}: its raylet ended (memory, a signal), or the head cannot reach it
+**Place:** the node {address}: its raylet ended (memory, a signal), or the head cannot reach it
 
 **Prove:** on that node, read `dmesg` and /tmp/ray/session_latest/logs/raylet.out
 

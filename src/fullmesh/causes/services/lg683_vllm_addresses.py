@@ -3,7 +3,7 @@
 vLLM sees {nodes} nodes and {addresses} addresses. A process uses the address of another interface
 than the one that Ray knows, or VLLM_HOST_IP is the same on two nodes.
 
-**Where:** the node whose address is in another network (the message lists the addresses in braces)
+**Place:** the node whose address is in another network (the message lists the addresses in braces)
 
 **Prove:** on every node, compare `echo $VLLM_HOST_IP`, `ray status` and `ip route get 8.8.8.8`
 

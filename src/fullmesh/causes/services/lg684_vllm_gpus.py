@@ -4,7 +4,7 @@ vLLM has waited {seconds} s for GPUs from Ray. A node has not joined, Ray counts
 vLLM needs, vLLM started its own Ray on this node, or it uses another address for the node than Ray
 does.
 
-**Where:** Ray's cluster, not the process that printed this
+**Place:** Ray's cluster, not the process that printed this
 
 **Prove:** compare nodes and GPUs in `fullmesh-ray status`, and look for 'Started a local Ray
 instance' in the log

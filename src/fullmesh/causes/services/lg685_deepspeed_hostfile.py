@@ -3,7 +3,7 @@
 The deepspeed command found no hostfile and starts on this node alone, but the logs show a second
 node ({nodes}). Each node trains its own model, and no later message reports it.
 
-**Where:** the node that printed this
+**Place:** the node that printed this
 
 **Prove:** look for WORLD INFO DICT and dist_world_size in the log
 

@@ -3,7 +3,7 @@
 The deepspeed command starts the other nodes over ssh, and {host} rejects a login without a
 password.
 
-**Where:** between the node that printed this and {host}
+**Place:** between the node that printed this and {host}
 
 **Prove:** ssh -o BatchMode=yes HOST true (as the same account)
 

@@ -2,7 +2,7 @@
 
 DeepSpeed compiles {part} at its first use, but ninja or the compiler is missing on this node.
 
-**Where:** the node that printed this. The other nodes wait for it.
+**Place:** the node that printed this. The other nodes wait for it.
 
 **Prove:** which ninja c++ on every node
 

@@ -2,7 +2,7 @@
 
 accelerate launch got no total number of processes over all nodes, or one that is too small.
 
-**Where:** the node that printed this
+**Place:** the node that printed this
 
 **Prove:** run `accelerate env` and read the file below ~/.cache/huggingface/accelerate
 

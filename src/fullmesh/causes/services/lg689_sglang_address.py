@@ -2,7 +2,7 @@
 
 SGLang cannot parse --dist-init-addr, the address at which its nodes meet, as host:port.
 
-**Where:** the node that printed this
+**Place:** the node that printed this
 
 **Prove:** check the command line and the variables in it
 

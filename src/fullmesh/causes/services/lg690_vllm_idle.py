@@ -3,7 +3,7 @@
 vLLM's engine waited for its workers for 5 min or longer. A worker hangs (mostly in a collective
 with another node), or it is busy for that long (compilation, loading).
 
-**Where:** a worker, not the process that printed this
+**Place:** a worker, not the process that printed this
 
 **Prove:** while it waits: ./fullmesh hang -i INVENTORY, or py-spy dump --pid PID on every worker
 

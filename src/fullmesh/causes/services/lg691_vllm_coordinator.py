@@ -3,7 +3,7 @@
 vLLM's coordinator process for data parallelism did not report within its start timeout (30 s). It
 ended with an error, or its imports take longer on a slow or shared file system.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node, run `time python -c 'import vllm'`, and look for an earlier error of the
 coordinator in the log

@@ -3,7 +3,7 @@
 vLLM copied {variable} from its head to a worker that had another value ({own} became {head}). If
 the interfaces have different names there, the worker finds no interface or the wrong one.
 
-**Where:** the node whose own value was replaced
+**Place:** the node whose own value was replaced
 
 **Prove:** on every node, run `ip -brief link`, `ls /sys/class/infiniband` and `env | grep -E
 'IFNAME|HCA|NET_DEVICES'`

@@ -4,7 +4,7 @@ A process of Ray found the address {address} for its own node, but no node is re
 The node was started with another address (--node-ip-address), or it runs in a container with its
 own addresses.
 
-**Where:** the node with {address}
+**Place:** the node with {address}
 
 **Prove:** compare the addresses in `ray status` with `ip -brief addr` on that node
 

@@ -3,7 +3,7 @@
 vLLM's old engine (V0, MQLLMEngine) waits for {size} processes but is the only one, because it does
 not start the other data-parallel ranks.
 
-**Where:** the process of this log
+**Place:** the process of this log
 
 **Prove:** run `env | grep VLLM_USE_V1` and check --data-parallel-size in the command line
 

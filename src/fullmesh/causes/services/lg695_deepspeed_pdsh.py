@@ -3,7 +3,7 @@
 DeepSpeed's launcher for pdsh adds the SSH port to PDSH_SSH_ARGS_APPEND and fails if the variable
 does not exist. This is a bug of versions before 0.14.1, with --ssh_port.
 
-**Where:** the node on which deepspeed was started
+**Place:** the node on which deepspeed was started
 
 **Prove:** run `pip show deepspeed` and `env | grep PDSH`
 

@@ -4,7 +4,7 @@ NCCL's groups are complete, but SGLang stopped while its ranks connect a message
 between the nodes. The queue listens at an address that SGLang chooses by itself, such as that of a
 second network or of Wi-Fi, not at that of NCCL_SOCKET_IFNAME. Or a firewall blocks its port.
 
-**Where:** the node of rank 0: the address that it announces
+**Place:** the node of rank 0: the address that it announces
 
 **Prove:** run `ip route get 8.8.8.8` on every node (SGLang uses this source address), and `ss
 -tlnp` while it waits

@@ -3,7 +3,7 @@
 vLLM should use {wanted} GPUs but uses only this node's {present}, because no option names other
 nodes.
 
-**Where:** the command line of vllm serve
+**Place:** the command line of vllm serve
 
 **Prove:** compare `nvidia-smi -L | wc -l` with `ray status`, if you use Ray
 

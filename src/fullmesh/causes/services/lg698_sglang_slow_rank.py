@@ -3,7 +3,7 @@
 Rank {rank} loaded its part of the model, but another rank did not in time. That rank failed
 (memory, a missing file), or it reads from a slow disk or network.
 
-**Where:** the ranks that do not log this line
+**Place:** the ranks that do not log this line
 
 **Prove:** find the first error and 'Load weight end' in the logs of the other nodes. On these
 nodes, run `dmesg | tail` and `free -g`

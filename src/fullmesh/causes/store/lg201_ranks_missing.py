@@ -4,7 +4,7 @@ Rank 0 waited {seconds} s, and some ranks did not reach its store (connected: {c
 port is blocked, MASTER_ADDR or MASTER_PORT differs on a node, WORLD_SIZE is too large, or a rank
 ended earlier.
 
-**Where:** the ranks that are missing, or the firewall of rank 0's node, not the rank that printed
+**Place:** the ranks that are missing, or the firewall of rank 0's node, not the rank that printed
 this
 
 **Prove:** run ./fullmesh verify -i INVENTORY (VC-301 in check L3), `env | grep -E

@@ -3,7 +3,7 @@
 A rank could not reach {kind} at {host}:{port}: the port is blocked, rank 0 does not listen there,
 or the address is wrong.
 
-**Where:** the firewall of {host}, or rank 0 if it never started there. This log is the client's.
+**Place:** the firewall of {host}, or rank 0 if it never started there. This log is the client's.
 
 **Prove:** run ./fullmesh verify -i INVENTORY (VC-301 in check L3). On {host}, while the job starts:
 ss -ltnp 'sport = :{port}' (if nothing listens, read rank 0's log)

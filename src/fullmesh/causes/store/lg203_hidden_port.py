@@ -4,7 +4,7 @@ The ranks cannot reach {host}:{port}, which is in the range that the kernel assi
 choose this port, torchrun did: --rdzv-backend=c10d opens a second store on a random port, so
 opening 29400 and 29500 is not enough.
 
-**Where:** the firewall of {host}, or its port range
+**Place:** the firewall of {host}, or its port range
 
 **Prove:** on {host}: sysctl net.ipv4.ip_local_port_range, then ./fullmesh verify -i INVENTORY
 (VC-107, VC-201 to VC-203)

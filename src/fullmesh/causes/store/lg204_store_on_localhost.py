@@ -3,7 +3,7 @@
 A rank looked for the store at {host}:{port}, which is its own node. MASTER_ADDR is a loopback
 address or resolves to one.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node: getent ahosts "$MASTER_ADDR", or run ./fullmesh verify -i INVENTORY
 (VC-101)

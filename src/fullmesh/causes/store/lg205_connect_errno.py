@@ -2,7 +2,7 @@
 
 Connections to {target} are {verdict}.
 
-**Where:** the node of rank 0 (its firewall, or its missing listener). The line '(host, port)'
+**Place:** the node of rank 0 (its firewall, or its missing listener). The line '(host, port)'
 nearby names it.
 
 **Prove:** run ./fullmesh verify -i INVENTORY (VC-301 in check L3) and, on rank 0's node, `ss

@@ -2,7 +2,7 @@
 
 The name {host} cannot be resolved ({reason}).
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node: getent ahosts {host}, or run ./fullmesh verify -i INVENTORY (VC-101)
 

@@ -2,7 +2,7 @@
 
 The ranks look for the store at different addresses: {places}.
 
-**Where:** the node whose MASTER_ADDR or MASTER_PORT differs
+**Place:** the node whose MASTER_ADDR or MASTER_PORT differs
 
 **Prove:** on each node: env | grep ^MASTER_
 

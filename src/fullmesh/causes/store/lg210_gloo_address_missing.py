@@ -3,7 +3,7 @@
 Rank {rank} did not publish its Gloo address: it was not started (or WORLD_SIZE is too large), it
 ended earlier, or it could not open a listener.
 
-**Where:** rank {rank}
+**Place:** rank {rank}
 
 **Prove:** read the log of rank {rank}, or run ./fullmesh verify -i INVENTORY (VC-303 means that it
 ended, VC-304 that it never started)

@@ -3,7 +3,7 @@
 A rank waited for the key {key} in the store, but no rank wrote it: another rank ended, or never
 reached that line.
 
-**Where:** a rank without this line in its log
+**Place:** a rank without this line in its log
 
 **Prove:** pass the logs of all ranks to explain-log, or run ./fullmesh verify -i INVENTORY (VC-303,
 VC-304)

@@ -4,7 +4,7 @@ Rank {rank} waited for NCCL's id, which rank {root} has to write. That rank ende
 first collective, or works alone for longer than the timeout (it tokenizes a dataset or loads a
 checkpoint).
 
-**Where:** rank {root}
+**Place:** rank {root}
 
 **Prove:** read the end of the log of rank {root}. While it hangs: py-spy dump --pid PID
 

@@ -3,7 +3,7 @@
 Another process uses port {port} on rank 0's node: an earlier job that did not end, or an outgoing
 connection.
 
-**Where:** rank 0's node, which is the node of this log, unless a wrong setting makes this node act
+**Place:** rank 0's node, which is the node of this log, unless a wrong setting makes this node act
 as rank 0
 
 **Prove:** on that node: ss -ltnp 'sport = :{port}' (names the process), then sysctl

@@ -2,7 +2,7 @@
 
 A service that is not a TCPStore answered on the store's port (expected {expected}, got {got}).
 
-**Where:** rank 0's node, or another machine if MASTER_ADDR is wrong
+**Place:** rank 0's node, or another machine if MASTER_ADDR is wrong
 
 **Prove:** on rank 0's node, find the process that holds the master port: ss -ltnp
 

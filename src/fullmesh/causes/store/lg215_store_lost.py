@@ -2,7 +2,7 @@
 
 The store on rank 0 ended while a rank used it: rank 0 (or its agent) ended first.
 
-**Where:** rank 0's node
+**Place:** rank 0's node
 
 **Prove:** read the end of rank 0's log. On its node: journalctl -k --since -1h
 

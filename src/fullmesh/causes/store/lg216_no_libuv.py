@@ -3,7 +3,7 @@
 torch's store should use libuv (the default since torch 2.4), but this torch is built without it.
 torch's wheels for Windows are.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** python -c 'import torch; print(torch.__version__)'
 

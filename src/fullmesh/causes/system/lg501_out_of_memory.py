@@ -2,7 +2,7 @@
 
 The out-of-memory killer ended a process ({detail}).
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** run `journalctl -k --since -1d | grep -i -E 'oom|killed process'` and `systemctl show
 UNIT -p MemoryMax`

@@ -2,7 +2,7 @@
 
 The kernel drops new connections because its connection tracking table is full.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max
 

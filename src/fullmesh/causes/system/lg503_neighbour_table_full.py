@@ -3,7 +3,7 @@
 The kernel's neighbour table overflows: the node has more peers than
 net.ipv4.neigh.default.gc_thresh3 allows.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** compare `ip neigh | wc -l` with `sysctl net.ipv4.neigh.default.gc_thresh3`
 

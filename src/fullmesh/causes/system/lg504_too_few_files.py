@@ -3,7 +3,7 @@
 A process reached its limit of open files (Too many open files). Each rank needs a socket per peer
 and group.
 
-**Where:** the node of this log, in the job's unit or container
+**Place:** the node of this log, in the job's unit or container
 
 **Prove:** in the job's environment: ulimit -n, or run ./fullmesh verify -i INVENTORY (VC-105)
 

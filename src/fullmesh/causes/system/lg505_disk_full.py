@@ -2,7 +2,7 @@
 
 A disk or quota is full ({detail}).
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** run `df -h`, `df -i` and `quota -s`
 

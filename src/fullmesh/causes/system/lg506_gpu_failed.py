@@ -2,7 +2,7 @@
 
 The driver reports a failing GPU ({detail}).
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** run `journalctl -k | grep -i xid`, `nvidia-smi -q -d ECC,PAGE_RETIREMENT` and `dcgmi diag
 -r 2`

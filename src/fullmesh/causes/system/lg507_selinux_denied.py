@@ -2,7 +2,7 @@
 
 SELinux denied {detail}.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** ausearch -m avc -ts recent | audit2why
 

@@ -2,7 +2,7 @@
 
 The firewall of this node blocked TCP from {peer} to {target} port {port}.
 
-**Where:** {target} (interface {interface})
+**Place:** {target} (interface {interface})
 
 **Prove:** on that node, run `nft list ruleset` and `firewall-cmd --get-active-zones`, or ./fullmesh
 verify -i INVENTORY (VC-201, VC-202)

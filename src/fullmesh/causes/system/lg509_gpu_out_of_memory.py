@@ -2,7 +2,7 @@
 
 A rank ran out of GPU memory{detail}.
 
-**Where:** the rank of this log
+**Place:** the rank of this log
 
 **Prove:** nvidia-smi on that node shows whether another process uses the memory
 

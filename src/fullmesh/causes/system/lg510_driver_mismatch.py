@@ -2,7 +2,7 @@
 
 CUDA cannot work on this node: {detail}.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node, compare `nvidia-smi` with python -c 'import torch;
 print(torch.version.cuda)'

@@ -3,7 +3,7 @@
 The kernel received packets from {peer} on {interface}, but it would send the replies over another
 interface (martian source). rp_filter=1 drops such packets.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** run `ip route get {peer}`, `sysctl net.ipv4.conf.all.rp_filter` and `nstat -az
 TcpExtIPReversePathFilter`

@@ -3,7 +3,7 @@
 CUDA reports that the system is not ready (error 802). The GPUs are connected by NVSwitches, and
 NVIDIA's fabric manager does not run or has another version than the driver.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node, run `systemctl status nvidia-fabricmanager` and `nvidia-smi -q | grep -A3
 Fabric`, or ./fullmesh verify -i INVENTORY (VC-147)

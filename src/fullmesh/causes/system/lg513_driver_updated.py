@@ -3,7 +3,7 @@
 NVML has another version than the loaded kernel module. The driver was updated (perhaps by an
 unattended upgrade) while the old module stayed loaded, or the container has its own driver library.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node, compare `cat /proc/driver/nvidia/version` with `ls -l
 /lib/*/libnvidia-ml.so.1`

@@ -4,7 +4,7 @@ The program has no code for the architecture of this node's GPU. Either torch's 
 extension that was built on another machine) is older than the GPU, or the wheel no longer supports
 such an old GPU.
 
-**Where:** the Python environment of the node of this log
+**Place:** the Python environment of the node of this log
 
 **Prove:** python -c 'import torch; print(torch.cuda.get_device_capability(),
 torch.cuda.get_arch_list())'

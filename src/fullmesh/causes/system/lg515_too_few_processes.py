@@ -3,7 +3,7 @@
 A process could not start another thread or process ({detail}). The limit of the account (ulimit
 -u), of the container (pids) or of the unit (TasksMax) is reached.
 
-**Where:** the node of this log, in the job's account, unit or container
+**Place:** the node of this log, in the job's account, unit or container
 
 **Prove:** in the job's environment, compare `ps -eLf | wc -l` with `ulimit -u` and `cat
 /sys/fs/cgroup/pids.max`

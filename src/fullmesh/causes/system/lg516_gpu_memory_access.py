@@ -3,7 +3,7 @@
 CUDA reports a contained error. A kernel accessed memory of another GPU over NVLink without
 permission, or the link or a GPU failed. The process must end.
 
-**Where:** the node of this log, or a peer's node if the NVLink domain spans several nodes (IMEX)
+**Place:** the node of this log, or a peer's node if the NVLink domain spans several nodes (IMEX)
 
 **Prove:** on all nodes of the NVLink domain, run `journalctl -k | grep -i xid`, `nvidia-smi nvlink
 -s` and `nvidia-imex-ctl -N`

@@ -4,7 +4,7 @@ A kernel on a GPU stopped because an assertion failed. Most often the data conta
 label that is out of range (a class, a token of another vocabulary, a position). GPUs work
 asynchronously, so the traceback often names a later line.
 
-**Where:** the job's own code or data, on the rank of this log. The network is not involved.
+**Place:** the job's own code or data, on the rank of this log. The network is not involved.
 
 **Prove:** run that rank's batch with CUDA_LAUNCH_BLOCKING=1 and read the first traceback, or run it
 on the CPU, which names the index

@@ -4,7 +4,7 @@ A process could not create a System V shared memory segment. The limit of their 
 (kernel.shmmni), size (kernel.shmmax) or sum (kernel.shmall) is reached, often because ended jobs
 left segments.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node, run `ipcs -lm` and `ipcs -mup`
 

@@ -4,7 +4,7 @@ A process could not bind its port{detail}, because another process of the node u
 job that did not end, a second job with the same settings, or an outgoing connection to which the
 kernel assigned this port.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node, `ss -tlnp` and `ss -tanp` name the process. To compare the ranges: sysctl
 net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports

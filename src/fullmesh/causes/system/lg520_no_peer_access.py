@@ -4,7 +4,7 @@ A program requested direct access from one GPU to another, and CUDA refused it. 
 virtual machine or the driver does not support it for these two GPUs, or PCIe's access control (ACS)
 or an IOMMU blocks it.
 
-**Where:** the node of this log
+**Place:** the node of this log
 
 **Prove:** on that node, run `nvidia-smi topo -p2p r` and `nvidia-smi topo -m`, or ./fullmesh verify
 -i INVENTORY (VC-141, VC-142)
