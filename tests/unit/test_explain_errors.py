@@ -188,7 +188,7 @@ def test_what_a_launcher_saw_follows_from_the_error_that_the_log_shows() -> None
     assert (heads(verdict), folded(verdict)) == (["LG-701"], ["LG-304"])
     out = explain_cli.render_verdict(verdict, [])
     assert "RuntimeError: x" in out
-    assert "its cause is not in these logs" not in out
+    assert "whose cause is not in these logs" not in out
 
 
 def test_a_system_error_of_nccl_quotes_the_warning_that_it_points_to() -> None:
@@ -199,16 +199,16 @@ def test_a_system_error_of_nccl_quotes_the_warning_that_it_points_to() -> None:
     verdict = verdict_of(warning + general)
     assert (heads(verdict), folded(verdict)) == (["LG-701"], ["LG-422"])
     assert shown(warning + general) == [warning.strip()]
-    assert "its cause is not in these logs" in explain_cli.render_verdict(verdict_of(general), [])
+    assert "whose cause is not in these logs" in explain_cli.render_verdict(verdict_of(general), [])
 
 
 def test_an_echo_of_another_rank_does_not_claim_that_no_cause_is_there() -> None:
     closed = "n1:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n2<57557>\n"
     alone = explain_cli.render_verdict(verdict_of(closed), [])
-    assert "its cause is not in these logs" in alone
+    assert "whose cause is not in these logs" in alone
     both = verdict_of(closed, "2026-11-26 10:00:01 ERROR the pipe is stuck\n")
     assert heads(both) == ["LG-421", "LG-701"]
-    assert "its cause is not in these logs" not in explain_cli.render_verdict(both, [])
+    assert "whose cause is not in these logs" not in explain_cli.render_verdict(both, [])
     died = verdict_of(closed, EXCEPTION)
     assert (heads(died), folded(died)) == (["LG-701"], ["LG-421"])
 
