@@ -35,7 +35,7 @@ def test_the_error_stands_in_the_other_log() -> None:
     assert head.evidence[0].file == "rank1.log"
     assert head.evidence[0].rank == "1"
     assert "port 40233 (Gloo prints it byte-swapped, as 10653)" in head.sentence
-    assert "Port 40233 lies OUTSIDE the data range 50000-54095" in head.sentence
+    assert "Port 40233 is OUTSIDE the data range 50000-54095" in head.sentence
     assert "10.77.0.11" in head.where
     assert [child.code for child in head.follows] == ["LG-105"]
 

@@ -391,7 +391,7 @@ def test_a_rank_that_the_kernel_killed_is_said_to_be() -> None:
     well["raised"] = {"text": "RuntimeError: Connection closed by peer", "frames": []}
     (cause,) = judge_job([list(last(look("el1", well), look("ubuntu1", line=line)).values())])
     assert (cause.code, cause.ranks) == ("HG-132", (1,))
-    assert "no memory left for it" in cause.cause
+    assert "memory ran out" in cause.cause
     assert "Killed process 12284" in cause.seen
     other: KernelLine = {**line, "name": "postgres"}
     assert last(look("el1", well), look("ubuntu1", line=other))[1]["exit_code"] is None

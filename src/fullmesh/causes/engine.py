@@ -62,7 +62,7 @@ class Explains:
 
 @dataclass(frozen=True)
 class CauseCase:
-    """One way in which a cause shows.
+    """One way to produce a cause in a test.
 
     Attributes:
         name: short and unique. The tests use this name.
@@ -124,7 +124,7 @@ def parse_page(text: str) -> CausePage:
 
 @dataclass(frozen=True)
 class Cause:
-    """Something that can be wrong.
+    """A cause of findings: its code, its page and the functions that find it.
 
     Attributes:
         code: as in ``DG-113``. The module's name begins with it.
@@ -205,7 +205,7 @@ def index_cases() -> dict[str, tuple[Cause, CauseCase]]:
 
 
 def get_weight(code: str) -> int:
-    """How heavy the cause of a code is."""
+    """Return the weight of a code's cause, or 0."""
     cause = load_cause(code)
     return cause.weight if cause else 0
 
@@ -236,7 +236,7 @@ def can_explain(root: RankedFinding, other: RankedFinding) -> bool:
 
 
 def finding_sort_key(finding: RankedFinding) -> tuple[int, int]:
-    """Sort the graver findings first, of these the heavier."""
+    """Return a key that sorts severe findings first, then heavy ones."""
     return GRAVITY.get(finding.severity, 2), -get_weight(finding.code)
 
 
@@ -245,7 +245,7 @@ def fold_findings(
     explains: Relation | None = None,
     key: Callable[[Any], Any] = finding_sort_key,
 ) -> list[Found]:
-    """Put each finding under the first one that explains it, else under one whose effect explains it.
+    """Put each finding under the first one that explains it, directly or through another finding.
 
     Args:
         found: findings, each a dataclass with ``follows``.

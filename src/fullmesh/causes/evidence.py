@@ -20,7 +20,7 @@ LOOPBACKS = ("127.", "::1")
 
 @dataclass(frozen=True)
 class ClusterEvidence:
-    """Everything that was observed, made safe.
+    """All observations of a cluster, after validation.
 
     Attributes:
         seen: the observations, with a plan that has only the nodes that could be queried.
@@ -50,11 +50,11 @@ class ClusterEvidence:
         return str(self.plan["master"]["node"])
 
     def address(self, name: str) -> str:
-        """The cluster address of a node."""
+        """Return the cluster address of a node."""
         return str(self.plan["nodes"][name]["address"])
 
     def peers(self, name: str) -> list[str]:
-        """The other nodes."""
+        """Return the other nodes."""
         return [other for other in self.plan["nodes"] if other != name]
 
     def survey(self, name: str) -> NodeSurvey:
@@ -74,7 +74,7 @@ class ClusterEvidence:
         return str(self.survey(name).get("sysctls", {}).get(key, ""))
 
     def number(self, name: str, key: str) -> int | None:
-        """A kernel setting that is a whole number."""
+        """Return a kernel setting as a whole number."""
         return parse_decimal(self.sysctl(name, key), least=-LARGEST_NUMBER)
 
     def variable(self, name: str, key: str) -> tuple[str, str] | None:
@@ -83,15 +83,15 @@ class ClusterEvidence:
         return (found["value"], found["source"]) if found else None
 
     def cards(self, name: str) -> list[Nic]:
-        """The interfaces of a node, in the kernel's order."""
+        """Return the interfaces of a node, in the kernel's order."""
         return self.survey(name).get("interfaces", [])
 
     def card(self, name: str, interface: str) -> Nic | None:
-        """One interface."""
+        """Return one interface by name."""
         return next((card for card in self.cards(name) if card["name"] == interface), None)
 
     def cluster_card(self, name: str) -> str:
-        """The interface that has the cluster address, else the plan's."""
+        """Return the interface that has the cluster address, else the plan's."""
         held = self.seen.facts(name).get("addresses", {}).get(self.address(name), "")
         return str(held or self.plan["nodes"][name].get("interface", ""))
 
@@ -100,12 +100,12 @@ class ClusterEvidence:
         return address in self.seen.facts(name).get("addresses", {})
 
     def counter(self, name: str, key: str) -> int:
-        """By how much a kernel counter grew during the probe."""
+        """Return the growth of a kernel counter during the probe."""
         listeners = self.seen.nodes.get(name, {}).get("started", {}).get("listeners", {})
         return int(listeners.get("counters", {}).get(key, 0))
 
     def port_range(self, name: str) -> PortRange | None:
-        """The range from which the node's kernel takes ports."""
+        """Return the range from which the node's kernel assigns ports."""
         return parse_port_range(self.sysctl(name, "net.ipv4.ip_local_port_range"))
 
     def records(self, name: str) -> Sequence[LinkResult]:

@@ -11,9 +11,11 @@ def describe_port_range(port: int, options: ExplainOptions) -> str:
     data = options.data_ports
     if data is None:
         return ""
-    text = f"Port {port} lies {{}} the data range {data.first}-{data.last}: {{}}."
+    text = f"Port {port} is {{}} the data range {data.first}-{data.last}: {{}}."
     if port in data:
-        return text.format("in", "a firewall or the way between is to blame, not the pin")
+        return text.format(
+            "in", "a firewall or the path between the nodes is at fault, not the pinned range"
+        )
     why = (
         "net.ipv4.ip_local_port_range is not pinned on the listening node, or the job runs in a"
         " container with a range of its own"

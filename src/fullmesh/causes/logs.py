@@ -21,7 +21,7 @@ MOST_ITEMS = 6  # that fit a sentence
 
 
 class Severity(StrEnum):
-    """How much a finding weighs."""
+    """The severity of a finding."""
 
     CAUSE = "cause"
     SYMPTOM = "symptom"
@@ -42,7 +42,7 @@ Derive = Callable[[Fields, ExplainOptions], Fields | None]
 
 @dataclass(frozen=True)
 class Pattern:
-    """How a line is recognised.
+    """A pattern that recognises a line.
 
     Attributes:
         needle: literal text, searched first because that is 100 times cheaper than *regex*.
@@ -64,7 +64,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that is neither good nor bad by itself: which address NCCL took, which version runs."""
+    """A value that is neither good nor bad by itself, such as NCCL's address or a version."""
 
     name: str
     pattern: Pattern
@@ -149,7 +149,7 @@ class LogCause(Cause):
     recorded: tuple[RecordedLog, ...] = ()
 
     def make_finding(self, fields: dict[str, str], lines: Sequence[LogLine]) -> LogFinding:
-        """A finding that several lines show together."""
+        """Make a finding that several lines show together."""
         return LogFinding(self, fields, list(lines[:MOST_LINES]), len(lines))
 
 
@@ -216,7 +216,7 @@ class LogFinding:
 
 
 class _FieldsWithDefault(dict[str, str]):
-    """A template may name a field that a variant of the message does not have."""
+    """Fields of a template. A variant of the message may lack some of them."""
 
     def __missing__(self, key: str) -> str:
         return "?"
@@ -229,22 +229,22 @@ class LogFacts:
     seen: dict[str, dict[tuple[str, ...], LogLine]] = field(default_factory=dict)
 
     def add(self, name: str, found: re.Match[str], line: LogLine) -> None:
-        """Keep a fact once per file."""
+        """Store a fact once per file."""
         values = self.seen.setdefault(name, {})
         key = (line.file, *(group or "" for group in found.groups()))
         if key not in values and len(values) < MOST_VALUES:
             values[key] = line
 
     def of(self, name: str) -> list[tuple[tuple[str, ...], LogLine]]:
-        """All values of a fact, without the file, with their lines."""
+        """Return all values of a fact, without the file, with their lines."""
         return [(key[1:], line) for key, line in self.seen.get(name, {}).items()]
 
     def host_of(self, rank: str) -> str:
-        """The node of a rank, when NCCL told it."""
+        """Return the node of a rank if NCCL logged it."""
         return next((values[0] for values, _ in self.of("member") if values[1] == rank), "")
 
     def ranks(self) -> set[str]:
-        """The ranks of which a log is there."""
+        """Return the ranks that have a log."""
         return {values[0] for values, _ in self.of("rank")}
 
 
@@ -272,6 +272,6 @@ def parse_line_rank(line: str) -> str:
 
 
 def join_first_items(items: Sequence[str]) -> str:
-    """The shortest of some items, in a sentence."""
+    """Join the shortest of some items for a sentence."""
     items = sorted(set(items), key=lambda item: (len(item), item))
     return ", ".join(items[:MOST_ITEMS]) + (" ..." if len(items) > MOST_ITEMS else "")

@@ -42,7 +42,7 @@ NAMES = _FieldNames(
 
 
 def fill_template(template: str) -> str:
-    """A template with names instead of values."""
+    """Fill a template with names instead of values."""
     return " ".join(template.format_map(NAMES).split())
 
 
@@ -56,7 +56,7 @@ def format_page_link(code: str) -> str:
 
 
 def render_cause_section(cause: Cause) -> list[str]:
-    """One code, as lines of Markdown."""
+    """Render one code as lines of Markdown."""
     lines = [f"## {cause.code}: {cause.page.meaning}", ""]
     lines += _render_log_parts(cause) if isinstance(cause, LogCause) else _render_parts(cause)
     return [*lines, "", f"**Source:** {cause.page.source}."] if cause.page.source else lines
@@ -64,7 +64,8 @@ def render_cause_section(cause: Cause) -> list[str]:
 
 def _render_parts(cause: Cause) -> list[str]:
     page = cause.page
-    check = page.prove if cause.code.startswith("HG") else f"`{page.prove}`"
+    is_prose = cause.code.startswith("HG") or "`" in page.prove  # code cannot hold backticks
+    check = page.prove if is_prose else f"`{page.prove}`"
     lines = [page.why, "", f"**Check:** {check}", "", f"**Fix:** {page.fix}"]
     made = "; or ".join(case.how for case in cause.cases)
     return [*lines, "", f"**How the tests make it:** {made}."] if made else lines
@@ -111,7 +112,7 @@ def render_pages_of_causes() -> dict[str, str]:
 
 
 def _render_page_head(cause: Cause) -> list[str]:
-    """The lines above the first cause of a page."""
+    """Render the lines above the first cause of a page."""
     if not isinstance(cause, LogCause):
         _, title = PAGES.get(cause.code[:2], PAGES["DG"])
         text = "`./fullmesh explain CODE` prints a section. Words in CAPITALS stand for names of yours."
@@ -126,6 +127,6 @@ def _render_page_head(cause: Cause) -> list[str]:
 
 
 def explain_cause(cause: Cause) -> str:
-    """A section for the terminal."""
+    """Render a section for the terminal."""
     lines = [*render_cause_section(cause), "", f"More: {READMES[cause.code[:2]]}"]
     return "\n".join(lines).replace("**", "").removeprefix("## ") + "\n"

@@ -1,4 +1,4 @@
-"""How a finding of a cluster and one that it explains belong together, and the codes that many causes explain."""
+"""Relations between a finding of a cluster and the findings that it explains, and codes that many causes explain."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fullmesh.causes.engine import fold_findings, list_explanations
 from fullmesh.result.findings import ERROR, WARNING, Finding
 
 LINKS = ("VC-201", "VC-202", "VC-203", "VC-204", "VC-205", "VC-206", "VC-207", "VC-208", "VC-209")
-# What ends packets by the kernel's own word, or stands where they end.
+# Drops that the kernel reports, and programs at the point at which packets end.
 KERNELS = ("DG-180", "DG-181")
 WALLS = ("DG-101", "DG-105", "DG-113", "DG-114", "DG-115", "DG-116", "DG-117", "DG-175")
 SHUT = ("VC-201", "VC-202", "VC-203", "VC-205")
-# What a link is said to have that is shut for the probe's own account alone.
+# Findings that a block of the probe's own account can cause.
 SPARED = (*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139", "DG-156")
 WHOLE_JOB = ("VC-303", "VC-306", "VC-401", "VC-402", "VC-403", *(f"VC-80{n}" for n in range(1, 9)))
 NAMED = ("VC-101", "VC-102", "DG-123", "DG-124", "DG-127")
@@ -21,19 +21,19 @@ RANGES = ("VC-107", "DG-107", "VC-212", "VC-213", "VC-602", "DG-112")
 
 
 def has_root_node(root: Finding, other: Finding) -> bool:
-    """The other finding is about the root's node, or about links that all have it at one end."""
+    """Whether the other finding is about the root's node, or about links that all end at it."""
     if other.pairs:
         return all(root.node in pair for pair in other.pairs)
     return bool(root.node) and root.node in (other.node, other.peer)
 
 
 def has_same_node(root: Finding, other: Finding) -> bool:
-    """Both ask for the same node to be fixed."""
+    """Whether both findings need a fix on the same node."""
     return bool(root.node) and root.node == other.node
 
 
 def has_root_end(root: Finding, other: Finding) -> bool:
-    """All links of the other have the root's node, or the one whose address it has taken, at one end."""
+    """Whether all links of the other end at the root's node, or at the node whose address it has."""
     ends = {root.node, root.peer}
     return has_root_node(root, other) or (
         bool(other.pairs) and all(ends & set(pair) for pair in other.pairs)
@@ -41,17 +41,17 @@ def has_root_end(root: Finding, other: Finding) -> bool:
 
 
 def has_same_links(root: Finding, other: Finding) -> bool:
-    """All links of the other are links of the root."""
+    """Whether all links of the other are links of the root."""
     return bool(other.pairs) and set(other.pairs) <= set(root.pairs)
 
 
 def has_same_blocked_ports(root: Finding, other: Finding) -> bool:
-    """The same links and no kind of port that the root did not name."""
+    """Whether the links are the same, and the root names all kinds of ports of the other."""
     return has_same_links(root, other) and set(other.kinds) <= set(root.kinds)
 
 
 def is_return_path(root: Finding, other: Finding) -> bool:
-    """The other is about the opposite direction: no answer comes over a link whose way back is broken."""
+    """Whether the other is about the opposite direction: replies need the link back as well."""
     if "EADDRNOTAVAIL" in root.seen:  # no port for a connection of one's own; answers need none
         return has_same_links(root, other)
     back = {(target, source) for source, target in root.pairs}
@@ -64,19 +64,19 @@ def is_account_rule(root: Finding, other: Finding) -> bool:
 
 
 def has_kernel_ports_only(root: Finding, other: Finding) -> bool:
-    """Only ports that the kernel of the root's node chose are shut, none that were chosen inside the planned range."""
+    """Whether only ports that the root's kernel chose are blocked, and none of the planned range."""
     into = all(root.node == target for _, target in other.pairs) and bool(other.pairs)
     return into and set(other.kinds) <= {"sample"}
 
 
 def is_out_of_ports(root: Finding, other: Finding) -> bool:
-    """Connections from the root's node fail because its kernel has no port to give them."""
+    """Whether connections from the root's node fail because its kernel has no free port."""
     from_it = bool(other.pairs) and all(root.node == source for source, _ in other.pairs)
     return from_it and "EADDRNOTAVAIL" in other.seen
 
 
 def is_own_name(root: Finding, other: Finding) -> bool:
-    """The other is about the node's own name."""
+    """Whether the other is about the node's own name."""
     return has_same_node(root, other) and other.peer == other.node
 
 
@@ -99,7 +99,7 @@ DESPITE_RULE = (has_kernel_ports_only, has_same_blocked_ports, is_account_rule)
 
 
 def has_rule_evidence(finding: Finding) -> bool:
-    """The firewall's rule was found on paper."""
+    """Whether the firewall's rule was found on paper."""
     return (
         finding.code in (*SHUT, *WALLS) and "table " in finding.seen and " chain " in finding.seen
     )
@@ -114,7 +114,7 @@ def can_explain_on_cluster(root: Finding, other: Finding) -> bool:
 
 
 def drop_duplicate_findings(found: Sequence[Finding]) -> list[Finding]:
-    """Each finding once."""
+    """Return each finding once."""
     kept: list[Finding] = []
     for one in found:
         if one not in kept:

@@ -23,7 +23,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_master_name(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The master's name does not lead to loopback on the other nodes."""
+    """Find nodes on which the master's name leads to loopback."""
     wanted = [
         n
         for h in evidence.plan["hosts"]
@@ -53,12 +53,12 @@ def rule_master_name(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_master_loopback(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """MASTER_ADDR is a name that leads to loopback on a worker."""
+    """Find workers on which MASTER_ADDR is a name that leads to loopback."""
     yield from find_master_address(evidence, "DG-124")
 
 
 def rule_any_master_loopback(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """All ways in which it shows."""
+    """Find both kinds of names that lead to loopback."""
     yield from rule_master_name(evidence)
     yield from rule_master_loopback(evidence)
 

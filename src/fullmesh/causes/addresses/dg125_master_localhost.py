@@ -22,7 +22,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_master_localhost(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """MASTER_ADDR is each node itself."""
+    """Find nodes whose MASTER_ADDR is loopback."""
     yield from find_master_address(evidence, "DG-125")
 
 

@@ -22,7 +22,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_master_foreign(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """MASTER_ADDR is not an address of the master."""
+    """Find nodes whose MASTER_ADDR is not an address of the master."""
     yield from find_master_address(evidence, "DG-126")
 
 

@@ -22,7 +22,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_master_unknown(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """MASTER_ADDR is a name that a node cannot resolve."""
+    """Find nodes that cannot resolve MASTER_ADDR."""
     yield from find_master_address(evidence, "DG-127")
 
 

@@ -28,7 +28,7 @@ def is_link_local(address: str) -> bool:
 
 
 def find_gloo_address(evidence: ClusterEvidence, name: str) -> str:
-    """The address that Gloo on a node would announce to its peers, "" when it is not known.
+    """Return the address that Gloo on a node would announce, or "" if it is not known.
 
     Of the interface in GLOO_SOCKET_IFNAME, else the first of the node's own name that is on the node (gloo, device.cc).
     """
@@ -43,7 +43,7 @@ def find_gloo_address(evidence: ClusterEvidence, name: str) -> str:
 
 
 def rule_address_families(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """All nodes announce the same family: Gloo stops at once with 'ss1.ss_family == ss2.ss_family'."""
+    """Find nodes that announce another address family: Gloo stops with 'ss1.ss_family == ss2.ss_family'."""
     spoken = {name: find_gloo_address(evidence, name) for name in evidence.nodes}
     families = {
         n: "IPv6" if ":" in a else "IPv4"

@@ -28,7 +28,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def make_duplicate_finding(evidence: ClusterEvidence, name: str, mac: str, holder: str) -> Finding:
-    """A node of the plan answers for another one's address, as it does for every address of its own on any card."""
+    """Make a finding about a node of the plan that answers for another node's address."""
     address, card = evidence.address(name), evidence.cluster_card(holder)
     if evidence.holds(holder, address):
         what, fix = (
@@ -51,7 +51,7 @@ def make_duplicate_finding(evidence: ClusterEvidence, name: str, mac: str, holde
 
 
 def rule_duplicate_address(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Another machine answers for a node's cluster address."""
+    """Find machines that answer for a node's cluster address."""
     owners = map_card_owners(evidence)
     for name, mac, who in list_foreign_macs(evidence):
         if mac in owners:

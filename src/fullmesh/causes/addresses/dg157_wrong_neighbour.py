@@ -36,7 +36,7 @@ def is_cluster_neighbour(evidence: ClusterEvidence, name: str, entry: Neighbour)
 
 
 def rule_stale_neighbours(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A neighbour entry has another hardware address than the peer's own, and the kernel will not ask again."""
+    """Find static neighbour entries whose hardware address is not the peer's."""
     owners = {evidence.address(name): name for name in evidence.nodes}
     place = {name: number for number, name in enumerate(evidence.nodes)}
     for name in evidence.nodes:
@@ -78,7 +78,7 @@ def rule_stale_neighbours(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_learnt_neighbour(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A node learnt a hardware address for a peer that is not the peer's."""
+    """Find learnt neighbour entries whose hardware address is not the peer's."""
     owners = map_card_owners(evidence)
     for name, mac, who in list_foreign_macs(evidence):
         stale = None if mac in owners else find_stale_neighbour(evidence, name, mac, who)

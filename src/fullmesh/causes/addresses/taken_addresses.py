@@ -86,5 +86,5 @@ def list_foreign_macs(evidence: ClusterEvidence) -> Iterator[tuple[str, str, lis
 
 
 def map_card_owners(evidence: ClusterEvidence) -> dict[str, str]:
-    """Hardware address -> the node that has it."""
+    """Map each hardware address to the node that has it."""
     return {card["mac"]: name for name in evidence.nodes for card in evidence.cards(name)}

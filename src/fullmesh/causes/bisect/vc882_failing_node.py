@@ -4,7 +4,7 @@ Every group with this node fails or does not finish, and all other groups finish
 
 **Prove:** read the message of the node's rank, in `bisect` of result.json
 
-**Fix:** Fix the error in that message. If it is about the network: ./fullmesh diagnose -i INVENTORY
+**Fix:** Correct the error in that message. If it is about the network: ./fullmesh diagnose -i INVENTORY
 
 **Source:** docs/bisect.md
 """

@@ -31,7 +31,7 @@ def rule_security_groups(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_efa_software(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Device, driver, libfabric and NCCL's plugin, on the nodes that reported them."""
+    """Find faults of EFA device, driver, libfabric and NCCL's plugin on the nodes that reported them."""
     surveys = {name: evidence.survey(name) for name in evidence.nodes}
     yield from efa.check_efa({name: own["efa"] for name, own in surveys.items() if "efa" in own})
 

@@ -19,5 +19,9 @@ CAUSE = Cause(
     "DG-172",
     __doc__,
     severity="note",
-    cases=(CauseCase("unlike", "a link shut in between, arp_ignore set on one node", by=RECORDED),),
+    cases=(
+        CauseCase(
+            "unlike", "a link blocked between the nodes, arp_ignore set on one node", by=RECORDED
+        ),
+    ),
 )

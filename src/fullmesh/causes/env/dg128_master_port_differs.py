@@ -20,7 +20,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_master_port(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """MASTER_PORT is the same everywhere."""
+    """Find nodes whose MASTER_PORT differs."""
     held = {n: v[0] for n in evidence.nodes if (v := evidence.variable(n, "MASTER_PORT")) and v[0]}
     usual, odd = find_odd_values(held, str(evidence.plan["master"]["port"])) if held else ("", [])
     if odd:

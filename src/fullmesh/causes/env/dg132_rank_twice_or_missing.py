@@ -22,7 +22,7 @@ from fullmesh.result.findings import WARNING, Finding, join_names
 
 
 def rule_node_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Every node has a rank of its own."""
+    """Find nodes that use the same node rank."""
     for variable in ("NODE_RANK", "GROUP_RANK"):
         held = {n: v[0] for n in evidence.nodes if (v := evidence.variable(n, variable)) and v[0]}
         for value, count in Counter(held.values()).items():
@@ -46,7 +46,7 @@ def rule_node_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_running_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The ranks of a job that runs now are complete, each once."""
+    """Find ranks that a running job has twice or not at all."""
     by_port: dict[str, list[tuple[str, Mapping[str, str]]]] = {}
     for name in evidence.nodes:
         for job in evidence.survey(name).get("jobs", []):
@@ -81,7 +81,7 @@ def rule_running_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_any_rank_twice_or_missing(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """All ways in which it shows."""
+    """Find duplicate and missing ranks in the environment and in running jobs."""
     yield from rule_node_ranks(evidence)
     yield from rule_running_ranks(evidence)
 

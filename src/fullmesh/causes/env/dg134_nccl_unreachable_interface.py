@@ -38,7 +38,7 @@ UNREACHED = (
 
 
 def rule_nccl_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """NCCL's own choice is an interface over which the peers can be reached."""
+    """Find nodes on which NCCL would choose an interface that the peers cannot reach."""
     for name in evidence.nodes:
         cards = evidence.cards(name)
         held = evidence.variable(name, "NCCL_SOCKET_IFNAME")

@@ -42,7 +42,7 @@ def is_proxy_excepted(text: str, address: str, names: Sequence[str]) -> bool:
 
 
 def rule_proxies(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Proxy variables make an exception for the peers: HTTP between ranks (vLLM, Ray) goes through the proxy else."""
+    """Find proxy variables without an exception for the peers, which HTTP between ranks needs."""
     for name in evidence.nodes:
         proxy = next(((v, *h) for v in PROXIES if (h := evidence.variable(name, v)) and h[0]), None)
         if proxy is None or len(evidence.plan["nodes"]) == 1:

@@ -24,7 +24,7 @@ from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 
 
 def rule_unique_host_names(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Every node has a host name of its own.
+    """Find nodes that have the same host name.
 
     NCCL takes two ranks for ranks of one machine when host name and boot id agree (misc/utils.cc, getHostHash), and
     tries shared memory between them: containers of one machine share the boot id.

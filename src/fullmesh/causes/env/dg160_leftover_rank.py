@@ -32,7 +32,7 @@ def is_persistent_source(source: str) -> bool:
 
 
 def rule_leftover_rank_env(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """No file gives every process the rank or the size of one job."""
+    """Find files that give every process the rank or the size of one job."""
     for name in evidence.nodes:
         found = {
             variable: held

@@ -24,7 +24,7 @@ NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
 
 
 def rule_excluded_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """NCCL_SOCKET_IFNAME does not leave the cluster's card out: jobs would run over another network, if at all."""
+    """Find nodes whose NCCL_SOCKET_IFNAME excludes the cluster interface."""
     for name in evidence.nodes:
         held, own = evidence.variable(name, NCCL_INTERFACE), evidence.cluster_card(name)
         if not held or not held[0].startswith("^") or not own or is_matched_by_nccl(held[0], own):
@@ -32,7 +32,7 @@ def rule_excluded_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-161",
             "L1",
-            f"{NCCL_INTERFACE}={held[0]} on {name} leaves {own} out, the card of {evidence.address(name)}",
+            f"{NCCL_INTERFACE}={held[0]} on {name} excludes {own}, the interface of {evidence.address(name)}",
             node=name,
             seen=f"{NCCL_INTERFACE}={held[0]} from {held[1]}",
             expected=f"={own}",

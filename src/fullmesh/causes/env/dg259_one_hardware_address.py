@@ -20,7 +20,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_unique_macs(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Every node's cluster card has a hardware address of its own."""
+    """Find nodes whose cluster interfaces have the same hardware address."""
     cards = {name: evidence.card(name, evidence.cluster_card(name)) for name in evidence.nodes}
     held = {name: card["mac"] for name, card in cards.items() if card}
     for value, names in group_equal_values(held).items():

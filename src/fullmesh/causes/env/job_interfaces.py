@@ -26,7 +26,7 @@ def is_matched_by_nccl(value: str, name: str) -> bool:
 
 
 def select_interfaces(value: str, variable: str, cards: Sequence[Nic]) -> list[str]:
-    """The interfaces that a variable means on a node."""
+    """Return the interfaces that a variable selects on a node."""
     if variable == "GLOO_SOCKET_IFNAME":
         wanted = [w.strip() for w in value.split(",") if w.strip()]
         return [card["name"] for card in cards if card["name"] in wanted]
@@ -36,7 +36,7 @@ def select_interfaces(value: str, variable: str, cards: Sequence[Nic]) -> list[s
 def make_interface_finding(
     evidence: ClusterEvidence, code: str, variable: str, names: Sequence[str], what: str
 ) -> Finding:
-    """A variable that names a useless interface."""
+    """Make a finding about a variable that names an unusable interface."""
     value, source = evidence.variable(names[0], variable) or ("", "")
     wanted = evidence.cluster_card(names[0]) or "INTERFACE"
     fix = f"set {variable}={wanted} in {source} on {join_names(names)}"
@@ -89,7 +89,7 @@ def find_job_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def find_odd_values(held: Mapping[str, str], wanted: str) -> tuple[str, list[str]]:
-    """The usual value, which is the wanted one when it is a draw, and the nodes that have another."""
+    """Return the usual value (the wanted one in a tie), and the nodes that have another."""
     counts = Counter(held.values()).most_common()
     most = counts[0][1]
     draw = [value for value, count in counts if count == most]

@@ -54,12 +54,12 @@ class BlockingRule:
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Which links."""
+        """The links."""
         return (*((b.source, b.target) for b in (*self.group, *self.answers)), *self.too)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Which kinds of listeners."""
+        """The kinds of listeners."""
         return tuple(sorted({k for b in (*self.group, *self.answers) for k in b.kinds}))
 
     @property
@@ -69,7 +69,7 @@ class BlockingRule:
 
 
 def list_blocked_ports(look: ClusterEvidence, block: BlockedLink) -> list[int]:
-    """The ports of a link that are shut in this way."""
+    """List the ports of a link that are blocked in this way."""
     return [
         r["port"]
         for r in look.records(block.source)
@@ -78,7 +78,7 @@ def list_blocked_ports(look: ClusterEvidence, block: BlockedLink) -> list[int]:
 
 
 def list_failed_packets(look: ClusterEvidence, block: BlockedLink) -> list[tuple[str, Packet]]:
-    """The packets of connections that failed, at the nodes whose rules they meet, the likeliest first."""
+    """List the packets of failed connections with the nodes whose rules apply, the likeliest first."""
     source, target = look.address(block.source), look.address(block.target)
     cards = {name: look.cluster_card(name) for name in (block.source, block.target)}
     own = look.port_range(block.source) or KERNEL_RANGE
@@ -267,7 +267,7 @@ def describe_direction(rule: BlockingRule) -> str:
 
 
 def describe_peers(rule: BlockingRule) -> str:
-    """The other ends."""
+    """Return the nodes at the other ends."""
     ends = {end for b in rule.group for end in (b.source, b.target)}
     return join_names(sorted(ends - {rule.node}))
 

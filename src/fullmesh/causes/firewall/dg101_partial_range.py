@@ -30,7 +30,7 @@ from fullmesh.verify.blocked import (
 
 
 def format_port_stretches(ports: Sequence[tuple[int, bool]]) -> str:
-    """``50000-51000 open, 51001-54095 shut``, from ports that were tried."""
+    """Format tested ports as ``50000-51000 open, 51001-54095 shut``."""
     found: list[list[int | bool]] = []
     for port, good in sorted(ports):
         if found and found[-1][2] is good:

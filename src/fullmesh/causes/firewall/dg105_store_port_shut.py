@@ -32,7 +32,7 @@ from fullmesh.verify.blocked import (
 
 
 def explain_named_ports(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """Only the store's or the rendezvous' port is shut."""
+    """Find rules that block only the store's or the rendezvous port."""
     first = rule.group[0]
     if not first.kinds or set(first.kinds) & set(DATA_KINDS) or is_about_services(rule):
         return None

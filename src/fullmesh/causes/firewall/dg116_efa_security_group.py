@@ -28,7 +28,7 @@ from fullmesh.result.findings import Finding
 
 
 def explain_efa_block(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """It left one node and never came to the other, and both have EFA devices."""
+    """Find packets that left one node and did not reach the other, if both have EFA devices."""
     if not is_between_nodes(rule) or not has_efa_ends(evidence, rule):
         return None
     text = f"{describe_loss_between(rule)} (both have EFA devices)"

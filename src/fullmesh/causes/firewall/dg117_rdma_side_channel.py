@@ -31,7 +31,7 @@ from fullmesh.verify.blocked import (
 
 
 def explain_rdma_block(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """RDMA jobs need the TCP range, too: NCCL exchanges its RDMA addresses over TCP."""
+    """Find blocked TCP ports on nodes with RDMA: NCCL exchanges its RDMA addresses over TCP."""
     ends = list_rule_ends(rule)
     up = all(
         any(p["state"] == "ACTIVE" for p in evidence.survey(end).get("rdma", [])) for end in ends
@@ -39,7 +39,7 @@ def explain_rdma_block(evidence: ClusterEvidence, rule: BlockingRule) -> Finding
     if not up or not set(rule.group[0].kinds) & set(DATA_KINDS):
         return None
     text = (
-        f"RDMA is up on {join_names(ends)}, and {describe_direction(rule)} is shut for {rule.group[0].ports}, which "
+        f"RDMA is up on {join_names(ends)}, and {describe_direction(rule)} is blocked for {rule.group[0].ports}, which "
         "NCCL needs to"
         " set RDMA up"
     )

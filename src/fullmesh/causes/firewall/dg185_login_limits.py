@@ -57,7 +57,7 @@ def list_low_limits(
 
 
 def limit_to_number(limit: int | None) -> float:
-    """A limit as a number that others are compared with: none is endless."""
+    """Return a limit as a comparable number, infinity for none."""
     return math.inf if limit is None or limit < 0 else limit
 
 

@@ -85,7 +85,7 @@ def find_drifted_parts(both: Both, parts: Sequence[str]) -> list[str]:
 def make_runtime_finding(
     evidence: ClusterEvidence, where: tuple[str, str], both: Both, key: str, hit: list[BlockingRule]
 ) -> Finding:
-    """One zone or policy whose two sides differ, and the links that are shut for it."""
+    """Make a finding about one zone or policy whose two sides differ, and the links blocked by it."""
     name, what = where
     now, kept = describe_both_sides(both["runtime"][key], both["permanent"][key])
     reload = "firewall-cmd --reload"

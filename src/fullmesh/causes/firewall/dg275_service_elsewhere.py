@@ -26,7 +26,7 @@ from fullmesh.result.findings import Finding
 
 
 def explain_service_elsewhere(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """A service listens on another address than the cluster's."""
+    """Find services that listen on another address than the cluster's."""
     if not is_refused_by_kernel(rule):
         return None
     first = rule.group[0]

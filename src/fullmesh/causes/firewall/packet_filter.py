@@ -70,7 +70,7 @@ class PacketVerdict:
 def make_tcp_packet(
     source: str, target: str, port: int, interface: str, *, outgoing: bool = False
 ) -> Packet:
-    """The first packet of a TCP connection.
+    """Make the first packet of a TCP connection.
 
     Args:
         source: the source address.
@@ -96,7 +96,7 @@ def make_reply_packet(packet: Packet, port: int) -> Packet:
 
 
 def format_nft_value(value: Any) -> str:
-    """A value of an expression, near to nft's own words."""
+    """Format a value of an expression, close to nft's own syntax."""
     if isinstance(value, list):
         return ", ".join(format_nft_value(one) for one in value[:8])
     if not isinstance(value, Mapping):
@@ -110,7 +110,7 @@ def format_nft_value(value: Any) -> str:
 
 
 def format_nft_mapping(kind: str, inner: Mapping[str, Any]) -> str:
-    """An expression that has parts."""
+    """Format an expression that has parts."""
     shown = {
         "prefix": f"{inner.get('addr')}/{inner.get('len')}",
         "payload": f"{inner.get('protocol')} {inner.get('field')}"
@@ -124,7 +124,7 @@ def format_nft_mapping(kind: str, inner: Mapping[str, Any]) -> str:
 
 
 def format_nft_rule(rule: NftRule) -> str:
-    """A rule in one line."""
+    """Format a rule in one line."""
     found = [rule["line"]] if rule["line"] else []
     for part in rule["expr"]:
         for name, inner in part.items():
@@ -145,7 +145,7 @@ def format_nft_rule(rule: NftRule) -> str:
 
 
 def find_packet_zone(walk: PacketWalk) -> str:
-    """The firewalld zone that the packet came through last."""
+    """Return the firewalld zone that the packet came through last."""
     names = [key[2] for key in walk.entered]
     zones = [
         name[len(ZONE) :]
@@ -162,7 +162,7 @@ def is_tcp_reset_rule(rule: NftRule) -> bool:
 
 
 def list_hook_chains(ruleset: Ruleset, packet: Packet) -> list[Key]:
-    """The base chains that the packet comes through, in order."""
+    """List the base chains that the packet passes, in order."""
     return order_base_chains(ruleset, packet, OUTPUT if packet.outgoing else INPUT)
 
 

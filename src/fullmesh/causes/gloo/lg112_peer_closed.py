@@ -6,7 +6,7 @@ The rank at {peer} ended in the middle of the job. Its own log has the reason.
 
 **Prove:** give explain-log the logs of all ranks, and on that node: journalctl -k --since -1h
 
-**Fix:** Fix the error of the other rank. This message is only its consequence.
+**Fix:** Correct the error of the other rank. This message is only its consequence.
 
 **Source:** measured, gloo pair.cc:551-560
 """

@@ -8,7 +8,7 @@ check the node with the lower address, not the node whose log this is
 **Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions), or ip
 route get {peer}
 
-**Fix:** Fix the routes and addresses of the two nodes: ./fullmesh apply -i INVENTORY --tags
+**Fix:** Correct the routes and addresses of the two nodes: ./fullmesh apply -i INVENTORY --tags
 network.
 
 **Source:** read: gloo helpers.h:138-228

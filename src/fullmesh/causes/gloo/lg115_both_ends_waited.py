@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, LogEvidence, LogFinding, Severity
 
 
 def find_mutual_waits(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """The passive end's line in the logs of several ranks, and no cause anywhere: silence in between."""
+    """Find the passive end's line in the logs of several ranks, if no log shows a cause."""
     if any(finding.severity == Severity.CAUSE for finding in evidence.findings):
         return
     waited = [finding for finding in evidence.findings if finding.code == "LG-105"]

@@ -11,12 +11,12 @@ REMOTE = r"remote=\[(?!127\.|::1\]|::ffff:127\.)(?P<peer>[0-9A-Fa-f.:%\w]+)\]:(?
 
 
 def swap_port_bytes(printed: int) -> int:
-    """The port that Gloo means: it prints sin_port without ntohs (gloo/transport/tcp/address.cc)."""
+    """Return the port that Gloo means: it prints sin_port without ntohs (gloo/transport/tcp/address.cc)."""
     return (printed & 0xFF) << 8 | printed >> 8
 
 
 def derive_gloo_remote(fields: Fields, options: ExplainOptions) -> Fields | None:
-    """Put Gloo's port right and say which way the connection goes."""
+    """Correct Gloo's port, and add the direction of the connection."""
     printed = int(fields["printed"])
     if printed > HIGHEST_PORT:
         return None

@@ -25,14 +25,14 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def describe_gid_types(port: RdmaPort) -> str:
-    """Link layer and types of GIDs of a port."""
+    """Return the link layer and the GID types of a port."""
     return (
         f"{port['layer']}: {join_names(sorted({gid['type'] for gid in port['gids']})) or 'no GID'}"
     )
 
 
 def rule_gid_types(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """RDMA ports of one name speak alike: a RoCE v2 GID on one end and none on the other never connects."""
+    """Find RDMA ports without a RoCE v2 GID if the same ports of other nodes have one."""
     for (device, number), held in group_rdma_ports(evidence).items():
         kinds = {
             name: describe_gid_types(port) for name, port in held.items() if port["state"] == UP

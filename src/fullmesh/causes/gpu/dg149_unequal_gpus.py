@@ -37,7 +37,7 @@ def summarize_gpus(evidence: ClusterEvidence, name: str) -> dict[str, str]:
 
 
 def rule_gpu_inventory(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """All nodes have as many GPUs of one kind, with one driver."""
+    """Find nodes whose GPUs or driver differ."""
     table = {name: row for name in evidence.nodes if (row := summarize_gpus(evidence, name))}
     for what in ("GPUs", "driver", "model"):
         held = {name: row[what] for name, row in table.items() if row[what] or what == "GPUs"}

@@ -19,7 +19,7 @@ from fullmesh.result.findings import WARNING, Finding, join_names
 
 
 def rule_interface_speeds(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The cluster interfaces negotiated one speed."""
+    """Find cluster interfaces with a lower speed than the others."""
     held = {}
     for name in evidence.nodes:
         card = evidence.card(name, evidence.cluster_card(name))

@@ -21,7 +21,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_rdma_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A port that is up on one node is up on all: NCCL falls back to TCP in silence."""
+    """Find RDMA ports that are down but up on other nodes: NCCL silently falls back to TCP."""
     for (device, number), held in group_rdma_ports(evidence).items():
         up = [name for name, port in held.items() if port["state"] == UP]
         down = [name for name, port in held.items() if port["state"] != UP]

@@ -7,7 +7,7 @@ reports this at any measured bandwidth.
 **Prove:** ibv_devinfo as the job's account (a job with NCCL_DEBUG=INFO prints the reason before
 `Using network Socket`)
 
-**Fix:** Fix the obstacle that the finding names: a variable, a file that only root may open, or a
+**Fix:** Remove the obstacle that the finding names: a variable, a file that only root may open, or a
 missing module or library.
 
 **Source:** NVIDIA/nccl, src/plugin/net.cc, src/misc/ibvsymbols.cc

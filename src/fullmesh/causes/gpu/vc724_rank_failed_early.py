@@ -4,7 +4,7 @@ The rank raised an exception while it initialized its GPU, before it connected t
 
 **Prove:** nvidia-smi && VENV/bin/python -c 'import torch; torch.cuda.init()'
 
-**Fix:** Fix the exception in the message, which names the file and the line.
+**Fix:** Correct the exception in the message, which names the file and the line.
 """
 
 from __future__ import annotations

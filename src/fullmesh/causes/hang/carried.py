@@ -43,7 +43,7 @@ class StuckConnection:
 
 
 def index_connections(sample: JobSample) -> dict[Ends, RankConnection]:
-    """All connections, by their ends."""
+    """Map all connections by their ends."""
     return {
         get_connection_ends(link): link
         for one in sample.ranks.values()

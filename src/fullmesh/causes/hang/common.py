@@ -99,7 +99,7 @@ def find_missed_collective(job: ObservedJob, rank: int) -> CollectiveWait:
 
 
 def list_waiting_ranks(job: ObservedJob, wait: CollectiveWait) -> list[int]:
-    """The ranks that wait in the same collective."""
+    """List the ranks that wait in the same collective."""
     return sorted(
         {
             one.rank
@@ -132,20 +132,20 @@ def describe_last_entry(job: ObservedJob, rank: int, group: str) -> str:
 
 
 def is_same_group(root: HangFinding, other: HangFinding) -> bool:
-    """Both are of one process group."""
+    """Whether both are about the same process group."""
     return root.group == other.group
 
 
 def is_waiting_for(root: HangFinding, other: HangFinding) -> bool:
-    """The other's ranks are those that wait for the root's."""
+    """Whether the other's ranks wait for the root's."""
     return bool(other.ranks) and set(other.ranks) <= {*root.waiting, *root.ranks}
 
 
 def has_same_ranks(root: HangFinding, other: HangFinding) -> bool:
-    """The other's ranks are among the root's."""
+    """Whether the other's ranks are among the root's."""
     return bool(other.ranks) and set(other.ranks) <= set(root.ranks)
 
 
 def has_other_ranks(root: HangFinding, other: HangFinding) -> bool:
-    """They are about different ranks."""
+    """Whether they are about different ranks."""
     return not set(root.ranks) & set(other.waiting)

@@ -111,7 +111,7 @@ def is_collective_open(job: ObservedJob, entries: Mapping[int, RecorderEntry]) -
 
 
 def find_broken_groups(job: ObservedJob) -> set[str]:
-    """The groups in whose last collective a rank raised something."""
+    """Find the groups in whose last collective a rank raised an exception."""
     return {
         one["entries"][-1]["group"]
         for one in job.now.ranks.values()

@@ -26,7 +26,7 @@ def is_peer_gone_error(raised: UncaughtException | None) -> bool:
 
 
 def find_affected_ranks(job: ObservedJob, here: Sequence[int]) -> list[int]:
-    """The ranks that wait for some that have ended, or broke when they did."""
+    """Find the ranks that wait for ended ranks, or failed because of them."""
     waiting = {wait.rank for rank in here for wait in job.lacking.get(rank, [])}
     broke = {other for other, one in job.now.ranks.items() if is_peer_gone_error(one["raised"])}
     return sorted((waiting | broke) - set(here))
@@ -44,12 +44,12 @@ def group_alike_ranks(
 
 
 def format_named_ranks(job: ObservedJob, here: Sequence[int]) -> str:
-    """These ranks at the beginning of a sentence."""
+    """Format these ranks for the start of a sentence."""
     return job.now.named(here[0]) if len(here) == 1 else format_ranks(here)
 
 
 def _describe_last_collective(job: ObservedJob, rank: int) -> str:
-    """The last thing that a rank entered, in words."""
+    """Describe the last collective that a rank entered."""
     entries = job.now.ranks[rank]["entries"]
     return (
         f"{format_collective(entries[-1])} was its last"

@@ -23,7 +23,7 @@ from fullmesh.causes.hang.places import ActivityKind
 
 
 def find_input_waits(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every rank comes to the collective that the others are in."""
+    """Find late ranks that wait for input at a terminal or debugger."""
     yield from find_late_ranks(
         job,
         CAUSE,

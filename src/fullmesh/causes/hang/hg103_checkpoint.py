@@ -24,7 +24,7 @@ from fullmesh.causes.hang.places import ActivityKind
 
 
 def find_checkpoint_ranks(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every rank comes to the collective that the others are in."""
+    """Find late ranks that write or read a checkpoint."""
     return find_late_ranks(
         job,
         CAUSE,

@@ -26,7 +26,7 @@ from fullmesh.causes.hang.places import ActivityKind
 
 
 def find_disk_waits(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every rank comes to the collective that the others are in."""
+    """Find late ranks that wait for a disk or a file system."""
     return find_late_ranks(
         job,
         CAUSE,

@@ -21,7 +21,7 @@ from fullmesh.causes.hang.places import ActivityKind
 
 
 def find_sleeping_ranks(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every rank comes to the collective that the others are in."""
+    """Find late ranks that sleep."""
     return find_late_ranks(
         job,
         CAUSE,

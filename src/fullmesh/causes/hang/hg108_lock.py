@@ -24,7 +24,7 @@ from fullmesh.causes.hang.places import ActivityKind
 
 
 def find_lock_waits(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every rank comes to the collective that the others are in."""
+    """Find late ranks that wait for a lock or another thread."""
     return find_late_ranks(
         job,
         CAUSE,

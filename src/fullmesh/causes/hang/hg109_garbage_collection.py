@@ -23,7 +23,7 @@ from fullmesh.causes.hang.places import ActivityKind
 
 
 def find_collecting_ranks(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every rank comes to the collective that the others are in."""
+    """Find late ranks that collect garbage."""
     return find_late_ranks(
         job,
         CAUSE,

@@ -22,7 +22,7 @@ from fullmesh.causes.hang.places import ActivityKind
 
 
 def find_unplaced_ranks(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every rank comes to the collective that the others are in."""
+    """Find late ranks whose activity is not known."""
     return find_late_ranks(
         job,
         CAUSE,

@@ -25,7 +25,7 @@ from fullmesh.causes.hang.places import ActivityKind
 
 
 def find_lock_file_waits(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every rank comes to the collective that the others are in."""
+    """Find late ranks that wait for a lock file."""
     return find_late_ranks(
         job,
         CAUSE,

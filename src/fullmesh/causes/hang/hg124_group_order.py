@@ -50,7 +50,7 @@ def _find_wait_cycle(job: ObservedJob) -> list[CollectiveWait]:
 
 
 def find_group_order(job: ObservedJob) -> Iterator[HangFinding]:
-    """Groups that share ranks are entered in one order by all of them."""
+    """Find ranks that entered shared groups in different orders."""
     circle = _find_wait_cycle(job)
     if not circle:
         return

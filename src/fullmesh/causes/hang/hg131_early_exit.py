@@ -31,7 +31,7 @@ from fullmesh.observed.hang import Rank
 
 
 def find_early_exits(job: ObservedJob) -> Iterator[HangFinding]:
-    """A rank leaves when all of them do."""
+    """Find ranks that ended while others still wait for them."""
 
     def how(one: Rank) -> Hashable:
         done = one["process"] == "gone" and one["exit_code"] == 0

@@ -22,7 +22,7 @@ from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob
 
 
 def find_failed_ranks(job: ObservedJob) -> Iterator[HangFinding]:
-    """No rank's process ends by a signal or with an error that is its own."""
+    """Find ranks whose process ended by a signal or with an error of its own."""
     return find_failed_processes(job, CAUSE, lambda code: code != -signal.SIGTERM)
 
 

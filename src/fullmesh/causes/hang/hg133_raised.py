@@ -6,7 +6,7 @@ when a process ends. A non-daemon thread keeps a process alive, and so does a cl
 
 **Prove:** read the traceback in the rank's own output
 
-**Fix:** Fix the exception. Start your own threads with daemon=True, and call no collective in
+**Fix:** Correct the exception. Start your own threads with daemon=True, and call no collective in
 `finally:`.
 
 **Source:** recorded of Gloo jobs with torch 2.13
@@ -35,7 +35,7 @@ from fullmesh.observed.hang import Rank
 
 
 def find_raised_exceptions(job: ObservedJob) -> Iterator[HangFinding]:
-    """An exception on one rank ends all of them."""
+    """Find ranks that raised an exception while others wait."""
 
     def how(one: Rank) -> Hashable:
         raised = one["raised"]

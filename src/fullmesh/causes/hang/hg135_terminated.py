@@ -21,7 +21,7 @@ from fullmesh.causes.hang.job import HangCause, HangFinding, ObservedJob
 
 
 def find_terminated_ranks(job: ObservedJob) -> Iterator[HangFinding]:
-    """No rank's process ends by SIGTERM, unless a launcher sends it."""
+    """Find ranks that SIGTERM ended."""
     return find_failed_processes(job, CAUSE, lambda code: code == -signal.SIGTERM)
 
 

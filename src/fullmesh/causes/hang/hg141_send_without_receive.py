@@ -22,7 +22,7 @@ from fullmesh.causes.hang.passing import find_unmatched
 
 
 def find_unmatched_sends(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every send has a receive."""
+    """Find sends without a receive."""
     return find_unmatched(job, CAUSE, "send", "does not receive")
 
 

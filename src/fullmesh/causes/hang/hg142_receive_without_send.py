@@ -21,7 +21,7 @@ from fullmesh.causes.hang.passing import find_unmatched
 
 
 def find_unmatched_receives(job: ObservedJob) -> Iterator[HangFinding]:
-    """Every receive has a send."""
+    """Find receives without a send."""
     return find_unmatched(job, CAUSE, "recv", "does not send")
 
 

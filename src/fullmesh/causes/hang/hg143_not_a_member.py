@@ -23,7 +23,7 @@ from fullmesh.causes.hang.places import find_user_location
 
 
 def find_foreign_calls(job: ObservedJob) -> Iterator[HangFinding]:
-    """A group's collectives are called by its own ranks, and name its own ranks."""
+    """Find calls of a group's collectives by, or with, a rank outside the group."""
     together: dict[str, list[int]] = {}
     for rank, one in sorted(job.now.ranks.items()):
         if one["raised"] and NO_MEMBER.search(one["raised"]["text"]):

@@ -23,7 +23,7 @@ from fullmesh.causes.hang.places import ActivityKind
 
 
 def find_new_groups(job: ObservedJob) -> Iterator[HangFinding]:
-    """All ranks make all groups, in one order."""
+    """Find ranks that make a process group without the others."""
     now = job.now
     here = [
         r for r in now.asked if now.doing(r).kind is ActivityKind.GROUP and has_not_moved(job, r)

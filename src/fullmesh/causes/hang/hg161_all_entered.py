@@ -107,7 +107,7 @@ def _make_all_entered_finding(
 def _make_stalled_finding(
     job: ObservedJob, entry: RecorderEntry, rank: int, peer: int
 ) -> HangFinding:
-    """Both sides are there, and nothing comes."""
+    """Make a finding about a send and its receive that do not end."""
     now = job.now
     place = find_call_location(job, rank, entry)
     return HangFinding(

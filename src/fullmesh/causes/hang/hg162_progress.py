@@ -19,7 +19,7 @@ from fullmesh.causes.hang.progress import find_newest_entries
 
 
 def find_all_progress(job: ObservedJob) -> Iterator[HangFinding]:
-    """All ranks entered something since they were looked at before: nothing stands."""
+    """Find a job in which every rank entered something since the last sample."""
     before, now = job.before, job.now
     if before is None or job.waits or not now.asked:
         return

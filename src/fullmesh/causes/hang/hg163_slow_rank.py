@@ -45,7 +45,7 @@ def count_waiters_by_rank(sample: JobSample) -> dict[int, int]:
 
 
 def find_slow_ranks(job: ObservedJob) -> Iterator[HangFinding]:
-    """No rank is always the one that the others wait for, while the job goes on."""
+    """Find a rank that the others always wait for while the job continues."""
     if len(job.samples) < SAMPLES or job.waits:
         return
     last = [one for one in map(count_waiters_by_rank, job.samples) if one]

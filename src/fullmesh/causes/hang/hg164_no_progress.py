@@ -6,7 +6,7 @@ not record.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
 
-**Fix:** Fix what that line waits for: the file, the server, or the other side of the send or
+**Fix:** Repair the file or server that the line waits for, or correct the other side of the send or
 receive.
 
 **Source:** recorded of Gloo jobs with torch 2.13

@@ -22,7 +22,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class HangCause(Cause):
-    """Something for which a job hangs.
+    """A cause of a hang.
 
     Attributes:
         is_certain: whether it is more than an echo, or that which is left: then it comes before others.
@@ -65,7 +65,7 @@ class HangFinding:
     follows: tuple[HangFinding, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the finding as plain data."""
         return {
             "code": self.code,
             "severity": self.severity,
@@ -86,7 +86,7 @@ class HangFinding:
 
 @dataclass(frozen=True)
 class CollectiveWait:
-    """A rank is in a collective and does not come out.
+    """A rank's wait in a collective that does not end.
 
     Attributes:
         lacks: ranks that have not entered it. Empty if all are in it.
@@ -105,7 +105,7 @@ class JobSample:
 
     @cached_property
     def world(self) -> int:
-        """How many ranks the job has, as far as is known."""
+        """The number of ranks of the job, as far as known."""
         named = [
             max(group["ranks"], default=-1) + 1
             for one in self.ranks.values()
@@ -191,7 +191,7 @@ class JobSample:
         return tuple(dict.fromkeys(self.host(rank) for rank in ranks))
 
     def named(self, rank: int) -> str:
-        """A rank in a sentence: ``rank 3 (n2)``."""
+        """Format a rank for a sentence: ``rank 3 (n2)``."""
         host = self.host(rank)
         return f"rank {rank} ({host})" if host else f"rank {rank}"
 
@@ -230,7 +230,7 @@ class ObservedJob:
     stalled: float = 0.0
 
     def get_once(self, make: Callable[[ObservedJob], Made]) -> Made:
-        """Work something out that several causes need, once."""
+        """Compute something that several causes need, once."""
         if make not in self._made:
             self._made[make] = make(self)
         return cast("Made", self._made[make])
@@ -241,12 +241,12 @@ class ObservedJob:
 
     @property
     def now(self) -> JobSample:
-        """The newest."""
+        """The newest sample."""
         return self.samples[-1]
 
     @property
     def before(self) -> JobSample | None:
-        """The one before it."""
+        """The sample before the newest."""
         return self.samples[-2] if len(self.samples) > 1 else None
 
     @cached_property
@@ -302,7 +302,7 @@ class ObservedJob:
         return sorted(found, key=lambda rank: (-len(self.lacking[rank]), rank))
 
     def held_back(self, rank: int) -> float:
-        """Of the periods since the look before, the part in which its control group stopped a rank before their end."""
+        """Return the share of periods since the last sample in which the cgroup stopped a rank early."""
         before = self.before.ranks.get(rank) if self.before else None
         now = self.now.ranks.get(rank)
         if not before or not now or "limits" not in before or "limits" not in now:
@@ -328,7 +328,7 @@ class ObservedJob:
 
 
 def format_ranks(numbers: Sequence[int]) -> str:
-    """Ranks in a sentence: ``ranks 0, 2-7``."""
+    """Format ranks for a sentence: ``ranks 0, 2-7``."""
     spans: list[list[int]] = []
     for number in sorted(set(numbers)):
         if spans and spans[-1][1] == number - 1:
@@ -341,10 +341,10 @@ def format_ranks(numbers: Sequence[int]) -> str:
 
 
 def format_collective(entry: RecorderEntry) -> str:
-    """A collective in a sentence: ``all_reduce 1204 of default_pg``."""
+    """Format a collective for a sentence: ``all_reduce 1204 of default_pg``."""
     return f"{strip_backend(entry['kind'])} {entry['number']} of {entry['desc'] or 'group ' + entry['group']}"
 
 
 def strip_backend(kind: str) -> str:
-    """Without the backend: ``all_reduce``."""
+    """Remove the backend from a kind: ``all_reduce``."""
     return kind.partition(":")[2] or kind

@@ -108,7 +108,7 @@ class UnmatchedCall:
 
 @dataclass(frozen=True)
 class MatchedCall:
-    """A send whose receive is open as well, and nothing comes."""
+    """A send whose receive is also open, and no data arrives."""
 
     entry: RecorderEntry
     rank: int
@@ -116,7 +116,7 @@ class MatchedCall:
 
 
 def collect_calls(job: ObservedJob) -> list[UnmatchedCall | MatchedCall]:
-    """All sends and receives that do not come to their end, those without the other side before."""
+    """Collect all sends and receives that do not end, those without the other side first."""
     return [*find_recorded_calls(job), *find_unmatched_stacks(job)]
 
 

@@ -100,7 +100,7 @@ class ThreadActivity:
 
 
 def format_frame(frame: Frame) -> str:
-    """``/home/user/train.py:88``."""
+    """Format a frame as ``/home/user/train.py:88``."""
     return f"{frame['file']}:{frame['line']}"
 
 
@@ -126,7 +126,7 @@ def find_main_thread(rank: Rank) -> list[Frame]:
 
 
 def find_other_threads(rank: Rank) -> list[tuple[PythonThread, str]]:
-    """The other threads that are in the user's own code, with their places."""
+    """Find the other threads that are in the user's own code, with their lines."""
     return [
         (thread, find_user_location(thread["frames"]))
         for thread in rank["threads"][1:]
@@ -150,7 +150,7 @@ def _has_frame_in(pattern: re.Pattern[str], frames: Sequence[Frame]) -> bool:
 
 
 def _find_distributed_call(inner: Sequence[Frame]) -> str:
-    """The function of torch.distributed that the user's code called: the outermost one."""
+    """Return the outermost torch.distributed function that the user's code called."""
     names = [one["name"] for one in inner if C10D.search(one["file"]) and one["name"] != "wrapper"]
     return names[-1] if names else ""
 

@@ -6,7 +6,7 @@ from fullmesh.causes.hang.job import SECOND, JobSample
 
 
 def find_newest_entries(sample: JobSample) -> dict[int, int]:
-    """Rank -> how many things it has entered."""
+    """Map each rank to the number of entries that it has made."""
     return {
         rank: max((one["record"] for one in sample.ranks[rank]["entries"]), default=-1)
         for rank in sample.asked
@@ -14,7 +14,7 @@ def find_newest_entries(sample: JobSample) -> dict[int, int]:
 
 
 def measure_idle_seconds(sample: JobSample) -> float:
-    """Seconds since any rank entered something."""
+    """Return the seconds since any rank entered something."""
     ages = [
         (sample.ranks[rank]["taken_ns"] - sample.ranks[rank]["entries"][-1]["created_ns"]) / SECOND
         for rank in sample.asked

@@ -7,7 +7,7 @@
 **Prove:** read that rank's own log (torchrun: --log-dir DIR --tee 3, and @record on main. srun:
 --output=%t.log)
 
-**Fix:** Fix the error in that rank's own log.
+**Fix:** Correct the error in that rank's own log.
 
 **Source:** read: torch/distributed/elastic/multiprocessing/errors
 """

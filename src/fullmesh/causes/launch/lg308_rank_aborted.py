@@ -7,7 +7,7 @@ The lines before it give the reason, if the log has them.
 
 **Prove:** read the last lines of that rank's own log
 
-**Fix:** Fix the error above this line.
+**Fix:** Correct the error above this line.
 
 **Source:** read: ProcessGroupNCCL.cpp watchdog
 """

@@ -6,7 +6,7 @@ torchrun ended its other ranks because one had failed (or because torchrun itsel
 
 **Prove:** give explain-log the logs of all ranks
 
-**Fix:** Fix the rank that failed first. This message needs no fix of its own.
+**Fix:** Find the rank that failed first, and correct its error. This message needs no fix of its own.
 
 **Source:** read: torch/distributed/elastic/multiprocessing/api.py
 """

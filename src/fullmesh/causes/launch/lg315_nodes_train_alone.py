@@ -24,7 +24,7 @@ ALONE = Fact("alone", Pattern("GLOBAL_RANK: 0, MEMBER: 1/1", "GLOBAL_RANK: 0, ME
 
 
 def find_standalone_runs(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Several logs in each of which Lightning counts one rank."""
+    """Find several logs in each of which Lightning counts one rank."""
     lines = [line for _, line in evidence.facts.of("alone")]
     if len({line.file for line in lines}) > 1:
         yield CAUSE.make_finding({"count": str(len(lines))}, lines)

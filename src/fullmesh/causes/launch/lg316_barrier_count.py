@@ -17,7 +17,7 @@ from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern, Reco
 
 
 def derive_barrier_count(fields: Fields, _options: ExplainOptions) -> Fields | None:
-    """The store's barrier counts workers: too few means missing ranks, too many means an old store."""
+    """Describe the store's barrier count: too few means missing ranks, too many an old store."""
     came, wanted = int(fields["came"]), int(fields["wanted"])
     if came == wanted or (came < wanted and "waits" in fields):
         return None

@@ -6,7 +6,7 @@ The job's own code failed with {error}: {message}.
 
 **Prove:** read the traceback above that line
 
-**Fix:** Fix the program or its environment on that node. Ranks that only waited for it failed later.
+**Fix:** Correct the program or its environment on that node. Ranks that only waited for it failed later.
 
 **Source:** Python's tracebacks
 """

@@ -39,7 +39,7 @@ GLOBAL_RANK = Fact(
 
 
 def find_same_ranks(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Logs of two nodes with the same ranks, while others are in no log and no rank has met another one."""
+    """Find logs of two nodes with the same ranks if no log has the other ranks."""
     known = evidence.facts
     if known.of("member") or known.of("rings"):
         return

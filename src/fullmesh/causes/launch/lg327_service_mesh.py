@@ -30,7 +30,7 @@ STORE_PORT = Fact(
 
 
 def find_service_mesh(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """The proxy's log names the port at which the ranks meet."""
+    """Find a proxy's log that names the ranks' rendezvous port."""
     stores = {values[0]: line for values, line in evidence.facts.of("store port")}
     for values, line in evidence.facts.of("mesh port"):
         if values[0] in stores:

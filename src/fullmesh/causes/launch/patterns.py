@@ -19,7 +19,7 @@ WORDS = {
 
 
 def build_signal_patterns(number: int, name: str) -> tuple[Pattern, ...]:
-    """A process that a signal ended, in the words of its launcher, its shell, or the library that caught the signal."""
+    """Build patterns for a signal as reported by a launcher, a shell, or the library that caught it."""
     words = WORDS[name]
     return (
         Pattern(" (SIG", rf"{HOST}{RANK}Signal {number} \({name}\)", before=4),
@@ -53,7 +53,7 @@ def build_signal_patterns(number: int, name: str) -> tuple[Pattern, ...]:
 
 
 def build_crash_patterns(number: int, name: str) -> tuple[Pattern, ...]:
-    """A crash as the process itself reports it: Python's faulthandler, UCX, Open MPI, absl and Ray, a shell."""
+    """Build patterns for a crash as reported by faulthandler, UCX, Open MPI, absl, Ray or a shell."""
     words = WORDS[name]
     nobody = "(?P<rank>)(?P<host>)"
     return (
@@ -69,7 +69,7 @@ def build_crash_patterns(number: int, name: str) -> tuple[Pattern, ...]:
 
 
 def build_shell_patterns(words: str) -> tuple[Pattern, ...]:
-    """A signal as a shell reports it: of a script's command, or of the one in the foreground."""
+    """Build patterns for a signal as reported by a shell."""
     return (
         Pattern(
             words,
@@ -79,5 +79,5 @@ def build_shell_patterns(words: str) -> tuple[Pattern, ...]:
 
 
 def derive_rank_host(fields: Fields, _options: ExplainOptions) -> Fields | None:
-    """A rank of which torchrun's one-line message gives neither number nor host."""
+    """Fill in ? for a rank or host that torchrun's one-line message does not name."""
     return {**fields, "rank": fields["rank"] or "?", "host": fields["host"] or "?"}

@@ -7,8 +7,8 @@ ended, needs longer than HCCL_CONNECT_TIMEOUT (120 s by default), or cannot be r
 
 **Prove:** compare the times of the ranks' first errors, or hccn_tool -i 0 -ping -g address PEER
 
-**Fix:** Fix the rank that failed first. If all only start slowly, raise HCCL_CONNECT_TIMEOUT on all
-ranks.
+**Fix:** Find the rank that failed first, and correct its error. If all only start slowly,
+raise HCCL_CONNECT_TIMEOUT on all ranks.
 
 **Source:** vllm-project/vllm-ascend#486, vllm-project/afd-plugin#229
 """

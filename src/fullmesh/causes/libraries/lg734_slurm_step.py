@@ -47,7 +47,7 @@ REFUSED = Fact(
 
 
 def find_step(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """A step that Slurm refused, or one that waits and never started."""
+    """Find a step that Slurm refused, or one that never started."""
     known = evidence.facts
     waits = [] if known.of("step created") else known.of("step waits")
     for (reason,), line in [*known.of("step refused"), *waits][:1]:

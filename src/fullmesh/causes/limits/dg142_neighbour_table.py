@@ -22,7 +22,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_neighbour_table(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The neighbour table has room for every peer."""
+    """Find nodes whose neighbour table is too small for their peers."""
     key = (
         "net.ipv6.neigh.default.gc_thresh3"
         if evidence.plan["family"] == "ipv6"

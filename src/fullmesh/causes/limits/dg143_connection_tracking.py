@@ -20,7 +20,7 @@ from fullmesh.result.findings import Finding
 
 
 def rule_conntrack(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The table of tracked connections has room: a full one swallows new connections in silence."""
+    """Find nodes whose connection tracking table is full, which silently drops new connections."""
     for name in evidence.nodes:
         most, count = (
             evidence.number(name, f"net.netfilter.nf_conntrack_{k}") for k in ("max", "count")

@@ -23,7 +23,7 @@ from fullmesh.result.findings import ERROR, WARNING, Finding
 
 
 def rule_backlog(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A listener can hold as many waiting connections as come at once: the store all ranks', Gloo every other rank's.
+    """Find nodes whose listen backlog is too short for the connections that arrive at once.
 
     Whether they wait is a matter of moments: a number that might not do is a warning, lost connections are an error.
     Linux lets one more wait than the backlog says: sk_acceptq_is_full compares with >.

@@ -26,7 +26,7 @@ SHM_PER_RANK = (
 
 
 def rule_shared_memory(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """The shared memory has room for NCCL's buffers."""
+    """Find nodes whose shared memory is too small for NCCL's buffers."""
     for name in evidence.nodes:
         shm = evidence.survey(name).get("shm")
         # NCCL's buffers are between ranks with a GPU each; ranks without one talk through Gloo, over sockets.

@@ -14,7 +14,7 @@ LOCKED_LEAST = 1024 * MIB  # RDMA registers all that it sends from (nccl-tests#2
 
 
 def find_kernel_message(evidence: ClusterEvidence, name: str, kind: str) -> str:
-    """A recent message of the kernel, "" when there was none."""
+    """Return a recent message of the kernel, or ""."""
     return next(
         (e["text"] for e in evidence.survey(name).get("kernel_log", []) if e["kind"] == kind), ""
     )

@@ -20,7 +20,7 @@ HEADERS = {"ipv4": 28, "ipv6": 48}  # bytes of IP and ICMP around ping's
 
 
 def find_mtu_holes(evidence: ClusterEvidence) -> set[tuple[str, str]]:
-    """Ordered pairs between which large packets do not arrive."""
+    """Find ordered pairs between which large packets do not arrive."""
     found = {
         (r["node"], name) if FROM_THERE in r["remark"] else (name, r["node"])
         for name in evidence.nodes
@@ -45,7 +45,7 @@ def is_dropped_by_rule(evidence: ClusterEvidence, source: str, target: str) -> b
 
 
 def get_interface_mtu(evidence: ClusterEvidence, name: str) -> int:
-    """The MTU of a node's cluster interface, 0 when it is not known."""
+    """Return the MTU of a node's cluster interface, 0 if it is not known."""
     card = evidence.card(name, evidence.cluster_card(name))
     return (
         int(card["mtu"])
@@ -68,7 +68,7 @@ def group_mtu_holes(evidence: ClusterEvidence) -> Iterator[tuple[str, list[str],
 
 
 def rule_mtu_holes(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """A packet as large as the interface allows comes through, in both directions."""
+    """Find links on which packets of the interface's full size do not arrive, in either direction."""
     for target, sources, mutual in group_mtu_holes(evidence):
         direction = f"{join_names(sources)} {'<->' if mutual else '->'} {target}"
         sizes = {name: get_interface_mtu(evidence, name) for name in (*sources, target)}

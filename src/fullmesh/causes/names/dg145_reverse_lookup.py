@@ -24,7 +24,7 @@ SLOW = 2.0  # seconds; TCPStore looks every client up, one after the other (pyto
 
 
 def rule_reverse_lookup(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Reverse lookups end at once: TCPStore asks for every peer and waits for a silent name server."""
+    """Find slow reverse lookups: TCPStore looks up every peer and waits for a silent name server."""
     for name in evidence.nodes:
         asked = evidence.survey(name).get("reverse", {})
         slow = [a for a, said in asked.items() if said is None or said["seconds"] >= SLOW]
