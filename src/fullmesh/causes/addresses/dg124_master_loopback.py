@@ -1,4 +1,4 @@
-"""the master's name leads to loopback on another node
+"""The master's name leads to loopback on another node
 
 A worker resolves the master's name to 127.x.x.x and looks for the store on itself. Its connection
 is refused until the timeout, while rank 0 reports '1/2 clients joined'.

@@ -1,4 +1,4 @@
-"""one node announces IPv4, another IPv6
+"""One node announces IPv4, another IPv6
 
 Gloo can only connect 2 addresses of the same family. It stops with 'ss1.ss_family == ss2.ss_family.
 2 vs 10'.

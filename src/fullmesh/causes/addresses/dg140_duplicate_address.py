@@ -1,4 +1,4 @@
-"""two machines have the same cluster address
+"""Two machines have the same cluster address
 
 Packets go to the machine that answered ARP last. Connections work and break by turns, or reach a
 machine that is not in the job.

@@ -1,4 +1,4 @@
-"""a node has a wrong hardware address for a peer in its neighbour table
+"""A node has a wrong hardware address for a peer in its neighbour table
 
 A PERMANENT or NOARP entry never expires, so the kernel does not ask again. If the peer's NIC was
 replaced or the entry was copied from another node, every packet for the peer goes to the wrong

@@ -1,4 +1,4 @@
-"""one node makes collectives slow in every group that it is in (--bisect)
+"""One node makes collectives slow in every group that it is in (--bisect)
 
 Every group with this node reaches less than half of the other groups' bandwidth. A collective is as
 slow as its slowest member, so this node slows down the whole job.

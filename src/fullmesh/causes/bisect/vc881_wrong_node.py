@@ -1,4 +1,4 @@
-"""one node makes the results of collectives wrong in every group that it is in (--bisect)
+"""One node makes the results of collectives wrong in every group that it is in (--bisect)
 
 Every group with this node gets a wrong sum or copy, and no other group does. torch raises no error:
 the job trains on wrong numbers. Repeat the run: faulty memory gives wrong results now and then,

@@ -1,4 +1,4 @@
-"""collectives fail in every group that one node is in (--bisect)
+"""Collectives fail in every group that one node is in (--bisect)
 
 Every group with this node fails or does not finish, and all other groups finish.
 

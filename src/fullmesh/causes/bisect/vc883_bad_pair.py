@@ -1,4 +1,4 @@
-"""collectives are slow, wrong or fail if two nodes are in one group, and with neither alone (--bisect)
+"""Collectives are slow, wrong or fail if two nodes are in one group, and with neither alone (--bisect)
 
 Each of the 2 nodes works with other nodes. The fault is therefore in the path between them, or in
 settings of the two that do not fit together.

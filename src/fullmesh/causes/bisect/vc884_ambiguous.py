@@ -1,4 +1,4 @@
-"""a collective is slow, wrong or fails, and the runs leave more than one explanation (--bisect)
+"""A collective is slow, wrong or fails, and the runs leave more than one explanation (--bisect)
 
 With only 2 nodes, no third node can show which one is at fault. With several pairs at fault, the
 number of runs may not be enough to tell them apart.

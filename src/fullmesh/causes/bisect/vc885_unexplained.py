@@ -1,4 +1,4 @@
-"""a collective is slow, wrong or fails, and no node or pair of nodes explains all runs (--bisect)
+"""A collective is slow, wrong or fails, and no node or pair of nodes explains all runs (--bisect)
 
 No single node and no pair fits the results. There are 3 or more faults at once, or a fault that
 comes and goes.

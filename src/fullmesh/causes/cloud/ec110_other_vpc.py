@@ -1,4 +1,4 @@
-"""a node, or a security group, is in another VPC
+"""A node, or a security group, is in another VPC
 
 Security groups, their rules and private addresses are valid within one VPC. Nodes in 2 VPCs reach
 each other only through a peering or a gateway, which the cluster's group does not open.

@@ -1,4 +1,4 @@
-"""a network interface is not in the security group
+"""A network interface is not in the security group
 
 The rule that allows traffic within the group covers only interfaces in it. AWS silently drops the
 cluster's packets to and from this one, so connections time out.

@@ -1,4 +1,4 @@
-"""a security group lacks a rule
+"""A security group lacks a rule
 
 A security group silently drops all traffic that no rule allows. The cluster needs the data port
 range and the named ports open between its nodes. Without them connections time out.

@@ -1,4 +1,4 @@
-"""the security group lacks the rule that EFA needs: all traffic from and to the group itself
+"""The security group lacks the rule that EFA needs: all traffic from and to the group itself
 
 EFA traffic is not TCP and has no ports. AWS allows it only by rules for all traffic, in both
 directions, whose source or target is the group itself. An outbound rule for 0.0.0.0/0 does not

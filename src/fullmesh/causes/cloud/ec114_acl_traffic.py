@@ -1,4 +1,4 @@
-"""a network ACL blocks the cluster's traffic
+"""A network ACL blocks the cluster's traffic
 
 A network ACL filters at the border of a subnet, in addition to security groups. The first rule that
 matches decides.

@@ -1,4 +1,4 @@
-"""a network ACL blocks the replies
+"""A network ACL blocks the replies
 
 A network ACL is stateless. Replies go to an ephemeral port of the client, so the other direction
 must allow these ports, too. Otherwise connections time out.

@@ -1,4 +1,4 @@
-"""an EFA device has no driver
+"""An EFA device has no driver
 
 The device is on the PCI bus, but no driver is bound to it, so NCCL cannot use it.
 

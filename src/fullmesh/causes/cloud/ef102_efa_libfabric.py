@@ -1,4 +1,4 @@
-"""a node has EFA but no libfabric
+"""A node has EFA but no libfabric
 
 NCCL's plugin reaches the device only through libfabric and its efa provider.
 

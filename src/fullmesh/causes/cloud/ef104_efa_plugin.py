@@ -1,4 +1,4 @@
-"""a node has EFA but lacks NCCL's plugin, so NCCL is slow
+"""A node has EFA but lacks NCCL's plugin, so NCCL is slow
 
 NCCL does not find libnccl-net.so and uses TCP, although the device can carry several hundred
 Gbit/s.

@@ -1,4 +1,4 @@
-"""some nodes have EFA and some do not
+"""Some nodes have EFA and some do not
 
 NCCL needs the same kind of network on all nodes of a job.
 

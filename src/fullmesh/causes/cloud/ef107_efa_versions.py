@@ -1,4 +1,4 @@
-"""the EFA software differs between the nodes
+"""The EFA software differs between the nodes
 
 Driver, libfabric and plugin of different releases are not tested together.
 

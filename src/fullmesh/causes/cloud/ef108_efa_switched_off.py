@@ -1,4 +1,4 @@
-"""the job's environment keeps NCCL from using EFA
+"""The job's environment keeps NCCL from using EFA
 
 NCCL_NET, NCCL_NET_PLUGIN or FI_PROVIDER selects another network, so NCCL uses TCP.
 

@@ -1,4 +1,4 @@
-"""harmless: NCCL finds no network plugin on a node without EFA
+"""Harmless: NCCL finds no network plugin on a node without EFA
 
 NCCL reports that it cannot open libnccl-net.so, and uses its built-in socket or InfiniBand
 transport. Without EFA that is correct.

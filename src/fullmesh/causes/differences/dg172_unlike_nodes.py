@@ -1,4 +1,4 @@
-"""nothing explains a finding, and the nodes differ in this, or share it (note)
+"""Nothing explains a finding, and the nodes differ in this, or share it (note)
 
 No rule explains the state of a link, so Fullmesh compares all collected values. It lists values in
 which one node differs from the others, and values that several nodes share although each needs its

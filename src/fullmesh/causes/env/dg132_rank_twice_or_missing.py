@@ -1,4 +1,4 @@
-"""two nodes use the same rank, or a rank is missing
+"""Two nodes use the same rank, or a rank is missing
 
 2 ranks with one number overwrite each other's keys in the store. The other ranks wait for the
 missing one: 'wait timeout, keys: …/RANK'.

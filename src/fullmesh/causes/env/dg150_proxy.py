@@ -1,4 +1,4 @@
-"""proxy variables are set without an exception for the peers
+"""Proxy variables are set without an exception for the peers
 
 Gloo, NCCL and the store ignore proxies. Programs that use HTTP between ranks (vLLM, Ray, Hugging
 Face) send requests for the peers to the proxy, which cannot reach them.

@@ -1,4 +1,4 @@
-"""two nodes have the same host name
+"""Two nodes have the same host name
 
 NCCL recognises ranks of one machine by a hash of host name and boot id, and uses shared memory
 between them. Containers on one machine have the same boot id, so only the host name tells them

@@ -1,4 +1,4 @@
-"""a file gives every process the rank or the size of one job
+"""A file gives every process the rank or the size of one job
 
 torchrun, srun and mpirun set these variables for each process. A script that you start by hand, or
 with a launcher that keeps existing values, gets the same rank on every node, or waits for a world

@@ -1,4 +1,4 @@
-"""two nodes have the same machine-id or ssh host key
+"""Two nodes have the same machine-id or ssh host key
 
 The machines were cloned after their first boot. systemd-networkd and NetworkManager derive their
 DHCP identity from the machine-id, so a DHCP server may give both the same address. With the same

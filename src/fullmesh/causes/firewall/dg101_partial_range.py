@@ -1,4 +1,4 @@
-"""a firewall opens only a part of the data range
+"""A firewall opens only a part of the data range
 
 Gloo and NCCL use any port of the range, so a job works or hangs by chance. Fullmesh tests ports at
 both ends of the range, evenly between them, and on both sides of every border that a rule sets.

@@ -1,4 +1,4 @@
-"""the store or rendezvous port is blocked, and the data range is open
+"""The store or rendezvous port is blocked, and the data range is open
 
 Every rank connects to the store first. Rank 0 reports 'Timed out waiting for clients', and the
 other ranks report 'client socket has timed out'.

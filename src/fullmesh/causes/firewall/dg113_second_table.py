@@ -1,4 +1,4 @@
-"""a second table of nftables rules stops packets that the node's firewall accepts
+"""A second table of nftables rules stops packets that the node's firewall accepts
 
 In nftables, an accept ends only its own base chain, and another table can still drop the packet.
 Opening ports in firewalld does not help if a table of Docker, a hardening script or an old

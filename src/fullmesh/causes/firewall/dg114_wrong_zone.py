@@ -1,4 +1,4 @@
-"""the peers' packets arrive in a firewalld zone that does not open the ports
+"""The peers' packets arrive in a firewalld zone that does not open the ports
 
 firewalld assigns packets to a zone by source address first, then by interface. It applies that
 zone, and policies whose ingress zones include it or ANY. The peers' zone does not open the ports.

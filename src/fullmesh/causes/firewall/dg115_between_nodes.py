@@ -1,4 +1,4 @@
-"""a device between the nodes stops the packets
+"""A device between the nodes stops the packets
 
 Fullmesh captured packets on both nodes: they left one node and did not arrive at the other. So
 neither node's firewall stops them, but a cloud security group, a switch ACL, a hypervisor or a

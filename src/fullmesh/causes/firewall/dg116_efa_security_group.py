@@ -1,4 +1,4 @@
-"""packets between EFA nodes are lost, because the security group does not allow traffic to itself
+"""Packets between EFA nodes are lost, because the security group does not allow traffic to itself
 
 EFA traffic has no ports. The security group must allow all traffic to and from itself, by its own
 id. An egress rule for 0.0.0.0/0 is not enough. Jobs hang with NET/OFI error 4126.

@@ -1,4 +1,4 @@
-"""a service's port is blocked, and the data range is open
+"""A service's port is blocked, and the data range is open
 
 Ray, a JAX coordinator or an API uses ports of its own in addition to torch's. The service hangs at
 the first port that is blocked, often without a message (ray#28191).

@@ -1,4 +1,4 @@
-"""a node's kernel reports why it drops the packets of a link
+"""A node's kernel reports why it drops the packets of a link
 
 Since 5.17 the kernel gives a reason for every packet that it drops (tracepoint skb:kfree_skb). If
 the probe runs as root, Fullmesh records these events in its own tracefs instance. It reports a

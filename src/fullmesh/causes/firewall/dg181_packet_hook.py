@@ -1,4 +1,4 @@
-"""a program or filter (XDP, tc, BPF) is attached at the point at which a link's packets end
+"""A program or filter (XDP, tc, BPF) is attached at the point at which a link's packets end
 
 An XDP program sees incoming packets before any capture or packet filter. A tc filter sees them
 between capture and packet filter. A BPF program of a cgroup sees the packets of its processes. nft

@@ -1,4 +1,4 @@
-"""the account that runs jobs is blocked, and the probe's account is not
+"""The account that runs jobs is blocked, and the probe's account is not
 
 The probe connects as the account that runs it. Rules of nftables (meta skuid, skgid) and routing
 (uidrange) can block one account only. As root, the probe repeats some connections as the account of

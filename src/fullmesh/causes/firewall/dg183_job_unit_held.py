@@ -1,4 +1,4 @@
-"""the systemd unit that runs jobs cuts them off from their peers, or limits them too much
+"""The systemd unit that runs jobs cuts them off from their peers, or limits them too much
 
 systemd can filter a unit's packets (IPAddressDeny=), remove its network (PrivateNetwork=), forbid
 address families and set limits. The probe runs outside the unit, so its connections work. Fullmesh

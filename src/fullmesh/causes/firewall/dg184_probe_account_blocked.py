@@ -1,4 +1,4 @@
-"""only the probe's account is blocked, and the account that runs jobs is not (warning)
+"""Only the probe's account is blocked, and the account that runs jobs is not (warning)
 
 Rules of nftables (meta skuid, skgid) and routing (uidrange) can block root, or the probe's account,
 only. If the probe is blocked, it repeats some connections as the account of jobs. If all of these

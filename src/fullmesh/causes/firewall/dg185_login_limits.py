@@ -1,4 +1,4 @@
-"""a login of the account that runs jobs gets limits that are too low
+"""A login of the account that runs jobs gets limits that are too low
 
 Jobs that ssh starts (pdsh, mpirun, torchrun by hand) get the limits that PAM sets at login, from
 /etc/security/limits.conf and limits.d. The probe usually runs as root, with other limits. As root,

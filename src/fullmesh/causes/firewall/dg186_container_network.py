@@ -1,4 +1,4 @@
-"""ranks run in a container network that peers cannot reach, or that cannot reach peers
+"""Ranks run in a container network that peers cannot reach, or that cannot reach peers
 
 Docker and podman give a container its own network behind NAT, with an address that only its machine
 knows. Ranks announce that address, and peers cannot connect to it. As root, the probe enters the

@@ -1,4 +1,4 @@
-"""a rule of a node's packet filter stops ARP
+"""A rule of a node's packet filter stops ARP
 
 A node sends an ARP request for a peer's address before its first packet. Chains of the families
 netdev and arp filter ARP, and chains for IP do not. Without a reply, connections fail with 'No

@@ -1,4 +1,4 @@
-"""a service listens, but not on the cluster address
+"""A service listens, but not on the cluster address
 
 The program listens only on 127.0.0.1 or on another interface's address, so peers get 'Connection
 refused'. Its host name leads to loopback, or its default is localhost.

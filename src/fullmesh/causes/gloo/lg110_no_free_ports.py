@@ -1,4 +1,4 @@
-"""ports have run out: the data range is too small, full of TIME_WAIT, or reserved
+"""Ports have run out: the data range is too small, full of TIME_WAIT, or reserved
 
 The kernel had no free port left ({reason}). The data range is too small for the ranks and process
 groups, full of TIME_WAIT from fast restarts, or covered by ip_local_reserved_ports.

@@ -1,4 +1,4 @@
-"""a network interface negotiated a lower speed than those of the other nodes
+"""A network interface negotiated a lower speed than those of the other nodes
 
 A damaged cable or a switch port negotiated a lower speed. Collectives wait for this node, so the
 whole job slows down.

@@ -1,4 +1,4 @@
-"""an RDMA port is down
+"""An RDMA port is down
 
 NCCL uses only ports that are up. If none is up, it uses TCP without an error message, at about a
 tenth of the speed.

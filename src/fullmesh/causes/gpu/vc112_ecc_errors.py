@@ -1,4 +1,4 @@
-"""a GPU had memory errors that ECC could not correct
+"""A GPU had memory errors that ECC could not correct
 
 An uncorrectable error ends the process that used the memory. It can come back until the row is
 remapped, at the next reset of the GPU.

@@ -1,4 +1,4 @@
-"""the NVIDIA driver reported an error, Xid (a warning if jobs continue)
+"""The NVIDIA driver reported an error, Xid (a warning if jobs continue)
 
 The driver reports a GPU's errors as Xid and an NVSwitch's as SXid. Some are errors of a program,
 some need a reset, and some a new GPU: XIDS.

@@ -1,4 +1,4 @@
-"""a GPU has fewer PCIe lanes than others of its model (warning)
+"""A GPU has fewer PCIe lanes than others of its model (warning)
 
 A GPU that is not seated properly, or a faulty riser, negotiates fewer lanes. Every copy to and from
 this GPU is slower, and all ranks wait for it.

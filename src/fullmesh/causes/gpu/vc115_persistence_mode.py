@@ -1,4 +1,4 @@
-"""persistence mode is off (warning)
+"""Persistence mode is off (warning)
 
 The driver is unloaded after each job. The next job starts slower, and counters and settings are
 lost.

@@ -1,4 +1,4 @@
-"""a GPU is on the PCI bus, and the driver does not list it
+"""A GPU is on the PCI bus, and the driver does not list it
 
 The driver could not initialize the GPU, or lost it. Ranks that use its number fail with `invalid
 device ordinal`.

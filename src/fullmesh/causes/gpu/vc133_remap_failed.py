@@ -1,4 +1,4 @@
-"""a GPU has faulty memory that could not be remapped
+"""A GPU has faulty memory that could not be remapped
 
 A GPU replaces faulty rows of memory by spare rows. If that fails (Xid 64), it continues with faulty
 memory, and jobs end with errors that ECC cannot correct.

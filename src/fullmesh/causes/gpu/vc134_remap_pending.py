@@ -1,4 +1,4 @@
-"""a GPU has faulty memory that is remapped at the next reset (warning)
+"""A GPU has faulty memory that is remapped at the next reset (warning)
 
 A GPU replaces faulty rows of its memory at its next reset. Until then it avoids them.
 

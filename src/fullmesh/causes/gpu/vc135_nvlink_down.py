@@ -1,4 +1,4 @@
-"""a GPU has NVLinks that are down (warning)
+"""A GPU has NVLinks that are down (warning)
 
 NCCL chooses the paths between GPUs at the start of a job, and uses only links that are up. Fewer
 links make its rings slower, or send the data over PCIe.

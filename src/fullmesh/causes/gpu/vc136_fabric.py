@@ -1,4 +1,4 @@
-"""the NVLink fabric of a node is not initialized
+"""The NVLink fabric of a node is not initialized
 
 On machines with NVSwitch, the fabric manager must configure the switches before CUDA can start. If
 it does not run, or if its version differs from the driver's, every CUDA program fails with error

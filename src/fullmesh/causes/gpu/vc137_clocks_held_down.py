@@ -1,4 +1,4 @@
-"""the clocks of a GPU are reduced (warning)
+"""The clocks of a GPU are reduced (warning)
 
 Heat, a power brake of the power supply, or the board itself reduce the GPU's clocks. A collective
 waits for the slowest rank, so this GPU slows down the whole job.

@@ -1,4 +1,4 @@
-"""the compute mode of a GPU is Prohibited, so no program can use it
+"""The compute mode of a GPU is Prohibited, so no program can use it
 
 No program can create a CUDA context: `CUDA-capable device(s) is/are busy or unavailable`.
 

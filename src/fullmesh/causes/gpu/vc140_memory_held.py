@@ -1,4 +1,4 @@
-"""programs use memory of a GPU, and no job runs (warning)
+"""Programs use memory of a GPU, and no job runs (warning)
 
 A leftover process of an earlier job, or another user's program, uses GPU memory. The next job may
 fail with CUDA out of memory.

@@ -1,4 +1,4 @@
-"""the IOMMU translates every access of the GPUs (warning)
+"""The IOMMU translates every access of the GPUs (warning)
 
 An IOMMU in translation mode is in the path between GPUs, and between GPUs and RDMA NICs.
 Peer-to-peer transfers are slower or fail.

@@ -1,4 +1,4 @@
-"""variables override NCCL's own choices (warning)
+"""Variables override NCCL's own choices (warning)
 
 NCCL chooses algorithm, protocol and channels for the hardware that it finds and for each message
 size. A fixed value replaces that choice for every job and every size.

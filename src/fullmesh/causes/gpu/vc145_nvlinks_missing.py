@@ -1,4 +1,4 @@
-"""the GPUs of a node have fewer NVLinks than the same GPUs on other nodes (warning)
+"""The GPUs of a node have fewer NVLinks than the same GPUs on other nodes (warning)
 
 An NVLink bridge is a separate part. If it is missing or loose, the driver reports no error: the
 GPUs have no NVLink there, and NCCL uses PCIe. The number of links on the other nodes is the

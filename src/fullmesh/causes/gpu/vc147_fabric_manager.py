@@ -1,4 +1,4 @@
-"""the fabric manager does not run, or its version differs from the driver's (warning)
+"""The fabric manager does not run, or its version differs from the driver's (warning)
 
 The fabric manager configures NVSwitches when the driver starts, and works only with the driver of
 its own version. Without it, links that are up stay up. After a reset of a GPU or a reboot they do

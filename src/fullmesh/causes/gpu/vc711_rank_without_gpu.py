@@ -1,4 +1,4 @@
-"""a rank has no GPU of its own while others have one
+"""A rank has no GPU of its own while others have one
 
 The rank shares a GPU with another rank, which NCCL refuses, or it trains on the CPU.
 

@@ -1,4 +1,4 @@
-"""the GPUs of a node are slower among themselves than those of the other nodes (warning)
+"""The GPUs of a node are slower among themselves than those of the other nodes (warning)
 
 NVLink is down, the fabric manager does not run, or copies use PCIe. Collectives wait for this node.
 

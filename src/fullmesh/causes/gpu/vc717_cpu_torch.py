@@ -1,4 +1,4 @@
-"""a node has GPUs and a torch that is built for CPUs
+"""A node has GPUs and a torch that is built for CPUs
 
 The CPU build of torch, the default of role torch_runtime, trains without the GPUs and prints no
 warning. Fullmesh also searches the PCI bus, so it finds GPUs without a driver.

@@ -1,4 +1,4 @@
-"""a node starts more or fewer ranks than it has GPUs (a warning for fewer, set by hand)
+"""A node starts more or fewer ranks than it has GPUs (a warning for fewer, set by hand)
 
 A job starts fullmesh_local_ranks ranks on each node, and every rank uses the GPU of its number. Too
 few ranks leave GPUs idle, and too many leave ranks without a GPU. A GPU under MIG is several

@@ -1,4 +1,4 @@
-"""a node has GPUs and torch sees none
+"""A node has GPUs and torch sees none
 
 The PCI bus or the driver shows GPUs and torch is built for GPUs, but no rank sees one. There is no
 driver, it fails or is too old for this torch, or a container lacks the device files.

@@ -1,4 +1,4 @@
-"""the GPUs of a node use a small part of their NVLinks (warning)
+"""The GPUs of a node use a small part of their NVLinks (warning)
 
 NVLinks connect all GPUs of the node, but large messages use PCIe or the host's memory. Fullmesh
 expects at least a fifth of the NVLinks' bandwidth in one direction. PCIe has a tenth of it, and

@@ -1,4 +1,4 @@
-"""a rank failed before the first collective of NCCL
+"""A rank failed before the first collective of NCCL
 
 The rank raised an exception while it initialized its GPU, before it connected to other GPUs.
 

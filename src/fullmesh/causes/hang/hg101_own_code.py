@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: its own code still runs
+"""A rank has not entered a collective: its own code still runs
 
 A collective begins only when all ranks of its group have entered it. This rank's main thread still
 runs the user's code, at the line in the finding. All other ranks wait for it.

@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: it waits for input at its terminal
+"""A rank has not entered a collective: it waits for input at its terminal
 
 The rank reads its terminal: input(), breakpoint(), or a tool's question (`Overwrite? [y/n]`). Under
 torchrun or Slurm, the user does not see the question.

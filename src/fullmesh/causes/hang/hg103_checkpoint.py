@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: it writes or reads a checkpoint
+"""A rank has not entered a collective: it writes or reads a checkpoint
 
 The rank is in torch.save, torch.load, safetensors or torch.distributed.checkpoint. The other ranks
 wait for it in the next collective. This is normal for a while on rank 0 if it alone writes

@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: it waits for its DataLoader's workers
+"""A rank has not entered a collective: it waits for its DataLoader's workers
 
 The main thread waits for a batch, and the DataLoader's worker processes deliver none. They read
 from slow storage, one has died, or one hangs in a lock that it inherited by fork.

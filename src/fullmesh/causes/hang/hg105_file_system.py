@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: a disk, file system or NFS server does not answer it
+"""A rank has not entered a collective: a disk, file system or NFS server does not answer it
 
 A process in state D waits in the kernel for a disk, a file system or an NFS server, and ignores
 signals until that answers. The name of the kernel function (wchan) begins with nfs, rpc or xprt for

@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: its process is stopped
+"""A rank has not entered a collective: its process is stopped
 
 SIGSTOP, Ctrl-Z or a debugger stopped the process (state T or t). It cannot answer, so Fullmesh
 reads its state from the kernel.

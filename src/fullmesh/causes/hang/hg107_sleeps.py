@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: it sleeps
+"""A rank has not entered a collective: it sleeps
 
 The main thread is in time.sleep. It polls for something that does not happen.
 

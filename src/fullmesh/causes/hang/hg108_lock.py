@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: it waits for a lock or another thread
+"""A rank has not entered a collective: it waits for a lock or another thread
 
 The main thread waits for a lock, a queue or an event from another thread of the same process. If 2
 threads each hold a lock that the other needs, they wait forever. The finding names the lines of

@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: it collects garbage
+"""A rank has not entered a collective: it collects garbage
 
 Python's cyclic garbage collector runs at different times on each rank. With millions of objects it
 takes seconds, and all ranks wait.

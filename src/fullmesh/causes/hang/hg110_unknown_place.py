@@ -1,4 +1,4 @@
-"""a rank has not entered a collective, and its place in the code is not known
+"""A rank has not entered a collective, and its place in the code is not known
 
 The record shows that the rank has not reached the collective. Only a stack of its main thread shows
 its activity, and a dump of the Flight Recorder has none.

@@ -1,4 +1,4 @@
-"""a rank has entered a collective, and its GPU has not begun it
+"""A rank has entered a collective, and its GPU has not begun it
 
 A GPU runs a collective after all work that the rank queued before it. The other ranks' GPUs have
 begun the collective, and this one's has not: an earlier kernel does not end. It is the user's own

@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: its cgroup limits its CPU time
+"""A rank has not entered a collective: its cgroup limits its CPU time
 
 A cgroup limit (systemd's CPUQuota, docker's --cpus, a scheduler's share) stops the rank for a part
 of each period. Between two samples the rank was stopped in most of its periods (nr_throttled and

@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: it waits for a lock file that another process holds or left
+"""A rank has not entered a collective: it waits for a lock file that another process holds or left
 
 torch creates a lock file before it compiles an extension (DeepSpeed's, or one of your own with
 load()). Other processes wait silently, without a timeout, until the file is gone. If the compiling

@@ -1,4 +1,4 @@
-"""a rank has not entered a collective: its memory must be read back from swap
+"""A rank has not entered a collective: its memory must be read back from swap
 
 The node has too little memory, and the kernel moved a part of the rank's memory to swap. The rank
 reads it back thousands of times more slowly than from memory, mostly in state D. Between two

@@ -1,4 +1,4 @@
-"""ranks call different collectives
+"""Ranks call different collectives
 
 The n-th collective of a group must be the same call on all ranks. If one rank makes an extra or a
 different call, all later calls are shifted. The finding names the first call in which the ranks

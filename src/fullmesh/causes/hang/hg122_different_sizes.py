@@ -1,4 +1,4 @@
-"""ranks give tensors of different sizes to a collective
+"""Ranks give tensors of different sizes to a collective
 
 NCCL waits for bytes that never arrive. Gloo aborts the rank that receives more than it expects, and
 the other rank waits. Only the number of elements matters, not the shape.

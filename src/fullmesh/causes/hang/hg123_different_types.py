@@ -1,4 +1,4 @@
-"""ranks give tensors of different types to a collective
+"""Ranks give tensors of different types to a collective
 
 Types of different sizes give different numbers of bytes, so the job hangs or fails as in HG-122.
 With types of the same size, the elements are added as the wrong type, and the result is wrong

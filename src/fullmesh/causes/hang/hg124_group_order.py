@@ -1,4 +1,4 @@
-"""two groups are entered in opposite order
+"""Two groups are entered in opposite order
 
 Two groups share ranks. One rank is in the first group's collective and waits for another rank. That
 rank is in the second group's collective and waits for the first. Tensor and pipeline parallelism

@@ -1,4 +1,4 @@
-"""a rank reached the end of its program before the others
+"""A rank reached the end of its program before the others
 
 A rank ran out of data and left the loop, and the other ranks wait for it in the next step. With
 Gloo they get `Connection closed by peer` when its process ends. With NCCL, or if a thread keeps the

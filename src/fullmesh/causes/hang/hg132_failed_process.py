@@ -1,4 +1,4 @@
-"""a rank's process was ended by a signal or an error
+"""A rank's process was ended by a signal or an error
 
 A process that a signal ends prints no error. The kernel sends SIGKILL if memory runs out. A library
 aborts with SIGABRT. SIGSEGV and SIGBUS come from defects, or from a full /dev/shm.

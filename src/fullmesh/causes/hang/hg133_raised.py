@@ -1,4 +1,4 @@
-"""a rank raised an exception, and others wait for it
+"""A rank raised an exception, and others wait for it
 
 One rank raised an exception, and the other ranks wait without knowing. torchrun ends all ranks only
 when a process ends. A non-daemon thread keeps a process alive, and so does a cleanup that waits

@@ -1,4 +1,4 @@
-"""a rank lost the connection to another one
+"""A rank lost the connection to another one
 
 The other end of a connection was closed or reset, usually because the other rank ended. This is the
 main finding only if no other rank is known to have ended.

@@ -1,4 +1,4 @@
-"""a rank was ended by SIGTERM, as a launcher does when another one has failed
+"""A rank was ended by SIGTERM, as a launcher does when another one has failed
 
 torchrun, srun and mpirun send SIGTERM to all other ranks after one has failed, and schedulers at
 the end of the time limit. This is the main finding only if no rank is known to have ended before.

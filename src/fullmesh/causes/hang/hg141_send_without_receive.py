@@ -1,4 +1,4 @@
-"""a rank sends, and no rank receives
+"""A rank sends, and no rank receives
 
 A send of more than a few bytes returns only when the other rank receives it. That rank is at
 another line, or receives with another tag, in another group, or from another rank.

@@ -1,4 +1,4 @@
-"""a rank receives, and no rank sends
+"""A rank receives, and no rank sends
 
 A receive waits forever if the other rank never sends, or sends with another tag, in another group,
 or to another rank.

@@ -1,4 +1,4 @@
-"""a process group is used with a rank that is not in it
+"""A process group is used with a rank that is not in it
 
 A rank outside a group has rank -1 in it. torch raises (`Global rank 2 is not part of group`,
 `Invalid process group specified`), or warns and returns at once (`which does not belong to the

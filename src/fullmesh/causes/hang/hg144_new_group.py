@@ -1,4 +1,4 @@
-"""not all ranks make a process group
+"""Not all ranks make a process group
 
 All ranks of the job must call new_group, in the same order, even ranks that are not in the group.
 Here some ranks do not call it, and the group's members wait for each other.

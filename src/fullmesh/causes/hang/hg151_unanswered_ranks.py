@@ -1,4 +1,4 @@
-"""a rank cannot be queried
+"""A rank cannot be queried
 
 Without a record of a rank, Fullmesh does not know its state. The node does not answer, the process
 holds Python's own lock inside a library, or you did not give its dump. The data of the other ranks

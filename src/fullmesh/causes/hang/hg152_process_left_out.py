@@ -1,4 +1,4 @@
-"""a process that claims to be a rank or a launcher is left out of the answer
+"""A process that claims to be a rank or a launcher is left out of the answer
 
 Any account can start a process that looks like a rank. Fullmesh reads each one separately and
 within limits. It leaves out a process whose numbers are impossible, that cannot be read in time, or

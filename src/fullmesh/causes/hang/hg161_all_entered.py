@@ -1,4 +1,4 @@
-"""all ranks are in a collective that does not end: the network or a GPU does not carry it
+"""All ranks are in a collective that does not end: the network or a GPU does not carry it
 
 All ranks of a group have entered the same collective, with the same sizes and types, and it does
 not end. So no rank is at fault. A link drops packets, an interface lost its carrier, or a GPU or

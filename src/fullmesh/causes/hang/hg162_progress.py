@@ -1,4 +1,4 @@
-"""nothing is wrong: every rank continues
+"""Nothing is wrong: every rank continues
 
 Between two samples every rank entered more collectives. The job works, although a step may take
 long.

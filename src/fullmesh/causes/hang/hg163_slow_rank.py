@@ -1,4 +1,4 @@
-"""slow, not hung: one rank is always the last
+"""Slow, not hung: one rank is always the last
 
 In nearly every sample, all other ranks wait for the same rank and continue when it arrives. The job
 is as fast as that rank.

@@ -1,4 +1,4 @@
-"""no rank continues, and no rank waits in a collective that another has not entered
+"""No rank continues, and no rank waits in a collective that another has not entered
 
 The recorder shows no open collective, and all ranks are at the same lines as before. They wait for
 a file, a server or a terminal, or for each other in sends and receives, which Gloo's recorder does

@@ -1,4 +1,4 @@
-"""a record contains more than plain data
+"""A record contains more than plain data
 
 A pickle can run any program when it is unpickled. torch's dumps hold only plain data (dicts, lists,
 texts, numbers), and Fullmesh reads only the instructions for these. This file has another

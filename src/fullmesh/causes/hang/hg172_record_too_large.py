@@ -1,4 +1,4 @@
-"""a record is larger or deeper than any that torch writes
+"""A record is larger or deeper than any that torch writes
 
 The file would need more memory or time than a record of the largest buffer, so Fullmesh does not
 read it.

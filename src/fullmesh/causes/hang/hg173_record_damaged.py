@@ -1,4 +1,4 @@
-"""a record is cut off or damaged
+"""A record is cut off or damaged
 
 The rank ended while it wrote the file, or the file was copied before it was complete.
 

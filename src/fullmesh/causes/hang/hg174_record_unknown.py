@@ -1,4 +1,4 @@
-"""a record has an unknown format
+"""A record has an unknown format
 
 The file is JSON or a pickle of plain data, but it is not a record, or a newer torch wrote it.
 

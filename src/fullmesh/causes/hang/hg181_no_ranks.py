@@ -1,4 +1,4 @@
-"""no rank of a job runs on the queried nodes
+"""No rank of a job runs on the queried nodes
 
 A rank is a Python process with a rank variable (RANK, or that of Open MPI or Slurm). Root sees all
 ranks on a node, and other accounts see their own.

@@ -1,4 +1,4 @@
-"""the inventory of the nodes to query cannot be read
+"""The inventory of the nodes to query cannot be read
 
 The inventory lists the nodes and how to connect to them. Ansible could not read it.
 

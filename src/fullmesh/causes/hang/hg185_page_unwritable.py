@@ -1,4 +1,4 @@
-"""the page of a job cannot be written
+"""The page of a job cannot be written
 
 `--html FILE` names a place that cannot be written: the folder does not exist, the disk is full, or
 the account has no permission.

@@ -1,4 +1,4 @@
-"""a launcher saw a rank end with an error
+"""A launcher saw a rank end with an error
 
 {launcher} saw {who} end first, with exit code {exitcode}.
 

@@ -1,4 +1,4 @@
-"""a rank was killed (SIGKILL), usually by the kernel because memory ran out
+"""A rank was killed (SIGKILL), usually by the kernel because memory ran out
 
 {Who} was killed with SIGKILL, nearly always by the out-of-memory killer of the kernel or cgroup.
 

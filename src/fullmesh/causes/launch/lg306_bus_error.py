@@ -1,4 +1,4 @@
-"""a rank died of SIGBUS: shared memory (/dev/shm) is full
+"""A rank died of SIGBUS: shared memory (/dev/shm) is full
 
 {Who} died of SIGBUS: /dev/shm is too small (containers have 64 MB) for DataLoader workers or NCCL.
 

@@ -1,4 +1,4 @@
-"""a rank crashed in native code (SIGSEGV)
+"""A rank crashed in native code (SIGSEGV)
 
 {Who} crashed in native code (SIGSEGV), often because builds of torch, CUDA, NCCL or an extension do
 not match.

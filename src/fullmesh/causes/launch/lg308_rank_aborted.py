@@ -1,4 +1,4 @@
-"""a rank aborted itself (SIGABRT)
+"""A rank aborted itself (SIGABRT)
 
 {Who} aborted itself (SIGABRT), usually because of its NCCL watchdog or an uncaught C++ exception.
 The lines before it give the reason, if the log has them.

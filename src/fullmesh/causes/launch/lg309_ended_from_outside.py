@@ -1,4 +1,4 @@
-"""the job was ended from outside (a signal, a scheduler's limit)
+"""The job was ended from outside (a signal, a scheduler's limit)
 
 {launcher} reports that the job was ended from outside ({signal}): by a closed terminal (SIGHUP,
 signal 1), a scheduler's time limit or scancel, or a user's kill.

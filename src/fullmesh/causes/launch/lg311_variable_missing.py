@@ -1,4 +1,4 @@
-"""an environment variable of the launcher is missing
+"""An environment variable of the launcher is missing
 
 {variable} is not set: the script was started without torchrun, or without the cluster's
 environment.

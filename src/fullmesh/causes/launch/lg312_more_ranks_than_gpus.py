@@ -1,4 +1,4 @@
-"""more local ranks than GPUs
+"""More local ranks than GPUs
 
 A rank asked for a GPU that the node does not have ({detail}): --nproc-per-node is larger than the
 number of visible GPUs.

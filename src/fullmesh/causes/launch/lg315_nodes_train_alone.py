@@ -1,4 +1,4 @@
-"""every node trains alone
+"""Every node trains alone
 
 {count} logs each say that theirs is the whole job (world size 1): the nodes never connected, and
 each trains alone.

@@ -1,4 +1,4 @@
-"""store: the start barrier counted the wrong number of ranks
+"""Store: the start barrier counted the wrong number of ranks
 
 At the start barrier {what}.
 

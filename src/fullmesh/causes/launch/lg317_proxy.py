@@ -1,4 +1,4 @@
-"""a proxy is in the path between the job and a peer or service
+"""A proxy is in the path between the job and a peer or service
 
 An HTTP connection went to a proxy: the proxy variables are set and NO_PROXY does not name the
 peers.

@@ -1,4 +1,4 @@
-"""a monitored barrier names ranks that did not reach it
+"""A monitored barrier names ranks that did not reach it
 
 Rank {rank} did not reach monitoredBarrier: it ended, hangs, or took another path through the code.
 

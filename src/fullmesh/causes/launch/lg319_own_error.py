@@ -1,4 +1,4 @@
-"""the job's own code raised an error
+"""The job's own code raised an error
 
 The job's own code failed with {error}: {message}.
 

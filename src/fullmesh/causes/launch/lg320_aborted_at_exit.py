@@ -1,4 +1,4 @@
-"""a rank aborted while its program ended
+"""A rank aborted while its program ended
 
 A thread of the process still worked when the program ended, usually a Gloo thread that returned a
 tensor. The rank aborted, but its results may be complete.

@@ -1,4 +1,4 @@
-"""the process group was initialized twice
+"""The process group was initialized twice
 
 init_process_group was called a second time in one process. The framework (Lightning's Trainer,
 Accelerate, DeepSpeed, an imported module) had already called it, or the script calls it in a loop

@@ -1,4 +1,4 @@
-"""the launcher passes --local-rank to a script that does not know it
+"""The launcher passes --local-rank to a script that does not know it
 
 torch.distributed.launch started the script with {detail}, which its argument parser does not know.
 torch before 2.0 passes --local_rank, and torch since 2.0 passes --local-rank.

@@ -1,4 +1,4 @@
-"""a collective got a tensor on a device that the process group has no backend for
+"""A collective got a tensor on a device that the process group has no backend for
 
 A collective was called with a tensor on {device}, and no backend of the process group serves that
 device: NCCL serves GPU tensors only, and Gloo serves CPU tensors.

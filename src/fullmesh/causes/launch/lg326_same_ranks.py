@@ -1,4 +1,4 @@
-"""two nodes count their ranks from the same number
+"""Two nodes count their ranks from the same number
 
 {files} each have ranks {ranks} of {size}, and no log has the others. Each node starts the same
 ranks, as if it were the only node, and the job waits for the missing ones.

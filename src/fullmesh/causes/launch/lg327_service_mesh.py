@@ -1,4 +1,4 @@
-"""a service mesh intercepts the job's connections
+"""A service mesh intercepts the job's connections
 
 A log of the proxy envoy names port {port}, which ranks use to connect: a service mesh (Istio)
 intercepts the connections between the pods. It may pass the store's port, but not Gloo's and NCCL's

@@ -1,4 +1,4 @@
-"""harmless: the process group was not destroyed at exit
+"""Harmless: the process group was not destroyed at exit
 
 The program ended without dist.destroy_process_group(). With NCCL this is harmless at the end of a
 successful run.

@@ -1,4 +1,4 @@
-"""harmless: barrier does not know the rank's GPU
+"""Harmless: barrier does not know the rank's GPU
 
 barrier() guessed the rank's GPU. It matters only if a rank does not use the GPU of its local rank.
 

@@ -1,4 +1,4 @@
-"""the neighbour table is full
+"""The neighbour table is full
 
 Above gc_thresh3 entries, the kernel forgets neighbours that it still communicates with, and
 connections stall. It logs 'neighbour table overflow'.

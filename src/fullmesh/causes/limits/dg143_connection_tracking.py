@@ -1,4 +1,4 @@
-"""the connection tracking table is full
+"""The connection tracking table is full
 
 The kernel silently drops new connections, and existing ones continue. It logs 'nf_conntrack: table
 full, dropping packet'.

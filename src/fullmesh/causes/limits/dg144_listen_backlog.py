@@ -1,4 +1,4 @@
-"""the listen backlog is too short for the number of ranks
+"""The listen backlog is too short for the number of ranks
 
 All ranks connect to the store at once. The kernel drops connections that do not fit into the
 backlog, and clients retry after 1 s or more. Start-up takes 10 times as long.

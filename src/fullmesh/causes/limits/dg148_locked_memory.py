@@ -1,4 +1,4 @@
-"""too little locked memory for RDMA
+"""Too little locked memory for RDMA
 
 RDMA needs to lock the memory that it transfers. With a low limit, NCCL fails with 'ibv_reg_mr:
 Cannot allocate memory'.

@@ -1,4 +1,4 @@
-"""the shared memory in /dev/shm is too small
+"""The shared memory in /dev/shm is too small
 
 NCCL's ranks on one node communicate through files in /dev/shm. If it is too small, they fail with
 'failed to extend /dev/shm/nccl-…'. Containers get 64 MB by default.

@@ -1,4 +1,4 @@
-"""a link drops packets
+"""A link drops packets
 
 The kernel sent a SYN several times and got no reply. Gloo waits 539 s on one side and hours on the
 other. Its message is in the log of the node that is not at fault.

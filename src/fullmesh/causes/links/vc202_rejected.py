@@ -1,4 +1,4 @@
-"""a link rejects connections
+"""A link rejects connections
 
 A firewall answers with an ICMP error, as firewalld does by default. connect() reports it as 'No
 route to host', although the route is right.

@@ -1,4 +1,4 @@
-"""a link refuses connections although a listener is there
+"""A link refuses connections although a listener is there
 
 The connection was reset, although Fullmesh's listener was open on that port. A firewall sends the
 resets.

@@ -1,4 +1,4 @@
-"""connections are cut off after they were made
+"""Connections are cut off after they were made
 
 Connections are established and then reset. A middlebox, an intrusion filter or a proxy with a short
 timeout does this.

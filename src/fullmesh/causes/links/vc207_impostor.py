@@ -1,4 +1,4 @@
-"""something else answers at a peer's address
+"""Something else answers at a peer's address
 
 The answering program does not know this run's secret. It is another machine with the same address,
 a proxy, or an old listener.

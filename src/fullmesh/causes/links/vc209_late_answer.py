@@ -1,4 +1,4 @@
-"""a listener answered late (warning)
+"""A listener answered late (warning)
 
 The link is open, but the node was too busy to answer in time.
 

@@ -1,4 +1,4 @@
-"""peers reach a port that the plan does not open
+"""Peers reach a port that the plan does not open
 
 The firewall allows more than the plan.
 

@@ -1,4 +1,4 @@
-"""an outsider reaches the master or rendezvous port
+"""An outsider reaches the master or rendezvous port
 
 Anyone who can reach the store can read and write its keys, and some of them are pickled objects.
 Ranks unpickle these, so an outsider can run code in the job.

@@ -1,4 +1,4 @@
-"""the kernel assigned a port outside the data range
+"""The kernel assigned a port outside the data range
 
 The pinned port range has no effect on new sockets, so jobs use ports that the firewall does not
 open.

@@ -1,4 +1,4 @@
-"""a listener could not be opened
+"""A listener could not be opened
 
 The kernel had no free port, or the node does not have the address.
 

@@ -1,4 +1,4 @@
-"""large packets are lost (MTU black hole)
+"""Large packets are lost (MTU black hole)
 
 Init and small collectives work, and the first large one hangs: 'Timed out waiting for recv'. The
 ends use a larger MTU than the path allows, and the ICMP errors that would report this are filtered.

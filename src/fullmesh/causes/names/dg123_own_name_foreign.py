@@ -1,4 +1,4 @@
-"""a node's own name leads to an address that the node does not have
+"""A node's own name leads to an address that the node does not have
 
 Without GLOO_SOCKET_IFNAME, Gloo uses the address of the node's own name. If the node does not have
 that address, Gloo prints a warning and uses loopback, and peers cannot connect.

@@ -1,4 +1,4 @@
-"""reverse lookups of peers hang
+"""Reverse lookups of peers hang
 
 TCPStore looks up the name of every client that connects, one after the other. If a name server does
 not reply, each lookup takes seconds and start-up is slow: 'hostname of the client socket cannot be

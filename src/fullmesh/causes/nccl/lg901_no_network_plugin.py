@@ -1,4 +1,4 @@
-"""harmless: NCCL has no network plugin
+"""Harmless: NCCL has no network plugin
 
 NCCL looked for a vendor's network plugin (libnccl-net.so), found none and uses its own transport.
 Only EFA and some fabrics need a plugin.

@@ -1,4 +1,4 @@
-"""harmless: NCCL found no path for a pattern and uses a simple order
+"""Harmless: NCCL found no path for a pattern and uses a simple order
 
 NCCL's search found no path for pattern {pattern} and used a simple order. This may cost speed, but
 the job works.

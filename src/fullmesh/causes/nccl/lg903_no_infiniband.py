@@ -1,4 +1,4 @@
-"""harmless: NCCL found no InfiniBand or RoCE device
+"""Harmless: NCCL found no InfiniBand or RoCE device
 
 NCCL found no InfiniBand or RoCE device and uses sockets. That is slower, but it works. If the node
 has such a NIC, find out why NCCL does not see it.

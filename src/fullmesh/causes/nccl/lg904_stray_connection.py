@@ -1,4 +1,4 @@
-"""harmless: NCCL discarded a stray connection
+"""Harmless: NCCL discarded a stray connection
 
 A program that is not part of the job (a port scanner or a monitor) connected to NCCL's port, and
 NCCL discarded the connection.

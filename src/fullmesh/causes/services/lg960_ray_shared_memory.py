@@ -1,4 +1,4 @@
-"""harmless: Ray's object store does not fit into /dev/shm
+"""Harmless: Ray's object store does not fit into /dev/shm
 
 Ray keeps its objects in /tmp because /dev/shm is too small. This is slower if processes exchange
 much data.

@@ -1,4 +1,4 @@
-"""harmless on one node: DeepSpeed found no hostfile
+"""Harmless on one node: DeepSpeed found no hostfile
 
 The deepspeed command found no hostfile and starts on this node alone. That is correct for one node.
 

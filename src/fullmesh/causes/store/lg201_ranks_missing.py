@@ -1,4 +1,4 @@
-"""store: some ranks did not reach rank 0
+"""Store: some ranks did not reach rank 0
 
 Rank 0 waited {seconds} s, and some ranks did not reach its store (connected: {came}). The master
 port is blocked, MASTER_ADDR or MASTER_PORT differs on a node, WORLD_SIZE is too large, or a rank

@@ -1,4 +1,4 @@
-"""store: a rank cannot reach the store's port
+"""Store: a rank cannot reach the store's port
 
 A rank could not reach {kind} at {host}:{port}: the port is blocked, rank 0 does not listen there,
 or the address is wrong.

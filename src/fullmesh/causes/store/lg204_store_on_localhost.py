@@ -1,4 +1,4 @@
-"""store: a rank looks for rank 0 on its own node (localhost)
+"""Store: a rank looks for rank 0 on its own node (localhost)
 
 A rank looked for the store at {host}:{port}, which is its own node. MASTER_ADDR is a loopback
 address or resolves to one.

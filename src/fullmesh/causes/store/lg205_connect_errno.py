@@ -1,4 +1,4 @@
-"""store: connections to the store are rejected, refused, dropped or have no route
+"""Store: connections to the store are rejected, refused, dropped or have no route
 
 Connections to {target} are {verdict}.
 

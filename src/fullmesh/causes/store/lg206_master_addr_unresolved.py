@@ -1,4 +1,4 @@
-"""store: MASTER_ADDR cannot be resolved
+"""Store: MASTER_ADDR cannot be resolved
 
 The name {host} cannot be resolved ({reason}).
 

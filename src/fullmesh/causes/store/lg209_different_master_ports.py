@@ -1,4 +1,4 @@
-"""store: the master address or port differs between the nodes
+"""Store: the master address or port differs between the nodes
 
 The ranks look for the store at different addresses: {places}.
 

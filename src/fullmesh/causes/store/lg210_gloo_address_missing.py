@@ -1,4 +1,4 @@
-"""store: a rank did not publish its Gloo address
+"""Store: a rank did not publish its Gloo address
 
 Rank {rank} did not publish its Gloo address: it was not started (or WORLD_SIZE is too large), it
 ended earlier, or it could not open a listener.

@@ -1,4 +1,4 @@
-"""store: a key is missing
+"""Store: a key is missing
 
 A rank waited for the key {key} in the store, but no rank wrote it: another rank ended, or never
 reached that line.

@@ -1,4 +1,4 @@
-"""store: rank 0 did not publish NCCL's id
+"""Store: rank 0 did not publish NCCL's id
 
 Rank {rank} waited for NCCL's id, which rank {root} has to write. That rank ended, hangs before its
 first collective, or works alone for longer than the timeout (it tokenizes a dataset or loads a

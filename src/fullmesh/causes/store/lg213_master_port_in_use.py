@@ -1,4 +1,4 @@
-"""store: another process uses the master port
+"""Store: another process uses the master port
 
 Another process uses port {port} on rank 0's node: an earlier job that did not end, or an outgoing
 connection.

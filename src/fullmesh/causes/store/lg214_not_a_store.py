@@ -1,4 +1,4 @@
-"""store: another service answers on the master port
+"""Store: another service answers on the master port
 
 A service that is not a TCPStore answered on the store's port (expected {expected}, got {got}).
 

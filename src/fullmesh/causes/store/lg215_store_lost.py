@@ -1,4 +1,4 @@
-"""store: the connection to rank 0's store was lost
+"""Store: the connection to rank 0's store was lost
 
 The store on rank 0 ended while a rank used it: rank 0 (or its agent) ended first.
 

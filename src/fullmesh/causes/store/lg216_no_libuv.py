@@ -1,4 +1,4 @@
-"""store: this torch is built without libuv
+"""Store: this torch is built without libuv
 
 torch's store should use libuv (the default since torch 2.4), but this torch is built without it.
 torch's wheels for Windows are.

@@ -1,4 +1,4 @@
-"""harmless: a name has no IPv6 address
+"""Harmless: a name has no IPv6 address
 
 c10d found no IPv6 address for {host} and continues with IPv4. The job only fails if the same line
 appears for IPv4.

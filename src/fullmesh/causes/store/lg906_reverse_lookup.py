@@ -1,4 +1,4 @@
-"""harmless but slow: reverse lookups of peers fail
+"""Harmless but slow: reverse lookups of peers fail
 
 The reverse lookup of a peer failed (err={error}). The job works, but each lookup can take seconds,
 and c10d's messages show wrong addresses.

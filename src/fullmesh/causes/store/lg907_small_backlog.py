@@ -1,4 +1,4 @@
-"""harmless but slow: the listen backlog (somaxconn) is small
+"""Harmless but slow: the listen backlog (somaxconn) is small
 
 somaxconn is {value}. If there are more ranks than that, the start takes many times longer.
 

@@ -1,4 +1,4 @@
-"""harmless: the node has no IPv6
+"""Harmless: the node has no IPv6
 
 c10d tried IPv6 first, which this node does not have (errno 97), and continues with IPv4.
 

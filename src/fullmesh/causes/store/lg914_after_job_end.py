@@ -1,4 +1,4 @@
-"""harmless: the store or a peer ended after the job's end
+"""Harmless: the store or a peer ended after the job's end
 
 The job reported its end. Then rank 0 and its store ended while threads of other ranks still polled
 the store.

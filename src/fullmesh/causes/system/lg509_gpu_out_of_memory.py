@@ -2,9 +2,7 @@
 
 A rank ran out of GPU memory{detail}.
 
-**Place:** the rank of this log
-
-**Prove:** nvidia-smi on that node shows whether another process uses the memory
+**Prove:** run `nvidia-smi` on that node to see whether another process uses the memory
 
 **Fix:** Use a smaller batch, activation checkpointing or sharding, or set
 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.

@@ -3,7 +3,7 @@
 FSDP keeps a part of every parameter on each rank. A rank that keeps all parameters runs out of
 memory later.
 
-**Prove:** Sizes of the local shards
+**Prove:** python -m torch.utils.collect_env
 
 **Fix:** Use the same torch version on all nodes, and a mesh over all ranks.
 """

@@ -3,7 +3,7 @@
 A training step ended with an error, or did not end. The other ranks then wait in the next
 collective.
 
-**Prove:** The rank's traceback in the finding
+**Prove:** grep -n -A3 VC-808 result.json
 
 **Fix:** Read the rank's traceback in the finding. If it names the network, run ./fullmesh diagnose
 -i INVENTORY.

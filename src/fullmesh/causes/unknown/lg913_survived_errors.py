@@ -1,4 +1,4 @@
-"""harmless: the job continued after these errors
+"""Harmless: the job continued after these errors
 
 The log has errors that no rule knows, but later lines report progress or success.
 
