@@ -56,7 +56,7 @@ def test_every_verb_is_listed_with_its_options() -> None:
     assert "\n## fullmesh apply\n" in text
     assert "\n### fullmesh lab up\n" in text
     assert "`-i, --inventory INVENTORY`" in text
-    assert "`--non-interactive`\n: ask nothing" in text
+    assert "`--non-interactive`\n: do not ask" in text
     assert "%(" not in text
 
 

@@ -3,7 +3,7 @@
 Every group with this node reaches less than half of the other groups' bandwidth. A collective is as
 slow as its slowest member, so this node slows down the whole job.
 
-**Prove:** ./fullmesh diagnose -i INVENTORY --bandwidth, or iperf3 to and from the node
+**Prove:** ./fullmesh diagnose -i INVENTORY --bandwidth
 
 **Fix:** Check its NIC (speed, duplex, errors, queue limits), cable and CPUs. Leave the node out of
 jobs until it is fixed.
