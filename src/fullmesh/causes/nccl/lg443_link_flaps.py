@@ -1,18 +1,18 @@
 """NCCL: an RDMA port lost its link while the job ran
 
-The driver told NCCL of a port error{device}: the link of an RDMA card went down, be it for a moment
-only. A cable, an optic, the switch's port or its settings are at fault, and timeouts on the peers follow
-from it.
+The driver reported a port error to NCCL{device}: the link of an RDMA NIC went down, perhaps only
+for a moment. A cable, an optic, the switch port or its settings can cause this. The peers then log
+timeouts.
 
-**Place:** the node of this log: its RDMA card, cable and switch port
+**Place:** the node of this log: its RDMA NIC, cable and switch port
 
-**Prove:** on that node: journalctl -k | grep -iE 'mlx|link (up|down)'; rdma link; grep . the files
-link_downed and symbol_error in /sys/class/infiniband/*/ports/1/counters; ./fullmesh verify -i INVENTORY
+**Prove:** on that node, run `journalctl -k | grep -iE 'mlx|link (up|down)'`, `rdma link` and `grep
+. /sys/class/infiniband/*/ports/1/counters/link_downed`, or ./fullmesh verify -i INVENTORY
 
-**Fix:** Reseat or replace the cable or optic, move it to another port of the switch. Until then leave the
-card out: NCCL_IB_HCA.
+**Fix:** Reseat or replace the cable or optic, or use another switch port. Until then, exclude the
+NIC with NCCL_IB_HCA.
 
-**Source:** NVIDIA/nccl#905; read: libibverbs' names of events
+**Source:** NVIDIA/nccl#905, read: libibverbs' names of events
 """
 
 from __future__ import annotations

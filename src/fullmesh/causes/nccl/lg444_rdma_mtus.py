@@ -1,17 +1,17 @@
 """NCCL: the nodes' RDMA ports have different MTUs
 
-NCCL's RDMA connections failed, and the ports do not have the same MTU: {mtus}. NCCL does not take the
-lower one since version 2.20, so large messages do not arrive.
+NCCL's RDMA connections failed, and the ports do not have the same MTU: {mtus}. Since version 2.20,
+NCCL does not use the lower one, so large messages are lost.
 
 **Place:** the node whose MTU differs
 
-**Prove:** on every node: ibv_devinfo | grep -E 'hca_id|active_mtu'; ip link (RoCE takes its MTU from the
-interface); ./fullmesh verify -i INVENTORY (VC-110)
+**Prove:** on every node, run `ibv_devinfo | grep -E 'hca_id|active_mtu'` and `ip link` (RoCE uses
+the MTU of the interface), or ./fullmesh verify -i INVENTORY (VC-110)
 
-**Fix:** Set one MTU on the interfaces of all nodes and on the switch (9000 gives an RDMA MTU of 4096), and
-start the job again.
+**Fix:** Set one MTU on the interfaces of all nodes and on the switch (9000 gives an RDMA MTU of
+4096), and restart the job.
 
-**Source:** NVIDIA/nccl#1524; read: NCCL's net_ib.cc prints the MTU of each port
+**Source:** NVIDIA/nccl#1524, read: NCCL's net_ib.cc prints the MTU of each port
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HOSTS_SHOWN = 4
 
 
 def find_mtus(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Hosts whose ports have no MTU in common, and an error of RDMA."""
+    """Find hosts whose ports have no common MTU, if RDMA failed."""
     known = evidence.facts
     mtus: dict[str, set[int]] = {}
     lines: dict[str, LogLine] = {}

@@ -9,7 +9,7 @@ The node {address} did not answer the head's health checks, so the head declared
 **Fix:** Find the reason in the raylet's log. If the raylet still runs, ./fullmesh diagnose -i
 INVENTORY finds the blocked connection.
 
-**Source:** measured; vllm-project/vllm#19960
+**Source:** measured, vllm-project/vllm#19960
 """
 
 from __future__ import annotations
