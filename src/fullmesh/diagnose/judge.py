@@ -48,11 +48,11 @@ class DiagnosisRun:
         run: name of the directory under ``runs``.
         started: ISO 8601 with offset.
         finished: the same.
-        inventory: how the user names the inventory, for the fixing commands.
-        lab: what the nodes are, when they are no real machines.
+        inventory: the user's name of the inventory, for the commands of fixes.
+        lab: the kind of the nodes, if they are not real machines.
         clock_limit: seconds that two clocks may differ.
-        ec2: what AWS said, {} where it was not asked.
-        scope: what of the mesh was tried; None: every listener of every pair.
+        ec2: the answers of AWS, {} without a query.
+        scope: the tested part of the mesh. None: every listener of every pair.
     """
 
     run: str

@@ -180,7 +180,7 @@ def build_template(kind: Any, key: str = "", pattern: re.Pattern[str] | None = N
 
     Args:
         kind: the type.
-        key: under which a value of it stands.
+        key: the key of its value.
         pattern: of the texts in it: those that are named in the commands of a finding.
     """
     if is_typeddict(kind):

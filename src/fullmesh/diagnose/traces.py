@@ -32,7 +32,7 @@ def has_packet_filter(look: ClusterEvidence, name: str) -> bool:
 
 
 def select_traced_ports(look: ClusterEvidence, source: str, target: str) -> list[LinkResult]:
-    """Some shut listeners of a link: first and last of the data range's, and the plan's own."""
+    """Select some blocked listeners of a link: the first and last of the data range, and those of the plan."""
     shut = [
         one
         for one in look.records(source)

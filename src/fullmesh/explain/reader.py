@@ -58,8 +58,8 @@ class Block:
 
     Attributes:
         text: the piece with some text before and behind it.
-        start: where the new text begins.
-        stop: where it ends; what is behind comes again in the next block.
+        start: the position at which the new text begins.
+        stop: the position at which it ends. The next block repeats the text after it.
         line: number of the line at *start*.
     """
 
@@ -76,7 +76,7 @@ class Log:
     Attributes:
         name: as the user wrote it.
         size: bytes read so far.
-        note: what to know about it, mostly why it was not read to its end.
+        note: a remark, mostly the reason why it was not read to its end.
         is_complete: whether it was read to its end.
         controls, weighed: control characters among the bytes at its beginning, and the number of those.
     """

@@ -1,4 +1,4 @@
-"""Ranks' records among the logs: Flight Recorder dumps are judged together, and told as a log's causes are."""
+"""Judge the Flight Recorder dumps among the logs together, and report them like a log's causes."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class OpenTraceback:
         column: the column in which the text of its lines begins, or -1 before the first frame.
         prefix: the text before that, without its digits (a time stamp).
         ignored: whether Python only reports that it ignored the exception.
-        echo: its last line, if that repeats in general words what another line says.
+        echo: its last line, if that only repeats another line in general words.
     """
 
     first: LogLine

@@ -23,7 +23,7 @@ FINDINGS = 4
 
 @dataclass
 class StallReporter:
-    """Asks aside, so that the job's output goes on, and says each cause once."""
+    """Queries in a thread, so that the job's output continues, and reports each cause once."""
 
     part: JobHosts
     told: set[tuple[str, tuple[int, ...], str]] = field(default_factory=set)
@@ -52,7 +52,7 @@ class StallReporter:
         self.answer = found
 
     def wait(self, seconds: float) -> None:
-        """Let a question that was asked be answered."""
+        """Wait for the answer of a running query."""
         if self.asking is not None:
             self.asking.join(seconds)
 

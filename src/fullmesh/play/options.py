@@ -182,12 +182,12 @@ def has_output_option(more: Sequence[str]) -> bool:
 
 
 def has_preview_option(more: Sequence[str]) -> bool:
-    """Tell whether ansible-playbook only shows something."""
+    """Return whether ansible-playbook only shows information."""
     return any(PREVIEWS.match(word) for word in more)
 
 
 def needs_password(command: Sequence[str]) -> bool:
-    """Tell whether ansible-playbook asks for a password on the terminal before it begins."""
+    """Return whether ansible-playbook asks for a password on the terminal first."""
     return any(PROMPTS.match(word) for word in command)
 
 

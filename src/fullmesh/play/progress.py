@@ -39,7 +39,7 @@ class RunPhase:
         hosts: who took part, the controller left out.
         changes: host -> how many tasks changed it.
         failed: who failed in it.
-        remark: what came of it, where that is no change of a node.
+        remark: its result, if that is not a change of a node.
     """
 
     name: str

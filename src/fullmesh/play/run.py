@@ -121,7 +121,7 @@ def run_with_view(
     """Run a playbook in front of a view.
 
     *folder* keeps log and events, *deadline* is in seconds, 0 for none. KeyboardInterrupt and SystemExit pass on when
-    the play has ended. While Ansible asks for a password nothing is shown, and the deadline waits.
+    the play has ended. While Ansible asks for a password, nothing is shown, and the deadline waits.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log, events = folder / LOG, folder / EVENTS

@@ -31,8 +31,8 @@ def run_checkout_playbook(
     Args:
         name: its path in the checkout.
         args: of the verb.
-        foresee: options with which it only says what it would change; None to run it.
-        preview: the verb, with its options, that shows what the run would change.
+        foresee: options with which it only previews the changes. None to run it.
+        preview: the verb, with its options, that previews the changes.
     """
     from fullmesh.verbs import playbook  # noqa: PLC0415 (msgspec is slow to import; other verbs go without)
 

@@ -198,7 +198,7 @@ def list_collection_folders() -> list[str]:
 
 
 def check_collections() -> ControllerCheck:
-    """Look for the collections of requirements.yml, in the version that it asks for at least."""
+    """Check that the collections of requirements.yml are installed, in the required version or newer."""
     wanted = yaml.safe_load((ROOT / "requirements.yml").read_text(encoding="utf-8"))
     found, missing = [], []
     for one in wanted["collections"]:

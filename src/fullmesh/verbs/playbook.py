@@ -190,7 +190,7 @@ def list_playbook_tasks(playbook: str, inventory: str, more: Sequence[str]) -> P
 
 
 def confirm_undo(playbook: str, inventory: str, args: argparse.Namespace) -> bool:
-    """Show the nodes and the roles to undo, and ask on the terminal. Returns whether to go on.
+    """Show the nodes and the roles to undo, and ask on the terminal. Returns whether to continue.
 
     Raises:
         RefusedError: no terminal can answer.

@@ -261,7 +261,7 @@ class WatchedJob:
             self.tell(f"diagnose: {line}")
 
     def show_stalled(self) -> None:
-        """Say which rank a job that stands waits for, when all nodes have answered."""
+        """Report the rank for which a hung job waits, when all nodes have answered."""
         for line in self.stalled.lines() if self.stalled is not None else []:
             self.tell(line)
 

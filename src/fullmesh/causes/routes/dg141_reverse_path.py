@@ -35,8 +35,8 @@ def is_rp_filter_strict(evidence: ClusterEvidence, name: str) -> bool:
 def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Report a strict rp_filter that drops packets whose reply would leave by another interface.
 
-    It ignores ARP requests as well (arp_process asks for the route back), so on a link that was silent for a minute
-    not one packet comes to be counted: then the route alone tells.
+    rp_filter also drops ARP requests (arp_process checks the route back). After a minute without traffic, no packet
+    arrives that a counter could count, so the route alone decides.
     """
     for name in evidence.nodes:
         dropped = evidence.counter(name, REVERSE_PATH)
