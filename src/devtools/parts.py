@@ -91,6 +91,7 @@ def list_lint_parts() -> list[Part]:
             ],
         ),
         Part("yamllint", ["yamllint", "--strict", "."]),
+        Part("codespell", ["codespell"]),
         # actionlint has no wheel for every system; what a workflow may do is zizmor's subject
         Part(
             "workflow schema",
