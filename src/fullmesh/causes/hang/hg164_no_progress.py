@@ -44,7 +44,7 @@ def find_stillness(job: ObservedJob) -> Iterator[HangFinding]:
         CAUSE.code,
         f"no rank continues: none has entered anything for {measure_idle_seconds(now):.0f} s, and "
         f"{format_ranks(here)}"
-        f" {'stand' if len(here) > 1 else 'stands'} where {'they were' if len(here) > 1 else 'it was'}"
+        f" {'are' if len(here) > 1 else 'is'} at the same {'lines' if len(here) > 1 else 'line'} as"
         f" before{', most at ' + place if place else ''}",
         ranks=tuple(here),
         hosts=job.now.hosts(here),
