@@ -190,7 +190,7 @@ class LogFinding:
         values = _FieldsWithDefault()
         for name, value in {**self.fields, **describe_rank_process(self.fields)}.items():
             shown = clean_and_shorten(value, VALUE)
-            # people paste commands: what a log says must not become one
+            # people paste commands: text from a log must not become one
             values[name] = name.upper() if command and not WORD.fullmatch(shown) else shown
         return " ".join(template.format_map(values).split())
 

@@ -30,7 +30,7 @@ from fullmesh.causes.relations import SHUT, has_same_blocked_ports
 from fullmesh.observed.ports import is_port_listed
 from fullmesh.result.findings import WARNING, Finding, join_names
 
-# What runs and what is kept of a zone or a policy (ZoneState, PolicyState), whose parts are looked at by name.
+# The running and permanent state of a zone or a policy (ZoneState, PolicyState), whose parts are read by name.
 Both = Mapping[str, Any]
 
 

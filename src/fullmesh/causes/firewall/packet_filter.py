@@ -34,7 +34,7 @@ ZONE, ZONE_PARTS = (
     "filter_IN_",
     ("_pre", "_log", "_deny", "_allow", "_post", "POLICIES_pre", "POLICIES_post"),
 )
-# Of a policy, which a zone's chain calls in passing: the packet's zone stays what it is.
+# Chains of a policy, which a zone's chain calls: the packet's zone does not change.
 POLICY = ZONE + "policy_"
 SHOWN = 200
 Key = tuple[str, str, str]

@@ -28,7 +28,7 @@ NO_MEMBER = re.compile(
 # Pages a second from swap: a disk's random reads are a few hundred a second, an SSD's some thousands; a process that
 # comes back from swap for a moment needs few.
 MANY_PAGES = 50
-# part of its periods in which a rank is held back, from which on this is what keeps it
+# share of throttled periods from which on throttling is the reason for a late rank
 MUCH = 0.5
 
 
@@ -41,13 +41,13 @@ def is_rank_observable(job: ObservedJob, rank: int) -> bool:
 
 
 def is_throttled(job: ObservedJob, rank: int) -> bool:
-    """Whether a rank that lives is mostly held back by its control group."""
+    """Whether a running rank is stopped by its cgroup most of the time."""
     here = job.now.ranks.get(rank)
     return here is not None and here["process"] == "running" and job.held_back(rank) >= MUCH
 
 
 def is_swapping(job: ObservedJob, rank: int) -> bool:
-    """Whether a rank that lives waits for its own memory again and again."""
+    """Whether a running rank keeps reading its own memory back from swap."""
     here = job.now.ranks.get(rank)
     return here is not None and here["process"] == "running" and job.paged_in(rank) >= MANY_PAGES
 

@@ -34,7 +34,7 @@ from fullmesh.causes.hang.job import (
     get_collective_key,
 )
 
-# states of an entry with NCCL, where its times are taken (TORCH_NCCL_ENABLE_TIMING=1)
+# states of an entry with NCCL, if its times are recorded (TORCH_NCCL_ENABLE_TIMING=1)
 QUEUED, BEGUN = "scheduled", "started"
 
 

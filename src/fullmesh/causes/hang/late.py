@@ -32,7 +32,7 @@ IN_TIME = "every rank enters it at about the same time"
 LATE = tuple(f"HG-1{number:02}" for number in range(1, 15))
 # A rank that waits in something that the recorder does not keep is in the user's code as far as others are concerned.
 ALSO = {ActivityKind.COLLECTIVE: ActivityKind.RUNNING, ActivityKind.PASSING: ActivityKind.RUNNING}
-# What a rank does more slowly when its control group holds it back.
+# Activities that a cgroup limit slows down.
 SLOWED = (
     ActivityKind.RUNNING,
     ActivityKind.LOADER,

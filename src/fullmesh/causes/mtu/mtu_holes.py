@@ -13,7 +13,7 @@ from fullmesh.verify.blocked import CODES_OF, DATA_KINDS
 HOLE: Verdict = "mtu_black_hole"
 
 
-FROM_THERE = "from there"  # in the remark of a record: what the listener sent is what was lost
+FROM_THERE = "from there"  # in the remark of a record: the listener's packets were lost
 
 
 HEADERS = {"ipv4": 28, "ipv6": 48}  # bytes of IP and ICMP around ping's
