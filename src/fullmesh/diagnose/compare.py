@@ -78,7 +78,7 @@ class CauseCandidate:
     Attributes:
         what: its path in the nodes' answers, or the value that they share.
         values: each value with the nodes that have it, the usual one last. One value if they share it.
-        odd: the nodes that are unlike the others, or share it.
+        odd: the nodes that differ from the others, or that share it.
         weight: the likelier, the larger.
     """
 

@@ -73,7 +73,7 @@ def fit_value(template: Any, value: Any) -> Any:
     """Return the value as the template requires.
 
     Raises:
-        Unfit: it cannot be made to.
+        TemplateMismatch: it cannot be converted.
     """
     if isinstance(template, dict):
         return fit_dict(template, value)

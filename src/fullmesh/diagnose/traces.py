@@ -1,7 +1,7 @@
 """Select the blocked connections to repeat while both kernels trace the rules that match their packets.
 
-These are connections that the listed rules do not explain with certainty: no rule matches, a rule only may match (a
-rate, a mark, bytes of the packet), or such rules come before the one that matches.
+The listed rules do not explain these connections with certainty: no rule matches, or a rule may match, depending on a
+rate, a mark or bytes of the packet. Such a rule can also come before the one that matches.
 """
 
 from __future__ import annotations

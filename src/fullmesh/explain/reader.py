@@ -208,9 +208,9 @@ def decode_log(chunks: Iterator[bytes], log: Log | None = None) -> Iterator[str]
 
 
 def normalize_log_text(text: str) -> str:
-    """Without colours, Windows' line ends and the wrapping of journald and container runtimes.
+    """Colours, Windows' line ends and the wrapping of journald and container runtimes are removed.
 
-    A progress bar's carriage return ends a line of its own.
+    A progress bar's carriage return ends a line, too.
     """
     if '"MESSAGE"' in text:
         text = BYTE_ARRAY.sub(_decode_journal_message, text)

@@ -45,7 +45,7 @@ class ErrorLine:
 
     Attributes:
         codes: rules that match it and may still be dropped at the end.
-        survivable: whether the process can have gone on after it.
+        survivable: whether the process may have continued after it.
     """
 
     kind: ErrorKind

@@ -85,7 +85,7 @@ def parse_hang_rank(value: object, name: str) -> Rank:
 
 
 def parse_node_hang(line: str, name: str) -> NodeHang:
-    """Return one answer of a node. A rank that cannot be read is left out, and the others are not.
+    """Return one answer of a node. Only the rank that cannot be read is left out.
 
     Raises:
         ValueError: it is damaged, larger than any, or of another version.

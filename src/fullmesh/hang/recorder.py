@@ -57,7 +57,7 @@ def is_record_start(head: bytes) -> bool:
 
 
 class _ValueReader:
-    """Takes typed values out of plain data, as many as are reasonable."""
+    """Takes typed values out of plain data, up to a limit."""
 
     def __init__(self) -> None:
         self.left = MOST_VALUES

@@ -24,7 +24,7 @@ def list_change_rows(changes: Sequence[TaskChange]) -> list[tuple[str, str, str]
 
 
 def merge_folder_rows(found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Many files of one folder on the same nodes are a row."""
+    """Many files of one folder on the same nodes share a row."""
     folders = Counter((owner, what.rpartition("/")[0], hosts) for owner, what, hosts in found)
     rows: dict[tuple[str, str, str], None] = {}
     for owner, what, hosts in found:
@@ -36,7 +36,7 @@ def merge_folder_rows(found: Sequence[tuple[str, str, str]]) -> list[tuple[str, 
 
 
 def format_changed_nodes(hosts: str, everybody: int) -> str:
-    """Few nodes by their names, many counted."""
+    """List a few nodes by name, or count many."""
     listed = hosts.split(", ")
     if len(listed) == everybody and everybody > NODES_SHOWN:
         return f"all {everybody}"

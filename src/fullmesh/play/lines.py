@@ -17,7 +17,7 @@ MARK, TIME = 2, 9  # columns of a phase's mark and of its seconds
 
 
 def format_host_list(hosts: Sequence[str]) -> str:
-    """Some names, the others counted."""
+    """List some names, and count the others."""
     rest = len(hosts) - SHOWN
     return ", ".join(hosts[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 

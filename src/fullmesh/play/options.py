@@ -39,7 +39,7 @@ class AnsibleOption:
     Attributes:
         names: as the user types them. The first long one is passed on.
         help: for ``--help``. If empty, the option is accepted but not listed.
-        value: the name of its value; empty: it is a switch.
+        value: the name of its value. If empty, it is a switch.
     """
 
     names: tuple[str, ...]

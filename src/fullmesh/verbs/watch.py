@@ -1,4 +1,4 @@
-"""``fullmesh watch``: start a job and say who is missing, and why, when its ranks do not come together."""
+"""``fullmesh watch``: start a job, and report which ranks are missing, and why, if they do not connect."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class WatchedJob:
             self.tell(f"[WA-108] {node.name}: the ranks did not connect, so the job is ended.")
 
     def report(self) -> None:
-        """Say who is missing, once both ends have had their say, and diagnose the links."""
+        """Report the missing ranks, once both ends have answered, and diagnose the links."""
         if not self.due or time.monotonic() < self.due:
             return
         self.due = 0.0

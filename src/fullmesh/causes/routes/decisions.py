@@ -27,7 +27,7 @@ class BrokenLinks:
 
     Attributes:
         pairs: directions.
-        ports: of the listeners that were not reached, by direction.
+        ports: the ports of the unreachable listeners, by direction.
     """
 
     pairs: tuple[tuple[str, str], ...]
