@@ -85,6 +85,21 @@ UNKNOWN: dict[str, tuple[str, str]] = {
         "[2026-08-27 10:16:06] Rank 0 scheduler died (exit code: -9)\n",
         "[2026-08-27 10:16:06] Rank 0 scheduler died (exit code: -9)",
     ),
+    **{
+        name: (line + "\n", line)
+        for name, line in {
+            "panic of Rust": "thread 'main' panicked at src/main.rs:4:5:",
+            "logfmt": 'time="2026-11-26T10:00:00Z" level=error msg="the shim is away"',
+            "JSON": '{"ts":1,"level":"error","msg":"the reconciler is stuck"}',
+            "MPI_ABORT": "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD",
+            "MPI_Abort": "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3",
+            "Hydra": "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+            "sanitizer": "==4711==ERROR: AddressSanitizer: heap-use-after-free on address 0x60",
+            "kernel": "kernel: Kernel panic - not syncing: Fatal exception",
+            "glog": "F1119 08:22:23.602082 1513663 1513663 x.cc:298] The store is away",
+            "glog with a rank": "[rank3]:[E1126 10:00:00.1 Watchdog.cpp:12] The queue is stuck",
+        }.items()
+    },
     "retries that were given up": (
         "ERROR: giving up after 5 retries: the server is away\n",
         "ERROR: giving up after 5 retries: the server is away",

@@ -31,6 +31,14 @@ NEEDLES = (
     "No route to host",
     "error occurred",
     "panic: ",
+    "panicked at ",
+    "level=error",
+    "level=fatal",
+    ':"error"',
+    "MPI_ABORT",
+    "MPI_Abort(",
+    "BAD TERMINATION",
+    "ernel panic",
 )
 SEEN = 1600  # characters of a line to examine
 
@@ -44,15 +52,18 @@ class ErrorKind(IntEnum):
     WARNING = 3  # NCCL has no other level for errors
     LEVEL = 4
     WORD = 5
+    SIGN = 6  # it counts only if the log ends soon after it and has nothing stronger
 
 
 LOW_LEVEL = re.compile(
     r"(?<![\w-])(?:INFO|DEBUG|TRACE|NOTICE|WARN|WARNING|\w{0,40}Warning:|warning:|info:|debug:)(?![\w-])"
+    r"|(?<![\w-])(?:level|lvl|severity)\W{1,3}(?i:info|debug|trace|warn|warning)\b"
     # glog, Ray and c10d write the level as one letter
     r"|(?<![\w.])[IWDV](?:\d{3,4}(?= \d\d:)|(?= \d+ \d+\])|(?= \w{1,40}\.cpp:))"
 )
 HIGH_LEVEL = re.compile(
-    r"(?<![\w=-])(?<!level )(?:ERROR|FATAL|CRITICAL|PANIC)(?![\w-])"
+    r"(?<![\w=-])(?<!level )(?:ERROR|FATAL|CRITICAL|PANIC)(?![\w-])|==ERROR: "
+    r"|(?<![\w-])(?:level|lvl|severity)\W{1,3}(?i:error|err|fatal|panic|crit|critical)\b(?=\W{0,2}\s*[,}\w])"
     r"|(?<![\w.])[EF](?:\d{3,4}(?= \d\d:)|(?= \d+ \d+\])|(?= \w{1,40}\.cpp:))"
     r"|(?<![\w-])(?:[Ff]atal )?[Ee]rror(?:: (?!-?\d+\.\d)|\])|(?<!non-)(?<!\w)[Ff]atal (?:error|exception)"
 )
@@ -68,9 +79,11 @@ CRASH = re.compile(
     r"|\bline \d+: +\d+ (?:Segmentation fault|Bus error|Aborted|Killed|Illegal instruction)"
     r"|terminate called after throwing|exited on signal \d+|double free or corruption|free\(\): invalid"
     r"|(?:died|exited|terminated|ended) .{0,60}\bexit code:? ?-\d|\bkilled by signal"
+    r"|\bthread '[^']{0,80}' .{0,20}panicked at |\bKernel panic\b|==ERROR: \w{1,30}Sanitizer"
+    r"|\bMPI_ABORT was invoked|\bcalled MPI_Abort\(|\bBAD TERMINATION\b"
 )
 WORD = re.compile(
-    r"(?<![\w-])(?<!\b0 )(?:[Ff]ailed|[Rr]efused|[Tt]imed out|No route to host|error occurred)\b(?!\s*[=:]\s*0\b)"
+    r"(?<![\w-])(?<!\b0 )(?:[Ff]ailed|[Rr]efused|[Tt]imed out|No route to host|error occurred)\b(?![\"']?\s*[=:]\s*0\b)"
     r"|^panic: "
     r"|\b(?:died|exited|terminated|ended)\b.{0,60}\bexit code:? ?-?[1-9]"
 )
@@ -114,6 +127,43 @@ def classify_line(line: str) -> ErrorKind | None:
     return next((kind for kind, marks in KINDS if marks.search(line)), None)
 
 
+# A log's last lines are read without needles, and these words count there
+SIGN = re.compile(
+    r"(?i)(?<![\w-])(?:could ?n[o']t|can ?not|can't|unable to|not able to|fail(?:ed|ure|s)?|failed[a-z]+|denied|refused"
+    r"|unreachable|abort(?:ed|ing|s)?|crash(?:ed|es)?|panic|corrupt(?:ed|ion)?|died|killed|lost|exceed(?:s|ed)"
+    r"|not (?:found|permitted|supported|allowed|available|responding)|unsupported|incompatible|mismatch(?:ed)?"
+    r"|timed[ -]out|time-?out (?:occurred|expired|reached|exceeded|while|waiting|after|error)"
+    r"|(?:caught|due to|because of|hit|got) .{0,60}\btime-?out|does(?: not|n't) exist|no such \w+"
+    r"|(?:mem\w*|illegal|invalid) (?:access|argument|device|address|instruction|fault)|out of memory|no space left"
+    r"|broken pipe|connection reset|(?:device|resource) busy|temporarily unavailable|unexpected(?:ly)?"
+    r"|(?:image ?pull|crash ?loop) ?back-?off|back-off|err ?image ?pull|oom-?killed|evicted)(?![\w-])"
+    r"|(?<![\w-])error(?= (?:\d+\b|in\b|at\b|code\b|while\b|when\b|during\b|from\b)|: (?!-?\d+\.\d))"
+    r"|(?<![\w-])exit(?:ed|s)?(?:[ _-]with)?[ _-]?(?:code|status)\W{1,8}(?:[1-9]|-\d)|\bexited,? code=(?!exited)\w"
+    r"|\b(?:CUDA|HSA_STATUS|CCL|PMIX|UCS|OMPI|MPI)_ERR(?:OR)?(?:_[A-Z]+)+\b|\b(?:cuda|hip)Error[A-Z]\w+"
+    r"|\bCU\w{2,6}_STATUS_(?!SUCCESS)[A-Z]|\bBUG: |\bOops: |\[Hardware Error\]"
+)
+# programs that suspect a hang, and NCCL's return codes, have a low level
+SIGN_AT_ANY_LEVEL = re.compile(
+    r"(?i)\bsuspects? a (?:hang|deadlock)|\b(?:possible|potential(?:ly)?) (?:hang|deadlock)|\bdeadlock(?:ed)?\b"
+    r"|\bmak(?:e|ing) (?:no )?progress\b|\bstalled (?:ops|ranks)|\bblocked for more than \d"
+    r"|\bNCCL INFO (?:[\w/.-]{1,80}:\d+ -> [1-9](?! \w)|.{0,200}\bexceeds\b)"
+)
+FAILS_NOT = re.compile(
+    r"(?i)(?<![\w.])(?:0|no|zero|any|if|without) (?:\w+ )?(?:error|fail|crash|mismatch|timeout)|max_|tolera"
+    r"|\b(?:trying|using|continuing)\b|\w[\"']: false\b"
+    r"|(?:error|fail|crash|time|los|den|abort|kill)\w{0,9}[\"']?\s*[=:]\s*0\b"
+)
+
+
+def is_sign_of_error(line: str) -> bool:
+    """Return whether one of the last lines of a log may be an error, if nothing better is in the log."""
+    line = line[:SEEN]
+    if SIGN_AT_ANY_LEVEL.search(line) or is_echo(line):
+        return True
+    is_harmless = LOW_LEVEL.search(line) or GOES_ON.search(line) or FAILS_NOT.search(line)
+    return not is_harmless and bool(SIGN.search(line))
+
+
 def is_failed_attempt(line: str) -> bool:
     """Return whether a line reports a failed attempt to reach a peer."""
     # NCCL logs at level WARN when it gives up
@@ -145,6 +195,17 @@ PROGRESS_NEEDLES = ("loss", "/s", "/it", "poch ")
 PROGRESS = re.compile(
     r"(?i)\bloss\b\W{1,6}\d|\d ?(?:it/s|s/it|tokens/s|samples/s)|\bepochs?\b\W{0,3}\d+.{0,80}\d"
 )
+
+
+READY = re.compile(
+    r"Init COMPLETE|Connected all (?:rings|trees)|Application startup complete|Uvicorn running on|Ray runtime started"
+    r"|ready to roll|Avg bus bandwidth|Out of bounds values : 0 OK|All distributed processes registered"
+)
+
+
+def is_ready(line: str) -> bool:
+    """Return whether a line says that a program has started, so that it survived the lines before."""
+    return bool(READY.search(line))
 
 
 def is_job_finished(line: str) -> bool:

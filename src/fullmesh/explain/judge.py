@@ -267,7 +267,8 @@ def judge_logs(tally: Tally) -> LogVerdict:
             for pattern in finding.cause.patterns
         )
     if not any(f.severity == Severity.CAUSE for f in kept):
-        kept += tally.errors.findings({f.code for f in kept})
+        is_alone = all(f.severity == Severity.HARMLESS for f in kept)
+        kept += tally.errors.findings({f.code for f in kept}, is_alone=is_alone)
     heads = fold_findings(
         [f for f in kept if f.severity != Severity.HARMLESS],
         can_explain_finding,

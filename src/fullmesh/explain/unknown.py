@@ -23,6 +23,8 @@ from fullmesh.explain.error_lines import (
     is_echo,
     is_failed_attempt,
     is_job_finished,
+    is_ready,
+    is_sign_of_error,
     is_training_progress,
 )
 from fullmesh.explain.reader import Block, find_line_bounds
@@ -36,6 +38,7 @@ MOST_OPEN = 16  # tracebacks of one file that have not ended
 FOREIGN = 60  # lines of other processes inside a traceback
 FRAMES = 600  # lines of a traceback
 TRIES, FIRST_TRIES = 3, 50  # lines per needle and block to examine for success
+TAIL = 1 << 15  # characters at the end of a log to examine without needles
 DIGITS = re.compile(r"\d")
 
 
@@ -122,6 +125,8 @@ class FileErrors:
         waiting: the last try to reach a peer that had no success.
         echo: the first exception that only repeats another error, which may be in no log.
         lines: number of the last line that is not empty.
+        tail: the end of the text, whose last line has the number *tail_line*.
+        known: lines of the tail that were examined, with the rules that may be dropped at the end.
     """
 
     first: dict[str, list[ErrorLine]] = field(default_factory=dict)
@@ -134,6 +139,9 @@ class FileErrors:
     waiting: ErrorLine | None = None
     echo: ErrorLine | None = None
     lines: int = 0
+    tail: str = ""
+    tail_line: int = 1
+    known: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def add(self, line: ErrorLine) -> None:
         """Keep the first lines of a rank, the stronger kinds before the weaker, and its last exception."""
@@ -155,6 +163,34 @@ class FileErrors:
             last = self.last.get(rank)
             if last is not None and last.is_cleared_by(progress=progress, finished=finished):
                 del self.last[rank]
+
+    def examine_tail(self, name: str) -> list[ErrorLine]:
+        """Read the last lines without needles: keep the errors, and return the lines that only may be errors."""
+        first = self.tail_line - self.tail.count("\n")
+        cut = len(self.tail) == TAIL  # its first line is not complete
+        lines = [
+            (number, piece)
+            for number, line in enumerate(self.tail.split("\n")[cut:], first + cut)
+            for piece in line.split("\r")
+            if piece
+        ]
+        self.tail = ""
+        progress = max(
+            (n for n, line in lines if is_training_progress(line) or is_ready(line)), default=0
+        )
+        finished = max((n for n, line in lines if is_job_finished(line)), default=0)
+        signs = []
+        for number, line in lines:
+            codes = self.known.get(number)
+            if codes == frozenset():
+                continue
+            if kind := classify_line(line):
+                self.add(ErrorLine(kind, _make_evidence(name, number, line), codes or frozenset()))
+            elif not self.finished and number > progress and is_sign_of_error(line):
+                evidence = _make_evidence(name, number, line)
+                signs.append(ErrorLine(ErrorKind.SIGN, evidence, codes or frozenset()))
+        self.clear(progress=progress, finished=finished)
+        return signs
 
     def of_rank(self, rank: str) -> Iterator[ErrorLine]:
         """Return the lines of a rank in order."""
@@ -196,8 +232,14 @@ class UnknownErrors:
             codes = matched.get(number)
             if line is not None and (codes is None or codes):
                 state.add(ErrorLine(line.kind, line.evidence, codes or line.codes, line.survivable))
-        text = block.text[block.start : block.stop].rstrip()
-        state.lines = block.line + text.count("\n") if text else state.lines
+        text = block.text[block.start : block.stop]
+        own = text.rstrip()
+        state.lines = block.line + own.count("\n") if own else state.lines
+        state.known |= dict(matched) | dict.fromkeys(found, frozenset())
+        state.tail = (state.tail + text)[-TAIL:]
+        state.tail_line = block.line + text.count("\n")
+        first = state.tail_line - state.tail.count("\n")
+        state.known = {line: codes for line, codes in state.known.items() if line >= first}
         self._clear(state, block)
 
     def _clear(self, state: FileErrors, block: Block) -> None:
@@ -215,26 +257,33 @@ class UnknownErrors:
         """Return whether a log reported success before a line."""
         return name in self.files and 0 < self.files[name].finished < line
 
-    def lines(self, codes: Collection[str]) -> list[ErrorLine]:
-        """List the lines that no rule knows: the first of each rank, then the others."""
-        ranks = []
-        for state in self.files.values():
+    def lines(self, codes: Collection[str], *, is_alone: bool) -> list[ErrorLine]:
+        """List the lines that no rule knows: the first of each rank, then the others.
+
+        If no cause and no symptom was found (*is_alone*), lines that only may be errors are better than none.
+        """
+        ranks: list[list[ErrorLine]] = []
+        signs: list[ErrorLine] = []
+        for name, state in self.files.items():
+            signs += state.examine_tail(name)
             for rank in state.first:
                 lines = [one for one in state.of_rank(rank) if not one.codes.intersection(codes)]
                 ranks += [lines] if lines else []
             ranks += [[one.as_error] for one in state.open if not one.ignored]
             if state.waiting is not None and state.waiting.evidence.line >= state.lines:
                 ranks.append([state.waiting])
-        if not ranks and not codes:
+        if not ranks and is_alone:
             ranks = [[state.echo] for state in self.files.values() if state.echo is not None]
+        if not ranks and is_alone:
+            return signs
         ranks.sort(key=lambda lines: lines[0].kind >= ErrorKind.LEVEL)
         rounds = range(max((len(lines) for lines in ranks), default=0))
         return [lines[turn] for turn in rounds for lines in ranks if turn < len(lines)]
 
-    def findings(self, codes: Collection[str]) -> list[LogFinding]:
+    def findings(self, codes: Collection[str], *, is_alone: bool) -> list[LogFinding]:
         """Return the findings from these lines, apart from the findings that have *codes*."""
         made = []
-        if lines := self.lines(codes):
+        if lines := self.lines(codes, is_alone=is_alone):
             shown = sorted(lines[:MOST_SHOWN], key=lambda one: one.kind >= ErrorKind.LEVEL)
             names = find_libraries([one.evidence.text for one in lines])
             text = (
@@ -242,6 +291,8 @@ class UnknownErrors:
                 if names
                 else ""
             )
+            if lines[0].kind is ErrorKind.SIGN:
+                text += " They may be harmless, but the log ends after them."
             strong = "yes" if lines[0].kind <= ErrorKind.EXCEPTION else ""
             fields = {"libraries": text, "strong": strong}
             evidence = [one.evidence for one in shown]

@@ -1,0 +1,133 @@
+"""explain-log on the end of a log: words that may be an error count there, and healthy logs raise no alarm."""
+
+from __future__ import annotations
+
+import pytest
+from test_explain_errors import EXCEPTION, FINISHED, STEP, shown
+from test_explain_log import HEALTHY, heads, verdict_of
+
+from fullmesh.causes.logs import ExplainOptions
+from fullmesh.explain import judge, reader
+
+# Lines that only may be errors: they count if the log ends after them
+SIGNS = [
+    "Could not establish connection to the store",
+    "bash: line 4: scontrol: command not found",
+    "/opt/run: error while loading shared libraries: libx.so.1",
+    "cp: cannot stat 'model.bin': No such file or directory",
+    "mpirun was unable to launch the application",
+    "Watchdog caught collective operation timeout",
+    "NCCL error in: x.cpp:272, an odd failure",
+    "library error 12: the queue is full",
+    "n1:1:2 [0] NCCL INFO transport.cc:100 -> 3",
+    "=   EXIT CODE: 9",
+    "    Exit Code:    137",
+    "systemd[1]: train.service: Main process exited, code=killed, status=9/KILL",
+    "Normal  Pulling  12s  kubelet  Back-off pulling image",
+    "trainer-0   0/1   CrashLoopBackOff   3",
+    "Warning  FailedScheduling  2m  default-scheduler  0/4 nodes are free",
+    "42.0 train FAILED 1:0",
+    "cublas returned CUBLAS_STATUS_ALLOC_OOPS",
+    "Memory access fault by GPU node-1 on address 0x7f",
+    "kernel: watchdog: BUG: soft lockup - CPU#3 stuck for 22s!",
+    "kernel: INFO: task python3:4711 blocked for more than 120 seconds.",
+    "PE 0: MPICH WARNING: the library suspects a hang",
+    "Test NCCL failure common.cu:958 'x'",
+    "dial tcp 10.0.0.1:6443: i/o timeout after 3 s",
+]
+
+
+@pytest.mark.parametrize("line", SIGNS)
+def test_what_may_be_an_error_counts_at_the_end_of_a_log(line: str) -> None:
+    assert heads(verdict_of(HEALTHY + line + "\n")) == ["LG-701"]
+    assert shown(HEALTHY + line + "\n") == [line.strip()]
+    for better in (STEP, FINISHED, "INFO: Application startup complete.\n"):
+        assert heads(verdict_of(line + "\n" + better)) == []
+    assert heads(verdict_of(FINISHED + line + "\n")) == []
+    assert heads(verdict_of(line + "\n" + "all is well\n" * 4000)) == []
+    assert line not in shown(line + "\n" + EXCEPTION)
+
+
+def test_a_sign_says_that_it_may_be_harmless() -> None:
+    (head,) = verdict_of(SIGNS[0] + "\n").heads
+    assert "may be harmless" in head.sentence
+    (head,) = verdict_of(EXCEPTION).heads
+    assert "may be harmless" not in head.sentence
+
+
+def test_signs_are_found_across_blocks() -> None:
+    text = "y" * 300 + "\n" + "z\n" * 30 + SIGNS[1] + "\nz\n"
+    for size in (7, 100, 997):
+        tally = judge.Tally(ExplainOptions())
+        for block in reader.split_blocks(text[at : at + size] for at in range(0, len(text), size)):
+            tally.take("log", block)
+        (head,) = judge.judge_logs(tally).heads
+        assert [(line.line, line.text) for line in head.evidence] == [(32, SIGNS[1])]
+
+
+# Logs of programs that do not say at their end that all is well
+QUIET = {
+    "nccl-tests": """\
+# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1
+#  Rank  0 Group  0 Pid  4711 on n1 device  0 [0000:1a:00] NVIDIA H100
+n1:1:2 [0] NCCL INFO NET/Plugin: Failed to find ncclCollNetPlugin symbol.
+n1:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.
+n1:1:2 [0] NCCL INFO Failed to open libibverbs.so[.1]
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+           8             2     float     sum      -1    12.23    0.00    0.00      0    11.93    0.00    0.00      0
+# Out of bounds values : 0 OK
+""",
+    "vLLM": """\
+INFO 01-01 10:00:00 [config.py:1604] Using max model len 32768
+WARNING 01-01 10:00:00 [config.py:1604] Casting torch.bfloat16 to torch.float16. This is not supported on all devices.
+INFO 01-01 10:00:09 [custom_all_reduce.py:137] Skipping P2P check and trusting the driver's P2P report.
+(EngineCore_0 pid=42) WARNING 01-01 10:00:09 [symm_mem.py:58] SymmMemCommunicator: Device capability not supported
+INFO 01-01 10:00:19 [api_server.py:1601] Starting vLLM API server on http://0.0.0.0:8000
+""",
+    "Ray": """\
+2026-01-01 10:00:00,000\tINFO usage_lib.py:447 -- Usage stats collection is disabled.
+Local node IP: 10.0.0.1
+To terminate the Ray runtime, run
+  ray stop
+(raylet) [2026-01-01 10:00:00,000 I 12 12] (raylet) main.cc:298: Setting cluster ID to: 6e
+(autoscaler +3s) Tip: use `ray status` to view detailed cluster status. To disable these messages, set X=0.
+""",
+    "kernel": """\
+[    0.000000] ACPI BIOS Warning (bug): Optional field has invalid length (20260101/tbfadt-624)
+[    0.842110] pcieport 0000:00:01.0: AER: enabled with IRQ 122
+[    1.101010] mlx5_core 0000:1a:00.0: firmware version: 28.39.1002
+[    2.000000] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15
+[    9.000000] mlx5_core 0000:1a:00.0 eth1: Link up
+""",
+    "pods": """\
+NAME        READY   STATUS    RESTARTS   AGE
+trainer-0   1/1     Running   0          5m
+Normal  Pulled   5m   kubelet  Successfully pulled image "x:1" in 2.1s
+Normal  Started  5m   kubelet  Started container trainer
+    Exit Code:    0
+    Restart Count:  0
+""",
+    "docker": """\
+time="2026-11-26T10:00:00Z" level=info msg="Loading containers: done."
+time="2026-11-26T10:00:00Z" level=warning msg="Not using native diff for overlay2: unsupported kernel"
+time="2026-11-26T10:00:01Z" level=info msg="ignoring event" container=42 module=libcontainerd exitCode=0
+""",
+    "Slurm": """\
+srun: job 42 queued and waiting for resources
+srun: job 42 has been allocated resources
+SLURM_JOB_NODELIST=n[1-2] MASTER_ADDR=n1 NCCL_ASYNC_ERROR_HANDLING=1 NCCL_IB_TIMEOUT=22 --exit-on-error --max-errors 5
+JobId=42 JobState=RUNNING ExitCode=0:0 TimeLimit=01:00:00
+""",
+    "Transformers": """\
+Some weights of X were not initialized from the model checkpoint and are newly initialized: ['score.weight']
+Token indices sequence length is longer than the specified maximum sequence length for this model (601 > 512).
+torch_dtype is deprecated! Use dtype instead!
+{'eval_loss': 0.31, 'eval_mean_squared_error': 0.12, 'failed': 0, 'error_rate': 0.01}
+Saving model checkpoint to out/checkpoint-100
+""",
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_a_log_without_a_good_end_raises_no_alarm(name: str) -> None:
+    assert heads(verdict_of(QUIET[name])) == []
