@@ -121,8 +121,8 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     if result.get("clock_is_set") is False:
         module.warn(
-            "[TS-105] chronyd runs with -x here and never sets the clock: this node may not (a container without "
-            "CAP_SYS_TIME). Synchronise the host that it runs on."
+            "[TS-105] chronyd runs with -x, so it never sets the clock: this node lacks CAP_SYS_TIME, as containers "
+            "do. Fix: synchronize the clock of the host that it runs on."
         )
     module.exit_json(**result)
 

@@ -48,7 +48,7 @@ options:
     type: dict
     required: true
   data_ports:
-    description: The pinned range, C(first last). Others must not reserve ports in it.
+    description: The pinned range, C(first last). Other programs must not reserve ports in this range.
     type: str
     required: true
   header:

@@ -25,7 +25,7 @@ description:
   - Needs no repository, so it also works without a network.
 options:
   names:
-    description: Packages.
+    description: Names of the packages to hold.
     type: list
     elements: str
   version:

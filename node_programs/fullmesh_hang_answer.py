@@ -72,7 +72,7 @@ def read_inner_pid(pid: int) -> int:
 
 
 def receive_answer(connection: socket.socket, end: float) -> Iterator[bytes]:
-    """Receive an answer to its end.
+    """Receive a complete answer.
 
     Raises:
         OSError: it has not ended in time, even if bytes keep coming.

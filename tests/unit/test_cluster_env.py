@@ -236,6 +236,11 @@ def test_extra_settings_that_cannot_work_are_refused(extra: dict[str, Any], code
     assert [fault.code for fault in cluster_env.find_cluster_env_faults(NODE, extra)] == [code]
 
 
+def test_a_rank_in_the_settings_is_left_to_the_launcher() -> None:
+    [fault] = cluster_env.find_cluster_env_faults(NODE, {"LOCAL_RANK": 1})
+    assert fault.step == "Remove it. The launcher sets it for each process"
+
+
 def test_every_fault_is_named_at_once() -> None:
     node = NODE | {"interface": "", "links": []}
     found = cluster_env.find_cluster_env_faults(node, {"1X": 1, "NNODES": 3, "OK": "fine"})

@@ -168,8 +168,8 @@ def watch_controller(question: NodeQuestion, answered: list[float]) -> None:
     Runs in a thread of its own.
 
     Args:
-        question: ``hold`` has the seconds of silence after which the controller counts as gone once it has the answer.
-        answered: has the time of the answer once it was sent.
+        question: ``hold``: after the answer, end this process if the controller is silent for this many seconds.
+        answered: the time of the answer, empty until it is sent.
     """
     hold, gone = question["hold"], False
     heard = time.monotonic()

@@ -88,8 +88,8 @@ class FirewallSettings(FirewallRequest):
     """The request with derived settings.
 
     Attributes:
-        planned_ports: of the plan.
-        carried_ports: of other listeners that the peers keep. ``ports`` has both.
+        planned_ports: the plan's ports.
+        carried_ports: ports of other listeners that peers can still reach. ``ports`` has both.
         ufw_policy: the policy of ufw's rules (XML, or empty).
         own_service: whether ``ssh`` needs a file of Fullmesh.
     """

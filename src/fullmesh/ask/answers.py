@@ -108,7 +108,7 @@ def build_unusable_result(way: ConnectionSpec, reply: NodeReply) -> TaskResult:
 
 
 def read_broken_seconds(result: TaskResult) -> float | None:
-    """Return for how many seconds a host's part of a query has been broken, or None if it is not."""
+    """Return how long a host's part of a query has been failing, in seconds, or None if it works."""
     if result.get("failed") or result.get("unreachable"):
         return 0.0
     seconds = result.get("broken")

@@ -46,7 +46,7 @@ class ConnectionSpec:
 
 
 class Channel(Protocol):
-    """A running command: its input, its output and its end."""
+    """A running command with its stdin, stdout, stderr and exit status."""
 
     given: asyncio.StreamWriter
     told: asyncio.StreamReader

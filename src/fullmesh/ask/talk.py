@@ -39,9 +39,10 @@ class NodeQuery:
         ask: the function to call.
         given: its arguments.
         seconds: the deadline for the answer.
-        folder: the folder on the node that may cache the program. Empty: do not cache it.
-        hold: 0, or the seconds without a heartbeat after which a program that continues after its answer ends.
-        stop: is set if the program has to end early.
+        folder: the node's cache folder for the program. Empty: no cache.
+        hold: if not 0, the program keeps running after its answer, and ends after this many seconds without a
+            heartbeat.
+        stop: set this event to end the program early.
         keep: takes over the channel if the query is held. It gets the exit stack that closes the channel, and the
             channel.
         silence: seconds after which a node that started to answer and then sends nothing counts as lost. None: never.

@@ -106,7 +106,7 @@ class RecordedLog:
 
 @dataclass(frozen=True)
 class LogCause(Cause):
-    """One thing that logs can show. The first paragraphs of its page are the title and the sentence of a finding.
+    """A cause that can be found in logs. The first paragraphs of its page are the title and the sentence of a finding.
 
     Attributes:
         doc: its page, in which {names} are fields, and {who} is a rank and its host.

@@ -102,7 +102,7 @@ def _check_mixed_nodes(seen: Mapping[str, EfaSurvey]) -> list[Finding]:
     if not having or not lacking:
         return []
     cause = f"{join_names(having)} have EFA and {join_names(lacking)} do not. NCCL needs the same network on all nodes"
-    fix = "Launch all nodes as one instance type with EFA, or set NCCL_NET_PLUGIN=none on all"
+    fix = "Use one EFA-capable instance type for all nodes, or set NCCL_NET_PLUGIN=none on all"
     return [
         Finding("EF-106", CHECK, cause, node=lacking[0], peer=", ".join(having), fix=fix),
     ]

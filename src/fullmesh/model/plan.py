@@ -63,7 +63,7 @@ CODES = {
     "PL-124": "a VLAN is malformed",
     "PL-125": "a bond is malformed",
     "PL-126": "a NIC is a member of a bond and used for something else too",
-    "PL-127": "a VLAN does not fit on its parent",
+    "PL-127": "a VLAN conflicts with its parent or another link",
     "PL-128": "the number of nodes at a time is malformed",
     "PL-129": "an address for ssh is malformed",
     "PL-130": "a service is malformed or unknown",

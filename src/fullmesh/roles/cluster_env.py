@@ -47,9 +47,9 @@ DECIDED: dict[str, str] = {
     "FULLMESH_ADDRESS": "fullmesh_address",
     "FULLMESH_RENDEZVOUS": "fullmesh_rendezvous_port",
     "FULLMESH_TIMEOUT_SECONDS": "cluster_env_timeout_seconds",
-    "RANK": "nothing: the launcher gives every process its own",
-    "LOCAL_RANK": "nothing: the launcher gives every process its own",
 }
+# Variables that the launcher sets for each process.
+FROM_LAUNCHER = ("RANK", "LOCAL_RANK")
 
 
 def list_node_interfaces(node: PlanNode) -> list[str]:
@@ -158,6 +158,9 @@ def _find_extra_faults(name: str, value: str) -> list[Fault]:
     if not NAME.fullmatch(name):
         step = "Use letters, digits and underscores, like NCCL_NSOCKS_PERTHREAD"
         return [Fault("CE-101", f"cluster_env_extra: {name!r} is not a variable name", step)]
+    if name in FROM_LAUNCHER:
+        text = f"cluster_env_extra: {name} differs between processes and was set to {value!r}"
+        return [Fault("CE-102", text, "Remove it. The launcher sets it for each process")]
     if name in DECIDED:
         step = f"Remove it. Fullmesh derives it from {DECIDED[name]}"
         text = f"cluster_env_extra: {name} must agree on all nodes and was set to {value!r}"

@@ -70,7 +70,11 @@ def find_toolkit_faults(settings: Mapping[str, Any], bundle: str) -> list[Fault]
     if version and (not read or (int(read[1]), int(read[2])) < OLDEST):
         text = f"container_toolkit_version {version!r} is not a version of the toolkit that describes GPUs"
         found.append(
-            Fault("CT-101", text, "Write it like 1.20.0 or 1.20.0-1. The first version is 1.12.0")
+            Fault(
+                "CT-101",
+                text,
+                "Write it like 1.20.0 or 1.20.0-1. The oldest supported version is 1.12.0",
+            )
         )
     url, key = (str(settings[f"container_toolkit_repository_{one}"]) for one in ("url", "key"))
     if url and not ADDRESS.fullmatch(url):

@@ -157,7 +157,10 @@ def list_driver_packages(asked: DriverSettings, offers: DriverOffers) -> list[st
 
 
 def list_probe_packages(asked: DriverSettings, offers: DriverOffers) -> list[str]:
-    """List the packages that show whether the driver is installed. Groups and streams cannot be queried."""
+    """List the packages that show whether the driver is installed.
+
+    dnf groups and module streams cannot be queried, so probe packages stand for them.
+    """
     given = offers["probes"] or list_driver_packages(asked, offers)
     return [name.replace("BRANCH", asked.branch) for name in given]
 

@@ -49,7 +49,7 @@ CODES = {
     "PR-118": "NVIDIA's driver shows another number of GPUs than the PCI bus",
     "PR-119": "the node has too little memory for the ranks",
     "PR-122": "a service's range has too few ports for the CPUs of a node",
-    "PR-121": "another program still works on the node's packages or its first boot",
+    "PR-121": "a package manager or cloud-init is still running",
     "PR-180": "a run leaves out nodes that need the new list of nodes",
     "PR-120": "the ranks of a node outside this run are auto",
 }

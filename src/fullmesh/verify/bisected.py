@@ -221,7 +221,7 @@ def make_bisect_finding(seen: ClusterObservations, part: Group, kind: Kind) -> F
     names = sorted(part, key=list(seen.plan["nodes"]).index)
     verb = "fail" if kind == "failed" else f"are {WORDS[kind]}"
     if len(names) == 1:
-        said = f"collectives with {names[0]} {verb} with any peers, but work without it"
+        said = f"collectives {verb} whenever {names[0]} takes part, and work without it"
     else:
         said = f"collectives {verb} if {' and '.join(names)} take part together, but not with only one of them"
     return Finding(

@@ -233,7 +233,7 @@ def list_blocked_links(seen: ClusterObservations) -> list[BlockedLink]:
 
 
 def describe_drop_place(block: BlockedLink) -> str:
-    """Describe the place of the drop, if known."""
+    """Describe where the packets are dropped, if known."""
     if not block.place:
         return UNTAPPED.format(target=block.target) if block.verdict in FIREWALLED else ""
     return "; " + STOPPED[block.place].format(source=block.source, target=block.target)

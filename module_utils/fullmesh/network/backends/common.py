@@ -126,7 +126,7 @@ def list_specific_routes(link: LinkSettings, family: int) -> list[PlannedRoute]:
 
 
 def get_bond(link: LinkSettings) -> BondLink:
-    """Return the link's bond settings, {} if it is no bond."""
+    """Return the link's bond settings, or {} if it is not a bond."""
     return link.get("bond") or {}
 
 

@@ -4,7 +4,7 @@ NCCL needs the same kind of network on all nodes of a job.
 
 **Prove:** on every node: lspci -d 1d0f:
 
-**Fix:** Launch all nodes as one instance type with EFA, or set NCCL_NET_PLUGIN=none on all.
+**Fix:** Use one EFA-capable instance type for all nodes, or set NCCL_NET_PLUGIN=none on all.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A collective begins only when all ranks of its group have entered it. This rank's main thread still
 runs the user's code, at the line in the finding. All other ranks wait for it.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
 **Fix:** Check the line for an endless loop, a file or server without a timeout, or work that only
 this rank has (`if rank == 0:`). If it takes that long on purpose, raise the timeout of the process

@@ -4,7 +4,7 @@ The rank is in torch.save, torch.load, safetensors or torch.distributed.checkpoi
 wait for it in the next collective. This is normal for a while on rank 0 if it alone writes
 checkpoints.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart, and df -h
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart, and df -h
 
 **Fix:** Use a faster disk or free space on it, or async_save of torch.distributed.checkpoint. Set
 the timeout of the process group above the time of the slowest checkpoint.

@@ -2,7 +2,7 @@
 
 The main thread is in time.sleep. It polls for something that does not happen.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
 **Fix:** Add a deadline and an error message to the loop around that line, then fix the event that it waits for.
 

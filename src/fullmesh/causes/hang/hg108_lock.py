@@ -4,7 +4,7 @@ The main thread waits for a lock, a queue or an event from another thread of the
 threads each hold a lock that the other needs, they wait forever. The finding names the lines of
 both.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
 **Fix:** Acquire locks in the same order in all threads, and hold none during a join, a queue
 operation or a collective.

@@ -3,7 +3,7 @@
 The record shows that the rank has not reached the collective. Only a stack of its main thread shows
 its activity, and a dump of the Flight Recorder has none.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
 **Fix:** Run ./fullmesh hang -i INVENTORY while the job still hangs: it takes the stacks.
 

@@ -3,7 +3,7 @@
 A send of more than a few bytes returns only when the other rank receives it. That rank is at
 another line, or receives with another tag, in another group, or from another rank.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
 **Fix:** Use the same pair, tag and group on both sides, in the same order. If both sides send, use
 batch_isend_irecv.

@@ -3,7 +3,7 @@
 A receive waits forever if the other rank never sends, or sends with another tag, in another group,
 or to another rank.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
 **Fix:** Use the same pair, tag and group on both sides, in the same order (see HG-141).
 

@@ -3,7 +3,7 @@
 All ranks of the job must call new_group, in the same order, even ranks that are not in the group.
 Here some ranks do not call it, and the group's members wait for each other.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
 **Fix:** Move the call out of `if rank ...`.
 

@@ -4,7 +4,7 @@ Without a record of a rank, Fullmesh does not know its state. The node does not 
 holds Python's own lock inside a library, or you did not give its dump. The data of the other ranks
 are still used.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
 **Fix:** Add the missing dumps. If a node does not answer: ./fullmesh diagnose -i INVENTORY.
 

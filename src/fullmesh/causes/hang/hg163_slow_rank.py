@@ -3,7 +3,7 @@
 In nearly every sample, all other ranks wait for the same rank and continue when it arrives. The job
 is as fast as that rank.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart. Compare top, iostat
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart. Compare top, iostat
 and nvidia-smi with another node
 
 **Fix:** Remove the difference between its node, or its share of the data, and the others'.

@@ -4,7 +4,7 @@ The recorder shows no open collective, and all ranks are at the same lines as be
 a file, a server or a terminal, or for each other in sends and receives, which Gloo's recorder does
 not record.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, some seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
 **Fix:** Repair the file or server that the line waits for, or correct the other side of the send or
 receive.

@@ -191,7 +191,10 @@ def _classify_torch_call(rank: Rank, inner: Sequence[Frame]) -> tuple[ActivityKi
         how = rank["native"]["syscall"] or f"state {rank['native']['state']}"
         return ActivityKind.CHECKPOINT, f"in {inner[-1]['name']}, {how}"
     if _has_frame_in(LOADER, inner):
-        return ActivityKind.LOADER, f"in {inner[-1]['name']}, with nothing of a worker to take"
+        return (
+            ActivityKind.LOADER,
+            f"in {inner[-1]['name']}, waiting for a batch from a DataLoader worker",
+        )
     return (
         (ActivityKind.COLLECTIVE, f"in {inner[-1]['name']}")
         if _has_frame_in(WAITING, inner)

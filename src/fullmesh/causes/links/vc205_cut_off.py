@@ -1,7 +1,7 @@
-"""Connections are cut off after they were made
+"""Connections are reset after they are established
 
-Connections are established and then reset. A middlebox, an intrusion filter or a proxy with a short
-timeout does this.
+A middlebox, an intrusion filter or a proxy with a short
+timeout resets established connections.
 
 **Prove:** tcpdump -ni INTERFACE 'tcp[tcpflags] & tcp-rst != 0'
 

@@ -29,7 +29,7 @@ def schedule_rate_rounds(names: Sequence[str]) -> list[list[Way]]:
 
 @dataclass(frozen=True)
 class SlowCulprit:
-    """The cause of slow directions: all nodes, a node, its sending, its receiving, or one link."""
+    """The part that makes transfers slow: all nodes, one node (sending, receiving or both), or one link."""
 
     kind: Kind
     node: str
