@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import json
+import lzma
+import zipfile
+from pathlib import Path
+
 import pytest
 from test_explain_errors import EXCEPTION, FINISHED, STEP, shown
-from test_explain_log import HEALTHY, heads, verdict_of
+from test_explain_log import HEALTHY, heads, run, verdict_of, write
 
 from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader
@@ -131,3 +138,106 @@ Saving model checkpoint to out/checkpoint-100
 @pytest.mark.parametrize("name", QUIET)
 def test_a_log_without_a_good_end_raises_no_alarm(name: str) -> None:
     assert heads(verdict_of(QUIET[name])) == []
+
+
+# A log without an error
+
+CALM = """\
+torch==2.6.0
+NCCL version 2.21.5+cuda12.4
+n1:1:2 [0] NCCL INFO comm 0x7f rank 0 nranks 4 cudaDev 0 busId 1a000 - Init COMPLETE
+step 7 loss 2.31
+"""
+
+
+def pack(folder: Path, kind: str) -> str:
+    """Write the calm log in one of the forms that explain-log reads."""
+    data, path = CALM.encode(), folder / f"log.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("rank0.log", data)
+    elif kind == "directory":
+        path.mkdir()
+        (path / "rank0.log").write_bytes(data)
+    else:
+        packers = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+        forms = {
+            "utf-16": CALM.encode("utf-16"),
+            "crlf": data.replace(b"\n", b"\r\n"),
+            "docker": b"".join(
+                json.dumps({"log": line + "\n", "stream": "stdout"}).encode() + b"\n"
+                for line in CALM.splitlines()
+            ),
+            "cri": b"".join(
+                f"2026-11-26T10:00:00.000000000Z stdout F {line}\n".encode()
+                for line in CALM.splitlines()
+            ),
+        }
+        path.write_bytes(packers[kind](data) if kind in packers else forms.get(kind, data))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "kind", ["log", "gz", "bz2", "xz", "zip", "directory", "utf-16", "crlf", "docker", "cri"]
+)
+def test_a_log_without_an_error_says_what_was_read(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = pack(tmp_path, kind)
+    code, out, _ = run(["explain-log", path], capsys)
+    assert code == 0
+    assert "these logs contain no error" in out
+    assert "NCCL 2.21.5, torch 2.6.0" in out
+    assert "ranks:    0 of 4" in out
+    assert "step 7 loss 2.31" in out
+    assert "the other ranks (1, 2, 3 of 4)" in out
+    _, out, _ = run(["explain-log", "--json", path], capsys)
+    read = json.loads(out)["read"]
+    assert {"name": "torch", "versions": ["2.6.0"]} in read["programs"]
+    assert (read["ranks"], read["world_size"]) == ([0], 4)
+    assert read["last"][0]["line"] == 4
+
+
+def test_what_to_collect_depends_on_what_was_read() -> None:
+    def steps(*texts: str) -> str:
+        return "; ".join(verdict_of(*texts).overview.list_next_steps())
+
+    assert "NCCL_DEBUG=INFO" in steps("hello\n")
+    assert "NCCL_DEBUG=INFO" not in steps(CALM)
+    assert "journalctl -k" in steps(CALM)
+    assert "journalctl -k" not in steps(CALM, "kernel: eth0: link up\n")
+    assert "TORCH_DISTRIBUTED_DEBUG" not in steps("jax.distributed initialized\n")
+    ranks = [CALM.replace("rank 0", f"rank {rank}") for rank in range(4)]
+    assert "logs of" not in steps(*ranks)
+
+
+def test_what_to_collect_is_said_without_a_cause_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(["explain-log", write(tmp_path, "a.log", EXCEPTION)], capsys)
+    assert "collect:" in out
+    assert "programs:" not in out
+    killed = write(tmp_path, "b.log", "kernel: Out of memory: Killed process 14750 (python3)\n")
+    _, out, _ = run(["explain-log", killed], capsys)
+    assert "collect:" not in out
+
+
+def test_records_and_empty_logs_have_no_last_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(["explain-log", write(tmp_path, "a.log", "")], capsys)
+    assert (code, "collect:" in out) == (2, False)
+    verdict = verdict_of("")
+    verdict.overview.recorded = frozenset({0, 1})
+    assert "Flight Recorder" not in "".join(verdict.overview.list_next_steps())
+    assert verdict.overview.ranks == [0, 1]
+
+
+def test_the_last_line_is_found_across_blocks() -> None:
+    text = CALM + "the last\n \n"
+    for size in (7, 100, 997):
+        tally = judge.Tally(ExplainOptions())
+        for block in reader.split_blocks(text[at : at + size] for at in range(0, len(text), size)):
+            tally.take("log", block)
+        (last,) = judge.judge_logs(tally).overview.last.values()
+        assert (last.line, last.text) == (5, "the last")

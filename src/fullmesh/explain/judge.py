@@ -22,6 +22,7 @@ from fullmesh.causes.logs import (
     parse_line_rank,
 )
 from fullmesh.explain.error_lines import ErrorKind, classify_line
+from fullmesh.explain.overview import Overview
 from fullmesh.explain.reader import Block, find_line_bounds
 from fullmesh.explain.unknown import UnknownErrors
 from fullmesh.printed import clean_and_shorten
@@ -76,6 +77,7 @@ class Tally:
     hits: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     left_out: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     errors: UnknownErrors = field(default_factory=UnknownErrors)
+    overview: Overview = field(default_factory=Overview)
     # lines of the current block that a rule matches -> the rules that may be dropped at the end, none if one stays
     matched: dict[int, frozenset[str]] = field(default_factory=dict)
     # matches of the current block that only count if no other cause has their line
@@ -96,6 +98,7 @@ class Tally:
                 self._match(evidence.line, cause)
                 self.add(cause, fields, evidence)
         self.errors.take(name, block, self.matched)
+        self.overview.take(name, block)
 
     def _search(self, name: str, block: Block, needle: str, users: Users) -> None:
         at = block.text.find(needle, block.start, block.stop + len(needle) - 1)
@@ -195,10 +198,12 @@ class LogVerdict:
     Attributes:
         heads: root causes first, with their consequences below them.
         harmless: harmless warnings.
+        overview: what was read.
     """
 
     heads: list[LogFinding]
     harmless: list[LogFinding]
+    overview: Overview = field(default_factory=Overview)
 
     @property
     def bad(self) -> bool:
@@ -278,4 +283,5 @@ def judge_logs(tally: Tally) -> LogVerdict:
         add_finding_context(head, tally.known)
     replaced = {quiet for f in found for quiet in f.cause.replaces}
     harmless = [f for f in kept if f.severity == Severity.HARMLESS and f.code not in replaced]
-    return LogVerdict(heads, sorted(harmless, key=lambda finding: finding.code))
+    tally.overview.facts = tally.known
+    return LogVerdict(heads, sorted(harmless, key=lambda finding: finding.code), tally.overview)

@@ -180,6 +180,7 @@ def run_explain_log(args: argparse.Namespace) -> int:
         done.read_log(name, source, deadline)
     verdict = judge_logs(done.tally)
     found = done.records.findings() if done.records else []
+    verdict.overview.recorded = frozenset(done.records.ranks if done.records else ())
     show = verdict_to_json if args.json else render_verdict
     print_text(show(verdict, done.logs, found, done.unread).rstrip("\n"))
     if verdict.bad or any(one.severity == Severity.CAUSE for one in found):
@@ -206,6 +207,7 @@ def verdict_to_json(
             for log in logs
         ],
         "unread": [asdict(one) for one in unread],
+        "read": verdict.overview.as_dict(),
     }
     return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
 
@@ -251,7 +253,25 @@ def render_verdict(
     lines += [f"Note: {log.name}: {log.note}." for log in logs if log.note]
     if len(logs) >= MOST_FILES:
         lines.append(f"Note: only the first {MOST_FILES} files were read.")
-    return "\n".join([*lines, _describe_outcome(verdict, logs, found, unread)]) + "\n"
+    lines.append(_describe_outcome(verdict, logs, found, unread))
+    return "\n".join([*lines, *_describe_read(verdict, logs, found)]) + "\n"
+
+
+def _describe_read(
+    verdict: LogVerdict, logs: list[Log], found: Sequence[RecordFinding]
+) -> list[str]:
+    """Return what was read, if nothing was found, and what to collect, if no cause was found."""
+    if not sum(log.size for log in logs):
+        return []
+    severities = {*(one.severity for one in verdict.heads), *(one.severity for one in found)}
+    if Severity.CAUSE in severities:
+        return []
+    shown = [] if verdict.heads or found else verdict.overview.as_lines()
+    steps = verdict.overview.list_next_steps()
+    return [
+        *(format_label(label, text) for label, text in shown),
+        *(format_label("" if index else "collect", step) for index, step in enumerate(steps)),
+    ]
 
 
 def _describe_symptom(head: LogFinding, *, has_unknown: bool) -> str:
@@ -313,8 +333,8 @@ def _describe_outcome(
         if unread or not all(log.is_complete for log in logs):
             return f"{read_text}, but not completely: that part has no error, which proves nothing about the rest."
         return (
-            f"{read_text}: nothing wrong found. A hang often leaves no line: ./fullmesh verify -i"
-            " INVENTORY tests the nodes."
+            f"{read_text}: nothing wrong found, these logs contain no error. A hang often leaves no line:"
+            " ./fullmesh verify -i INVENTORY tests the nodes."
         )
     symptoms = sum(head.severity == Severity.SYMPTOM for head in verdict.heads)
     causes = sum(head.severity == Severity.CAUSE for head in verdict.heads)
