@@ -15,6 +15,7 @@ from test_explain_log import HEALTHY, heads, run, verdict_of, write
 
 from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader
+from fullmesh.model.known_defects import KNOWN_DEFECTS, find_known_defects, parse_version
 
 # Lines that only may be errors: they count if the log ends after them
 SIGNS = [
@@ -241,3 +242,42 @@ def test_the_last_line_is_found_across_blocks() -> None:
             tally.take("log", block)
         (last,) = judge.judge_logs(tally).overview.last.values()
         assert (last.line, last.text) == (5, "the last")
+
+
+@pytest.mark.parametrize(
+    ("version", "fixed"),
+    [
+        ("2.29.2", ["2.29.3"]),
+        ("2.29.3", []),
+        ("2.25.1", ["2.26.2"]),
+        ("2.21.5", ["2.22.3"]),
+        ("2.19.3", []),
+        ("2.17.1", ["2.18.1", "2.18.1"]),
+        ("2.14.3", ["2.18.1", "2.17"]),
+        ("2.8.4", ["2.18.1"]),
+    ],
+)
+def test_a_version_has_its_known_defects(version: str, fixed: list[str]) -> None:
+    assert [defect.fixed_in for defect, _ in find_known_defects("NCCL", [version])] == fixed
+    assert find_known_defects("torch", [version]) == []
+
+
+def test_every_known_defect_has_a_range_and_a_source() -> None:
+    for defect in KNOWN_DEFECTS:
+        assert parse_version(defect.since) < parse_version(defect.fixed_in)
+        assert "#" in defect.source or "release notes" in defect.source
+
+
+def test_a_known_defect_is_a_suspicion_and_never_a_cause(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, "a.log", CALM)
+    code, out, _ = run(["explain-log", path], capsys)
+    assert code == 0
+    assert "suspect:  NCCL 2.21.5: ranks can deadlock" in out
+    code, out, _ = run(["explain-log", "--json", path], capsys)
+    assert (code, len(json.loads(out)["read"]["defects"])) == (0, 1)
+    _, out, _ = run(
+        ["explain-log", write(tmp_path, "b.log", CALM.replace("2.21.5", "2.27.3"))], capsys
+    )
+    assert "suspect:" not in out

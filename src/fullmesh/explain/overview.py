@@ -8,6 +8,7 @@ from typing import Any
 
 from fullmesh.causes.logs import LogFacts, LogLine, join_first_items, parse_line_rank
 from fullmesh.explain.reader import Block
+from fullmesh.model.known_defects import find_known_defects
 from fullmesh.printed import clean_and_shorten
 
 HEAD = 1 << 18  # characters at the beginning of a log in which programs and versions are searched
@@ -119,6 +120,14 @@ class Overview:
         """The largest number of ranks that a communicator has, or 0."""
         return max((int(values[2]) for values, _ in self.facts.of("member")), default=0)
 
+    def list_defects(self) -> list[str]:
+        """List the known defects of the versions in the logs."""
+        return [
+            defect.describe(version)
+            for name, versions in sorted(self.programs.items())
+            for defect, version in find_known_defects(name, versions)
+        ]
+
     def list_next_steps(self) -> list[str]:
         """List what to collect, because the logs do not show a cause."""
         size, ranks = self.world_size, self.ranks
@@ -150,6 +159,7 @@ class Overview:
             "last": [
                 {"file": one.file, "line": one.line, "text": one.text} for one in self.last.values()
             ],
+            "defects": self.list_defects(),
             "collect": self.list_next_steps(),
         }
 
