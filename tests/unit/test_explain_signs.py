@@ -281,3 +281,47 @@ def test_a_known_defect_is_a_suspicion_and_never_a_cause(
         ["explain-log", write(tmp_path, "b.log", CALM.replace("2.21.5", "2.27.3"))], capsys
     )
     assert "suspect:" not in out
+
+
+# The page
+
+
+def test_the_page_shows_findings_with_the_lines_around_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = "one <script>\ntwo\nthree\nfour\nfive\n"
+    bad = write(tmp_path, "rank0.log", before + EXCEPTION + "after\n")
+    good = write(tmp_path, "rank1.log", CALM)
+    page = tmp_path / "page.html"
+    code, _, _ = run(["explain-log", "--html", str(page), bad, good], capsys)
+    text = page.read_text("utf-8")
+    assert code == 1
+    assert "<h1>ERRORS</h1>" in text
+    assert "<strong>8: RuntimeError: x</strong>" in text
+    assert "\n6: Traceback" in text
+    assert "5: five\n" in text
+    assert "\n9: after\n" in text
+    assert "4: four" not in text
+    assert text.index("rank0.log</th>") < text.index("rank1.log</th>")
+    assert "NCCL 2.21.5" in text
+    assert "<script" not in text
+    run(["explain-log", "--html", str(page), good], capsys)
+    assert "<h1>NO ERROR</h1>" in page.read_text("utf-8")
+
+
+def test_markup_of_a_log_does_not_reach_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    log = write(tmp_path, "a.log", "<b>x</b>\nRuntimeError: <script>alert(1)</script>\n<i>y</i>\n")
+    run(["explain-log", "--html", str(page), log], capsys)
+    text = page.read_text("utf-8")
+    assert "&lt;script&gt;" in text
+    assert "&lt;b&gt;x" in text
+    assert all(tag not in text for tag in ("<script", "<b>x", "<i>y"))
+
+
+def test_a_page_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write(tmp_path, "a.log", EXCEPTION)
+    code, out, err = run(["explain-log", "--html", str(tmp_path / "no/page.html"), log], capsys)
+    assert (code, "HG-185" in err, "LG-701" in out) == (2, True, True)

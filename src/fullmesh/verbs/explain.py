@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import time
 from collections.abc import Sequence
@@ -49,6 +50,12 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="data port range of the cluster, to judge the ports in the logs",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        default="",
+        help="write a page: the findings, the lines around them, and the course of each log",
+    )
     parser.add_argument(
         "--deadline",
         metavar="SECONDS",
@@ -183,9 +190,30 @@ def run_explain_log(args: argparse.Namespace) -> int:
     verdict.overview.recorded = frozenset(done.records.ranks if done.records else ())
     show = verdict_to_json if args.json else render_verdict
     print_text(show(verdict, done.logs, found, done.unread).rstrip("\n"))
+    if args.html:
+        try:
+            write_log_page(args, verdict_to_data(verdict, done.logs, found, done.unread), deadline)
+        except OSError as exc:
+            return print_explain_error(
+                "HG-185", f"the page cannot be written to {args.html}: {exc.strerror}"
+            )
     if verdict.bad or any(one.severity == Severity.CAUSE for one in found):
         return PROBLEM
     return OK if done.is_complete else USAGE
+
+
+def write_log_page(args: argparse.Namespace, data: dict[str, Any], deadline: float) -> None:
+    """Write the page. Read the files once more for the lines around the evidence."""
+    from fullmesh.report.logs import LineContext, render_log_report  # noqa: PLC0415 (slow to import, and seldom needed)
+
+    context = LineContext(data["findings"])
+    for name, source in list_log_sources([name for name in args.file if name != "-"], STARTED_IN):
+        log = Log(clean_and_shorten(name))
+        if log.name in context.wanted:
+            with contextlib.suppress(RefusedRecordError, UnreadableLogError, OSError, ValueError):
+                for block in read_log_blocks(log, source, deadline, lambda _name, _data: ""):
+                    context.take(log.name, block)
+    (STARTED_IN / args.html).write_text(render_log_report(data, context), "utf-8")
 
 
 def verdict_to_json(
@@ -194,8 +222,19 @@ def verdict_to_json(
     found: Sequence[RecordFinding] = (),
     unread: Sequence[UnreadLog] = (),
 ) -> str:
+    """Return the verdict for programs as JSON."""
+    data = verdict_to_data(verdict, logs, found, unread)
+    return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
+
+
+def verdict_to_data(
+    verdict: LogVerdict,
+    logs: list[Log],
+    found: Sequence[RecordFinding] = (),
+    unread: Sequence[UnreadLog] = (),
+) -> dict[str, Any]:
     """Return the verdict for programs, with the findings of the ranks' records first."""
-    data = {
+    return {
         "schema": SCHEMA,
         "findings": [
             *(one.as_dict() for one in found),
@@ -209,7 +248,6 @@ def verdict_to_json(
         "unread": [asdict(one) for one in unread],
         "read": verdict.overview.as_dict(),
     }
-    return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
 
 
 def _log_finding_to_data(finding: LogFinding) -> dict[str, Any]:

@@ -1,0 +1,91 @@
+"""Render the page of explain-log: the findings, their lines with context, and the course of each log."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from fullmesh.explain.reader import Block
+from fullmesh.printed import clean_and_shorten
+from fullmesh.report.page import create_jinja_env, load_asset
+
+AROUND = 3  # lines of context before and after an evidence line
+LONGEST = 2000
+BAD = ("cause", "symptom", "unknown")
+
+
+class LineContext:
+    """The lines around the evidence, collected in a second reading of the logs."""
+
+    def __init__(self, findings: Iterable[Mapping[str, Any]]) -> None:
+        self.wanted: dict[str, set[int]] = defaultdict(set)
+        self.lines: dict[tuple[str, int], str] = {}
+        for finding in findings:
+            for one in finding["evidence"]:
+                at = one["line"]
+                self.wanted[one["file"]].update(range(max(1, at - AROUND), at + AROUND + 1))
+
+    def take(self, name: str, block: Block) -> None:
+        """Keep the wanted lines of a block."""
+        wanted = self.wanted.get(name)
+        text = block.text[block.start : block.stop]
+        if not wanted or min(wanted) > block.line + text.count("\n") or max(wanted) < block.line:
+            return
+        for number, line in enumerate(text.split("\n"), block.line):
+            if number in wanted and line.strip():
+                self.lines.setdefault((name, number), clean_and_shorten(line.strip()))
+
+    def around(self, evidence: Mapping[str, Any]) -> list[tuple[int, str, bool]]:
+        """Return the lines around an evidence line: number, text, and whether it is the line itself."""
+        at = evidence["line"]
+        lines = {at: evidence["text"]}
+        for number in range(max(1, at - AROUND), at + AROUND + 1):
+            if number != at and (line := self.lines.get((evidence["file"], number))):
+                lines[number] = line
+        return [(number, lines[number], number == at) for number in sorted(lines)]
+
+
+def build_log_courses(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the ranks, the first error and the last line of each log, the earliest error first."""
+    first: dict[str, Mapping[str, Any]] = {}
+    ranks: dict[str, set[str]] = defaultdict(set)
+    for finding in data["findings"]:
+        for one in (*finding["evidence"], *(e for f in finding["follows"] for e in f["evidence"])):
+            ranks[one["file"]].update({one["rank"]} - {""})
+            if one["file"] not in first or one["line"] < first[one["file"]]["line"]:
+                first[one["file"]] = one
+    rows = [
+        {
+            "name": last["file"],
+            "ranks": sorted(ranks[last["file"]]),
+            "lines": last["line"],
+            "first": first.get(last["file"]),
+            "last": last["text"],
+        }
+        for last in data["read"]["last"]
+    ]
+    return sorted(rows, key=lambda row: (row["first"] is None, row["name"]))
+
+
+def render_log_report(data: Mapping[str, Any], context: LineContext) -> str:
+    """Render the page: one file, without external requests, readable without scripts."""
+    style = Markup("{}{}").format(load_asset("page.css")[0], load_asset("hang.css")[0])
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return (
+        create_jinja_env()
+        .get_template("logs.html.j2")
+        .render(
+            data=data,
+            courses=build_log_courses(data),
+            around=context.around,
+            bad=any(one["severity"] in BAD for one in data["findings"]),
+            clean=lambda text: clean_and_shorten(str(text), LONGEST),
+            style=style,
+            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+        )
+    )
