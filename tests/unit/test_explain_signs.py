@@ -309,6 +309,23 @@ def test_the_page_shows_findings_with_the_lines_around_them(
     assert "<h1>NO ERROR</h1>" in page.read_text("utf-8")
 
 
+def test_the_page_sorts_logs_by_the_time_of_their_first_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    line = "2026-11-26 10:00:{} ERROR the pipe of rank {} is stuck\n"
+    late = write(tmp_path, "a.log", line.format("09,5", 0))
+    early = write(tmp_path, "b.log", line.format("08", 1))
+    run(["explain-log", "--html", str(page), late, early], capsys)
+    text = page.read_text("utf-8")
+    assert text.index("b.log</th>") < text.index("a.log</th>")
+    assert "<td>2026-11-26 10:00:09.5</td>" in text
+    write(tmp_path, "b.log", "ERROR the pipe of rank 1 is stuck\n")
+    run(["explain-log", "--html", str(page), late, early], capsys)
+    text = page.read_text("utf-8")
+    assert text.index("a.log</th>") < text.index("b.log</th>")
+
+
 def test_markup_of_a_log_does_not_reach_the_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,6 +17,9 @@ from fullmesh.report.page import create_jinja_env, load_asset
 
 AROUND = 3  # lines of context before and after an evidence line
 LONGEST = 2000
+CLOCK = re.compile(
+    r"(?:(?P<day>\d{4}-\d\d-\d\d)[T ])?(?P<time>(?<![\d:])[0-2]\d:[0-5]\d:[0-5]\d(?:[.,]\d{1,9})?)(?![\d:])"
+)
 BAD = ("cause", "symptom", "unknown")
 
 
@@ -50,8 +54,17 @@ class LineContext:
         return [(number, lines[number], number == at) for number in sorted(lines)]
 
 
+def parse_clock(text: str) -> str:
+    """Return the time of a line as it is written, for sorting. An empty text if it has none."""
+    found = CLOCK.search(text)
+    return f"{found['day'] or ''} {found['time']}".replace(",", ".").strip() if found else ""
+
+
 def build_log_courses(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the ranks, the first error and the last line of each log, the earliest error first."""
+    """Return the ranks, the first error and the last line of each log.
+
+    The earliest error comes first, if all first errors have a time, then the logs without an error.
+    """
     first: dict[str, Mapping[str, Any]] = {}
     ranks: dict[str, set[str]] = defaultdict(set)
     for finding in data["findings"]:
@@ -66,10 +79,17 @@ def build_log_courses(data: Mapping[str, Any]) -> list[dict[str, Any]]:
             "lines": last["line"],
             "first": first.get(last["file"]),
             "last": last["text"],
+            "time": parse_clock(first[last["file"]]["text"]) if last["file"] in first else "",
+            "end": parse_clock(last["text"]),
         }
         for last in data["read"]["last"]
     ]
-    return sorted(rows, key=lambda row: (row["first"] is None, row["name"]))
+    # times with and without a day cannot be compared
+    shapes = {len(row["time"].split()) for row in rows if row["first"]}
+    timed = len(shapes) == 1 and 0 not in shapes
+    return sorted(
+        rows, key=lambda row: (row["first"] is None, row["time"] if timed else "", row["name"])
+    )
 
 
 def render_log_report(data: Mapping[str, Any], context: LineContext) -> str:
