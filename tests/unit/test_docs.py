@@ -70,11 +70,11 @@ def test_the_pages_count_the_same_faults_and_cuts() -> None:
     tested = (ROOT / "docs/tested.md").read_text()
     assert f"{len(FAULTS)} injected faults" in tested
     gpus = [fault for fault in FAULTS if fault.case.startswith("gpu-")]
-    assert f"{len(gpus)} of GPUs played by the stand-in" in tested
+    assert f"{len(gpus)} are of simulated GPUs" in tested
     drawn = collected("tests/cuts/test_drawn_cuts.py")
     in_ci = collected("tests/cuts", "-m", "not rest")
     cuts = collected("tests/cuts") - drawn
-    assert f"{cuts} cuts, some on IPv6, and {drawn} that are drawn by number" in tested
+    assert f"{cuts} cuts, some on IPv6, and {drawn} random ones" in tested
     assert f"containers, {in_ci} in CI, all" in tested
 
 
