@@ -19,7 +19,7 @@ description:
   - V(opened) verifies the archive and every file in it, and unpacks it into a folder named after its checksum.
 options:
   state:
-    description: What to do.
+    description: The action of the module.
     type: str
     choices: [packed, opened]
     required: true

@@ -24,7 +24,7 @@ options:
     type: str
     required: true
   state:
-    description: What to do.
+    description: The action of the module.
     type: str
     choices: [started, stopped, collected]
     required: true

@@ -38,7 +38,7 @@ description:
   - V(stopped) ends the helper.
 options:
   state:
-    description: What to do.
+    description: The action of the module.
     type: str
     choices: [started, fetched, stopped]
     required: true

@@ -15,7 +15,7 @@ PHASES = {
     "Check the settings of every role": LOOK,
     "Switch to the bundle": BUNDLE,
     "Clean up an interrupted bundle run": BUNDLE,
-    "Switch back from the bundle": BUNDLE,
+    "Restore the package sources after the bundle": BUNDLE,
     "Configure the network": "network",
     "Update the peer lists": "peers of a node that joined or left",
     "Configure the firewall": "firewall",
