@@ -12,6 +12,7 @@ from fullmesh.causes.unknown import lg701_unknown_errors, lg913_survived_errors
 from fullmesh.explain.error_lines import (
     ENDS_TRACEBACK,
     FINISHED_NEEDLES,
+    GATED_NEEDLES,
     LAST_ERROR,
     NEEDLES,
     PROGRESS_NEEDLES,
@@ -220,7 +221,13 @@ class UnknownErrors:
         found: dict[int, ErrorLine | None] = {}
         for traceback in state.open:
             _find_traceback_end(traceback, block, block.start, found)
-        for needle in NEEDLES:
+        gated = [
+            needle
+            for gate, needles in GATED_NEEDLES.items()
+            if block.text.find(gate, block.start) != -1
+            for needle in needles
+        ]
+        for needle in (*NEEDLES, *gated):
             for at in _find_needle_positions(state, block, needle):
                 _collect_error_line(state, name, block, at, found)
         for traceback in state.open:
