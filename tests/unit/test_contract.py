@@ -207,8 +207,8 @@ def test_every_pattern_belongs_to_a_field_of_a_record() -> None:
 
 def test_long_recorded_json_is_stored_compressed_without_a_time_stamp() -> None:
     """Text for text the same bytes, so that recording again what did not change changes no file."""
-    # a store of undo points is put on a node as it is
-    plain = [path for path in RECORDED.rglob("*.json") if "undo" not in path.parts]
+    # a store of undo points is put on a node as it is, and the cases of tools are a table that people edit
+    plain = [path for path in RECORDED.rglob("*.json") if not {"undo", "tools"} & {*path.parts}]
     long = [path.name for path in plain if path.read_text().count("\n") > 60]
     assert long == []
     stored = [*RECORDED.rglob("*.gz")]

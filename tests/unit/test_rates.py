@@ -157,8 +157,8 @@ IN = {(there, here) for here, there in OUT}
 @pytest.mark.parametrize(
     ("slow", "words", "direction"),
     [
-        (OUT, "ubuntu1 sends at most 9 Mbit/s, whoever", "ubuntu1 -> el1 and el2"),
-        (IN, "ubuntu1 receives at most 9 Mbit/s, whoever", "el1 and el2 -> ubuntu1"),
+        (OUT, "ubuntu1 sends at most 9 Mbit/s to every peer", "ubuntu1 -> el1 and el2"),
+        (IN, "ubuntu1 receives at most 9 Mbit/s from every peer", "el1 and el2 -> ubuntu1"),
         (OUT | IN, "ubuntu1 sends and receives at most 9 Mbit/s", "ubuntu1 <-> el1 and el2"),
         ({("el1", "ubuntu1")}, "el1 sends 9 Mbit/s to ubuntu1", "el1 -> ubuntu1"),
     ],
