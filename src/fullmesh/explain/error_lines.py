@@ -124,8 +124,8 @@ def classify_line(line: str) -> ErrorKind | None:
 
 # A log's last lines are read without needles, and these words count there
 SIGN = re.compile(
-    r"(?i)(?<![\w-])(?:could ?n[o']t|can ?not|can't|unable to|not able to|fail(?:ed|ure|s)?|failed[a-z]+|denied|refused"
-    r"|unreachable|abort(?:ed|ing|s)?|crash(?:ed|es)?|panic|corrupt(?:ed|ion)?|died|killed|lost|exceed(?:s|ed)"
+    r"(?i)(?<![\w-])(?:could ?n[o']t|can ?not|can't|unable to|not able to|fail(?:ed|s)?|failure|failed[a-z]+|denied"
+    r"|refused|unreachable|abort(?:ed|ing|s)?|crash(?:ed|es)?|panic|corrupt(?:ed|ion)?|died|killed|lost|exceed(?:s|ed)"
     r"|not (?:found|permitted|supported|allowed|available|responding)|unsupported|incompatible|mismatch(?:ed)?"
     r"|timed[ -]out|time-?out (?:occurred|expired|reached|exceeded|while|waiting|after|error)"
     r"|(?:caught|due to|because of|hit|got) .{0,60}\btime-?out|does(?: not|n't) exist|no such \w+"
