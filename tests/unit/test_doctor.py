@@ -85,6 +85,10 @@ def lock_runs(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     patch.setattr(doctor.tempfile, "TemporaryFile", refuse)
 
 
+def raise_not_executable(*_words: Any, **_more: Any) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
 def raise_timeout(*words: str) -> None:
     raise subprocess.TimeoutExpired(words, 1)
 
@@ -147,6 +151,28 @@ CASES: dict[str, tuple[str, str, Patch]] = {
             patch, folder, "ansible-inventory", "echo 'not YAML' >&2; exit 1"
         ),
     ),
+    "an inventory program that prints something else": (
+        "inventory",
+        "DR-108",
+        lambda patch, folder: put_program(patch, folder, "ansible-inventory", "echo '[1]'"),
+    ),
+    "a group that is no group": (
+        "inventory",
+        "DR-108",
+        lambda patch, folder: put_program(
+            patch, folder, "ansible-inventory", """echo '{"torch_nodes": ["a"]}'"""
+        ),
+    ),
+    "a configuration program that prints something else": (
+        "ansible.cfg",
+        "DR-106",
+        lambda patch, folder: put_program(patch, folder, "ansible-config", "echo Traceback"),
+    ),
+    "a program that cannot be started": (
+        "ansible.cfg",
+        "DR-106",
+        lambda patch, _: patch.setattr(subprocess, "run", raise_not_executable),
+    ),
     "runs cannot be kept": ("runs", "DR-109", lock_runs),
     "full disk": (
         "disk",
@@ -179,7 +205,9 @@ CASES: dict[str, tuple[str, str, Patch]] = {
 
 # Cases in which the programs themselves answer; in the others they would only take time.
 REAL = {"another ansible.cfg", "callbacks off", "wrong ssh configuration", "no Ansible programs"}
-REAL |= {"an inventory without nodes", "an inventory that is none"}
+REAL |= {"an inventory without nodes", "an inventory that is none", "a group that is no group"}
+REAL |= {f"{one} program that prints something else" for one in ("an inventory", "a configuration")}
+REAL |= {"a program that cannot be started"}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -196,10 +224,27 @@ def test_a_fault_has_a_code_a_fix_and_exit_code_1(
     left, checks = run(capsys)
     assert left == cli.PROBLEM
     found = checks[name]
-    assert (found["status"], found["code"], bool(found["fix"])) == ("error", code, True)
+    assert (found["status"], found["code"]) == ("error", code)
+    assert found["fix"] or found["check"]
     told = doctor.render_checks_list([doctor.ControllerCheck(**one) for one in checks.values()])
     assert f"error    {name}: [{code}] {found['seen']}" in told
     assert told[-1].startswith("This controller is not ready: ")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"collection_info": 1}', '{"collection_info": {}}', "[" * 9999]
+)
+def test_a_collection_with_a_damaged_manifest_is_missing(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "damaged/ansible_collections/ansible/posix"
+    folder.mkdir(parents=True)
+    (folder / "MANIFEST.json").write_text(text)
+    places = [str(tmp_path / "damaged")]
+    assert doctor.find_collection_version("ansible.posix", places) == ""
+    good = tmp_path / "good/ansible_collections/ansible/posix"
+    good.mkdir(parents=True)
+    (good / "MANIFEST.json").write_text('{"collection_info": {"version": "2.1.0"}}')
+    places.append(str(tmp_path / "good"))
+    assert doctor.find_collection_version("ansible.posix", places) == "2.1.0"
 
 
 def test_no_inventory_yet_is_a_warning_and_a_wrong_one_an_error(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -35,6 +35,7 @@ PYTHONS = ((3, 11), (3, 14))  # oldest and newest
 CALLBACKS = ("fullmesh_progress", "fullmesh_preload", "fullmesh_events")
 FREE_BYTES = 2 * 1000**3  # a run with a bundle or a lab needs more, and checks it itself
 SECONDS = 30.0  # for a program to answer
+Answer = TypeVar("Answer", list[Any], dict[str, Any])
 CODES = {
     "DR-101": "Fullmesh does not support this version of Python",
     "DR-102": "ansible-core is missing, or Fullmesh does not support its version",
@@ -59,7 +60,9 @@ class ControllerCheck:
     Attributes:
         status: ``ok``, ``warning`` or ``error``.
         seen: the value that was seen.
-        code, fix: empty if the check passed.
+        code: empty if the check passed.
+        fix: a command or a change that corrects it.
+        check: a command that shows more, if the fix depends on it.
     """
 
     name: str
@@ -67,6 +70,7 @@ class ControllerCheck:
     status: str = PASSED
     code: str = ""
     fix: str = ""
+    check: str = ""
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -95,7 +99,8 @@ def render_checks_list(checks: Sequence[ControllerCheck]) -> list[str]:
     for one in checks:
         code = f"[{one.code}] " if one.code else ""
         lines.append(clean_line(f"{one.status:<8} {one.name}: {code}{one.seen}"))
-        lines += [clean_line(f"         fix: {one.fix}")] if one.fix else []
+        steps = {"check": one.check, "fix": one.fix}
+        lines += [clean_line(f"         {label}: {step}") for label, step in steps.items() if step]
     errors = [one for one in checks if one.status == ERROR]
     if errors:
         return [
@@ -130,14 +135,13 @@ def run_check_safely(check: Callable[[], ControllerCheck]) -> ControllerCheck:
     except subprocess.TimeoutExpired as error:
         program = str(error.cmd[0])
         text = f"{program} did not answer in {SECONDS:g} s"
-        fix = f"run {' '.join(map(str, error.cmd))} by hand"
-        return ControllerCheck(program, text, ERROR, "DR-113", fix)
+        return ControllerCheck(program, text, ERROR, "DR-113", check=" ".join(map(str, error.cmd)))
 
 
 def call_program(*command: str) -> subprocess.CompletedProcess[str] | None:
-    """Run a program with its own time limit. Return None if it is not installed."""
+    """Run a program with its own time limit. Return None if it is not installed or cannot be started."""
     try:
-        return subprocess.run(  # noqa: S603 (names of ours, no shell)
+        return subprocess.run(  # noqa: S603 (fixed names, no shell)
             command,
             cwd=ROOT,
             check=False,
@@ -147,8 +151,17 @@ def call_program(*command: str) -> subprocess.CompletedProcess[str] | None:
             stdin=subprocess.DEVNULL,
             timeout=SECONDS,
         )
-    except FileNotFoundError:
+    except OSError:
         return None
+
+
+def parse_answer(text: str, kind: type[Answer]) -> Answer | None:
+    """Parse the JSON that a program printed. Return None if it is damaged, or not of this kind."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, kind) else None
 
 
 def read_last_line(text: str) -> str:
@@ -181,12 +194,16 @@ def check_ansible_core() -> ControllerCheck:
 
 
 def find_collection_version(name: str, folders: Sequence[str]) -> str:
-    """Return the version of an installed collection, or ""."""
+    """Return the version of an installed collection, or "". One with a damaged manifest is skipped."""
     for folder in folders:
         manifest = Path(folder, "ansible_collections", *name.split("."), "MANIFEST.json")
-        if manifest.is_file():
-            data = json.loads(manifest.read_text(encoding="utf-8"))
-            return str(data["collection_info"]["version"])
+        try:
+            data = parse_answer(manifest.read_text(encoding="utf-8", errors="replace"), dict)
+        except OSError:
+            continue
+        info = (data or {}).get("collection_info")
+        if isinstance(info, dict) and info.get("version"):
+            return str(info["version"])
     return ""
 
 
@@ -238,7 +255,13 @@ def check_ansible_config() -> ControllerCheck:
     if done is None or done.returncode:
         seen = read_last_line(done.stderr) if done else "ansible-config is not installed"
         return ControllerCheck("ansible.cfg", seen, ERROR, "DR-106", "unset ANSIBLE_CONFIG")
-    values = {one.get("name"): one.get("value") for one in json.loads(done.stdout)}
+    answer = parse_answer(done.stdout, list)
+    if answer is None:
+        check = "ansible-config dump --only-changed --format json"
+        return ControllerCheck(
+            "ansible.cfg", "ansible-config printed no JSON", ERROR, "DR-106", check=check
+        )
+    values = {one.get("name"): one.get("value") for one in answer if isinstance(one, dict)}
     seen, wanted = str(values.get("CONFIG_FILE")), ROOT / "ansible.cfg"
     missing = [one for one in CALLBACKS if one not in (values.get("CALLBACKS_ENABLED") or ())]
     if seen == str(wanted) and not missing:
@@ -263,15 +286,20 @@ def check_inventory(named: str) -> ControllerCheck:
         return ControllerCheck("inventory", fault.text, status, "DR-107", fix)
     typed = shorten_path(path)
     done = call_program("ansible-inventory", "-i", str(path), "--list")
-    fix = f"run: ansible-inventory -i {typed} --list"
+    check = f"ansible-inventory -i {typed} --list"
     if done is None or done.returncode:
         seen = read_last_line(done.stderr) if done else "ansible-inventory is not installed"
-        return ControllerCheck("inventory", f"{typed}: {seen}", ERROR, "DR-108", fix)
-    groups: dict[str, Any] = json.loads(done.stdout)
-    count = len(groups.get("torch_nodes", {}).get("hosts", ()))
+        return ControllerCheck("inventory", f"{typed}: {seen}", ERROR, "DR-108", check=check)
+    groups = parse_answer(done.stdout, dict)
+    if groups is None:
+        seen = f"{typed}: ansible-inventory printed no JSON"
+        return ControllerCheck("inventory", seen, ERROR, "DR-108", check=check)
+    group = groups.get("torch_nodes")
+    count = len(group.get("hosts") or ()) if isinstance(group, dict) else 0
     if not count:
         seen = f"{typed} has no hosts in group torch_nodes"
-        return ControllerCheck("inventory", seen, ERROR, "DR-108", fix)
+        fix = f"add your nodes to group torch_nodes in {typed}"
+        return ControllerCheck("inventory", seen, ERROR, "DR-108", fix, check)
     return ControllerCheck("inventory", f"{typed}, {count} nodes")
 
 
