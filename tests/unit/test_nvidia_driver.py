@@ -82,7 +82,7 @@ FAMILY: PackageFamily = {
     "needed": [],
     "kept": [],
 }
-UBUNTU, EL9, EL10 = "Ubuntu_24", "RedHat_9", "RedHat_10"
+UBUNTU, DEBIAN, EL9, EL10 = "Ubuntu_24", "Debian_12", "RedHat_9", "RedHat_10"
 
 
 def recorded(name: str) -> SmiReport:
@@ -270,6 +270,9 @@ def test_the_packages_of_a_branch(system: str, kind: str, is_open: bool, names: 
         (EL9, {}, ["ND-102"]),
         (EL9, {"nvidia_driver_packages": ["kmod-mine"]}, []),
         (EL10, {"nvidia_driver_branch": "x"}, ["ND-101", "ND-102"]),
+        (DEBIAN, {}, ["ND-102"]),
+        (DEBIAN, {"nvidia_driver_kind": "auto"}, ["ND-102"]),
+        (DEBIAN, {"nvidia_driver_packages": ["nvidia-driver"]}, []),
     ],
 )
 def test_settings_that_cannot_work(system: str, change: dict[str, Any], codes: list[str]) -> None:
@@ -278,6 +281,31 @@ def test_settings_that_cannot_work(system: str, change: dict[str, Any], codes: l
         offers(system),
     )
     assert [fault.code for fault in found] == codes
+
+
+def test_a_system_without_packages_says_how_to_name_them() -> None:
+    asked = roles_nvidia_driver.read_driver_settings(OPTIONS, offers(DEBIAN))
+    (fault,) = roles_nvidia_driver.find_driver_faults(asked, offers(DEBIAN))
+    assert fault.step == "Name the packages in nvidia_driver_packages"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_driver"),
+    [
+        ("nvidia-driver", True),
+        ("nvidia-kernel-dkms", True),
+        ("libnvidia-ml1", True),
+        ("libcuda1", True),
+        ("firmware-nvidia-gsp", True),
+        ("nvidia-container-toolkit", False),
+        ("libnvidia-container1", False),
+        ("libnvidia-container-tools", False),
+        ("nvidia-cuda-toolkit", False),
+    ],
+)
+def test_the_family_on_debian_is_the_driver_alone(name: str, is_driver: bool) -> None:
+    family = offers(DEBIAN)["family"]
+    assert any(re.fullmatch(pattern, name) for pattern in family) is is_driver
 
 
 @pytest.mark.parametrize(

@@ -520,11 +520,9 @@ def test_each_supported_release_has_its_packages() -> None:
         for name, releases in preflight.SUPPORTED.items()
         for release in releases
     }
-    # the role has no packages of the driver for Debian
-    without = {"nvidia_driver": {"Debian_12.yml"}}
     for role in ("nccl", "torch_runtime", "nvidia_driver"):
         there = {path.name for path in (ROOT / f"roles/{role}/vars").glob("*_*.yml")}
-        assert there == wanted - without.get(role, set()), role
+        assert there == wanted, role
     assert not [
         path for path in ROOT.glob("roles/*/meta/main.yml") if "platforms" in path.read_text()
     ]

@@ -184,7 +184,11 @@ def find_driver_faults(asked: DriverSettings, offers: DriverOffers) -> list[Faul
             if listed
         ]
         what = f"{asked.kind} with {'open' if asked.open else 'closed'} modules"
-        step = f"Choose one of: {', '.join(kinds)}. Or name the packages in nvidia_driver_packages"
+        step = "Name the packages in nvidia_driver_packages"
+        if kinds:
+            step = (
+                f"Choose one of: {', '.join(kinds)}. Or name the packages in nvidia_driver_packages"
+            )
         found.append(Fault("ND-102", f"this system has no packages of the driver as {what}", step))
     return found
 
