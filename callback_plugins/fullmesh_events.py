@@ -1,4 +1,4 @@
-"""Tells what happens in a run, one JSON object a line, to whoever asked for it: the view of ``./fullmesh``."""
+"""Write the events of a run for the live view of ``./fullmesh``, one JSON object per line."""
 
 from __future__ import annotations
 

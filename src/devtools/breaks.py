@@ -25,7 +25,7 @@ class Break:
 
     Attributes:
         case: its name among the cases of the causes, which say the code.
-        story: what somebody did, in words.
+        story: the change that was made, in words.
         do: makes it.
         undo: takes it back.
         master: made on the node of rank 0, else on another one.
@@ -68,14 +68,14 @@ def variable(case: str, story: str, setting: str) -> Break:
 BREAKS = (
     Break(
         "second-table",
-        "somebody loaded a firewall of their own, which drops the ports that jobs use",
+        "another firewall was loaded, which drops the ports that jobs use",
         "nft 'add table inet demo; add chain inet demo input { type filter hook input priority 0; policy accept; }';"
         ' nft "add rule inet demo input iifname $NIC tcp dport $FIRST-$LAST drop"',
         "nft delete table inet demo",
     ),
     Break(
         "runtime-differs",
-        "somebody took the rule for the jobs' ports out of firewalld, until its next reload",
+        "the rule for the jobs' ports was removed from firewalld, until its next reload",
         f"{JOB} --remove-rich-rule={RULE}",
         f"{JOB} --add-rich-rule={RULE}",
     ),

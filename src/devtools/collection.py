@@ -2,7 +2,7 @@
 
 The archive keeps the checkout's own folders, and ``plugins/`` has links to those that Ansible looks for there: whatever
 finds the core, the roles or the nodes' programs by a path finds them in a collection as well. What no ``collections:``
-makes short has another name in a collection and is written anew: the import of module_utils, filters, and modules under
+makes short has another name in a collection and is rewritten: the import of module_utils, filters, and modules under
 ``module_defaults`` (Ansible's documentation, "Using collections in a playbook"). Short names of roles and modules need
 nothing: a collection's own come first for its roles and playbooks.
 
@@ -54,7 +54,7 @@ TAKEN = (
     "SECURITY.md",
     "requirements.txt",
 )
-# A bundle holds a checkout, which whoever opens it runs.
+# A bundle holds a checkout, which runs after it is opened.
 LEFT_OUT = ("playbooks/bundle.yml", "playbooks/tasks/bundle_fetch.yml")
 LINKS = {
     "plugins/action": "../action_plugins",
@@ -109,7 +109,7 @@ def site(text: str) -> str:
 
 
 def ansible_settings(text: str) -> str:
-    """``ansible.cfg`` for whoever uses the collection: without the checkout's places."""
+    """``ansible.cfg`` for users of the collection: without the checkout's places."""
     found = configparser.ConfigParser(interpolation=None)
     found.read_string(text)
     defaults = found["defaults"]

@@ -28,8 +28,8 @@ class Part:
         name: how it is called on the terminal and in the log's name.
         command: argv.
         slow: needs the lab; left out by ``--fast``.
-        rest: left to ``--all``, or to whoever asks for it by name.
-        less: words that leave some of its tests to ``--all`` and to whoever asks for the part by name.
+        rest: runs with ``--all``, or if it is named.
+        less: words that leave some of its tests to ``--all``, or to a run that names the part.
         less_env: variables that do the same.
         env: variables on top of this process's own.
         seconds: after which it is stopped; 0 for PART_SECONDS.
@@ -237,7 +237,7 @@ def list_stages() -> list[list[Part]]:
         ],
         # many tests wait for clocks and children: four workers fill two processors (150 s; two need 183)
         [Part("unit", [*pytest, "-q", "-n", "4"], less=WITHOUT_REST, less_env=SAME_EACH_TIME)],
-        # properties once more, with examples that nobody has seen
+        # properties once more, with new random examples
         [Part("random properties", [*pytest, "-q", "-n", "4", *RANDOM], slow=True, rest=True)],
         # the unit tests once more, under coverage
         [

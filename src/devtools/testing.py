@@ -154,7 +154,7 @@ def run_part(part: Part) -> Outcome:
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     env = dict(os.environ, PYTHONUNBUFFERED="1", ANSIBLE_FORCE_COLOR="0", NO_COLOR="1", **part.env)
-    # Container images set it; without byte code each of a thousand processes compiles us anew (0.4 of 1.7 s).
+    # Container images set it; without byte code each of a thousand processes compiles Fullmesh again (0.4 of 1.7 s).
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     with log.open("w") as out:
         process = subprocess.Popen(

@@ -1149,7 +1149,9 @@ def test_a_takeover_that_fails_goes_back_before_the_gate_opens(
 
     monkeypatch.setattr(engine, "arm", watched)
     taken_over(machine, fails)
-    with pytest.raises(firewall_peers.FirewallRefusedError, match="Everything was put back"):
+    with pytest.raises(
+        firewall_peers.FirewallRefusedError, match="Fullmesh restored the earlier state"
+    ):
         firewall(machine, rollback_seconds=seconds).present()
     assert undone == ["peer_firewall"]
     assert "fullmesh_gate" in armed[0][-1]
@@ -1340,7 +1342,8 @@ def test_an_undo_goes_back_at_once_where_ufw_does_not_come(
     monkeypatch.setattr(engine, "undone", lambda run, name, why: undone.append(name))
     machine.fails = "ufw --force enable"
     with pytest.raises(
-        firewall_peers.FirewallRefusedError, match=r"\[PF-125\].*Everything was put back"
+        firewall_peers.FirewallRefusedError,
+        match=r"\[PF-125\].*Fullmesh restored the earlier state",
     ):
         firewall(machine).leaving()
     assert undone == ["peer_firewall"]

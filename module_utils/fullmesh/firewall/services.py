@@ -58,7 +58,7 @@ class FirewallServices:
                 )
             )
         said = "[{}] {}: `{}` says {!r}. {}{}"
-        back = "Everything was put back. " if self.rollback.armed else ""
+        back = "Fullmesh restored the earlier state. " if self.rollback.armed else ""
         raise FirewallRefusedError(
             said.format(code, sentence, " ".join(command), out.strip(SPACE), back, look)
         )

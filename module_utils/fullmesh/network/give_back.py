@@ -88,7 +88,7 @@ def build_undo_goal(
     files = list(texts)
     ours = find_own_addresses(files, seen)
     alone = find_foreign_interfaces(touched, seen, ours)
-    shall: KernelGoal = {
+    goal: KernelGoal = {
         "links": {},
         "routes": [],
         "connected": [],
@@ -105,12 +105,12 @@ def build_undo_goal(
         else:
             own = [one for one in ours.get(name, []) if one not in then["addresses"]]
             old = before
-        shall["links"][name] = merge_interface(then, have, own, files)
-        shall["ours"]["addresses"][name] = own
+        goal["links"][name] = merge_interface(then, have, own, files)
+        goal["ours"]["addresses"][name] = own
         for kept, is_now, was in (
-            (shall["routes"], now["routes"], old["routes"]),
+            (goal["routes"], now["routes"], old["routes"]),
             # an older version has saved none
-            (shall["connected"], now.get("connected", []), old.get("connected", [])),
+            (goal["connected"], now.get("connected", []), old.get("connected", [])),
         ):
             there, then_there = (
                 list_interface_routes(is_now, name),
@@ -118,9 +118,9 @@ def build_undo_goal(
             )
             mine = [one for one in there if is_own_route(one[2], own, files)] if own else []
             later = [one for one in there if one not in mine]
-            kept.extend(merge_routes(then_there, later, shall["links"][name]))
-            shall["ours"]["routes"] += [one for one in mine if one not in then_there]
-    return shall
+            kept.extend(merge_routes(then_there, later, goal["links"][name]))
+            goal["ours"]["routes"] += [one for one in mine if one not in then_there]
+    return goal
 
 
 def merge_interface(then: ViewLink, have: ViewLink, own: list[str], files: list[str]) -> ViewLink:
@@ -221,7 +221,7 @@ def is_route_reachable(line: str, addresses: list[str], routes: list[Route]) -> 
 
 
 def build_owner_states(
-    before: dict[str, OwnerState], now: dict[str, OwnerState], shall: KernelGoal
+    before: dict[str, OwnerState], now: dict[str, OwnerState], goal: KernelGoal
 ) -> dict[str, OwnerState]:
     """Return each owner's snapshot for the rollback: the old state, or the present one for interfaces that stay
     unchanged.
@@ -229,18 +229,18 @@ def build_owner_states(
     Args:
         before: {backend: snapshot} before the first change.
         now: the present snapshots.
-        shall: as `build_undo_goal` returns it.
+        goal: as `build_undo_goal` returns it.
     """
     stay = {
         (one[0], parse_route_network(one[2]), get_route_value(one[2], "via"))
-        for one in shall["routes"]
+        for one in goal["routes"]
     }
     result: dict[str, OwnerState] = {}
     for one, then in before.items():
-        rest = [name for name in then.get("links", {}) if name not in shall["alone"]]
-        mixed = owner.widen_snapshot(owner.narrow_snapshot(then, rest), now[one], shall["alone"])
+        rest = [name for name in then.get("links", {}) if name not in goal["alone"]]
+        mixed = owner.widen_snapshot(owner.narrow_snapshot(then, rest), now[one], goal["alone"])
         links = {
-            name: fit_interface(link, shall["links"].get(name))
+            name: fit_interface(link, goal["links"].get(name))
             for name, link in mixed.get("links", {}).items()
         }
         routes = [r for r in mixed.get("routes", []) if (r["family"], r["to"], r["via"]) in stay]
@@ -248,9 +248,9 @@ def build_owner_states(
     return result
 
 
-def fit_interface(link: KernelLink, shall: ViewLink | None) -> KernelLink:
+def fit_interface(link: KernelLink, goal: ViewLink | None) -> KernelLink:
     """Return an interface of a snapshot with the lasting addresses of the goal."""
-    if shall is None:
+    if goal is None:
         return link
-    lasting = [one for one in shall["addresses"] if one not in shall["leases"]]
-    return {**link, "mtu": shall["mtu"], "up": shall["up"], "addresses": lasting}
+    lasting = [one for one in goal["addresses"] if one not in goal["leases"]]
+    return {**link, "mtu": goal["mtu"], "up": goal["up"], "addresses": lasting}

@@ -354,8 +354,8 @@ class StaticIpLinks:
         """Return the address for the new connection after the undo, or "" if it stays."""
         server = session.get_server_address(read_ssh_session())
         carrier = reach.find_carrier(server, seen)
-        shall = kernel["links"].get(carrier) if kernel else None
-        if shall and server in [one.split("/")[0] for one in shall["addresses"]]:
+        goal = kernel["links"].get(carrier) if kernel else None
+        if goal and server in [one.split("/")[0] for one in goal["addresses"]]:
             return ""
         links = before["runtime"].get("links", {})
         # those of this session's interface (the addresses of a removed bond go to its members)
@@ -392,8 +392,8 @@ class StaticIpLinks:
         back = {name: links[name]["addresses"] for name in names if name in links}
         # Devices with another shape are created again, in the undo and in its rollback.
         for one in owners:
-            anew = owner.find_changed_devices(before["owners"][one], now["owners"][one])
-            before["owners"][one]["remade"] = now["owners"][one]["remade"] = anew
+            changed = owner.find_changed_devices(before["owners"][one], now["owners"][one])
+            before["owners"][one]["remade"] = now["owners"][one]["remade"] = changed
         engine.arm(
             self.node.short,
             NAME,

@@ -186,8 +186,8 @@ def find_link_owners(
             parts = ["{} belongs to {}".format(*pair) for pair in sorted(each.items())]
             why[name] = "its members have different owners: " + ", ".join(parts)
         else:
-            nobody = sorted(one for one, owner in each.items() if not owner)
-            why[name] = "no program on this node configures " + ", ".join(nobody)
+            unowned = sorted(one for one, owner in each.items() if not owner)
+            why[name] = "no program on this node configures " + ", ".join(unowned)
     return found, why
 
 

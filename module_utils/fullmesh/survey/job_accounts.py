@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 UNITS = ("/etc/systemd/system/fullmesh-job@.service",)
 USER = re.compile(r"^User=([\w.-]+)\s*$", re.MULTILINE)
-NOBODYS = ("nobody", "root")
+UNNAMED_ACCOUNTS = ("nobody", "root")
 RANKS_SAY = (b"\0RANK=", b"\0MASTER_ADDR=")
 ENVIRONMENT_MOST = 131072
 
@@ -75,6 +75,6 @@ def find_job_account(named: str) -> pwd.struct_passwd | None:
     """
     for name in (named,) if named else (*find_unit_accounts(), *find_rank_accounts()):
         found = find_account_entry(name)
-        if found and found.pw_uid and found.pw_name not in NOBODYS:
+        if found and found.pw_uid and found.pw_name not in UNNAMED_ACCOUNTS:
             return found
     return None

@@ -813,7 +813,7 @@ def build_kernel_commands(before: KernelGoal, age: float = 0) -> list[list[str]]
             extra &= list_change_addresses(name, then, have, ours)
         steps += [["ip", "addr", "del", one, "dev", name] for one in sorted(extra)]
     # The kernel rejects a gateway until there is a route to it. The route to a network disappears with its address.
-    anew, there = (
+    wanted, there = (
         list_owner_routes(before) + before["routes"],
         now.get("connected", []) + now["routes"],
     )
@@ -828,7 +828,7 @@ def build_kernel_commands(before: KernelGoal, age: float = 0) -> list[list[str]]
         for line in before.get("nexthops", [])
         if line not in now.get("nexthops", [])
     ]
-    for verb, first, second in (("del", ends, before["routes"]), ("replace", anew, there)):
+    for verb, first, second in (("del", ends, before["routes"]), ("replace", wanted, there)):
         for family, name, line in first:
             if (not name or name in now["links"]) and [family, name, line] not in second:
                 over = ["dev", name] if name else []

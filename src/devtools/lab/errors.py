@@ -24,7 +24,7 @@ CODES = {
     "LB-105": "more or fewer nodes than a lab can have",
     "LB-106": "the lab has no node of that name",
     "LB-107": "there is no lab of that name, or the node does not run",
-    "LB-108": "no subnet is free, or the lab's own is now used by somebody else",
+    "LB-108": "no subnet is free, or the lab's own is now used by another program",
     "LB-109": "FULLMESH_LAB_IMAGES has a value that is not known",
     "LB-110": "the lab's sources are not in the checkout",
     "LB-112": "another lab command holds a lock for too long",

@@ -125,8 +125,8 @@ def list_remade_interfaces(names: Iterable[str], before: OwnerState) -> list[str
     No owner converts an existing device: networkd leaves it as it is (systemd#9627), and ifupdown's stanza only creates
     missing ones.
     """
-    anew = before.get("remade", [])
-    return [one for one in names if {one, get_saved_parent(one, before)} & {*anew}]
+    remade = before.get("remade", [])
+    return [one for one in names if {one, get_saved_parent(one, before)} & {*remade}]
 
 
 def get_saved_parent(name: str, before: OwnerState) -> str:
@@ -249,11 +249,11 @@ def build_reconfigure_commands(
 
     The reload itself creates and configures devices that *steps* remove before. They cannot be named yet.
     """
-    anew = [step[-1] for step in steps if step[:3] == ["ip", "link", "delete"]]
+    removed = [step[-1] for step in steps if step[:3] == ["ip", "link", "delete"]]
     there = [
         name
         for name in list_kept_interfaces(
-            common.list_affected_interfaces(links), {**before, "remade": anew}
+            common.list_affected_interfaces(links), {**before, "remade": removed}
         )
         if names is None or name in names
     ]

@@ -27,7 +27,7 @@ MACHINE_ID, HOST_KEYS = "machine-id", "ssh host keys"
 DIGEST = 12  # of a machine-id's digest, to compare by eye
 
 
-ANEW = {
+RENEWALS = {
     MACHINE_ID: "rm /etc/machine-id && systemd-machine-id-setup && reboot",
     HOST_KEYS: "rm /etc/ssh/ssh_host_* && ssh-keygen -A, then restart sshd and add its new keys to known_hosts",
 }
@@ -53,7 +53,7 @@ def rule_cloned_nodes(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Find nodes that share a machine-id or ssh host keys, one finding per image that they were copied from."""
     for names, shared in group_shared_identity(evidence).items():
         digests = join_names([digest for held in shared.values() for digest in held])
-        steps = [command for what, command in ANEW.items() if what in shared]
+        steps = [command for what, command in RENEWALS.items() if what in shared]
         yield Finding(
             "DG-162",
             "L1",

@@ -97,7 +97,7 @@ def collect_differences(job: ObservedJob) -> list[CollectiveDifference]:
         for number in numbers:
             entries = {r: entered[number] for r, entered in by_rank.items() if number in entered}
             found = find_first_difference(entries) if len(entries) > 1 else None
-            # What came to its end everywhere did no harm, unless somebody got an error out of it.
+            # An operation that ended on all ranks did no harm, unless it raised an error on one.
             if found and (is_collective_open(job, entries) or group in find_broken_groups(job)):
                 differences.append(CollectiveDifference(entries, *found))
                 break

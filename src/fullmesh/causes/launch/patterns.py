@@ -55,15 +55,15 @@ def build_signal_patterns(number: int, name: str) -> tuple[Pattern, ...]:
 def build_crash_patterns(number: int, name: str) -> tuple[Pattern, ...]:
     """Build patterns for a crash as reported by faulthandler, UCX, Open MPI, absl, Ray or a shell."""
     words = WORDS[name]
-    nobody = "(?P<rank>)(?P<host>)"
+    unnamed = "(?P<rank>)(?P<host>)"
     return (
-        Pattern("Fatal Python error: ", f"Fatal Python error: {words}{nobody}"),
-        Pattern("Caught signal ", rf"Caught signal {number} \({words}{nobody}"),
+        Pattern("Fatal Python error: ", f"Fatal Python error: {words}{unnamed}"),
+        Pattern("Caught signal ", rf"Caught signal {number} \({words}{unnamed}"),
         Pattern(
             "] Signal: ",
             rf"\[(?P<host>[\w.-]{{1,120}}):\d+\] Signal: {words} \({number}\)(?P<rank>)",
         ),
-        Pattern("*** SIG", rf"\*\*\* {name} received{nobody}"),
+        Pattern("*** SIG", rf"\*\*\* {name} received{unnamed}"),
         *build_shell_patterns(words),
     )
 
