@@ -1,4 +1,4 @@
-"""The page of a job that stands, in Chromium: eight ranks and 512, light and dark, wide and narrow."""
+"""The pages of a hung job and of logs, in Chromium: light and dark, wide and narrow."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import hang_records
 import pytest
 
+from fullmesh import cli
 from fullmesh.causes.hang.job import JobSample
 from fullmesh.hang.judge import judge_job
 from fullmesh.report import hang
@@ -82,3 +83,22 @@ def test_the_rank_that_has_not_come_is_seen(
     shown = browser.run("document.querySelector('main').innerText")
     assert f"rank {world * 5 // 8}: not entered" in shown
     assert browser.run("document.title").startswith("stands")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_of_logs_fits_and_is_silent(
+    browser: Browser, tmp_path: Path, pictures: Path, width: int
+) -> None:
+    """Lines of logs are longer than any page, and have no place to break."""
+    log, page = tmp_path / "rank0.log", tmp_path / "logs.html"
+    path = "/a" * 400
+    log.write_text(f"one {path}\nTraceback (most recent call last):\nRuntimeError: {path}\n")
+    assert cli.main(["explain-log", "--html", str(page), str(log)]) == cli.PROBLEM
+    for scheme in ("light", "dark"):
+        browser.look(width, 900, scheme)
+        browser.open(page)
+        assert browser.complaints() == []
+        assert browser.requests() == [page.as_uri()]
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        assert "RuntimeError" in browser.run("document.querySelector('main').innerText")
+        browser.picture(pictures / f"logs-{width}-{scheme}.png")

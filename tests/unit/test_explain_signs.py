@@ -326,6 +326,22 @@ def test_the_page_sorts_logs_by_the_time_of_their_first_error(
     assert text.index("a.log</th>") < text.index("b.log</th>")
 
 
+def test_lines_around_two_errors_of_one_log_are_shown_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    error = "ERROR the pipe of rank {} is stuck\n"
+    far = error.format(0) + "x\n" * 7 + error.format(1)
+    log = write(
+        tmp_path, "a.log", f"before\n{error.format(0)}between\n{error.format(1)}after\n{far}"
+    )
+    run(["explain-log", "--html", str(page), log], capsys)
+    text = page.read_text("utf-8")
+    assert [text.count(f"{line}\n") for line in ("1: before", "3: between", "5: after")] == [1] * 3
+    assert "<strong>2: ERROR the pipe" in text
+    assert "<strong>4: ERROR the pipe" in text
+
+
 def test_markup_of_a_log_does_not_reach_the_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

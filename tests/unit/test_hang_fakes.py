@@ -216,7 +216,8 @@ def test_a_crowd_of_silent_strangers_keeps_nobody_waiting(
     assert is_whole(found, honest)
     crowd = [one for one in found["ranks"] if one["account"] == "nobody"]
     assert {one["rank"] for one in crowd} == set(range(CROWD))
-    assert all("not read within" in one["missing"][0]["why"] for one in crowd[-100:])
+    # process ids may begin again in the middle of a crowd, so its order says nothing
+    assert sum("not read within" in one["missing"][0]["why"] for one in crowd) >= 100
 
 
 @ROOT_ONLY

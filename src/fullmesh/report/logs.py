@@ -6,7 +6,8 @@ import base64
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
@@ -21,6 +22,20 @@ CLOCK = re.compile(
     r"(?:(?P<day>\d{4}-\d\d-\d\d)[T ])?(?P<time>(?<![\d:])[0-2]\d:[0-5]\d:[0-5]\d(?:[.,]\d{1,9})?)(?![\d:])"
 )
 BAD = ("cause", "symptom", "unknown")
+
+
+@dataclass(frozen=True)
+class LogExcerpt:
+    """A part of a log.
+
+    Attributes:
+        ranks: of the evidence in it.
+        lines: number -> text, and whether it is evidence.
+    """
+
+    file: str
+    ranks: set[str]
+    lines: dict[int, tuple[str, bool]]
 
 
 class LineContext:
@@ -44,14 +59,21 @@ class LineContext:
             if number in wanted and line.strip():
                 self.lines.setdefault((name, number), clean_and_shorten(line.strip()))
 
-    def around(self, evidence: Mapping[str, Any]) -> list[tuple[int, str, bool]]:
-        """Return the lines around an evidence line: number, text, and whether it is the line itself."""
-        at = evidence["line"]
-        lines = {at: evidence["text"]}
-        for number in range(max(1, at - AROUND), at + AROUND + 1):
-            if number != at and (line := self.lines.get((evidence["file"], number))):
-                lines[number] = line
-        return [(number, lines[number], number == at) for number in sorted(lines)]
+    def list_excerpts(self, evidence: Sequence[Mapping[str, Any]]) -> list[LogExcerpt]:
+        """Return the evidence of a finding with the lines around it. Excerpts of a log that overlap are one."""
+        found: list[LogExcerpt] = []
+        own = {(one["file"], one["line"]): one["text"] for one in evidence}
+        for one in sorted(evidence, key=lambda one: (one["file"], one["line"])):
+            name, at = one["file"], one["line"]
+            numbers = range(max(1, at - AROUND), at + AROUND + 1)
+            same = found and found[-1].file == name and max(found[-1].lines) >= numbers.start
+            excerpt = found.pop() if same else LogExcerpt(name, set(), {})
+            for number in numbers:
+                if text := own.get((name, number)) or self.lines.get((name, number)):
+                    excerpt.lines[number] = (text, (name, number) in own)
+            excerpt.ranks.update({one["rank"]} - {""})
+            found.append(excerpt)
+        return found
 
 
 def parse_clock(text: str) -> str:
@@ -102,7 +124,7 @@ def render_log_report(data: Mapping[str, Any], context: LineContext) -> str:
         .render(
             data=data,
             courses=build_log_courses(data),
-            around=context.around,
+            list_excerpts=context.list_excerpts,
             bad=any(one["severity"] in BAD for one in data["findings"]),
             clean=lambda text: clean_and_shorten(str(text), LONGEST),
             style=style,
