@@ -1,4 +1,4 @@
-"""Asks all hosts of a play one question at once: the work behind the module of the same name (library/ask_nodes.py)."""
+"""Ask all hosts of a play one question at once: the action of the module with this name (library/ask_nodes.py)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ ARGUMENTS = {
     "seconds": {"type": "int", "default": 60},
     "folder": {"type": "path", "default": program.FOLDER},
 }
-# As often as the progress callback gives a sign of life.
+# The same interval as the progress callback's.
 EVERY_SECONDS = 10.0
-# After one host's part of a question has failed the others may say for so long why theirs fails; then they are stopped.
+# After one host has failed, the other hosts get this long to report their own failure. Then they are stopped.
 FOLLOW_SECONDS = 1.5
-# A host that has begun and says nothing for so long is lost: its program sends a sign of life every second.
+# A host that started and then sends nothing for this long is lost: its program sends a heartbeat every second.
 LOST_SECONDS = 10.0
 POLL_SECONDS = 0.2
 display = Display()
@@ -54,12 +54,12 @@ display = Display()
 
 @dataclass
 class QueryResults:
-    """What came of asking.
+    """The results of a query.
 
     Attributes:
-        answers: host -> what its module would have registered.
-        ordinary: host -> why it had to be asked, or has yet to be, by the module itself.
-        notes: a sentence for each reason why hosts could not keep the program, and about a host that failed first.
+        answers: host -> the result that its module would have registered.
+        ordinary: host -> the reason why it needs an ordinary run of the module.
+        notes: a sentence for each reason why hosts could not cache the program, and one on the first failed host.
     """
 
     answers: dict[str, answers.TaskResult]
@@ -67,7 +67,7 @@ class QueryResults:
     notes: list[str]
 
     def add(self, other: QueryResults) -> None:
-        """Put what came of asking others, or some once more, in its place."""
+        """Merge the results of another query. They replace earlier results of the same hosts."""
         self.answers |= other.answers
         self.ordinary |= other.ordinary
         self.notes += other.notes
@@ -75,16 +75,16 @@ class QueryResults:
 
 @dataclass
 class RunningQueries:
-    """Hosts that are being asked.
+    """Queries that are in progress.
 
     Attributes:
-        ways, asks: host -> how it is reached, and its question.
-        pending: hosts that are asked by the module itself.
-        hold, together: as ask_nodes is asked.
-        waiting: hosts whose answer is missing.
-        stop: set when the part of one node has failed, so that the others stop.
-        late: hosts that were lost, or silent, after that.
-        first: a sentence about the host whose part failed first.
+        ways, asks: host -> its connection, and its question.
+        pending: hosts that run the module itself.
+        hold, together: the options of ask_nodes.
+        waiting: hosts that have not answered yet.
+        stop: set when one node has failed, so that the others stop.
+        late: hosts that were lost, or did not answer, after that.
+        first: a sentence about the host that failed first.
     """
 
     ways: Mapping[str, ConnectionSpec]
@@ -98,12 +98,12 @@ class RunningQueries:
     first: str = ""
 
     async def ask(self) -> dict[str, rounds.Outcome]:
-        """Ask everybody, and say whose answer is missing while it takes long."""
+        """Query all hosts. While that takes long, show which have not answered yet."""
         self.waiting = dict.fromkeys([*self.ways, *self.pending.threads])
         asks, forks = self.asks, constants.DEFAULT_FORKS
         if self.together:
             asks = {h: replace(a, stop=self.stop, silence=LOST_SECONDS) for h, a in asks.items()}
-        beside = [asyncio.create_task(self.speak())]
+        helpers = [asyncio.create_task(self.speak())]
         modules = asyncio.create_task(self.follow_modules())
         try:
             if self.hold and asks:
@@ -112,11 +112,11 @@ class RunningQueries:
             await modules
             return found
         finally:
-            for task in (*beside, modules):
+            for task in (*helpers, modules):
                 task.cancel()
 
     async def speak(self) -> None:
-        """Say from time to time who is waited for."""
+        """Show at intervals which hosts have not answered yet."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         while True:
@@ -126,14 +126,14 @@ class RunningQueries:
             display.display(f"  … asked {count} nodes: {seconds:.0f} s, waiting for {names}")
 
     def take(self, host: str, outcome: rounds.Outcome) -> None:
-        """Take a host's answer."""
+        """Record a host's answer."""
         self.waiting.pop(host, None)
         if isinstance(outcome, rounds.QueryTimeout) or outcome.answer is None:
             self.late |= {host} if self.stop.is_set() else set()
         self.judge(host, answers.build_task_result(self.ways[host], outcome))
 
     def judge(self, host: str, result: answers.TaskResult) -> None:
-        """Stop the others soon, if this answer says that a part has failed."""
+        """Stop the other hosts soon if this answer reports a failure."""
         seconds = answers.read_broken_seconds(result)
         if self.together and seconds is not None:
             why = str(result.get("why") or result.get("msg") or "it failed").rstrip(".")
@@ -142,7 +142,7 @@ class RunningQueries:
             asyncio.get_running_loop().call_later(wait, self.stop.set)
 
     async def follow_modules(self) -> None:
-        """Take the answers of the modules, and stop them with the others; only if the answers belong together."""
+        """If the hosts have to answer together, record the modules' answers and stop the modules with the others."""
         heard: set[str] = set()
         stopped = False
         while self.together and len(heard) < len(self.pending.threads):
@@ -160,7 +160,7 @@ def build_node_queries(
     given: Mapping[str, Mapping[str, Any]],
     found: Mapping[str, ConnectionSpec],
 ) -> dict[str, NodeQuery]:
-    """The question for each host."""
+    """Build the query of each host."""
     ask = program.KNOWN[wanted["question"]]
     return {
         host: NodeQuery(ask, given[host], wanted["seconds"], wanted["folder"] if way.root else "")
@@ -171,10 +171,10 @@ def build_node_queries(
 def build_query_arguments(
     wanted: Mapping[str, Any], hosts: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """What each host is given, as the module of the question's name would read it.
+    """Build each host's arguments, validated as the question's own module would do it.
 
     Raises:
-        AnsibleActionFail: the module would refuse it.
+        AnsibleActionFail: the module would reject an argument.
     """
     ask = program.KNOWN[wanted["question"]]
     common, each = (
@@ -204,7 +204,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(
         self, tmp: str | None = None, task_vars: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Work out the ways, ask, tell."""
+        """Connect to the hosts, query them, and return their answers."""
         super().run(tmp, task_vars)
         variables = task_vars or {}
         _, wanted = self.validate_argument_spec(argument_spec=ARGUMENTS)
@@ -213,48 +213,48 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             hosts = [host for host in hosts if host in wanted["hosts"]]
         given, login = build_query_arguments(wanted, hosts), {*wanted["as_login"]}
         first = {host: given[host] for host in hosts if host not in login}
-        said = self.ask(wanted, first, variables["hostvars"], self._task)
+        results = self.ask(wanted, first, variables["hostvars"], self._task)
         if wanted["or_login"]:
-            login |= {host for host, answer in said.answers.items() if answer.get("failed")}
+            login |= {host for host, answer in results.answers.items() if answer.get("failed")}
         second = {host: given[host] for host in hosts if host in login}
         if second:
             task = self._task.copy()
             task.become = False
-            said.add(self.ask(wanted, second, variables["hostvars"], task))
-        told: dict[str, Any] = {
+            results.add(self.ask(wanted, second, variables["hostvars"], task))
+        output: dict[str, Any] = {
             "changed": False,
-            "answers": {host: said.answers[host] for host in hosts if host in said.answers},
-            "ordinary": said.ordinary,
+            "answers": {host: results.answers[host] for host in hosts if host in results.answers},
+            "ordinary": results.ordinary,
         }
-        if warnings := [*answers.describe_one_by_one_hosts(said.ordinary), *said.notes]:
-            told["warnings"] = warnings
-        if wanted["complete"] and (silent := answers.describe_failed_hosts(told["answers"])):
-            told |= {"failed": True, "msg": "\n".join(silent)}
-        return told
+        if warnings := [*answers.describe_one_by_one_hosts(results.ordinary), *results.notes]:
+            output["warnings"] = warnings
+        if wanted["complete"] and (failures := answers.describe_failed_hosts(output["answers"])):
+            output |= {"failed": True, "msg": "\n".join(failures)}
+        return output
 
     def ask(
         self, wanted: Mapping[str, Any], given: Mapping[str, Any], hostvars: Any, task: Any
     ) -> QueryResults:
-        """Ask hosts as the task says."""
+        """Query hosts with the task's connection settings."""
         asker = ways.QueryTask(task, *ansible_private.get_action_context(self))
         found, ordinary = ways.build_connection_specs(asker, hostvars, list(given))
         asks = build_node_queries(wanted, given, found)
         rest = {
             host: one_by_one.ModuleQuery(wanted["question"], given[host], task) for host in ordinary
         }
-        # beside the others, as questions of a probe belong together in time
+        # in parallel with the others, because the questions of a probe have to run at the same time
         pending = one_by_one.PendingQueries(self, rest if wanted["one_by_one"] else {}, hostvars)
         asking = RunningQueries(found, asks, pending, wanted["hold"], wanted["together"])
         outcomes = asyncio.run(asking.ask()) if found or wanted["together"] else {}
-        told = {
+        results = {
             host: answers.build_task_result(found[host], outcome)
             for host, outcome in outcomes.items()
         }
-        told |= pending.answers(wanted["seconds"])
+        results |= pending.answers(wanted["seconds"])
         for host in asking.late:
-            told[host]["after_stop"] = True
+            results[host]["after_stop"] = True
         notes = [
             *answers.describe_uncached_programs(outcomes),
             *([asking.first] if asking.first else []),
         ]
-        return QueryResults(told, ordinary, notes)
+        return QueryResults(results, ordinary, notes)

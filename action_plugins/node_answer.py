@@ -1,4 +1,4 @@
-"""Gives a host the facts of an answer that ask_nodes has for it: the work behind library/node_answer.py."""
+"""Set a host's facts from the answer that ask_nodes collected: the action of library/node_answer.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(
         self, tmp: str | None = None, task_vars: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Hand it over."""
+        """Return the answer's facts."""
         super().run(tmp, task_vars)
         _, wanted = self.validate_argument_spec(argument_spec=ARGUMENTS)
         return {"changed": False, "ansible_facts": wanted["answer"]["ansible_facts"]}

@@ -1,7 +1,7 @@
-"""Keeps a result on the controller: the work behind the module of the same name (library/run_result.py).
+"""Save a result on the controller: the action of the module with this name (library/run_result.py).
 
-Here and not in the module, because a module is a new interpreter that loads everything once more: half a second of a
-diagnosis that is to take a few.
+This is an action plugin because a module starts a new interpreter, which imports everything again. That takes 0.5 s of
+a diagnosis that should take only a few seconds.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ ARGUMENTS = {
 
 
 def write_run_result(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Write the result and, beside it, the reports; what Ansible is told.
+    """Write the result and the reports, and return the output of the task.
 
-    A picture that cannot be drawn loses no result: the run is judged all the same.
+    If a report cannot be written, the task only warns: the result is saved already.
     """
     text = json.dumps(wanted["result"], indent=2, sort_keys=False) + "\n"
     try:
@@ -38,13 +38,13 @@ def write_run_result(wanted: dict[str, Any]) -> dict[str, Any]:
     except OSError as exc:
         why = f"the result could not be written to {wanted['directory']}: {exc}"
         return {"failed": True, "changed": False, "msg": why}
-    told: dict[str, Any] = {"changed": False, "path": str(path), "reports": []}
+    output: dict[str, Any] = {"changed": False, "path": str(path), "reports": []}
     try:
-        told["reports"] = [str(made) for made in write.write_reports_beside(path)]
+        output["reports"] = [str(made) for made in write.write_reports_beside(path)]
     except Exception as exc:
         again = "./fullmesh report --html tries again."
-        told["warnings"] = [f"no report beside {path}: {exc!r}. {again}"]
-    return told
+        output["warnings"] = [f"the reports of {path} could not be written: {exc!r}. {again}"]
+    return output
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -55,7 +55,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(
         self, tmp: str | None = None, task_vars: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Check the arguments, keep the result."""
+        """Check the arguments and save the result."""
         super().run(tmp, task_vars)
         _, wanted = self.validate_argument_spec(argument_spec=ARGUMENTS)
         return write_run_result(wanted)

@@ -32,7 +32,7 @@ from fullmesh.play.events import VARIABLE, Event, HostAnswered, HostCounts, Stat
 DOCUMENTATION = """
 name: fullmesh_events
 type: aggregate
-short_description: Tells what happens, one JSON object a line
+short_description: Writes the events of a run, one JSON object per line
 description:
   - Appends an object for each play, task, answer, failure and result to the file that the environment variable
     FULLMESH_EVENTS names. Without the variable it does nothing.
@@ -40,55 +40,55 @@ requirements:
   - enabled in ansible.cfg
 """
 
-# A result of a verification or a diagnosis is shown from its file, and so is what the verification says of it.
+# The live view reads results of a verification or a diagnosis, and their messages, from the result's file.
 RESULT_ACTION = "run_result"
 SHOWN_FROM_RESULT = (("verify_cluster", "judge | Show the results of all checks"),)
-# What a node remembers for its undo.
+# It saves the previous state of a node, for undo.
 MEMORY_ACTION = "undo_point"
-# In check mode it may say what would change, and counts as a change.
+# In check mode it may announce a change, and counts as a change.
 SAYS = "debug"
-# One that has something to say where all is well; most have not.
+# An assertion with a message for success. Most have none.
 ASSERTS = "assert"
 ITS_WORDS = "success_msg"
 LINES_OF_OUTPUT = 12
-# Where a module says what it worked on.
+# Module arguments that name the changed object.
 NAMED_BY = ("path", "dest", "key", "name")
 
 
-def format_message_lines(said: object) -> str:
-    """A message as text: a list is a line each."""
-    if isinstance(said, list | tuple):
-        return "\n".join(str(one) for one in said)
-    return str(said)
+def format_message_lines(message: object) -> str:
+    """Format a message as text. A list becomes one line per item."""
+    if isinstance(message, list | tuple):
+        return "\n".join(str(one) for one in message)
+    return str(message)
 
 
-def list_failure_reasons(told: Mapping[str, Any]) -> Iterator[str]:
-    """Why a task failed, in the words of its answer."""
-    items = [one for one in told.get("results") or [] if isinstance(one, Mapping)]
+def list_failure_reasons(result: Mapping[str, Any]) -> Iterator[str]:
+    """List the reasons for a task's failure, from its result."""
+    items = [one for one in result.get("results") or [] if isinstance(one, Mapping)]
     failed = [one for one in items if one.get("failed")]
     if failed:
         for one in failed:
             yield from list_failure_reasons(one)
         return
-    yield format_message_lines(told.get("msg") or "no message")
-    # our own coded messages are whole; a program's words are not
-    if not format_message_lines(told.get("msg", "")).startswith("["):
+    yield format_message_lines(result.get("msg") or "no message")
+    # Fullmesh's own coded messages are complete. Other messages need the program's output.
+    if not format_message_lines(result.get("msg", "")).startswith("["):
         for name in ("module_stderr", "stderr", "stdout"):
-            words = str(told.get(name) or "").strip().splitlines()
+            words = str(result.get(name) or "").strip().splitlines()
             if words:
                 yield "\n".join(words[-LINES_OF_OUTPUT:])
                 return
 
 
-def format_failure_message(told: Mapping[str, Any]) -> str:
-    """The whole of it, nothing twice."""
-    return "\n".join(dict.fromkeys(list_failure_reasons(told)))
+def format_failure_message(result: Mapping[str, Any]) -> str:
+    """Join all reasons, without duplicates."""
+    return "\n".join(dict.fromkeys(list_failure_reasons(result)))
 
 
-def list_changed_items(action: str, told: Mapping[str, Any]) -> list[str]:
-    """The files or settings that a change is about, as far as the answer names them."""
+def list_changed_items(action: str, result: Mapping[str, Any]) -> list[str]:
+    """List the files or settings that a task changed, if its result names them."""
     found: dict[str, None] = {}
-    diff = told.get("diff")
+    diff = result.get("diff")
     for one in diff if isinstance(diff, list) else [diff]:
         if isinstance(one, Mapping):
             header = one.get("after_header") or one.get("before_header")
@@ -96,11 +96,11 @@ def list_changed_items(action: str, told: Mapping[str, Any]) -> list[str]:
                 found[str(header).partition(" (")[0]] = None
     if not found:
         if action.rpartition(".")[2] == SAYS:
-            return format_message_lines(told.get("msg", "")).splitlines()
-        asked = (told.get("invocation") or {}).get("module_args") or {}
+            return format_message_lines(result.get("msg", "")).splitlines()
+        asked = (result.get("invocation") or {}).get("module_args") or {}
         if action == MEMORY_ACTION:
             return [f"undo point of {asked.get('role', '')}"]
-        for source in (told, asked):
+        for source in (result, asked):
             value = next((source[name] for name in NAMED_BY if source.get(name)), None)
             if isinstance(value, str | int):
                 return [str(value)]
@@ -110,7 +110,7 @@ def list_changed_items(action: str, told: Mapping[str, Any]) -> list[str]:
 
 
 def split_task_name(task: Any) -> tuple[str, str]:
-    """Role and name of a task; Ansible writes both into one."""
+    """Return the role and the name of a task. Ansible joins both in one string."""
     role = get_task_role(task)
     return role, task.get_name().strip().removeprefix(f"{role} : ")
 
@@ -131,12 +131,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         self.disabled = self.stream < 0
 
     def tell(self, event: Event) -> None:
-        """One line, in one write."""
-        text = json.dumps(event, default=str)  # ASCII: no control character as such
+        """Write one event as one line, in a single write."""
+        text = json.dumps(event, default=str)  # ASCII: control characters are escaped
         os.write(self.stream, text.encode() + b"\n")
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        """The playbook was read."""
+        """Report the start of the playbook."""
         plays = [play.get_name().strip() for play in playbook.get_plays()]
         check = bool(context.CLIARGS.get("check"))
         name = get_playbook_path(playbook)
@@ -145,23 +145,23 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         )
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """A play, or the next batch of hosts of it."""
+        """Report a play, or its next batch of hosts."""
         hosts = list_play_hosts(play)
         name = play.get_name().strip()
         self.tell({"event": "play", "at": time.time(), "play": name, "hosts": hosts})
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        """A task starts on its hosts."""
+        """Report the start of a task."""
         del is_conditional
         role, name = split_task_name(task)
         self.tell({"event": "task", "at": time.time(), "task": name, "role": role})
 
     def v2_playbook_on_handler_task_start(self, task: Any) -> None:
-        """A handler is a task."""
+        """Report a handler like a task."""
         self.v2_playbook_on_task_start(task, False)
 
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
-        """A host starts a task."""
+        """Report that a host starts a task."""
         del task
         self.tell({"event": "host", "at": time.time(), "host": host.get_name()})
 
@@ -182,7 +182,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         self.tell({"event": "said", "at": time.time(), "host": host, "text": text})
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """A host is done."""
+        """Report that a host finished a task."""
         answer = CallbackResult(result)
         self._answer(answer, "changed" if answer.told.get("changed") else "ok")
         action = answer.task.action.rpartition(".")[2]
@@ -200,22 +200,22 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             self._said(answer.host, format_message_lines(answer.told["msg"]))
 
     def _all_answered(self, answer: CallbackResult) -> None:
-        """A task that asks all hosts has ended for the one that it ran for; for the others it ends here."""
+        """Report the other hosts of ask_nodes, which Ansible runs for one host only."""
         asked.COUNT.add(get_task_id(answer.task), answer.host, answer.told)
         for host, status in asked.read_host_statuses(answer.told).items():
             if host != answer.host:
                 self.tell({"event": "answer", "at": time.time(), "host": host, "status": status})
 
     def v2_runner_on_skipped(self, result: Any) -> None:
-        """A host had nothing to do."""
+        """Report a skipped task."""
         self._answer(CallbackResult(result), "skipped")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        """A host failed."""
+        """Report a failed task."""
         self._ended_badly(CallbackResult(result), "ignored" if ignore_errors else "failed")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        """A host does not answer; ``ignore_unreachable`` goes on from there."""
+        """Report an unreachable host. With ``ignore_unreachable`` the play continues."""
         answer = CallbackResult(result)
         self._ended_badly(answer, "ignored" if answer.ignores_unreachable() else "unreachable")
 
@@ -237,7 +237,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         )
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """The end."""
+        """Report the end and the counts of each host."""
         asked.COUNT.complete(stats)
         hosts: dict[str, HostCounts] = {
             host: {

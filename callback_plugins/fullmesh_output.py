@@ -1,6 +1,6 @@
-"""Ansible's default output, in which hosts that were asked all at once are shown and counted like all others.
+"""Extend Ansible's default output: show and count all hosts that ask_nodes queried at once.
 
-What Ansible displays is cleaned first: no text of a node acts on the terminal.
+All displayed text is cleaned first, so that text from a node cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from fullmesh.printed import clean_styled, clean_text, clean_values
 DOCUMENTATION = """
 name: fullmesh_output
 type: stdout
-short_description: The default output, with every host that ask_nodes asked
+short_description: The default output, with every host that ask_nodes queried
 description:
-  - The task ask_nodes runs once and asks all hosts of a play. This shows each host's answer in a line of its own, as
-    for any other task, and counts it in the recap.
+  - The task ask_nodes runs once and queries all hosts of a play. This callback shows each host's answer on its own
+    line, as for any other task, and counts it in the recap.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -39,7 +39,7 @@ requirements:
 
 
 class CleanDisplay:
-    """Ansible's way to the terminal and to its log, with each text cleaned; its own colours stay."""
+    """Clean each text that Ansible writes to the terminal or to its log. Ansible's own colours stay."""
 
     def __init__(self, display: Callable[..., None]) -> None:
         self.display, self.styled = display, False
@@ -51,7 +51,7 @@ class CleanDisplay:
 
     @contextmanager
     def styled_by_ansible(self) -> Iterator[None]:
-        """Let through what Ansible has coloured itself, made of cleaned text."""
+        """Keep colours while Ansible displays text that is cleaned already."""
         self.styled = True
         try:
             yield
@@ -71,32 +71,32 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
         self.clean: CleanDisplay = wrap_display(self, CleanDisplay)
 
     def v2_on_file_diff(self, result: Any) -> None:
-        """The lines of files that changed, which Ansible colours one by one."""
-        told = CallbackResult(result).told
-        told.update(clean_values(told))
+        """Show the changed lines of files, which Ansible colours one by one."""
+        values = CallbackResult(result).told
+        values.update(clean_values(values))
         with self.clean.styled_by_ansible():
             super().v2_on_file_diff(result)
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """A task has ended on a host, or on all of them at once."""
+        """Show that a task finished on a host, or on all hosts at once."""
         answer = CallbackResult(result)
-        told, task, own = answer.told, answer.task, answer.host
+        values, task, own = answer.told, answer.task, answer.host
         asks = task.action.rpartition(".")[2] == asked.ACTION
-        statuses = asked.read_host_statuses(told) if asks else {}
+        statuses = asked.read_host_statuses(values) if asks else {}
         if statuses.get(own) != "ignored":
             super().v2_runner_on_ok(result)
         if asks:
-            asked.COUNT.add(get_task_id(task), own, told)
+            asked.COUNT.add(get_task_id(task), own, values)
         for host, status in statuses.items():
             if status == "ignored":
-                why = str(told["answers"][host].get("msg", "")).partition("\n")[0]
+                why = str(values["answers"][host].get("msg", "")).partition("\n")[0]
                 self.clean(f"failed: [{host}] => {why}", color=constants.COLOR_ERROR)
             elif host != own and self.get_option("display_ok_hosts"):
                 self.clean(f"ok: [{host}]", color=constants.COLOR_OK)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """The recap."""
+        """Show the recap."""
         asked.COUNT.complete(stats)
-        # hosts and figures, coloured
+        # Ansible colours hosts and counts
         with self.clean.styled_by_ansible():
             super().v2_playbook_on_stats(stats)

@@ -1,8 +1,8 @@
-"""What every worker would do for itself is done once, before Ansible forks it.
+"""Load filters and tests once, before Ansible forks its workers.
 
-A worker is forked for each task on each host. The first filter that it meets makes it read every filter plugin, and its
-garbage collector touches, and so copies, every page that it shares with its parent. Measured with two nodes
-(benchmarks/second_run.py): docs/architecture.md, "Speed".
+Ansible forks a worker for each task on each host. Without this callback, the first filter makes each worker read every
+filter plugin. Its garbage collector also writes to, and so copies, every page that it shares with its parent.
+Measurements with two nodes (benchmarks/second_run.py): docs/architecture.md, "Speed".
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ type: aggregate
 short_description: Loads filters and tests once instead of once for each task and host
 description:
   - Loads all filter and test plugins before the workers are forked, so that each has them from the start.
-  - Keeps the garbage collector of the workers off what they share with their parent.
+  - Keeps the workers' garbage collector from copying memory that they share with their parent.
 requirements:
   - enabled in ansible.cfg
 """
 
 
-# Several tasks of every run use the filters of its file, each in a worker of its own.
+# Several tasks of every run use this module's filters, each in its own worker.
 PLAN = "node_view"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no types
-    """The callback; it runs in the process that forks."""
+    """The callback. It runs in the process that forks the workers."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -51,7 +51,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         self.hosts = 0
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """At every play, as a role's own plugins make Ansible forget what it has loaded; cheap where not."""
+        """Load at every play, because a role's own plugins make Ansible drop its cache."""
         self.hosts = len(list_play_hosts(play))
         if not self.hosts:  # as most plays of a run that has nothing to do
             return
@@ -60,14 +60,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         freeze_objects()
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        """What our filters need is read before the first task that several workers are forked for."""
+        """Import all filters before the first task that runs in several workers."""
         del is_conditional
         if self.hosts > 1 and not task.run_once and late.load_all_filters():
             freeze_objects()
 
 
 def freeze_objects() -> None:
-    """Keep all that is there from the workers' garbage collector."""
+    """Exclude all existing objects from the workers' garbage collection."""
     gc.collect()
     # Python's documentation of gc.freeze: before fork, for pages that stay shared
     gc.freeze()

@@ -1,4 +1,4 @@
-"""A sign of life from long tasks, and how long each phase took."""
+"""Show progress during long tasks, and the duration of each phase at the end."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from fullmesh.printed import clean_text
 DOCUMENTATION = """
 name: fullmesh_progress
 type: aggregate
-short_description: A sign of life from long tasks, and how long each phase took
+short_description: Progress of long tasks, and the duration of each phase
 description:
-  - While a task runs for long, says every ten seconds which one, for how long, and whose answer is missing.
-  - At the end lists the plays with their seconds.
+  - During a long task, shows its name, its duration and the missing hosts every 10 s.
+  - At the end, lists the plays with their durations.
 requirements:
   - enabled in ansible.cfg
 """
@@ -36,16 +36,16 @@ ASKS_ALL = "ask_nodes"
 
 
 def write_stderr_unlocked(text: str) -> None:
-    """Write to standard error without any lock of Python's.
+    """Write to standard error without a Python lock.
 
-    Ansible forks its workers from this process: a lock that the heartbeat's thread holds at that moment would stay
-    locked in the worker for ever.
+    Ansible forks its workers from this process. If the heartbeat's thread held a lock at that moment, the lock would
+    stay locked in the worker forever.
     """
     os.write(2, clean_text(text).encode("utf-8", "replace"))
 
 
 class Heartbeat:
-    """Calls *say* every *every* seconds while something runs."""
+    """Call *say* every *every* seconds while a task runs."""
 
     def __init__(self, say: Callable[[str], None], every: float = EVERY_SECONDS) -> None:
         self.say, self.every = say, every
@@ -56,7 +56,7 @@ class Heartbeat:
         self.thread: threading.Thread | None = None
 
     def start(self, name: str) -> None:
-        """A task begins; the one before it is over."""
+        """Start the heartbeat of a task and end the previous one."""
         self.stop()
         self.name, self.begun, self.waiting = name, time.monotonic(), set()
         self.stopped = threading.Event()
@@ -64,7 +64,7 @@ class Heartbeat:
         self.thread.start()
 
     def stop(self) -> None:
-        """The task is over."""
+        """End the heartbeat."""
         self.stopped.set()
         if self.thread is not None:
             self.thread.join(timeout=1)
@@ -92,16 +92,16 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         self.plays: list[tuple[str, float]] = []
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """Note when a phase begins."""
+        """Record the start of a phase."""
         self.plays.append((play.get_name().strip(), time.monotonic()))
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        """A new task: its heart beats."""
+        """Start the heartbeat of a new task."""
         del is_conditional
         self.heart.start(task.get_name().strip())
 
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
-        """A host begins; its answer is awaited. A task that asks all hosts says by itself who is missing."""
+        """Wait for a host's answer. A task that queries all hosts shows the missing ones itself."""
         if task.action.rpartition(".")[2] == ASKS_ALL:
             return
         self.heart.waiting.add(host.get_name())
@@ -114,12 +114,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
     v2_runner_on_unreachable = _answered
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        """A host answered with a failure."""
+        """Record a host's failure as an answer."""
         del ignore_errors
         self._answered(result)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """The end: seconds of each phase that took any."""
+        """Show the duration of each phase."""
         del stats
         self.heart.stop()
         ends = [begun for _name, begun in self.plays[1:]] + [time.monotonic()]

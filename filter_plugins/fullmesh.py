@@ -1,4 +1,4 @@
-"""Every filter of the project, from src/fullmesh/filters: the one place that finds the core beside it."""
+"""Provide Ansible with all filters of src/fullmesh/filters."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fullmesh.filters import late
 
 
 class FilterModule:
-    """What Ansible asks for."""
+    """The class that Ansible looks for."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """The filters by the names that playbooks use."""
+        """Return the filters, by the names that playbooks use."""
         return late.build_filter_table()
