@@ -1,6 +1,6 @@
 """All nodes asked at once, against OpenSSH's own client and servers: hosts of benchmarks/fleet, each wrong in its way.
 
-As root on Debian or Ubuntu; takes half a minute. What each refusal says is held by tests/unit/test_ask.py.
+As root on Debian or Ubuntu; takes half a minute. What each refusal says is held by tests/unit/ask.
 """
 
 from __future__ import annotations

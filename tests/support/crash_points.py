@@ -3,7 +3,7 @@
 A model of one node: its /etc, a daemon that has read it, systemd's units, boots. Each process of a change (the module,
 the guard's rollback, the boot-time unit) is a fork of this one, and is ended at its k-th call by ``_exit``, as SIGKILL
 would, or gets an error from it. What has reached the page cache stays: a power cut that loses it is the matter of
-`tests/unit/test_rollback.py` (every name is synced before the word is out).
+`tests/unit/rollback` (every name is synced before the word is out).
 
 After each end: the node is all old, or all new where the confirmation had begun; what the daemon has read is what
 stands there; an edit that the user makes after that is never taken back; nothing of ours is left behind.

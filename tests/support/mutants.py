@@ -34,10 +34,10 @@ ROOT = Path(__file__).resolve().parents[2]
 UTILS = "module_utils/fullmesh"
 # What can lose something of a node's, and the unit tests that are about it.
 MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "engine": (f"{UTILS}/transaction/engine.py", ("test_rollback.py", "test_pending_change.py")),
-    "undo": (f"{UTILS}/state/undo.py", ("test_undo_point.py", "test_undo_record.py")),
-    "record": (f"{UTILS}/state/record.py", ("test_undo_record.py", "test_undo_point.py")),
-    "restore": (f"{UTILS}/state/restore.py", ("test_undo_point.py", "test_undo_record.py")),
+    "engine": (f"{UTILS}/transaction/engine.py", ("rollback", "test_pending_change.py")),
+    "undo": (f"{UTILS}/state/undo.py", ("undo_point", "test_undo_record.py")),
+    "record": (f"{UTILS}/state/record.py", ("test_undo_record.py", "undo_point")),
+    "restore": (f"{UTILS}/state/restore.py", ("undo_point", "test_undo_record.py")),
     "files": (f"{UTILS}/files.py", ("test_files.py", "test_line_ends.py")),
     "hosts_file": (f"{UTILS}/hosts_file.py", ("test_name_resolution.py", "test_line_ends.py")),
     "netplan": (f"{UTILS}/network/backends/netplan.py", ("test_backends.py",)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.facts import efa as fullmesh_efa
-from test_ec2 import CLUSTER, eni, group, permission, plan, raw
+from ec2_account import CLUSTER, eni, group, permission, plan, raw
 
 from fullmesh.causes.cloud import accounts
 from fullmesh.causes.relations import fold_cluster_findings

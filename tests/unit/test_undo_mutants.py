@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.fullmesh.state import undo, written
 from ansible.module_utils.fullmesh.state.record import UndoPoint
-from test_undo_point import HOSTS, STATES, Systemd, put, restore, wanted
+from undo_node import HOSTS, STATES, Systemd, put, restore, wanted
 
 OURS = "/etc/demo/conf.d/ours"
 OTHER = "/etc/demo/other.d/ours"

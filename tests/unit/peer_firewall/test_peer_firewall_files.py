@@ -1,0 +1,151 @@
+"""The peers' firewall: the zone, policies and sets that it writes."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from ansible.module_utils.fullmesh.firewall import (
+    firewalld_files,
+)
+from firewall_machine import JOB_FILE, ZONE_FILE, rendered
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def of_job(**change: Any) -> list[tuple[str, str]]:
+    """(source, port) of every rule of the peers' policy."""
+    policy = ElementTree.fromstring(rendered(**change)[JOB_FILE])  # noqa: S314 (ours)
+    assert (policy.get("target"), policy.get("priority")) == ("CONTINUE", "-19000")
+    found = []
+    for one in policy.findall("rule"):
+        source, port = one.find("source"), one.find("port")
+        assert source is not None
+        assert one.find("accept") is not None
+        words = [] if port is None else [port.get("port"), port.get("protocol")]
+        found.append((str(source.get("ipset")), "/".join(map(str, words))))
+    return found
+
+
+def test_the_policy_opens_exact_ports_to_the_peers_only_and_binds_nobody() -> None:
+    ports = ["22/tcp", "29500/tcp", "50000-54095/tcp"]
+    wanted = [(f"fullmesh-peers{family}", port) for family in "46" for port in ports]
+    assert of_job() == wanted
+    assert ZONE_FILE not in rendered()
+
+
+def test_peers_only_binds_the_peers_to_a_zone_that_opens_nothing() -> None:
+    zone = ElementTree.fromstring(rendered(mode="peers_only")[ZONE_FILE])  # noqa: S314 (ours)
+    assert zone.get("target") is None  # default: reject the rest, let ICMP through
+    assert [tag.get("ipset") for tag in zone.findall("source")] == [
+        "fullmesh-peers4",
+        "fullmesh-peers6",
+    ]
+    assert {tag.tag for tag in zone} == {"short", "description", "source"}
+    assert of_job(mode="peers_only") == of_job()
+
+
+def test_peers_trusted_accepts_everything_from_the_same_sources() -> None:
+    assert of_job(mode="peers_trusted") == [("fullmesh-peers4", ""), ("fullmesh-peers6", "")]
+    assert ZONE_FILE not in rendered(mode="peers_trusted")
+
+
+def test_controllers_get_ssh_by_a_policy_that_takes_nothing_away() -> None:
+    text = rendered(ssh_ports=[2222, 22])["/etc/firewalld/policies/fullmesh-ssh.xml"]
+    policy = ElementTree.fromstring(text)  # noqa: S314 (ours)
+    assert policy.get("target") == "CONTINUE"
+    assert int(str(policy.get("priority"))) < -15000
+    rules = policy.findall("rule")
+    assert [str(rule.find("port").get("port")) for rule in rules] == ["22", "2222"]  # type: ignore[union-attr]
+    assert all(rule.find("source").get("ipset") == "fullmesh-controllers4" for rule in rules)  # type: ignore[union-attr]
+
+
+ALL_FILE = "/etc/firewalld/policies/fullmesh-all.xml"
+
+
+def test_services_are_opened_to_those_who_may_come() -> None:
+    files = rendered(controller_ports=["8443/tcp"], public_ports=["8000/tcp", "9000-9010/udp"])
+    ssh = ElementTree.fromstring(files["/etc/firewalld/policies/fullmesh-ssh.xml"])  # noqa: S314 (ours)
+    doors = [rule.find("port").get("port") for rule in ssh.findall("rule")]  # type: ignore[union-attr]
+    assert doors == ["22", "8443"]
+    public = ElementTree.fromstring(files[ALL_FILE])  # noqa: S314 (ours)
+    assert public.get("target") == "CONTINUE"
+    assert int(str(public.get("priority"))) < 0  # before the zone that binds peers in peers_only
+    assert [(one.get("port"), one.get("protocol")) for one in public.findall("port")] == [
+        ("8000", "tcp"),
+        ("9000-9010", "udp"),
+    ]
+    assert ALL_FILE not in rendered()
+
+
+def test_families_without_addresses_have_no_files() -> None:
+    names = {Path(path).name for path in rendered(peers=["10.0.0.1"])}
+    assert names == {
+        "fullmesh-job.xml",
+        "fullmesh-ssh.xml",
+        "fullmesh-peers4.xml",
+        "fullmesh-controllers4.xml",
+    }
+
+
+def test_names_fit_firewalld() -> None:
+    for path in firewalld_files.map_own_paths("x" * 13).values():
+        limit = 31 if "/ipsets/" in path else 17  # firewalld: max_zone_name_len, IPSET_MAXNAMELEN
+        assert len(Path(path).stem) <= limit
+
+
+def test_addresses_are_sorted_joined_and_cleaned() -> None:
+    found = firewalld_files.group_by_family(
+        ["10.0.0.12", "::ffff:10.0.0.11", "fe80::1%eth0", "127.0.0.1", "10.0.0.12"]
+    )
+    assert found == {"4": ["10.0.0.11", "10.0.0.12"], "6": ["fe80::1"]}
+
+
+def test_what_lies_in_another_network_is_left_out() -> None:
+    found = firewalld_files.group_by_family(
+        ["10.9.1.1", "10.9.0.0/16", "10.9.2.0/24", "198.51.100.7", "fd00:9::/32"]
+    )
+    assert found == {"4": ["10.9.0.0/16", "198.51.100.7"], "6": ["fd00:9::/32"]}
+
+
+def test_a_set_is_one_of_networks_only_where_one_is_in_it() -> None:
+    files = rendered(controllers=["10.9.0.0/16", "fd00::7"])
+    kinds = {
+        name: ElementTree.fromstring(files[f"/etc/firewalld/ipsets/{name}.xml"]).get("type")  # noqa: S314 (ours)
+        for name in ("fullmesh-controllers4", "fullmesh-controllers6", "fullmesh-peers4")
+    }
+    assert list(kinds.values()) == ["hash:net", "hash:ip", "hash:ip"]
+
+
+NETWORKS = st.builds(
+    lambda address, length: str(ip_network(f"{address}/{length}", strict=False)),
+    st.ip_addresses(),
+    st.integers(1, 32),
+)
+
+
+@given(st.lists(NETWORKS | st.ip_addresses().map(str), max_size=8))
+def test_a_set_never_overlaps_and_covers_what_was_asked(networks: list[str]) -> None:
+    asked = [ip_network(one) for one in networks]
+    held = [
+        ip_network(one)
+        for family in firewalld_files.group_by_family(networks).values()
+        for one in family
+    ]
+    assert not any(one.overlaps(other) for one, other in combinations(held, 2))
+    for one in asked:
+        mapped = one.version == 6 and one.num_addresses == 1 and one.network_address.ipv4_mapped
+        inside = ip_network(mapped) if mapped else one
+        same = [other for other in held if other.version == inside.version]
+        assert inside.is_loopback or any(inside.subnet_of(other) for other in same)  # type: ignore[arg-type]
+
+
+@given(st.lists(st.ip_addresses().map(str), min_size=1, max_size=8))
+def test_what_is_rendered_is_well_formed(addresses: list[str]) -> None:
+    for text in rendered(peers=addresses, controllers=addresses).values():
+        ElementTree.fromstring(text)  # noqa: S314 (ours)
+        assert "<protocol" not in text
+        assert firewalld_files.MARK in text

@@ -1,0 +1,116 @@
+"""The peers' firewall: what the configuration of others lets in and claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.fullmesh.firewall import (
+    firewalld_others,
+)
+from firewall_machine import BOUND, PEERS, POLICIES, ZONES, put
+
+
+@pytest.mark.parametrize(
+    ("zone", "port", "open_"),
+    [
+        ("public", 22, True),
+        ("public", 8005, True),
+        ("public", 2222, False),
+        ("trusted", 2222, True),
+        ("nowhere", 22, False),
+    ],
+)
+def test_what_a_zone_lets_in(root: Path, zone: str, port: int, open_: bool) -> None:
+    assert firewalld_others.is_allowed_by_zone(str(root), zone, port) is open_
+
+
+def test_a_file_in_etc_beats_the_package(root: Path) -> None:
+    put(root, "/etc/firewalld/zones/public.xml", "<zone/>")
+    assert not firewalld_others.is_allowed_by_zone(str(root), "public", 22)
+
+
+@pytest.mark.parametrize(
+    ("source", "claimed"),
+    [
+        ('<source address="10.0.0.0/24"/>', True),
+        ('<source address="10.0.0.12"/>', True),
+        ('<source address="10.1.0.0/16"/>', False),
+        ('<source mac="52:54:00:00:00:01"/>', False),
+        ('<source ipset="office"/>', True),
+    ],
+)
+def test_another_zone_that_claims_a_peer_is_named(root: Path, source: str, claimed: bool) -> None:
+    put(root, "/etc/firewalld/ipsets/office.xml", "<ipset><entry>10.0.0.11</entry></ipset>")
+    put(root, "/etc/firewalld/zones/work.xml", f"<zone>{source}</zone>")
+    found = firewalld_others.find_claiming_zones(str(root), "fullmesh", PEERS)
+    assert bool(found) is claimed
+    assert all("zone work" in text for text in found)
+
+
+def test_what_is_runtime_only_is_named() -> None:
+    kept = ZONES.replace("eth0", "")
+    assert firewalld_others.find_unsaved_settings(ZONES, kept, "fullmesh") == []
+    ran = ZONES.replace("  ports:\n", "  ports: 8443/tcp\n")
+    assert firewalld_others.find_unsaved_settings(ran, kept, "fullmesh") == [
+        "zone public, ports: 8443/tcp"
+    ]
+    assert firewalld_others.find_unsaved_settings(ran, kept, "public") == []
+
+
+@pytest.mark.parametrize(
+    ("zone", "permanent", "nmcli", "lost"),
+    [
+        ("work", "", "", True),
+        ("work", "eth0", "", False),
+        ("work", "eth1", "", True),
+        ("work", "", "work", False),
+        ("work", "", "home", True),
+        ("docker", "", "", False),
+        ("libvirt", "", "", False),
+        ("fullmesh", "", "", False),
+    ],
+)
+def test_an_interface_that_only_the_daemon_knows_would_move(
+    zone: str, permanent: str, nmcli: str, lost: bool
+) -> None:
+    """networkd and ifupdown know nothing of zones: somebody called ``firewall-cmd --change-interface``."""
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        if not nmcli:
+            return 10, "Error: NetworkManager is not running."
+        return 0, "profile\n" if "device" in argv else nmcli + "\n"
+
+    text = BOUND.format(zone)
+    found = firewalld_others.find_unbound_interfaces(
+        run, text, text.replace("eth0", permanent), ["fullmesh", "public"]
+    )
+    assert found == ["zone work, interfaces: eth0"] * lost
+
+
+def test_policies_of_others_are_compared_and_ours_are_not() -> None:
+    ran, kept = POLICIES.format("http", "http"), POLICIES.format("", "")
+    found = firewalld_others.find_unsaved_settings(ran, kept, "fullmesh", "policy")
+    assert found == ["policy allow-host-ipv6, services: http"]
+
+
+def test_entries_and_direct_rules_of_others_are_compared() -> None:
+    runtime = {
+        "--get-ipsets": "blocked fullmesh-peers4 old timed\n",
+        "--ipset=blocked --get-entries": "\n".join(f"192.0.2.{n}" for n in range(1, 6)),
+        "--permanent --ipset=blocked --get-entries": "192.0.2.1\n",
+        "--ipset=old --get-entries": "192.0.2.9\n",
+        "--permanent --ipset=old --get-entries": "192.0.2.9\n192.0.2.10\n",
+        "--ipset=fullmesh-peers4 --get-entries": "192.0.2.99\n",
+        "--direct --get-all-rules": "ipv4 filter INPUT 0 -s 192.0.2.7 -j DROP\n",
+        "--permanent --direct --get-all-rules": "\n",
+    }
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        line = " ".join(argv[1:])
+        return (0, runtime[line]) if line in runtime else (34, "Error: IPSET_WITH_TIMEOUT")
+
+    assert firewalld_others.find_unsaved_entries(run, "fullmesh") == [
+        "direct rule: ipv4 filter INPUT 0 -s 192.0.2.7 -j DROP",
+        "ipset blocked: 192.0.2.2, 192.0.2.3, 192.0.2.4 and 1 more",
+    ]

@@ -1,0 +1,156 @@
+"""The peers' firewall: one run, from the preview to the confirmed change."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.fullmesh.firewall import (
+    firewalld,
+    firewalld_files,
+)
+from ansible.module_utils.fullmesh.firewall import peers as firewall_peers
+from ansible.module_utils.fullmesh.transaction import engine, session
+from firewall_machine import Machine, firewall, kernel, ours, put, refused, without
+
+
+def with_ssh(port: int) -> list[dict[str, Any]]:
+    """The rules for an sshd that listens elsewhere."""
+    text = json.dumps(kernel())
+    found: list[dict[str, Any]] = json.loads(text.replace('"right": 22}', f'"right": {port}}}'))
+    return found
+
+
+def test_a_first_start_is_armed_checked_proved(machine: Machine) -> None:
+    result = firewall(machine).present()
+    assert result["changed"]
+    assert result["armed"]
+    assert len(ours(machine)) == 5
+    order = [
+        machine.commands().index(word) for word in ("--check-config", "systemd-run", "start f")
+    ]
+    assert order == sorted(order)
+    assert "--complete-reload" not in machine.commands()
+    mode = os.stat(str(machine.root) + ours(machine)[0]).st_mode
+    assert stat.S_IMODE(mode) == 0o644
+
+
+def test_a_running_firewalld_is_reloaded_once_and_a_second_run_does_nothing(
+    machine: Machine,
+) -> None:
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
+    machine.table = without("29500")
+    assert firewall(machine).present()["changed"]
+    assert machine.commands().count("firewall-cmd --reload") == 1
+    machine.calls.clear()
+    again = firewall(machine).present()
+    assert not again["changed"]
+    assert not again["armed"]
+    assert machine.commands() == ""
+
+
+def test_where_a_reload_keeps_old_entries_they_are_taken_out_and_on_the_way_back_too(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a peer could never go: the proof saw the old entry, and every run went back."""
+    armed: list[list[Any]] = []
+    monkeypatch.setattr(engine, "arm", lambda *words, **more: armed.append(words[4]))
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
+    machine.table = without("29500")
+    firewall(machine).present()
+    assert firewalld_files.build_ipset_cleanup("fullmesh") not in armed[0]
+    assert "/bin/sh" not in machine.commands()
+    put(machine.root, "/etc/firewalld/firewalld.conf", "FlushAllOnReload=no\n")
+    machine.table = without("29500")
+    machine.calls.clear()
+    firewall(machine).present()
+    assert armed[1][1] == firewalld_files.build_ipset_cleanup("fullmesh")
+    calls = machine.commands()
+    assert calls.index("firewall-cmd --reload") < calls.index("/bin/sh -c for s in fullmesh-peers4")
+
+
+FIREWALL_CMD = """#!/bin/sh
+case "$*" in
+"--permanent --ipset=fullmesh-peers4 --get-entries") printf '10.0.0.1\n10.0.0.12\n' ;;
+"--ipset=fullmesh-peers4 --get-entries") printf '10.0.0.1\n10.0.0.11\n10.0.0.12\n10.0.0.13\n' ;;
+"--permanent --ipset=fullmesh-peers6 --get-entries") echo gone >&2; exit 135 ;;
+"--ipset=fullmesh-peers6 --get-entries") echo fd00::11 ;;
+*--remove-entry*) echo "$*" >> "$LOG" ;;
+*) exit 135 ;;
+esac
+"""
+
+
+def test_what_is_taken_out_is_what_no_file_of_ours_has(tmp_path: Path) -> None:
+    tool, log = tmp_path / "firewall-cmd", tmp_path / "log"
+    tool.write_text(FIREWALL_CMD, encoding="utf-8")
+    tool.chmod(0o755)
+    where = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log)}
+    subprocess.run(
+        ["/bin/sh", "-c", firewalld_files.build_ipset_cleanup("fullmesh")], env=where, check=True
+    )
+    assert log.read_text(encoding="utf-8").splitlines() == [
+        "--ipset=fullmesh-peers4 --remove-entry=10.0.0.11",
+        "--ipset=fullmesh-peers4 --remove-entry=10.0.0.13",
+        "--ipset=fullmesh-peers6 --remove-entry=fd00::11",
+    ]
+
+
+def test_a_flushed_ruleset_is_restarted_not_reloaded(machine: Machine) -> None:
+    firewall(machine).present()
+    firewall(machine).confirmed()
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
+    machine.table = []
+    assert firewall(machine).present()["changed"]
+    assert "systemctl restart firewalld.service" in machine.commands()
+
+
+def test_check_mode_touches_nothing(machine: Machine) -> None:
+    run = firewall(machine, check=True)
+    assert run.present()["changed"]
+    assert ours(machine) == []
+    assert "systemctl start" not in machine.commands()
+    assert len(run.call.diff) == 5
+
+
+def test_a_bare_node_is_told_what_comes_and_not_touched_before_the_package(
+    machine: Machine,
+) -> None:
+    machine.units = {}
+    run = firewall(machine)
+    result = run.present()
+    assert result["needs_package"]
+    assert ours(machine) == []
+    assert len(run.call.diff) == 6
+
+
+def test_a_bare_node_with_ssh_elsewhere_gets_the_service_too(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "list_ssh_ports", lambda environ, pid: [2222])
+    machine.table_after = with_ssh(2222)
+    firewall(machine).present()
+    text = firewalld.read_text_or_empty(str(machine.root) + "/etc/firewalld/services/ssh.xml")
+    assert '<port port="2222" protocol="tcp"/>' in text
+
+
+def test_somebody_elses_ssh_service_is_left_alone(machine: Machine) -> None:
+    put(machine.root, "/etc/firewalld/services/ssh.xml", "<service/>")
+    assert "[PF-115]" in refused(machine)
+    assert (
+        firewalld.read_text_or_empty(str(machine.root) + "/etc/firewalld/services/ssh.xml")
+        == "<service/>"
+    )
+
+
+def test_the_live_controller_and_its_port_are_added(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "list_ssh_clients", lambda environ, pid: ["192.0.2.9"])
+    machine.units = {}
+    assert firewall(machine).present()["controllers"] == ["192.0.2.9", "198.51.100.7"]

@@ -1,0 +1,116 @@
+"""The peers' firewall: SELinux denials, and the steps that fail."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.module_utils.fullmesh.firewall import (
+    denials,
+)
+from ansible.module_utils.fullmesh.firewall import peers as firewall_peers
+from ansible.module_utils.fullmesh.transaction import engine
+from firewall_machine import AUDIT, STOPPED, Machine, firewall, put, refused, without
+
+# As the virtual machines of tests/vm write them, where firewalld's domain is permissive.
+READ = (
+    'AVC avc:  denied  { search } for  pid=239 comm="firewalld" name="root" dev="vda" ino=767 scontext='
+    "system_u:system_r:firewalld_t:s0 tcontext=unconfined_u:object_r:user_home_dir_t:s0 tclass=dir permissive=1"
+)
+
+
+SEND = (
+    "USER_AVC pid=214 uid=100 auid=4294967295 ses=4294967295 subj=system_u:system_r:system_dbusd_t:s0 "
+    "msg='avc:  denied  { send_msg } for msgtype=method_return dest=:1.51 spid=239 tpid=665 "
+    "scontext=system_u:system_r:firewalld_t:s0 tcontext=unconfined_u:unconfined_r:unconfined_t:s0-s0:c0.c1023 "
+    "tclass=dbus permissive=1"
+)
+
+
+OTHER = "AVC avc:  denied  { read } for  pid=9 scontext=u:r:chronyd_t:s0 tcontext=u:object_r:etc_t:s0 tclass=file"
+
+
+DENIED = {
+    READ.replace("=1", "=0"): "firewalld_t may not search a dir of user_home_dir_t",
+    SEND.replace(
+        "permissive=1", "permissive=0"
+    ): "firewalld_t may not send_msg a dbus of unconfined_t",
+    READ: "",
+    SEND: "",
+    OTHER: "",
+    "something else": "",
+}
+
+
+def enforcing(machine: Machine, word: str = "1\n") -> None:
+    put(machine.root, denials.ENFORCE, word)
+
+
+@pytest.mark.parametrize(("line", "words"), DENIED.items())
+def test_denials_of_firewalld_are_told_and_no_others(
+    machine: Machine, line: str, words: str
+) -> None:
+    def run(argv: list[str]) -> tuple[int, str]:
+        assert argv[0] != "journalctl" or "--since=@1000" in argv
+        return (0, f"{line}\n{line}\n") if argv[0] == "journalctl" else (127, "")
+
+    enforcing(machine)
+    wanted = [words] if words else []
+    assert denials.list_denials("firewalld", run, 1000.4, str(machine.root)) == wanted
+    enforcing(machine, "0\n")
+    assert denials.list_denials("firewalld", run, 1000.4, str(machine.root)) == []
+
+
+def test_the_audit_log_is_asked_for_what_is_new(machine: Machine) -> None:
+    def run(argv: list[str]) -> tuple[int, str]:
+        both = AUDIT.format(999) + "\n" + AUDIT.format(1000).replace("write", "read")
+        return (0, both) if argv[0] == "ausearch" else (0, "")
+
+    enforcing(machine)
+    found = denials.list_denials("firewalld", run, 1000.4, str(machine.root))
+    assert found == ["firewalld_t may not read a file of lib_t"]
+
+
+@pytest.mark.parametrize("guilty", [True, False])
+def test_selinux_is_named_where_it_keeps_firewalld_from_starting(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, guilty: bool
+) -> None:
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
+    enforcing(machine)
+    machine.fails = "start firewalld"
+    run = machine.run
+
+    def audited(argv: list[str]) -> tuple[int, str]:
+        line = AUDIT.format(4102444800) if guilty else OTHER
+        return (0, line) if argv[0] == "ausearch" else run(argv)
+
+    machine.run = audited  # type: ignore[method-assign]
+    said = refused(machine)
+    assert "[PF-117]" in said
+    wanted = "SELinux blocks it: firewalld_t may not write a file of lib_t. Fix: label its files"
+    assert (wanted in said) is guilty
+    assert ("journalctl -u firewalld" in said) is not guilty
+
+
+def test_rules_that_are_not_there_are_an_error_and_everything_goes_back(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undone: list[str] = []
+    monkeypatch.setattr(engine, "undone", lambda run, name, why: undone.append(name))
+    run = machine.run
+
+    def forgetful(argv: list[str]) -> tuple[int, str]:
+        rc, out = run(argv)
+        machine.table = without("29500")
+        return rc, out
+
+    machine.run = forgetful  # type: ignore[method-assign]
+    assert "[PF-118]" in refused(machine)
+    assert undone == ["peer_firewall"]
+
+
+def test_off_says_so_and_names_ufw(machine: Machine) -> None:
+    put(machine.root, "/etc/ufw/ufw.conf", "ENABLED=yes\n")
+    machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
+    run = firewall(machine, state="off")
+    assert run.off()["changed"]
+    assert [note["code"] for note in run.call.notes] == ["PF-201", "PF-202"]
+    assert f"{STOPPED}\nsystemctl disable firewalld.service" in machine.commands()

@@ -1,0 +1,343 @@
+"""The rollback: full disks, units that do not start, damaged journals, killed runs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.fullmesh.transaction import engine as transaction_engine
+from rehearsal import rehearsed
+from rollback_machine import NAME, Machine, furnish, manifest
+
+
+def test_no_room_to_save_changes_nothing_and_arms_nothing(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = furnish(node)
+    before = manifest(node.etc)
+    real = transaction_engine.write_file
+    for number in range(7):
+        written: list[str] = []
+
+        def full(path: str, data: bytes, mode: int, at: int = number, seen: Any = written) -> None:
+            seen.append(path)
+            if len(seen) > at:
+                raise OSError(28, "No space left on device")
+            real(path, data, mode)
+
+        monkeypatch.setattr(transaction_engine, "write_file", full)
+        with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-102\].*No space left"):
+            node.arm(*paths)
+        assert sorted(path.name for path in node.store.iterdir() if path.is_dir()) == []
+        assert not node.units.exists()
+    assert node.calls == []
+    assert manifest(node.etc) == before
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_no_room_for_the_plan_changes_nothing_and_leaves_nothing_armed(
+    node: Machine, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    paths = furnish(node)
+    before = manifest(node.etc)
+    node.arm(*paths)
+    real, written = transaction_engine.write_file, []
+
+    def full(path: str, data: bytes, mode: int) -> None:
+        written.append(path)
+        if len(written) > room:
+            raise OSError(28, "No space left on device")
+        real(path, data, mode)
+
+    monkeypatch.setattr(transaction_engine, "write_file", full)
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-102\].*No space left"):
+        transaction_engine.apply_change(node.run, NAME, {}, [])
+    assert not node.folder.exists()
+    assert not node.units.exists()
+    assert not [call for call in node.calls if call[0] == "systemd-run" and "apply" in call]
+    assert manifest(node.etc) == before
+
+
+def test_a_guard_that_does_not_start_leaves_nothing(node: Machine) -> None:
+    node.rc = 1
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-103\]"):
+        node.arm(*furnish(node))
+    assert not node.folder.exists()
+    assert not node.units.exists()
+
+
+def test_a_rollback_that_does_not_run_is_found_before_anything_is_changed(node: Machine) -> None:
+    """What a policy does that forbids it: systemd starts it, and nothing comes of it."""
+    file = node.etc / "hosts"
+    file.write_text("before")
+    node.mute = True
+    with pytest.raises(
+        transaction_engine.RollbackError, match=r"\[TX-108\] the rollback does not run.*changed"
+    ):
+        node.arm(file)
+    assert not node.folder.exists()
+    assert not node.guards()
+    assert not list(node.units.rglob("*"))
+
+
+def test_a_rollback_that_would_fail_is_found_before_anything_is_changed(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = node.etc / "hosts"
+    file.write_text("before")
+    with pytest.raises(
+        transaction_engine.RollbackError, match=r"\[TX-108\].*there is no no-such-program"
+    ):
+        node.arm(file, commands=[["no-such-program", "reload"], "true"])
+    with pytest.raises(
+        transaction_engine.RollbackError, match=r"\[TX-108\].*a trial of a command fails: no way"
+    ):
+        transaction_engine.arm(
+            node.run, NAME, 60, [str(file)], ["true"], trials=["true", "echo no way; exit 3"]
+        )
+    assert not node.folder.exists()
+    node.mute = True  # the engine's side here, where its calls can be made to fail
+    opened = os.open
+
+    def readonly(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return opened(path, flags, *more, **named)
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        return (0, "") if rehearsed(argv) else node.run(argv)
+
+    monkeypatch.setattr(transaction_engine.os, "open", readonly)
+    with pytest.raises(
+        transaction_engine.RollbackError, match=r"\[TX-108\].*hosts: Read-only file system"
+    ):
+        transaction_engine.arm(run, NAME, 30, [str(file)], [])
+    assert not node.folder.exists()
+    assert file.read_text() == "before"
+
+
+def test_only_the_run_that_armed_it_confirms_or_restores(node: Machine) -> None:
+    file = node.etc / "hosts"
+    file.write_text("before")
+    first = "first"
+    node.arm(file, token=first)
+    file.write_text("after")
+    for other in ("second", ""):
+        with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-109\].*another run"):
+            transaction_engine.disarm(node.run, NAME, other)
+        with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-109\]"):
+            transaction_engine.undone(node.run, NAME, "why", other)
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
+    assert transaction_engine.disarm(node.run, NAME, first) == "disarmed"
+    assert file.read_text() == "after"
+    assert transaction_engine.disarm(node.run, NAME, first) == "idle"
+
+
+def test_a_confirmation_that_cannot_be_written_leaves_the_guard_to_end_the_change(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for one that came too late: the guard was ended, and the change stayed for good."""
+    node.arm(node.etc / "new")
+    monkeypatch.setattr(
+        transaction_engine, "claim_transaction", lambda directory, state, token="": False
+    )
+    node.calls.clear()
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-110\].*reverts the change"):
+        transaction_engine.disarm(node.run, NAME)
+    assert node.calls == []
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
+
+
+def test_a_rollback_that_cannot_begin_is_tried_again(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes that for a confirmation; its program fails, so that systemd starts it once more."""
+    node.arm(node.etc / "new")
+    assert set(transaction_engine.AGAIN) <= set(node.guards()[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            transaction_engine, "claim_transaction", lambda directory, state, token="": False
+        )
+        with pytest.raises(OSError, match="cannot be claimed"):
+            transaction_engine.restore_transaction(str(node.folder), "the test says so")
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
+    (node.folder / "journal.json").write_text('{"files": [1]}')
+    command = [sys.executable, str(node.store / "engine.py"), "restore", str(node.folder)]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 1
+
+
+def test_the_system_s_own_python_runs_it(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = node.etc / "hosts"
+    file.write_text("before")
+    monkeypatch.setattr(transaction_engine.sys, "executable", "/home/somebody/venv/bin/python3")
+    node.arm(file)
+    assert "/home" not in (node.folder / "back.sh").read_text()
+    assert "/home" not in (node.units / transaction_engine.BOOT).read_text()
+
+
+def test_a_unit_that_is_still_on_its_way_out_is_waited_for(node: Machine) -> None:
+    answers = [(1, "Unit x.service was already loaded or has a fragment file."), (0, "")]
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        guard = argv[0] == "systemd-run" and not rehearsed(argv)
+        return answers.pop(0) if guard else (0, "")
+
+    transaction_engine.arm(run, NAME, 30, [], [])
+    assert answers == []
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
+
+
+def test_a_change_that_does_not_start_is_put_away(node: Machine) -> None:
+    node.arm()
+    node.rc = 1
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-103\]"):
+        transaction_engine.apply_change(node.run, NAME, {}, [])
+    assert not node.folder.exists()
+
+
+def test_a_directory_in_the_place_of_a_file(node: Machine) -> None:
+    (node.etc / "dir").mkdir()
+    with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-106\]"):
+        node.arm(node.etc / "dir")
+    assert not node.folder.exists()
+    assert not node.units.exists()
+
+
+def test_a_disk_that_is_full_when_it_counts(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("a longer text than before")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(transaction_engine, "write_file", full)
+    assert transaction_engine.restore_transaction(str(node.folder), "test")
+    assert path.read_text() == "before"
+    assert transaction_engine.state_of(str(node.folder)) == "fired"
+    assert transaction_engine.disarm(node.run, NAME) == "fired"
+
+
+def test_a_file_system_without_room_for_one_more_name(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("after")
+    real = os.open
+
+    def refused(name: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_CREAT and not os.path.exists(name):
+            raise OSError(28, "No space left on device")
+        return real(name, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", refused)
+    assert transaction_engine.restore_transaction(str(node.folder), "test")
+    assert path.read_text() == "before"
+    assert transaction_engine.state_of(str(node.folder)) == "fired"
+    assert transaction_engine.disarm(node.run, NAME) == "fired"
+    assert not node.folder.exists()
+
+
+def test_whoever_comes_too_late_leaves_the_saved_copy_to_an_unfinished_restore(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("after")
+    assert transaction_engine.claim_transaction(str(node.folder), "restoring")
+    monkeypatch.setattr(transaction_engine, "RESTORE_SECONDS", 0.3)
+    assert transaction_engine.disarm(node.run, NAME) == "fired"
+    assert transaction_engine.restore_transaction(str(node.folder), "the one that goes on")
+    assert path.read_text() == "before"
+
+
+def test_what_a_killed_run_left_is_never_restored(node: Machine) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    (node.folder).rename(node.store / ".new-killed")  # before the rename that arms it
+    path.write_text("confirmed since")
+    node.engine("boot", str(node.store))
+    assert path.read_text() == "confirmed since"
+    node.arm(path)
+    assert not (node.store / ".new-killed").exists()
+    assert transaction_engine.state_of(str(node.folder)) == "armed"
+
+
+def test_every_name_that_comes_or_goes_is_on_the_disk_before_the_word_is_out(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, new = node.etc / "d/link", node.etc / "e/new"
+    link.parent.mkdir()
+    new.parent.mkdir()
+    link.symlink_to("plain")
+    node.arm(link, new)
+    link.unlink()
+    new.write_text("x")
+    synced: list[str] = []
+    real = transaction_engine.flush_directory
+
+    def sync(path: str) -> None:
+        synced.append(path)
+        assert path == str(node.folder) or not (node.folder / "fired").exists()
+        real(path)
+
+    monkeypatch.setattr(transaction_engine, "flush_directory", sync)
+    assert transaction_engine.restore_transaction(str(node.folder), "test")
+    assert {str(link.parent), str(new.parent), str(node.units)} <= set(synced)
+
+
+def test_a_command_is_not_waited_for_longer_because_of_what_it_started(tmp_path: Path) -> None:
+    started = tmp_path / "pid"
+    assert (
+        transaction_engine.run_with_deadline(f"sleep 30 & echo $! > {started}; sleep 30", 1)[0]
+        == 124
+    )
+    pid = int(started.read_text())
+    assert Path(f"/proc/{pid}/cmdline").read_bytes()  # it still runs, with our pipe in its hands
+    os.kill(pid, signal.SIGTERM)
+
+
+def test_of_a_script_its_arguments_are_told() -> None:
+    assert (
+        transaction_engine.describe_command(["ip", "link", "delete", "bond0"])
+        == "ip link delete bond0"
+    )
+    assert (
+        transaction_engine.describe_command(
+            ["/bin/sh", "-c", 'test -d "$0" || "$@"', "nmcli", "up"]
+        )
+        == "nmcli up"
+    )
+    assert (
+        transaction_engine.describe_command(["/bin/sh", "-c", "firewall-cmd --reload"])
+        == "/bin/sh -c firewall-cmd --reload"
+    )
+
+
+def test_a_command_that_fails_stops_no_other(node: Machine) -> None:
+    node.arm(commands=[["false"], "no-such-program", ["touch", str(node.root / "ran")]])
+    node.engine("restore", str(node.folder))
+    report = transaction_engine.report_of(NAME)
+    assert [fault.split("`")[1] for fault in report["faults"]] == ["false", "no-such-program"]
+    assert (node.root / "ran").exists()
+
+
+def test_a_restore_that_was_cut_off_is_finished(node: Machine) -> None:
+    path = node.etc / "file"
+    path.write_text("before")
+    node.arm(path)
+    path.write_text("after")
+    assert transaction_engine.claim_transaction(str(node.folder), "restoring")
+    node.engine("boot", str(node.store))
+    assert path.read_text() == "before"
