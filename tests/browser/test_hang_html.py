@@ -55,7 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("world", WORLDS)
-def test_the_page_fits_is_silent_and_asks_nobody(
+def test_the_page_fits_runs_no_script_and_loads_nothing(
     browser: Browser, pages: dict[int, Path], pictures: Path, world: int, width: int
 ) -> None:
     for scheme in ("light", "dark"):

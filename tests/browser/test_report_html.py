@@ -60,7 +60,7 @@ def pixels(png: bytes) -> tuple[int, int, bytes]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_page_fits_is_silent_and_asks_nobody(
+def test_the_page_fits_runs_no_script_and_loads_nothing(
     browser: Browser, pages: dict[str, Path], pictures: Path, name: str, width: int
 ) -> None:
     seen = {}
@@ -218,7 +218,9 @@ def test_paper_has_everything(
     assert made.count(b"/Type /Page\n") + made.count(b"/Type /Page ") >= 2
 
 
-def test_tables_and_headings_say_what_they_are(browser: Browser, pages: dict[str, Path]) -> None:
+def test_tables_and_headings_have_accessible_names(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
     browser.look(1280, 900, "light")
     browser.open(pages["eight"])
     levels = browser.run("[...document.querySelectorAll('h1,h2,h3')].map((e) => +e.tagName[1])")
@@ -259,7 +261,7 @@ def test_junit_is_valid(tools: None, tmp_path: Path, name: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_schema_refuses_what_is_wrong(tools: None, tmp_path: Path) -> None:
+def test_the_schema_refuses_invalid_results(tools: None, tmp_path: Path) -> None:
     write.write_reports(tmp_path, SAMPLES["healthy"])
     path, schema = tmp_path / write.JUNIT, Path(__file__).with_name("junit.xsd")
     path.write_text(path.read_text().replace("<testcase ", '<testcase surprise="1" ', 1))
@@ -272,7 +274,7 @@ def test_the_samples_are_results() -> None:
     assert json.loads(json.dumps(SAMPLES["dropped"]))["verdict"] == "failed"
 
 
-def test_a_finding_leads_to_its_cause_without_scripts(
+def test_a_finding_links_to_its_cause_without_scripts(
     browser: Browser, pages: dict[str, Path]
 ) -> None:
     browser.look(1280, 900, "light")

@@ -141,7 +141,7 @@ def test_mtu_that_blackholes_ssh(lab: Lab, cut: MakeCut) -> None:
 
 
 @pytest.mark.rest
-def test_route_that_leads_past_the_master(lab: Lab, cut: MakeCut) -> None:
+def test_route_that_bypasses_the_master(lab: Lab, cut: MakeCut) -> None:
     """ssh comes back and the nodes reach each other; the master answered before, and its route now ends nowhere."""
     address, space = lab.at("130"), "fm-cuts-master"
     # what an interrupted run has left
@@ -237,7 +237,7 @@ GIVES_UP = 30
 
 
 @pytest.mark.rest
-def test_dhcp_server_silent_on_the_way_back(lab: Lab, cut: MakeCut) -> None:
+def test_dhcp_server_is_silent_during_the_rollback(lab: Lab, cut: MakeCut) -> None:
     """What no client gets again in time comes back as it was, with its metric, for the time that the lease had left.
 
     And it stays: no client takes it away again when its patience ends.
@@ -381,7 +381,7 @@ os.unlink(ran)
 
 
 @pytest.mark.rest
-def test_a_rollback_that_is_killed_goes_on(lab: Lab, cut: MakeCut) -> None:
+def test_a_rollback_that_is_killed_continues(lab: Lab, cut: MakeCut) -> None:
     """As by the kernel, out of memory: systemd starts it again, and it does all that it had to do."""
     with cut("rollback killed"):
         for node in lab.nodes:
@@ -406,7 +406,7 @@ print(*words)
 """
 
 
-def test_systemd_that_is_told_to_read_again_and_again(lab: Lab, cut: MakeCut) -> None:
+def test_systemd_that_is_reloaded_repeatedly(lab: Lab, cut: MakeCut) -> None:
     """A timer of systemd's began anew each time, so that the node never came back; what guards it now does not.
 
     Drawn cut 55 found it: systemd took itself anew just before the time was over, and the node was ten seconds late.
@@ -433,7 +433,7 @@ for name in ("TERM", "INT", "HUP", "KILL"):
 
 
 @pytest.mark.rest
-def test_a_guard_that_is_ended_stands_up_again(lab: Lab, cut: MakeCut) -> None:
+def test_a_guard_that_is_killed_starts_again(lab: Lab, cut: MakeCut) -> None:
     """As by `pkill python3`, which to systemd is an ordinary end."""
     with cut("guard ended"):
         for node in lab.nodes:

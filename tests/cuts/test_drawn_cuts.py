@@ -198,7 +198,7 @@ def walled(lab: Lab) -> Iterator[Lab]:
 
 @pytest.mark.rest
 @pytest.mark.parametrize("seed", range(int(FIRST), int(LAST or FIRST) + 1))
-def test_whatever_happens_the_node_comes_back(walled: Lab, seed: int) -> None:
+def test_any_interrupted_change_leaves_the_node_reachable(walled: Lab, seed: int) -> None:
     schedule = draw(seed, [node.name for node in walled.nodes])
     print(schedule.words())  # noqa: T201 (whoever sees it fail needs it)
     # the one before, where it has failed, may still be on its way back

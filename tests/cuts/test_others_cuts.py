@@ -101,7 +101,7 @@ LEAVES = {
 
 
 @pytest.mark.rest
-def test_what_a_profile_gives_beside_addresses_is_refused(lab: Lab, cut: MakeCut) -> None:
+def test_a_profile_with_other_settings_is_refused(lab: Lab, cut: MakeCut) -> None:
     """A zone in EL's profile, a netplan file in one line on Ubuntu: named, and nothing is armed."""
     for node in lab.nodes:
         node.run(LEAVES[node.name][0])

@@ -43,7 +43,7 @@ def test_an_argument_is_there_with_its_default_and_its_words(site: Path) -> None
     assert "Speed of the cluster link in Gbit/s." in text
 
 
-def test_a_page_of_a_role_says_nothing_that_is_not_true_here(site: Path) -> None:
+def test_a_role_page_has_no_relative_link_that_breaks(site: Path) -> None:
     """Galaxy does not have the collection; and the theme puts an error where a page has contents of its own."""
     for path in (site / "reference/collection").glob("*.html"):
         text = path.read_text()
@@ -60,7 +60,7 @@ def test_the_search_knows_the_pages(site: Path) -> None:
     assert "firewalld" in index["terms"]
 
 
-def test_a_code_in_a_sentence_leads_to_what_it_means(site: Path) -> None:
+def test_a_code_in_a_sentence_links_to_its_meaning(site: Path) -> None:
     """A cause to its own section, another code to its row; both places are there (the links are checked)."""
     text = (site / "docs/reliability.html").read_text()
     assert '<a class="reference internal" href="errors.html#tx-110">[TX-110]</a>' in text

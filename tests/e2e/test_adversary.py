@@ -369,7 +369,7 @@ def test_a_verification_that_is_watched_is_right(lab: Lab) -> None:
     ],
     ids=["every key", "the addresses of Gloo"],
 )
-def test_a_store_that_somebody_writes_to_makes_a_named_fault(
+def test_foreign_writes_to_the_store_give_a_named_fault(
     lab: Lab, change: dict[str, Any], codes: set[str]
 ) -> None:
     with loose(lab, **change) as every:
@@ -379,14 +379,14 @@ def test_a_store_that_somebody_writes_to_makes_a_named_fault(
     assert all(where(found, "store wrote") for found in every.values())
 
 
-def test_who_holds_the_port_is_named(lab: Lab) -> None:
+def test_the_process_that_holds_the_port_is_named(lab: Lab) -> None:
     with loose(lab, squat=[STORE[0]]):
         errors = verified(lab)
     assert {one["code"] for one in errors} == {"VC-109"}
     assert "python3" in str(errors)
 
 
-def test_a_job_takes_nothing_from_where_it_is_started(lab: Lab) -> None:
+def test_a_job_ignores_python_files_in_its_working_folder(lab: Lab) -> None:
     text = (ROOT / "examples/ddp.py").read_text()
     line = (
         f"cd {OPEN[0]} && OMP_NUM_THREADS=1 timeout --kill-after=10 200"
@@ -474,7 +474,7 @@ def test_strangers_that_say_that_they_are_ranks_disturb_no_diagnosis(lab: Lab) -
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["found out", "named by the user"])
-def test_the_folder_of_a_stranger_leads_nowhere(lab: Lab, named: bool) -> None:
+def test_a_folder_of_a_foreign_account_is_not_followed(lab: Lab, named: bool) -> None:
     folder = f"{HOME}/nobody/text"
     words = ["-e", "monitoring_tools_node_exporter=true"]
     words += ["-e", f"monitoring_tools_textfile_dir={folder}"] if named else []
@@ -487,7 +487,7 @@ def test_the_folder_of_a_stranger_leads_nowhere(lab: Lab, named: bool) -> None:
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_node_that_lies_costs_its_own_answer_only(lab: Lab, tmp_path: Path, lie: str) -> None:
+def test_a_lying_node_loses_only_its_own_answer(lab: Lab, tmp_path: Path, lie: str) -> None:
     liar = lab.nodes[1]
     liar.bring(LIAR.replace("LIE", LIES[lie]), "/srv/liar")
     liar.on("chmod 755 /srv/liar")
@@ -508,7 +508,7 @@ def test_a_node_that_lies_costs_its_own_answer_only(lab: Lab, tmp_path: Path, li
     assert "Traceback" not in done.output
 
 
-def test_nothing_is_left_to_mend(lab: Lab) -> None:
+def test_a_repaired_cluster_needs_no_further_change(lab: Lab) -> None:
     before = {node.name: node.on(ETC_DIGEST) for node in lab.nodes}
     done = site(
         "-e", "fullmesh_converge=always", "-e", "node_ssh_manage=true", inventory=lab.inventory

@@ -89,7 +89,7 @@ def test_the_slow_node_is_named(lab: tuple[dict[str, Node], str]) -> None:
 
 
 @pytest.mark.lab
-def test_the_node_whose_numbers_are_wrong_is_named(lab: tuple[dict[str, Node], str]) -> None:
+def test_the_node_with_wrong_numbers_is_named(lab: tuple[dict[str, Node], str]) -> None:
     nodes, inventory = lab
     bent = list(nodes)[1]
     nodes[bent].on(BEND)

@@ -90,7 +90,7 @@ def lab() -> Iterator[Lab]:
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def test_ranks_in_containers_are_one_job_on_the_clusters_network_alone(lab: Lab) -> None:
+def test_containers_form_one_job_on_the_cluster_network_only(lab: Lab) -> None:
     lab.together(COUNT)
     said = lab.together(f"{RUN} localhost/frame {TORCHRUN} /srv/jobs/ddp.py 1 2>&1")
     assert "ddp: 2 ranks on cpu, loss " in said
@@ -98,7 +98,7 @@ def test_ranks_in_containers_are_one_job_on_the_clusters_network_alone(lab: Lab)
     assert left.count("packets 0 bytes 0") == 2
 
 
-def test_ranks_under_docker_are_one_job_on_the_clusters_network_alone(lab: Lab) -> None:
+def test_docker_containers_form_one_job_on_the_cluster_network_only(lab: Lab) -> None:
     """It comes to nodes that have their firewall: its daemon brings a bridge, rules and a zone of firewalld's."""
     lab.together(
         'mkdir -p /etc/docker && echo \'{"storage-driver": "vfs"}\' > /etc/docker/daemon.json'
@@ -115,6 +115,6 @@ def test_ranks_under_docker_are_one_job_on_the_clusters_network_alone(lab: Lab) 
     assert left.count("packets 0 bytes 0") == 2
 
 
-def test_a_network_of_its_own_is_told_why_not(lab: Lab) -> None:
+def test_a_container_network_is_refused_with_its_reason(lab: Lab) -> None:
     said = lab.on(lab.names[0], f"{RUN} --network=none localhost/frame true 2>&1 || true")
     assert "[LA-122] network none" in said

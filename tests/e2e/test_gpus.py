@@ -165,7 +165,7 @@ def verified(inventory: str) -> dict[str, Any]:
     return latest(RUNS)
 
 
-def test_what_nodes_have_decides_before_anything_is_touched(inventory: str) -> None:
+def test_gpu_mismatches_are_refused_before_any_change(inventory: str) -> None:
     for node in ("el1", "ubuntu1"):
         play(inventory, node, "h100x8")
     assert look(inventory).code == 0
@@ -183,7 +183,7 @@ def test_what_nodes_have_decides_before_anything_is_touched(inventory: str) -> N
     assert not any(any(done.changed().values()) for done in (hidden, mixed))
 
 
-def test_healthy_gpus_that_torch_cannot_use_are_all_that_is_said(inventory: str) -> None:
+def test_healthy_gpus_that_torch_cannot_use_give_one_finding(inventory: str) -> None:
     for node in ("el1", "ubuntu1"):
         play(inventory, node, "h100x8")
     site(*CPU, inventory=inventory)
@@ -193,7 +193,7 @@ def test_healthy_gpus_that_torch_cannot_use_are_all_that_is_said(inventory: str)
 
 
 @pytest.mark.parametrize("name", PLAYS)
-def test_what_is_wrong_with_a_gpu_is_named(inventory: str, name: str) -> None:
+def test_each_gpu_fault_is_named(inventory: str, name: str) -> None:
     wanted = PLAYS[name]
     play(inventory, "el1", wanted.gpus, *wanted.both)
     play(inventory, "ubuntu1", wanted.gpus, *wanted.both, *wanted.lines)
@@ -258,7 +258,7 @@ def test_a_node_with_gpus_gets_nvtop_and_loses_it_again(inventory: str, tmp_path
     on_second(f"rm -f {CONTRIB} /srv/Packages /srv/nvtop_*.deb; apt-get -q update")
 
 
-def test_without_gpus_nothing_is_said_of_them(inventory: str) -> None:
+def test_nodes_without_gpus_get_no_gpu_finding(inventory: str) -> None:
     for node in ("el1", "ubuntu1"):
         play(inventory, node, "none")
     result = verified(inventory)

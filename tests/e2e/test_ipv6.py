@@ -79,7 +79,7 @@ def lab_exec(node: str, *command: str) -> list[str]:
     return ["./fullmesh", "lab", "exec", "--name", LAB, node, "--", *command]
 
 
-def test_who_reaches_what(inventory: str) -> None:
+def test_each_peer_and_stranger_reaches_the_expected_ports(inventory: str) -> None:
     plan = latest(RUNS)["plan"]
     master, peer = list(plan["nodes"])
     outsider = next(node["name"] for node in status()["nodes"] if node["name"] not in plan["nodes"])

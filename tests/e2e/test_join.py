@@ -98,7 +98,7 @@ def tasks_of(done: Done, name: str) -> int:
 
 
 @pytest.mark.lab
-def test_a_limited_run_configures_the_new_node_and_says_what_is_left(lab: Lab) -> None:
+def test_a_limited_run_configures_the_new_node_and_lists_the_rest(lab: Lab) -> None:
     # el1 gives the others the time, so no run without it can end well
     before = lab.etc("el1")
     limited = ("--limit", f"{NEW},el1", "--skip-tags", "verify")
@@ -111,7 +111,7 @@ def test_a_limited_run_configures_the_new_node_and_says_what_is_left(lab: Lab) -
 
 
 @pytest.mark.lab
-def test_the_others_are_told_of_a_node_that_joins_and_its_links_are_tried(lab: Lab) -> None:
+def test_other_nodes_learn_of_a_new_node_and_test_its_links(lab: Lab) -> None:
     before = lab.etc("ubuntu1")
     done = site(inventory=lab.inventory(*OLD, NEW))
     assert done.code == 0
@@ -133,7 +133,7 @@ def test_the_others_are_told_of_a_node_that_joins_and_its_links_are_tried(lab: L
 
 
 @pytest.mark.lab
-def test_the_others_are_told_of_a_node_that_leaves(lab: Lab) -> None:
+def test_other_nodes_learn_of_a_node_that_leaves(lab: Lab) -> None:
     before = {name: lab.etc(name) for name in OLD}
     done = site(inventory=lab.inventory(*OLD))
     assert done.code == 0
@@ -149,7 +149,7 @@ def test_the_others_are_told_of_a_node_that_leaves(lab: Lab) -> None:
 
 
 @pytest.mark.lab
-def test_an_undo_gives_back_what_was_before_the_first_run(lab: Lab) -> None:
+def test_undo_restores_the_state_before_the_first_run(lab: Lab) -> None:
     done = run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory(*OLD), seconds=600)
     assert done.code == 0
     for name in OLD:

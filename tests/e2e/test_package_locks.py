@@ -72,7 +72,7 @@ def busy() -> Iterator[Lab]:
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def test_a_run_names_who_is_at_work_and_waits_for_them(busy: Lab) -> None:
+def test_a_run_names_the_package_manager_and_waits(busy: Lab) -> None:
     refused = site(*PARTS, "-e", "fullmesh_wait_seconds=3", inventory=busy.inventory)
     assert refused.code != 0
     words = " ".join(refused.output.split())

@@ -219,7 +219,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 @pytest.mark.lab
 @pytest.mark.parametrize("page", ORDER)
-def test_what_a_page_says_to_type_ends_as_it_says(reader: Reader, page: str) -> None:
+def test_page_commands_end_as_the_page_says(reader: Reader, page: str) -> None:
     way = page in WAYS
     commands = [one for one in TO_RUN[page] if one.command not in NOT_RUN]
     new = [one for one in commands if way or as_run(one.command) not in reader.ran]
@@ -234,7 +234,7 @@ def test_what_a_page_says_to_type_ends_as_it_says(reader: Reader, page: str) -> 
     assert wrong == []
 
 
-def test_every_command_of_the_pages_was_run_or_has_a_reason(reader: Reader) -> None:
+def test_every_page_command_ran_or_has_a_reason(reader: Reader) -> None:
     shown = {one.command for commands in TO_RUN.values() for one in commands}
     sys.stdout.write(
         f"\n{len(reader.shown)} of {len(shown)} commands were run, as {len(reader.ran)} different ones\n"

@@ -239,7 +239,7 @@ def lab() -> Iterator[Lab]:
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def test_ports_are_open_to_those_who_may_come_and_to_nobody_else(lab: Lab) -> None:
+def test_ports_are_open_to_allowed_clients_only(lab: Lab) -> None:
     el, ubuntu = lab.names
     for name in lab.names:
         ports = "6379 6700 10002 13999 8000 8443 7777"
@@ -281,7 +281,7 @@ def test_ports_are_open_to_those_who_may_come_and_to_nobody_else(lab: Lab) -> No
         lab.on(name, "systemctl stop served")
 
 
-def test_a_second_run_changes_nothing_and_a_lost_port_comes_back(lab: Lab) -> None:
+def test_a_second_run_is_unchanged_and_restores_a_lost_port(lab: Lab) -> None:
     el, ubuntu = lab.names
     again = lab.site()
     assert (again.code, set(again.changed().values())) == (0, {0})
@@ -295,7 +295,7 @@ def test_a_second_run_changes_nothing_and_a_lost_port_comes_back(lab: Lab) -> No
     assert lab.knock(ubuntu, el, 6379) == {6379: "refused"}
 
 
-def test_ray_and_jax_run_over_both_nodes_on_the_clusters_network_alone(lab: Lab) -> None:
+def test_ray_and_jax_run_on_two_nodes_over_the_cluster_network(lab: Lab) -> None:
     el, ubuntu = lab.names
     lab.count()
     # The worker is there first: it waits and joins a head that comes later.
@@ -343,7 +343,7 @@ def test_ray_and_jax_run_over_both_nodes_on_the_clusters_network_alone(lab: Lab)
     ],
     ids=["static", "c10d", "its own test"],
 )
-def test_accelerate_trains_on_both_nodes_and_on_the_clusters_network_alone(
+def test_accelerate_trains_on_two_nodes_over_the_cluster_network(
     lab: Lab, words: str, script: str, last: str
 ) -> None:
     lab.count()
@@ -361,9 +361,7 @@ def test_accelerates_own_launcher_reads_the_plans_file(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("start", [DEEPSPEED, OWN_DEEPSPEED], ids=["torchrun", "its own"])
-def test_deepspeed_trains_as_one_process_alone_and_on_the_clusters_network_alone(
-    lab: Lab, start: str
-) -> None:
+def test_deepspeed_trains_alone_and_over_the_cluster_network(lab: Lab, start: str) -> None:
     lab.count()
     said = lab.together(dict.fromkeys(lab.names, f"{start} /root/deepspeed_train.py 2>&1"))
     assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in "".join(said.values())
@@ -407,7 +405,7 @@ OLDER = f"sed -i.kept s/2.60.0/2.59.0/ {PLACE}/ray/_version.py"
 NEWER = f"mv {PLACE}/ray/_version.py.kept {PLACE}/ray/_version.py"
 
 
-def test_failures_of_ray_are_named_by_what_it_says(lab: Lab) -> None:
+def test_ray_failures_are_named_from_its_messages(lab: Lab) -> None:
     """A shut port, a second head, another version, the card that is not the cluster's, too little /dev/shm."""
     el, ubuntu = lab.names
     other_card = lab.hosts[ubuntu]["ansible_host"]
@@ -442,7 +440,7 @@ def test_failures_of_ray_are_named_by_what_it_says(lab: Lab) -> None:
     lab.on(el, f"{RAY} stop 2>&1")
 
 
-def test_failures_of_jax_are_named_by_what_it_says(lab: Lab) -> None:
+def test_jax_failures_are_named_from_its_messages(lab: Lab) -> None:
     """Names that lead to loopback; a shut port, of which the watch speaks first."""
     el, ubuntu = lab.names
     # it catches SIGTERM
@@ -465,7 +463,7 @@ def test_failures_of_jax_are_named_by_what_it_says(lab: Lab) -> None:
     assert f"{lab.address(el)}:8482 ({el}, jax coordinator): dropped" in said[ubuntu]
 
 
-def test_ports_of_vllm_and_sglang_with_a_listener_in_their_place(lab: Lab) -> None:
+def test_vllm_and_sglang_ports_reach_a_stand_in_listener(lab: Lab) -> None:
     """Their wheels need a GPU. APIs are for controllers as well, the rest for peers, most of it on the master alone."""
     el, ubuntu = lab.names
     lab.serve(["vllm", "sglang"])
@@ -486,7 +484,7 @@ def test_ports_of_vllm_and_sglang_with_a_listener_in_their_place(lab: Lab) -> No
         lab.on(name, "systemctl stop stands-in")
 
 
-def test_what_leaves_the_plan_is_shut_and_undo_leaves_nothing(lab: Lab) -> None:
+def test_a_removed_service_is_closed_and_undo_removes_all(lab: Lab) -> None:
     el, ubuntu = lab.names
     lab.serve(["jax"])
     done = lab.site("--tags", "firewall,tuning")

@@ -42,7 +42,7 @@ def rungs() -> dict[str, str]:
     return {rung["id"]: rung["status"] for rung in latest()["rungs"]}
 
 
-def test_check_mode_on_bare_nodes_changes_nothing(lab: list[str]) -> None:
+def test_check_mode_on_unconfigured_nodes_changes_nothing(lab: list[str]) -> None:
     for node in lab:
         BARE[node] = etc(node)
     done = site("--check", "--diff")
@@ -52,7 +52,7 @@ def test_check_mode_on_bare_nodes_changes_nothing(lab: list[str]) -> None:
 
 
 @pytest.mark.rest
-def test_the_plan_names_what_the_demo_then_changes(lab: list[str]) -> None:
+def test_the_preview_names_the_changes_of_the_demo(lab: list[str]) -> None:
     done = run("./fullmesh", "plan", "-i", "inventory/lab")
     assert done.code == 0
     for row in (
@@ -117,7 +117,7 @@ def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
         on(node, "rm -fr /tmp/ddp.py /tmp/fsdp.py /tmp/all_reduce_perf.py /tmp/whole.pt /tmp/late")
 
 
-def test_second_demo_changes_nothing_and_configures_nothing(lab: list[str]) -> None:
+def test_a_second_demo_changes_nothing(lab: list[str]) -> None:
     done = run("./fullmesh", "demo")
     assert done.code == 0
     assert done.changed() == dict.fromkeys(lab, 0)
@@ -133,7 +133,7 @@ def test_second_demo_changes_nothing_and_configures_nothing(lab: list[str]) -> N
 
 @pytest.mark.rest
 @pytest.mark.parametrize("name", NAMES)
-def test_what_the_demo_breaks_is_found_and_repaired(lab: list[str], name: str) -> None:
+def test_a_fault_of_the_demo_is_found_and_repaired(lab: list[str], name: str) -> None:
     del lab
     done = run("./fullmesh", "demo", "--break", name)
     assert done.code == 0
@@ -268,9 +268,7 @@ def test_a_rank_that_cannot_start_stops_the_others(
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.rest)]
 )
-def test_a_verification_whose_controller_goes_leaves_nothing(
-    lab: list[str], number: signal.Signals
-) -> None:
+def test_a_verification_ends_with_its_controller(lab: list[str], number: signal.Signals) -> None:
     command = ["./fullmesh", "verify", "-i", "inventory/lab"]
     with subprocess.Popen(command, **CAPTURED, start_new_session=True) as process:
         try:
@@ -283,7 +281,7 @@ def test_a_verification_whose_controller_goes_leaves_nothing(
 
 
 @pytest.mark.rest
-def test_a_node_whose_connection_is_cut_ends_its_ranks(lab: list[str]) -> None:
+def test_a_node_that_loses_its_connection_stops_its_ranks(lab: list[str]) -> None:
     """What the cluster uses is another network: the other node stays reachable."""
     command = ["./fullmesh", "verify", "-i", "inventory/lab"]
     with subprocess.Popen(command, **CAPTURED, start_new_session=True) as process:
@@ -386,7 +384,7 @@ def inventory_with(tmp_path: Path, host: str, **variables: str) -> str:
     return str(tmp_path)
 
 
-def test_settings_of_all_roles_are_refused_at_once_before_any_node_is_touched(
+def test_settings_of_all_roles_are_refused_at_once(
     lab: list[str],
 ) -> None:
     wrong = [
@@ -461,7 +459,7 @@ def test_an_unsupported_system_is_refused(lab: list[str]) -> None:
     assert f"[PR-103] {lab[1]}" in done.output
 
 
-def test_a_system_whose_python_has_no_wheels_is_refused_before_it_is_touched(
+def test_a_python_without_wheels_is_refused_before_any_change(
     lab: list[str],
 ) -> None:
     on(
@@ -500,7 +498,7 @@ def test_infra(lab: list[str]) -> None:
 
 
 @pytest.mark.rest
-def test_the_missions_test_setup_passes_and_says_loudly_that_the_firewall_is_off(
+def test_the_test_setup_without_firewall_passes_with_a_warning(
     lab: list[str],
 ) -> None:
     done = site("-e", "peer_firewall_mode=off", "-e", "selinux_mode=permissive")
@@ -523,7 +521,7 @@ def test_the_missions_test_setup_passes_and_says_loudly_that_the_firewall_is_off
         assert on(node, "firewall-cmd --state") == "running"
 
 
-def test_with_a_key_between_the_nodes_a_second_run_changes_nothing(lab: list[str]) -> None:
+def test_a_key_between_nodes_keeps_the_second_run_unchanged(lab: list[str]) -> None:
     more = ("-e", "node_ssh_manage=true", "--skip-tags", "verify")
     first = site(*more)
     assert first.code == 0

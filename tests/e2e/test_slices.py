@@ -134,7 +134,7 @@ def test_their_results_become_one(controllers: tuple[Controller, Controller]) ->
 
 
 @pytest.mark.lab
-def test_either_controller_then_has_nothing_to_do_for_all(
+def test_either_controller_finds_nothing_to_change(
     controllers: tuple[Controller, Controller],
 ) -> None:
     for who in controllers:

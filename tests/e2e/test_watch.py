@@ -96,14 +96,14 @@ def shut(inventory: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("mode", ["--static", "--c10d"])
-def test_a_healthy_job_hears_nothing(inventory: str, mode: str) -> None:
+def test_a_healthy_job_gives_no_finding(inventory: str, mode: str) -> None:
     job = f"CODE=$((7 * NODE_RANK)) {TORCHRUN} {mode} --watch 120 /srv/jobs/watched.py"
     for done in together(job, job):
         assert (done.code, "watch:" in done.output) == (0, False)
         assert "sum 2.0" in done.output
 
 
-def test_a_job_on_one_node_hears_nothing(inventory: str) -> None:
+def test_a_job_on_one_node_gives_no_finding(inventory: str) -> None:
     """With two ranks that have data loaders' processes beside them, for longer than the watch waits."""
     job = "--static --watch 20 --nnodes=1 --nproc-per-node=2 /srv/jobs/alone.py"
     on("el1", "cat > /srv/jobs/alone.py <<'END'\n" + ALONE + "\nEND")
@@ -124,7 +124,7 @@ def test_a_rank_that_is_not_started_is_named(inventory: str) -> None:
     assert "[WA-108]" in done.output
 
 
-def test_a_wrong_master_is_named_on_the_node_that_has_it(inventory: str) -> None:
+def test_a_wrong_master_is_named_on_its_node(inventory: str) -> None:
     job = f"FULLMESH_WATCH_KILL_AFTER=1 {TORCHRUN} --static --watch {WITHIN} /srv/jobs/watched.py 2>&1"
     done = on("ubuntu1", f"MASTER_ADDR=$(. /etc/fullmesh/env; echo ${{MASTER_ADDR%.*}}).99 {job}")
     assert "[WA-102] rank 1 (ubuntu1, this node) has not reached" in done.output
@@ -132,7 +132,7 @@ def test_a_wrong_master_is_named_on_the_node_that_has_it(inventory: str) -> None
     assert "the plan's master is" in done.output
 
 
-def test_a_shut_port_is_named_on_both_nodes(shut: None, inventory: str) -> None:
+def test_a_blocked_port_is_named_on_both_nodes(shut: None, inventory: str) -> None:
     job = f"FULLMESH_WATCH_KILL_AFTER={AFTER} {TORCHRUN} --static --watch {WITHIN} /srv/jobs/watched.py 2>&1"
     el1, ubuntu1 = together(job, job)
     assert "rank 1 (ubuntu1)" in el1.output or "ubuntu1 (" in el1.output
@@ -140,7 +140,7 @@ def test_a_shut_port_is_named_on_both_nodes(shut: None, inventory: str) -> None:
     assert "dropped: no answer at all" in ubuntu1.output
 
 
-def test_the_zone_that_keeps_a_port_shut_is_named(inventory: str) -> None:
+def test_the_zone_that_blocks_a_port_is_named(inventory: str) -> None:
     policy = "firewall-cmd -q --policy=fullmesh-job"
     rule = "rule family=ipv4 source ipset=fullmesh-peers4 port port=29500 protocol=tcp accept"
     on("el1", f"{policy} --remove-rich-rule='{rule}'")
@@ -180,7 +180,7 @@ def test_the_controller_names_the_rank_the_cause_and_the_rule(shut: None, invent
     assert "nft delete rule inet watched" in done.output
 
 
-def test_an_interrupted_watch_leaves_nothing_running(inventory: str) -> None:
+def test_an_interrupted_watch_leaves_no_process(inventory: str) -> None:
     command = [
         "./fullmesh",
         "watch",

@@ -24,7 +24,7 @@ sys.meta_path.insert(0, Gone())
 
 
 @pytest.mark.rest
-def test_a_node_of_another_vpc_and_one_that_is_not_there(cloud: Cloud) -> None:
+def test_a_node_in_another_vpc_and_a_missing_node(cloud: Cloud) -> None:
     """Both are named in one run; the group is not made."""
     second = cloud.network("10.60.0.0/16")
     cloud.launch("gpu3", "10.60.1.13", cloud.make_subnet("10.60.1.0/24", second))
@@ -122,7 +122,7 @@ def test_network_acls_between_two_subnets(cloud: Cloud) -> None:
 
 
 @pytest.mark.rest
-def test_undo_cuts_nobody_off(cloud: Cloud) -> None:
+def test_undo_disconnects_no_other_instance(cloud: Cloud) -> None:
     """Somebody else's instance has our group, and one node has no other: both are named, nothing is undone."""
     cloud.settings = {"ec2_security_group_name": "lab 2"}
     cloud.play("ec2").ok()

@@ -89,7 +89,7 @@ CUT = "root tbf rate 10mbit burst 32kbit limit 4mb"
 
 @pytest.mark.rest
 @pytest.mark.parametrize("ways", ["out", "in", "both"])
-def test_of_four_nodes_the_slow_one_is_named_and_no_link(bare: Bench, ways: str) -> None:
+def test_the_slow_one_of_four_nodes_is_named(bare: Bench, ways: str) -> None:
     slow = list(bare.nodes)[1]
     others = ", ".join(name for name in bare.nodes if name != slow)
     cable = bare.nodes[slow].cable

@@ -59,7 +59,7 @@ def steps(job: Job) -> int:
 
 
 @pytest.mark.rest
-def test_healthy_steps_accuse_nobody(bench: Bench, busy: None) -> None:
+def test_healthy_steps_give_no_finding(bench: Bench, busy: None) -> None:
     files = {"ddp.py": (ROOT / "examples/ddp.py").read_text()}
     looks, deadline = 0, time.monotonic() + ENDS
     with Job(bench, SCRIPT, files, words="--static --watch 120") as job:

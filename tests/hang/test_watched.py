@@ -69,7 +69,7 @@ def lines_until(process: subprocess.Popen[str], text: str, seconds: float) -> li
 
 
 @pytest.mark.rest
-def test_a_job_that_stands_is_named_while_it_does(bench: Bench) -> None:
+def test_a_hung_job_is_named_while_it_hangs(bench: Bench) -> None:
     place = Job(bench, STANDS).line("time.sleep(1000)")
     with watched(bench, STANDS, "--stalled", str(STALLED)) as process:
         lines = lines_until(process, "[HG-", 200)

@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 
-def test_master_is_an_address_that_the_node_can_reach_by_its_cluster_interface(
+def test_master_address_is_reachable_over_the_cluster_interface(
     host: Any, env: dict[str, str]
 ) -> None:
     interface = env["GLOO_SOCKET_IFNAME"].split(",")[0]
@@ -31,7 +31,7 @@ def test_the_kernel_takes_ports_from_the_open_range(host: Any) -> None:
         assert f'port port="{first}-{last}" protocol="tcp" accept' in rules or everything
 
 
-def test_nothing_opens_a_whole_protocol(host: Any) -> None:
+def test_no_rule_opens_a_whole_protocol(host: Any) -> None:
     # ansible.posix before 1.5.4 turned one port into <protocol value="tcp"/> (ansible.posix#451)
     places = "/etc/firewalld/zones /etc/firewalld/policies"
     assert host.run(f"grep -rs 'protocol value=.tcp.' {places}").stdout == ""

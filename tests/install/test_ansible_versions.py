@@ -41,7 +41,7 @@ def environment(release: tuple[int, int], place: Path) -> Path:
     return place / "env/bin"
 
 
-def test_both_ends_of_what_is_taken_are_tried() -> None:
+def test_the_oldest_and_newest_ansible_versions_are_tested() -> None:
     tried = [list(one) for one in sorted(PYTHONS)]
     assert tried[0] < LOWEST_ANSIBLE
     assert (tried[1], tried[-1]) == (LOWEST_ANSIBLE, HIGHEST_ANSIBLE)
@@ -70,7 +70,7 @@ def test_an_old_one_is_refused_in_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "release", sorted(PYTHONS)[1:], ids=lambda release: ".".join(map(str, release))
 )
-def test_what_hangs_on_ansibles_inside_works_with_it(
+def test_code_that_uses_private_ansible_names_works(
     release: tuple[int, int], tmp_path: Path
 ) -> None:
     """Private names, the callback that loads filters before the fork, and the plan of an inventory."""

@@ -94,7 +94,7 @@ def test_a_module_brings_its_module_utils(place: Path) -> None:
     assert '"distribution_version"' in said
 
 
-def test_runs_are_kept_where_ansible_was_started(place: Path) -> None:
+def test_runs_are_stored_where_ansible_was_started(place: Path) -> None:
     kept = "{{ 'runs' | fullmesh.cluster.kept_path }}"
     said = play(place, "ansible", "localhost", "-m", "debug", "-a", f"msg={kept}")
     assert f'"msg": "{(place / "work").resolve()}/runs"' in said

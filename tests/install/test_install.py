@@ -79,7 +79,9 @@ def test_it_looks_for_runs_where_it_was_called(prefix: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("verb", ["apply", "verify", "diagnose", "demo", "lab", "test", "undo"])
-def test_what_needs_playbooks_says_how_to_get_them(prefix: Path, tmp_path: Path, verb: str) -> None:
+def test_a_verb_that_needs_playbooks_says_how_to_get_them(
+    prefix: Path, tmp_path: Path, verb: str
+) -> None:
     done = fullmesh(prefix, tmp_path, verb)
     assert done.returncode == 2
     assert f"[CL-113] {verb} needs roles and playbooks" in done.stderr

@@ -24,7 +24,9 @@ def test_a_lock_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert f"torch_runtime_requirements: {path}" in capsys.readouterr().out
 
 
-def test_a_torch_that_nobody_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unpublished_torch_version_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "torch.txt"
     assert cli.main(["torch-lock", "--torch", "99.0.0", "-o", str(path)]) == 1
     assert "[CL-115] no lock of torch 99.0.0 for cuda13.0" in capsys.readouterr().err

@@ -67,17 +67,17 @@ def test_the_ports_that_findings_doubt_are_tried() -> None:
         [finding(pairs=[], node="c", peer="d")],
     ],
 )
-def test_what_is_beside_the_point_is_not_good(found: list[dict[str, Any]]) -> None:
+def test_an_unrelated_finding_is_not_counted_as_right(found: list[dict[str, Any]]) -> None:
     assert not good(score(SHUT, *found))
 
 
-def test_an_error_where_nothing_is_broken_is_a_false_alarm() -> None:
+def test_a_finding_on_a_healthy_cluster_is_a_false_alarm() -> None:
     assert score({}, finding()).false
     assert not score({}, finding(severity="warning")).false
     assert not score({}).false
 
 
-def test_what_hits_some_accounts_only_may_be_a_warning() -> None:
+def test_a_fault_of_some_accounts_may_be_a_warning() -> None:
     assert good(score(SHUT, finding(severity="warning")))
 
 
@@ -95,7 +95,7 @@ def test_ports(port: str, right: bool) -> None:
     assert port_right({"port": port}, SHUT, 15) is right
 
 
-def test_the_page_lists_what_was_missed() -> None:
+def test_the_page_lists_missed_faults() -> None:
     page = text([score(SHUT, finding()), score(SHUT)])
     assert "| **all** | 2 | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 0 of 0 |" in page
     assert "| 1 | not found | nothing |" in page

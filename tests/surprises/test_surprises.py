@@ -24,7 +24,7 @@ def kept(grounds: list[Ground]) -> dict[int, Score | None]:
 
 
 @pytest.mark.parametrize("seed", KEPT)
-def test_a_surprise_is_found_at_its_node_and_in_its_direction(
+def test_a_random_fault_is_found_at_its_node_and_direction(
     kept: dict[int, Score | None], seed: int
 ) -> None:
     row = kept[seed]

@@ -70,7 +70,7 @@ def options(words: list[str]) -> dict[str, str]:
     return {words[at][2:]: words[at + 1] for at in named if words[at] not in without}
 
 
-def test_it_is_told_the_plan(node: Path) -> None:
+def test_it_gets_the_values_of_the_plan(node: Path) -> None:
     words, env = started("--mixed_precision", "bf16", "train.py", "two words")
     assert words[:3] == [str(node / "accelerate"), "launch", "--multi_gpu"]
     assert words[-4:] == ["--mixed_precision", "bf16", "train.py", "two words"]
@@ -89,7 +89,7 @@ def test_it_is_told_the_plan(node: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "master"), [("--static", "fd78::11"), ("--c10d", "[fd78::11]")])
-def test_a_rendezvous_of_ipv6_is_an_endpoint_and_a_master_an_address(
+def test_an_ipv6_rendezvous_is_an_endpoint_and_an_address(
     node: Path, mode: str, master: str
 ) -> None:
     """Accelerate puts the port behind it for a rendezvous, and hands a master's address on (utils/launch.py)."""
@@ -133,15 +133,13 @@ def test_a_rendezvous_has_one_host(
     assert told["rdzv_conf"] == f"is_host={host},join_timeout=90"
 
 
-def test_the_hook_can_be_left_out(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hook_can_be_omitted(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FULLMESH_HANG", "0")
     monkeypatch.delenv("PYTHONPATH", raising=False)
     assert "PYTHONPATH" not in started("train.py")[1]
 
 
-def test_its_configuration_file_says_the_same(
-    node: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_configuration_file_agrees(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert accelerate.main(["config"]) == 0
     held = yaml.safe_load(capsys.readouterr().out)
     words, _ = started("train.py")
@@ -153,7 +151,7 @@ def test_its_configuration_file_says_the_same(
     ("argv", "here", "code"),
     [(["train.py"], 1, "LA-121"), ([], 2, "LA-104"), (["--c10d"], 2, "LA-104")],
 )
-def test_what_cannot_start_is_refused(
+def test_a_launch_that_cannot_start_is_refused(
     node: Path, capsys: pytest.CaptureFixture[str], argv: list[str], here: int, code: str
 ) -> None:
     be(node, here=here)
@@ -162,7 +160,7 @@ def test_what_cannot_start_is_refused(
     assert code in launchers.CODES
 
 
-def test_without_accelerate_or_the_nodes_file_it_says_where_it_comes_from(
+def test_a_missing_accelerate_or_nodes_file_names_its_source(
     node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("FULLMESH_ACCELERATE")

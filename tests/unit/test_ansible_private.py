@@ -111,7 +111,7 @@ def test_the_display_is_wrapped_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not isinstance(first.inner, Wrapper)
 
 
-def test_an_action_plugin_has_what_connections_are_made_of(world: SimpleNamespace) -> None:
+def test_an_action_plugin_has_the_attributes_that_connections_use(world: SimpleNamespace) -> None:
     class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         def run(self, tmp: Any = None, task_vars: Any = None) -> Any: ...
 

@@ -61,11 +61,11 @@ def test_a_chain_of_family_arp_is_asked() -> None:
         ),
     ],
 )
-def test_what_never_sees_arp_is_not_blamed(change: Any) -> None:
+def test_rules_that_never_see_arp_are_not_blamed(change: Any) -> None:
     assert "DG-187" not in [one["code"] for one in findings(unanswered, change)]
 
 
-def test_one_that_may_do_it_is_said_to_perhaps() -> None:
+def test_a_rule_that_may_block_arp_is_a_possible_cause() -> None:
     (found,) = findings(unanswered, at_card(BYTES, DROP))
     assert found["code"] == "DG-187"
     assert "may be the one that drops" in found["cause"]
@@ -76,11 +76,11 @@ def test_one_that_does_outranks_one_that_may() -> None:
     assert found["node"] == EL1
 
 
-def test_a_rule_against_arp_is_no_matter_where_cards_are_found() -> None:
+def test_an_arp_rule_is_ignored_if_neighbours_are_found() -> None:
     assert findings(at_card(ARP_TYPE, DROP)) == []
 
 
-def test_an_entry_that_was_made_by_hand_is_said_with_its_state() -> None:
+def test_a_static_neighbour_entry_is_reported_with_its_state() -> None:
     (found,) = findings(ends("dropped"), by_hand)
     assert "PERMANENT or NOARP" in found["seen"]  # of a survey that did not keep which
     held = world("healthy")

@@ -141,7 +141,7 @@ def test_every_node_that_can_be_asked_has_answered(run: Run) -> None:
         assert said["changed"] is False
 
 
-def test_what_ansible_is_told_of_a_host_stands_in_its_command(run: Run) -> None:
+def test_the_connection_settings_of_a_host_are_in_its_command(run: Run) -> None:
     assert 'User="ann"' in command(run, "other")
     assert "Port=2222" in command(run, "other")
     assert "ProxyJump=bastion.example" in command(run, "jump")
@@ -166,13 +166,13 @@ def test_each_host_has_a_connection_of_its_own(run: Run) -> None:
     assert len(set(paths)) == 4
 
 
-def test_who_is_root_needs_no_sudo_and_the_others_use_it(run: Run) -> None:
+def test_root_needs_no_sudo_and_others_use_it(run: Run) -> None:
     assert len([line for line in run.started if line.startswith("sudo ")]) == 4
     assert "BECOME-SUCCESS" in command(run, "plain")
     assert "BECOME-SUCCESS" not in command(run, "root")
 
 
-def test_what_can_not_be_asked_so_is_named_with_its_reason_once(run: Run) -> None:
+def test_hosts_that_cannot_be_queried_so_are_named_once(run: Run) -> None:
     assert run.said["ordinary"] == {
         "typed": "it becomes root with a password",
         "password": "ssh logs in with a password",
@@ -211,7 +211,7 @@ def ladder(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(tmp_path_factory.mktemp("ladder"), play=LADDER)
 
 
-def test_hosts_that_can_not_be_asked_at_once_are_asked_by_their_module(ladder: Run) -> None:
+def test_hosts_that_cannot_be_queried_together_run_their_module(ladder: Run) -> None:
     answers = ladder.said["answers"]
     assert sorted(answers) == ["here", "other", "plain", "su", "typed"]
     assert set(ladder.said["ordinary"]) == {"typed", "su"}
@@ -223,17 +223,17 @@ def test_hosts_that_can_not_be_asked_at_once_are_asked_by_their_module(ladder: R
         assert answers[host]["links"] == []
 
 
-def test_who_is_asked_as_who_logs_in_becomes_nobody(ladder: Run) -> None:
+def test_a_login_user_query_does_not_change_the_account(ladder: Run) -> None:
     assert "BECOME-SUCCESS" in command(ladder, "plain")
     assert "BECOME-SUCCESS" not in command(ladder, "other")
 
 
-def test_who_may_not_become_root_is_asked_as_who_logs_in(ladder: Run) -> None:
+def test_a_user_without_sudo_is_queried_as_the_login_account(ladder: Run) -> None:
     """su is a stand-in that fails, so what answered ran without it."""
     assert ladder.said["answers"]["su"]["links"][0]["verdict"] == "refused"
 
 
-def test_a_module_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_hanging_module_delays_no_other_node(tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.write_text("#!/bin/sh\nsleep 300\n")
     slow.chmod(0o755)
@@ -247,19 +247,19 @@ def test_a_module_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
     assert hung.said["answers"]["plain"]["links"][0]["verdict"] == "refused"
 
 
-def test_the_runs_secret_is_told_nowhere(ladder: Run) -> None:
+def test_the_secret_of_the_run_is_reported_nowhere(ladder: Run) -> None:
     everything = ladder.out + json.dumps(ladder.said) + json.dumps(ladder.events)
     assert "secret-of" not in everything
 
 
-def test_a_question_that_its_module_would_refuse_is_refused_before_it_travels(
+def test_an_invalid_question_is_refused_before_it_is_sent(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(AssertionError, match=r"ladder_links for plain: .*seconds"):
         Run(tmp_path, play=LADDER.replace('"0.4"', "soon"))
 
 
-def test_no_secret_is_told(run: Run) -> None:
+def test_no_secret_is_reported(run: Run) -> None:
     everything = run.out + json.dumps(run.said) + json.dumps(run.events) + "".join(run.started)
     assert "secret-of" not in everything
 
@@ -297,7 +297,7 @@ def test_limit_leaves_the_others_alone(tmp_path: Path) -> None:
         (["ssh", "h"], "None"),
     ],
 )
-def test_where_the_kept_connection_listens(argv: list[str], expected: str) -> None:
+def test_the_path_of_the_kept_connections_socket(argv: list[str], expected: str) -> None:
     assert str(ways.find_control_path(argv)) == expected
 
 
@@ -311,7 +311,7 @@ class Stats:
         self.counted.append((what, host))
 
 
-def test_nobody_is_counted_twice_whoever_shows_the_counters() -> None:
+def test_no_node_is_counted_twice_by_any_display() -> None:
     count, stats = asked.QueriedHostCount(), Stats()
     told = {"answers": {"a": {}, "b": {}, "c": {"unreachable": True}}, "ordinary": {"d": "why"}}
     count.add("task", "a", told)
@@ -322,7 +322,7 @@ def test_nobody_is_counted_twice_whoever_shows_the_counters() -> None:
     assert sorted(stats.counted) == [("ignored", "c"), ("ok", "b"), ("ok", "c")]
 
 
-def test_a_task_that_is_hidden_tells_nothing() -> None:
+def test_a_no_log_task_reports_nothing() -> None:
     assert asked.read_host_statuses({"censored": "the output has been hidden"}) == {}
 
 
@@ -345,7 +345,7 @@ TOLD = """
 """
 
 
-def test_each_node_is_told_what_it_answered_wherever_it_was_found(tmp_path: Path) -> None:
+def test_each_node_gets_its_own_answer_on_any_path(tmp_path: Path) -> None:
     answers = {host: test_preflight.answer(host) for host in ("el1", "ubuntu1")}
     for host, said in answers.items():
         said["drift"] = [f"file of {host}"]

@@ -32,7 +32,7 @@ def test_a_diagnosis_counts_the_gpus_that_it_saw(cards: int, on_bus: int, ranks:
     assert {name: node["local_ranks"] for name, node in small["nodes"].items()} == {"el1": ranks}
 
 
-def test_it_believes_what_was_set() -> None:
+def test_explicit_settings_win() -> None:
     made = plan(2)
     made["auto"] = {}
     assert judge.fill_in_ranks(made, {"el1": said(8, 8)})["nodes"]["el1"]["local_ranks"] == 1
@@ -68,5 +68,5 @@ def test_a_role_asks_the_plan_and_else_the_machine() -> None:
         ({auto.VISIBLE: "-1"}, 0),
     ],
 )
-def test_how_many_gpus_are_left_to_jobs(extra: object, count: int | None) -> None:
+def test_an_automatic_gpu_count_depends_on_running_jobs(extra: object, count: int | None) -> None:
     assert auto.count_visible_devices(extra) == count

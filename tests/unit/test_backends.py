@@ -232,7 +232,7 @@ def test_ifupdown_of_a_full_link() -> None:
         assert part in body
 
 
-def test_ifupdown_makes_the_bond_before_the_vlan_that_sits_on_it() -> None:
+def test_ifupdown_creates_the_bond_before_its_vlan() -> None:
     body = ifupdown.build_files([OVER, BOND])["/etc/network/interfaces.d/fullmesh"]
     assert body.index("auto bond0\n") < body.index("auto bond0.100\n")
     assert "type bond mode 802.3ad miimon 100 lacp_rate fast xmit_hash_policy layer3+4" in body
@@ -325,7 +325,7 @@ def test_every_backend_carries_every_address(found: list[Any], tagged: bool) -> 
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_same_links_always_make_the_same_files_and_all_are_ours(name: str) -> None:
+def test_the_same_links_always_give_the_same_files(name: str) -> None:
     backend = network_owner.get_backend(name)
     files = backend.build_files(ALL)
     assert files == backend.build_files(ALL)
@@ -336,7 +336,7 @@ def test_the_same_links_always_make_the_same_files_and_all_are_ours(name: str) -
     assert backend.build_files([]) == {}
 
 
-def test_a_file_of_others_beside_ours_is_not_ours() -> None:
+def test_a_foreign_file_beside_ours_is_not_ours() -> None:
     machine = Machine({"/etc/sysconfig/network-scripts/ifcfg-ens33": recorded("ifcfg-ens33-el7")})
     assert network_owner.read_own_files(machine.read, machine.listed) == {}
 
@@ -397,7 +397,7 @@ def test_the_owner_is_asked_not_guessed(
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_what_we_wrote_keeps_its_owner(name: str) -> None:
+def test_our_files_keep_their_owner(name: str) -> None:
     says = {
         "networkmanager": nm("connected"),
         "netplan": NETPLAN | NETWORKD,
@@ -420,7 +420,7 @@ def owners_of(machine: Machine, links: list[Link]) -> tuple[dict[str, str], dict
     return found
 
 
-def test_a_bond_has_its_members_owner_and_a_vlan_its_parents() -> None:
+def test_a_bond_needs_its_members_and_a_vlan_its_parent() -> None:
     found, why = owners_of(Machine({}, nm("disconnected")), [OVER, BOND, BARE])
     assert found == dict.fromkeys(("bond0.100", "bond0", "vlan7"), "networkmanager")
     assert why == {}
@@ -486,7 +486,7 @@ def test_the_installers_file_loses_its_only_entry_and_stays_yaml() -> None:
     assert machine.settle("netplan", [link()]) == {}
 
 
-def test_an_entry_with_another_name_becomes_ours_by_its_mac() -> None:
+def test_an_entry_with_another_name_is_matched_by_its_mac() -> None:
     path, before = "/etc/netplan/50-cloud-init.yaml", recorded("50-cloud-init-subiquity.netplan")
     machine = Machine({path: before, **ADDRESS})
     network = yaml.safe_load(str(machine.foreign("netplan", [link()])[path]))["network"]
@@ -495,7 +495,7 @@ def test_an_entry_with_another_name_becomes_ours_by_its_mac() -> None:
     assert machine.settle("netplan", [link()]) == {}
 
 
-def test_a_bond_of_others_with_our_name_goes_whole() -> None:
+def test_a_foreign_bond_with_our_name_is_replaced_whole() -> None:
     before = "network:\n  bonds:\n    bond0:\n      interfaces: [a, b]\n  version: 2\n"
     machine = Machine({"/etc/netplan/01.yaml": before})
     after = machine.foreign("netplan", [BOND])["/etc/netplan/01.yaml"]
@@ -524,7 +524,7 @@ ETHERNETS = st.dictionaries(st.sampled_from(["eth0", "eth1", "ens5", "eth10"]), 
 
 
 @given(ETHERNETS, st.sampled_from([2, 4]))
-def test_nothing_but_our_entry_changes_in_any_netplan_file(
+def test_only_our_entry_changes_in_any_netplan_file(
     ethernets: dict[str, dict[str, Any]], indent: int
 ) -> None:
     before = yaml.safe_dump({"network": {"ethernets": ethernets, "version": 2}}, indent=indent)
@@ -578,7 +578,7 @@ def test_a_profile_that_starts_explicitly_is_put_out_of_force() -> None:
         ),
     ],
 )
-def test_a_profile_goes_quiet_and_every_other_byte_is_as_it_was(before: str, after: str) -> None:
+def test_a_profile_is_disabled_and_every_other_byte_stays(before: str, after: str) -> None:
     assert networkmanager.disable_autoconnect(before) == after
 
 
@@ -591,7 +591,7 @@ def test_a_profile_goes_quiet_and_every_other_byte_is_as_it_was(before: str, aft
         "[ethernet]\nmac-address=02:00:00:00:00:FF\n",
     ],
 )
-def test_profiles_of_other_cards_are_left_alone(content: str) -> None:
+def test_profiles_of_other_nics_are_unchanged(content: str) -> None:
     machine = Machine({"/etc/NetworkManager/system-connections/x.nmconnection": content, **ADDRESS})
     assert machine.foreign("networkmanager", [link()]) == {}
 
@@ -804,7 +804,7 @@ def test_settings_that_a_link_covers_are_no_loss(backend: str, more: str) -> Non
         "link: enp1",
     ],
 )
-def test_netplan_leaves_what_a_card_sets_besides_addresses_in_its_entry(line: str) -> None:
+def test_netplan_keeps_other_settings_of_a_nic(line: str) -> None:
     path = FOREIGN_FILES["netplan"][0]
     network = yaml.safe_load(str(taken_over("netplan", f"      {line}\n")[path]))["network"]
     assert network["ethernets"] == {"eth1": yaml.safe_load(line)}
@@ -907,7 +907,7 @@ def test_a_file_that_still_counts_afterwards_is_no_loss(backend: str, path: str,
     assert path not in taken_over(backend, "", {path: text})
 
 
-def test_networkd_refuses_a_netdev_that_says_more_than_the_plan() -> None:
+def test_networkd_refuses_a_netdev_with_extra_settings() -> None:
     path = "/etc/systemd/network/25-bond0.netdev"
     head = "[NetDev]\nName=bond0\nKind=bond\n[Bond]\nMode=802.3ad\nMIIMonitorSec=100ms\n"
     assert path not in Machine({path: head}).foreign("networkd", [BOND])
@@ -919,7 +919,7 @@ def test_networkd_refuses_a_netdev_that_says_more_than_the_plan() -> None:
     assert path not in machine.foreign("networkd", [BOND])
 
 
-def test_a_member_that_names_our_bond_by_its_uuid_stays_a_member() -> None:
+def test_a_member_that_names_our_bond_by_uuid_stays() -> None:
     base = "/etc/NetworkManager/system-connections/"
     bond = "[connection]\nid=b\nuuid=u-1\ntype=bond\ninterface-name=bond0\n[bond]\nmode=802.3ad\n"
     member = "[connection]\nid=m\ntype=ethernet\ninterface-name=eth2\nmaster=u-1\nslave-type=bond\n"
@@ -929,7 +929,7 @@ def test_a_member_that_names_our_bond_by_its_uuid_stays_a_member() -> None:
         machine.foreign("networkmanager", [link(interface="eth2")])
 
 
-def test_a_hardware_address_that_somebody_has_set_is_not_the_cards_own() -> None:
+def test_a_changed_hardware_address_is_not_the_permanent_one() -> None:
     text = "iface eth1 inet dhcp\n  hwaddress 02:00:00:00:00:0a\n"
     was_set = {"/sys/class/net/eth1/addr_assign_type": "3\n", **ADDRESS}
     with pytest.raises(common.ForeignError, match="hwaddress=02:00:00:00:00:0a"):
@@ -940,14 +940,14 @@ def test_a_hardware_address_that_somebody_has_set_is_not_the_cards_own() -> None
     assert path in machine.foreign("ifupdown", [link()])
 
 
-def test_ifupdown_keeps_what_holds_for_an_interface_whoever_configures_it() -> None:
+def test_ifupdown_keeps_settings_that_apply_to_any_owner() -> None:
     text = "no-auto-down eth1\nno-scripts eth1\nauto eth1\niface eth1 inet dhcp\n"
     assert ifupdown.comment_out_stanzas(text, ["eth1"]).startswith(
         "no-auto-down eth1\nno-scripts eth1\n#"
     )
 
 
-def test_a_vlan_does_not_take_its_parents_profile_for_its_own() -> None:
+def test_a_vlan_does_not_take_its_parents_profile() -> None:
     # the VLAN that is there already has the hardware address of eth0, which carries our ssh
     files = {
         "/sys/class/net/vlan7/address": MAC,
@@ -961,7 +961,7 @@ def test_a_vlan_does_not_take_its_parents_profile_for_its_own() -> None:
     assert Machine(files).foreign("netplan", [BARE]) == {}
 
 
-def test_a_member_of_a_bond_is_known_by_the_address_it_was_made_with() -> None:
+def test_a_bond_member_is_known_by_its_permanent_address() -> None:
     files = {
         "/sys/class/net/eth2/address": "02:00:00:00:00:99",
         "/sys/class/net/eth2/bonding_slave/perm_hwaddr": MAC,
@@ -969,7 +969,7 @@ def test_a_member_of_a_bond_is_known_by_the_address_it_was_made_with() -> None:
     assert common.read_permanent_macs(Machine(files).read, ["eth2"]) == {MAC}
 
 
-def test_the_installers_ifcfg_file_goes_quiet_where_ours_is_a_keyfile() -> None:
+def test_an_ifcfg_file_is_disabled_if_ours_is_a_keyfile() -> None:
     path = "/etc/sysconfig/network-scripts/ifcfg-ens33"
     before = recorded("ifcfg-ens33-el7")
     machine = Machine({path: before})
@@ -979,7 +979,7 @@ def test_the_installers_ifcfg_file_goes_quiet_where_ours_is_a_keyfile() -> None:
     assert machine.settle("networkmanager", [link(interface="ens33")]) == {}
 
 
-def test_an_ifcfg_file_of_another_name_for_our_card_goes_quiet_and_cloud_init_is_told() -> None:
+def test_an_ifcfg_file_for_our_nic_is_disabled_with_cloud_init() -> None:
     path = "/etc/sysconfig/network-scripts/ifcfg-Wired_connection_1"
     before = recorded("ifcfg-eth0-el8-cloud").replace("DEVICE=eth0\n", "")
     route = "/etc/sysconfig/network-scripts/route-eth1"  # only read when its profile is brought up
@@ -990,7 +990,7 @@ def test_an_ifcfg_file_of_another_name_for_our_card_goes_quiet_and_cloud_init_is
     assert machine.settle("networkmanager", [link()]) == {}
 
 
-def test_backups_and_other_cards_ifcfg_files_are_left_alone() -> None:
+def test_backups_and_ifcfg_files_of_other_nics_are_unchanged() -> None:
     base = "/etc/sysconfig/network-scripts/ifcfg-"
     machine = Machine(
         {base + "ens33": recorded("ifcfg-ens33-el7"), base + "eth1.bak": "DEVICE=eth1\n"}
@@ -1023,7 +1023,7 @@ def test_debians_main_file_loses_our_stanzas_alone() -> None:
     assert "eth1" in ifupdown.map_stanza_files(machine.read, machine.listed)
 
 
-def test_cloud_inits_stanza_goes_and_is_not_written_again() -> None:
+def test_the_cloud_init_stanza_is_removed_for_good() -> None:
     path = "/etc/network/interfaces.d/50-cloud-init"
     files = {"/etc/network/interfaces": "source-directory /etc/network/interfaces.d\n"}
     machine = Machine({**files, **ADDRESS, path: recorded("interfaces-50-cloud-init")})
@@ -1050,7 +1050,7 @@ def test_cloud_inits_stanza_goes_and_is_not_written_again() -> None:
         ("source-directory /etc/network/interfaces.d\n", None),
     ],
 )
-def test_the_main_file_reads_ours(before: str, after: str | None) -> None:
+def test_the_main_file_includes_ours(before: str, after: str | None) -> None:
     machine = Machine({"/etc/network/interfaces": before})
     changes = machine.foreign("ifupdown", [link()])
     assert changes.get("/etc/network/interfaces") == after
@@ -1062,7 +1062,7 @@ def test_files_that_source_each_other_end() -> None:
     assert set(ifupdown.map_stanza_files(Machine(loop).read, Machine(loop).listed)) == {"eth1"}
 
 
-def test_networkd_adds_a_vlan_to_a_parent_of_others_by_a_drop_in() -> None:
+def test_networkd_adds_a_vlan_to_a_foreign_parent_by_drop_in() -> None:
     path = "/etc/systemd/network/00-fullmesh-eth1.network.d"
     state = {
         "/sys/class/net/eth0/ifindex": "6\n",
@@ -1078,7 +1078,7 @@ def test_networkd_adds_a_vlan_to_a_parent_of_others_by_a_drop_in() -> None:
     assert path not in changes
 
 
-def test_networkd_makes_a_file_for_a_parent_of_nobody_and_leaves_it_its_addresses() -> None:
+def test_networkd_writes_a_file_for_an_unmanaged_parent() -> None:
     ((path, content),) = Machine().foreign("networkd", [BARE]).items()
     assert path == "/etc/systemd/network/00-fullmesh-eth0.network"
     assert ("Network.KeepConfiguration", "yes") in pairs(str(content))
@@ -1136,7 +1136,7 @@ TAGGED = link(
 )
 
 
-def test_a_kernel_that_has_all_lacks_nothing() -> None:
+def test_a_complete_kernel_state_lacks_nothing() -> None:
     assert static_ip.find_link_faults(LACP, SEEN, []) == []
     assert static_ip.find_link_faults(TAGGED, SEEN, []) == []
 
@@ -1160,7 +1160,7 @@ def test_a_kernel_that_has_all_lacks_nothing() -> None:
         (LACP | {"mtu": 9000}, "the MTU of bond0 is 1450, not 9000"),
     ],
 )
-def test_what_the_kernel_lacks_of_a_bond_or_vlan(wanted: Link, words: str) -> None:
+def test_missing_bond_and_vlan_state_in_the_kernel(wanted: Link, words: str) -> None:
     assert words in "; ".join(static_ip.find_link_faults(wanted, SEEN, []))
 
 
@@ -1198,7 +1198,7 @@ def snapshot(name: str, links: list[Link], **says: tuple[int, str]) -> dict[str,
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_snapshot_holds_what_only_the_kernel_knows(name: str) -> None:
+def test_a_snapshot_contains_kernel_only_state(name: str) -> None:
     before = snapshot(name, [TAGGED, LACP])
     assert list(before["links"]) == ["eth1", "eth2", "bond0", "bond0.7"]
     assert before["links"]["bond0.7"]["addresses"] == ["10.82.0.2/24", "fd82::2/64"]
@@ -1215,14 +1215,14 @@ def deleted(lines: list[str]) -> list[str]:
     return [line.rpartition(" ")[2] for line in lines if 'ip link delete "$0"' in line]
 
 
-def test_a_device_that_could_not_be_made_is_no_fault_of_the_way_back() -> None:
+def test_a_missing_device_is_no_rollback_fault() -> None:
     ((*command, name),) = kernel_state.build_removal_commands(["no-such-device"], {"links": {}})
     assert name == "no-such-device"
     assert subprocess.run([*command, name], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_restore_removes_what_was_not_there_vlans_first(name: str) -> None:
+def test_restore_removes_new_devices_with_vlans_first(name: str) -> None:
     before = snapshot(name, [link(interface="eth2")])
     lines = flat(
         network_owner.get_backend(name).build_reactivation_commands(
@@ -1234,7 +1234,7 @@ def test_restore_removes_what_was_not_there_vlans_first(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_restore_gives_addresses_mtu_and_routes_back_after_the_owner_had_its_turn(
+def test_restore_sets_addresses_mtu_and_routes_after_the_owner(
     name: str,
 ) -> None:
     before = snapshot(name, [TAGGED])
@@ -1248,7 +1248,7 @@ def test_restore_gives_addresses_mtu_and_routes_back_after_the_owner_had_its_tur
     ]
 
 
-def test_a_lease_is_not_made_permanent_on_the_way_back() -> None:
+def test_a_lease_does_not_become_permanent_in_the_rollback() -> None:
     state = kernel_state.describe_kernel_link(
         ip_tool.read_link(
             {
@@ -1304,7 +1304,7 @@ MADE_LACP = (
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_way_back_makes_a_bond_of_another_mode_anew_and_what_stands_on_it(name: str) -> None:
+def test_the_rollback_recreates_a_changed_bond_and_its_vlans(name: str) -> None:
     """networkd leaves a living device as it is (systemd#9627), ifupdown's stanza makes none where one stands."""
     before = snapshot(name, [TAGGED, LACP])
     before["profiles"] = {"bond0": "a-uuid"} if "profiles" in before else {}
@@ -1336,7 +1336,7 @@ def test_the_way_back_makes_a_bond_of_another_mode_anew_and_what_stands_on_it(na
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_way_back_leaves_a_device_alone_that_nobody_made_anew(name: str) -> None:
+def test_the_rollback_ignores_a_device_that_was_not_recreated(name: str) -> None:
     before = kernel_state.with_remade([TAGGED, LACP], snapshot(name, [TAGGED, LACP]))
     assert before["remade"] == []
     lines = flat(
@@ -1348,7 +1348,7 @@ def test_the_way_back_leaves_a_device_alone_that_nobody_made_anew(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["networkd", "netplan", "ifupdown"])
-def test_what_goes_with_a_bond_is_neither_named_nor_emptied(name: str) -> None:
+def test_devices_removed_with_a_bond_are_not_listed_or_flushed(name: str) -> None:
     """A command for a device that is gone fails, and would undo the change."""
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
     before = kernel_state.with_remade([TAGGED, other], snapshot(name, [TAGGED, LACP]))
@@ -1357,7 +1357,7 @@ def test_what_goes_with_a_bond_is_neither_named_nor_emptied(name: str) -> None:
     assert not [one for one in lines if one.startswith(acting) and "bond0" in one]
 
 
-def test_what_an_undo_makes_anew() -> None:
+def test_devices_that_an_undo_recreates() -> None:
     then = snapshot("netplan", [TAGGED, LACP])
     now = json.loads(json.dumps(then))
     assert kernel_state.find_changed_devices(then, now) == []
@@ -1375,7 +1375,7 @@ def test_what_an_undo_makes_anew() -> None:
     assert kernel_state.find_changed_devices(then, {"links": {}}) == []
 
 
-def test_nmcli_brings_the_bond_up_before_its_vlan_and_names_no_device_that_is_not_there() -> None:
+def test_nmcli_starts_the_bond_first_and_names_existing_devices_only() -> None:
     lines = flat(networkmanager.build_activation_commands([OVER, BOND], {"links": {}}, 30))
     ups = [line for line in lines if " up " in line]
     wanted = [networkmanager.build_profile_uuid(one) for one in ("bond0", "bond0.100")]
@@ -1405,7 +1405,7 @@ INTERRUPTED = "The base network connection was interrupted"
         ("IP configuration could not be reserved", 1, 1, 4),
     ],
 )
-def test_a_vlan_whose_parent_was_taken_down_meanwhile_is_brought_up_once_more(
+def test_a_vlan_is_brought_up_again_after_its_parent(
     tmp_path: Path, says: str, fails: int, calls: int, code: int
 ) -> None:
     steps = networkmanager.build_activation_commands([OVER, BOND], {"links": {}}, 30)
@@ -1435,7 +1435,7 @@ esac
     ("leases", "fails"),
     [(["10.0.0.5/24"], 1), (["10.0.0.5/24"], 2), (["10.0.0.5/24"], 0), ([], 1)],
 )
-def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
+def test_a_client_without_a_lease_keeps_asking_during_rollback(
     tmp_path: Path, leases: list[str], fails: int
 ) -> None:
     """And the failure is still told."""
@@ -1480,7 +1480,7 @@ def test_a_client_that_gets_no_lease_on_the_way_back_goes_on_asking(
         (("", "inet 10.0.0.9/24 brd"), ["sleep 0.5"] * 3),  # a server that is silent
     ],
 )
-def test_a_lease_that_networkd_got_and_does_not_use_is_not_left_to_run_out(
+def test_an_unused_lease_of_networkd_is_renewed(
     tmp_path: Path, name: str, seen: tuple[str, str], calls: list[str]
 ) -> None:
     there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": ["10.0.0.5/24"]}
@@ -1509,7 +1509,7 @@ def test_a_lease_that_networkd_got_and_does_not_use_is_not_left_to_run_out(
     )
 
 
-def test_ifupdown_stops_a_dhcp_client_that_the_new_file_no_longer_knows() -> None:
+def test_ifupdown_stops_a_dhcp_client_of_the_old_file() -> None:
     before = snapshot("ifupdown", [link(interface="eth1")], **{"cat /run/dhclient.*": (0, "7\n")})
     lines = flat(ifupdown.build_activation_commands([link()], before))
     assert lines == [
@@ -1521,7 +1521,7 @@ def test_ifupdown_stops_a_dhcp_client_that_the_new_file_no_longer_knows() -> Non
     assert "systemd-run --scope --quiet ifup --force eth1" in back
 
 
-def test_ifupdown_gives_routers_their_say_back_before_the_old_stanza_has_its_own() -> None:
+def test_ifupdown_restores_router_advertisements_before_the_old_stanza() -> None:
     """Our stanza turns it off, and no ifdown turns it on again."""
     conf = "/proc/sys/net/ipv6/conf/eth1/"
     says = {f"cat {conf}accept_ra": (0, "1\n"), f"cat {conf}autoconf": (0, "1\n")}
@@ -1540,7 +1540,7 @@ def test_ifupdown_gives_routers_their_say_back_before_the_old_stanza_has_its_own
     assert not [one for one in bare if conf in one]
 
 
-def test_a_dhcp_client_outlives_the_unit_in_which_the_way_back_started_it() -> None:
+def test_a_dhcp_client_outlives_the_rollback_unit() -> None:
     """systemd ends every process of a unit with it; the address would go when its lease ends."""
     before = snapshot(
         "ifupdown", [link(interface="eth1")], **{"ifquery --state": (0, "eth1=eth1\n")}
@@ -1576,7 +1576,7 @@ def test_a_default_route_among_the_routes_is_a_gateway() -> None:
 
 
 @pytest.mark.parametrize("name", ["networkd", "netplan"])
-def test_an_old_systemd_is_restarted_and_a_network_without_networkd_applied(name: str) -> None:
+def test_an_old_systemd_is_restarted_and_applied(name: str) -> None:
     says = {"networkctl --version": (0, "systemd 241 (241)\n"), "systemctl is-active*": (3, "")}
     before = snapshot(name, [link()], **says)
     last = flat(network_owner.get_backend(name).build_activation_commands([link()], before))[-1]
@@ -1611,7 +1611,7 @@ def test_the_tool_reads_it_first_and_its_words_come_back(name: str, tool: str) -
     assert network_owner.get_backend(name).check_files(lambda _: (0, "", ""), files) == ""
 
 
-def test_netplan_reads_ours_together_with_the_others_as_they_will_be() -> None:
+def test_netplan_checks_our_file_with_the_future_others() -> None:
     machine = Machine({"/etc/netplan/50-cloud-init.yaml": "old", "/run/netplan/a.yaml": "a"})
     changes = {"/etc/netplan/50-cloud-init.yaml": "new", netplan.PATH: "ours", "/etc/x": None}
     assert network_owner.build_scratch_files("netplan", machine.read, machine.listed, changes) == {
@@ -1622,7 +1622,7 @@ def test_netplan_reads_ours_together_with_the_others_as_they_will_be() -> None:
 
 
 @pytest.mark.parametrize("call", [networkd.check_files, networkmanager.check_files])
-def test_where_no_tool_can_be_asked_nothing_is_said(call: Callable[..., str]) -> None:
+def test_without_tools_nothing_is_claimed(call: Callable[..., str]) -> None:
     assert call(refused, {}) == ""
 
 
@@ -1645,7 +1645,7 @@ def snapshots(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_an_undo_gives_back_each_interface_as_it_was_before_its_own_first_change() -> None:
+def test_an_undo_restores_each_interface_to_its_own_first_state() -> None:
     first = snapshots({"eth1": "before"})
     # eth1 is ours by now; eth0 is touched for the first time
     later = snapshots({"eth1": "ours", "eth0": "lease"})
@@ -1659,7 +1659,7 @@ def test_an_undo_gives_back_each_interface_as_it_was_before_its_own_first_change
     assert network_owner.drop_watched_interfaces(first) == snapshots({"eth1": "before"})
 
 
-def test_an_interface_that_has_another_owner_by_now_stays_with_the_first() -> None:
+def test_an_interface_stays_with_its_first_owner() -> None:
     first, later = snapshots({"eth1": "before"}), snapshots({"eth1": "ours", "eth0": "lease"})
     later["names"] = {"networkmanager": later["names"]["netplan"]}
     later["owners"] = {"networkmanager": later["owners"]["netplan"]}

@@ -38,13 +38,13 @@ def said(*changes: changes.Break) -> list[tuple[str, str]]:
         (UBUNTU1, 0, []),  # Gloo: the other rank's
     ],
 )
-def test_a_backlog_is_measured_by_what_may_come_at_once(
+def test_a_backlog_is_compared_with_simultaneous_connections(
     name: str, most: int, found: list[tuple[str, str]]
 ) -> None:
     assert said(changes.setting(BACKLOG, str(most), name)) == found
 
 
-def test_what_might_be_too_little_hides_no_link_that_is_shut() -> None:
+def test_a_small_backlog_does_not_hide_a_blocked_link() -> None:
     found = said(changes.setting(BACKLOG, "1", EL1), changes.shut())
     assert ("DG-144", "warning") in found
     assert [severity for _, severity in found].count("error") == 1

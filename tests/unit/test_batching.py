@@ -27,7 +27,7 @@ def test_batches(value: Any, expected: list[int | str]) -> None:
 @pytest.mark.parametrize(
     "value", [0, -1, True, None, "", "0%", "101%", "1.5", "one", [], [1, 0], {"all": 1}, "\u0661"]
 )
-def test_what_is_no_number_of_nodes(value: Any) -> None:
+def test_an_invalid_batch_size(value: Any) -> None:
     faults: list[Fault] = []
     assert batching.read_serial(value, faults) == ["100%"]
     assert [fault.code for fault in faults] == ["PL-128"]
@@ -60,7 +60,7 @@ def test_where_it_may_not(text: str) -> None:
     assert text in str(faults[0])
 
 
-def test_a_node_that_limit_left_out_has_no_plan() -> None:
+def test_a_node_excluded_by_limit_has_no_plan() -> None:
     hosts = {"a": {}, "b": {"fullmesh_plan": {"serial": [1]}}}
     assert batching.find_plan_batches(hosts, ["a", "b"]) == [1]
     assert batching.find_plan_batches(hosts, ["a"]) == ["100%"]

@@ -78,21 +78,21 @@ def test_no_place_among_the_nodes_is_a_blind_spot(count: int) -> None:
 
 
 @pytest.mark.parametrize("state", ["wrong", "failed"])
-def test_two_nodes_cannot_be_told_apart(state: State) -> None:
+def test_two_nodes_cannot_be_distinguished(state: State) -> None:
     runs, found = search(2, truth((Group({"n01"}),), state))
     assert len(runs) == 1
     assert found == [(Group({"n00"}),), (Group({"n01"}),), (Group({"n00", "n01"}),)]
 
 
 @given(COUNTS)
-def test_of_healthy_nodes_none_is_blamed_and_two_runs_suffice(count: int) -> None:
+def test_healthy_nodes_are_cleared_in_two_runs(count: int) -> None:
     runs, found = search(count, truth(()))
     assert found == []
     assert len(runs) == {2: 1, 3: 3}.get(count, 2)
 
 
 @given(st.data())
-def test_nodes_that_are_bad_only_together_are_among_what_is_said(data: st.DataObject) -> None:
+def test_nodes_that_fail_only_together_are_reported(data: st.DataObject) -> None:
     count = data.draw(st.integers(3, 64))
     one, other = data.draw(
         st.lists(st.sampled_from(names(count)), min_size=2, max_size=2, unique=True)
@@ -105,7 +105,7 @@ def test_nodes_that_are_bad_only_together_are_among_what_is_said(data: st.DataOb
 
 
 @given(st.data())
-def test_two_bad_nodes_are_both_said(data: st.DataObject) -> None:
+def test_two_bad_nodes_are_both_reported(data: st.DataObject) -> None:
     count = data.draw(st.integers(6, 64))
     bad = data.draw(st.lists(st.sampled_from(names(count)), min_size=2, max_size=2, unique=True))
     _, found = search(count, truth(tuple(Group({name}) for name in bad), "wrong"))
@@ -114,7 +114,7 @@ def test_two_bad_nodes_are_both_said(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_rates_that_waver_blame_nobody(data: st.DataObject) -> None:
+def test_unsteady_rates_blame_no_node(data: st.DataObject) -> None:
     count = data.draw(COUNTS)
     rates = st.floats(0.51 * FAST, FAST)
     runs, found = search(count, lambda group: GroupRun(group, "measured", data.draw(rates)))
@@ -123,7 +123,7 @@ def test_rates_that_waver_blame_nobody(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_a_machine_that_has_more_to_do_in_some_runs_blames_nobody(data: st.DataObject) -> None:
+def test_a_machine_that_is_busier_in_some_runs_blames_no_node(data: st.DataObject) -> None:
     count = data.draw(st.integers(4, 64))
     held = names(count)
     runs: list[Run] = []
@@ -151,7 +151,7 @@ def test_wrong_numbers_are_not_mixed_with_rates() -> None:
 
 
 @given(st.data())
-def test_whatever_groups_come_to_the_search_ends_in_time(data: st.DataObject) -> None:
+def test_the_search_ends_in_time_for_any_groups(data: st.DataObject) -> None:
     count = data.draw(st.integers(2, 20))
     states = st.sampled_from(["measured", "wrong", "failed", "unknown"])
     rate = st.floats(0.0, FAST)
@@ -161,7 +161,7 @@ def test_whatever_groups_come_to_the_search_ends_in_time(data: st.DataObject) ->
     )
 
 
-def test_a_group_of_which_nothing_is_known_blames_nobody() -> None:
+def test_a_group_without_data_blames_no_node() -> None:
     runs = [(GroupRun(Group(names(4)), "unknown"),)]
     assert judge_groups(runs) == []
     assert list_explanations(names(4), judge_groups(runs)) == []

@@ -61,7 +61,7 @@ def test_the_ladders_own_job_is_the_first_run() -> None:
     assert set(following["steps"]) <= set(bisected.STEPS)
 
 
-def test_ranks_count_from_nought_in_every_group() -> None:
+def test_ranks_start_at_zero_in_every_group() -> None:
     made = of_four().plan
     for name in NAMES:
         made["nodes"][name]["ranks"] = [0, 0]  # two on each
@@ -85,7 +85,7 @@ def broken(whole: ClusterObservations, name: str, step: str, state: str, **more:
     return said
 
 
-def test_a_wrong_number_and_a_failure_are_told_from_a_rate() -> None:
+def test_wrong_numbers_and_failures_differ_from_slow_rates() -> None:
     seen = of_four()
     said: Any = {name: seen.nodes[name]["gloo"] for name in NAMES}
     for number, name in enumerate(NAMES):  # as they are numbered in groups of two
@@ -102,9 +102,7 @@ def test_a_wrong_number_and_a_failure_are_told_from_a_rate() -> None:
 
 
 @pytest.mark.parametrize(("alone", "state"), [(True, "unknown"), (False, "failed")])
-def test_time_that_ran_out_on_a_busy_machine_is_no_verdict_unless_others_got_through(
-    alone: bool, state: str
-) -> None:
+def test_a_timeout_under_load_is_no_verdict_unless_others_finished(alone: bool, state: str) -> None:
     seen = of_four()
     said: Any = {name: copy.deepcopy(seen.nodes[name]["gloo"]) for name in NAMES}
     for number, name in enumerate(NAMES):
@@ -128,9 +126,7 @@ def test_the_slow_node_is_named() -> None:
 
 
 @pytest.mark.parametrize(("state", "code"), [("wrong", "VC-881"), ("failed", "VC-882")])
-def test_the_node_with_wrong_numbers_and_the_one_that_fails_are_named(
-    state: str, code: str
-) -> None:
+def test_the_node_with_wrong_numbers_and_the_failing_one_are_named(state: str, code: str) -> None:
     bad = [group("a b", state=state), group("c d")]
     found = only(
         told([group("a b c d", state=state)], bad, [group("a c", state=state), group("b d")])
@@ -144,7 +140,7 @@ def test_two_that_are_bad_only_together_are_named_together() -> None:
     assert "not with only one of them" in found.cause
 
 
-def test_what_cannot_be_told_apart_is_said() -> None:
+def test_indistinguishable_nodes_are_reported() -> None:
     seen = of_four()
     names = ["a", "b"]
     plan: Any = {**seen.plan, "nodes": {n: seen.plan["nodes"][n] for n in names}}
@@ -154,19 +150,19 @@ def test_what_cannot_be_told_apart_is_said() -> None:
     assert "a, or b, or a and b only together" in found.cause
 
 
-def test_runs_that_nothing_explains_are_said() -> None:
+def test_unexplained_runs_are_reported() -> None:
     """All of four nodes are well in pairs and bad in other pairs: a fault an intermittent one."""
     wrong = [group("a b", state="wrong"), group("c d", state="wrong")]
     found = only(told([group("a b c d")], wrong, [group("a c"), group("b d")]))
     assert found.code == "VC-885"
 
 
-def test_healthy_groups_say_nothing() -> None:
+def test_healthy_groups_give_no_finding() -> None:
     assert told([group("a b c d", 4.0)], [group("a b"), group("c d", 3.0)]) == []
     assert bisected.check_bisect_runs(of_four()) == []
 
 
-def test_the_finding_fails_its_rung_explains_what_the_ranks_said_and_stands_in_the_result() -> None:
+def test_the_finding_fails_its_check_and_is_in_the_result() -> None:
     seen = of_four()
     nodes: Any = copy.deepcopy(dict(seen.nodes))
     for name in NAMES:

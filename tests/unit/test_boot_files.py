@@ -35,7 +35,7 @@ def test_the_later_file_has_the_last_word() -> None:
     assert value("net.core.somaxconn", "net.core.somaxconn = 1", "net/core/somaxconn=2") == "2"
 
 
-def test_who_sets_it_is_told() -> None:
+def test_the_setting_file_is_reported() -> None:
     rows = [("a.conf", "vm.swappiness=1"), ("b.conf", "vm.other=2")]
     assert boot_files.find_boot_setting("vm.swappiness", boot_files.parse_sysctl_files(rows)) == (
         "1",
@@ -47,13 +47,13 @@ def test_who_sets_it_is_told() -> None:
     )
 
 
-def test_a_name_wins_over_patterns_whatever_their_order() -> None:
+def test_a_name_wins_over_patterns_in_any_order() -> None:
     text = "net.ipv4.conf.all.rp_filter=1\nnet.ipv4.conf.*.rp_filter=2\n"
     assert value("net.ipv4.conf.all.rp_filter", text) == "1"
     assert value("net.ipv4.conf.eth0.rp_filter", text) == "2"
 
 
-def test_of_patterns_the_last_one_wins_and_what_is_said_twice_keeps_its_place() -> None:
+def test_the_last_pattern_wins_and_repeats_keep_their_position() -> None:
     patterns = "net.ipv4.conf.*.rp_filter=1\nnet.ipv4.conf.e*.rp_filter=2\n"
     assert value("net.ipv4.conf.eth0.rp_filter", patterns) == "2"
     again = "net.ipv4.conf.*.rp_filter=1\n"
@@ -67,25 +67,25 @@ def test_a_star_stays_between_two_dots() -> None:
     assert value("net.ipv4.tcp_mtu_probing", "net.ipv4.*=7") == "7"
 
 
-def test_a_dash_with_a_value_forgives_and_one_without_takes_the_key_out_of_patterns() -> None:
+def test_a_leading_dash_excludes_keys_from_patterns() -> None:
     assert value("net.core.somaxconn", "-net.core.somaxconn=9") == "9"
     without = "net.ipv4.conf.*.rp_filter=2\n-net.ipv4.conf.all.rp_filter\n"
     assert value("net.ipv4.conf.all.rp_filter", without) == ""
     assert value("net.ipv4.conf.eth0.rp_filter", without) == "2"
 
 
-def test_dots_of_a_cards_name_are_slashes_in_a_dotted_key() -> None:
+def test_dots_in_a_nic_name_are_slashes_in_a_dotted_key() -> None:
     assert value("net.ipv4.conf.eth0/5.rp_filter", "net/ipv4/conf/eth0.5/rp_filter=1") == "1"
 
 
 @pytest.mark.parametrize(
     "line", ["# net.core.somaxconn=1", "; net.core.somaxconn=1", "net.core.somaxconn", ""]
 )
-def test_what_is_no_setting_sets_nothing(line: str) -> None:
+def test_an_invalid_line_sets_nothing(line: str) -> None:
     assert value("net.core.somaxconn", line) == ""
 
 
-def test_of_files_with_one_name_that_of_etc_is_read_and_sysctl_conf_only_by_its_link(
+def test_the_file_in_etc_hides_others_of_its_name(
     tmp_path: Path,
 ) -> None:
     for path in ("usr/lib/sysctl.d/50-a.conf", "etc/sysctl.d/50-a.conf", "run/sysctl.d/60-b.conf",
@@ -106,7 +106,7 @@ TUNED = {
 }
 
 
-def test_what_tuned_sets_is_known_with_its_profiles_parents() -> None:
+def test_tuned_settings_include_parent_profiles() -> None:
     made = Disk(TUNED)
     assert boot_files.find_tuned_keys(made.read, made.listed) == [
         "net.core.busy_read",
@@ -129,7 +129,7 @@ def test_the_hard_limit_counts_in_bytes() -> None:
     }
 
 
-def test_drop_ins_are_read_by_their_names_and_those_of_etc_win() -> None:
+def test_drop_ins_are_read_by_name_and_etc_wins() -> None:
     made = Disk(
         {
             "/etc/systemd/system.conf.d/20-b.conf": "",
@@ -173,7 +173,7 @@ def test_files_that_ask_for_a_lease(text: str) -> None:
         "dhcp4: false\n",
     ],
 )
-def test_files_that_ask_for_none(text: str) -> None:
+def test_files_without_settings(text: str) -> None:
     assert not boot_files.needs_address_lease(text)
 
 
@@ -205,7 +205,7 @@ def test_files_about_another(text: str) -> None:
 # --- packet filter
 
 
-def test_tables_of_a_file_and_of_what_it_includes() -> None:
+def test_tables_of_a_file_and_its_includes() -> None:
     made = Disk(
         {
             "/etc/nftables.conf": "#!/usr/sbin/nft -f\nflush ruleset\n# table inet old {\ntable inet filter {\n}\n"
@@ -253,9 +253,7 @@ def test_the_size_of_a_tmpfs(options: str, size: int) -> None:
         ("_netdev", True),
     ],
 )
-def test_the_boot_waits_for_a_line_of_fstab_that_does_not_forgive(
-    options: str, waits: bool
-) -> None:
+def test_the_boot_waits_for_a_strict_fstab_line(options: str, waits: bool) -> None:
     made = Disk({})
     text = f"# comment /x nfs defaults\nstore:/data /my\\040data nfs4 {options} 0 0\n/swap none swap sw 0 0\n"
     (found,) = boot_files.find_boot_mounts(text, NOW, made.read, made.listed)

@@ -27,7 +27,7 @@ ADDED: dict[str, Any] = {
 }
 
 
-def test_what_a_task_and_its_loop_add_is_no_answer() -> None:
+def test_keys_that_ansible_adds_are_not_part_of_the_answer() -> None:
     assert (
         validate_registered(WheelhouseResult, {**wheels(), **ADDED, **LOOP}, "wheelhouse")
         == wheels()
@@ -62,7 +62,7 @@ def test_a_loops_results_give_each_node_its_wheels() -> None:
     ("change", "path"),
     [({"new": 1}, r"\$\.new: unknown field"), ({"bundle_bytes": "9"}, r"\$\.bundle_bytes: ")],
 )
-def test_another_form_is_refused_with_its_path_said_once(change: dict[str, Any], path: str) -> None:
+def test_another_form_is_refused_once_with_its_path(change: dict[str, Any], path: str) -> None:
     with pytest.raises(AnsibleFilterError, match=path) as caught:
         validate_registered(WheelhouseResult, {**wheels(), **ADDED, **change}, "wheelhouse")
     assert str(caught.value).count("wheelhouse has another form") == 1

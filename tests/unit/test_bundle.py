@@ -51,7 +51,7 @@ def packed(tmp_path: Path) -> dict[str, Any]:
     return {"path": order["path"], "folder": str(tmp_path / "opened")}
 
 
-def test_what_was_packed_comes_out(packed: dict[str, Any]) -> None:
+def test_a_packed_file_is_unpacked_unchanged(packed: dict[str, Any]) -> None:
     opened = archive.open_bundle(packed)
     folder = Path(opened["folder"])
     assert opened["contents"] == CONTENTS
@@ -103,7 +103,7 @@ def sealed(path: Path, files: list[tuple[str, bytes, str]]) -> None:
 
 
 @pytest.mark.parametrize("name", ["wheels/a.whl", "../outside"])
-def test_a_file_that_is_not_what_the_index_says_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_file_that_differs_from_the_index_is_refused(tmp_path: Path, name: str) -> None:
     sealed(tmp_path / "b.tar", [(name, b"x", "0" * 64)])
     order = {"path": str(tmp_path / "b.tar"), "folder": str(tmp_path / "opened")}
     with pytest.raises(archive.BundleError, match="BN-102"):
@@ -112,7 +112,7 @@ def test_a_file_that_is_not_what_the_index_says_is_refused(tmp_path: Path, name:
     assert not (tmp_path / "outside").exists()
 
 
-def test_no_bundle_or_none_of_ours_is_said(packed: dict[str, Any], tmp_path: Path) -> None:
+def test_a_missing_or_foreign_bundle_is_reported(packed: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(archive.BundleError, match=r"\[BN-101\] there is no bundle"):
         archive.open_bundle({**packed, "path": str(tmp_path / "nowhere.tar")})
     Path(packed["path"] + ".sha256").unlink()
@@ -120,7 +120,7 @@ def test_no_bundle_or_none_of_ours_is_said(packed: dict[str, Any], tmp_path: Pat
         archive.open_bundle(packed)
 
 
-def test_a_node_is_refused_for_its_system_its_python_or_its_lock() -> None:
+def test_a_node_with_wrong_system_python_or_lock_is_refused() -> None:
     def codes(
         facts: dict[str, str], python: str = "/usr/bin/python3.12", lock: str = LOCK
     ) -> list[str]:
@@ -217,7 +217,7 @@ class Dnf:
         return int(argv[:2] == ["rpm", "--query"]), "", ""
 
 
-def test_packages_are_gathered_where_nobody_else_writes(order: dict[str, Any]) -> None:
+def test_packages_are_collected_in_a_private_folder(order: dict[str, Any]) -> None:
     base, dnf = Path(order["base"]), Dnf()
     # what a local user could guess, an old name and a link, is not used
     (base / "fullmesh-bundle").symlink_to(base.parent)
@@ -238,7 +238,7 @@ def test_packages_are_gathered_where_nobody_else_writes(order: dict[str, Any]) -
     assert packages.fetch_package_bundle(Dnf(), order)["folder"] != found["folder"]
 
 
-def test_only_a_user_who_says_none_gets_no_signature_checked(order: dict[str, Any]) -> None:
+def test_only_an_explicit_no_skips_the_signature(order: dict[str, Any]) -> None:
     dnf = Dnf()
     packages.fetch_package_bundle(dnf, {**order, "key": "", "fingerprints": []})
     said = next(" ".join(argv) for argv in dnf.asked if argv[0] == "dnf")
@@ -259,7 +259,7 @@ def test_a_place_that_others_write_to_is_refused(order: dict[str, Any], mode: in
     assert packages.fetch_package_bundle(Dnf(), order)["files"] == ["a-1-1.x86_64.rpm"]
 
 
-def test_a_place_of_somebodys_is_refused(
+def test_a_folder_of_another_account_is_refused(
     order: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = os.stat_result((stat.S_IFDIR | 0o755, 0, 0, 1, 1000, 1000, 0, 0, 0, 0))
@@ -339,12 +339,12 @@ def test_fingerprints_are_gpgs() -> None:
         (base64.b64encode(b"x"), "no OpenPGP key"),
     ],
 )
-def test_what_is_no_key_is_said(raw: bytes, words: str) -> None:
+def test_an_invalid_key_is_reported(raw: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         openpgp.list_fingerprints(raw)
 
 
-def test_a_machine_that_is_not_bare_is_said() -> None:
+def test_an_already_configured_machine_is_reported() -> None:
     def run(argv: list[str], **_: Any) -> tuple[int, str, str]:
         rows = "chrony\t4\tinstalled\tinstall\tchrony\ngone\t1\tconfig-files\tdeinstall\tgone\n"
         return int(argv[-1] == "absent"), rows, ""

@@ -24,7 +24,9 @@ def nobody(_command: list[str]) -> tuple[int, str]:
     return 0, AT_WORK.replace("activating", "inactive")
 
 
-def test_a_lock_is_told_with_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_lock_is_reported_with_its_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A real lock of a real process, as dpkg takes it; somebody who waits for it holds nothing."""
     lock = tmp_path / "lock-frontend"
     lock.touch()
@@ -50,7 +52,7 @@ def test_a_lock_is_told_with_who_holds_it(tmp_path: Path, monkeypatch: pytest.Mo
         assert busy.describe_held_locks() == []
 
 
-def test_who_waits_for_a_lock_has_none() -> None:
+def test_a_process_that_waits_for_a_lock_does_not_hold_it() -> None:
     """proc_locks(5), of a node on which apt waits for dpkg."""
     text = """\
 1: POSIX  ADVISORY  WRITE 812 fd:00:131 0 EOF
@@ -84,7 +86,7 @@ def test_units_that_are_at_work_are_named() -> None:
     assert busy.describe_running_updates(lambda command: (127, "")) == []
 
 
-def test_cloud_init_has_ended_when_its_last_stage_says_so(tmp_path: Path) -> None:
+def test_cloud_init_has_ended_after_its_last_stage(tmp_path: Path) -> None:
     folder = tmp_path / "run/cloud-init"
     assert busy.describe_first_boot(str(tmp_path)) == []
     folder.mkdir(parents=True)
@@ -94,7 +96,7 @@ def test_cloud_init_has_ended_when_its_last_stage_says_so(tmp_path: Path) -> Non
     assert busy.describe_first_boot(str(tmp_path)) == []
 
 
-def test_it_waits_until_nobody_came_back() -> None:
+def test_it_waits_until_no_process_returns() -> None:
     """Between two steps of an update there is a moment without any lock."""
     seen = iter([["dpkg"], [], ["dpkg"], [], [], []])
     slept: list[float] = []
@@ -103,7 +105,7 @@ def test_it_waits_until_nobody_came_back() -> None:
     assert len(slept) == 4
 
 
-def test_it_waits_no_longer_than_it_is_told() -> None:
+def test_it_waits_no_longer_than_its_deadline() -> None:
     left, took = busy.wait_until_idle(0.2, lambda: ["dpkg"], lambda seconds: None)
     assert left == ["dpkg"]
     assert took < 30

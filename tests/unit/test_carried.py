@@ -48,12 +48,12 @@ def view(routes: list[engine.Route], *addresses: str, up: bool = True) -> engine
     }
 
 
-def test_what_stands_in_an_owners_file_is_known_in_any_spelling() -> None:
+def test_settings_in_an_owners_file_are_recognized_in_any_spelling() -> None:
     assert {"10.0.0.5", "10.99.0.0/16", "2001:db8::5"} <= KNOWN
     assert "10.0.0.77" not in KNOWN
 
 
-def test_an_address_that_no_owner_knows_is_carried_over_and_a_lease_is_not() -> None:
+def test_an_unowned_address_is_carried_over_but_no_lease() -> None:
     goal = carried.find_unowned_state(
         view([], "10.0.0.200/32", "10.0.0.5/24", "2001:db8::5/64"), KNOWN
     )
@@ -95,7 +95,7 @@ def test_rules_and_nexthops_of_others_are_and_owners_are_not() -> None:
     assert not carried.has_unowned_state(carried.find_unowned_state(nothing, KNOWN))
 
 
-def test_what_does_not_outlive_the_change_is_said_with_its_command() -> None:
+def test_settings_lost_by_the_change_are_named_with_their_command() -> None:
     said = carried.describe_lost_state(["ip -4 route replace 192.0.2.0/24 via 10.0.0.8 dev eth1"])
     assert said.startswith("[IP-121]")
     assert "`ip -4 route replace 192.0.2.0/24 via 10.0.0.8 dev eth1`" in said

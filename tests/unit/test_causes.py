@@ -43,7 +43,7 @@ def test_causes_do_not_explain_each_other_in_circles() -> None:
     assert [(f.code, [g.code for g in f.follows]) for f in shown] == [("DG-1", ["DG-2"])]
 
 
-def test_what_a_cause_explains_has_a_code() -> None:
+def test_every_explained_cause_has_a_code() -> None:
     named = {
         code
         for one in CODES
@@ -116,7 +116,9 @@ def make_finding(code: str, **more: str) -> Finding:
     return Finding(code, "L1", "", node="el1", **more)  # type: ignore[arg-type]
 
 
-def test_what_is_explained_stands_under_the_deepest_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explained_findings_are_listed_under_the_deepest_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     held = {
         "DG-1": Cause("DG-1", "", weight=3, explains=(Explains(("DG-2",)),)),
         "DG-2": Cause("DG-2", "", weight=2, explains=(Explains(("DG-3",)),)),

@@ -40,7 +40,7 @@ RUN = ("apply", "verify", "undo")
 
 
 @pytest.mark.parametrize("name", READ)
-def test_no_inventory_is_named_and_none_is_there(
+def test_no_inventory_is_given_and_none_exists(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for folder in ("ROOT", "STARTED_IN"):
@@ -95,7 +95,7 @@ def test_a_verb_takes_the_options_of_ansible(name: str) -> None:
     )
 
 
-def test_a_file_of_an_option_is_relative_to_the_users_folder(
+def test_an_option_path_is_relative_to_the_users_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(options, "STARTED_IN", tmp_path)
@@ -444,7 +444,7 @@ def test_the_overview_imports_no_verb() -> None:
     assert [one for one in loaded if one.startswith(("fullmesh.verbs.", "msgspec", "rich"))] == []
 
 
-def test_version_names_what_fullmesh_stands_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_names_the_software_below_fullmesh(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["version", "--json"]) == cli.OK
     found = json.loads(capsys.readouterr().out)
     assert found["fullmesh"] == __version__
@@ -469,7 +469,7 @@ def test_version_without_ansible_and_without_a_checkout(
     assert "ansible-core  not installed\ntorch locks   none\n" in shown
 
 
-def test_the_offline_plan_contacts_nobody() -> None:
+def test_the_offline_plan_contacts_no_node() -> None:
     # documentation addresses: a connection attempt would hang until the test's deadline
     done = subprocess.run(
         [sys.executable, "-m", "fullmesh", "plan", "--offline", "-i", "inventory/prod"],
@@ -577,7 +577,7 @@ def test_uv_cannot_read_the_lock(tools: Path, tmp_path: Path) -> None:
     assert installed.endswith(".config/uv.txt")
 
 
-def test_somebody_holds_the_environment(tools: Path, tmp_path: Path) -> None:
+def test_another_process_holds_the_environment(tools: Path, tmp_path: Path) -> None:
     (tools / "flock").unlink()
     tool(tools, "flock", "exit 1\n")
     done = launch(tools, tmp_path)

@@ -47,7 +47,7 @@ V6 = PLAN | {
 }
 
 
-def test_everything_a_job_needs_comes_from_the_plan() -> None:
+def test_all_values_of_a_job_come_from_the_plan() -> None:
     assert cluster_env.build_environment(PLAN, NODE, facts()) == {
         "MASTER_ADDR": "10.78.0.11",
         "MASTER_PORT": "29500",
@@ -121,7 +121,7 @@ def test_roce_on_the_clusters_interfaces(tmp_path: Path) -> None:
     assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
 
 
-def test_the_entry_of_the_gid_table_is_left_to_nccl(tmp_path: Path) -> None:
+def test_the_gid_index_is_left_to_nccl(tmp_path: Path) -> None:
     """A pin breaks when the table changes. NCCL looks for IPv4 unless it is told which family is meant."""
     port(tmp_path, "mlx5_0", "Ethernet", "eth1")
     assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1"}
@@ -255,7 +255,7 @@ VALUES = st.text(
 
 
 @given(VALUES)
-def test_a_shell_reads_back_what_was_meant(value: str) -> None:
+def test_a_shell_reads_back_the_intended_values(value: str) -> None:
     try:
         line = cluster_env.render_env_lines({"VALUE": value})[0]
     except ValueError:

@@ -30,7 +30,7 @@ def digest(root: Path) -> str:
     return compute_code_digest.__wrapped__(root)
 
 
-def test_where_the_checkout_lies_makes_no_difference(checkout: Path) -> None:
+def test_the_folder_of_the_checkout_makes_no_difference(checkout: Path) -> None:
     """A directory called lab above it left out every file: two versions had one digest."""
     assert digest(checkout) == digest(ROOT)
     moved = checkout.parent.parent / "elsewhere"
@@ -54,7 +54,7 @@ def test_where_the_checkout_lies_makes_no_difference(checkout: Path) -> None:
         "roles/kernel_tuning/tasks/__pycache__/x.pyc",
     ],
 )
-def test_what_only_says_something_converges_no_node_again(checkout: Path, name: str) -> None:
+def test_a_change_of_reporting_code_reconfigures_no_node(checkout: Path, name: str) -> None:
     before = digest(checkout)
     (checkout / name).parent.mkdir(exist_ok=True)
     with (checkout / name).open("ab") as stream:
@@ -76,7 +76,7 @@ def test_what_only_says_something_converges_no_node_again(checkout: Path, name: 
         "src/fullmesh/model/plan.py",
     ],
 )
-def test_what_makes_a_node_another_one_is_new_code(checkout: Path, name: str) -> None:
+def test_a_change_of_configuring_code_changes_the_digest(checkout: Path, name: str) -> None:
     before = digest(checkout)
     (checkout / name).parent.mkdir(exist_ok=True)
     with (checkout / name).open("ab") as stream:
@@ -110,7 +110,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_nothing_that_counts_imports_what_does_not() -> None:
+def test_digested_code_imports_nothing_outside_the_digest() -> None:
     """Else a change of what is left out would change what a node becomes, and nobody would notice."""
     files, inside = modules(), {str(name) for name in list_digest_files()}
     wrong = [

@@ -14,7 +14,7 @@ ALL = codes.collect_codes()
 NAMED = provoked.named(*provoked.UNIT, *provoked.NODES)
 
 
-def test_every_code_that_is_said_is_listed() -> None:
+def test_every_used_code_is_listed() -> None:
     said: set[str] = set()
     for top in provoked.SOURCES:
         paths = [ROOT / top] if (ROOT / top).is_file() else (ROOT / top).rglob("*")
@@ -36,7 +36,7 @@ def test_every_code_is_named_by_a_test(code: str) -> None:
     assert code in NAMED
 
 
-def test_a_name_in_a_comment_or_a_docstring_is_none() -> None:
+def test_a_name_in_a_comment_or_docstring_is_no_use() -> None:
     tree = ast.parse(
         '"""PL-101"""\ndef f():\n    """PL-102"""\n    # PL-103\n    return f"[PL-104] {f}"\n'
     )
@@ -44,7 +44,7 @@ def test_a_name_in_a_comment_or_a_docstring_is_none() -> None:
     assert list(provoked.statements(tree)) == [(5, {"PL-104"})]
 
 
-def test_a_code_whose_sentence_nobody_makes_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_code_without_a_sentence_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     by_unit, by_nodes = {"CL-101", "CL-102", "CL-103"}, {"CL-104"}
     monkeypatch.setattr(
         codes, "collect_codes", lambda: dict.fromkeys((*by_unit, *by_nodes, "CL-105"))

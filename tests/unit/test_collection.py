@@ -73,7 +73,7 @@ def test_filters_have_their_whole_name_in_a_collection(files: dict[str, bytes]) 
 
 # a regular expression of a role, as Jinja reads it
 @pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
-def test_the_table_of_filters_is_what_templates_use() -> None:
+def test_the_table_of_filters_matches_the_templates() -> None:
     used: set[str] = set()
     for top in ("playbooks", "roles", "molecule"):
         for path in (ROOT / top).rglob("*"):
@@ -98,7 +98,7 @@ def test_a_variable_that_has_a_filters_name_stays() -> None:
     assert made == text.replace("| peer", "| fullmesh.cluster.peer")
 
 
-def test_modules_import_what_the_collection_has(files: dict[str, bytes]) -> None:
+def test_modules_import_what_the_collection_contains(files: dict[str, bytes]) -> None:
     for name, content in files.items():
         if name.startswith(("library/", "module_utils/")) and name.endswith(".py"):
             compile(content, name, "exec")
@@ -109,7 +109,7 @@ def test_modules_import_what_the_collection_has(files: dict[str, bytes]) -> None
     assert "\n  fullmesh.cluster.node_facts:\n" in node_facts
 
 
-def test_nothing_else_is_changed(files: dict[str, bytes]) -> None:
+def test_nothing_else_changes(files: dict[str, bytes]) -> None:
     """Taken back, every file is the checkout's."""
     own = {"playbooks/site.yml", "ansible.cfg", "meta/runtime.yml"}
     made = render_pages()
@@ -125,7 +125,7 @@ def test_nothing_else_is_changed(files: dict[str, bytes]) -> None:
         assert back == (ROOT / name).read_bytes(), name
 
 
-def test_the_site_imports_what_lies_beside_it(files: dict[str, bytes]) -> None:
+def test_the_site_imports_files_beside_it(files: dict[str, bytes]) -> None:
     imported = [
         play["ansible.builtin.import_playbook"]
         for play in yaml.safe_load(files["playbooks/site.yml"])
@@ -147,13 +147,13 @@ def test_the_versions_of_ansible_are_those_of_the_plan() -> None:
     assert yaml.safe_load(collection.runtime())["requires_ansible"] == ">=2.16.0,<2.22"
 
 
-def test_links_lead_to_what_is_there(files: dict[str, bytes]) -> None:
+def test_links_have_a_target(files: dict[str, bytes]) -> None:
     for name, target in collection.links().items():
         inside = (ROOT / name).parent.joinpath(target).resolve().relative_to(ROOT)
         assert any(Path(one).is_relative_to(inside) for one in files), name
 
 
-def test_a_play_stops_for_all_nodes_whatever_ansible_cfg_says() -> None:
+def test_a_play_stops_for_all_nodes_without_ansible_cfg() -> None:
     """Whoever runs the collection has settings of their own: a fault of one node must still stop the others in time."""
     for path in (ROOT / "playbooks").rglob("*.yml"):
         for play in yaml.safe_load(path.read_text()):
@@ -183,7 +183,7 @@ def test_modules_have_their_whole_name_where_defaults_are(files: dict[str, bytes
     assert "\n  ec2_revoked_rules:\n" in files["roles/ec2_security_group/tasks/apply.yml"].decode()
 
 
-def test_a_checkout_keeps_what_it_makes_in_itself() -> None:
+def test_a_checkout_stores_its_runs_inside_itself() -> None:
     """A collection does so where Ansible was started (tests/install)."""
     assert cluster_plan.kept_path("runs") == str(RUNS) == str(ROOT / "runs")
 

@@ -16,7 +16,7 @@ def module() -> AnsibleModule:
         return AnsibleModule(argument_spec={})
 
 
-def test_a_program_answers_in_two_texts_and_in_words_that_can_be_read() -> None:
+def test_a_program_answers_in_two_readable_texts() -> None:
     run = make_split_runner(module(), {"FULLMESH_TEST": "set"})
     assert run([sys.executable, "-c", BOTH, "3"]) == (3, "out\n", "err\n")
     code = "import os; print(os.environ['LC_ALL'], os.environ['FULLMESH_TEST'])"

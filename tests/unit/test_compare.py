@@ -52,25 +52,25 @@ def new(found: list[CauseCandidate]) -> list[CauseCandidate]:
     return [one for one in found if one.what not in USUAL]
 
 
-def test_healthy_nodes_differ_in_nothing_but_their_names_addresses_and_what_passes() -> None:
+def test_healthy_nodes_differ_only_in_names_and_volatile_values() -> None:
     assert new(compare.find_differences(look())) == []
     assert compare.find_shared_identities(look()) == []
 
 
-def test_a_value_is_told_with_who_has_it() -> None:
+def test_a_value_is_shown_with_its_nodes() -> None:
     (one,) = new(compare.find_differences(look(setting("net.ipv4.conf.all.arp_ignore", "1"))))
     assert one.what == "sysctls/net.ipv4.conf.all.arp_ignore"
     assert one.values == {"0": [EL], "1": [UB]}
     assert set(one.odd) == {EL, UB}  # of two nobody knows which is right
 
 
-def test_of_three_the_one_that_is_unlike_the_others_is_meant() -> None:
+def test_the_odd_one_of_three_nodes_is_named() -> None:
     found = compare.find_differences(look(third, setting("net.ipv4.conf.all.arp_ignore", "1")))
     (one,) = [one for one in found if one.what.startswith("sysctls/")]
     assert (one.odd, list(one.values)[-1], one.weight) == ((UB,), "0", 1)
 
 
-def test_what_two_nodes_share_and_must_not_is_found_whichever_card_has_it() -> None:
+def test_a_shared_identity_is_found_on_any_nic() -> None:
     def one_mac(world: records.World) -> None:
         for name in (EL, UB):
             survey(world, name)["interfaces"][-1]["mac"] = "02:00:00:00:00:01"
@@ -79,7 +79,7 @@ def test_what_two_nodes_share_and_must_not_is_found_whichever_card_has_it() -> N
     assert (one.what, one.values) == ("hardware address", {"02:00:00:00:00:01": [EL, UB]})
 
 
-def test_nothing_is_compared_where_everything_is_explained() -> None:
+def test_no_comparison_if_every_finding_has_a_cause() -> None:
     assert compare.rank_candidates(look(setting("net.ipv4.conf.all.arp_ignore", "1")), []) == []
     mild = Finding("VC-201", "L2", "x", node=UB, severity="warning")
     assert compare.list_unexplained_errors([mild]) == []
@@ -121,12 +121,12 @@ def test_of_many_nodes_some_are_held_against_the_broken_ones() -> None:
     )
 
 
-def test_what_cannot_cause_it_is_left_out() -> None:
+def test_differences_that_cannot_matter_are_omitted() -> None:
     found = compare.rank_candidates(look(put("shm", {"size": 1, "free": 1})), [DROPPED])
     assert new(found) == []
 
 
-def test_whatever_is_changed_is_among_the_first_candidates_without_a_rule_that_knows_it() -> None:
+def test_any_change_is_among_the_first_candidates_without_a_rule() -> None:
     """Every typed change by which the rules are tested, if a survey shows it."""
 
     def all_of(one: ClusterEvidence) -> set[str]:
@@ -151,7 +151,7 @@ def test_whatever_is_changed_is_among_the_first_candidates_without_a_rule_that_k
     assert len(hit) > len(other) > 0
 
 
-def test_they_stand_beside_a_finding_that_nothing_explains() -> None:
+def test_differences_are_shown_with_an_unexplained_finding() -> None:
     world = copy.deepcopy(healthy())
     together(CHANGES["between"][2], setting("net.ipv4.conf.all.arp_ignore", "1"))(world)
     found = records.diagnosed(world)

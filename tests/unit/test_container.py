@@ -89,7 +89,7 @@ def test_it_gets_the_hosts_network_and_the_plan(
     assert not [word for word in words if "device" in word or "gpus" in word]
 
 
-def test_limits_are_what_the_caller_may_give(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_those_the_caller_may_set(monkeypatch: pytest.MonkeyPatch) -> None:
     def hard(kind: int) -> tuple[int, int]:
         return {resource.RLIMIT_MEMLOCK: (1, 8 << 20), resource.RLIMIT_NOFILE: (1024, 4096)}.get(
             kind, (8 << 20, resource.RLIM_INFINITY)
@@ -155,7 +155,7 @@ def test_nvidias_gpus_come_as_the_node_describes_them(
         (["-it", "--rm", "--name", "x", "--net=site", "image"], "LA-122"),
     ],
 )
-def test_what_cannot_work_is_refused(
+def test_a_call_that_cannot_work_is_refused(
     node: Path, capsys: pytest.CaptureFixture[str], argv: list[str], code: str
 ) -> None:
     assert container.main(["podman", *argv]) == 2
@@ -172,11 +172,11 @@ def test_what_cannot_work_is_refused(
         ["--", "image"],
     ],
 )
-def test_what_stands_behind_the_image_is_its_own(node: Path, argv: list[str]) -> None:
+def test_arguments_after_the_image_belong_to_the_image(node: Path, argv: list[str]) -> None:
     assert started("podman", *argv)[-len(argv) :] == argv
 
 
-def test_the_hook_comes_where_it_is_asked_for(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hook_is_installed_on_request(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "PYTHONPATH" not in given(started("podman", "image"))
     monkeypatch.setenv("FULLMESH_HANG", "1")
     words = started("podman", "image")
@@ -184,7 +184,7 @@ def test_the_hook_comes_where_it_is_asked_for(node: Path, monkeypatch: pytest.Mo
     assert f"--volume={HOOK}:{HOOK}:ro" in words
 
 
-def test_without_the_tool_it_says_so(
+def test_a_missing_tool_is_reported(
     node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("FULLMESH_DOCKER")

@@ -151,7 +151,7 @@ def answering(installed: dict[str, str], available: str = "") -> Any:
     return run
 
 
-def test_what_is_there_is_kept_and_nobody_asked(tmp_path: Path) -> None:
+def test_existing_files_are_kept_without_a_download(tmp_path: Path) -> None:
     there = dict.fromkeys(NAMES, "1.17.8-1")
     seen = toolkit.observe_toolkit(answering(there), asked(), str(tmp_path))
     assert (seen["satisfied"], seen["version"], seen["ours"]) == (True, "1.17.8-1", False)
@@ -173,7 +173,7 @@ def test_a_repository_that_is_away_is_named(tmp_path: Path) -> None:
         toolkit.observe_toolkit(answering({}), asked("1.20.0"), str(tmp_path))
 
 
-def test_nvidias_own_list_is_found_beside_ours(tmp_path: Path) -> None:
+def test_the_list_of_nvidia_is_found_beside_ours(tmp_path: Path) -> None:
     """It has apt's name of the machine in it (NVIDIA's installation guide)."""
     place = tmp_path / "etc/apt/sources.list.d"
     place.mkdir(parents=True)
@@ -201,14 +201,14 @@ def test_nvidias_own_list_is_found_beside_ours(tmp_path: Path) -> None:
         ({**AROUND, "theirs": "/etc/apt/sources.list.d/x.list"}, True, True, False),
     ],
 )
-def test_our_source_is_written_where_nobody_elses_serves(
+def test_our_source_is_written_only_without_a_foreign_one(
     around: Any, ours: bool, satisfied: bool, writes: bool
 ) -> None:
     seen = {**SEEN, "repository": around, "ours": ours, "satisfied": satisfied}
     assert container_toolkit.container_toolkit_writes_source(seen) == writes
 
 
-def test_what_the_package_manager_says_is_handed_on() -> None:
+def test_messages_of_the_package_manager_are_quoted() -> None:
     failed = {
         "msg": "failed",
         "stderr": "W: x\nE: Unable to correct problems, you have held broken packages.",
@@ -265,7 +265,7 @@ def test_the_toolkits_unit_describes_the_gpus(tmp_path: Path) -> None:
     assert len(calls) == 1
 
 
-def test_an_older_toolkit_is_asked_and_asked_again_for_another_driver(tmp_path: Path) -> None:
+def test_an_older_toolkit_is_queried_again_for_a_new_driver(tmp_path: Path) -> None:
     node(tmp_path, units=False)
 
     def run(argv: list[str]) -> tuple[int, str, str]:
@@ -290,7 +290,7 @@ def test_a_version_is_no_part_of_another() -> None:
     assert not cdi.is_spec_for_driver("kind: amd.com/gpu 580.95.05", "580.95.05")
 
 
-def test_without_a_driver_there_is_nothing_to_describe(tmp_path: Path) -> None:
+def test_without_a_driver_nothing_is_described(tmp_path: Path) -> None:
     node(tmp_path, "")
 
     def never(argv: list[str]) -> tuple[int, str, str]:
@@ -312,7 +312,7 @@ def test_without_a_driver_there_is_nothing_to_describe(tmp_path: Path) -> None:
         ((0, "", ""), "has described no GPU of driver 580.95.05"),
     ],
 )
-def test_a_toolkit_that_describes_nothing_is_refused(
+def test_a_toolkit_without_a_description_is_refused(
     tmp_path: Path, answer: tuple[int, str, str], said: str
 ) -> None:
     node(tmp_path)
@@ -380,7 +380,7 @@ def test_docker_learns_the_runtime_and_forgets_it_to_the_byte(
     assert not docker.change(present=False)["changed"]
 
 
-def test_what_others_enter_meanwhile_stays(tmp_path: Path) -> None:
+def test_entries_that_others_add_meanwhile_stay(tmp_path: Path) -> None:
     docker = Docker(tmp_path)
     docker.place.write_text(THEIRS)
     docker.remember()
@@ -409,13 +409,13 @@ def test_an_entry_of_that_name_that_was_there_stays(tmp_path: Path) -> None:
     assert not docker.calls
 
 
-def test_nothing_is_taken_out_that_the_role_did_not_enter(tmp_path: Path) -> None:
+def test_only_entries_of_the_role_are_removed(tmp_path: Path) -> None:
     docker = Docker(tmp_path)
     docker.place.write_text(docker_runtime.add_nvidia_runtime(THEIRS))
     assert not docker.change(present=False)["changed"]
 
 
-def test_containers_that_run_are_left_alone(tmp_path: Path) -> None:
+def test_running_containers_continue(tmp_path: Path) -> None:
     docker = Docker(tmp_path, running="3f1c\n77ab\n")
     made = docker.change()
     assert made["waiting"] == 2
@@ -456,7 +456,7 @@ def test_a_docker_that_does_not_start_gets_its_settings_back(
     assert (docker.place.read_text() if docker.place.exists() else None) == text
 
 
-def test_the_roles_code_for_a_key_that_cannot_be_had_is_write_files() -> None:
+def test_an_unavailable_key_has_the_code_of_the_role() -> None:
     """write_files begins its words with the code that the role hands it (molecule provokes CT-105)."""
     tasks = yaml.safe_load((ROOT / "roles/container_toolkit/tasks/apply.yml").read_text())
     (code,) = [one["write_files"]["code"] for one in tasks if "write_files" in one]

@@ -60,13 +60,13 @@ def answers() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("kind", "answer"), list(answers()))
-def test_a_recorded_answer_is_what_its_type_says(kind: Any, answer: Any) -> None:
+def test_a_recorded_answer_matches_its_type(kind: Any, answer: Any) -> None:
     assert contract.convert_value(kind, answer) == answer
 
 
 @pytest.mark.parametrize("step", ["sockets", "latency", "bandwidth", "gpus", "nccl_sizes", "ddp"])
 @pytest.mark.parametrize("data", [{}, "x", {"applicable": 1}, {"listeners": [[1]]}])
-def test_a_step_of_another_form_is_said_and_found_nothing(step: str, data: Any) -> None:
+def test_an_invalid_step_is_reported_and_finds_nothing(step: str, data: Any) -> None:
     """A rank is somebody's process: whatever it writes, the other rules judge what they know."""
     said = load_record(RECORDED / "ladder/el1-gpus.json")
     for event in said["ranks"]["0"]["events"]:
@@ -101,7 +101,7 @@ def look() -> Any:
     return load_record(RECORDED / "ladder/ubuntu1.json")
 
 
-def test_an_unknown_field_is_refused_wherever_it_stands(look: Any) -> None:
+def test_an_unknown_field_is_refused_at_any_depth(look: Any) -> None:
     look["facts"]["survey"]["gpus"]["cardz"] = []
     look["ports"][1]["prot"] = 1
     with pytest.raises(contract.ContractError) as refused:
@@ -132,7 +132,7 @@ def test_no_answer_at_all_is_refused() -> None:
         contract.convert_value(survey.NodeSurvey, None)
 
 
-def test_what_was_read_is_not_what_was_given(look: Any) -> None:
+def test_a_copy_is_separate_from_its_input(look: Any) -> None:
     before = copy.deepcopy(look)
     contract.convert_value(ladder.LadderNodeResult, look)["ports"].clear()
     assert look == before
@@ -145,12 +145,12 @@ def registered(look: Any) -> dict[str, Any]:
     return {"__verify_cluster_node": looked, "__verify_cluster_links": skipped}
 
 
-def test_a_task_that_did_not_run_has_said_nothing(look: Any) -> None:
+def test_a_skipped_task_has_no_output(look: Any) -> None:
     found = verify_cluster.collect_node_answers(registered(look), {"nodes": ["ubuntu1"]})
     assert found == ({"ubuntu1": {"node": look}}, {})
 
 
-def test_an_answer_of_another_form_is_named_and_judged_all_the_same(look: Any) -> None:
+def test_an_invalid_answer_is_named_and_the_rest_is_judged(look: Any) -> None:
     del look["facts"]["survey"]["disk"]["free"]
     nodes, odd = verify_cluster.collect_node_answers(registered(look), {"nodes": ["ubuntu1"]})
     assert nodes["ubuntu1"]["node"]["facts"] == look["facts"]
@@ -168,7 +168,7 @@ PLANS = [
 
 
 @pytest.mark.parametrize("made", PLANS)
-def test_a_recorded_plan_is_what_its_type_says(made: Any) -> None:
+def test_a_recorded_plan_matches_its_type(made: Any) -> None:
     assert contract.convert_value(ClusterPlan, made) == made
 
 
@@ -185,12 +185,12 @@ def test_a_recorded_plan_is_what_its_type_says(made: Any) -> None:
     ],
     ids=["site.yml's", "VLAN", "guessed"],
 )
-def test_a_derived_plan_is_what_its_type_says(variables: dict[str, Any]) -> None:
+def test_a_derived_plan_matches_its_type(variables: dict[str, Any]) -> None:
     made = inventory.build_tolerant_plan({"n1": variables}, ["n1"])
     assert contract.convert_value(ClusterPlan, json.loads(json.dumps(made))) == made
 
 
-def test_every_place_that_tells_of_a_verdict_knows_all_of_them() -> None:
+def test_every_table_of_verdicts_is_complete() -> None:
     words = set(get_args(ladder.Verdict))
     assert set(blocked.VERDICTS) == words
     assert set(blocked.CODES_OF) == set(blocked.SAID) == words - {"open"}

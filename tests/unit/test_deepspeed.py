@@ -77,7 +77,7 @@ def started(*argv: str) -> tuple[list[str], dict[str, str], list[str]]:
     return words[1:], env, lines
 
 
-def test_it_is_told_the_plan_and_every_rank_comes_by_our_program(node: Path) -> None:
+def test_it_gets_the_plan_and_starts_ranks_through_our_program(node: Path) -> None:
     words, env, lines = started("--bind_cores_to_rank", "train.py", "two words")
     assert words == [
         f"--hostfile={node}/hostfile",
@@ -100,7 +100,7 @@ def test_it_is_told_the_plan_and_every_rank_comes_by_our_program(node: Path) -> 
     assert lines == []
 
 
-def test_what_the_caller_and_the_users_files_set_is_told_and_no_nodes_own(
+def test_variables_of_caller_and_files_are_passed_on_only(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (node / ".deepspeed_env").write_text(
@@ -177,7 +177,7 @@ def test_nodes_that_it_could_only_fail_on(
 @pytest.mark.parametrize(
     ("missing", "code"), [("deepspeed", "LA-107"), ("pdsh", "LA-107"), ("user", "LA-114")]
 )
-def test_what_is_not_there_is_refused_before_anybody_is_asked(
+def test_a_missing_file_is_refused_before_any_query(
     node: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -16,7 +16,7 @@ from fullmesh.codes import collect_codes
 
 
 @pytest.mark.parametrize("one", BREAKS, ids=lambda one: one.case)
-def test_what_is_broken_is_a_fault_of_configured_nodes_that_the_diagnosis_names(one: Break) -> None:
+def test_the_demos_fault_is_one_that_diagnosis_names(one: Break) -> None:
     assert one.case in {fault.case for fault in FAULTS if fault.lab == TUNED}
     assert index_cases()[one.case][1].by == "lab"
     assert one.code in collect_codes()

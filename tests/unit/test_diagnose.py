@@ -79,7 +79,7 @@ def beside(world: World) -> None:
 
 
 @pytest.mark.parametrize("change", [wrong_master_name, other_family, put("own_answers", ["::2"])])
-def test_names_that_come_with_the_last_call_are_judged_like_the_others(change: Break) -> None:
+def test_names_of_the_last_call_are_judged_too(change: Break) -> None:
     world = copy.deepcopy(HEALTHY)
     change(world)
     at_once = judged(copy.deepcopy(world))
@@ -90,7 +90,7 @@ def test_names_that_come_with_the_last_call_are_judged_like_the_others(change: B
     assert {"node": UB, "what": "own answers", "why": "a test"} in late["not_looked_at"]
 
 
-def test_names_that_never_came_are_said_to_be_unknown() -> None:
+def test_missing_names_are_reported_as_unknown() -> None:
     world = copy.deepcopy(HEALTHY)
     beside(world)
     node(world)["started"].pop("names")
@@ -175,16 +175,14 @@ def with_policies(state: str) -> World:
         ),
     ],
 )
-def test_what_keeps_peers_out_is_found_in_policies(
-    state: str, code: str, words: str, fix: str
-) -> None:
+def test_a_policy_that_blocks_peers_is_found(state: str, code: str, words: str, fix: str) -> None:
     [found] = judged(with_policies(state))["findings"]
     assert (found["code"], found["node"], found["peer"]) == (code, UB, EL)
     assert words in found["cause"]
     assert fix in found["fix"]
 
 
-def test_a_policy_that_runs_as_it_is_kept_is_no_finding() -> None:
+def test_a_policy_that_equals_its_file_is_no_finding() -> None:
     assert judged(with_policies("healthy"))["findings"] == []
 
 
@@ -217,7 +215,7 @@ def test_the_zone_is_named_not_the_policy_that_it_calls() -> None:
     )
 
 
-def test_a_rule_that_rejects_is_named_so_when_no_answer_came() -> None:
+def test_a_reject_rule_is_named_even_without_an_answer() -> None:
     """ICMP answers are limited: those to the other direction's packets may have used them up (seen on the lab)."""
     world = load("zone-reject")
     hit = [
@@ -234,7 +232,7 @@ def test_a_rule_that_rejects_is_named_so_when_no_answer_came() -> None:
     assert "no ICMP answer came" in found["cause"]
 
 
-def test_reverse_path_filter_is_named_when_nothing_came_to_be_counted() -> None:
+def test_reverse_path_filter_is_named_if_nothing_arrived() -> None:
     """It ignores ARP requests, too: seen on the lab, when the peer's neighbour entry had run out."""
     world = load("rp-filter")
     for name in world["nodes"]:
@@ -281,7 +279,7 @@ def test_without_its_interface_a_node_has_no_route(
 ANSWERS = {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "sport"}}}}
 
 
-def test_a_rule_about_ports_that_packets_come_from_stops_what_is_asked_from_there() -> None:
+def test_a_source_port_rule_blocks_queries_from_that_port() -> None:
     world = copy.deepcopy(HEALTHY)
     for record in node(world)["links"]["links"]:
         if record["port"] >= 52000:
@@ -298,7 +296,7 @@ def test_a_rule_about_ports_that_packets_come_from_stops_what_is_asked_from_ther
 
 
 @pytest.mark.parametrize("hook", ["input", "output"])
-def test_a_rule_about_what_follows_the_first_packet_is_told_for_both_directions(hook: str) -> None:
+def test_a_rule_for_later_packets_is_named_in_both_directions(hook: str) -> None:
     """The other direction looks open: its first packet passes, and nobody ever answers."""
     world = copy.deepcopy(HEALTHY)
     asks = UB if hook == "input" else EL
@@ -314,7 +312,7 @@ def test_a_rule_about_what_follows_the_first_packet_is_told_for_both_directions(
     assert sorted(found["pairs"]) == sorted([[UB, EL], [EL, UB]])
 
 
-def test_a_link_that_loses_small_packets_has_no_mtu_black_hole() -> None:
+def test_loss_of_small_packets_is_no_mtu_black_hole() -> None:
     """Seen with a rule that lets three packets a second pass: some connections stall, others never begin."""
     world = copy.deepcopy(HEALTHY)
     for number, record in enumerate(node(world, EL)["links"]["links"]):
@@ -363,7 +361,7 @@ def test_chance_is_no_proof_of_a_range_or_an_account() -> None:
         ([1, 2], [1, 2], "target"),  # a rate that a third passes
     ],
 )
-def test_who_stops_answers_stops_them_all(
+def test_a_node_that_blocks_replies_blocks_them_for_all(
     answered: list[int], heard: list[int], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = {
@@ -398,7 +396,7 @@ def test_an_unreachable_node_does_not_hide_a_fault_of_another() -> None:
     }
 
 
-def test_a_failure_that_nothing_explains_says_all_that_is_known() -> None:
+def test_an_unexplained_failure_shows_all_facts() -> None:
     world = copy.deepcopy(HEALTHY)
     shut()(world)
     for name in (EL, UB):
@@ -418,7 +416,7 @@ def test_a_rule_that_stops_answers_is_the_same_finding() -> None:
     assert "nft delete rule inet fault c handle" in finding["fix"]
 
 
-def test_a_job_that_runs_on_two_nodes_holds_its_port_rightly() -> None:
+def test_a_job_on_two_nodes_may_hold_its_port() -> None:
     world = copy.deepcopy(HEALTHY)
     listener("python3 -m torch.distributed.run train.py")(world)
     for rank, name in enumerate((EL, UB)):
@@ -433,7 +431,7 @@ def test_a_missing_rank_of_a_running_job_is_named() -> None:
     assert "rank 1 runs nowhere" in finding["cause"]
 
 
-def test_link_local_answers_for_a_nodes_own_name_are_passed_over() -> None:
+def test_link_local_answers_for_the_own_name_are_ignored() -> None:
     world = copy.deepcopy(HEALTHY)
     survey(world)["environment"]["values"].pop("GLOO_SOCKET_IFNAME")
     node(world)["node"]["facts"]["addresses"]["fe80::1"] = "eth1"
@@ -462,7 +460,7 @@ def test_mixed_models_of_gpus_are_a_warning() -> None:
     assert found["exit_code"] == 0
 
 
-def test_ports_that_are_reserved_are_none_to_give_out() -> None:
+def test_reserved_ports_are_not_assigned() -> None:
     """Found by seed 363 of the surprises: on nodes without a plan nobody said why no connection had a port."""
     world = copy.deepcopy(HEALTHY)
     world["plan"]["guessed"] = True
@@ -679,7 +677,7 @@ def test_an_answer_meets_rules_of_its_own(held: dict[str, Any], first: str, back
 
 
 @pytest.mark.parametrize("perhaps", [[{"limit": {"rate": 1}}, ACCEPT], [{"queue": {"num": 0}}]])
-def test_what_lets_some_pass_is_named_only_where_peers_are_stopped(
+def test_a_rule_that_passes_some_is_named_if_peers_are_blocked(
     perhaps: list[dict[str, Any]],
 ) -> None:
     """A link that is shut has met the drop; before anything was tried nobody can say that it will."""
@@ -690,7 +688,7 @@ def test_what_lets_some_pass_is_named_only_where_peers_are_stopped(
     assert [(one["handle"], one["sure"]) for one in found] == [(2, False)]
 
 
-def test_docker_sends_its_own_packets_to_published_ports_not_those_to_peers() -> None:
+def test_docker_redirects_published_ports_only() -> None:
     """Its chain in the output hook begins with ``fib daddr type local``; a peer's address is not."""
     docker = hooked(
         "output", [LOCAL, match(DPORT, 50001), {"dnat": {"addr": "172.17.0.2"}}], kind="nat"
@@ -703,14 +701,14 @@ def test_a_rule_behind_thirty_thousand_others_is_found() -> None:
     assert sent(held).handle == 30001
 
 
-def test_chains_in_circles_come_to_an_end_of_which_nothing_is_sure() -> None:
+def test_chains_that_loop_end_without_a_verdict() -> None:
     jumps: list[dict[str, Any]] = [{"jump": {"target": "in"}}]
     held = ruleset(*([jumps] * 40), policy="drop")
     want = {"peers": {"4": ["10.0.0.1"]}, "own": {}, "interface": "eth1", "ports": ["50001/tcp"]}
     assert [one["sure"] for one in blocking.find_peer_blockers(as_read(held), want)] == [False]
 
 
-def test_the_zone_is_the_last_whose_chain_the_packet_certainly_came_through() -> None:
+def test_the_zone_is_the_last_certain_chain_of_the_packet() -> None:
     held = ruleset(
         [match(DPORT, 1), {"jump": {"target": "filter_IN_other"}}],
         [{"jump": {"target": "filter_IN_policy_mine"}}],
@@ -768,7 +766,7 @@ def test_a_planned_inventory_keeps_its_plan() -> None:
     assert made["data_ports"]["firewalld"] == "40000-44095"
 
 
-def test_a_wrong_inventory_is_diagnosed_and_told() -> None:
+def test_a_wrong_inventory_is_diagnosed_and_reported() -> None:
     hosts = {n: {"fullmesh_address": "10.0.0.1/24"} for n in "ab"}
     made = inventory.build_tolerant_plan(hosts, ["a", "b"])
     assert [fault["code"] for fault in made["faults"]] == ["PL-105"]
@@ -883,7 +881,7 @@ def test_no_answer_crashes_the_judge(answer: Any) -> None:
 
 @given(st.binary(max_size=400))
 @settings(max_examples=60, deadline=None)
-def test_rules_of_noise_stop_nothing(noise: bytes) -> None:
+def test_rules_that_only_log_block_nothing(noise: bytes) -> None:
     try:
         held = json.loads(noise.decode("utf-8", "replace"))
     except ValueError:

@@ -62,7 +62,7 @@ def test_a_warning_explains_no_error() -> None:
     assert {one.code for one in heads} == {"EC-118", "DG-115"}
 
 
-def test_nobody_planned_ports_so_the_kernels_own_are_judged() -> None:
+def test_without_planned_ports_the_kernels_range_is_judged() -> None:
     own = plan() | {"open_ports": []}
     own["data_ports"] = {"first": 32768, "last": 60999}
     found = list(accounts.rule_security_groups(look({"raw": raw(), "settings": {}}, own)))
@@ -74,14 +74,14 @@ def test_without_an_answer_there_is_no_finding(held: dict[str, Any]) -> None:
     assert list(accounts.rule_security_groups(look(held))) == []
 
 
-def test_what_could_not_be_asked_is_said() -> None:
+def test_failed_queries_are_reported() -> None:
     missed = judge.list_unobserved(look({"why": "[EC-122] AWS rejected the query: no credentials"}))
     assert {"node": "", "what": "security groups and network ACLs of EC2"}.items() <= next(
         one for one in missed if not one["node"]
     ).items()
 
 
-def test_efa_comes_through_the_sieve() -> None:
+def test_efa_passes_the_filter() -> None:
     seen = fullmesh_efa.observe_efa()
     told = shape.fit_or_default(shape.EFA, seen)
     assert told is not None
@@ -101,7 +101,7 @@ def test_a_pair_of_numbers_of_a_hostile_node_stays_a_pair() -> None:
     assert told["lost"] == {"a": [1, 1]}
 
 
-def test_who_is_asked() -> None:
+def test_the_hosts_that_are_queried() -> None:
     def told(vendor: str) -> dict[str, Any]:
         return {"facts": {"survey": {"efa": {"vendor": vendor}}}}
 
@@ -111,7 +111,7 @@ def test_who_is_asked() -> None:
     assert not place.needs_ec2_check([((), {"unreachable": True, "msg": "x"})])
 
 
-def test_a_play_asks_for_all_hosts_or_for_nobody() -> None:
+def test_a_play_queries_all_hosts_or_none() -> None:
     said = {"a": {"facts": {"survey": {"efa": {"vendor": "Amazon EC2"}}}}, "b": {"failed": True}}
     held: dict[str, Any] = {"a": {"x": 1}, "b": {"__diagnose_looked": {"answers": said}}}
     assert ec2.ec2_concerned(held, ["a", "b", "left out"]) == "a,b"

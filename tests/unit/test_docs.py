@@ -32,7 +32,7 @@ def test_the_readme_names_the_version() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_a_target(page: Path) -> None:
     """On GitHub as well, which has none of the pages that the site makes."""
     named = [(page.parent / one).resolve() for one in LINK.findall(page.read_text())]
     assert [one for one in named if not one.exists()] == []
@@ -132,7 +132,7 @@ def test_a_form_is_one_that_github_shows(form: Path) -> None:
         assert ("options" in one["attributes"]) is (one["type"] == "checkboxes")
 
 
-def test_the_forms_ask_for_what_a_rule_is_made_from() -> None:
+def test_the_issue_forms_ask_for_what_a_rule_needs() -> None:
     texts = {form.stem: form.read_text() for form in FORMS}
     assert texts.keys() == {"1-bug", "2-unnamed-cause", "3-feature"}
     for name in ("1-bug", "2-unnamed-cause"):

@@ -78,7 +78,7 @@ def test_ansible_takes_it_and_its_playbook_is_there(page: str, command: str) -> 
         assert there, f"{page}: {command}"
 
 
-def test_the_pages_show_commands_and_a_wrong_one_would_be_seen(
+def test_page_commands_exist_and_wrong_ones_are_found(
     ours: argparse.ArgumentParser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(argparse.ArgumentParser, "error", error)
@@ -109,7 +109,7 @@ and `./fullmesh undo`:
 """
 
 
-def test_a_page_is_read_from_its_top_and_what_a_command_printed_is_not_typed() -> None:
+def test_a_page_is_read_in_order_without_command_output() -> None:
     assert list(shown(PAGE)) == [
         Shown("./fullmesh bundle --help", typed=False),
         Shown("./fullmesh plan -i mine"),
@@ -120,7 +120,7 @@ def test_a_page_is_read_from_its_top_and_what_a_command_printed_is_not_typed() -
     ]
 
 
-def test_the_tables_of_what_is_not_run_and_of_other_ends_name_what_pages_show() -> None:
+def test_tables_of_exceptions_name_commands_of_the_pages() -> None:
     typed = {one.command for found in page_commands.to_run().values() for one in found}
     assert set(NOT_RUN) <= typed
     assert set(ENDS) <= typed - set(NOT_RUN)

@@ -20,7 +20,7 @@ def made(place: Path, **pages: str) -> Path:
     return place
 
 
-def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+def test_a_link_without_target_is_named(tmp_path: Path) -> None:
     site = made(
         tmp_path,
         a='<p id="here"></p><a href="b.html#there">1</a><a href="#here">2</a><a href="b.html">3</a>',
@@ -33,7 +33,7 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_a_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_a_page_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
     """A link to elsewhere may be followed; it is not looked at."""
     site = made(
         tmp_path,
@@ -72,7 +72,7 @@ def test_the_site_has_every_page_at_its_own_place() -> None:
     assert b"\n## fullmesh apply\n" in pages["reference/commands.md"]
 
 
-def test_a_page_that_no_list_names_comes_last() -> None:
+def test_an_unlisted_page_comes_last() -> None:
     index = "# X\n\n```{toctree}\n:hidden:\n\n/README\nOne <one>\ntwo\ndeep/three\n```\n"
     pages = ["docs/one.md", "docs/two.md", "docs/index.md"]
     assert tree.with_all(index, pages) == index
@@ -80,7 +80,7 @@ def test_a_page_that_no_list_names_comes_last() -> None:
     assert more == f"{index}\n```{{toctree}}\n:hidden:\n:caption: More\n\neta\nzeta\n```\n"
 
 
-def test_a_file_that_a_page_leads_to_comes_along() -> None:
+def test_a_linked_file_is_copied() -> None:
     text = "[a](../site.yml) [b](https://x.invalid/) [c](#d) [e](../src/fullmesh/cli.py#x) [f](no.md) [g](/etc/hosts)"
     found = {str(path) for path in tree.linked(Path("docs/x.md"), text)}
     assert found == {"site.yml", "src/fullmesh/cli.py"}
@@ -90,7 +90,7 @@ def test_an_anchor_of_githubs_is_one_of_the_sites() -> None:
     assert tree.page(b'a\n<a id="lg-101"></a>\n\n## LG-101\n') == b"a\n(lg-101)=\n\n## LG-101\n"
 
 
-def test_without_sphinx_it_says_what_to_install(
+def test_without_sphinx_the_installation_is_described(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
@@ -98,7 +98,7 @@ def test_without_sphinx_it_says_what_to_install(
     assert "[CL-190]" in capsys.readouterr().err
 
 
-def test_what_is_the_same_keeps_its_time(tmp_path: Path) -> None:
+def test_unchanged_files_keep_their_time(tmp_path: Path) -> None:
     tree.write({"a/b": b"1", "c": b"2"}, tmp_path)
     before = (tmp_path / "a/b").stat().st_mtime_ns
     tree.write({"a/b": b"1"}, tmp_path)

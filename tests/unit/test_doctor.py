@@ -247,7 +247,7 @@ def test_a_collection_with_a_damaged_manifest_is_missing(tmp_path: Path, text: s
     assert doctor.find_collection_version("ansible.posix", places) == "2.1.0"
 
 
-def test_no_inventory_yet_is_a_warning_and_a_wrong_one_an_error(
+def test_a_missing_inventory_is_a_warning_and_a_wrong_one_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder in ("ROOT", "STARTED_IN"):
@@ -260,7 +260,7 @@ def test_no_inventory_yet_is_a_warning_and_a_wrong_one_an_error(
 
 
 @pytest.mark.parametrize(("said", "status"), [("no", "warning"), ("yes", "ok"), ("", "ok")])
-def test_a_clock_that_nobody_synchronizes_is_a_warning(
+def test_an_unsynchronized_clock_is_a_warning(
     said: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_program(monkeypatch, tmp_path, "timedatectl", f"echo {said}")

@@ -31,7 +31,7 @@ def test_fifty_numbers_reach_every_change_end_and_event() -> None:
     assert any(one.killed for one in every)
 
 
-def test_a_right_change_is_never_confirmed_and_a_reboot_is_the_last_of_its_node() -> None:
+def test_a_valid_change_is_not_confirmed_and_reboot_comes_last() -> None:
     for schedule in (drawn.draw(seed, NAMES) for seed in range(300)):
         assert ("right" in schedule.spoilt.values()) == bool(schedule.dies_at)
         for found in schedule.events.values():

@@ -31,13 +31,11 @@ BEFORE_REASONS = "  swapper-0 [001] ..s. 1.0: kfree_skb: skbaddr=0000 protocol=2
         ("no-route", {"reason": "NEIGH_FAILED", "place": "neigh_invalidate", "count": 2}),
     ],
 )
-def test_what_the_kernel_prints_is_counted_by_reason(
-    fault: str, expected: drops.PacketDrop
-) -> None:
+def test_kernel_drops_are_counted_by_reason(fault: str, expected: drops.PacketDrop) -> None:
     assert expected in drops.parse_drops((RECORDED / f"{fault}.txt").read_text())
 
 
-def test_a_trace_without_reasons_says_nothing() -> None:
+def test_a_trace_without_reasons_gives_nothing() -> None:
     assert drops.parse_drops(BEFORE_REASONS) == []
     assert drops.parse_drops("") == []
 
@@ -48,7 +46,7 @@ def test_every_reason_that_rules_know_is_one_of_the_kernels() -> None:
     assert kernel_drops.MEANS.keys() <= known
 
 
-def test_a_kernel_before_reasons_is_left_alone(tmp_path: Path) -> None:
+def test_a_kernel_without_drop_reasons_is_skipped(tmp_path: Path) -> None:
     event = tmp_path / drops.EVENT
     event.mkdir(parents=True)
     (event / "format").write_text("field:unsigned short protocol;")
@@ -58,7 +56,7 @@ def test_a_kernel_before_reasons_is_left_alone(tmp_path: Path) -> None:
     assert not list((tmp_path / "instances").iterdir())
 
 
-def test_without_tracefs_nothing_is_said(tmp_path: Path) -> None:
+def test_without_tracefs_nothing_is_reported(tmp_path: Path) -> None:
     assert drops.DropTracer((str(tmp_path / "none"),)).end() is None
 
 
@@ -76,7 +74,7 @@ def tracefs(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_the_kernel_is_watched_in_an_instance_that_is_gone_afterwards(tracefs: Path) -> None:
+def test_the_kernel_is_traced_in_a_temporary_instance(tracefs: Path) -> None:
     if not drops.has_drop_reasons(str(tracefs)):
         pytest.skip("this kernel's event has no reason")
     instances = tracefs / "instances"
@@ -105,7 +103,7 @@ XDP = {
 }
 
 
-def test_what_is_attached_to_a_card_and_to_control_groups_is_read() -> None:
+def test_programs_on_nics_and_control_groups_are_read() -> None:
     """As iproute2 6.1 and bpftool 7.1 printed it; the filters as tc-bpf(8) and tc-flower(8) have them."""
     what = "a program without a name (id 30873)"
     assert list(hooks.parse_xdp_hooks([XDP])) == [{"at": "xdp", "card": "vB", "what": what}]
@@ -154,12 +152,12 @@ def test_what_is_attached_to_a_card_and_to_control_groups_is_read() -> None:
 @pytest.mark.parametrize(
     "said", [None, {}, [1], [{"xdp": 3, "programs": {}, "options": 1, "tc": 2}]]
 )
-def test_tools_that_say_something_else_find_nothing(said: object) -> None:
+def test_tools_with_unknown_output_find_nothing(said: object) -> None:
     assert not list(hooks.parse_xdp_hooks(said))
     assert not list(hooks.parse_tc_hooks(said, "eth1", "egress"))
     assert not list(hooks.parse_tcx_hooks(said, "eth1"))
     assert not list(hooks.parse_cgroup_hooks(said))
 
 
-def test_a_tool_that_is_missing_finds_nothing() -> None:
+def test_a_missing_tool_finds_nothing() -> None:
     assert hooks.query_json_tool("no-such-tool-anywhere") == []

@@ -88,7 +88,7 @@ def plugin(root: Path, name: str = "libnccl-net.so") -> str:
     return "/job"
 
 
-def test_what_is_there_is_seen(root: Path) -> None:
+def test_existing_parts_are_found(root: Path) -> None:
     seen = look(root)
     assert seen["instance"] == "i-0123456789abcdef0"
     assert seen["vendor"] == "Amazon EC2"
@@ -99,7 +99,7 @@ def test_what_is_there_is_seen(root: Path) -> None:
     assert seen["libfabric"]["domains"] == ["rdmap0s6-rdm"]
 
 
-def test_nothing_is_wrong_with_a_whole_node(root: Path) -> None:
+def test_a_complete_node_has_no_fault(root: Path) -> None:
     seen = look(root, LD_LIBRARY_PATH=plugin(root))
     assert seen["plugin"]["path"] == "/job/libnccl-net.so"
     assert seen["plugin"]["error"] == ""
@@ -127,7 +127,7 @@ def test_a_plugin_that_the_job_does_not_find_is_shown(root: Path) -> None:
     assert "ldconfig" in found.fix
 
 
-def test_a_plugin_that_does_not_load_says_why(root: Path) -> None:
+def test_a_plugin_that_does_not_load_has_a_reason(root: Path) -> None:
     put(root / "job/libnccl-net.so", "no library at all")
     seen = look(root, LD_LIBRARY_PATH="/job")
     found = efa.check_efa({"a": seen})
@@ -135,7 +135,7 @@ def test_a_plugin_that_does_not_load_says_why(root: Path) -> None:
     assert "file too short" in found[0].cause or "invalid ELF" in found[0].cause
 
 
-def test_a_named_plugin_is_what_nccl_looks_for(root: Path) -> None:
+def test_a_named_plugin_is_the_one_nccl_loads(root: Path) -> None:
     place = plugin(root, "libnccl-net-ofi.so")
     assert codes(a=look(root, LD_LIBRARY_PATH=place)) == ["EF-104"]
     assert codes(a=look(root, LD_LIBRARY_PATH=place, NCCL_NET_PLUGIN="ofi")) == []

@@ -198,7 +198,7 @@ def test_the_launcher_is_called_by_its_name(text: str, launcher: str) -> None:
     assert ("torchrun" in head.sentence) is launcher.startswith("torchrun")
 
 
-def test_what_a_launcher_saw_follows_from_the_error_that_the_log_shows() -> None:
+def test_a_launcher_message_follows_from_the_error_in_the_log() -> None:
     verdict = verdict_of(EXCEPTION + torchrun(3, "node2", 1, "x"))
     assert (heads(verdict), folded(verdict)) == (["LG-701"], ["LG-304"])
     out = explain_cli.render_verdict(verdict, [])
@@ -206,7 +206,7 @@ def test_what_a_launcher_saw_follows_from_the_error_that_the_log_shows() -> None
     assert "whose cause is not in these logs" not in out
 
 
-def test_a_system_error_of_nccl_quotes_the_warning_that_it_points_to() -> None:
+def test_a_system_error_of_nccl_quotes_its_warning() -> None:
     warning = "n1:1:2 [0] transport/p2p.cc:1 NCCL WARN Cuda failure 1 'invalid argument'\n"
     general = (
         "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)\n"
@@ -217,7 +217,7 @@ def test_a_system_error_of_nccl_quotes_the_warning_that_it_points_to() -> None:
     assert "whose cause is not in these logs" in explain_cli.render_verdict(verdict_of(general), [])
 
 
-def test_an_echo_of_another_rank_does_not_claim_that_no_cause_is_there() -> None:
+def test_an_echo_of_another_rank_does_not_deny_a_cause() -> None:
     closed = "n1:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n2<57557>\n"
     alone = explain_cli.render_verdict(verdict_of(closed), [])
     assert "whose cause is not in these logs" in alone
@@ -338,7 +338,7 @@ REFUSED = (
 )
 
 
-def test_a_log_that_ends_while_it_tries_to_reach_a_peer_is_not_healthy() -> None:
+def test_a_log_that_ends_while_connecting_is_not_healthy() -> None:
     assert heads(verdict_of(STEP + REFUSED * 3)) == ["LG-701"]
     assert shown(STEP + REFUSED * 3 + "\n\n") == [REFUSED.strip()]
     assert heads(verdict_of(STEP + REFUSED * 3 + "all ranks are here\n")) == []
@@ -350,7 +350,7 @@ def test_errors_that_the_job_survived_are_listed_as_harmless() -> None:
 
 
 @pytest.mark.parametrize("after", ["", STEP, "Epoch 3 completed\n", "job 7 failed to complete\n"])
-def test_what_is_no_good_end_clears_no_exception(after: str) -> None:
+def test_a_bad_end_clears_no_exception(after: str) -> None:
     """Python writes stdout behind a traceback if both go to one file."""
     assert heads(verdict_of(STEP + EXCEPTION + after)) == ["LG-701"]
 
@@ -401,7 +401,7 @@ RDMA = (
         ("fe80::1", "fe80::2", ""),
     ],
 )
-def test_rdma_errors_of_new_nccl_are_read_like_those_of_old(
+def test_rdma_errors_of_new_nccl_are_read_like_old_ones(
     local: str, remote: str, words: str
 ) -> None:
     text = RDMA.format("IBV_WC_RETRY_EXC_ERR", 12, 129, local, remote)
@@ -460,7 +460,7 @@ def test_a_service_mesh_at_the_store_s_port() -> None:
     assert heads(verdict_of(store.format(29500), mesh)) == []
 
 
-def test_a_head_s_interface_names_count_only_if_the_network_fails() -> None:
+def test_interface_names_of_a_head_count_only_if_the_network_fails() -> None:
     copied = "Overwriting environment variable NCCL_IB_HCA from 'a' to 'b'\n"
     general = (
         "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"

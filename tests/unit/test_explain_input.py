@@ -80,7 +80,7 @@ def test_a_packed_log_in_pieces_of_any_size_is_unpacked(packer: str) -> None:
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_a_packed_log_that_was_cut_off_is_no_all_clear(
+def test_a_truncated_packed_log_is_no_all_clear(
     packer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     packed = PACKERS[packer](HEALTHY.encode() * 9 + NOISE.hex().encode())
@@ -144,7 +144,7 @@ def test_another_method_of_zip_is_refused_by_name(
     assert "unzip" in err
 
 
-def test_a_zip_archive_that_is_cut_off_or_comes_by_a_pipe_is_refused(
+def test_a_truncated_or_piped_zip_archive_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = zipped({"a": CLIENTS.encode()})
@@ -229,7 +229,7 @@ def test_a_text_with_odd_bytes_is_text(
     assert (code, err, ALL_CLEAR in out) == (0, "", True)
 
 
-def test_a_message_of_journald_that_is_an_array_of_bytes_is_read(tmp_path: Path) -> None:
+def test_a_journald_byte_array_is_read(tmp_path: Path) -> None:
     message = f"\x1b[31m{CLIENTS}\x1b[0m".encode()
     lines = [
         json.dumps({"MESSAGE": list(message), "PRIORITY": "3"}),
@@ -285,7 +285,7 @@ def test_a_cut_line_that_never_ends_needs_bounded_memory() -> None:
 # What cannot be read
 
 
-def test_nothing_read_is_no_all_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_input_is_no_all_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     for name, word in (("none.log", "No such file"), ("empty", "has no files")):
         code, out, err = run(["explain-log", str(tmp_path / name)], capsys)
@@ -300,9 +300,7 @@ def test_nothing_read_is_no_all_clear(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (code, ALL_CLEAR in out) == (0, True)
 
 
-def test_json_lists_what_could_not_be_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_lists_unreadable_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "good.log").write_text(HEALTHY)
     (tmp_path / "odd.log").write_bytes(NOISE)
     names = [str(tmp_path / name) for name in ("good.log", "none.log", "odd.log")]
@@ -319,7 +317,7 @@ def test_json_lists_what_could_not_be_read(
 
 
 @pytest.mark.parametrize("deadline", ["-1", "0", "nan"])
-def test_a_deadline_that_is_none_is_refused(
+def test_an_invalid_deadline_is_refused(
     deadline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.log").write_text(HEALTHY)
@@ -369,7 +367,7 @@ def test_the_two_commands_of_the_review(tmp_path: Path) -> None:
         assert b"nothing wrong" not in done.stdout
 
 
-def test_a_pipe_that_brings_its_first_bytes_one_by_one_is_still_recognized(tmp_path: Path) -> None:
+def test_a_slow_pipe_is_still_recognized(tmp_path: Path) -> None:
     packed, pipe = lzma.compress(CLIENTS.encode()), tmp_path / "pipe"
     os.mkfifo(pipe)
     holder = os.open(pipe, os.O_RDWR)

@@ -160,13 +160,13 @@ def test_recorded_messages_in_colours_and_windows_line_ends(case: str) -> None:
     assert tuple(harmless(verdict)) == recorded.harmless
 
 
-def test_a_healthy_log_gives_nothing() -> None:
+def test_a_healthy_log_has_no_finding() -> None:
     verdict = verdict_of(HEALTHY, HEALTHY.replace("node1", "node2").replace("0.11", "0.12"))
     assert not verdict.bad
     assert not verdict.harmless
 
 
-def test_every_look_is_its_own_cause() -> None:
+def test_every_sample_line_gives_its_own_cause() -> None:
     """What the pages show as an example is found, and as nothing else."""
     for code, cause in judge.CAUSES.items():
         for look in cause.looks:
@@ -244,7 +244,7 @@ def test_odd_encodings(data: bytes, tmp_path: Path) -> None:
     assert heads(verdict) == ["LG-201"]
 
 
-def test_a_truncated_archive_gives_what_it_has(tmp_path: Path) -> None:
+def test_a_truncated_archive_gives_its_readable_part(tmp_path: Path) -> None:
     packed = gzip.compress((CLIENTS + "\n").encode() + random.Random(1).randbytes(200000))  # noqa: S311 (bytes, no secret)
     verdict, log = read_bytes(packed[:100000], tmp_path)
     assert heads(verdict) == ["LG-201"]
@@ -259,7 +259,7 @@ def test_an_empty_log_is_named(tmp_path: Path) -> None:
     assert log.note == "it is empty"
 
 
-def test_the_deadline_ends_a_pipe_that_nobody_feeds(tmp_path: Path) -> None:
+def test_the_deadline_ends_an_idle_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     holder = os.open(pipe, os.O_RDWR)
@@ -293,7 +293,7 @@ def lots(size: int) -> Iterator[str]:
 
 
 @pytest.mark.rest
-def test_memory_is_bounded_whatever_the_size() -> None:
+def test_memory_is_bounded_for_any_size() -> None:
     tally = judge.Tally(ExplainOptions())
     for block in reader.split_blocks(lots(1_000_000)):
         tally.take("log", block)  # compiles the patterns
@@ -368,9 +368,7 @@ def test_an_unreadable_log_does_not_hide_the_others(
     assert (code, "[LG-201]" in out, "[CL-110]" in err) == (1, True, True)
 
 
-def test_a_directory_stands_for_its_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_directory_includes_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "attempt_0/1").mkdir(parents=True)
     write(tmp_path, "attempt_0/1/stderr.log", CLIENTS)
     code, out, _ = run(["explain-log", str(tmp_path)], capsys)

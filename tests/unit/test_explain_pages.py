@@ -39,7 +39,7 @@ def test_every_cause_has_a_whole_page() -> None:
         assert "{" not in fill_template(cause.page.why)
 
 
-def test_every_needle_stands_in_what_its_regex_matches() -> None:
+def test_every_needle_is_part_of_its_pattern() -> None:
     """A pattern whose needle is not in its examples would never be tried."""
     for cause in judge.CAUSES.values():
         for look in cause.looks:

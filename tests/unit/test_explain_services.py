@@ -34,7 +34,7 @@ def test_a_fault_on_nodes_is_named_from_its_log(
     assert words in verdict.heads[0].sentence
 
 
-def test_too_little_shared_memory_is_told_and_is_no_failure() -> None:
+def test_little_shared_memory_is_reported_without_failure() -> None:
     verdict = verdict_of((RECORDS / "ray-shm.log").read_text())
     assert (heads(verdict), harmless(verdict)) == ([], ["LG-960"])
 
@@ -71,11 +71,11 @@ def test_too_little_shared_memory_is_told_and_is_no_failure() -> None:
         ("LG-689", "AssertionError: please provide --dist-init-addr as host:port of head node"),
     ],
 )
-def test_what_others_say_is_named(code: str, log: str) -> None:
+def test_a_cause_quoted_by_another_program_is_named(code: str, log: str) -> None:
     assert heads(verdict_of(log)) == [code]
 
 
-def test_a_node_that_is_dead_with_no_reason_told_is_only_a_symptom() -> None:
+def test_a_dead_node_without_reason_is_only_a_symptom() -> None:
     log = (RECORDS / "ray-wrong-card.log").read_text()
     dead = next(line for line in log.splitlines() if "has been marked dead" in line)
     verdict = verdict_of(dead)
@@ -107,7 +107,7 @@ def test_deepspeed_on_one_node_needs_no_hostfile() -> None:
     ],
     ids=["nnodes", "hosts"],
 )
-def test_a_second_node_in_the_log_makes_the_missing_hostfile_a_cause(more: str) -> None:
+def test_a_second_node_makes_the_missing_hostfile_a_cause(more: str) -> None:
     verdict = verdict_of(NO_HOSTFILE + more)
     assert (heads(verdict), harmless(verdict)) == (["LG-685"], [])
 
@@ -118,6 +118,6 @@ def test_two_nodes_without_a_hostfile_train_alone() -> None:
     assert "2 logs have this line" in verdict.heads[0].sentence
 
 
-def test_a_job_that_runs_for_want_of_a_hostfile_has_worse_to_say_first() -> None:
+def test_worse_errors_precede_a_missing_hostfile() -> None:
     both = NO_HOSTFILE + (RECORDS / "deepspeed-ninja.log").read_text()
     assert heads(verdict_of(both, NO_HOSTFILE)) == ["LG-687", "LG-685"]

@@ -46,7 +46,7 @@ SIGNS = [
 
 
 @pytest.mark.parametrize("line", SIGNS)
-def test_what_may_be_an_error_counts_at_the_end_of_a_log(line: str) -> None:
+def test_a_possible_error_counts_at_the_end_of_a_log(line: str) -> None:
     assert heads(verdict_of(HEALTHY + line + "\n")) == ["LG-701"]
     assert shown(HEALTHY + line + "\n") == [line.strip()]
     for better in (STEP, FINISHED, "INFO: Application startup complete.\n"):
@@ -56,7 +56,7 @@ def test_what_may_be_an_error_counts_at_the_end_of_a_log(line: str) -> None:
     assert line not in shown(line + "\n" + EXCEPTION)
 
 
-def test_a_sign_says_that_it_may_be_harmless() -> None:
+def test_a_sign_is_marked_as_possibly_harmless() -> None:
     (head,) = verdict_of(SIGNS[0] + "\n").heads
     assert "may be harmless" in head.sentence
     (head,) = verdict_of(EXCEPTION).heads
@@ -181,7 +181,7 @@ def pack(folder: Path, kind: str) -> str:
 @pytest.mark.parametrize(
     "kind", ["log", "gz", "bz2", "xz", "zip", "directory", "utf-16", "crlf", "docker", "cri"]
 )
-def test_a_log_without_an_error_says_what_was_read(
+def test_a_log_without_errors_lists_what_was_read(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = pack(tmp_path, kind)
@@ -199,7 +199,7 @@ def test_a_log_without_an_error_says_what_was_read(
     assert read["last"][0]["line"] == 4
 
 
-def test_what_to_collect_depends_on_what_was_read() -> None:
+def test_what_to_collect_depends_on_the_logs() -> None:
     def steps(*texts: str) -> str:
         return "; ".join(verdict_of(*texts).overview.list_next_steps())
 
@@ -212,7 +212,7 @@ def test_what_to_collect_depends_on_what_was_read() -> None:
     assert "logs of" not in steps(*ranks)
 
 
-def test_what_to_collect_is_said_without_a_cause_only(
+def test_what_to_collect_is_shown_only_without_a_cause(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, out, _ = run(["explain-log", write(tmp_path, "a.log", EXCEPTION)], capsys)
@@ -309,7 +309,7 @@ def test_the_page_shows_findings_with_the_lines_around_them(
     assert "<h1>NO ERROR</h1>" in page.read_text("utf-8")
 
 
-def test_the_page_sorts_logs_by_the_time_of_their_first_error(
+def test_the_page_sorts_logs_by_their_first_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"

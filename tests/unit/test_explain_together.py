@@ -22,7 +22,7 @@ from fullmesh.causes.logs import ExplainOptions
 from fullmesh.observed.ports import PortRange
 
 
-def test_the_error_stands_in_the_other_log() -> None:
+def test_the_error_is_in_the_other_log() -> None:
     passive = "[rank0]: " + GLOO + "pair.h:311] Connect timeout [none]"
     active = (
         "[rank1]: "
@@ -55,7 +55,7 @@ def test_swapping_is_its_own_inverse() -> None:
     assert all(swap_port_bytes(swap_port_bytes(port)) == port for port in range(0, 65536, 7))
 
 
-def test_a_port_inside_the_range_that_is_no_ephemeral_one_elsewhere() -> None:
+def test_a_port_outside_the_ephemeral_range_of_another_node() -> None:
     text = c10d_timeout("node1", 62001)
     assert heads(verdict_of(text)) == ["LG-202"]
     assert heads(verdict_of(text, options=ExplainOptions(PortRange(62000, 63000)))) == ["LG-203"]
@@ -86,7 +86,7 @@ def test_a_killed_rank_is_one_finding_with_rank_and_host() -> None:
     assert verdict.heads[0].where == "rank 3 on node2"
 
 
-def test_two_failures_in_one_block_are_told_apart() -> None:
+def test_two_failures_in_one_block_are_separated() -> None:
     block = torchrun(0, "node1", 1, "x") + torchrun(5, "node2", -9, SIGKILL)
     verdict = verdict_of(block)
     assert heads(verdict) == ["LG-305"]
@@ -94,7 +94,7 @@ def test_two_failures_in_one_block_are_told_apart() -> None:
     assert verdict.heads[0].follows[0].where == "rank 0 on node1"
 
 
-def test_the_errno_is_told_with_the_right_address() -> None:
+def test_the_errno_is_shown_with_the_right_address() -> None:
     text = RECORDED["store port rejected"].text
     head = verdict_of(text).heads[0]
     assert "fd78::11:29500" in head.sentence
@@ -122,7 +122,7 @@ def test_a_line_without_its_numbers_is_the_same_finding(short: str) -> None:
         assert head.count == 2
 
 
-def test_efa_that_is_silent_after_pattern_4_names_the_security_group() -> None:
+def test_silent_efa_after_pattern_4_names_the_security_group() -> None:
     efa, pattern = RECORDED["seed 5: pattern 4 beside EFA"].text.split("\n")
     (head,) = verdict_of(pattern, efa).heads
     assert "security group" in head.where
@@ -182,7 +182,7 @@ def test_causes_come_before_symptoms_and_mechanisms_before_guesses() -> None:
     assert folded(verdict_of(text)) == ["LG-112", "LG-201", "LG-211"]
 
 
-def test_a_job_that_was_killed_while_it_waited_has_one_cause() -> None:
+def test_a_job_killed_while_waiting_has_one_cause() -> None:
     text = (
         "[external/gloo/gloo/transport/tcp/debug_logger.cc:25] ERROR failed to connect, willRetry=0, retry=4,"
         " retryLimit=3, rank=0, size=2, local=[127.0.0.1]:41163, remote=[127.0.1.1]:44486$0, error=SO_ERROR:"

@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("call", ["fsync", "fchmod", "rename"])
-def test_a_failure_leaves_the_old_file_and_nothing_beside_it(
+def test_a_failure_leaves_only_the_old_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     monkeypatch.setattr(os, call, raising(errno.ENOSPC))
@@ -61,7 +61,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_beside_it(
     assert (folder / "conf").read_text() == "old\n"
 
 
-def test_who_holds_the_old_file_keeps_all_of_it(folder: Path) -> None:
+def test_a_reader_of_the_old_file_keeps_all_of_it(folder: Path) -> None:
     with (folder / "conf").open() as held:
         files.write_file_atomically(str(folder / "conf"), "new\n")
         assert held.read() == "old\n"
@@ -69,15 +69,13 @@ def test_who_holds_the_old_file_keeps_all_of_it(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("given", "mode"), [(None, 0o640), (0o600, 0o600)])
-def test_the_mode_is_kept_unless_another_is_asked_for(
-    folder: Path, given: int | None, mode: int
-) -> None:
+def test_the_mode_is_kept_unless_requested(folder: Path, given: int | None, mode: int) -> None:
     files.write_file_atomically(str(folder / "conf"), b"new\n", given)
     assert stat.S_IMODE((folder / "conf").stat().st_mode) == mode
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives a file away")
-def test_the_owner_is_kept_unless_another_is_asked_for(folder: Path) -> None:
+def test_the_owner_is_kept_unless_requested(folder: Path) -> None:
     os.chown(folder / "conf", 12, 34)
     files.write_file_atomically(str(folder / "conf"), "new\n")
     info = (folder / "conf").stat()
@@ -87,7 +85,7 @@ def test_the_owner_is_kept_unless_another_is_asked_for(folder: Path) -> None:
     assert (info.st_uid, info.st_gid) == (5, 6)
 
 
-def test_a_new_file_can_be_read_by_all_whatever_the_umask(tmp_path: Path) -> None:
+def test_a_new_file_is_readable_by_all_despite_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         files.write_file_atomically(str(tmp_path / "file"), "text\n")
@@ -114,7 +112,7 @@ def test_a_mount_point_is_written_through(
     assert [path.name for path in folder.iterdir()] == ["conf"]
 
 
-def test_the_context_of_the_old_file_is_kept_where_the_node_lets_us(
+def test_the_selinux_context_is_kept_if_permitted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[tuple[str, bytes]] = []
@@ -137,7 +135,7 @@ def test_the_context_of_the_old_file_is_kept_where_the_node_lets_us(
     assert (folder / "conf").read_text() == "newer\n"
 
 
-def test_what_is_not_utf8_survives(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_survives(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_bytes(b"10.0.0.1 caf\xe9\n")
     files.write_file_atomically(str(path), files.read_text_file(str(path)) + "10.0.0.2 b\n")
@@ -184,7 +182,7 @@ def test_a_text_and_its_lines(text: str, lines: list[str], whole: list[str]) -> 
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives a file away")
-def test_who_is_given_a_mode_keeps_the_owner(folder: Path) -> None:
+def test_a_requested_mode_keeps_the_owner(folder: Path) -> None:
     """A mutant: an owner of 0 is root, and only -1 is nobody's change."""
     os.chown(folder / "conf", 12345, 12346)
     with (folder / "conf").open() as stream:
@@ -193,7 +191,7 @@ def test_who_is_given_a_mode_keeps_the_owner(folder: Path) -> None:
     assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (12345, 12346, 0o600)
 
 
-def test_folders_that_are_made_can_be_entered_by_everybody(folder: Path) -> None:
+def test_new_folders_are_open_to_all_users(folder: Path) -> None:
     before = os.umask(0o022)
     try:
         files.write_file_atomically(str(folder / "one/two/conf"), "x\n")
@@ -262,7 +260,7 @@ def swap_after_mkstemp(monkeypatch: pytest.MonkeyPatch, target: Path) -> None:
 
 @AS_ROOT
 @pytest.mark.parametrize("owner", [None, (STRANGER, STRANGER)])
-def test_a_swapped_temporary_file_leads_root_nowhere(
+def test_a_swapped_temporary_file_does_not_redirect_root(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: Path, owner: tuple[int, int] | None
 ) -> None:
     swap_after_mkstemp(monkeypatch, secret)
@@ -273,7 +271,7 @@ def test_a_swapped_temporary_file_leads_root_nowhere(
 
 
 @AS_ROOT
-def test_a_mount_point_that_became_a_link_is_not_written_through(
+def test_a_mount_point_replaced_by_a_link_is_not_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: Path
 ) -> None:
     monkeypatch.setattr(os, "rename", raising(errno.EBUSY))
@@ -283,7 +281,7 @@ def test_a_mount_point_that_became_a_link_is_not_written_through(
 
 
 @AS_ROOT
-def test_a_file_in_the_folder_of_an_account_is_that_accounts(theirs: Path) -> None:
+def test_a_file_in_an_accounts_folder_belongs_to_it(theirs: Path) -> None:
     files.write_file_atomically(str(theirs / "more/f"), "x\n", 0o640, (0, 0))
     for path, mode in ((theirs / "more/f", 0o640), (theirs / "more", 0o700)):
         info = path.stat()
@@ -296,9 +294,7 @@ def test_a_file_in_the_folder_of_an_account_is_that_accounts(theirs: Path) -> No
 
 
 @AS_ROOT
-def test_an_account_that_swaps_names_as_fast_as_it_can_gets_nothing(
-    theirs: Path, secret: Path
-) -> None:
+def test_an_account_that_swaps_names_quickly_gains_nothing(theirs: Path, secret: Path) -> None:
     python = shutil.which("python3", path="/usr/bin:/bin") or "python3"
     command = [python, "-I", "-c", TAKE, str(secret)]
     with subprocess.Popen(
@@ -332,7 +328,7 @@ def test_a_folder_of_roots_that_others_can_change_is_refused(
 
 
 @AS_ROOT
-def test_a_group_of_roots_counts_unless_an_access_list_hides_more(
+def test_a_group_of_root_counts_unless_an_acl_hides_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o770)
@@ -343,9 +339,7 @@ def test_a_group_of_roots_counts_unless_an_access_list_hides_more(
 
 
 @AS_ROOT
-def test_a_link_is_followed_only_if_root_alone_can_have_made_it(
-    tmp_path: Path, theirs: Path
-) -> None:
+def test_a_link_is_followed_only_if_root_made_it(tmp_path: Path, theirs: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     for link, to in (("absolute", str(target)), ("relative", "../target"), ("up", "theirs")):
@@ -362,9 +356,7 @@ def test_a_link_is_followed_only_if_root_alone_can_have_made_it(
 
 
 @AS_ROOT
-def test_a_folder_that_moves_away_stays_the_one_that_was_checked(
-    tmp_path: Path, theirs: Path, secret: Path
-) -> None:
+def test_a_renamed_folder_stays_the_checked_one(tmp_path: Path, theirs: Path, secret: Path) -> None:
     """Debian's folder is root's and lies in one of the account prometheus, which can rename it."""
     (theirs / "root").mkdir()
 
@@ -379,7 +371,7 @@ def test_a_folder_that_moves_away_stays_the_one_that_was_checked(
 
 
 @AS_ROOT
-def test_an_error_names_the_folder_and_a_uid_without_a_name_can_own_one(
+def test_an_error_names_the_folder_and_its_numeric_owner(
     tmp_path: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(here: str) -> None:
@@ -425,7 +417,7 @@ def misused_names(tree: ast.AST) -> list[int]:
     return lines
 
 
-def test_no_code_on_nodes_reaches_a_temporary_file_by_its_name() -> None:
+def test_node_code_uses_temporary_files_by_descriptor() -> None:
     bad = "def f():\n h, n = tempfile.mkstemp()\n os.chmod(n, 0)\n os.rename(n, 'x')\n dress(n)\n"
     assert misused_names(ast.parse(bad)) == [3, 5]
     found, made = [], 0
@@ -494,7 +486,7 @@ DIFFS = {
 
 
 @pytest.mark.parametrize("path", DIFFS)
-def test_a_diff_hides_a_file_that_other_users_may_not_read(tmp_path: Path, path: str) -> None:
+def test_a_diff_hides_a_private_file(tmp_path: Path, path: str) -> None:
     there = tmp_path / path[1:]
     there.parent.mkdir(parents=True)
     there.write_text(PRIVATE)
@@ -504,7 +496,7 @@ def test_a_diff_hides_a_file_that_other_users_may_not_read(tmp_path: Path, path:
     assert "sha256" in shown
 
 
-def test_a_diff_shows_what_everybody_may_read_and_what_the_plan_gives(tmp_path: Path) -> None:
+def test_a_diff_shows_public_files_and_values_of_the_plan(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old\n")
     assert answer.diff_file("/file", "old\n", "new\n", str(tmp_path)) == {
         "before": "old\n",

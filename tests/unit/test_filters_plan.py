@@ -38,7 +38,7 @@ def test_a_plan_is_a_plan_without_faults() -> None:
         ({"fullmesh_master_port": "x"}, {"torch_nodes": HOSTS}, CORE, "[PL-"),
     ],
 )
-def test_what_cannot_work_is_refused_with_all_faults(
+def test_an_impossible_plan_is_refused_with_all_faults(
     own: dict[str, Any], groups: dict[str, list[str]], core: str, code: str
 ) -> None:
     made = plan_made(hostvars(**own), groups, core)
@@ -46,7 +46,7 @@ def test_what_cannot_work_is_refused_with_all_faults(
     assert code in " ".join(made["faults"])
 
 
-def test_nobody_is_looked_at_before_anybody_was_asked() -> None:
+def test_no_node_is_surveyed_before_any_was_queried() -> None:
     assert preflight_unasked({}, HOSTS) == NO_HOSTS
     assert preflight_unasked(hostvars(), HOSTS) == NO_HOSTS
 
@@ -55,7 +55,7 @@ def test_nobody_is_looked_at_before_anybody_was_asked() -> None:
     ("ordinary", "silent", "pattern"),
     [([], [], NO_HOSTS), (["c"], [], "c"), ([], ["a"], "a"), (["c"], ["a"], "c,a")],
 )
-def test_who_was_not_asked_or_did_not_answer_is_looked_at(
+def test_nodes_without_answer_are_surveyed(
     ordinary: list[str], silent: list[str], pattern: str
 ) -> None:
     answers = {host: {"unreachable": True} if host in silent else {} for host in HOSTS}

@@ -36,7 +36,7 @@ def named(found: list[dict[str, Any]], sure: bool = True) -> set[tuple[str, str,
     return {(one["chain"], one["port"], one["sender"]) for one in found if one["sure"] is sure}
 
 
-def test_a_drop_of_a_few_ports_for_one_peer_is_found() -> None:
+def test_a_drop_of_some_ports_for_one_peer_is_found() -> None:
     """Of 4096 ports and two peers one stretch is dropped for one of them; the rest passes."""
     found = blocking.find_peer_blockers(
         rules(), asked("50000-52000/tcp", peers="10.78.2.11 10.78.2.13")
@@ -58,7 +58,7 @@ def test_a_redirect_before_the_input_hook_is_found() -> None:
     assert seen == [("pre", "prerouting", "divert")]
 
 
-def test_a_verdict_map_leads_on() -> None:
+def test_a_verdict_map_is_followed() -> None:
     one = named(blocking.find_peer_blockers(rules(), asked("54000-54095/tcp", peers="10.78.2.99")))
     assert ("other2", "54000/tcp", "10.78.2.99") in one
     other = named(
@@ -82,13 +82,13 @@ def test_without_iptables_save_its_rules_are_not_sure() -> None:
     assert told == [False]
 
 
-def test_a_rate_is_not_sure_and_marks_interfaces_and_states_do_not_matter() -> None:
+def test_rates_are_uncertain_and_marks_do_not_matter() -> None:
     found = blocking.find_peer_blockers(rules(), asked("4791/udp", peers="10.78.2.11"))
     assert named(found, sure=False) == {("other", "4791/udp", "10.78.2.11")}
     assert not {one["chain"] for one in found if one["sure"] and one["hook"] == "input"}
 
 
-def test_forwarded_traffic_is_told_apart() -> None:
+def test_forwarded_traffic_is_distinguished() -> None:
     found = blocking.find_peer_blockers(rules(), asked("29500/tcp", peers="10.78.2.11"))
     assert [one["chain"] for one in found if one["hook"] == "forward"] == ["thru"]
 
@@ -190,7 +190,7 @@ def test_an_ingress_chain_of_another_card_does_not_matter() -> None:
     }
 
 
-def test_a_thousand_peers_and_a_set_of_ten_thousand_are_few_packets() -> None:
+def test_many_peers_and_a_large_set_need_few_packets() -> None:
     peers = " ".join(f"10.1.{n // 250}.{n % 250 + 1}" for n in range(1000))
     blocked = [f"192.168.{n // 250}.{n % 250}" for n in range(10000)]
     found = chain([when("saddr", "@blocked", protocol="ip"), DROP])
@@ -284,7 +284,7 @@ def test_the_fault_names_table_chain_handle_line_and_the_command(proc: Path) -> 
     assert {note["code"] for note in notes} == {"PF-205"}
 
 
-def test_what_is_not_sure_is_a_note(proc: Path) -> None:
+def test_an_uncertain_verdict_is_a_note(proc: Path) -> None:
     want = dict(WANT, ports=["4791/udp"])
     faults, notes = foreign.check_foreign_rules(node(), want, False)
     assert faults == []
@@ -344,7 +344,7 @@ def test_each_link_is_asked_about_its_own_peers(
     assert notes == []
 
 
-def test_a_peer_of_no_network_of_ours_comes_over_nobody_knows_which_link(proc: Path) -> None:
+def test_a_peer_outside_our_networks_may_use_any_link(proc: Path) -> None:
     rule = a_table(by_card("eth1"), when("saddr", "10.9.0.1", protocol="ip"), DROP)
     told = {"ip -o addr show": TWO_LINKS, "nft -j list ruleset": rule}
     want = OF_TWO | {"peers": [*OF_TWO["peers"], "10.9.0.1"]}
@@ -355,7 +355,7 @@ def test_a_peer_of_no_network_of_ours_comes_over_nobody_knows_which_link(proc: P
     assert "from the peer 10.9.0.1:" in faults[0]
 
 
-def test_before_it_has_an_address_a_node_is_asked_about_all(proc: Path) -> None:
+def test_a_node_without_address_is_checked_for_all(proc: Path) -> None:
     told = {"ip -o addr show": "", "nft -j list ruleset": a_table(DROP)}
     assert len(foreign.check_foreign_rules(node(**told), OF_TWO, False)[0]) == 1
 
@@ -385,7 +385,7 @@ def test_a_policy_has_a_next_step_of_its_own(proc: Path) -> None:
     assert "Let the peers pass in that chain, or set its policy to accept" in faults[0]
 
 
-def test_ufw_is_left_out_when_it_is_about_to_go(proc: Path) -> None:
+def test_ufw_is_ignored_if_it_will_be_removed(proc: Path) -> None:
     text = "*filter\n:INPUT DROP [0:0]\n:ufw-before-input - [0:0]\n-A INPUT -j ufw-before-input\nCOMMIT\n"
     found = ruleset.parse_iptables_save(text, "ip")
     assert named(blocking.find_peer_blockers(found, asked("29500/tcp")))

@@ -38,7 +38,7 @@ def lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line]
 
 
-def test_what_was_flushed_is_asked_for_again_in_its_order() -> None:
+def test_flushed_rules_are_restored_in_their_order() -> None:
     assert lines(preserve.build_restore_text(BEFORE, FLUSHED)) == [
         "*nat",
         ":PREROUTING - [0:0]",
@@ -54,7 +54,7 @@ def test_what_was_flushed_is_asked_for_again_in_its_order() -> None:
     ]
 
 
-def test_what_docker_has_put_back_by_itself_is_not_put_there_twice() -> None:
+def test_rules_that_docker_restored_are_not_added_again() -> None:
     back = BEFORE.replace("-A INPUT -p tcp -m tcp --dport 7000 -j DROP\n", "")
     assert lines(preserve.build_restore_text(BEFORE, back)) == [
         "*filter",
@@ -122,9 +122,7 @@ RULES = st.lists(st.sampled_from([f"-s 10.0.0.{n} -j X" for n in range(6)]), max
 
 @settings(max_examples=300)
 @given(RULES, RULES)
-def test_no_rule_is_lost_or_doubled_and_the_old_order_stays(
-    then: list[str], now: list[str]
-) -> None:
+def test_no_rule_is_lost_or_doubled_and_the_order_stays(then: list[str], now: list[str]) -> None:
     merged = preserve.merge_rules(then, now)
     assert preserve.has_rules_in_order(then, merged)
     assert Counter(merged) == Counter(then) | Counter(now)
@@ -307,12 +305,12 @@ def test_the_round_trip(place: Path) -> None:
     assert preserve.restore_iptables(tools.run, others) == ["iptables-restore: line 3 failed"]
 
 
-def test_without_rules_there_is_nothing_to_keep() -> None:
+def test_without_rules_nothing_is_saved() -> None:
     assert preserve.dump_iptables(Tools(FLUSHED).run) == {}
     assert preserve.save_iptables(Tools("").run, {}) == []
 
 
-def test_the_way_back_makes_the_tables_what_they_were_and_only_root_reads_them(place: Path) -> None:
+def test_the_rollback_restores_tables_readable_by_root_only(place: Path) -> None:
     path = place / "kept4"
     run = Tools("").run
     assert preserve.save_iptables(run, {"4": BEFORE}) == [
@@ -410,7 +408,7 @@ def test_without_the_command_nft_the_library_makes_the_gate(
         (preserve.build_unblock_trial, "list tables"),
     ],
 )
-def test_the_way_back_opens_the_gate_with_what_the_node_has(
+def test_the_rollback_opens_the_gate_with_tools_of_the_node(
     place: Path, there: bool, rc: int, command: Callable[[], str], words: str
 ) -> None:
     """It says so if it fails; the Python is the system's, as the guard's is, and no environment leads it astray."""
@@ -431,7 +429,7 @@ def test_the_way_back_opens_the_gate_with_what_the_node_has(
 
 
 @pytest.mark.parametrize(("rc", "said"), [(0, ""), (1, "Operation not permitted")])
-def test_the_library_tells_why_the_gate_stays_shut(place: Path, rc: int, said: str) -> None:
+def test_the_library_explains_why_the_gate_stays_closed(place: Path, rc: int, said: str) -> None:
     stand_in = (
         f"class Nftables:\n def cmd(self, words):\n  print(words)\n  return {rc}, '', {said!r}\n"
     )

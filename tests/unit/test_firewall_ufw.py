@@ -31,7 +31,7 @@ def put(root: Path, path: str, text: str) -> None:
     target.write_text(text, encoding="utf-8")
 
 
-def test_what_firewalld_has_no_words_for_is_named_with_the_reason(root: Path) -> None:
+def test_rules_that_firewalld_cannot_express_are_named_with_reason(root: Path) -> None:
     assert ufw.list_unsupported_rules(str(root), PEERS, PORTS) == [
         "`allow tcp 9100 0.0.0.0/0 any 0.0.0.0/0 in_eth0` (bound to an interface)",
         "`route:allow any any 0.0.0.0/0 any 0.0.0.0/0 in_eth0!out_eth1` (routed traffic)",
@@ -79,7 +79,7 @@ SOME = "### tuple ### allow any 22 0.0.0.0/0 any 192.0.2.0/24 in\n"
         ("### tuple ### allow tcp 22 10.0.0.11 any 0.0.0.0/0 in\n", True),
     ],
 )
-def test_a_door_that_ufw_kept_shut_and_the_zone_opens_is_named(
+def test_a_port_that_ufw_blocked_and_the_zone_opens_is_named(
     root: Path, rules: str, opens: bool
 ) -> None:
     put(root, "/etc/ufw/user.rules", rules)
@@ -130,7 +130,7 @@ def test_the_others_go_on_in_their_order(root: Path) -> None:
     assert [int(str(rule.get("priority"))) for rule in rules] == list(range(1, 9))
 
 
-def test_nothing_to_carry_over_is_no_file(root: Path) -> None:
+def test_nothing_to_carry_over_gives_no_file(root: Path) -> None:
     put(root, "/etc/ufw/user.rules", "")
     assert ufw.render_ufw_policy("fullmesh", ufw.list_carried_rules(str(root), PEERS, PORTS)) == ""
 
@@ -164,7 +164,7 @@ def test_a_rule_that_opens_the_clusters_ports_is_named(text: str, wide: bool) ->
     assert [note["code"] for note in notes] == ["PF-203"] + ["PF-204"] * wide
 
 
-def test_a_lost_limit_and_a_lost_rule_are_said(root: Path) -> None:
+def test_a_lost_limit_and_a_lost_rule_are_reported(root: Path) -> None:
     rules = ufw.list_carried_rules(str(root), PEERS, PORTS)
     text = ufw.describe_ufw_takeover(rules, [], ["`x`"])[0]["text"]
     assert "Without their rate limit: `limit tcp 2222" in text

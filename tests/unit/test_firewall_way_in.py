@@ -45,7 +45,7 @@ def test_the_live_controller_is_found_through_sudo(tmp_path: Path) -> None:
     assert session.list_ssh_clients({}, 10, str(tmp_path)) == []
 
 
-def test_what_is_said_and_what_the_parents_say_both_count(tmp_path: Path) -> None:
+def test_sessions_of_the_environment_and_of_parents_both_count(tmp_path: Path) -> None:
     process(tmp_path, 40, 20, "python3")
     process(tmp_path, 20, 1, "bash", "SSH_CONNECTION=10.0.0.11 7 10.0.0.11 22\0")
     here = {"SSH_CONNECTION": "::ffff:192.0.2.9 5 10.0.0.11 22"}
@@ -125,7 +125,7 @@ def test_our_session_is_found_behind_sudo() -> None:
     assert done.stdout.strip() == words
 
 
-def test_sessions_of_others_are_not_ours(tmp_path: Path) -> None:
+def test_foreign_sessions_are_not_ours(tmp_path: Path) -> None:
     process(tmp_path, 10, 1, "sshd")
     process(tmp_path, 20, 10, "sshd", "SSH_CONNECTION=198.51.100.9 1 10.0.0.11 22\0")
     process(tmp_path, 40, 1, "python3")

@@ -112,7 +112,7 @@ def seconds_of_ssh() -> int:
     return found.getint("defaults", "timeout")
 
 
-def test_the_table_says_how_long_a_node_that_is_off_takes() -> None:
+def test_the_table_states_the_delay_of_an_unreachable_node() -> None:
     table = (ROOT / "docs/first-run.md").read_text()
     assert f"| [PR-101], after {seconds_of_ssh()} seconds |" in table
 
@@ -149,7 +149,7 @@ def test_a_node_that_is_off_takes_no_longer(tmp_path: Path, silent_port: int) ->
         "ansible_host",
     ],
 )
-def test_names_of_others_are_left_alone(name: str) -> None:
+def test_names_of_others_are_unchanged(name: str) -> None:
     assert named(name) == []
 
 

@@ -257,7 +257,7 @@ def test_no_pattern_on_foreign_text_grows_faster_than_the_text() -> None:
         (r"\s#|;", ""),
     ],
 )
-def test_the_structure_of_a_pattern_tells_how_it_grows(pattern: str, why: str) -> None:
+def test_the_structure_of_a_pattern_shows_its_growth(pattern: str, why: str) -> None:
     found = pattern_growth.why_superlinear(pattern, 0, searched=True)
     assert why in found if why else not found
 

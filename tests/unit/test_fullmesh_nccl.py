@@ -82,7 +82,7 @@ def child(answer: dict[str, object]) -> str:
         (child({"rc": 5, "error": "no socket interface found"}), "refused"),
     ],
 )
-def test_every_way_to_fail_has_a_word(
+def test_every_failure_has_a_message(
     monkeypatch: pytest.MonkeyPatch, source: str, reason: str
 ) -> None:
     monkeypatch.setattr(nccl, "CHILD", source)

@@ -288,7 +288,7 @@ def test_a_bent_text_is_another_one() -> None:
 @pytest.mark.parametrize("name", PARSERS)
 @given(sample=st.integers(0, 5), steps=st.lists(STEP, max_size=8))
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
-def test_nothing_falls_over_and_nothing_is_lost(
+def test_nothing_crashes_and_nothing_is_lost(
     name: str, sample: int, steps: list[tuple[str, int, int, str]]
 ) -> None:
     samples, check = PARSERS[name]
@@ -302,7 +302,7 @@ ODD_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2003\u200a\u2028\u2029\u20
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_no_odd_space_changes_what_a_file_says_of_others(name: str) -> None:
+def test_no_unusual_space_changes_foreign_settings(name: str) -> None:
     """In place of each line, before it, behind it, and between its words; U+00A0 made a netplan file no YAML."""
     samples, check = PARSERS[name]
     for space in ODD_SPACES:

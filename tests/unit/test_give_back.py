@@ -215,7 +215,7 @@ def later(kernel: Kernel) -> None:
     kernel.cards["eth1"]["addresses"].append("10.0.0.99/32")
 
 
-def test_an_undo_leaves_the_management_card_and_what_came_later_alone(kernel: Kernel) -> None:
+def test_an_undo_leaves_the_management_nic_and_later_changes(kernel: Kernel) -> None:
     kernel.converge(link(routes=[{"to": "10.5.0.0/16", "via": "10.0.0.1"}]))
     assert kernel.cards["eth1"]["addresses"] == ["10.0.0.11/24"]
     assert list(kernel.record()["runtime"]["links"]) == ["eth1"]
@@ -246,7 +246,7 @@ def test_the_undo_itself_watches_the_management_card(kernel: Kernel) -> None:
     assert "10.9.0.50/24" in journal["runtime"]["links"]["eth0"]["addresses"]
 
 
-def test_a_card_that_we_moved_goes_back_with_its_own_addresses(
+def test_a_nic_that_we_moved_returns_with_its_own_addresses(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
@@ -259,7 +259,7 @@ def test_a_card_that_we_moved_goes_back_with_its_own_addresses(
     assert [one[2] for one in kernel.routes] == ["default via 10.9.0.1 proto static"]
 
 
-def test_a_connection_to_an_address_of_others_stays_where_it_is(
+def test_a_connection_to_a_foreign_address_stays(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
@@ -270,7 +270,7 @@ def test_a_connection_to_an_address_of_others_stays_where_it_is(
     assert kernel.undo()["moves_to"] == ""
 
 
-def test_an_address_that_goes_through_ours_cannot_stay() -> None:
+def test_an_address_routed_through_ours_cannot_stay() -> None:
     """The kernel would refuse it again and again, and the undo would wait for it."""
     assert not give_back.is_route_reachable(VIP[2], ["10.1.0.9/24"], [])
     assert give_back.is_route_reachable(VIP[2], ["10.0.0.9/24"], [])
@@ -300,7 +300,7 @@ def seen(*addresses: str, **more: Any) -> dict[str, Any]:
         (seen(), False),
     ],
 )
-def test_an_interface_that_is_somebody_elses_by_now(state: dict[str, Any], alone: bool) -> None:
+def test_an_interface_with_a_new_owner(state: dict[str, Any], alone: bool) -> None:
     ours = give_back.find_own_addresses(["addresses: [10.0.0.11/24]\n"], {"eth1": state})
     found = give_back.find_foreign_interfaces(["bond0", "eth1"], {"eth1": state}, ours)
     assert found == (["eth1"] if alone else [])
@@ -317,11 +317,11 @@ def test_an_interface_that_is_somebody_elses_by_now(state: dict[str, Any], alone
         ("", 9000, False),
     ],
 )
-def test_whose_the_mtu_is(text: str, mtu: int, ours: bool) -> None:
+def test_the_owner_of_the_mtu(text: str, mtu: int, ours: bool) -> None:
     assert give_back.is_mtu_in_files([text], mtu) is ours
 
 
-def test_an_owner_is_given_what_is_there_of_a_card_that_is_left_alone() -> None:
+def test_an_owner_gets_the_current_state_of_an_unchanged_nic() -> None:
     """NetworkManager would activate the profile of then, netplan's rollback put the old address on the card."""
 
     def snapshot(profile: str, address: str) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def test_an_owner_is_given_what_is_there_of_a_card_that_is_left_alone() -> None:
     assert given["networkmanager"]["links"]["eth0"]["addresses"] == ["10.9.0.50/24"]
 
 
-def test_a_default_route_of_somebody_else_is_not_clobbered_by_the_one_of_before() -> None:
+def test_a_foreign_default_route_is_not_replaced_by_the_old_one() -> None:
     then = [["-4", "eth0", "default via 10.9.0.1 proto static"]]
     now = [["-4", "eth0", "default via 10.9.0.254 proto bird"]]
     shall = {"addresses": ["10.9.0.7/24"]}

@@ -103,7 +103,7 @@ def test_the_steps_write_no_more_records_than_may_come_back() -> None:
         ([records.NOT_RUN, records.PASSED], 1),
     ],
 )
-def test_exit_status_tells_whether_all_steps_passed(verdicts: list[str], code: int) -> None:
+def test_exit_status_shows_whether_all_steps_passed(verdicts: list[str], code: int) -> None:
     assert records.exit_status(verdicts) == code
 
 
@@ -131,7 +131,7 @@ def test_steps_that_fail_or_hang_do_not_stop_the_others(
     assert "failed: machine" in capfd.readouterr().out
 
 
-def test_without_time_left_a_step_is_not_run(
+def test_without_time_left_a_step_is_skipped(
     tmp_path: Path, head: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptance, "TOTAL_SECONDS", 1.0)
@@ -151,7 +151,7 @@ def test_a_step_that_raises_is_a_failed_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu", "auto"])
-def test_a_machine_without_torch_is_told_so(
+def test_a_machine_without_torch_is_reported(
     device: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -170,7 +170,7 @@ def test_every_hang_is_a_script_with_known_codes(device: str) -> None:
         assert hang.place() == "" or name == "asleep"
 
 
-def test_a_dump_that_cannot_be_read_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_an_unreadable_dump_is_kept_unchanged(tmp_path: Path) -> None:
     good = [ROOT / f"tests/unit/recorded/hang/late_sleep_{rank}" for rank in jobs.RANKS]
     bad = tmp_path / "dump_1"
     bad.write_bytes(b"\x80no record")
@@ -180,7 +180,7 @@ def test_a_dump_that_cannot_be_read_is_kept_as_it_is(tmp_path: Path) -> None:
     assert base64.b64decode(plain["dump_1"]["base64"]) == bad.read_bytes()
 
 
-def test_the_budgets_of_the_hangs_hold_what_they_wait_for() -> None:
+def test_the_hang_budgets_include_their_waits() -> None:
     needs = jobs.READY_SECONDS / 4 + jobs.STANDS + jobs.AGAIN + steps.DUMP_SECONDS
     assert needs < steps.STEPS["hang_asleep"].seconds
     assert acceptance.TOTAL_SECONDS < 480

@@ -44,10 +44,10 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return set(importlib.import_module("tests.e2e.test_gpus").SHOWN)
 
 
-def test_every_rule_is_shown_on_nodes_or_says_why_not(shown: set[str]) -> None:
+def test_every_rule_is_shown_on_nodes_or_has_a_reason(shown: set[str]) -> None:
     assert spoken() - shown - ELSEWHERE.keys() == set()
 
 
-def test_nothing_is_excused_that_is_shown(shown: set[str]) -> None:
+def test_no_exception_is_listed_for_a_shown_rule(shown: set[str]) -> None:
     assert shown & ELSEWHERE.keys() == set()
     assert ELSEWHERE.keys() - spoken() == set()

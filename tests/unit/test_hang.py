@@ -61,7 +61,7 @@ def test_a_real_job_gives_its_cause(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_one_look_is_enough_for_a_job_that_stands(name: str) -> None:
+def test_one_sample_suffices_for_a_hung_job(name: str) -> None:
     """What a second look adds is that a job goes on."""
     samples = hang_records.load(name)
     if JOBS[name][0][0] not in NOTHING_WRONG:
@@ -127,7 +127,7 @@ def test_the_order_of_the_answers_does_not_matter(name: str) -> None:
         assert [one.as_dict() for one in judge_job(shuffled)] == expected
 
 
-def test_a_silent_rank_is_a_cause_where_others_wait_for_it() -> None:
+def test_a_silent_rank_is_a_cause_if_others_wait_for_it() -> None:
     (finding,) = judge_job(hang_records.changed(*JOB_CHANGES["a rank that is not asked"][1:]))
     assert (finding.severity, finding.waiting) == (CAUSE, (0, 1, 3))
 
@@ -145,7 +145,7 @@ def test_a_silent_rank_is_a_cause_where_others_wait_for_it() -> None:
 # -- what is said
 
 
-def test_a_rank_that_sleeps_is_told_with_who_waits_where() -> None:
+def test_a_sleeping_rank_is_reported_with_the_waiting_ranks() -> None:
     finding = only("late_four")
     assert finding.cause == (
         "rank 2 (n2) sleeps at /home/user/train.py:15, while ranks 0, 1, 3 wait for 1 s in all_reduce 4 of"
@@ -156,13 +156,13 @@ def test_a_rank_that_sleeps_is_told_with_who_waits_where() -> None:
     assert "it entered 3 last" in finding.seen
 
 
-def test_both_threads_of_a_deadlock_are_told() -> None:
+def test_both_threads_of_a_deadlock_are_shown() -> None:
     seen = only("late_lock").seen
     assert "with files:" in seen
     assert "thread writer is at /home/user/train.py:18 (with buffers:)" in seen
 
 
-def test_the_file_that_a_checkpoint_goes_to_and_the_server_are_told() -> None:
+def test_the_checkpoint_file_and_its_server_are_named() -> None:
     assert "write" in only("late_save").seen
     (finding,) = judge_job(hang_records.changed(*JOB_CHANGES["NFS does not answer"][1:]))
     assert "waits for an NFS server that does not answer" in finding.cause
@@ -178,7 +178,7 @@ def test_a_chain_of_waiting_ends_at_its_first_cause() -> None:
     assert finding.waiting == (0, 1, 2)
 
 
-def test_both_sides_of_a_difference_are_told_with_their_lines() -> None:
+def test_both_sides_of_a_difference_are_shown_with_lines() -> None:
     assert only("kinds").cause == (
         "ranks 0, 1 call different collectives as number 4 of default_pg: broadcast on rank 0 (n1) at"
         " /home/user/train.py:12; barrier on rank 1 (n2) at /home/user/train.py:14"
@@ -189,7 +189,7 @@ def test_both_sides_of_a_difference_are_told_with_their_lines() -> None:
     assert "all_reduce 2 of pipeline" in only("groups_crossed").cause
 
 
-def test_an_end_says_how_and_what_was_lost_follows() -> None:
+def test_an_end_is_explained_and_lost_connections_follow() -> None:
     assert "SIGKILL" in only("killed").cause
     assert "SIGABRT" in only("aborted").cause
     assert "ranks gave different sizes or types" in only("aborted").fix
@@ -198,7 +198,7 @@ def test_an_end_says_how_and_what_was_lost_follows() -> None:
     assert "process is still there" in only("raised").cause
 
 
-def test_what_gpus_do_beside_a_collective_that_stands_is_shown() -> None:
+def test_gpu_activity_beside_a_hung_collective_is_shown() -> None:
     """NCCL's kernels wait at 100 %, with little power: that, or a driver that no longer answers, is evidence."""
 
     def busy(samples: Any) -> None:
@@ -212,13 +212,13 @@ def test_what_gpus_do_beside_a_collective_that_stands_is_shown() -> None:
     assert "rank 1: nvidia-smi does not answer" in finding.seen
 
 
-def test_what_the_network_holds_is_sent_to_the_diagnosis() -> None:
+def test_a_network_hang_refers_to_the_diagnosis() -> None:
     finding = only("network")
     assert "all_reduce 169" in finding.cause
     assert "./fullmesh diagnose" in finding.fix
 
 
-def test_where_all_are_in_and_some_come_out_the_others_are_named() -> None:
+def test_if_some_ranks_leave_a_collective_the_others_are_named() -> None:
     def out(samples: Any) -> None:
         for sample in samples:
             sample[1]["entries"][-1]["retired"] = True
@@ -228,7 +228,7 @@ def test_where_all_are_in_and_some_come_out_the_others_are_named() -> None:
     assert "rank 0 does not come out, while rank 1 came out of it" in finding.cause
 
 
-def test_the_line_is_the_users_own_not_that_of_a_package() -> None:
+def test_the_line_is_the_users_own_not_a_packages() -> None:
     """Lightning stands between the script and what it calls."""
 
     def wrapped(samples: Any) -> None:
@@ -242,7 +242,7 @@ def test_the_line_is_the_users_own_not_that_of_a_package() -> None:
     assert (finding.code, finding.place) == ("HG-101", "/home/user/data.py:20")
 
 
-def test_what_keeps_more_ranks_waiting_comes_first() -> None:
+def test_the_cause_of_more_waiting_ranks_comes_first() -> None:
     first, second = judge_job(hang_records.load("late_two_causes"))
     assert sorted([first, second], key=hang_finding_sort_key) == [first, second]
     more = replace(second, waiting=(*second.waiting, 7))
@@ -263,7 +263,7 @@ def test_a_rank_that_only_its_group_knows_is_missed() -> None:
     assert (second.code, second.ranks, second.severity) == ("HG-151", (3,), CAUSE)
 
 
-def test_the_default_group_is_everybody_also_who_entered_nothing() -> None:
+def test_the_default_group_includes_ranks_that_entered_nothing() -> None:
     """As with Gloo's own record, which does not tell who is in a group."""
 
     def nothing(samples: Any) -> None:
@@ -277,7 +277,7 @@ def test_the_default_group_is_everybody_also_who_entered_nothing() -> None:
     assert "it entered none" in finding.seen
 
 
-def test_a_gpu_that_has_not_begun_is_told_once() -> None:
+def test_a_gpu_that_has_not_started_is_reported_once() -> None:
     def begun(samples: Any) -> None:
         for sample in samples:
             sample[2] = {**copy.deepcopy(sample[0]), "rank": 2, "host": "n2"}
@@ -293,25 +293,25 @@ def test_a_gpu_that_has_not_begun_is_told_once() -> None:
 # -- what is no hang
 
 
-def test_what_is_younger_than_the_limit_is_not_waited_in() -> None:
+def test_operations_younger_than_the_limit_are_not_waited_in() -> None:
     for name in ("late_sleep", "late_four", "kinds", "network", "groups_crossed"):
         assert heads(hang_records.load(name), stalled=60) == []
 
 
-def test_a_healthy_job_gives_nothing_at_any_look() -> None:
+def test_a_healthy_job_gives_no_finding_in_any_sample() -> None:
     for name in ("healthy", "healthy_4", "long_step"):
         for sample in hang_records.load(name):
             assert heads([sample], stalled=5) == []
 
 
-def test_what_another_look_shows_gone_on_is_no_hang() -> None:
+def test_progress_in_another_sample_is_no_hang() -> None:
     """At the first look rank 0 waits for rank 1, at the second for something later: the job goes on."""
     samples = hang_records.load("slow")
     assert "HG-107" in [code for code, *_ in heads(samples[:1])]
     assert [code for code, *_ in heads(samples[:2])] == ["HG-162"]
 
 
-def test_the_rank_that_is_always_last_is_named_with_its_line() -> None:
+def test_the_rank_that_is_always_last_is_named_with_line() -> None:
     (finding,) = judge_job(hang_records.load("slow"))
     assert (finding.code, finding.ranks, finding.severity) == ("HG-163", (1,), "warning")
     assert finding.place == "/home/user/train.py:12"
@@ -348,7 +348,7 @@ def test_shapes_may_differ_where_sizes_do_not() -> None:
     assert [code for code, *_ in heads(hang_records.changed("network", shaped))] == ["HG-161"]
 
 
-def test_a_difference_that_did_no_harm_is_none() -> None:
+def test_a_harmless_difference_is_no_finding() -> None:
     """Long before the ranks stand, all came out of a collective with different types."""
 
     def harmless(samples: Any) -> None:
@@ -359,7 +359,7 @@ def test_a_difference_that_did_no_harm_is_none() -> None:
     assert [code for code, *_ in found] == ["HG-107"]
 
 
-def test_async_work_on_its_way_does_not_make_a_sleeper_wait() -> None:
+def test_pending_async_work_does_not_make_a_sleeper_wait() -> None:
     """Its last collective is still open in the background, and its main thread sleeps: it is the cause."""
 
     def asynchronous(samples: Any) -> None:
@@ -443,7 +443,7 @@ def test_the_work_for_512_ranks_grows_with_their_number() -> None:
     assert len(finding.cause) < 300
 
 
-def test_the_work_for_512_ranks_that_all_differ_grows_with_their_number() -> None:
+def test_work_for_512_differing_ranks_grows_linearly() -> None:
     few, _ = count_calls(differ(many(128)))
     calls, found = count_calls(differ(many(512)))
     assert calls < 6 * few
@@ -542,7 +542,7 @@ def test_explain_log_reads_torchs_json(capsys: pytest.CaptureFixture[str]) -> No
     }
 
 
-def test_explain_log_reads_what_a_collector_wrote(
+def test_explain_log_reads_collector_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = []
@@ -554,7 +554,7 @@ def test_explain_log_reads_what_a_collector_wrote(
     assert "[HG-108] rank 1 (n2) waits for a lock" in out
 
 
-def test_records_and_logs_are_told_together(
+def test_records_and_logs_are_judged_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "rank0.log"
@@ -604,7 +604,7 @@ def test_a_record_that_is_refused_does_not_hide_the_others(
     assert (code, "[HG-173]" in err) == (2, True)
 
 
-def test_what_a_record_says_cannot_command_the_terminal(
+def test_a_record_cannot_control_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = json.loads((RECORDED / "kinds-0.json").read_text())
@@ -624,7 +624,7 @@ def test_a_page_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "More: docs/hang.md" in capsys.readouterr().out
 
 
-def test_a_rank_without_a_number_in_its_name_gets_the_next_one(
+def test_a_rank_without_number_gets_the_next_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = []
@@ -636,7 +636,7 @@ def test_a_rank_without_a_number_in_its_name_gets_the_next_one(
     assert "barrier on rank 1" in out
 
 
-def test_a_collector_may_leave_out_what_it_does_not_know() -> None:
+def test_a_collector_may_omit_unknown_fields() -> None:
     """A rank of which there is nothing but a number, as for a node that does not answer."""
     nothing: Rank = recorder.make_recorded_rank(1, [], [])
     nothing.update(process="unasked", missing=[{"what": "process", "why": "no route to host"}])

@@ -43,7 +43,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 # --- the hook -----------------------------------------------------------------------------------
 
 
-def test_a_rank_says_where_it_stands(start: Start) -> None:
+def test_a_rank_reports_its_position(start: Start) -> None:
     script = recorded_rank(1) + "def work():\n    " + WAIT.replace("\n", "\n    ") + "\nwork()\n"
     process = start(script, 1)
     header, record = hang_answer.query_process(process.pid)
@@ -56,7 +56,7 @@ def test_a_rank_says_where_it_stands(start: Start) -> None:
     assert main["frames"][-1]["file"].endswith("train1.py")
 
 
-def test_without_torch_it_says_so_and_has_its_stack_all_the_same(start: Start) -> None:
+def test_without_torch_the_stack_is_still_reported(start: Start) -> None:
     header, record = hang_answer.query_process(start(WAIT).pid)
     assert header["why"] == "torch.distributed is not imported"
     assert (header["rank"], record) == (-1, b"")
@@ -64,7 +64,7 @@ def test_without_torch_it_says_so_and_has_its_stack_all_the_same(start: Start) -
 
 
 @pytest.mark.parametrize("env", [{"RANK": ""}, {"FULLMESH_HANG": "0"}])
-def test_who_is_no_rank_or_does_not_want_it_has_no_hook(start: Start, env: dict[str, str]) -> None:
+def test_other_processes_get_no_hook(start: Start, env: dict[str, str]) -> None:
     process = start(
         WAIT.replace("import sys", "import sys; print(sorted(sys.modules), flush=True)"), **env
     )
@@ -99,7 +99,7 @@ def test_the_sitecustomize_that_it_hides_is_run(start: Start, tmp_path: Path) ->
     assert hang_answer.query_process(process.pid)[0]["threads"]
 
 
-def test_another_account_gets_nothing(start: Start) -> None:
+def test_another_account_gets_no_data(start: Start) -> None:
     if os.geteuid():
         pytest.skip("only root can become somebody else")
     process = start(WAIT)
@@ -127,7 +127,7 @@ def test_a_worker_that_was_forked_holds_no_socket(start: Start) -> None:
         hang_answer.query_process(process.pid)
 
 
-def test_what_ended_the_program_is_kept(start: Start) -> None:
+def test_the_error_that_ended_the_program_is_kept(start: Start) -> None:
     script = "import atexit, sys\natexit.register(sys.stdin.read)\n" + READY
     process = start(script + "raise ValueError('no such shape')\n")
     deadline = time.monotonic() + 10
@@ -168,7 +168,7 @@ def ranks_here() -> list[Rank]:
     return hang_look.read_node_ranks("n1", MASTER)["ranks"]
 
 
-def test_ranks_of_a_node_are_found_and_their_children_are_not(start: Start) -> None:
+def test_ranks_of_a_node_are_found_without_their_children(start: Start) -> None:
     child = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
     first = start(recorded_rank(0) + child + WAIT, 0)
     second = start(recorded_rank(1) + WAIT, 1)
@@ -181,13 +181,13 @@ def test_ranks_of_a_node_are_found_and_their_children_are_not(start: Start) -> N
     assert MASTER in hang_look.read_node_ranks("n1")["jobs"]
 
 
-def test_jobs_that_torchrun_calls_none_are_told_by_their_master(start: Start) -> None:
+def test_jobs_without_a_run_id_are_identified_by_their_master(start: Start) -> None:
     start(recorded_rank(0) + WAIT, 0, TORCHELASTIC_RUN_ID="none")
     assert len(ranks_here()) == 1
     assert hang_look.read_node_ranks("n1", "none")["ranks"] == []
 
 
-def test_a_stopped_rank_is_seen_from_outside_and_keeps_nobody_waiting(start: Start) -> None:
+def test_a_stopped_rank_is_seen_from_outside_without_delay(start: Start) -> None:
     start(recorded_rank(0) + WAIT, 0)
     start(recorded_rank(1) + WAIT, 1).send_signal(signal.SIGSTOP)
     begun = time.monotonic()
@@ -199,7 +199,7 @@ def test_a_stopped_rank_is_seen_from_outside_and_keeps_nobody_waiting(start: Sta
     assert "does not answer" in stopped["missing"][0]["why"]
 
 
-def test_what_the_main_thread_waits_for_is_named(start: Start) -> None:
+def test_the_wait_of_the_main_thread_is_named(start: Start) -> None:
     start(WAIT)
     (rank,) = ranks_here()
     native = rank["native"]
@@ -207,7 +207,7 @@ def test_what_the_main_thread_waits_for_is_named(start: Start) -> None:
     assert native["target"].startswith("pipe:[")
 
 
-def test_a_rank_without_the_hook_says_why_and_pyspy_gives_its_stack(
+def test_a_rank_without_hook_has_a_reason_and_a_pyspy_stack(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """py-spy's answer as version 0.4.1 writes it; the program is a fake."""
@@ -230,7 +230,7 @@ def test_a_rank_without_the_hook_says_why_and_pyspy_gives_its_stack(
     assert [one["what"] for one in rank["missing"]] == ["recorder"]
 
 
-def test_the_newest_of_each_group_and_all_that_is_open_are_kept() -> None:
+def test_the_newest_and_all_open_operations_are_kept() -> None:
     raw = json.loads((RECORDED / "healthy-0.json").read_text())
     entries = [hang_answer.read_entry(one) for one in raw["entries"]]
     assert len(entries) > hang_answer.NEWEST
@@ -254,7 +254,7 @@ def test_a_healthy_rank_costs_less_than_two_kilobytes(start: Start) -> None:
 # --- the program on a node ------------------------------------------------------------------------
 
 
-def test_a_node_tells_its_ranks_in_words(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_lists_its_ranks_as_text(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
     start(recorded_rank(0) + WAIT, 0)
     second = start("\n" * 87 + WAIT.replace("\n", ";", 1), 1)
     assert fullmesh_hang.main(["--job", MASTER]) == 0
@@ -281,7 +281,7 @@ def test_a_node_is_asked_as_often_as_is_wanted(start: Start) -> None:
     assert answer.looks[0]["ranks"][0]["taken_ns"] < answer.looks[1]["ranks"][0]["taken_ns"]
 
 
-def test_a_node_that_cannot_be_asked_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_node_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         ask.remote, "build_ssh_command", lambda *_: ["sh", "-c", "echo 'no route' >&2; exit 255"]
     )
@@ -315,7 +315,7 @@ def test_an_answer_of_another_form_is_refused(line: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"rank": -1}, {"host": "$(reboot)"}, {"more": 1}])
-def test_a_rank_of_another_form_is_left_out(change: dict[str, Any]) -> None:
+def test_a_malformed_rank_is_skipped(change: dict[str, Any]) -> None:
     ranks = [nothing(), {**nothing(1), **change}]
     found = ask.parse_node_hang(packed({"host": "n", "jobs": [], "ranks": ranks}), "el1")
     assert [one["rank"] for one in found["ranks"]] == [0]
@@ -391,7 +391,7 @@ def test_the_verb_names_the_rank_that_is_late(
     assert one["page"] == "docs/causes/hang.md#hg-107"
 
 
-def test_the_page_is_written_beside_what_is_said(
+def test_the_page_is_written_beside_the_output(
     start: Start, asked: list[ask.HangAnswer], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     start(recorded_rank(0) + WAIT, 0)

@@ -43,7 +43,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield here, there
 
 
-def test_a_connection_is_told_from_both_ends(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_a_connection_is_reported_from_both_ends(pair: tuple[socket.socket, socket.socket]) -> None:
     here, there = pair
     here.sendall(b"x" * 1000)
     deadline, told = time.monotonic() + 10, {}
@@ -64,7 +64,9 @@ def test_a_connection_is_told_from_both_ends(pair: tuple[socket.socket, socket.s
     assert sent["segments_out"] >= got["segments_in"] - 1 >= 1
 
 
-def test_who_does_not_read_shuts_the_window(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_a_process_that_does_not_read_closes_the_window(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
     here, _ = pair
     here.setblocking(False)
     deadline, shut = time.monotonic() + 20, False
@@ -83,7 +85,7 @@ def test_who_does_not_read_shuts_the_window(pair: tuple[socket.socket, socket.so
     assert told[inode]["unacked"] > 0
 
 
-def test_connections_within_a_node_are_left_out(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_connections_within_a_node_are_omitted(pair: tuple[socket.socket, socket.socket]) -> None:
     found = hang_evidence.read_connections()
     assert str(os.fstat(pair[0].fileno()).st_ino) not in found
     assert hang_evidence.select_connections(os.getpid(), found) == []
@@ -143,7 +145,7 @@ def test_a_connection_knows_whether_its_card_carries_anything(
     ("said", "count"),
     [(json.dumps(CARDS), 3), ("[]", 0), ('Object "-j" is unknown', 0), ("{}", 0), (None, 0)],
 )
-def test_cards_are_told_where_iproute_tells_them(
+def test_nics_are_reported_if_iproute_lists_them(
     said: str | None, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ran(*_: Any, **__: Any) -> Any:
@@ -224,7 +226,7 @@ def test_control_groups_of_version_1_limit_as_well(
     }
 
 
-def test_what_is_in_swap_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_swapped_memory_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {
         "/proc/7/status": b"Name:\tpython (a) b\nVmRSS:\t  900 kB\nVmSwap:\t    2048 kB\nThreads:\t3\n",
         "/proc/7/stat": b"7 (python (a) b) D 1 7 7 0 -1 4194304 5120 0 4711 0 12 3 0 0 20 0 3 0 99 1 2\n",
@@ -255,7 +257,7 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "nvidia-smi"
 
 
-def test_gpus_are_told_by_process(smi: Path) -> None:
+def test_gpus_are_reported_by_process(smi: Path) -> None:
     assert hang_evidence.read_process_gpus() is None
     smi.write_text(SMI)
     smi.chmod(0o755)
@@ -275,7 +277,7 @@ def test_gpus_are_told_by_process(smi: Path) -> None:
         ("exec sleep 60", "does not answer"),
     ],
 )
-def test_a_driver_that_does_not_answer_is_said(
+def test_a_driver_without_answer_is_reported(
     smi: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
     monkeypatch.setattr(hang_evidence, "SMI_SECONDS", 0.3)
@@ -315,7 +317,7 @@ def test_the_kernels_log_is_read_to_its_end() -> None:
     assert all(text for _, text in found[:20])
 
 
-def test_a_torchrun_says_which_ranks_it_started() -> None:
+def test_a_torchrun_reports_its_ranks() -> None:
     words = [
         "--nproc-per-node=1",
         "--node-rank=1",
@@ -365,19 +367,19 @@ def last(*looks: NodeHang) -> dict[int, Rank]:
     return {one["rank"]: one for one in ask.collect_samples(plan(2), answers)[-1]}
 
 
-def test_a_rank_that_is_gone_while_its_torchrun_runs_ended_well() -> None:
+def test_a_missing_rank_of_a_running_torchrun_ended_well() -> None:
     found = last(look("el1", running(0)), look("ubuntu1", first=-1))
     assert (found[1]["process"], found[1]["exit_code"]) == ("gone", 0)
     assert "still runs" in found[1]["missing"][0]["why"]
     assert last(look("el1", running(0)), look("ubuntu1"))[1]["exit_code"] is None
 
 
-def test_a_launcher_names_ranks_of_jobs_that_the_plan_does_not_know() -> None:
+def test_a_launcher_names_ranks_of_unplanned_jobs() -> None:
     found = last(look("el1", running(0, 4), running(1, 4)), look("ubuntu1", running(2, 4), first=2))
     assert (found[3]["host"], found[3]["exit_code"]) == ("ubuntu1", 0)
 
 
-def test_a_rank_that_the_kernel_killed_is_said_to_be() -> None:
+def test_a_rank_killed_by_the_kernel_is_reported() -> None:
     line: KernelLine = {
         "kind": "oom",
         "at_ns": 10,

@@ -208,7 +208,7 @@ def test_the_verb_names_a_stranger_after_the_job(
 
 
 @ROOT_ONLY
-def test_a_crowd_of_silent_strangers_keeps_nobody_waiting(
+def test_a_crowd_of_silent_strangers_causes_no_delay(
     honest: list[int], begin: Callable[[str], int]
 ) -> None:
     begin("crowd")
@@ -236,7 +236,7 @@ def test_more_ranks_than_an_account_may_have_are_counted(
 
 @ROOT_ONLY
 @pytest.mark.usefixtures("honest")
-def test_the_page_of_a_job_is_written_next_to_a_stranger(
+def test_the_page_of_a_job_is_written_beside_a_stranger(
     begin: Callable[[str], int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -293,7 +293,7 @@ def rank_of(uid: int, folder: Path, *before: str) -> Iterator[int]:
 
 
 @NAMESPACES
-def test_nobody_of_a_user_namespace_is_everybody_and_gets_nothing(readable: Path) -> None:
+def test_the_overflow_account_of_a_namespace_gets_no_answer(readable: Path) -> None:
     with rank_of(1001, readable, *APART) as pid:
         assert ask_as(1002, pid) == b"b''\n"
         (rank,) = [one for one in hang_look.read_node_ranks("el1")["ranks"] if one["pid"] == pid]
@@ -304,7 +304,7 @@ def test_nobody_of_a_user_namespace_is_everybody_and_gets_nothing(readable: Path
 
 
 @ROOT_ONLY
-def test_a_namespace_that_root_made_makes_nobody_root() -> None:
+def test_a_namespace_made_by_root_gives_no_root_rights() -> None:
     sleeps = ["-ES", "-c", "print(flush=True); import sys; sys.stdin.read()"]
     with subprocess.Popen(
         ["unshare", "--user", "--map-root-user", choose_python(), *sleeps], stdin=-1, stdout=-1
@@ -317,7 +317,7 @@ def test_a_namespace_that_root_made_makes_nobody_root() -> None:
 
 
 @ROOT_ONLY
-def test_nobody_is_answered_if_every_account_is_mapped(readable: Path) -> None:
+def test_no_account_gets_an_answer_if_all_are_mapped(readable: Path) -> None:
     with rank_of(NOBODY, readable) as pid:
         assert ask_as(NOBODY, pid) != b"b''\n"
         assert ask_as(1002, pid) == b"b''\n"

@@ -52,7 +52,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_node_that_lies_is_named_and_the_other_is_asked(
+def test_a_lying_node_is_named_and_the_other_is_queried(
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -89,7 +89,7 @@ def test_a_node_that_lies_is_named_and_the_other_is_asked(
         ("exit 3", "exit 3"),
     ],
 )
-def test_what_a_node_prints_is_bounded(
+def test_the_output_of_a_node_is_bounded(
     script: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ask, "MOST_OUTPUT", 1 << 20)
@@ -98,9 +98,7 @@ def test_what_a_node_prints_is_bounded(
     assert why in ask.query_hang_node("el1", {}, "", []).why
 
 
-def test_a_look_that_came_before_the_time_was_up_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_early_sample_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "look").write_text(line(WELL) + "\n")
     script = f"cat {tmp_path}/look; printf '\\036fullmesh-hang half'; exec sleep 60"
     monkeypatch.setattr(ask, "SECONDS", 1.0)
@@ -109,7 +107,7 @@ def test_a_look_that_came_before_the_time_was_up_counts(
     assert len(ask.query_hang_node("liar", {}, "", [0.0]).looks) == 1
 
 
-def test_an_error_of_ours_ends_one_answer_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_error_ends_one_answer_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(reach: object, name: str, text: str) -> list[str]:
         if name == "el1":
             raise RuntimeError("no such case")
@@ -146,14 +144,14 @@ def test_two_accounts_with_one_job_name_are_two_jobs() -> None:
     assert rest == []
 
 
-def test_no_account_keeps_the_job_of_another_one_from_being_judged() -> None:
+def test_no_account_prevents_the_verdict_on_anothers_job() -> None:
     many = [of("mallory", f"job{n}") for n in range(500)]
     found, rest = jobs.group_answers_by_job(plan(2), node_with(*many, of("zoe", "small", world=1)))
     assert ("zoe", "small") in [(one.account, one.name) for one in found]
     assert (len(found), len(rest)) == (jobs.MOST_JOBS, 501 - jobs.MOST_JOBS)
 
 
-def test_a_launcher_speaks_for_ranks_of_its_own_account_and_job() -> None:
+def test_a_launcher_answers_for_ranks_of_its_account_and_job() -> None:
     start: Launcher = {"pid": 9, "job": "a", "master": "", "first": 0, "count": 4}
     for more, known in (({}, 4), ({"account": "mallory"}, 1), ({"job": "b"}, 1)):
         (answer_,) = node_with(of("alice", "a", 0, world=4))

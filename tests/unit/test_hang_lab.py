@@ -38,7 +38,7 @@ def test_the_kernels_evidence_is_in_the_sentence(name: str) -> None:
     assert seen in found.seen
 
 
-def test_where_the_other_end_says_nothing_the_way_is_the_senders() -> None:
+def test_if_the_other_end_is_silent_the_senders_link_is_named() -> None:
     samples = raw("one_way")
     for sample in samples:
         sample[1]["connections"] = []
@@ -47,7 +47,7 @@ def test_where_the_other_end_says_nothing_the_way_is_the_senders() -> None:
     assert f"no packets from el1 arrive at {peer}" in found.cause
 
 
-def test_a_peer_that_does_not_read_is_no_broken_way() -> None:
+def test_a_peer_that_does_not_read_is_no_broken_link() -> None:
     samples = raw("one_way")
     for link in samples[-1][0]["connections"]:
         link.update(zero_window=True, retransmits=0)
@@ -66,7 +66,7 @@ def test_a_peer_that_does_not_read_is_no_broken_way() -> None:
         ("D", "0", "a disk or file system"),
     ],
 )
-def test_whose_answer_a_rank_waits_for_is_named(state: str, wchan: str, what: str) -> None:
+def test_the_peer_that_a_rank_waits_for_is_named(state: str, wchan: str, what: str) -> None:
     samples = raw("disk")
     for sample in samples:
         sample[1]["native"].update(state=state, wchan=wchan, syscall="read", target="/mnt/batch")
@@ -95,7 +95,7 @@ def test_a_card_without_a_carrier_is_named() -> None:
     assert only(samples).cause.endswith("; no interface of ubuntu1 has 10.78.2.12 any more")
 
 
-def test_a_gpu_that_fell_off_is_told_beside_the_collective() -> None:
+def test_a_lost_gpu_is_reported_beside_the_collective() -> None:
     """The line is NVIDIA's own of its documentation; no GPU here can say it."""
     line = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', GPU has fallen off the bus."
     samples = raw("one_way")
@@ -104,7 +104,7 @@ def test_a_gpu_that_fell_off_is_told_beside_the_collective() -> None:
     assert only(samples).seen.endswith(f"; ubuntu1: {line}")
 
 
-def test_what_the_kernel_says_of_a_task_is_told_beside_its_disk() -> None:
+def test_kernel_messages_of_a_task_are_shown_with_its_disk() -> None:
     """The kernel's own words (kernel/hung_task.c), which it says after two minutes."""
     line = "INFO: task pt_main_thread:4711 blocked for more than 122 seconds."
     samples = raw("disk")

@@ -105,7 +105,7 @@ def server() -> Iterator[Server]:
     made.listener.close()
 
 
-def test_only_what_is_wrong_with_ranks_here_is_told(server: Server) -> None:
+def test_only_faults_of_ranks_on_this_node_are_reported(server: Server) -> None:
     said, why = hang_ras.read_ras_status(server.env, os.getpid(), os.geteuid())
     assert why == ""
     assert said == {
@@ -141,7 +141,7 @@ def test_it_is_asked_on_this_machine_alone(env: dict[str, str], wanted: tuple[st
         assert hang_ras.read_ras_status(env, os.getpid(), os.geteuid()) == ({}, "")
 
 
-def test_why_it_says_nothing_is_told() -> None:
+def test_a_silent_ras_has_a_reason() -> None:
     old = Server("Job summary\n===========\n\n  Nodes  Processes\n")
     assert "NCCL before 2.28.7" in hang_ras.read_ras_status(old.env, os.getpid(), os.geteuid())[1]
     old.listener.close()
@@ -161,7 +161,7 @@ def test_why_it_says_nothing_is_told() -> None:
         ('{"communicators": 7}', "does not support JSON"),
     ],
 )
-def test_a_hostile_answer_is_one_that_is_none(text: str, why: str) -> None:
+def test_an_invalid_answer_counts_as_no_answer(text: str, why: str) -> None:
     said, told = hang_ras.read_ras_status(Server(text).env, os.getpid(), os.geteuid())
     assert said == {}
     assert why in told
@@ -187,7 +187,7 @@ def test_the_listener_of_another_account_is_not_asked(server: Server) -> None:
         hang_ras.choose_loopback("::1", server.port, {os.geteuid()})
 
 
-def test_what_a_rank_was_told_of_it_is_kept() -> None:
+def test_the_answer_that_a_rank_got_is_kept() -> None:
     told = {"NCCL_RAS_ADDR": "127.0.0.1:4000", "NCCL_RAS_ENABLE": "0", "HOME": "/root"}
     sleep = [sys.executable, "-c", "print(flush=True); import sys; sys.stdin.read()"]
     with subprocess.Popen(sleep, env=told, stdin=-1, stdout=-1) as process:
@@ -205,14 +205,14 @@ def test_a_name_in_an_answer_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -
     assert not hang_ras.is_local_address("attacker.example")
 
 
-def test_ranks_of_gloo_ask_nobody(server: Server) -> None:
+def test_gloo_ranks_query_no_ras(server: Server) -> None:
     ranks = [copy.deepcopy(one) for one in hang_records.raw("network")[0]]
     hang_look.add_ras_status(ranks, {one["pid"]: server.env for one in ranks})
     assert server.asked == b""
     assert not any("ras" in one for one in ranks)
 
 
-def test_what_it_says_stands_beside_a_finding(
+def test_the_ras_answer_is_shown_beside_a_finding(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From its answer to the sentence, on a record whose ranks used NCCL."""

@@ -105,7 +105,7 @@ def test_every_other_instruction_is_refused(instructions: bytes) -> None:
     assert refusal(data) == "HG-171"
 
 
-def test_a_memo_of_four_billion_places_costs_nothing() -> None:
+def test_a_memo_with_a_huge_index_costs_nothing() -> None:
     tracemalloc.start()
     data = plain_pickle.START + b"}r" + struct.pack("<I", 0xFFFFFFFF) + b"."
     assert plain_pickle.read_plain_pickle(data) == {}
@@ -123,7 +123,7 @@ def test_a_memo_of_four_billion_places_costs_nothing() -> None:
     ],
     ids=["a long number", "deep", "a deep record"],
 )
-def test_what_is_too_large_is_refused(data: bytes) -> None:
+def test_an_oversized_record_is_refused(data: bytes) -> None:
     assert refusal(data) == "HG-172"
 
 
@@ -183,7 +183,7 @@ def test_json_that_is_cut_off_is_refused() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_record_is_refused(change: dict[str, Any]) -> None:
+def test_an_invalid_record_is_refused(change: dict[str, Any]) -> None:
     data = json.loads((RECORDED / "late_sleep-0.json").read_text())
     data.update(change)
     if change == {"version": None}:
@@ -192,13 +192,13 @@ def test_what_is_no_record_is_refused(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, "\u00b2", "--1", "1_0"])
-def test_a_text_that_is_no_number_counts_as_none(text: str) -> None:
+def test_a_text_that_is_no_number_is_ignored(text: str) -> None:
     data = json.loads((RECORDED / "late_sleep-0.json").read_text())
     data["entries"][0]["record_id"] = text
     assert recorder.read_rank_file(json.dumps(data).encode(), 0)["entries"][0]["record"] == 0
 
 
-def test_an_answer_of_a_rank_that_is_not_whole_is_refused() -> None:
+def test_an_incomplete_answer_of_a_rank_is_refused() -> None:
     assert refusal(b'{"threads": [], "taken_ns": 1}') == "HG-174"
 
 
@@ -215,7 +215,9 @@ def test_an_answer_of_a_rank_that_is_not_whole_is_refused() -> None:
     ],
     ids=str,
 )
-def test_what_no_rank_says_of_itself_is_refused(change: dict[str, Any], code: str) -> None:
+def test_fields_that_no_rank_reports_of_itself_are_refused(
+    change: dict[str, Any], code: str
+) -> None:
     one = hang_records.raw("late_sleep")[0][1]
     assert recorder.read_rank_file(json.dumps(one).encode(), 0)["rank"] == 1
     assert refusal(json.dumps({**one, **change}).encode()) == code

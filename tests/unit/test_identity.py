@@ -21,7 +21,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("text", ["", "uninitialized\n", ID[:-1], ID.upper()])
-def test_what_is_no_machine_id_is_none(place: Path, text: str) -> None:
+def test_an_invalid_machine_id_is_ignored(place: Path, text: str) -> None:
     (place / "machine-id").write_text(text)
     assert identity.hash_machine_id() == ""
 
@@ -52,7 +52,7 @@ def test_nodes_of_one_image_are_one_finding() -> None:
     assert "ssh-keygen -A" in finding["fix"]
 
 
-def test_nodes_that_share_nothing_are_none() -> None:
+def test_nodes_without_a_common_identity_are_distinct() -> None:
     world = records.world("healthy")
     changes.one_image()(world)
     assert records.diagnosed(world)["findings"] == []

@@ -123,7 +123,7 @@ def test_rdma_wins_over_speed() -> None:
     assert "every NIC in it is an RDMA device" in best.reasons()
 
 
-def test_what_containers_made_is_no_network() -> None:
+def test_container_networks_are_ignored() -> None:
     answers = heard()
     for answer in answers.values():
         card(answer, "eth1")["name"] = "docker0"
@@ -165,7 +165,7 @@ def derivable(found: dict[str, Any]) -> None:
     ] == []
 
 
-def test_the_short_form_where_it_says_all() -> None:
+def test_the_short_form_is_used_if_it_suffices() -> None:
     found = hosts(heard())
     assert found["el1"] == {
         "fullmesh_address": propose.choose_proposal(heard()).seats["el1"].address,
@@ -174,7 +174,7 @@ def test_the_short_form_where_it_says_all() -> None:
     derivable(found)
 
 
-def test_one_card_with_the_default_route_keeps_all_that_it_has() -> None:
+def test_a_single_nic_with_the_default_route_is_unchanged() -> None:
     answers = heard()
     for answer in answers.values():
         card(answer, "eth1")["addresses"] = []
@@ -227,7 +227,7 @@ def test_where_ssh_finds_a_machine() -> None:
 # --- what machines answer -----------------------------------------------------------------------------
 
 
-def test_recorded_answers_are_what_their_types_say() -> None:
+def test_recorded_answers_match_their_types() -> None:
     for text in TOLD.values():
         said = contract.convert_answer(Ways, json.loads(text)["ways"])
         assert said is not None
@@ -262,7 +262,7 @@ def test_a_machine_without_an_answer_or_without_root() -> None:
         ("OSError: [Errno 28] No space left on device", "df -h"),
     ],
 )
-def test_what_ssh_and_sudo_say_becomes_a_next_step(message: str, step: str) -> None:
+def test_ssh_and_sudo_errors_become_a_next_step(message: str, step: str) -> None:
     found = reach.explain_reach_failure(message, "gpu1", "ann")
     assert found is not None
     assert step in found.step
@@ -338,7 +338,7 @@ def test_other_answers(
     )
 
 
-def test_who_says_no_gets_nothing(
+def test_declining_writes_nothing(
     asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered(monkeypatch, "", "", "n")
@@ -371,7 +371,7 @@ def test_refusals(
     assert not (tmp_path / "mine").exists()
 
 
-def test_what_the_plan_would_refuse_is_not_written() -> None:
+def test_an_inventory_that_the_plan_refuses_is_not_written() -> None:
     text = "torch_nodes:\n  hosts:\n    a: {fullmesh_address: 192.0.2.1/24}\n    b: {fullmesh_address: 192.0.2.1/24}\n"
     with pytest.raises(InvalidInputError, match=r"\[PL-"):
         init_cli.check_inventory_text(text, {})

@@ -28,7 +28,7 @@ def accounts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return unit
 
 
-def test_who_is_named_comes_first_then_the_units_then_ranks(
+def test_the_named_account_precedes_the_units_and_the_ranks(
     accounts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert job_accounts.find_job_account("") is None
@@ -42,13 +42,13 @@ def test_who_is_named_comes_first_then_the_units_then_ranks(
 
 
 @pytest.mark.parametrize("named", ["root", "0", "nobody-knows-it", "99999999999"])
-def test_root_and_who_is_not_there_are_none(accounts: Path, named: str) -> None:
+def test_root_and_missing_accounts_are_ignored(accounts: Path, named: str) -> None:
     accounts.write_text("[Service]\nUser=root\n")
     assert job_accounts.find_job_account(named) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a process of another account")
-def test_ranks_that_run_say_whose_they_are() -> None:
+def test_running_ranks_show_their_account() -> None:
     rank = {"RANK": "0", "MASTER_ADDR": "a", "PATH": "/usr/bin:/bin"}
     before = set(job_accounts.find_rank_accounts())
     with subprocess.Popen(["sleep", "60"], env=rank, user=54321) as one:
@@ -95,7 +95,7 @@ def target(node: str, port: int, kind: str = "sample") -> Any:
     return {"node": node, "address": "127.0.0.1", "port": port, "kind": kind}
 
 
-def test_a_few_listeners_of_each_peer_that_were_reached_are_tried_the_plans_own_all() -> None:
+def test_some_listeners_and_all_planned_ports_are_tried() -> None:
     targets = [target("b", port) for port in range(1, 9)]
     targets += [target("b", 29500, "master"), target("b", 9, "outside"), target("c", 1)]
     links: Any = [
@@ -108,7 +108,7 @@ def test_a_few_listeners_of_each_peer_that_were_reached_are_tried_the_plans_own_
     assert tried == [("b", 29500), ("b", 1), ("b", 3), ("b", 4), ("c", 1)]
 
 
-def test_what_the_account_meets_is_what_does_not_come_through(
+def test_only_failures_of_the_account_are_its_faults(
     accounts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     links: Any = [{"node": "b", "port": port, "verdict": "open"} for port in (1, 2)]
@@ -160,7 +160,7 @@ def one_of(place: Any, verdict: str) -> Any:
         ({"b": ["dropped", "dropped"], "c": ["dropped"]}, "dropped", []),
     ],
 )
-def test_what_the_account_reaches_and_we_do_not_is_told_where_it_reaches_all(
+def test_what_only_the_account_reaches_is_reported(
     accounts: Path,
     monkeypatch: pytest.MonkeyPatch,
     as_them: dict[str, list[str]],
@@ -201,7 +201,7 @@ def test_what_the_account_reaches_and_we_do_not_is_told_where_it_reaches_all(
         ["dropped", "open", "open"],  # by chance
     ],
 )
-def test_what_hits_anybody_at_times_is_not_laid_to_the_account(
+def test_intermittent_faults_are_not_blamed_on_the_account(
     accounts: Path, monkeypatch: pytest.MonkeyPatch, turns: list[str]
 ) -> None:
     links: Any = [{"node": "b", "port": 1, "verdict": "open"}]
@@ -215,7 +215,7 @@ def test_what_hits_anybody_at_times_is_not_laid_to_the_account(
     assert not list(answers)
 
 
-def test_nobody_can_be_that_account(accounts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_user_can_be_that_account(accounts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any) -> Any:
         raise OSError("as jobs: cannot act as jobs")
 

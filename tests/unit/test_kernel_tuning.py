@@ -44,9 +44,7 @@ def asked(**options: Any) -> dict[str, dict[str, Any]]:
         (1, 200, 50003968),
     ],
 )
-def test_buffers_follow_bandwidth_and_delay_and_never_fall_under_16_mib(
-    link: float, rtt: float, size: int
-) -> None:
+def test_buffers_follow_bandwidth_and_delay_from_16_mib(link: float, rtt: float, size: int) -> None:
     found = asked(link_gbit=link, rtt_ms=rtt)
     assert found["net.core.rmem_max"]["value"] == str(size)
     assert found["net.ipv4.tcp_wmem"]["value"].split()[2] == str(size)
@@ -84,7 +82,7 @@ def test_the_neighbour_table_grows_with_big_clusters_only() -> None:
     assert asked(world=8192)["net.ipv6.neigh.default.gc_thresh3"]["if_present"]
 
 
-def test_a_users_value_replaces_ours_and_is_exact() -> None:
+def test_a_users_value_replaces_ours_exactly() -> None:
     found = asked(sysctls={"net/core/somaxconn": 8192})
     assert found["net.core.somaxconn"] == {
         "key": "net.core.somaxconn",
@@ -120,7 +118,7 @@ def test_every_value_has_a_reason() -> None:
         ("KT-104", {"memlock": "lots"}),
     ],
 )
-def test_what_makes_no_sense_is_refused(code: str, change: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(code: str, change: dict[str, Any]) -> None:
     found = kernel_tuning.find_kernel_faults(DATA, [29500], 2, OPTIONS | change)
     assert [fault.code for fault in found] == [code]
 
@@ -215,7 +213,7 @@ def tune(node: Fake, settings: list[dict[str, Any]], check: bool = False) -> dic
     return result
 
 
-def test_a_value_is_set_read_back_and_kept(node: Fake) -> None:
+def test_a_value_is_set_verified_and_persisted(node: Fake) -> None:
     result = tune(node, [setting("net.ipv4.tcp_fin_timeout", 30)])
     assert result["keys"]["net.ipv4.tcp_fin_timeout"]["status"] == "set"
     assert node.value("net.ipv4.tcp_fin_timeout") == "30"
@@ -233,7 +231,7 @@ def test_check_mode_writes_nothing_and_shows_all(node: Fake) -> None:
     assert {entry["after_header"] for entry in result["diff"]} >= {"running kernel"}
 
 
-def test_a_larger_buffer_of_the_admin_stays_and_outlives_a_reboot(node: Fake) -> None:
+def test_a_larger_buffer_of_the_admin_survives_a_reboot(node: Fake) -> None:
     node.put("/proc/sys/net/core/rmem_max", "67108864\n")
     for _ in range(2):
         result = tune(node, [setting("net.core.rmem_max", 16777216, "floor")])
@@ -253,7 +251,7 @@ def test_our_own_larger_value_of_before_is_lowered_again(node: Fake) -> None:
     assert node.value("net.core.rmem_max") == "16777216"
 
 
-def test_reserved_ports_are_merged_and_only_ours_leave_again(node: Fake) -> None:
+def test_reserved_ports_are_merged_and_only_ours_are_removed(node: Fake) -> None:
     key = "net.ipv4.ip_local_reserved_ports"
     node.put("/proc/sys/" + sysctl_key_to_path(key), "8080\n")
     node.put("/etc/sysctl.d/50-kube.conf", f"{key} = 30000-30002\n")
@@ -265,7 +263,7 @@ def test_reserved_ports_are_merged_and_only_ours_leave_again(node: Fake) -> None
 
 
 @pytest.mark.parametrize("text", ["1-2-3", "9-8", "70000", "100,x"])
-def test_a_file_that_the_kernel_would_not_take_either_is_left_out(node: Fake, text: str) -> None:
+def test_a_file_that_the_kernel_would_reject_is_omitted(node: Fake, text: str) -> None:
     key = "net.ipv4.ip_local_reserved_ports"
     node.put("/proc/sys/" + sysctl_key_to_path(key), "8080\n")
     node.put("/etc/sysctl.d/50-own.conf", f"{key} = {text}\n")
@@ -282,7 +280,7 @@ def test_a_foreign_reservation_inside_the_data_range_is_an_error(node: Fake) -> 
 
 
 @pytest.mark.parametrize("error", ["ENOENT", "EINVAL"])
-def test_a_refused_value_fails_and_everything_goes_back(node: Fake, error: str) -> None:
+def test_a_refused_value_fails_and_reverts_everything(node: Fake, error: str) -> None:
     key = "net.ipv4.tcp_congestion_control"
     node.put("/proc/sys/" + sysctl_key_to_path(key), "cubic\n")
     node.refuse[key] = error
@@ -313,13 +311,13 @@ def test_every_place_of_sysctl_d_counts(node: Fake, path: str) -> None:
     assert path in tune(node, [setting("net.ipv4.tcp_fin_timeout", 30)])["msg"]
 
 
-def test_a_file_hidden_by_one_of_the_same_name_does_not_count(node: Fake) -> None:
+def test_a_file_hidden_by_the_same_name_is_ignored(node: Fake) -> None:
     node.put("/usr/lib/sysctl.d/99-x.conf", "net.ipv4.tcp_fin_timeout = 20\n")
     node.put("/etc/sysctl.d/99-x.conf", "")
     assert tune(node, [setting("net.ipv4.tcp_fin_timeout", 30)])["changed"]
 
 
-def test_an_earlier_or_equal_or_larger_value_elsewhere_is_no_fault(node: Fake) -> None:
+def test_an_equal_or_larger_value_elsewhere_is_no_fault(node: Fake) -> None:
     node.put("/etc/sysctl.d/10-x.conf", "net.ipv4.tcp_fin_timeout = 20\n")
     node.put("/etc/sysctl.d/99-x.conf", "net.core.rmem_max = 33554432\n")
     settings = [
@@ -329,7 +327,7 @@ def test_an_earlier_or_equal_or_larger_value_elsewhere_is_no_fault(node: Fake) -
     assert "msg" not in tune(node, settings)
 
 
-def test_a_missing_key_is_a_fault_on_a_host_and_a_note_in_a_container(node: Fake) -> None:
+def test_a_missing_key_is_a_fault_except_in_containers(node: Fake) -> None:
     wanted = [setting("net.core.nonsense", 1)]
     assert "[KT-113]" in tune(node, wanted)["msg"]
     node.put("/run/systemd/container", "podman\n")
@@ -352,7 +350,7 @@ def test_a_denied_write_in_a_container_is_a_note(node: Fake) -> None:
     assert [note["code"] for note in result["notes"]] == ["KT-201"]
 
 
-def test_limits_for_everybody_root_and_services(node: Fake) -> None:
+def test_limits_for_users_root_and_services(node: Fake) -> None:
     tune(node, [])
     pam = node.text("/etc/security/limits.d/60-fullmesh.conf") or ""
     assert "\nroot soft nofile 65536\n" in pam
@@ -372,13 +370,13 @@ def test_a_hard_limit_is_never_lowered(node: Fake) -> None:
     assert "\nroot soft nofile 65536\n" in pam
 
 
-def test_a_limit_that_would_shut_out_every_login_is_refused(node: Fake) -> None:
+def test_a_limit_that_would_block_every_login_is_refused(node: Fake) -> None:
     node.put("/proc/sys/fs/nr_open", "10000\n")
     assert "[KT-111]" in tune(node, [])["msg"]
 
 
 @pytest.mark.parametrize(("container", "word"), [(True, "KT-202"), (False, "KT-115")])
-def test_a_limit_that_cannot_be_granted_is_left_out(
+def test_a_limit_that_cannot_be_granted_is_omitted(
     node: Fake, monkeypatch: pytest.MonkeyPatch, container: bool, word: str
 ) -> None:
     monkeypatch.setattr(kernel_tune, "can_set_limit", lambda which, soft, hard: hard != -1)

@@ -19,7 +19,7 @@ def known(each: Any, arguments: Arguments) -> bool:
     return set(each) <= set(arguments)
 
 
-def test_each_node_is_asked_about_itself_and_by_its_own_interpreter() -> None:
+def test_each_node_is_queried_about_itself_by_its_own_interpreter() -> None:
     plan, held = simulated_nodes.hostvars(3)
     first, second, third = plan["nodes"]
     held[second]["torch_runtime_path"] = "/data/venv"
@@ -65,7 +65,7 @@ def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
     }
 
 
-def test_nodes_that_a_limit_leaves_out_are_asked_nothing() -> None:
+def test_nodes_outside_the_limit_are_not_queried() -> None:
     plan, held = simulated_nodes.hostvars(3)
     looked = simulated_nodes.registered(held)["__verify_cluster_node"]["answers"]
     out = simulated_nodes.name_of(2)

@@ -145,7 +145,9 @@ class Full:
         return self.held.send(data[:20000])
 
 
-def test_a_listener_waits_for_room_and_goes_on(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_waits_for_memory_and_continues(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Narrow(listeners.ListenerConnection):
         def __init__(self, sock: Any, *more: Any) -> None:
             super().__init__(Full(sock), *more)
@@ -182,7 +184,7 @@ def shut_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_a_port_that_is_open_among_shut_ones_is_asked_again(peer: Peer) -> None:
+def test_an_open_port_among_blocked_ones_is_tried_again(peer: Peer) -> None:
     shut = shut_port()
     assert ask_range([peer.port, shut]) == {peer.port: ("open", ""), shut: ("refused", "")}
     assert peer.server.proved == {"me": 2}
@@ -219,7 +221,7 @@ def test_wrong_token_is_turned_away_with_a_reset(peer: Peer) -> None:
     assert peer.server.proved == {}
 
 
-def test_a_stranger_who_babbles_is_turned_away(peer: Peer) -> None:
+def test_a_stranger_that_sends_garbage_is_rejected(peer: Peer) -> None:
     with socket.create_connection((HOME, peer.port), timeout=5) as sock:
         sock.recv(100)
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -254,13 +256,13 @@ def test_a_foreign_service_is_someone_else(stranger: socket.socket, banner: byte
     assert ask(stranger.getsockname()[1])["verdict"] == "someone_else"
 
 
-def test_a_foreign_service_that_says_nothing_is_open_but_late(stranger: socket.socket) -> None:
+def test_a_silent_foreign_service_is_open_but_late(stranger: socket.socket) -> None:
     answer = ask(stranger.getsockname()[1], seconds=0.3)
     assert (answer["verdict"], answer["attempts"]) == ("open", 2)
     assert "late" in answer["remark"]
 
 
-def test_refused_where_nobody_listens(stranger: socket.socket) -> None:
+def test_a_port_without_listener_is_refused(stranger: socket.socket) -> None:
     port = stranger.getsockname()[1]
     stranger.close()
     answer = ask(port)
@@ -289,7 +291,7 @@ def test_wrong_source_is_named(peer: Peer) -> None:
     assert HOME in answer["remark"]
 
 
-def test_a_port_that_must_be_shut_is_tried_once() -> None:
+def test_a_port_that_must_be_closed_is_tried_once() -> None:
     listener = Peer()
     try:
         assert ask(listener.port, kind="outside")["verdict"] == "open"
@@ -368,7 +370,7 @@ def test_detached_listeners_serve_and_stop(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
 
 
-def test_listeners_that_nobody_stops_die_by_themselves(tmp_path: Path) -> None:
+def test_abandoned_listeners_end_by_themselves(tmp_path: Path) -> None:
     opened = listeners.start_listeners(spec(tmp_path, lifetime=1))
     assert ask(opened["ports"][0]["port"])["verdict"] == "open"
     deadline = time.monotonic() + 10

@@ -141,14 +141,12 @@ def test_an_interpreter_that_is_not_there_is_reported(tmp_path: Path) -> None:
     assert found["why"].startswith("rank 3, 4 did not start: ")
 
 
-def test_nothing_started_is_done(tmp_path: Path) -> None:
+def test_nothing_started_counts_as_done(tmp_path: Path) -> None:
     assert collected(tmp_path, 0.5)["started"] is False
 
 
 @pytest.mark.usefixtures("same_account")
-def test_results_that_nobody_collects_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_abandoned_results_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "KEEP", 0.1)
     started(tmp_path, WELL)
     deadline = time.monotonic() + 10
@@ -169,7 +167,7 @@ echo '{"step": "import", "state": "ok", "text": "'$said'", "data": {}}' >>"$2"
 """
 
 
-def test_ranks_are_nobody_and_leave_nobody(open_place: Path) -> None:
+def test_ranks_run_without_rights_and_leave_no_process(open_place: Path) -> None:
     started(open_place, RIGHTS, python="/bin/sh", ranks=[0])
     found = collected(open_place)
     assert found["ended"]["codes"] == {"0": 0}
@@ -188,7 +186,7 @@ def test_ranks_are_nobody_and_leave_nobody(open_place: Path) -> None:
             time.sleep(0.05)
 
 
-def test_the_account_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_account_owns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unprivileged.os, "geteuid", lambda: 0)
     monkeypatch.setattr(
         unprivileged,
@@ -216,7 +214,7 @@ def test_numbers_of_accounts_and_of_systemds_are_known(
     assert unprivileged.is_taken_id(61999)
 
 
-def test_only_a_number_of_ours_is_swept() -> None:
+def test_only_numbers_of_ours_are_removed() -> None:
     for number in (0, 1000, unprivileged.FIRST - 1, unprivileged.LAST + 1):
         somebody = pwd.struct_passwd(("x", "x", number, number, "", "/", "/"))
         with pytest.raises(ValueError, match="belongs to another account"):
@@ -264,7 +262,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be anot
 @needs_root
 @pytest.mark.parametrize("closed", ["folder", "file"])
 @pytest.mark.parametrize("what", ["python", "environment"])
-def test_ranks_that_may_not_read_what_jobs_need_say_so(
+def test_ranks_that_cannot_read_job_files_report_it(
     open_place: Path, what: str, closed: str
 ) -> None:
     """The folder or file that is closed is named; nothing is started."""
@@ -374,7 +372,7 @@ def test_an_environment_file_that_no_shell_reads_is_named(tmp_path: Path) -> Non
         ("[" * 100000, "no event"),
     ],
 )
-def test_what_a_rank_writes_is_proved(tmp_path: Path, line: str, text: str) -> None:
+def test_the_results_of_a_rank_are_verified(tmp_path: Path, line: str, text: str) -> None:
     path = tmp_path / "rank-0.jsonl"
     good = {"step": "store", "state": "ok", "seconds": 0.1, "text": "", "data": {}}
     path.write_text(json.dumps(good) + "\n" + line + "\n" + json.dumps(good) + "\n")
@@ -385,7 +383,7 @@ def test_what_a_rank_writes_is_proved(tmp_path: Path, line: str, text: str) -> N
     assert text in events[1]["text"]
 
 
-def test_results_that_are_no_plain_file_of_the_rank_are_not_read(
+def test_irregular_result_files_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "rank-0.jsonl"
@@ -455,7 +453,7 @@ COLLECTIVE = {"all", "broadcast", "scatter", "gather", "send", "recv", "reduce"}
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
-def test_nothing_that_a_verification_runs_unpickles(path: Path) -> None:
+def test_a_verification_never_unpickles(path: Path) -> None:
     assert unpickling(path.read_text()) == (["marshal"] if path == OWN_CODE else [])
 
 
@@ -478,7 +476,7 @@ def test_the_search_for_unpickling_finds_it(source: str) -> None:
     assert unpickling("torch.load(path, weights_only=True)") == []
 
 
-def test_a_row_holds_json_and_nothing_else() -> None:
+def test_a_row_contains_json_only() -> None:
     for value in (["cuda:0", ""], ["", "no GPU \N{SNOWMAN}" * 10]):
         row = ladder_rank.encoded(value)
         assert len(row) == ladder_rank.ROW
@@ -537,7 +535,7 @@ def test_groups_stay_few_in_a_large_world(ladder: ModuleType) -> None:
     assert all(sum(rank in group for group in groups) <= 2 for rank in range(512))
 
 
-def test_the_steps_of_the_program_are_the_steps_of_the_rules(ladder: ModuleType) -> None:
+def test_the_steps_of_the_program_match_the_rules(ladder: ModuleType) -> None:
     assert list(ladder.STEPS) == list(rank_ends.STEPS)
 
 

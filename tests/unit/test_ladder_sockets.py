@@ -193,7 +193,7 @@ def test_ports_of_other_uses_are_never_candidates() -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"SSH-2.0-x", b"fullmesh-probe/1 a b c", b"fullmesh-probe/2 a b 1.0", b"\xff\xfe"]
 )
-def test_greetings_of_others_are_not_ours(line: bytes) -> None:
+def test_foreign_greetings_are_not_ours(line: bytes) -> None:
     assert handshake.parse_hello_line(line) is None
 
 

@@ -43,9 +43,7 @@ def test_marks_and_accounts_of_rules_are_asked_for(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("text", ["", "{", '"text"', "[1]"])
-def test_rules_that_cannot_be_read_ask_for_nothing(
-    monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+def test_unreadable_rules_are_not_requested(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     said(monkeypatch, {"-j rule show": text})
     assert ways.list_route_selectors(ways.read_routing_rules()) == [RouteSelector(0, ANYBODY)]
 
@@ -68,7 +66,7 @@ def test_rules_that_cannot_be_read_ask_for_nothing(
         (("", ""), "EINVAL", "10.78.1.12", ""),
     ],
 )
-def test_what_refuses_is_named(
+def test_the_rejecting_node_is_named(
     monkeypatch: pytest.MonkeyPatch, said_: tuple[str, str], error: str, peer: str, shown: str
 ) -> None:
     routes, rules = said_
@@ -101,7 +99,7 @@ def answer(**change: Any) -> ways.RouteReply:
         ("in", answer(error="EXDEV"), True),
     ],
 )
-def test_what_is_odd(direction: Any, said_: ways.RouteReply, odd: bool) -> None:
+def test_unusual_answers(direction: Any, said_: ways.RouteReply, odd: bool) -> None:
     kernel = KernelRoutes("10.78.1.11", "lo", "10.78.1.11/24")
     kernel.card = "eth1"
     try:

@@ -48,7 +48,7 @@ def who(*ranks: int) -> dict[str, Any]:
     return made
 
 
-def test_what_differs_between_nodes_is_never_exported() -> None:
+def test_variables_that_differ_between_nodes_are_not_exported() -> None:
     """Two nodes that have nothing in common: each variable that the role writes on one only, or with another value."""
     first, second = PLAN["nodes"].values()
     proxy = {"http_proxy": "http://proxy.example:3128"}
@@ -202,7 +202,7 @@ def test_nodes_with_different_numbers_of_gpus(node: Path) -> None:
     assert (env["RANK"], env["LOCAL_WORLD_SIZE"]) == ("4", "2")
 
 
-def test_what_belongs_to_the_node_never_comes_from_another(node: Path) -> None:
+def test_settings_of_a_node_never_come_from_another(node: Path) -> None:
     caller = {"GLOO_SOCKET_IFNAME": "bond0", "NODE_RANK": "0", "NCCL_DEBUG": "INFO"}
     env = launch.build_rank_env(
         {**caller, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_SIZE": "8"}, who()
@@ -249,7 +249,7 @@ def test_slurm_on_some_of_the_nodes(node: Path, monkeypatch: pytest.MonkeyPatch)
         launch.build_rank_env(env, who())
 
 
-def test_mpirun_gets_exactly_the_files_common_variables_and_the_data_range(node: Path) -> None:
+def test_mpirun_gets_the_common_variables_and_the_data_range(node: Path) -> None:
     own = launch.read_node_env(str(node / "env"))
     names = launch.build_export_options(own, {})[1::2]
     assert names == ["MASTER_ADDR", "NCCL_DEBUG", "ODD", "WORLD_SIZE"]
@@ -273,7 +273,7 @@ def test_mpirun_gets_exactly_the_files_common_variables_and_the_data_range(node:
         ({"a": (0, "mpirun (Open MPI) 4.1.1"), "b": (0, "mpirun (Open MPI) 4.1.6")}, "LA-115"),
     ],
 )
-def test_what_mpirun_could_only_fail_with(answers: dict[str, tuple[int, str]], code: str) -> None:
+def test_calls_with_which_mpirun_would_fail(answers: dict[str, tuple[int, str]], code: str) -> None:
     with pytest.raises(launch.LaunchError, match=rf"^\[{code}\].*\ba\b"):
         launch.refuse_unfit_nodes(answers, "Open MPI", launch.OPENMPI, launch.MPI_DIFFERS)
 
@@ -304,7 +304,7 @@ def test_no_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[LA-104]" in capsys.readouterr().err
 
 
-def test_no_key_between_the_nodes_and_somebody_elses(node: Path) -> None:
+def test_missing_and_foreign_keys_between_nodes(node: Path) -> None:
     with pytest.raises(launch.LaunchError, match="LA-110"):
         launch.read_ssh_user()
     (node / "ssh").mkdir()
@@ -434,7 +434,7 @@ def test_no_lightning(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_what_is_exported_for_a_library_reaches_all_nodes(name: str, passed: bool) -> None:
+def test_an_exported_library_variable_reaches_all_nodes(name: str, passed: bool) -> None:
     words = launch.build_export_options({"MASTER_PORT": "29500"}, {name: "1"})
     assert set(words[::2]) == {"-x"}
     assert (name in words[1::2]) is passed

@@ -81,7 +81,7 @@ def call(
     )
 
 
-def test_c10d_is_told_who_hosts_the_store(wrapper: Path) -> None:
+def test_c10d_gets_the_host_of_the_store(wrapper: Path) -> None:
     lines = call(wrapper, "--id", "job1", "train.py", "two words", "").stdout.splitlines()
     told = "--rdzv-conf=is_host=0,join_timeout=300"
     assert lines == [
@@ -107,7 +107,7 @@ def test_static_has_ranks_and_one_fixed_port(wrapper: Path) -> None:
     assert lines == [*where, *SIZES, "--max-restarts=0", "train.py", "debug WARN"]
 
 
-def test_what_the_caller_exports_wins(wrapper: Path) -> None:
+def test_exported_variables_win(wrapper: Path) -> None:
     done = call(wrapper, "train.py", NCCL_DEBUG="INFO", FULLMESH_JOB="from systemd")
     assert "debug INFO" in done.stdout
     assert "--rdzv-id=from systemd" in done.stdout
@@ -127,7 +127,7 @@ def test_what_the_caller_exports_wins(wrapper: Path) -> None:
         ("LA-106", ["train.py"], {"FULLMESH_WATCH_KILL_AFTER": "-1"}),
     ],
 )
-def test_a_call_that_cannot_work_ends_with_two_and_a_code(
+def test_an_impossible_call_exits_with_2_and_a_code(
     wrapper: Path, code: str, arguments: list[str], env: dict[str, str]
 ) -> None:
     done = call(wrapper, *arguments, **env)
@@ -150,7 +150,7 @@ def test_etcd_is_asked_first_and_gets_the_rendezvous(wrapper: Path) -> None:
     assert asked[-2:] == ["etcd", "10.78.0.11:2379"]
 
 
-def test_an_etcd_that_was_refused_starts_nothing(wrapper: Path) -> None:
+def test_a_refused_etcd_starts_nothing(wrapper: Path) -> None:
     stand_in(wrapper, "exit 2")
     done = call(wrapper, "--etcd", "--id", "j", "train.py", FULLMESH_ETCD="10.78.0.12:2379")
     assert (done.returncode, done.stdout) == (2, "")
@@ -163,7 +163,7 @@ def test_the_older_command_gets_the_plan_too(wrapper: Path) -> None:
     assert lines[3:] == [*where, *SIZES, "--use-env", "train.py"]
 
 
-def test_the_older_command_imports_nothing_from_where_the_caller_stands(
+def test_the_older_command_imports_nothing_from_the_working_folder(
     wrapper: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "bin/python").symlink_to(sys.executable)
@@ -216,7 +216,7 @@ def test_restarts_get_a_store_of_their_own_each(
     assert call(wrapper, *arguments, **env).stdout.strip() == said
 
 
-def test_a_node_without_torchrun_says_so(wrapper: Path) -> None:
+def test_a_node_without_torchrun_is_reported(wrapper: Path) -> None:
     (wrapper.parent / "bin/torchrun").unlink()
     done = call(wrapper, "train.py")
     assert (done.returncode, done.stderr[:8]) == (2, "[LA-103]")
@@ -243,7 +243,7 @@ def test_settings_that_can_work_are_not() -> None:
 
 
 @pytest.mark.parametrize("user", ["", "train", "root"])
-def test_jobs_are_run_by_nobody_but_whom_the_user_names(user: str) -> None:
+def test_jobs_run_only_as_the_named_account(user: str) -> None:
     """The unit as the role prints it; with nobody named it starts nothing, and says what to set."""
     environment = Environment(autoescape=False)  # noqa: S701 (a unit of systemd, not a page)
     environment.filters["comment"] = str
@@ -265,7 +265,7 @@ def test_jobs_are_run_by_nobody_but_whom_the_user_names(user: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["--c10d", "--static"])
-def test_a_job_is_watched_unless_told_otherwise(tmp_path: Path, mode: str) -> None:
+def test_a_job_is_watched_by_default(tmp_path: Path, mode: str) -> None:
     path = rendered(tmp_path, 60)
     said = call(path, mode, "train.py", "two words").stdout
     assert said.startswith(
@@ -283,7 +283,7 @@ def test_a_job_is_watched_unless_told_otherwise(tmp_path: Path, mode: str) -> No
         assert "train.py" in done.stdout
 
 
-def test_ranks_can_be_asked_unless_told_otherwise(tmp_path: Path) -> None:
+def test_ranks_can_be_queried_by_default(tmp_path: Path) -> None:
     """The hook comes first in PYTHONPATH, and nothing empty stands there: that would be the caller's folder."""
     path = rendered(tmp_path, 0)
     (tmp_path / "bin/torchrun").write_text('#!/bin/sh\necho "$PYTHONPATH"\n')
@@ -292,13 +292,13 @@ def test_ranks_can_be_asked_unless_told_otherwise(tmp_path: Path) -> None:
     assert call(path, "train.py", PYTHONPATH="/mine", FULLMESH_HANG="0").stdout == "/mine\n"
 
 
-def test_the_hook_is_installed_as_what_python_imports_by_itself() -> None:
+def test_the_hook_is_installed_as_an_automatic_import() -> None:
     (made,) = launchers.build_hook_files("/opt/fullmesh/hook")
     assert made["path"] == "/opt/fullmesh/hook/sitecustomize.py"
     compile(made["content"], made["path"], "exec")
 
 
-def test_the_watch_knows_who_takes_part() -> None:
+def test_the_watch_knows_the_participants() -> None:
     looked: ClusterPlan = {**plan(2), "resolved": {"local_ranks": 1}}
     made = json.loads(launchers.render_nodes_file(looked))
     assert made["nodes"][1] == {
@@ -313,7 +313,7 @@ def test_the_watch_knows_who_takes_part() -> None:
     assert made["data_ports"]["first"] < made["data_ports"]["last"]
 
 
-def test_ranks_that_nobody_has_looked_up_are_marked() -> None:
+def test_ranks_that_were_not_surveyed_are_marked() -> None:
     """./fullmesh watch contacts no node before it starts the job there."""
     assert [one["auto"] for one in build_job_members(plan(2))["nodes"]] == [True, True]
 

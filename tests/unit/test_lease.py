@@ -146,7 +146,7 @@ def test_listeners_end_with_a_killed_command_line(
     assert controller.poll() is None
 
 
-def test_a_controller_that_goes_before_the_answer_leaves_no_file(run: str, tmp_path: Path) -> None:
+def test_a_controller_that_leaves_early_leaves_no_file(run: str, tmp_path: Path) -> None:
     """Ctrl-C while nodes are still looked at."""
     slow = tmp_path / "python"
     slow.write_text("#!/bin/sh\nsleep 99\n")

@@ -181,7 +181,7 @@ def test_readers_of_foreign_files_know_ascii_white_space_only() -> None:
 
 
 @pytest.mark.parametrize("render", ["hosts", "chrony"])
-def test_a_block_of_ours_is_known_again_with_other_line_ends(render: str) -> None:
+def test_our_block_is_recognized_with_other_line_ends(render: str) -> None:
     """Some editors give a whole file the line ends of their own system."""
     text, edit, _kept = EDITS[render]
     converted = edit(text).replace("\n", "\r\n")

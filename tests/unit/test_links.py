@@ -45,7 +45,7 @@ def test_a_vlan_over_a_bond_gets_names() -> None:
     assert (vlan["bond"], bond["vlan"], bond["addresses"]) == ({}, {}, [])
 
 
-def test_the_link_with_an_address_comes_first_whatever_the_order() -> None:
+def test_the_link_with_an_address_comes_first_in_any_order() -> None:
     assert [one["interface"] for one in plans({"bond": BOND}, OVER)] == ["bond0.100", "bond0"]
 
 
@@ -70,9 +70,7 @@ def test_a_free_name_is_found_for_each_bond() -> None:
         ("enp129s0f0np0", 100, "vlan100"),
     ],
 )
-def test_a_name_that_is_too_long_for_the_kernel_is_not_used(
-    parent: str, number: int, name: str
-) -> None:
+def test_a_name_that_is_too_long_for_the_kernel(parent: str, number: int, name: str) -> None:
     assert stacks.derive_vlan_name(parent, number) == name
     assert len(name) <= 15
 
@@ -153,7 +151,7 @@ def test_each_fault_is_named(entries: list[dict[str, Any]], code: str, words: st
     assert words in " ".join(str(fault) for fault in faults)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     wrong = [
         {"vlan": {"id": 5000, "parent": ""}, "addresses": "10.0.0.11"},
         {"bond": {"mode": "x", "members": [], "miimon": 0}, "addresses": "10.0.0.12/24", "mtu": 1},
@@ -197,7 +195,7 @@ ENTRIES = st.fixed_dictionaries(
 
 
 @given(st.lists(ENTRIES, max_size=4))
-def test_nothing_that_is_written_makes_it_crash_or_pass_unseen(entries: list[Any]) -> None:
+def test_no_input_crashes_it_or_passes_unchecked(entries: list[Any]) -> None:
     found, faults = read(*entries)
     assert all(re.fullmatch(r"PL-\d{3}", fault.code) for fault in faults)
     if faults:
@@ -230,7 +228,7 @@ def derived(*entries: dict[str, Any]) -> dict[str, Any]:
 TWO = (("ens1", MAC, "", []), ("ens2", "02:00:00:00:00:0b", "", []))
 
 
-def test_the_node_says_what_the_cards_are_called() -> None:
+def test_the_node_reports_the_names_of_its_nics() -> None:
     whole = derived(
         {
             "bond": {
@@ -260,7 +258,7 @@ def missing(whole: dict[str, Any], *cards: tuple[str, str, str, list[str]]) -> l
     return [str(fault) for fault in preflight._find_link_faults(whole, "a", seen)]
 
 
-def test_a_bond_or_vlan_need_not_be_there_but_its_cards_must() -> None:
+def test_a_bond_or_vlan_may_be_missing_but_not_its_nics() -> None:
     whole = derived(OVER, {"bond": BOND})
     assert missing(whole, ("eth1", MAC, "", []), ("eth2", "", "", [])) == []
     (fault,) = missing(whole, ("eth1", MAC, "", []))
@@ -274,7 +272,7 @@ def test_a_vlan_needs_its_parent() -> None:
     assert "no interface eth9" in fault
 
 
-def test_a_card_hands_its_address_to_its_bond_but_no_other_does() -> None:
+def test_a_nic_gives_its_address_to_its_own_bond_only() -> None:
     whole = derived({"bond": BOND, "addresses": "10.0.0.11/24"})
     held = ("eth1", MAC, "", ["10.0.0.11/24"])
     assert missing(whole, held, ("eth2", "", "", [])) == []

@@ -84,7 +84,7 @@ def shown() -> list[str]:
     return lines
 
 
-def test_every_line_that_was_said_is_there_once_and_in_order(shown: list[str]) -> None:
+def test_every_line_is_printed_once_in_order(shown: list[str]) -> None:
     wanted = []
     for turn in range(60):
         for play in ("Configure the network", "Configure the firewall"):
@@ -98,5 +98,5 @@ def test_every_line_that_was_said_is_there_once_and_in_order(shown: list[str]) -
     assert [line.partition("  ")[0] if line[0] in "✓✗" else line for line in shown] == wanted
 
 
-def test_nothing_of_the_region_is_left(shown: list[str]) -> None:
+def test_nothing_of_the_live_region_remains(shown: list[str]) -> None:
     assert not [line for line in shown if "working" in line or "done, waits" in line]

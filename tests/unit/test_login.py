@@ -51,7 +51,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return su
 
 
-def test_a_login_reads_no_profile_and_says_what_it_gets(account: Any, tmp_path: Path) -> None:
+def test_a_login_reads_no_profile_and_reports_its_limits(account: Any, tmp_path: Path) -> None:
     (tmp_path / "limits").write_text(LIMITS)
     who = account(f"cat {tmp_path}/limits")
     assert login.read_login_limits(who) == {"nofile": 1024, "memlock": 8388608, "processes": 20}
@@ -59,7 +59,7 @@ def test_a_login_reads_no_profile_and_says_what_it_gets(account: Any, tmp_path: 
     assert (tmp_path / "asked").read_text() == "-s /bin/sh jobs -c cat /proc/self/limits\n"
 
 
-def test_a_login_gets_nothing_of_roots_environment(
+def test_a_login_gets_none_of_roots_environment(
     account: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("https_proxy", "http://user:word@proxy.example")
@@ -70,7 +70,7 @@ def test_a_login_gets_nothing_of_roots_environment(
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo Max open files", "true"])
-def test_who_may_not_log_in_is_no_finding(account: Any, text: str) -> None:
+def test_an_account_without_login_gives_no_finding(account: Any, text: str) -> None:
     assert login.read_login_limits(account(text)) is None
 
 
@@ -100,14 +100,14 @@ def test_the_daemon_is_the_last_of_its_name(monkeypatch: pytest.MonkeyPatch) -> 
     assert login.read_sshd_limits() == {}
 
 
-def test_what_the_probe_itself_lacks_is_said_once() -> None:
+def test_missing_parts_of_the_probe_are_reported_once() -> None:
     held = world("healthy")
     held_to(nofile=4)(held)
     survey(held)["limits"] = {"nofile": 4, "nofile_hard": 4, "memlock": -1}
     assert "DG-185" not in [one["code"] for one in diagnosed(held)["findings"]]
 
 
-def test_where_jobs_are_units_few_files_of_logins_are_a_warning() -> None:
+def test_few_files_for_logins_are_a_warning_with_units() -> None:
     held = world("healthy")
     held_to(processes=20)(held)
     survey(held).pop("job_unit", None)
@@ -130,7 +130,7 @@ def box(held: World) -> Any:
     return [one["code"] for one in diagnosed(held)["findings"]]
 
 
-def test_a_network_with_an_address_of_its_own_that_peers_see_is_fine() -> None:
+def test_a_reachable_separate_network_is_accepted() -> None:
     held = world("healthy")
     boxed(["10.78.5.77"], "10.78.5.77")(held)
     assert node(held, UBUNTU1)["links"]["networks"]
@@ -158,7 +158,7 @@ def test_a_job_that_stays_in_its_container_needs_no_peers(words: str, several: b
     assert job_network.is_multi_node_job(environment) is several
 
 
-def test_nobody_but_root_looks_into_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_inspects_network_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_network.os, "geteuid", lambda: 1000)
     assert (
         job_network.probe_job_networks(

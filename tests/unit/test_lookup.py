@@ -98,7 +98,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
         ("files", STUB, False),
     ],
 )
-def test_resolved_is_believed_only_where_nobody_else_is_asked(
+def test_resolved_is_trusted_only_if_it_is_the_sole_source(
     hosts: str, resolv: str, asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(monkeypatch, tmp_path, hosts, resolv)
@@ -117,7 +117,7 @@ def test_resolved_is_believed_only_where_nobody_else_is_asked(
         ('{"error":"io.systemd.Resolve.DNSError","parameters":7}', False),
     ],
 )
-def test_what_resolved_says(resolved: Resolved, answer: str, unknown: bool) -> None:
+def test_answers_of_resolved(resolved: Resolved, answer: str, unknown: bool) -> None:
     resolved.answer = answer
     assert lookup.is_unknown_name("name", socket.AF_INET) is unknown
     (asked,) = resolved.asked
@@ -127,7 +127,7 @@ def test_what_resolved_says(resolved: Resolved, answer: str, unknown: bool) -> N
     }
 
 
-def test_a_name_that_no_server_knows_is_unknown_before_the_deadline(
+def test_an_unknown_name_is_found_before_the_deadline(
     resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(monkeypatch, tmp_path, "files dns")

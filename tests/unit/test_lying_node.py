@@ -138,7 +138,7 @@ def inventory_of(text: str, folder: Path) -> dict[str, list[str]]:
     return {name: hosts for name, hosts in found.items() if name not in ("all", "ungrouped")}
 
 
-def test_a_hosts_name_that_yaml_reads_as_something_else_stays_a_name() -> None:
+def test_a_host_name_that_yaml_misreads_stays_a_name() -> None:
     for name in ("on", "null", "1e3", "0x10"):
         found = machines.parse_machines([name, "b"])
         answers = {
@@ -149,7 +149,7 @@ def test_a_hosts_name_that_yaml_reads_as_something_else_stays_a_name() -> None:
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "fd00::1%{{x}}\n/64", "999.0.0.1/24"])
-def test_an_address_that_is_none_ends_one_machines_answer(text: str) -> None:
+def test_an_invalid_address_ends_one_machines_answer(text: str) -> None:
     said = told()
     (card,) = [one for one in cards(said) if one["name"] == "eth1"]
     card["addresses"] = [text]
@@ -170,7 +170,7 @@ def test_an_answer_of_another_form_ends_one_machines_answer(answer: str) -> None
 
 @pytest.mark.parametrize("text", [one for one in HOSTILE if one])
 @pytest.mark.parametrize("field", ["interface", "search", "gateway", "dns"])
-def test_the_plan_refuses_a_text_that_would_reach_a_network_file(field: str, text: str) -> None:
+def test_the_plan_refuses_text_for_network_files(field: str, text: str) -> None:
     link: dict[str, Any] = {"interface": "eth1", "addresses": ["10.0.0.11/24"]}
     link |= {field: text if field in ("interface", "gateway") else [text]}
     hosts: dict[str, dict[str, Any]] = {
@@ -220,7 +220,7 @@ def test_a_node_moves_to_its_planned_addresses_only(text: Any) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE[:-1])
-def test_an_undo_goes_to_an_address_and_to_nothing_else(text: str) -> None:
+def test_an_undo_accepts_an_address_only(text: str) -> None:
     with pytest.raises(AnsibleFilterError, match=r"\[IP-122\].*not an address"):
         static_ip_filters.static_ip_destination(text, "n1", [], "absent")
     found = static_ip_filters.static_ip_destination("10.9.0.7", "n1", [], "absent")
@@ -264,7 +264,7 @@ def test_the_download_follows_from_the_controllers_own_settings() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE[:-1])
 @pytest.mark.parametrize("field", ["python", "machine"])
-def test_what_pip_is_called_with_is_a_word(field: str, text: str) -> None:
+def test_an_argument_of_pip_is_one_word(field: str, text: str) -> None:
     said = {**seen(), field: text}
     with pytest.raises(AnsibleFilterError, match=rf"\$\.{field}"):
         bundle_filters.bundle_target(said, "/opt/python", "lock")
@@ -287,7 +287,7 @@ def test_facts_that_name_files_are_words_in_every_playbook(field: str, text: str
 # --- an honest node with odd names ----------------------------------------------------------------------
 
 
-def test_a_node_leaves_out_what_the_controller_would_refuse(tmp_path: Path) -> None:
+def test_a_node_omits_what_the_controller_would_refuse(tmp_path: Path) -> None:
     for name in ("eth1", "br-5.7@x", "{{x}}", "-o", "a$b"):
         (tmp_path / name).mkdir()
     assert [one["name"] for one in node_look.list_interfaces(str(tmp_path))] == ["br-5.7@x", "eth1"]
@@ -382,7 +382,7 @@ def test_no_field_of_a_machines_answer_reaches_the_inventory_unchecked() -> None
 
 
 @given(st.data())
-def test_several_lies_at_once_do_not_either(data: st.DataObject) -> None:
+def test_several_lies_at_once_have_no_further_effect(data: st.DataObject) -> None:
     said = with_default_route(told())["ubuntu1"]
     every = lies({"root": said["root"], "ways": said["ways"]})
     for path, text in data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=3)):
@@ -391,7 +391,7 @@ def test_several_lies_at_once_do_not_either(data: st.DataObject) -> None:
     init_of(as_json(said))
 
 
-def test_no_field_of_node_facts_costs_another_node_its_place_in_a_run() -> None:
+def test_no_node_fact_removes_another_node_from_a_run() -> None:
     hosts = {"el1": "10.78.3.11/24", "ubuntu1": "10.78.3.12/24"}
     made = plan.derive_plan(
         {host: {"fullmesh_address": address} for host, address in hosts.items()}
@@ -435,7 +435,7 @@ def test_no_field_of_torch_venvs_answer_reaches_pip_unchecked() -> None:
             )
 
 
-def test_no_field_of_what_a_node_asked_directly_says_is_more_than_its_own_outcome() -> None:
+def test_no_answer_affects_more_than_its_own_node() -> None:
     whole = {"result": {"ansible_facts": {"a": "b"}, "n": 1}, "python": "/usr/bin/python3"}
     to = channel.ConnectionSpec(["ssh"], None, "", root=True, found=True, address="h", user="")
     for kind in (whole, {"failed": "Traceback\nValueError: x", "unkept": "disk"}):
@@ -522,7 +522,7 @@ def test_a_card_that_no_command_may_name_is_no_evidence(text: str) -> None:
         "ssh-ed25519",
     ],
 )
-def test_a_host_key_that_is_none_is_written_on_no_other_node(line: str) -> None:
+def test_an_invalid_host_key_is_written_on_no_other_node(line: str) -> None:
     hosts = {"a": {"fullmesh_address": "10.0.0.1/24"}, "b": {"fullmesh_address": "10.0.0.2/24"}}
     made = plan.derive_plan(hosts)
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ root@b"

@@ -249,7 +249,7 @@ def test_the_module_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert '"changed": true' in gone
 
 
-def test_notes_are_kept_for_runs_that_skip_the_roles(
+def test_notes_persist_for_runs_that_skip_the_roles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "conf").write_text("one")
@@ -296,7 +296,7 @@ STATE = {
 }
 
 
-def test_every_untruth_is_told() -> None:
+def test_every_false_statement_is_found() -> None:
     owned = {
         "sysctls": {"k": "1"},
         "services": {"s": {"active": True, "enabled": True}},

@@ -49,14 +49,14 @@ def kept(plan: Any) -> dict[str, Any]:
     return {"digest": made["digest"], "room": made["room"]}
 
 
-def test_a_node_that_joins_changes_the_list_and_nothing_else_of_the_others() -> None:
+def test_a_joining_node_changes_only_the_list_on_others() -> None:
     two, three = plan_of(2), plan_of(3)
     for name in (FIRST, SECOND):
         assert two["digests"][name] == three["digests"][name]
     assert membership.compute_list_digest(two) != membership.compute_list_digest(three)
 
 
-def test_a_node_that_leaves_changes_the_list_and_nothing_else_of_the_others() -> None:
+def test_a_leaving_node_changes_only_the_list_on_others() -> None:
     # those after it get other ranks, which stand in files that are told
     four, three = plan_of(4), plan_of(4, drop=SECOND)
     for name in three["nodes"]:
@@ -76,7 +76,7 @@ def test_a_node_that_leaves_changes_the_list_and_nothing_else_of_the_others() ->
         {n: {"fullmesh_controllers": ["10.9.9.9"]} for n in (FIRST, SECOND)},
     ],
 )
-def test_what_a_node_is_made_from_is_in_its_own_digest(change: Change) -> None:
+def test_the_own_values_of_a_node_are_in_its_digest(change: Change) -> None:
     assert plan_of(2)["digests"][FIRST] != plan_of(2, change)["digests"][FIRST]
 
 
@@ -141,7 +141,7 @@ def test_kernel_settings_have_room_for_the_next_power_of_two(ranks: int, there: 
     assert membership.compute_rank_room(ranks) == there
 
 
-def test_nodes_are_told_what_their_roles_would_write() -> None:
+def test_nodes_get_what_their_roles_would_write() -> None:
     plan, wanted = told(3)
     assert [one["address"] for one in wanted["shared"]["hosts"]] == plan["peers"]
     texts = {one["path"]: one["content"] for one in wanted["shared"]["files"]}
@@ -178,7 +178,7 @@ def test_paths_and_parameters_are_those_of_the_roles() -> None:
     assert held["__cluster_env_path"] == roles_peers.ENVIRONMENT
 
 
-def test_a_joining_node_and_the_role_send_the_same_request_to_the_firewall() -> None:
+def test_a_joining_node_and_the_role_send_one_request() -> None:
     plan, wanted = told(2)
     wiring = yaml.safe_load((ROOT / "playbooks/vars/wiring.yml").read_text())
     defaults = yaml.safe_load((ROOT / "roles/peer_firewall/defaults/main.yml").read_text())
@@ -211,7 +211,7 @@ STATE = {
 }
 
 
-def test_the_manifest_takes_over_what_was_told_and_no_drift() -> None:
+def test_the_manifest_takes_over_an_update_without_drift() -> None:
     held: Any = {"schema": 1, "digest": "d", "state": copy.deepcopy(STATE), "members": {}}
     now: Any = {
         "file": {"/etc/hosts": "new", "/etc/fullmesh/env": "new", "/etc/x": "meddled"},
@@ -312,14 +312,16 @@ def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
     assert (again["changed"], again["joined"]) == (False, [])
 
 
-def test_a_node_that_never_converged_is_not_told(node: Path) -> None:
+def test_a_node_that_was_never_configured_is_not_updated(node: Path) -> None:
     (node / "manifest.json").unlink()
     with pytest.raises(peer_list.PeerListError, match=r"\[MF-180\]"):
         learn(node)
     assert (node / "env").read_text() == "WORLD_SIZE=2\nOTHER=1\n"
 
 
-def test_a_node_without_firewalld_is_not_told(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_firewalld_is_not_updated(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Gone:
         notes: tuple[()] = ()
         diff: tuple[()] = ()
@@ -335,7 +337,7 @@ def test_a_node_without_firewalld_is_not_told(node: Path, monkeypatch: pytest.Mo
     assert (node / "env").read_text() == "WORLD_SIZE=2\nOTHER=1\n"
 
 
-def test_a_limited_run_says_what_it_left_undone() -> None:
+def test_a_limited_run_lists_what_remains() -> None:
     said = peers.peers_left_out(["n3"], ["n1", "n2", "n3"], [])
     assert said.startswith("[PR-180] this run leaves out n1, n2, so they do not know n3")
     assert peers.peers_left_out(["n3"], ["n1", "n3"], ["n1"]) == ""

@@ -52,7 +52,7 @@ def rungs(result: dict[str, Any]) -> dict[str, str]:
     return {row["id"]: row["status"] for row in result["rungs"]}
 
 
-def test_what_no_run_tried_stays_untried() -> None:
+def test_an_untested_link_stays_untested() -> None:
     made = merge.merge_results(parts(["el1", "ubuntu1"], ["ubuntu2"]))
     assert read.list_result_faults(made) == []
     assert {name: bool(node["kernel"]) for name, node in made["nodes"].items()} == dict.fromkeys(
@@ -98,7 +98,7 @@ def test_a_run_over_all_nodes_brings_the_job() -> None:
     assert made["run"] == f"{WHOLE}-merged"
 
 
-def test_what_one_run_found_is_found() -> None:
+def test_a_finding_of_one_run_is_kept() -> None:
     def shut(seen: ClusterObservations) -> None:
         for one in seen.nodes["el1"]["links"]["links"]:
             one["verdict"] = "dropped"
@@ -110,7 +110,7 @@ def test_what_one_run_found_is_found() -> None:
     assert [row["code"] for row in made["findings"] if row["severity"] == "error"] == ["VC-201"]
 
 
-def test_a_later_run_says_what_a_link_is_now() -> None:
+def test_a_later_run_replaces_the_state_of_a_link() -> None:
     def slow(seen: ClusterObservations) -> None:
         for one in seen.nodes["el1"]["links"]["links"]:
             one["rtt_ms"] = 7.0
@@ -179,7 +179,9 @@ def test_the_verb_writes_and_shows_one_result(
     assert read.load_result(made / "result.json")["run"] == made.name
 
 
-def test_what_cannot_be_merged_is_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_do_not_belong_together_are_refused(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one, other = parts(["el1", "ubuntu1"], ["ubuntu2"])
     two = run_of(part("el1", count=2), 30)
     diagnosis = {**other, "kind": "diagnose", "run": "other"}

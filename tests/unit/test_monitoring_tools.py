@@ -28,14 +28,14 @@ def test_lists_of_package_names_pass(value: list[str]) -> None:
         (["https://example.org/a.rpm"], "'https://example.org/a.rpm'"),
     ],
 )
-def test_anything_else_is_refused_with_what_was_seen(value: Any, seen: str) -> None:
+def test_other_values_are_refused_with_the_value(value: Any, seen: str) -> None:
     given = {"monitoring_tools_packages": value, "monitoring_tools_gpu_packages": ["nvtop"]}
     (fault,) = roles_monitoring_tools.find_package_list_faults(given)
     assert fault.code == "MT-102"
     assert fault.text == f"monitoring_tools_packages has {seen}"
 
 
-def test_what_is_owned_may_have_any_version() -> None:
+def test_an_owned_package_may_have_any_version() -> None:
     assert roles_monitoring_tools.list_watched_packages(["nload"]) == {"nload": ""}
 
 
@@ -61,7 +61,7 @@ def test_a_folder_that_is_no_plain_path_is_refused(value: Any) -> None:
     assert repr(value) in fault.text
 
 
-def test_the_filter_says_it_in_sentences() -> None:
+def test_the_filter_reports_in_sentences() -> None:
     given: dict[str, Any] = {
         "monitoring_tools_packages": "htop",
         "monitoring_tools_gpu_packages": [],

@@ -26,7 +26,7 @@ def body(content: str) -> list[str]:
     return [line for line in content.splitlines() if line and not line.startswith("#")]
 
 
-def test_the_127_0_1_1_trap_is_taken_out_and_kept_for_reading() -> None:
+def test_the_127_0_1_1_line_is_removed_but_recorded() -> None:
     result = hosts_file.build_hosts_file(DEBIAN, HOSTS)
     assert body(result) == [
         "10.0.0.11 node1",
@@ -48,14 +48,14 @@ def test_the_127_0_1_1_trap_is_taken_out_and_kept_for_reading() -> None:
         "",
     ],
 )
-def test_undo_takes_our_block_out_and_leaves_what_others_added(original: str) -> None:
+def test_undo_removes_our_block_and_keeps_other_lines(original: str) -> None:
     stands = hosts_file.build_hosts_file(original, HOSTS)
     assert hosts_file.remove_hosts_block(stands, original) == original
     mine = "10.3.3.3 nfs  # mine\n"
     assert hosts_file.remove_hosts_block(stands + mine, original) == original + mine
 
 
-def test_a_line_that_somebody_took_out_stays_out() -> None:
+def test_a_line_that_an_admin_removed_stays_removed() -> None:
     stands = hosts_file.build_hosts_file(DEBIAN, HOSTS).replace("::1 localhost ip6-localhost\n", "")
     assert hosts_file.remove_hosts_block(stands, DEBIAN) == DEBIAN.replace(
         "::1 localhost ip6-localhost\n", ""
@@ -107,7 +107,7 @@ def test_a_second_run_changes_nothing(lines: list[str]) -> None:
     assert hosts_file.build_hosts_file(once, HOSTS) == once
 
 
-def test_a_line_comes_back_when_its_name_is_no_longer_ours() -> None:
+def test_a_line_returns_if_its_name_is_no_longer_ours() -> None:
     once = hosts_file.build_hosts_file("127.0.0.1 localhost\n10.9.9.9 node2\n", HOSTS)
     assert body(hosts_file.build_hosts_file(once, HOSTS[:1])) == [
         "10.0.0.11 node1",
@@ -145,7 +145,7 @@ def test_nsswitch(content: str, sources: list[str]) -> None:
     assert parse_nsswitch_sources(content) == sources
 
 
-def test_what_is_left_of_a_line_is_found_by_its_address_and_fewer_of_its_names() -> None:
+def test_a_shortened_line_is_found_by_address_and_names() -> None:
     """Mutants: a line of another address, the same line, or one that is nothing but an address is not what is left."""
     line = "10.9.9.9 node2 storage nfs"
     left = ["10.9.9.9 storage nfs", "10.9.9.9 nfs", "10.9.9.9 storage # mine"]
@@ -154,7 +154,7 @@ def test_what_is_left_of_a_line_is_found_by_its_address_and_fewer_of_its_names()
     assert [one for one in others if hosts_file.is_reduced_line(line, one)] == []
 
 
-def test_a_line_goes_back_to_the_place_that_is_nearest_to_where_it_was() -> None:
+def test_a_line_returns_to_the_nearest_place() -> None:
     """Mutants: somebody has put the same rest at the file's head since; ours was at its end."""
     original = "10.1.1.1 a\n10.2.2.2 b\n10.9.9.9 node2 nfs\n"
     stands = hosts_file.build_hosts_file(original, HOSTS)
@@ -315,13 +315,13 @@ def test_undo_keeps_the_lines_that_others_added(point: Path) -> None:
     assert point.read_text() == ODD + "\n10.3.3.3 nfs\n"
 
 
-def test_a_file_that_is_no_longer_ours_is_left(point: Path) -> None:
+def test_a_foreign_file_is_unchanged(point: Path) -> None:
     """cloud-init wrote it anew."""
     point.write_text("127.0.0.1 localhost\n")
     assert not fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]
 
 
-def test_without_an_undo_point_nothing_is_taken_out(node: Path) -> None:
+def test_without_an_undo_point_nothing_is_removed(node: Path) -> None:
     stands = hosts_file.build_hosts_file(DEBIAN, HOSTS)
     (node / "hosts").write_text(stands)
     assert not fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]

@@ -39,7 +39,7 @@ def test_the_newest_that_fits_and_that_all_packages_have(
 
 
 @pytest.mark.parametrize(("wanted", "cuda"), [("2.31.1", ""), ("2.28", ""), ("2.28.9", "13.3")])
-def test_what_the_repository_lacks_is_refused_with_what_it_has(wanted: str, cuda: str) -> None:
+def test_a_missing_version_is_refused_with_those_available(wanted: str, cuda: str) -> None:
     with pytest.raises(nccl.NcclError, match=r"only 2\.28\.9-1\+cuda12\.9, 2\.30\.7") as caught:
         nccl.choose_nccl_version(APT, wanted, cuda)
     assert caught.value.reason == "absent"
@@ -77,7 +77,7 @@ libnccl-dev\t2.28.9-1+cuda12.9\tinstalled\tinstall\tlibnccl-dev
 MADISON = " libnccl2 | 2.30.7-1+cuda13.3 | file:/r  Packages\nlibnccl-dev | 2.30.7-1+cuda13.3 | file:/r  Packages\n"
 
 
-def test_what_fits_is_kept_without_asking_the_repository() -> None:
+def test_a_suitable_version_stays_without_a_query() -> None:
     run = answers({"dpkg-query": (0, DPKG, "")})
     seen = packages_nccl.observe_nccl_packages(run, params("apt", ["libnccl2", "libnccl-dev"]))
     assert seen["satisfied"]
@@ -124,7 +124,7 @@ def test_a_repository_that_does_not_help_is_named(table: Any, version: str, mess
         )
 
 
-def test_every_way_a_library_can_fail_has_words_with_a_code() -> None:
+def test_every_failure_of_a_library_has_a_code() -> None:
     assert set(nccl_probe.WORDS) == {"missing", "deadline", "crashed", "refused"}
     assert all("[NC-105]" in text for text in nccl_probe.WORDS.values())
 

@@ -38,7 +38,7 @@ def test_lines_are_taken_as_nccl_takes_them(text: str, found: dict[str, str]) ->
     assert nccl_conf.parse_nccl_conf(text) == found
 
 
-def test_the_environment_comes_first_then_the_accounts_file_then_that_of_all(place: Path) -> None:
+def test_the_environment_precedes_the_accounts_and_the_global_file(place: Path) -> None:
     (place / "environment").write_text("NCCL_NET=IB\n")
     (place / ".nccl.conf").write_text("NCCL_NET=Socket\nNCCL_DEBUG=WARN\n")
     (place / "all.conf").write_text("NCCL_NET=Socket\nNCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5_0\n")
@@ -71,7 +71,7 @@ def test_a_named_file_takes_the_place_of_the_accounts(place: Path) -> None:
     ("named", "unread"),
     [("", ""), ("relative.conf", ""), ("~/x.conf", "~/x.conf"), ("/", "/"), ("/dev/null", "")],
 )
-def test_what_nccl_cannot_read_as_a_file_is_told(named: str, unread: str) -> None:
+def test_an_unreadable_nccl_conf_is_reported(named: str, unread: str) -> None:
     assert nccl_conf.find_unreadable_conf({"NCCL_CONF_FILE": named}) == unread
     assert nccl_conf.find_unreadable_conf({}) == ""
 
@@ -82,14 +82,12 @@ def test_a_file_cannot_name_another_one(place: Path) -> None:
     assert job.survey_environment()["values"] == {}
 
 
-def test_a_fifo_in_a_home_holds_nobody(place: Path) -> None:
+def test_a_fifo_in_a_home_blocks_nothing(place: Path) -> None:
     os.mkfifo(place / ".nccl.conf")
     assert job.survey_environment()["values"] == {}
 
 
-def test_root_by_way_of_sudo_is_not_who_runs_jobs(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_by_sudo_is_not_the_job_account(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_USER", "root")
     assert nccl_conf.list_nccl_conf_files({}) == ["/root/.nccl.conf", str(place / "all.conf")]
     monkeypatch.setenv("SUDO_USER", "nobody-of-this-name")

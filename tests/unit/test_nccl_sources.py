@@ -141,7 +141,7 @@ def test_deb822(tmp_path: Path, text: str, enabled: bool) -> None:
         (f"deb-src {UBUNTU} /", "deb-src"),
     ],
 )
-def test_a_source_that_gives_this_machine_nothing_is_named(
+def test_a_source_without_packages_for_this_machine_is_named(
     tmp_path: Path, line: str, why: str
 ) -> None:
     """It is used all the same: ours beside it would stop apt."""
@@ -208,14 +208,14 @@ def around(root: str, manager: str = "apt") -> dict[str, Any]:
     return dict(nccl.inspect_repository(asked, VERSION, root))
 
 
-def test_theirs_is_used_ours_is_not_somebody_elses(tmp_path: Path) -> None:
+def test_a_foreign_source_is_used_if_ours_is_absent(tmp_path: Path) -> None:
     root = put(tmp_path, {OUR_LIST: OURS})
     assert around(root)["theirs"] == ""
     put(tmp_path, {THEIR_LIST: LIST})
     assert around(root)["theirs"] == f"{root}/{THEIR_LIST}"
 
 
-def test_the_look_at_the_packages_tells_of_the_sources(tmp_path: Path) -> None:
+def test_the_package_survey_includes_the_sources(tmp_path: Path) -> None:
     root = put(tmp_path, {THEIR_REPO: REPO})
     version = VERSION.replace("-", "\t")
     said = "".join(f"{name}\t{version}\t0\tx86_64\n" for name in EL)
@@ -230,7 +230,7 @@ def test_the_look_at_the_packages_tells_of_the_sources(tmp_path: Path) -> None:
     }
 
 
-def test_one_that_is_switched_off_is_noted_and_left_alone(tmp_path: Path) -> None:
+def test_a_disabled_source_is_noted_and_unchanged(tmp_path: Path) -> None:
     root = put(tmp_path, {THEIR_LIST: "# " + LIST})
     seen = around(root)
     assert (seen["theirs"], seen["off"]) == ("", [f"{root}/{THEIR_LIST}"])
@@ -267,7 +267,7 @@ def test_excludes_of_dnf_are_named(
     assert all(("[main]" in sentence) == (where == "main") for sentence in way)
 
 
-def test_what_dnf_hides_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
+def test_packages_that_dnf_hides_are_refused_before_any_change(tmp_path: Path) -> None:
     root = put(tmp_path, {THEIR_REPO: REPO + "exclude=libnccl*\n"})
     listing = f'[["libnccl", "{VERSION}"], ["libnccl-devel", "{VERSION}"]]\n'
     asked = {"manager": "dnf", "names": EL, "url": RHEL, "version": "", "cuda": "", "source": ""}
@@ -325,9 +325,7 @@ def test_pins_of_apt_are_named(tmp_path: Path, text: str, named: str) -> None:
         ({}, "no output"),
     ],
 )
-def test_a_refusal_of_the_package_manager_names_what_is_in_the_way(
-    failed: dict[str, Any], said: str
-) -> None:
+def test_a_package_manager_refusal_names_the_obstacle(failed: dict[str, Any], said: str) -> None:
     seen = {"theirs": "/etc/apt/sources.list.d/cuda.list", "in_the_way": ["/etc/apt/x pins y"]}
     text = roles_nccl.explain_nccl_failure(failed, ["libnccl2=2.28.9"], seen)
     assert text.startswith(
@@ -344,7 +342,7 @@ def test_a_refusal_of_the_package_manager_names_what_is_in_the_way(
 # Theirs came after ours
 
 
-def test_ours_goes_where_theirs_came_later(tmp_path: Path) -> None:
+def test_ours_is_removed_if_theirs_came_later(tmp_path: Path) -> None:
     root = put(tmp_path, {OUR_LIST: OURS})
     ours = f"{root}/{OUR_LIST}"
     assert not package_source.plan_source_removal(ours, root)["changed"]
@@ -358,14 +356,14 @@ def test_ours_goes_where_theirs_came_later(tmp_path: Path) -> None:
     assert not package_source.plan_source_removal(ours, root)["changed"]
 
 
-def test_two_of_ours_do_not_chase_each_other(tmp_path: Path) -> None:
+def test_two_of_our_sources_do_not_replace_each_other(tmp_path: Path) -> None:
     """Sources without an address that could be compared are beside nothing."""
     other = "deb http://archive.ubuntu.com/ubuntu noble main\n"
     root = put(tmp_path, {OUR_LIST: OURS.replace("Suites: /", "Suites: noble"), THEIR_LIST: other})
     assert not package_source.plan_source_removal(f"{root}/{OUR_LIST}", root)["changed"]
 
 
-def test_a_source_that_comes_or_goes_is_drift(
+def test_a_source_that_appears_or_disappears_is_drift(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = put(tmp_path, {OUR_LIST: OURS})
@@ -393,7 +391,7 @@ def test_a_manifest_of_an_earlier_version_watches_no_source() -> None:
     assert manifest.observe_owned(owned)["package source"] == {}
 
 
-def test_a_bundle_is_fetched_through_theirs(tmp_path: Path) -> None:
+def test_a_bundle_uses_the_existing_source(tmp_path: Path) -> None:
     root = put(tmp_path, {OUR_LIST: OURS})
     assert not bundle_packages.has_other_source(UBUNTU, root)
     put(tmp_path, {THEIR_LIST: LIST})
@@ -408,9 +406,7 @@ def test_a_bundle_is_fetched_through_theirs(tmp_path: Path) -> None:
         ({"nvidia_driver_manage": True}, "True"),
     ],
 )
-def test_dnf_sees_the_driver_in_our_source_where_it_is_managed(
-    own: dict[str, Any], whole: str
-) -> None:
+def test_dnf_sees_the_driver_in_our_source_if_managed(own: dict[str, Any], whole: str) -> None:
     """includepkgs= of our source hid it: ND-103 on every EL node without NVIDIA's own source."""
     environment = jinja2.Environment(autoescape=True)
     environment.filters["bool"] = to_bool

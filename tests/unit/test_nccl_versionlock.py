@@ -36,7 +36,7 @@ def plugin_deletes(text: str, *gone: str) -> str:
     return "".join(line + "\n" for line in versionlock.parse_lock_entries(text) if line not in gone)
 
 
-def test_a_lock_is_one_more_entry_and_goes_without_a_trace() -> None:
+def test_a_lock_adds_one_entry_and_is_removed_without_trace() -> None:
     text = versionlock.add_own_locks(OTHERS, pinned(OLD))
     assert text.startswith(OTHERS)
     assert versionlock.parse_lock_entries(text) == versionlock.parse_lock_entries(OTHERS) + locked(
@@ -79,7 +79,7 @@ def test_two_roles_hold_beside_each_other() -> None:
     ]
 
 
-def test_what_is_held_already_is_left_alone_wherever_it_stands() -> None:
+def test_existing_locks_are_unchanged_in_any_file() -> None:
     text = versionlock.add_own_locks("", pinned(OLD)) + OTHERS
     assert versionlock.add_own_locks(text, pinned(OLD)) == text
     by_hand = f"libnccl-0:{OLD}.*\nlibnccl-devel-0:{OLD}.x86_64\n"
@@ -109,7 +109,7 @@ def test_a_lock_that_lets_in_another_version_sleeps_until_undo(foreign: str) -> 
     assert versionlock.remove_own_locks(text, NAMES) == before
 
 
-def test_ours_are_known_again_when_the_plugin_has_dropped_the_comments() -> None:
+def test_our_locks_are_recognized_without_comments() -> None:
     text = plugin_deletes(versionlock.add_own_locks(OTHERS, pinned(OLD)), "bash-0:5.1.8-9.el9.*")
     assert versionlock.MARK.format(versionlock.THESE) not in text
     moved = versionlock.add_own_locks(text, pinned(NEW))
@@ -120,7 +120,7 @@ def test_ours_are_known_again_when_the_plugin_has_dropped_the_comments() -> None
     )
 
 
-def test_one_lock_that_was_removed_comes_back() -> None:
+def test_a_removed_lock_is_restored() -> None:
     text = versionlock.add_own_locks(OTHERS, pinned(OLD))
     less = plugin_deletes(text, f"libnccl-{OLD}.*")
     assert versionlock.find_held_packages(less, pinned(OLD)) == ["libnccl-devel"]
@@ -129,13 +129,13 @@ def test_one_lock_that_was_removed_comes_back() -> None:
     ) == sorted(versionlock.parse_lock_entries(text))
 
 
-def test_a_package_that_is_not_named_any_more_is_let_go() -> None:
+def test_a_package_that_is_no_longer_named_is_unlocked() -> None:
     text = versionlock.add_own_locks(OTHERS, {**pinned(OLD), "libnccl-x": OLD})
     assert versionlock.remove_own_locks(text, NAMES) == OTHERS
 
 
 @given(st.lists(st.sampled_from([*OTHERS.splitlines(), *locked(OLD), f"libnccl-0:{NEW}.*", ""])))
-def test_whatever_the_list_is_it_holds_and_a_second_run_changes_nothing(lines: list[str]) -> None:
+def test_any_list_locks_and_a_second_run_changes_nothing(lines: list[str]) -> None:
     before = "".join(line + "\n" for line in lines)
     after = versionlock.add_own_locks(before, pinned(OLD))
     assert versionlock.find_held_packages(after, pinned(OLD)) == NAMES
@@ -166,7 +166,7 @@ def present(**more: Any) -> dict[str, Any]:
     return {**asked, "state": "present", **more}
 
 
-def test_the_list_is_where_the_plugin_says(tmp_path: Path) -> None:
+def test_the_list_is_where_the_plugin_configures_it(tmp_path: Path) -> None:
     root = node(tmp_path, versionlock.add_own_locks(OTHERS, pinned(OLD)))
     step = version_lock.plan_version_locks(present(), False, root)
     assert (step["path"], step["before"]) == (root + "/etc/dnf/locked", step["after"])
@@ -178,7 +178,7 @@ def test_the_list_is_where_the_plugin_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("conf", "main", "why"), [("enabled=0", "", "enabled=0"), ("", "plugins=False", "plugins=0")]
 )
-def test_a_plugin_that_is_off_holds_nothing_and_is_named(
+def test_a_disabled_plugin_locks_nothing_and_is_named(
     tmp_path: Path, conf: str, main: str, why: str
 ) -> None:
     root = node(tmp_path, versionlock.add_own_locks("", pinned(OLD)), conf, main)
@@ -189,7 +189,7 @@ def test_a_plugin_that_is_off_holds_nothing_and_is_named(
     assert version_lock.plan_version_locks(present(state="absent"), False, root)["after"] == ""
 
 
-def test_check_mode_tells_of_the_lock_before_there_is_a_plugin(tmp_path: Path) -> None:
+def test_check_mode_reports_the_lock_before_the_plugin_exists(tmp_path: Path) -> None:
     step = version_lock.plan_version_locks(present(), True, str(tmp_path))
     assert (step["before"], versionlock.parse_lock_entries(step["after"])) == ("", locked(OLD))
     with pytest.raises(
@@ -198,7 +198,7 @@ def test_check_mode_tells_of_the_lock_before_there_is_a_plugin(tmp_path: Path) -
         version_lock.plan_version_locks(present(), False, str(tmp_path))
 
 
-def test_a_list_that_cannot_be_parsed_as_text_comes_back_byte_for_byte(tmp_path: Path) -> None:
+def test_a_list_that_is_not_text_is_restored_exactly(tmp_path: Path) -> None:
     path = tmp_path / "list"
     path.write_bytes(b"# caf\xe9\nbash-0:5.1.8-9.el9.*\n")
     text = versionlock.read_text_file(str(path))
@@ -207,7 +207,7 @@ def test_a_list_that_cannot_be_parsed_as_text_comes_back_byte_for_byte(tmp_path:
     assert "caf" in answer.diff_file(str(path), text, "")["before"]
 
 
-def test_the_look_at_the_packages_tells_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_survey_includes_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         listed,
         "read_held_versions",
@@ -249,7 +249,7 @@ def test_a_manifest_of_an_earlier_version_has_no_holds() -> None:
     assert manifest.observe_owned(owned)["held package"] == {}
 
 
-def test_no_manifest_says_held_where_nothing_holds() -> None:
+def test_no_manifest_claims_a_lock_that_is_absent() -> None:
     owned = {"sysctls": {}, "services": {}, "packages": {}}
     state: dict[str, Any] = {"file": {}, "address": {}, "held package": {"a": True, "b": False}}
     assert node_manifest.describe_missing_state(owned, state) == ["package b is not held"]

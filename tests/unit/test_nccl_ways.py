@@ -113,13 +113,13 @@ def test_each_cause_is_a_finding(seen: ClusterObservations) -> None:
     assert other.follows == ()
 
 
-def test_tcp_is_what_there_is_where_a_node_has_no_rdma(seen: ClusterObservations) -> None:
+def test_without_rdma_tcp_is_expected(seen: ClusterObservations) -> None:
     infiniband(TCP)(seen)
     survey(seen, UBUNTU1)["rdma"] = []
     assert found(seen) == []
 
 
-def test_a_port_that_is_down_is_none(seen: ClusterObservations) -> None:
+def test_a_port_that_is_down_is_ignored(seen: ClusterObservations) -> None:
     infiniband(TCP)(seen)
     for port in survey(seen, UBUNTU1)["rdma"]:
         port["state"] = "DOWN"
@@ -229,7 +229,7 @@ def test_why_nccl_does_not_use_gpudirect(seen: ClusterObservations) -> None:
     assert "NCCL_NET_GDR_LEVEL=LOC (/etc/nccl.conf)" in only(seen).cause
 
 
-def test_gpudirect_that_cannot_be_is_another_finding_or_none(seen: ClusterObservations) -> None:
+def test_impossible_gpudirect_is_another_finding_or_none(seen: ClusterObservations) -> None:
     no_gpudirect(seen, HOSTS_MEMORY)
     cards = survey(seen, UBUNTU1)["gpus"]["cards"]
     name = cards[0]["name"]
@@ -265,11 +265,11 @@ def topology(*rows: str) -> str:
         ((), False),
     ],
 )
-def test_whether_nvlinks_lead_to_every_gpu(rows: tuple[str, ...], linked: bool) -> None:
+def test_nvlinks_between_all_gpus(rows: tuple[str, ...], linked: bool) -> None:
     assert job.is_fully_linked(parse_topology(topology(*rows))) is linked
 
 
-def test_the_survey_says_what_nvlinks_carry(tmp_path: Path) -> None:
+def test_the_survey_lists_nvlink_speeds(tmp_path: Path) -> None:
     both = topology(" X \tNV18", "NV18\t X ")
     card = nvlink(16, 2)
     machine = Machine(
@@ -313,7 +313,7 @@ def test_one_node_is_held_against_its_nvlinks(
     assert gpu.check_gpu_jobs(one_node) == []
 
 
-def test_a_node_below_its_nvlinks_is_not_said_to_be_slow_as_well(seen: ClusterObservations) -> None:
+def test_a_missing_nvlink_is_not_also_reported_as_slow(seen: ClusterObservations) -> None:
     verify_changes.nvlinks_unused(seen)
     verify_changes.slow_gpus(seen, 400.0, 20.0)
     one = only(seen)
@@ -336,7 +336,7 @@ def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rank:
     return Rank(settings, tmp_path / "events.jsonl")
 
 
-def test_what_others_chose_is_told_with_its_file(
+def test_settings_of_others_are_named_with_their_file(
     rank: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "env").write_text("NCCL_IB_HCA='=mlx5_0:1'\nWORLD_SIZE=2\nNCCL_NET=IB\n")
@@ -363,7 +363,7 @@ def test_of_nccls_files_the_first_line_of_a_name_holds(
     }
 
 
-def test_words_are_told_once(rank: Rank, tmp_path: Path) -> None:
+def test_messages_appear_once(rank: Rank, tmp_path: Path) -> None:
     ways = [f"n:1:{at} [0] NCCL INFO Channel {at} : via NET/IB/0/GDRDMA" for at in range(64)]
     noise = ["n:1:9 [0] NCCL INFO Trees [0] -1/-1/-1", ""]
     (tmp_path / "words").write_text("\n".join([*IB[:2], *noise, *ways]) + "\n")
@@ -375,7 +375,7 @@ def events(rank: Rank) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_the_network_is_told_while_nccl_still_connects(rank: Rank, tmp_path: Path) -> None:
+def test_the_network_is_named_while_nccl_still_connects(rank: Rank, tmp_path: Path) -> None:
     with ladder_gpu.told_early(rank):
         (tmp_path / "words").write_text(TCP[0] + "\n")
         time.sleep(3 * ladder_gpu.LISTENING)
@@ -448,7 +448,7 @@ def test_a_pin_to_an_unsuitable_entry_is_named(
         assert one.fix == "on ubuntu1: remove NCCL_IB_GID_INDEX from /etc/environment"
 
 
-def test_each_half_of_a_port_is_looked_at_and_only_what_nccl_may_use(
+def test_each_half_of_a_port_that_nccl_may_use_is_checked(
     seen: ClusterObservations,
 ) -> None:
     """Two DGX Sparks with one address: entry 3 of the half without it is empty."""
@@ -491,7 +491,7 @@ def test_a_pin_is_found_wherever_a_job_gets_it(seen: ClusterObservations, where:
     assert place in one.fix
 
 
-def test_who_asks_for_roce_v1_gets_it(seen: ClusterObservations) -> None:
+def test_a_request_for_roce_v1_is_honoured(seen: ClusterObservations) -> None:
     pin_gid("2", *ROCE_GIDS)(seen)
     row = {"value": "1", "source": "/etc/environment"}
     survey(seen, UBUNTU1)["environment"]["values"]["NCCL_IB_ROCE_VERSION_NUM"] = row

@@ -53,5 +53,5 @@ LAST = """network:
         (LAST, {"network": {"wifis": {"wlan0": {}}}}),
     ],
 )
-def test_what_is_left_of_a_file(text: str, left: dict[str, Any]) -> None:
+def test_the_rest_of_a_file(text: str, left: dict[str, Any]) -> None:
     assert yaml.safe_load(netplan.strip_entries(text, {"eth1": {MAC}}, ["eth1"], "x.yaml")) == left

@@ -36,16 +36,16 @@ def names() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["direct", "raised", "helper", "through", "in_a_thread"])
-def test_what_names_the_controller_is_left_out(name: str, names: dict[str, Any]) -> None:
+def test_tests_that_name_the_controller_are_skipped(name: str, names: dict[str, Any]) -> None:
     assert node_only.of_the_controller(names[name])
 
 
 @pytest.mark.parametrize("name", ["plain", "annotated", "itself"])
-def test_what_does_not_is_run(name: str, names: dict[str, Any]) -> None:
+def test_other_tests_run(name: str, names: dict[str, Any]) -> None:
     assert not node_only.of_the_controller(names[name])
 
 
-def test_what_is_used_all_the_same_ends_as_a_skip(names: dict[str, Any]) -> None:
+def test_unexpected_use_of_controller_code_ends_as_a_skip(names: dict[str, Any]) -> None:
     with pytest.raises(pytest.skip.Exception, match="the controller's code"):
         names["direct"]()
     with pytest.raises(pytest.skip.Exception):

@@ -79,7 +79,7 @@ def test_known_hosts_names_every_node_with_its_own_key(tmp_path: Path, port: int
             assert key[name].split()[1] in found
 
 
-def test_the_line_says_from_where_and_allows_nothing_else() -> None:
+def test_the_key_line_limits_source_and_commands() -> None:
     assert node_ssh.render_authorized_key(
         "ssh-ed25519 AAAA fullmesh-cluster", ["10.0.0.1", "fd78::1"]
     ) == ('restrict,from="10.0.0.1,fd78::1" ssh-ed25519 AAAA fullmesh-cluster')
@@ -116,7 +116,7 @@ PARAMS: dict[str, Any] = {
 }
 
 
-def test_an_account_of_the_users_keeps_what_it_has(node: Path) -> None:
+def test_an_existing_account_of_the_user_is_unchanged(node: Path) -> None:
     keys = node / "home/.ssh/authorized_keys"
     keys.write_text(ALIEN + "\n")
     keys.chmod(0o640)
@@ -192,7 +192,7 @@ def test_a_folder_that_is_a_link_is_refused(stranger: Path, check: bool) -> None
     assert list(roots.iterdir()) == []
 
 
-def test_a_look_that_needs_no_child_refuses_the_same(stranger: Path) -> None:
+def test_a_check_without_child_process_refuses_the_same(stranger: Path) -> None:
     """In this process: a child that is the account has no right to leave coverage's figures behind."""
     keys = stranger / "home/.ssh/authorized_keys"
     keys.symlink_to(stranger / "secret")
@@ -216,7 +216,7 @@ def test_undo_does_not_follow_links_either(stranger: Path) -> None:
     assert untouched(stranger / "secret")
 
 
-def test_what_is_done_in_the_accounts_folder_is_done_as_the_account(
+def test_work_in_the_accounts_folder_runs_as_the_account(
     stranger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A link that appears after every look is the account's own loss: it has no right to what it leads to."""
@@ -232,7 +232,7 @@ def test_what_is_done_in_the_accounts_folder_is_done_as_the_account(
     assert list((stranger / "roots-ssh").iterdir()) == []
 
 
-def test_the_work_has_no_rights_left(stranger: Path) -> None:
+def test_the_work_runs_without_rights(stranger: Path) -> None:
     def work() -> list[Any]:
         status = Path("/proc/self/status").read_text().splitlines()
         return [os.getresuid(), os.getresgid(), [ln for ln in status if ln.startswith("CapEff")]]
@@ -244,12 +244,12 @@ def test_the_work_has_no_rights_left(stranger: Path) -> None:
         ssh_keys.run_as_account(ssh_keys.find_account(""), (stranger / "secret").read_text)
 
 
-def test_an_account_that_kills_the_work_is_said(stranger: Path) -> None:
+def test_an_account_that_kills_the_work_is_reported(stranger: Path) -> None:
     with pytest.raises(OSError, match="as train: it ended without an answer"):
         ssh_keys.run_as_account(ssh_keys.find_account(""), lambda: os.kill(os.getpid(), 9))
 
 
-def test_a_home_that_is_a_link_works_and_root_needs_no_rights_in_it(stranger: Path) -> None:
+def test_a_linked_home_works_and_root_needs_no_rights(stranger: Path) -> None:
     """passwd's own path may be a link (automounted homes), and NFS may give root nothing (root_squash)."""
     (stranger / "home").rename(stranger / "elsewhere")
     (stranger / "home").symlink_to(stranger / "elsewhere")
@@ -290,7 +290,7 @@ def test_a_diff_never_holds_the_key(node: Path) -> None:
     )
 
 
-def test_what_we_made_goes_and_what_was_put_there_stays(node: Path) -> None:
+def test_our_files_are_removed_and_foreign_ones_stay(node: Path) -> None:
     (node / "home/.ssh").rmdir()
     ssh_keys.install_ssh_keys(PARAMS, check=False)
     assert (node / "home/.ssh/authorized_keys").exists()

@@ -146,7 +146,7 @@ MACHINES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize(("name", "wanted"), MACHINES.items(), ids=list(MACHINES))
-def test_what_real_machines_say(name: str, wanted: tuple[Any, ...]) -> None:
+def test_facts_of_real_machines(name: str, wanted: tuple[Any, ...]) -> None:
     found = recorded(name)
     (card,) = found["cards"]
     fields = ("name", "width", "width_most", "ecc_mode", "persistence")
@@ -173,7 +173,7 @@ def test_all_recorded_machines_are_read() -> None:
         ("<dram_uncorrectable>N/A</dram_uncorrectable>", 0),
     ],
 )
-def test_errors_are_counted_whatever_the_driver_calls_them(fields: str, errors: int) -> None:
+def test_errors_are_counted_under_any_driver_name(fields: str, errors: int) -> None:
     text = f"<l><gpu><ecc_errors><volatile>{fields}</volatile></ecc_errors></gpu></l>"
     assert gpu.parse_smi(text)["cards"][0]["ecc_volatile"] == errors
 
@@ -326,7 +326,7 @@ def test_auto_is_a_kind_that_the_system_has(system: str, is_open: bool, kind: st
     assert roles_nvidia_driver.find_driver_faults(asked, offers(system)) == []
 
 
-def test_what_there_is_instead_is_said() -> None:
+def test_the_installed_alternative_is_named() -> None:
     (fault,) = roles_nvidia_driver.find_driver_faults(
         roles_nvidia_driver.read_driver_settings(OPTIONS, offers(EL9)), offers(EL9)
     )
@@ -355,7 +355,7 @@ JOB = {
         (UBUNTU, {"smi": JOB}, "ND-105"),
     ],
 )
-def test_a_node_whose_driver_must_not_be_touched(
+def test_a_node_whose_driver_must_not_change(
     system: str, change: dict[str, Any], code: str
 ) -> None:
     (fault,) = planned(system, **change)["faults"]
@@ -392,7 +392,7 @@ def test_the_real_job_on_a_t4_is_not_disturbed() -> None:
         (EL9, {"nvidia-driver": "3:580.95.05-1.el9"}),
     ],
 )
-def test_what_is_there_is_not_touched_even_under_a_job(
+def test_an_installed_driver_is_unchanged_even_under_a_job(
     system: str, packages: dict[str, str]
 ) -> None:
     found = planned(system, packages, smi=JOB, loaded="580.95.05", nouveau=False)
@@ -436,7 +436,7 @@ def test_the_fabric_manager_runs_where_there_are_switches(
     assert "nvidia-persistenced.service" in found["services"]
 
 
-def test_unattended_upgrades_leave_the_driver_alone_and_the_kernel_of_its_modules() -> None:
+def test_unattended_upgrades_skip_driver_and_its_kernel() -> None:
     """unattended-upgrades matches each name of the list from a package's beginning (its README)."""
     packages = [
         *(
@@ -482,7 +482,7 @@ def test_dkms_without_tools(tools: dict[str, Any], words: str) -> None:
     )
 
 
-def test_what_gpu_facts_says_here_is_what_the_role_reads() -> None:
+def test_gpu_facts_of_this_machine_are_readable_by_the_role() -> None:
     assert convert_value(GpuFacts, gpu.observe_gpus())
 
 
@@ -497,7 +497,7 @@ def played_machines() -> list[dict[str, Any]]:
     return [merge_hash(machines["nvidia_test_bare"], change) for change in changes]
 
 
-def test_molecules_fake_says_what_gpu_facts_says() -> None:
+def test_the_fake_of_molecule_matches_gpu_facts() -> None:
     """A field that it lacked ended the scenario where the role reads its answer."""
     machines = played_machines()
     assert [one["smi"]["driver"] for one in machines] == ["", "580.95.05", "535.1"]

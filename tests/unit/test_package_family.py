@@ -62,7 +62,7 @@ def patterns(system: str) -> list[str]:
     ("system", "names"),
     [("Ubuntu_22", OF_UBUNTU), ("Ubuntu_24", OF_UBUNTU), ("RedHat_9", OF_EL), ("RedHat_10", OF_EL)],
 )
-def test_a_driver_is_all_of_its_packages_and_nothing_else(system: str, names: list[str]) -> None:
+def test_a_driver_consists_of_all_its_packages_only(system: str, names: list[str]) -> None:
     of_driver = patterns(system)
     assert [name for name in names if not family.is_family_package(name, of_driver)] == []
     assert [name for name in NOT_OURS if family.is_family_package(name, of_driver)] == []
@@ -188,7 +188,7 @@ def test_another_branch_is_given_back(tmp_path: Path, case: Case) -> None:
     assert convert_value(PackageFamily, found) == found
 
 
-def test_what_others_changed_since_is_theirs(tmp_path: Path) -> None:
+def test_later_changes_of_others_stay(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
     installed_over(machine, NEW_APT, "Ubuntu_24")
     machine.versions["nvidia-driver-580-server-open"] = "580.105.08-0ubuntu1"
@@ -201,7 +201,7 @@ def test_what_others_changed_since_is_theirs(tmp_path: Path) -> None:
     assert family.describe_family_warnings({**found, "kept": []}, ROLE) == []
 
 
-def test_a_role_that_died_before_its_note_left_it_all(tmp_path: Path) -> None:
+def test_a_role_that_was_killed_before_its_note_left_everything(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
     installed_over(machine, NEW_APT, "Ubuntu_24")
     point = UndoPoint(machine.node.root, ROLE)
@@ -223,14 +223,14 @@ def test_the_first_versions_are_the_ones_of_before(tmp_path: Path) -> None:
     assert found["remove"] == ["nvidia-driver-590"]
 
 
-def test_nothing_is_given_back_where_nothing_was_installed(tmp_path: Path) -> None:
+def test_nothing_is_removed_if_nothing_was_installed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
     assert family.compare_family(machine.node, ROLE, patterns("Ubuntu_24"))["install"] == []
     family.remember_family(machine.node, ROLE, patterns("Ubuntu_24"), False)
     assert not UndoPoint(machine.node.root, ROLE).exists()
 
 
-def test_check_mode_keeps_nothing(tmp_path: Path) -> None:
+def test_check_mode_stores_nothing(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
     make_point(machine)
     family.remember_family(machine.node, ROLE, patterns("Ubuntu_24"), True)
@@ -293,7 +293,7 @@ def seen(**change: Any) -> PackageFamily:
         ({"nvidia-driver": "535-dkms"}, ["kmod-mine"], ""),
     ],
 )
-def test_a_stream_of_another_branch_is_left(
+def test_a_stream_of_another_branch_is_unchanged(
     enabled: dict[str, str], install: list[str], leave: str
 ) -> None:
     text = (ROOT / "roles/nvidia_driver/vars/RedHat_9.yml").read_text()

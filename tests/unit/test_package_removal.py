@@ -123,7 +123,7 @@ MANAGERS = pytest.mark.parametrize("manager", ["apt", "dnf"])
 
 
 @MANAGERS
-def test_what_nobody_else_needs_goes_in_one_simulation(tmp_path: Path, manager: str) -> None:
+def test_unneeded_packages_are_removed_in_one_simulation(tmp_path: Path, manager: str) -> None:
     found = PackageManager(tmp_path, manager, {"tool": ["library"], "library": [], "theirs": []})
     plan = removal.plan_removal(found.node, ["library", "tool", "absent"])
     assert plan == {"names": ["library", "tool", "absent"], "kept": []}
@@ -146,7 +146,7 @@ def test_a_package_that_others_need_stays_and_is_named(tmp_path: Path, manager: 
 
 
 @MANAGERS
-def test_what_a_package_that_stays_needs_stays_as_well(tmp_path: Path, manager: str) -> None:
+def test_dependencies_of_a_remaining_package_stay(tmp_path: Path, manager: str) -> None:
     needs = {"theirs": ["headers"], "headers": ["library"], "library": [], "tool": []}
     plan = removal.plan_removal(
         PackageManager(tmp_path, manager, needs).node, ["headers", "library", "tool"]
@@ -166,7 +166,7 @@ def test_one_of_two_that_others_need_stays_with_the_other(tmp_path: Path, manage
     assert [one["package"] for one in plan["kept"]] == ["one", "two"]
 
 
-def test_a_package_manager_that_cannot_tell_is_refused(tmp_path: Path) -> None:
+def test_an_unclear_package_manager_is_refused(tmp_path: Path) -> None:
     found = PackageManager(tmp_path, "apt", {"tool": []})
     found.fails = "E: dpkg was interrupted"
     with pytest.raises(
@@ -176,7 +176,7 @@ def test_a_package_manager_that_cannot_tell_is_refused(tmp_path: Path) -> None:
 
 
 @MANAGERS
-def test_an_undo_leaves_what_others_need_and_takes_what_came_with_it(
+def test_an_undo_keeps_shared_packages_and_removes_dependencies(
     tmp_path: Path, manager: str
 ) -> None:
     found = PackageManager(tmp_path, manager, {})
@@ -196,7 +196,7 @@ def test_an_undo_leaves_what_others_need_and_takes_what_came_with_it(
     assert back["kept_packages"] == [{"package": "openmpi", "needed_by": ["libhdf5-openmpi"]}]
 
 
-def test_what_apt_brought_along_stays_if_others_need_it(tmp_path: Path) -> None:
+def test_packages_that_apt_added_stay_if_others_need_them(tmp_path: Path) -> None:
     found = PackageManager(tmp_path, "apt", {})
     names = {kind: [] for kind in KINDS} | {"packages": ["openmpi"]}
     remember_state(found.node, "demo", names, check=False)
@@ -227,7 +227,7 @@ def removed_names() -> dict[str, str]:
     return found
 
 
-def test_every_undo_removes_what_was_simulated_and_nothing_else() -> None:
+def test_every_undo_removes_exactly_what_was_simulated() -> None:
     """`undo_point` and `package_family` return only names whose removal takes no package of others along."""
     found = removed_names()
     assert len(found) > 8

@@ -45,7 +45,7 @@ def test_the_acs_control_register(space: bytes, control: int | None) -> None:
     assert pci_paths.parse_acs_control(space) == control
 
 
-def test_a_list_that_leads_in_a_circle_ends() -> None:
+def test_a_circular_list_ends() -> None:
     space = bytearray(config((AER, 0)))
     struct.pack_into("<I", space, 0x100, AER | 1 << 16 | 0x100 << 20)
     assert pci_paths.parse_acs_control(bytes(space)) is None
@@ -62,7 +62,7 @@ def device(folder: Path, vendor: str, kind: str, iommu: str = "", numa: int = 0)
         (folder / "iommu_group/type").write_text(iommu + "\n")
 
 
-def test_gpus_and_rdma_cards_with_what_is_above_them(tmp_path: Path) -> None:
+def test_gpus_and_rdma_nics_with_their_upstream_ports(tmp_path: Path) -> None:
     root = tmp_path / "devices/pci0000:17"
     port = root / "0000:17:01.0"
     switch = port / "0000:18:00.0/0000:19:00.0"

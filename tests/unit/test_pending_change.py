@@ -39,7 +39,7 @@ def age(tmp_path: Path) -> None:
     journal.write_text(json.dumps(json.loads(journal.read_text()) | {"monotonic": -1e9}))
 
 
-def test_nothing_is_pending_where_nothing_was_ever_armed(
+def test_nothing_is_pending_if_nothing_was_armed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "STORE", str(tmp_path / "none"))
@@ -58,7 +58,7 @@ def test_it_waits_for_the_timer(file: Path) -> None:
     timer.join()
 
 
-def test_a_change_whose_timer_is_gone_is_ended(file: Path, tmp_path: Path) -> None:
+def test_a_change_without_timer_is_ended(file: Path, tmp_path: Path) -> None:
     age(tmp_path)
 
     def systemd(argv: list[str]) -> tuple[int, str]:

@@ -184,7 +184,7 @@ def test_refused(hosts: Hosts, code: str) -> None:
 SCRAPED = {"name": "exporter", "ports": [9100]}
 
 
-def test_the_port_of_node_exporter_is_opened_to_nobody_unless_a_service_names_it() -> None:
+def test_the_node_exporter_port_is_opened_only_for_a_service() -> None:
     assert services.list_open_ports(plan.derive_plan(two(fullmesh_services=[SCRAPED])), "peers")
     hosts = two(monitoring_tools_node_exporter=True, fullmesh_services=[SCRAPED])
     assert not [port for port in plan.derive_plan(hosts)["open_ports"] if port.startswith("9100")]
@@ -198,7 +198,7 @@ def test_the_port_of_node_exporter_is_opened_to_nobody_unless_a_service_names_it
         {"monitoring_tools_node_exporter": True, "monitoring_tools_textfile_dir": "/srv/text"},
     ],
 )
-def test_the_port_of_a_node_exporter_that_is_not_brought_is_anybodys(
+def test_the_port_of_an_unmanaged_node_exporter_is_not_reserved(
     exporter: dict[str, Any],
 ) -> None:
     assert plan.derive_plan(two(**exporter, fullmesh_master_port=9100))["master"]["port"] == 9100
@@ -250,7 +250,7 @@ def test_routed_clusters_may_span_networks() -> None:
     assert plan.derive_plan(hosts)["nnodes"] == 2
 
 
-def test_digest_follows_settings_but_not_the_way_of_running() -> None:
+def test_digest_follows_settings_but_not_run_options() -> None:
     base = plan.derive_plan(two())["digests"]["a"]
     assert plan.derive_plan(two(fullmesh_converge="always"))["digests"]["a"] == base
     assert plan.derive_plan(two(verify_cluster_deadline_seconds=9))["digests"]["a"] == base
@@ -295,7 +295,7 @@ def test_the_range_has_room_for_all_to_all(local: int, world: int, size: int) ->
     assert chosen.last <= 65535
 
 
-def test_machines_that_nobody_has_looked_at_count_as_the_usual_ones() -> None:
+def test_unsurveyed_machines_count_as_ordinary_ones() -> None:
     hosts = {
         f"n{at}": {"fullmesh_address": f"10.3.{at // 200}.{at % 200 + 1}/16"} for at in range(256)
     }

@@ -105,13 +105,15 @@ def recorded(folder: Path, name: str = "first") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", [run.LOG, run.EVENTS])
-def test_what_a_run_keeps_is_the_operators_alone(ran: object, folder: Path, name: str) -> None:
+def test_stored_files_of_a_run_are_private_to_the_operator(
+    ran: object, folder: Path, name: str
+) -> None:
     """Diffs of files stand in it that only root reads on the nodes."""
     del ran
     assert stat.S_IMODE((folder / "runs/first" / name).stat().st_mode) == 0o600
 
 
-def test_every_event_is_what_its_type_says(ran: object, folder: Path) -> None:
+def test_every_event_matches_its_type(ran: object, folder: Path) -> None:
     del ran
     found = recorded(folder)
     assert {one["event"] for one in found} == events.KINDS.keys() - {"result"}
@@ -119,7 +121,7 @@ def test_every_event_is_what_its_type_says(ran: object, folder: Path) -> None:
         assert contract.convert_value(events.KINDS[one["event"]], one) == one
 
 
-def test_the_log_has_what_ansible_printed_and_the_view_has_not(
+def test_the_log_contains_ansible_output_and_the_view_does_not(
     ran: tuple[run.RunOutcome, views.PlainView, str],
 ) -> None:
     outcome, _shown, text = ran
@@ -131,7 +133,7 @@ def test_the_log_has_what_ansible_printed_and_the_view_has_not(
     assert "TASK [stem | Write a file]" in log
 
 
-def test_phases_and_failures_are_told_in_full(
+def test_phases_and_failures_are_shown_in_full(
     ran: tuple[run.RunOutcome, views.PlainView, str],
 ) -> None:
     _outcome, shown, text = ran
@@ -189,7 +191,7 @@ def test_an_error_of_ansible_itself_is_shown(
     assert "ansible.log" in told
 
 
-def test_programs_get_events_and_nothing_else(
+def test_programs_get_events_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "small.yml").write_text(SMALL)
@@ -207,7 +209,7 @@ def test_programs_get_events_and_nothing_else(
     assert Path(found[-1]["log"]).is_file()
 
 
-def test_apply_says_first_which_nodes_it_changes(
+def test_apply_lists_the_nodes_that_it_changes_first(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "small.yml").write_text(SMALL)
@@ -388,7 +390,7 @@ def test_the_deadline_ends_a_play(folder: Path, tmp_path: Path) -> None:
     assert outcome.code != 0
 
 
-def test_an_event_that_nobody_knows_ends_nothing() -> None:
+def test_an_unknown_event_is_ignored() -> None:
     shown = views.PlainView(io.StringIO())
     for line in ('{"event": "new"}', "half a li", '{"event": "play", "play": 3}', "[]"):
         run.forward_event(shown, line)
@@ -430,7 +432,7 @@ def test_our_plays_have_a_name_for_people() -> None:
         (["-e", "x=-vim"], False),
     ],
 )
-def test_who_asks_for_ansibles_output_gets_it(words: list[str], raw: bool) -> None:
+def test_ansible_output_is_shown_on_request(words: list[str], raw: bool) -> None:
     assert options.needs_raw_output(argparse.Namespace(verbose=False, more=words)) is raw
     assert options.needs_raw_output(argparse.Namespace(verbose=True, more=words))
 
@@ -472,7 +474,7 @@ def test_a_terminal_shows_each_node_and_many_are_counted(ran: object, folder: Pa
     assert len(seen.get().splitlines()) < 4
 
 
-def test_the_terminal_says_what_the_log_says(
+def test_the_terminal_and_the_log_agree(
     ran: tuple[run.RunOutcome, views.PlainView, str], folder: Path
 ) -> None:
     _outcome, _shown, text = ran
@@ -484,7 +486,7 @@ def test_the_terminal_says_what_the_log_says(
             assert line in stream.getvalue()
 
 
-def test_what_would_change_is_a_table() -> None:
+def test_planned_changes_are_a_table() -> None:
     changes = [
         TaskChange("b", "network", "static_ip", "apply | Write", ("/etc/one", "/etc/two")),
         TaskChange("a", "network", "static_ip", "apply | Write", ("/etc/one",)),

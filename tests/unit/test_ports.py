@@ -51,7 +51,7 @@ def test_every_spelling_is_read(text: object, ends: tuple[int, int]) -> None:
         "99999999",
     ],
 )
-def test_anything_else_is_none(text: object) -> None:
+def test_other_values_are_no_ports(text: object) -> None:
     assert parse_port_range(text) is None
 
 
@@ -70,12 +70,12 @@ def test_ranges(one: list[int], other: list[int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "29500", "50000", "60000-50000", "80-50000", "50000-70000"])
-def test_a_users_range_is_refused_with_all_that_it_must_be(text: str) -> None:
+def test_an_invalid_range_is_refused_with_all_conditions(text: str) -> None:
     with pytest.raises(ValueError, match=rf"'{text}' is not .* within 1024-65535, lower end first"):
         parse_range(text)
 
 
-def test_lists_leave_out_what_is_no_range() -> None:
+def test_lists_omit_invalid_ranges() -> None:
     assert parse_port_ranges("29400,29500-29501, ,x") == [
         PortRange(29400, 29400),
         PortRange(29500, 29501),

@@ -181,7 +181,7 @@ def test_one_fault(change: Change, code: str) -> None:
     assert "el1: " in faults[0]
 
 
-def test_an_interface_that_nobody_names() -> None:
+def test_an_interface_that_is_not_named() -> None:
     assert codes(run(ubuntu1=(bare,))) == ["PR-105"]
 
 
@@ -242,7 +242,7 @@ def test_nodes_without_gpus_get_one_rank_and_torch_for_cpus() -> None:
     assert found["world_size"] == 2
 
 
-def test_gpus_get_a_rank_each_and_the_cuda_that_their_driver_runs() -> None:
+def test_each_gpu_gets_a_rank_and_the_cuda_of_its_driver() -> None:
     found = settled(gpus(8))
     assert found["resolved"] == {"accelerator": "cuda13.0", "local_ranks": 8}
     assert found["world_size"] == 16
@@ -254,7 +254,7 @@ def test_gpus_get_a_rank_each_and_the_cuda_that_their_driver_runs() -> None:
     assert found["digests"] == PLAN["digests"]
 
 
-def test_what_was_set_by_hand_stays() -> None:
+def test_explicit_settings_stay() -> None:
     found = settled(gpus(8), made=derived({"fullmesh_local_ranks": 2}))
     assert found["resolved"] == {"accelerator": "cuda13.0"}
     assert found["world_size"] == 4
@@ -264,7 +264,7 @@ def test_what_was_set_by_hand_stays() -> None:
     assert {node["accelerator"] for node in found["nodes"].values()} == {"cpu"}
 
 
-def test_a_driver_that_shall_be_installed_counts() -> None:
+def test_a_driver_that_will_be_installed_counts() -> None:
     asked = {"nvidia_driver_manage": True, "nvidia_driver_branch": "580"}
     assert settled(gpus(4, ""), made=derived(asked))["resolved"] == {
         "accelerator": "cuda13.0",
@@ -272,7 +272,7 @@ def test_a_driver_that_shall_be_installed_counts() -> None:
     }
 
 
-def test_gpus_that_jobs_shall_not_use_get_no_rank() -> None:
+def test_gpus_excluded_from_jobs_get_no_rank() -> None:
     hidden = {"cluster_env_extra": {"CUDA_VISIBLE_DEVICES": "0,1"}}
     assert settled(gpus(8), made=derived(hidden))["world_size"] == 4
     for none in ("", "-1"):
@@ -281,7 +281,7 @@ def test_gpus_that_jobs_shall_not_use_get_no_rank() -> None:
     assert settled(gpus(8, held="vfio-pci", shown=0))["resolved"]["accelerator"] == "cpu"
 
 
-def test_a_lock_of_the_users_own_says_what_it_is_for(tmp_path: Path) -> None:
+def test_a_custom_lock_states_its_targets(tmp_path: Path) -> None:
     lock = tmp_path / "torch.txt"
     for pins, word in (
         ("torch==2.9.0+cu128", "cu128"),
@@ -294,7 +294,7 @@ def test_a_lock_of_the_users_own_says_what_it_is_for(tmp_path: Path) -> None:
         assert settled(gpus(8), made=own)["resolved"] == {"accelerator": word}
 
 
-def test_a_lock_of_the_users_own_is_held_against_the_driver_too(tmp_path: Path) -> None:
+def test_a_custom_lock_is_checked_against_the_driver(tmp_path: Path) -> None:
     lock = tmp_path / "torch.txt"
     lock.write_text(f"torch==2.9.0+cu128 --hash=sha256:{'0' * 64}\n")
     made = derived({"torch_runtime_requirements": str(lock)})
@@ -304,7 +304,7 @@ def test_a_lock_of_the_users_own_is_held_against_the_driver_too(tmp_path: Path) 
     assert "Upgrade the driver to branch 525" in faults[0]
 
 
-def test_a_version_of_torch_that_no_lock_for_cuda_is_for() -> None:
+def test_a_torch_version_without_cuda_lock() -> None:
     faults = run(gpus(8), ubuntu1=(gpus(8),), made=derived({"torch_runtime_version": "1.0.0"}))
     assert codes(faults) == ["PR-116", "PR-116"]
     assert "torch 1.0.0 has no lock for CUDA" in faults[0]
@@ -312,7 +312,7 @@ def test_a_version_of_torch_that_no_lock_for_cuda_is_for() -> None:
     assert "nvidia_driver_manage" not in faults[0]
 
 
-def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
+def test_amd_without_a_lock_uses_cpus_with_a_note() -> None:
     found = settled(gpus(8, vendor="amd"))
     assert found["resolved"] == {"accelerator": "cpu", "local_ranks": 1}
     observed = {host: answer(host, gpus(8, vendor="amd")) for host in ADDRESSES}
@@ -357,7 +357,7 @@ def test_amd_without_a_lock_is_for_cpus_and_said() -> None:
         (gpus(8, shown=7), gpus(8), "PR-118", "el1: the PCI bus has 8 NVIDIA GPU(s)"),
     ],
 )
-def test_what_cannot_be_decided_is_refused(
+def test_undecidable_settings_are_refused(
     el1: Change, ubuntu1: Change, code: str, words: str
 ) -> None:
     faults = run(el1, ubuntu1=(ubuntu1,))
@@ -379,7 +379,7 @@ def test_two_locks_of_the_users_own_that_differ_are_refused(tmp_path: Path) -> N
     assert "el1: cu128, ubuntu1: cu126" in faults[0]
 
 
-def test_a_lock_whose_torch_is_for_nobody_we_know(tmp_path: Path) -> None:
+def test_a_lock_whose_torch_has_an_unknown_target(tmp_path: Path) -> None:
     lock = tmp_path / "torch.txt"
     lock.write_text(f"torch==2.9.0+xpu --hash=sha256:{'0' * 64}\n")
     faults = run(made=derived({"torch_runtime_requirements": str(lock)}))
@@ -387,12 +387,12 @@ def test_a_lock_whose_torch_is_for_nobody_we_know(tmp_path: Path) -> None:
     assert "torch.txt pins torch for 'xpu'" in faults[0]
 
 
-def test_a_node_that_a_run_leaves_out_is_like_the_others() -> None:
+def test_a_node_that_a_run_excludes_counts_too() -> None:
     found, faults = preflight.resolve_plan(PLAN, {"el1": answer("el1", gpus(8))})
     assert (faults, found["world_size"]) == ([], 16)
 
 
-def test_a_run_that_looks_at_none_of_them_believes_what_nodes_remember() -> None:
+def test_a_run_without_surveyed_nodes_uses_their_records() -> None:
     made = derived(el1={"fullmesh_local_ranks": 8})
 
     def forgets(said: NodeFacts) -> None:
@@ -407,7 +407,7 @@ def test_a_run_that_looks_at_none_of_them_believes_what_nodes_remember() -> None
     assert (faults, found["world_size"]) == ([], 12)
 
 
-def test_a_run_that_looks_at_no_node_left_to_auto_keeps_what_was_chosen_for_torch() -> None:
+def test_a_run_without_auto_nodes_keeps_the_chosen_torch() -> None:
     made = derived(el1={"fullmesh_local_ranks": 8, "torch_runtime_accelerator": "cuda13.0"})
     chosen = {"accelerator": "cuda13.0", "local_ranks": 4}
 
@@ -436,7 +436,7 @@ def test_the_room_for_a_torch_with_cuda() -> None:
     assert "5.0 GB free for /opt/fullmesh, needs 14" in faults[0]
 
 
-def test_the_room_beside_an_environment_that_lies_elsewhere() -> None:
+def test_free_space_beside_an_environment_elsewhere() -> None:
     def elsewhere(said: NodeFacts) -> None:
         seen(said)["venv"] = "/scratch/torch"
         seen(said)["free_bytes"] = {"/scratch": 5_000_000_000, "/var/lib/fullmesh": 5_000_000_000}
@@ -462,7 +462,7 @@ def test_another_number_of_gpus_is_drift() -> None:
 CHANGE = {"name": "static_ip", "what": "the links", "since": "2026-11-26T14:30:40Z", "seconds": 7}
 
 
-def test_hosts_with_pending_changes_are_found_by_both_ways_of_asking() -> None:
+def test_hosts_with_pending_changes_are_found_by_both_queries() -> None:
     said = {"ansible_facts": {}, "pending": [CHANGE]}
     hostvars: dict[str, Any] = {"a": {"__preflight": said}, "b": {}, "c": {}, "d": {}}
     asked = {"b": said, "c": {"pending": []}, "d": {"unreachable": True}}
@@ -489,7 +489,7 @@ def test_pending_changes_are_described_with_their_seconds() -> None:
         [CHANGE | {"seconds": -5, "since": "a\nb"}],
     ],
 )
-def test_a_node_that_lies_about_pending_changes_holds_up_nothing(changes: Any) -> None:
+def test_a_lie_about_pending_changes_delays_no_node(changes: Any) -> None:
     assert 1 <= preflight.count_pending_seconds(changes) <= preflight.PENDING_SECONDS + 1
     sentences = preflight.describe_pending_changes(changes)
     assert len(sentences) <= preflight.PENDING_CHANGES

@@ -81,7 +81,7 @@ def test_old_ones_are_named_with_their_version_all_at_once(tmp_path: Path) -> No
     assert "PR-102" not in said
 
 
-def test_none_at_all(tmp_path: Path) -> None:
+def test_no_python(tmp_path: Path) -> None:
     said = refused(tmp_path, {"bare": "/nowhere/python3"})
     assert "[PR-102] bare: cannot be observed" in said, said
     assert "PR-113" not in said

@@ -94,7 +94,7 @@ def test_without_it_every_worker_reads_them(tmp_path: Path) -> None:
     assert all(read == used and int(frozen) <= from_the_start() for read, used, frozen in told)
 
 
-def test_a_diff_is_shown_to_who_asks_for_one() -> None:
+def test_a_diff_is_shown_on_request() -> None:
     """A first run on eight nodes printed eighteen thousand lines that nobody had asked for."""
     settings = configparser.ConfigParser()
     settings.read(ROOT / "ansible.cfg")

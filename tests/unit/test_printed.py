@@ -62,7 +62,7 @@ def test_a_clean_text_has_no_control_character_but_line_feeds(text: str) -> None
     assert "\n" not in clean_line(text)
 
 
-def test_what_ansible_has_coloured_keeps_its_colours_alone() -> None:
+def test_ansible_colours_stay_and_others_are_removed() -> None:
     assert clean_styled("\x1b[0;32mok\x1b[0m: \x1b[2J\x9b") == "\x1b[0;32mok\x1b[0m: \\x1b[2J\\x9b"
 
 
@@ -152,7 +152,7 @@ sys.stdin.read()
 """
 
 
-def test_the_name_of_a_process_does_not_act_on_the_terminal() -> None:
+def test_a_process_name_does_not_control_the_terminal() -> None:
     """The review's proof: PF-129 names a listener, whose account gives itself a name."""
     name = b"\x1b[2J\x1b[31mOK"
     process = subprocess.Popen(
@@ -234,7 +234,7 @@ def test_ansibles_own_output_is_cleaned(tmp_path: Path, colours: bool) -> None:
     assert bool(STYLE.search(said)) is colours
 
 
-def test_every_verb_cleans_what_it_prints(
+def test_every_verb_cleans_its_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "ansible.log"
@@ -291,7 +291,7 @@ def calls(tree: ast.AST, where: str = "") -> list[tuple[str, str]]:
     return found
 
 
-def test_nothing_is_printed_past_the_filter() -> None:
+def test_all_output_passes_the_filter() -> None:
     tops = ("src/fullmesh", "callback_plugins", "action_plugins", "filter_plugins")
     files = [path for top in tops for path in (ROOT / top).rglob("*.py")]
     files.append(ROOT / "src/devtools/demo.py")
@@ -317,6 +317,6 @@ def test_nothing_is_printed_past_the_filter() -> None:
         ("path.write_text(x)", False),
     ],
 )
-def test_the_search_finds_each_way_to_a_terminal(text: str, seen: bool) -> None:
+def test_the_search_finds_each_print_to_a_terminal(text: str, seen: bool) -> None:
     ((_, name),) = calls(ast.parse(text))
     assert bool(WRITES.search(name)) is seen

@@ -92,7 +92,7 @@ def test_recorded_ranks_have_no_finding(eight: ClusterObservations) -> None:
     assert found(eight) == []
 
 
-def test_eight_ranks_that_fail_for_one_that_was_killed_are_one_finding(
+def test_failures_after_one_killed_rank_are_one_finding(
     eight: ClusterObservations,
 ) -> None:
     stop(eight, 3, 0.5)
@@ -103,7 +103,7 @@ def test_eight_ranks_that_fail_for_one_that_was_killed_are_one_finding(
     assert ". 7 other ranks ended after that, the first of them 0.50 s later" in finding.cause
 
 
-def test_a_ranks_own_error_explains_who_lost_it_and_who_waited_for_it(
+def test_an_error_of_a_rank_explains_lost_and_waiting_peers(
     eight: ClusterObservations,
 ) -> None:
     stop(eight, 5, 0.5, OWN)
@@ -113,7 +113,7 @@ def test_a_ranks_own_error_explains_who_lost_it_and_who_waited_for_it(
     assert finding.cause.startswith(f"rank 5 on node5 failed in fsdp: {OWN}. 7 other ranks")
 
 
-def test_of_ranks_that_died_the_first_is_named_whatever_they_said_last(
+def test_the_first_dead_rank_is_named_despite_later_messages(
     eight: ClusterObservations,
 ) -> None:
     for rank in range(8):
@@ -125,7 +125,7 @@ def test_of_ranks_that_died_the_first_is_named_whatever_they_said_last(
     assert "7 other ranks ended after that, the first of them 0.40 s later" in finding.cause
 
 
-def test_two_errors_of_their_own_are_one_finding_of_the_first_that_names_the_second(
+def test_two_own_errors_are_one_finding_that_names_both(
     eight: ClusterObservations,
 ) -> None:
     stop(eight, 1, 2.0, "RuntimeError: a second error")
@@ -137,7 +137,7 @@ def test_two_errors_of_their_own_are_one_finding_of_the_first_that_names_the_sec
     assert "rank 1 on node1 with RuntimeError: a second error" in finding.cause
 
 
-def test_who_was_lost_a_step_further_on_is_the_cause(eight: ClusterObservations) -> None:
+def test_a_rank_lost_one_step_later_is_the_cause(eight: ClusterObservations) -> None:
     """An all_reduce is over for one rank while the last pieces are on their way to the others."""
     stop(eight, 2, 0.1, step="broadcast")
     for rank in (0, 1, 3, 4, 5, 6, 7):
@@ -147,7 +147,7 @@ def test_who_was_lost_a_step_further_on_is_the_cause(eight: ClusterObservations)
     assert "7 other ranks ended after that" in finding.cause
 
 
-def test_of_ranks_that_only_lost_each_other_the_first_is_named(eight: ClusterObservations) -> None:
+def test_the_first_of_ranks_that_lost_each_other_is_named(eight: ClusterObservations) -> None:
     for rank in range(8):
         stop(eight, rank, 0.2 if rank == 6 else 1.0, GONE.format(rank, rank))
     (finding,) = found(eight)
@@ -155,7 +155,7 @@ def test_of_ranks_that_only_lost_each_other_the_first_is_named(eight: ClusterObs
     assert "Rank 6 on node6 was the first of them, 0.80 s before the next" in finding.cause
 
 
-def test_who_stands_until_the_deadline_is_who_the_others_waited_for(
+def test_the_rank_that_hangs_until_the_deadline_is_named(
     eight: ClusterObservations,
 ) -> None:
     others(eight, 3, 10.0)
@@ -170,7 +170,7 @@ def test_who_stands_until_the_deadline_is_who_the_others_waited_for(
     assert finding.node != "node3"
 
 
-def test_who_was_ended_with_its_neighbour_held_nobody_up(eight: ClusterObservations) -> None:
+def test_a_rank_stopped_with_its_neighbour_is_not_blamed(eight: ClusterObservations) -> None:
     others(eight, 3, 10.0)
     hang(eight, 3, 13.0, died=True)
     (finding,) = found(eight)
@@ -187,7 +187,7 @@ def test_ranks_that_were_stopped_with_another_are_no_cause(eight: ClusterObserva
     assert finding.cause.startswith(f"rank 3 on node3 failed in all_reduce: {OWN}. 7 other ranks")
 
 
-def test_who_was_stopped_after_it_outlasted_the_others_is_who_they_waited_for(
+def test_the_rank_that_was_stopped_last_is_named(
     eight: ClusterObservations,
 ) -> None:
     others(eight, 3, 10.0)
@@ -215,7 +215,7 @@ def test_a_node_without_an_answer_is_the_cause(
     assert (finding.code, finding.node) == (code, "node5")
 
 
-def test_a_node_that_fell_silent_after_the_stop_is_no_cause(eight: ClusterObservations) -> None:
+def test_a_node_that_is_silent_after_the_stop_is_no_cause(eight: ClusterObservations) -> None:
     stop(eight, 3, 0.5, OWN)
     answer = {"unreachable": True, "msg": "[AK-101] no answer", "after_stop": True}
     eight.nodes["node5"]["gloo"] = cast("Any", rank_ends.read_missing_answer(answer, [5]))
@@ -223,7 +223,7 @@ def test_a_node_that_fell_silent_after_the_stop_is_no_cause(eight: ClusterObserv
     assert finding.node == "node3"
 
 
-def test_what_began_before_there_was_a_common_moment_is_not_ordered(
+def test_events_before_a_common_clock_are_not_ordered(
     eight: ClusterObservations,
 ) -> None:
     """Each node's own error while torch is imported says nothing about another node's."""
@@ -262,7 +262,7 @@ def test_a_little_steal_is_no_excuse(eight: ClusterObservations) -> None:
     assert [one.code for one in found(eight)] == ["VC-808"]
 
 
-def test_what_kept_ranks_from_their_processors_is_counted(
+def test_causes_of_lost_cpu_time_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = tmp_path / "groups/user.slice/run.scope"
@@ -280,7 +280,7 @@ def test_what_kept_ranks_from_their_processors_is_counted(
     assert processors.measure_cpu_loss(before) == (0.4, 0.75)
 
 
-def test_a_node_without_such_counters_was_kept_from_nothing(
+def test_a_node_without_counters_is_not_blamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("STAT", "OWN", "GROUPS"):

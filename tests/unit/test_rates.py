@@ -28,7 +28,7 @@ def names(count: int) -> list[str]:
 
 
 @given(st.integers(0, 65))
-def test_every_pair_is_measured_once_and_no_node_twice_in_a_round(count: int) -> None:
+def test_every_pair_is_measured_once_without_overlap(count: int) -> None:
     made = schedule_rate_rounds(names(count))
     assert len(made) == (count - 1 + count % 2 if count > 1 else 0)
     for pairs in made:
@@ -64,7 +64,7 @@ def test_one_culprit_among_many_is_named(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_two_culprits_are_both_named_and_nobody_else(data: st.DataObject) -> None:
+def test_two_slow_nodes_are_named_and_no_other(data: st.DataObject) -> None:
     count = data.draw(st.integers(5, 12))
     one, other = sorted(data.draw(st.permutations(names(count)))[:2])
     found = told(count, touching(one, count) | touching(other, count))
@@ -72,7 +72,7 @@ def test_two_culprits_are_both_named_and_nobody_else(data: st.DataObject) -> Non
 
 
 @given(st.data())
-def test_a_node_and_a_link_elsewhere_are_told_apart(data: st.DataObject) -> None:
+def test_a_slow_node_and_a_slow_link_are_distinguished(data: st.DataObject) -> None:
     count = data.draw(st.integers(5, 12))
     node, here, there = data.draw(st.permutations(names(count)))[:3]
     found = told(count, touching(node, count) | {(here, there)})
@@ -80,7 +80,7 @@ def test_a_node_and_a_link_elsewhere_are_told_apart(data: st.DataObject) -> None
 
 
 @given(st.data())
-def test_whatever_is_slow_is_told_once_and_nobody_who_is_fast_is_blamed(
+def test_each_slow_link_is_reported_once_and_no_fast_node(
     data: st.DataObject,
 ) -> None:
     count = data.draw(st.integers(2, 7))
@@ -97,7 +97,7 @@ def test_whatever_is_slow_is_told_once_and_nobody_who_is_fast_is_blamed(
 
 
 @pytest.mark.parametrize("count", [3, 8])
-def test_where_all_are_slow_nobody_is_blamed_alone(count: int) -> None:
+def test_if_all_are_slow_no_node_is_blamed(count: int) -> None:
     assert told(count, set(permutations(names(count), 2))) == [("all", "")]
 
 
@@ -114,7 +114,7 @@ def test_acknowledgements_that_wait_do_not_hide_the_direction() -> None:
     assert [(one.kind, one.node) for one in find_slow_culprits(rates, every)] == [("in", "n01")]
 
 
-def test_a_way_that_waits_for_the_slower_opposite_one_is_no_link_of_its_own() -> None:
+def test_a_direction_that_waits_for_the_other_is_not_blamed() -> None:
     out = {way for way in touching("n01", 4) if way[0] == "n01"}
     rates = measured(4, out) | {("n02", "n01"): 60.0}
     assert [(one.kind, one.node) for one in find_slow_culprits(rates, out | {("n02", "n01")})] == [
@@ -163,14 +163,14 @@ IN = {(there, here) for here, there in OUT}
         ({("el1", "ubuntu1")}, "el1 sends 9 Mbit/s to ubuntu1", "el1 -> ubuntu1"),
     ],
 )
-def test_the_finding_says_who_and_which_way(slow: set[Way], words: str, direction: str) -> None:
+def test_the_finding_names_node_and_direction(slow: set[Way], words: str, direction: str) -> None:
     (found,) = findings(slow)
     assert found.cause.startswith(words)
     assert found.direction.replace(", ", " and ") == direction
     assert (found.code, set(found.pairs), found.seen) == ("DG-139", slow, "9.0 Mbit/s")
 
 
-def test_all_links_slow_are_one_finding_that_names_no_node_in_its_words() -> None:
+def test_all_links_slow_is_one_finding_without_a_node() -> None:
     (found,) = findings(OUT | IN | {("el1", "el2"), ("el2", "el1")})
     assert found.cause == "every link is slow: at best 9 Mbit/s"
     assert "switch" in found.fix
@@ -190,7 +190,7 @@ def test_a_card_that_is_unlike_the_others_is_named(card: dict[str, Any], words: 
     assert not findings(OUT)[0].cause.endswith(")")
 
 
-def test_who_is_slow_to_everybody_and_loses_packets_is_one_finding() -> None:
+def test_a_slow_node_that_loses_packets_is_one_finding() -> None:
     made = world(OUT)
     for record in made["nodes"]["el1"]["links"]["links"]:
         record.update(lost=4, segments=60)
@@ -202,7 +202,7 @@ def test_who_is_slow_to_everybody_and_loses_packets_is_one_finding() -> None:
     assert [one.code for one in rule_packet_loss(look)] == ["DG-138"]
 
 
-def test_a_node_measures_with_its_partner_of_the_round_on_a_listener_that_it_reached() -> None:
+def test_a_node_measures_with_its_partner_on_a_reached_listener() -> None:
     made = records.world("healthy")
     plan, said, pairs = made["plan"], made["nodes"], [("el1", "ubuntu1")]
     opened = {name: one["node"]["ports"] for name, one in said.items()}
@@ -225,5 +225,5 @@ def test_a_node_measures_with_its_partner_of_the_round_on_a_listener_that_it_rea
     assert diagnose.diagnose_rounds(plan, {"el1": opened["el1"]}) == []
 
 
-def test_nothing_slow_blames_nobody() -> None:
+def test_without_slow_links_no_node_is_blamed() -> None:
     assert find_slow_culprits(measured(4, set()), []) == []

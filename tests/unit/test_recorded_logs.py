@@ -68,7 +68,7 @@ def logs_of(job: str) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()) for path in sorted((LOGS / job).glob("*.log"))]
 
 
-def test_every_job_has_an_expectation_and_says_how_it_was_broken() -> None:
+def test_every_job_has_an_expectation_and_a_described_fault() -> None:
     jobs = {path.name for path in LOGS.iterdir() if path.is_dir()}
     assert jobs == EXPECTED.keys()
     for job in jobs:
@@ -85,7 +85,7 @@ def test_the_cause_is_named(job: str) -> None:
 
 
 @pytest.mark.parametrize("job", sorted(set(EXPECTED) - {"healthy"}))
-def test_one_log_alone_is_never_called_healthy_when_it_holds_an_error(job: str) -> None:
+def test_a_single_log_with_an_error_is_never_healthy(job: str) -> None:
     for name, data in logs_of(job):
         if b"Error" in data:
             assert verdict_of((name, data)).bad, name

@@ -43,7 +43,7 @@ def last_row(now: JobSample) -> hang.CollectiveRow:
     return lane.rows[-1]
 
 
-def test_each_collective_shows_who_is_in_it_and_who_is_not() -> None:
+def test_each_collective_lists_present_and_missing_ranks() -> None:
     row = last_row(sample(hang_records.load("late_sleep")[-1]))
     assert (row.number, row.kind, row.sizes) == (4, "all_reduce", "[[8]]")
     assert [(one.word, one.text) for one in row.spans] == [
@@ -59,7 +59,7 @@ def test_a_rank_that_called_something_else_is_shown_as_that() -> None:
 
 
 @pytest.mark.parametrize(("name", "word"), [("late_stopped", "unknown"), ("killed", "gone")])
-def test_a_rank_that_says_nothing_is_no_rank_that_is_late(name: str, word: str) -> None:
+def test_a_rank_without_answer_is_not_late(name: str, word: str) -> None:
     assert word in {one.word for one in last_row(sample(hang_records.load(name)[-1])).spans}
 
 
@@ -69,7 +69,7 @@ def test_every_group_has_its_lane() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_page_is_whole_and_asks_nobody(name: str) -> None:
+def test_the_page_is_complete_and_loads_nothing(name: str) -> None:
     text = page(name)
     assert text.rstrip().endswith("</html>")
     assert "default-src &#39;none&#39;; style-src &#39;sha256-" in text
@@ -90,7 +90,7 @@ def test_512_ranks_are_a_page_of_few_marks() -> None:
     assert len(text) < 60_000
 
 
-def test_nothing_of_a_job_becomes_markup() -> None:
+def test_job_text_never_becomes_markup() -> None:
     samples = copy.deepcopy(hang_records.raw("late_sleep"))
     evil = "</style><script>alert(1)</script>"
     for one in samples[-1]:

@@ -55,17 +55,17 @@ def test_results_follow_the_schema() -> None:
         ("run", "../../etc"),
     ],
 )
-def test_what_does_not_follow_the_schema_is_refused(key: str, value: Any) -> None:
+def test_a_result_that_violates_the_schema_is_refused(key: str, value: Any) -> None:
     assert read.list_result_faults({**build(), key: value})
 
 
-def test_a_rung_that_did_not_pass_has_a_reason() -> None:
+def test_a_check_that_did_not_pass_has_a_reason() -> None:
     found = build()
     found["rungs"][0].update(status="skipped", reason="")
     assert read.list_result_faults(found)
 
 
-def test_a_defect_of_ours_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_defect_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builder, "SCHEMA", 99)
     with pytest.raises(ValueError, match=r"does not follow .* \$\.schema: Invalid enum value 99"):
         build()
@@ -122,14 +122,14 @@ def test_check_mode_is_the_headline(tmp_path: Path) -> None:
     assert (code, text.startswith("CHECK MODE: 9 of 9")) == (0, True)
 
 
-def test_notes_of_several_nodes_are_said_once(tmp_path: Path) -> None:
+def test_notes_of_several_nodes_appear_once(tmp_path: Path) -> None:
     note = [{"code": "PF-201", "text": "odd [thing]"}]
     _, text = summary(written(tmp_path, build(notes=dict.fromkeys(NAMES, note))))
     assert text.count("odd [thing] (el1, ubuntu1, ubuntu2)") == 1
 
 
 @pytest.mark.parametrize("content", [None, "no json", "{}", "[]"])
-def test_what_is_no_result_gives_exit_code_2(
+def test_an_invalid_result_gives_exit_code_2(
     tmp_path: Path, content: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "result.json"
@@ -139,7 +139,7 @@ def test_what_is_no_result_gives_exit_code_2(
     assert f"[CL-114] {path} " in capsys.readouterr().err
 
 
-def test_what_is_wrong_in_a_file_is_said_with_its_path(
+def test_an_invalid_field_is_reported_with_its_path(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = build(broken())
@@ -148,7 +148,7 @@ def test_what_is_wrong_in_a_file_is_said_with_its_path(
     assert "schema 1: $.links[1].verdict: Invalid enum value 'lost'" in capsys.readouterr().err
 
 
-def test_the_failure_names_rungs_and_causes() -> None:
+def test_the_failure_names_checks_and_causes() -> None:
     text = terminal.describe_failure(build(broken()))
     assert text.startswith("failed: L2 (every link, both directions)")
     assert "[VC-201] el1 -> ubuntu1" in text
@@ -156,7 +156,7 @@ def test_the_failure_names_rungs_and_causes() -> None:
     assert lines[0].startswith("FAILED at L2")
 
 
-def test_results_are_kept_and_the_latest_is_pointed_at(tmp_path: Path) -> None:
+def test_results_are_stored_and_the_latest_is_linked(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     for run in ("run1", "run2"):
         assert write.save_result(runs, run, "{}\n") == runs / run / "result.json"

@@ -70,7 +70,7 @@ def test_results_follow_the_schema_and_are_read(result: dict[str, Any]) -> None:
     assert read.parse_result(result) == result
 
 
-def test_the_file_is_what_the_types_say() -> None:
+def test_the_file_equals_the_types() -> None:
     Draft202012Validator.check_schema(schema.build_result_schema())
     assert schema.PATH.read_text() == schema.render_result_schema()
     assert schema.main(["--check"]) == 0
@@ -144,7 +144,7 @@ WORDS = {
 
 
 @pytest.mark.rest  # 30 s of a processor, for a schema that rarely changes
-def test_whatever_is_changed_old_and_new_schema_and_the_reader_agree() -> None:
+def test_old_schema_new_schema_and_reader_agree_on_any_change() -> None:
     document = small()
     told = {True: 0, False: 0}
     for path in places(document):
@@ -174,7 +174,7 @@ def test_whatever_is_changed_old_and_new_schema_and_the_reader_agree() -> None:
         (("nodes", "el1", "facts"), [], "$.nodes[...].facts: Expected `object`, got `array`"),
     ],
 )
-def test_what_is_refused_is_named_with_its_path(
+def test_a_refused_field_is_named_with_its_path(
     path: tuple[Any, ...], value: Any, said: str
 ) -> None:
     made = changed(whole(), path, value)
@@ -199,7 +199,7 @@ def test_results_of_before_the_newer_keys_are_read() -> None:
     assert read.parse_result(old) == old
 
 
-def test_half_a_pair_of_surrogates_is_read_in_a_text_and_refused_in_a_key() -> None:
+def test_a_lone_surrogate_is_accepted_in_text_but_not_keys() -> None:
     """JSON may have it (a log's odd bytes); it must not stop the reader."""
     made = changed(whole(), ("findings", 0, "cause"), "odd byte \udcff")
     assert PUBLISHED.is_valid(made)

@@ -58,11 +58,11 @@ def test_nfts_own_words_are_read() -> None:
     "text",
     ["", "trace id 1\n", TOLD[:500], "trace id a inet t c rule drop # handle 7 (verdict drop)\n"],
 )
-def test_half_of_it_is_nothing(text: str) -> None:
+def test_an_incomplete_trace_is_ignored(text: str) -> None:
     assert rule_trace.parse_trace(text) == []
 
 
-def test_the_table_decides_nothing_and_goes_with_who_made_it() -> None:
+def test_the_trace_table_decides_nothing_and_is_removed() -> None:
     ends: Any = [
         {"address": "192.0.2.1", "mine": [50001], "theirs": [29500, 50001]},
         {"address": "fd00::1", "mine": [], "theirs": [50002]},
@@ -89,7 +89,9 @@ ASKED: dict[str, Any] = {
 }
 
 
-def test_who_can_watch_nothing_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_cannot_trace_has_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert set(ASKED) == set(LADDER_TRACE)
     monkeypatch.setattr(rule_trace.os, "geteuid", lambda: 1000)
     assert rule_trace.trace_rules(**ASKED) == {"traced": [], "why": "not root"}
@@ -129,7 +131,7 @@ def told_of(held: World, table: str, **more: Any) -> None:
     node(held, UBUNTU1)["traced"] = {"traced": [{**one, **more}], "why": ""}  # type: ignore[typeddict-item]
 
 
-def test_the_rule_that_the_kernel_names_outranks_the_first_that_may() -> None:
+def test_the_rule_named_by_the_kernel_outranks_candidates() -> None:
     held = world("healthy")
     decoyed(held)
     (guessed,) = diagnosed(held)["findings"]
@@ -142,7 +144,7 @@ def test_the_rule_that_the_kernel_names_outranks_the_first_that_may() -> None:
     assert found["fix"].startswith("on ubuntu1: nft delete rule inet culprit c handle 7")
 
 
-def test_a_rule_that_asks_whose_a_packet_is_may_spare_others() -> None:
+def test_a_rule_that_matches_by_socket_owner_may_spare_others() -> None:
     held = world("healthy")
     decoyed(held)
     told_of(held, "late", handle=99, rule="meta skuid 0 ip daddr 192.0.2.1 ct state new drop")
@@ -150,7 +152,7 @@ def test_a_rule_that_asks_whose_a_packet_is_may_spare_others() -> None:
     assert "a rule that does this to some packets is" in found["cause"]
 
 
-def test_a_rule_that_the_survey_left_out_is_told_in_nfts_words() -> None:
+def test_an_omitted_rule_is_quoted_as_nft_prints_it() -> None:
     held = world("healthy")
     decoyed(held)
     told_of(held, "late", handle=99, rule="tcp dport 50000 drop")
@@ -158,7 +160,7 @@ def test_a_rule_that_the_survey_left_out_is_told_in_nfts_words() -> None:
     assert "inet late chain c: tcp dport 50000 drop" in found["seen"]
 
 
-def test_what_the_kernel_tells_of_others_packets_is_no_evidence() -> None:
+def test_traces_of_other_packets_are_no_evidence() -> None:
     held = world("healthy")
     decoyed(held)
     told_of(held, "culprit", source="192.0.2.77")
@@ -169,7 +171,7 @@ def test_what_the_kernel_tells_of_others_packets_is_no_evidence() -> None:
 @pytest.mark.parametrize(
     "said", [{"traced": [], "why": "no nft here"}, {"failed": True, "msg": "no nft here"}]
 )
-def test_what_could_not_be_watched_is_said(said: Any) -> None:
+def test_a_failed_trace_is_reported(said: Any) -> None:
     told = shape.sanitize_node(
         {"node": world("healthy")["nodes"][EL1]["node"], "traced": said}, {EL1}
     )
@@ -182,7 +184,7 @@ def look_of(held: World) -> Any:
     return judge.build_evidence(held["plan"], held["nodes"], ABOUT)
 
 
-def test_both_ends_are_asked_about_what_no_paper_explains() -> None:
+def test_both_ends_are_traced_for_unexplained_losses() -> None:
     held = world("healthy")
     decoyed(held)
     wanted = traces.build_trace_requests(look_of(held))
@@ -197,7 +199,7 @@ def test_both_ends_are_asked_about_what_no_paper_explains() -> None:
     assert wanted[UBUNTU1]["ends"] == [{"address": EL_ADDRESS, "mine": ports, "theirs": []}]
 
 
-def test_nobody_is_asked_where_a_rule_on_paper_does_it_or_nothing_is_shut_or_no_rules_are() -> None:
+def test_nothing_is_traced_without_an_unexplained_block() -> None:
     assert traces.build_trace_requests(look_of(world("healthy"))) == {}
     sure = world("healthy")
     only_table(sure)

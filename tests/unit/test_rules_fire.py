@@ -87,7 +87,7 @@ def at_boot(change: changes.Break) -> records.World:
     return world
 
 
-def test_records_that_nobody_changed_have_no_finding() -> None:
+def test_unchanged_records_have_no_finding() -> None:
     found = records.verified(nodes_with_gpus())
     assert (found["verdict"], found["findings"]) == ("ok", [])
     assert {rung["status"] for rung in found["rungs"]} == {"passed"}
@@ -125,7 +125,7 @@ def test_one_fault_is_one_finding(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", cases.BOOT_CHANGES)
-def test_what_a_boot_changes_is_one_warning(name: str) -> None:
+def test_changes_at_the_next_boot_are_one_warning(name: str) -> None:
     code, where, change = cases.BOOT_CHANGES[name]
     found = records.diagnosed(at_boot(change))
     assert [(f["code"], f["node"], f["severity"]) for f in found["findings"]] == [
@@ -136,11 +136,11 @@ def test_what_a_boot_changes_is_one_warning(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", boot_changes.HARMLESS)
-def test_what_a_boot_leaves_as_it_is_is_no_finding(name: str) -> None:
+def test_settings_that_a_boot_keeps_are_no_finding(name: str) -> None:
     assert records.diagnosed(at_boot(boot_changes.HARMLESS[name]))["findings"] == []
 
 
-def test_what_is_wrong_now_folds_nothing_of_the_next_boot_and_is_not_folded_by_it() -> None:
+def test_present_and_next_boot_findings_do_not_fold() -> None:
     """A port range that was typed in is wrong in both ways."""
 
     def both(world: records.World) -> None:
@@ -193,7 +193,7 @@ def without(world: records.World, part: str) -> records.World:
 
 
 @pytest.mark.parametrize("code", [code for code, cause in CAUSES.items() if cause.needs])
-def test_a_cause_finds_nothing_without_what_it_needs(code: str) -> None:
+def test_a_cause_without_its_observations_finds_nothing(code: str) -> None:
     """Not because it is not asked: so that leaving it out never hides anything."""
     cause = CAUSES[code]
     assert cause.find
@@ -209,7 +209,7 @@ def test_a_cause_finds_nothing_without_what_it_needs(code: str) -> None:
         assert cause.find not in run.list_cause_rules(look, at_boot=base is at_boot)
 
 
-def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -> None:
+def test_every_next_boot_rule_fires_with_its_own_code() -> None:
     worlds = [at_boot(change) for _, _, change in cases.BOOT_CHANGES.values()]
     looks = [
         judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
@@ -226,7 +226,7 @@ def test_every_rule_of_the_next_boot_fires_and_gives_a_code_of_its_own_class() -
     assert run.check_next_boot(quiet) == []
 
 
-def test_a_rule_that_reads_what_no_module_writes_is_found() -> None:
+def test_a_rule_that_reads_an_unwritten_field_is_found() -> None:
     """What this file is for: the survey once stood elsewhere, and no GPU rule ever saw a GPU."""
 
     def rule_elsewhere(seen: ClusterObservations) -> Any:

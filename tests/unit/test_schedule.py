@@ -59,7 +59,7 @@ def answers(held: Any, part: str) -> Any:
 
 
 @given(st.integers(2, 70))
-def test_every_node_meets_every_other_once_and_both_in_the_same_round(count: int) -> None:
+def test_every_node_meets_every_other_once(count: int) -> None:
     found = [schedule.list_partners(count, place) for place in range(count)]
     for place, order in enumerate(found):
         assert sorted([*order, place]) == list(range(count))
@@ -69,7 +69,7 @@ def test_every_node_meets_every_other_once_and_both_in_the_same_round(count: int
                 assert found[found[place][turn]][turn] == place
 
 
-def test_a_sweep_covers_every_pair_with_one_port_and_the_masters_own() -> None:
+def test_a_sweep_tests_every_pair_on_one_port() -> None:
     plan = simulated_nodes.planned(COUNT)
     looks = {name: simulated_nodes.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
     scope = schedule.build_probe_scope(plan, "auto", [], False, "run")
@@ -91,14 +91,14 @@ def test_a_sweep_covers_every_pair_with_one_port_and_the_masters_own() -> None:
     assert used == every
 
 
-def test_few_nodes_and_whoever_asks_for_it_try_every_listener() -> None:
+def test_few_nodes_or_a_request_test_every_listener() -> None:
     plan = simulated_nodes.planned(3)
     assert not schedule.build_probe_scope(plan, "auto", [], False, "run")["sweep"]
     many = simulated_nodes.planned(COUNT)
     assert not schedule.build_probe_scope(many, "ports", [], False, "run")["sweep"]
 
 
-def test_after_a_join_the_new_links_are_tried_and_one_of_each_other_node() -> None:
+def test_after_a_join_the_new_links_are_tested() -> None:
     plan = simulated_nodes.planned(6)
     new = simulated_nodes.name_of(4)
     looks = {name: simulated_nodes.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
@@ -150,7 +150,7 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
-def test_a_healthy_node_says_no_more_than_a_kilobyte_of_a_thousand_peers(
+def test_a_healthy_node_sends_at_most_a_kilobyte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = simulated_nodes.planned(1000)
@@ -189,7 +189,7 @@ def test_a_sweep_begins_no_more_when_its_time_is_over(monkeypatch: pytest.Monkey
     assert all_of_them == len(rows)
 
 
-def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() -> None:
+def test_healthy_links_of_many_nodes_have_no_row() -> None:
     seen = seen_of(COUNT)
     result = root_cause.build_result(seen, ABOUT)
     assert (result["verdict"], result["findings"], result["links"]) == ("ok", [], [])
@@ -207,7 +207,7 @@ def test_many_healthy_nodes_pass_and_the_result_has_no_row_for_what_is_well() ->
     assert f"{pairs} of {pairs} links are open" in junit.render_junit(result)
 
 
-def test_a_legend_says_what_it_counts() -> None:
+def test_a_legend_explains_what_is_counted() -> None:
     result = root_cause.build_result(seen_of(2 * COUNT), ABOUT)
     shown = page.render_report_page(result)
     assert "in blocks of 2 nodes" in shown
@@ -236,7 +236,7 @@ def shut(source: int, targets: list[int]) -> Any:
     return change
 
 
-def test_what_deviates_beyond_the_bound_is_judged_all_the_same() -> None:
+def test_deviations_beyond_the_bound_are_judged() -> None:
     targets = list(range(1, 30))
     seen = seen_of(COUNT, shut(0, targets))
     told = seen.nodes[simulated_nodes.name_of(0)]["links"]
@@ -250,7 +250,7 @@ def test_what_deviates_beyond_the_bound_is_judged_all_the_same() -> None:
     assert "dropped (29)" in shown
 
 
-def test_of_very_many_shut_links_some_are_looked_at_and_all_are_told() -> None:
+def test_some_of_very_many_blocked_links_are_examined() -> None:
     def all_shut(plan: Any, held: Any) -> None:
         for number in range(COUNT):
             shut(number, [one for one in range(COUNT) if one != number])(plan, held)
@@ -278,7 +278,7 @@ def test_a_cause_is_found_by_a_part_of_its_links(
     ]
 
 
-def test_what_is_true_of_the_links_of_a_group_that_were_looked_at_is_true_of_all() -> None:
+def test_findings_of_examined_links_apply_to_their_group() -> None:
     group = Finding("VC-201", "L2", "x", pairs=(("a", "z"), ("b", "z"), ("c", "z")))
     other = Finding("VC-201", "L2", "x", pairs=(("a", "y"), ("b", "y")))
     root = Finding("DG-113", "L2", "x", pairs=(("a", "z"),))
@@ -318,7 +318,7 @@ def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
     assert root_cause.build_result(seen, ABOUT)["verdict"] == "ok"
 
 
-def test_a_sweep_that_ran_out_of_time_says_what_it_left_out() -> None:
+def test_a_sweep_that_timed_out_lists_the_rest() -> None:
     def cut(plan: Any, held: Any) -> None:
         swept = held[simulated_nodes.name_of(5)]["__verify_cluster_links"]["swept"]
         swept["tried"], swept["peers"] = 10, 9
@@ -350,7 +350,7 @@ def diagnosed(change: Any = None) -> Any:
     return diagnose.diagnose_result(own, list(held), {**about, "scope": scope})
 
 
-def test_a_diagnosis_of_many_nodes_sweeps_too_and_says_so() -> None:
+def test_a_diagnosis_of_many_nodes_sweeps_and_says_so() -> None:
     found = diagnosed()
     assert (found["verdict"], found["findings"], found["links"]) == ("ok", [], [])
     assert found["mesh"]["tried"] == COUNT * (COUNT - 1)
@@ -358,7 +358,7 @@ def test_a_diagnosis_of_many_nodes_sweeps_too_and_says_so() -> None:
     assert "one listener was tested" in rung["details"]["notes"][0]
 
 
-def test_a_diagnosis_names_the_one_link_among_many_that_is_shut() -> None:
+def test_a_diagnosis_names_the_one_blocked_link_of_many() -> None:
     three, seven = simulated_nodes.name_of(3), simulated_nodes.name_of(7)
 
     def followed(plan: Any, held: Any) -> None:
@@ -387,13 +387,13 @@ def test_a_diagnosis_names_the_one_link_among_many_that_is_shut() -> None:
     assert [[three, seven]] == found["findings"][0]["pairs"]
 
 
-def test_who_asks_for_rates_has_every_link_tried() -> None:
+def test_a_request_for_rates_tests_every_link() -> None:
     plan = simulated_nodes.planned(COUNT)
     assert diagnose.diagnose_scope(plan, "0", "run")["sweep"]
     assert not diagnose.diagnose_scope(plan, "1", "run")["sweep"]
 
 
-def test_a_run_that_leaves_nodes_out_says_so_and_blames_nobody() -> None:
+def test_a_run_that_excludes_nodes_says_so_without_blame() -> None:
     plan, held = simulated_nodes.hostvars(3)
     for name in list(held)[:2]:
         held[name] = {"ansible_host": "10.0.0.1"}
@@ -418,7 +418,7 @@ def test_clocks_of_many_nodes_are_held_against_the_masters(count: int) -> None:
     ]
 
 
-def test_of_many_names_only_those_are_told_that_lead_elsewhere(
+def test_only_wrong_names_of_many_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hosts: list[Any] = [
@@ -434,7 +434,7 @@ def test_of_many_names_only_those_are_told_that_lead_elsewhere(
     assert len(lookup.observe_names(hosts[:5], "10.0.0.1")["plan"]) == len(answers)
 
 
-def test_of_handshakes_those_are_told_that_are_asked_for_and_whatever_was_lost() -> None:
+def test_requested_and_failed_handshakes_are_reported() -> None:
     seen: Any = {
         "proved": {"a": 1, "b": 1},
         "refused": 0,
@@ -450,7 +450,7 @@ def test_of_handshakes_those_are_told_that_are_asked_for_and_whatever_was_lost()
     assert told["lost"] == {"a": [0, 9], "c": [4, 9]}
 
 
-def test_the_benchmark_of_many_nodes_still_finds_what_it_measures(tmp_path: Path) -> None:
+def test_the_benchmark_of_many_nodes_finds_its_faults(tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("scale", ROOT / "benchmarks/scale.py")
     assert spec
     assert spec.loader

@@ -33,7 +33,7 @@ def test_the_four_modes_are_fine(mode: str) -> None:
         ("keep", "x", "SE-102"),
     ],
 )
-def test_what_makes_no_sense_is_refused(mode: object, seconds: object, code: str) -> None:
+def test_invalid_settings_are_refused(mode: object, seconds: object, code: str) -> None:
     assert [fault.code for fault in selinux_mode.find_selinux_faults(mode, seconds)] == [code]
 
 
@@ -95,7 +95,7 @@ OFF = {"runtime": "", "configured": "disabled"}
         (NONE, "disabled", "", "", False, []),
     ],
 )
-def test_what_is_decided(  # noqa: PLR0913, PLR0917 (a table)
+def test_decisions(  # noqa: PLR0913, PLR0917 (a table)
     state: dict[str, Any], mode: str, config: str, runtime: str, reboot: bool, codes: list[str]
 ) -> None:
     plan = selinux.plan_selinux_change(seen(**state), mode)
@@ -104,7 +104,7 @@ def test_what_is_decided(  # noqa: PLR0913, PLR0917 (a table)
     assert plan["relabel"] is (reboot and mode != "disabled")
 
 
-def test_enforcing_is_never_left_unless_asked() -> None:
+def test_enforcing_is_kept_unless_changed_explicitly() -> None:
     for mode in ("enforcing", "keep"):
         plan = selinux.plan_selinux_change(seen(), mode)
         assert plan["config"] in ("", "enforcing")
@@ -172,13 +172,13 @@ def test_enforcing_now_and_at_boot_armed_and_idempotent(node: Machine) -> None:
     assert not os.path.exists(node.at(selinux.RELABEL))
 
 
-def test_nobody_asked_for_a_mode_so_none_is_set() -> None:
+def test_without_a_requested_mode_none_is_set() -> None:
     """Enforcing that comes with some later boot, by a default, is a change that nobody watches."""
     assert yaml.safe_load((ROLE / "defaults/main.yml").read_text())["selinux_mode"] == "keep"
 
 
 @pytest.mark.parametrize("configured", ["disabled", "permissive"])
-def test_keep_writes_nothing_and_keeps_nothing_to_put_back(node: Machine, configured: str) -> None:
+def test_keep_writes_nothing_and_saves_nothing(node: Machine, configured: str) -> None:
     node.put(selinux.CONFIG, CONFIG.replace("permissive", configured))
     os.unlink(node.at(selinux.ENFORCE))
     before = {path: path.read_bytes() for path in Path(node.root).rglob("*") if path.is_file()}
@@ -188,7 +188,7 @@ def test_keep_writes_nothing_and_keeps_nothing_to_put_back(node: Machine, config
     assert before == {p: p.read_bytes() for p in Path(node.root).rglob("*") if p.is_file()}
 
 
-def test_undo_leaves_a_mode_that_was_never_ours(node: Machine) -> None:
+def test_undo_keeps_a_mode_that_we_did_not_set(node: Machine) -> None:
     switch(node, mode="keep").present()
     node.put(selinux.ENFORCE, "1")
     assert not switch(node).restored()["changed"]
@@ -211,7 +211,7 @@ def test_a_disabled_node_is_relabelled_at_the_next_boot(node: Machine) -> None:
     assert not switch(node).present()["changed"]
 
 
-def test_with_reboots_allowed_a_disabled_node_comes_back_permissive_first(node: Machine) -> None:
+def test_a_disabled_node_reboots_to_permissive_first(node: Machine) -> None:
     os.unlink(node.at(selinux.ENFORCE))
     node.put(selinux.CONFIG, CONFIG.replace("permissive", "disabled"))
     first = switch(node, staged=True).present()
@@ -242,7 +242,7 @@ def test_only_a_node_that_may_be_rebooted_takes_a_turn(node: Machine) -> None:
     ]
 
 
-def test_a_boot_line_that_switches_it_off_is_not_rebooted_over(node: Machine) -> None:
+def test_a_boot_line_that_disables_it_prevents_the_reboot(node: Machine) -> None:
     os.unlink(node.at(selinux.ENFORCE))
     node.put("/proc/cmdline", "ro selinux=0")
     result = switch(node, staged=True).present()
@@ -251,7 +251,7 @@ def test_a_boot_line_that_switches_it_off_is_not_rebooted_over(node: Machine) ->
     assert [note["code"] for note in result["notes"]] == ["SE-206"]
 
 
-def test_an_undo_says_that_off_comes_with_the_next_boot(node: Machine) -> None:
+def test_an_undo_says_that_disabled_needs_a_reboot(node: Machine) -> None:
     node.put(selinux.CONFIG, CONFIG.replace("permissive", "disabled"))
     assert [note["code"] for note in switch(node).restored()["notes"]] == ["SE-204"]
 
@@ -282,7 +282,7 @@ def test_a_timer_that_cannot_be_armed_stops_it(node: Machine) -> None:
     assert node.text(selinux.CONFIG) == CONFIG
 
 
-def test_a_connection_from_before_the_change_confirms_nothing(
+def test_a_connection_from_before_the_change_does_not_confirm(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switch(node).present()
@@ -327,7 +327,7 @@ def test_an_undo_that_enforces_is_armed_and_confirmed(node: Machine) -> None:
     assert engine.state_of(engine.folder("selinux_mode")) == ""
 
 
-def test_an_undo_that_nobody_confirmed_in_time_says_so(node: Machine) -> None:
+def test_an_unconfirmed_undo_is_reported(node: Machine) -> None:
     node.put(selinux.ENFORCE, "1")
     switch(node, mode="permissive").present()
     switch(node).leaving()
@@ -336,7 +336,7 @@ def test_an_undo_that_nobody_confirmed_in_time_says_so(node: Machine) -> None:
         switch(node).restored()
 
 
-def test_an_undo_that_leaves_the_node_permissive_arms_nothing(node: Machine) -> None:
+def test_an_undo_that_stays_permissive_arms_nothing(node: Machine) -> None:
     switch(node).present()
     switch(node).confirmed()
     assert not switch(node).leaving()["armed"]

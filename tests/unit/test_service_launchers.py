@@ -86,7 +86,7 @@ def test_a_ray_without_its_client_is_not_asked_for_one(node: Node) -> None:
     assert "--ray-client-server-port=10001" not in node.start("ray", "start")[0]
 
 
-def test_a_worker_joins_the_head_and_holds_no_port_of_it(node: Node) -> None:
+def test_a_worker_joins_the_head_and_holds_no_head_port(node: Node) -> None:
     node.be(WORKER, HEAD)
     waited = []
     node.patch.setattr(fullmesh_services, "refuse_taken_ports", lambda *_args, **_more: None)
@@ -192,7 +192,7 @@ def test_an_address_that_the_node_does_not_have_is_refused(
     assert "[LA-118] 192.0.2.1 cannot be listened on" in refusal(capsys, "ray", "start")
 
 
-def test_a_worker_says_for_whom_it_waits_and_why_it_gives_up(
+def test_a_worker_names_the_head_and_why_it_gives_up(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:

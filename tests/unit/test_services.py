@@ -43,7 +43,7 @@ def refused(*entries: object, **common: Any) -> list[str]:
 # --- what is read ---------------------------------------------------------------------------------
 
 
-def test_a_service_of_ones_own_is_for_peers_on_every_node_unless_said_otherwise() -> None:
+def test_a_custom_service_is_for_peers_on_every_node() -> None:
     made = served({"name": "store", "ports": [7000]})
     assert made["services"] == [
         {
@@ -58,7 +58,7 @@ def test_a_service_of_ones_own_is_for_peers_on_every_node_unless_said_otherwise(
     ]
 
 
-def test_a_preset_knows_where_its_head_listens_and_who_may_come() -> None:
+def test_a_preset_knows_its_listener_and_its_clients() -> None:
     made = served("ray", fullmesh_master="b")
     by_part = {one["part"]: one for one in made["services"]}
     assert (by_part["gcs"]["first"], by_part["gcs"]["nodes"]) == (6379, ["b"])
@@ -66,7 +66,7 @@ def test_a_preset_knows_where_its_head_listens_and_who_may_come() -> None:
     assert by_part["workers"]["nodes"] == ["b", "a"]
 
 
-def test_a_part_of_a_preset_is_changed_and_the_others_stay() -> None:
+def test_one_part_of_a_preset_changes_and_the_rest_stays() -> None:
     made = served({"name": "ray", "ports": {"gcs": 6400}, "reach": {"dashboard": "controllers"}})
     by_part = {one["part"]: one for one in made["services"]}
     assert by_part["gcs"]["first"] == 6400
@@ -126,11 +126,11 @@ def test_all_presets_fit_together() -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_refused(entry: object, code: str) -> None:
+def test_invalid_settings_are_refused(entry: object, code: str) -> None:
     assert refused(entry) == [code]
 
 
-def test_services_do_not_meet_each_other_where_they_share_a_node() -> None:
+def test_services_on_one_node_do_not_conflict() -> None:
     api = {"name": "api", "ports": ["10500-10600"]}
     assert refused("ray", api) == ["PL-111"]
     assert refused("ray", "ray") == ["PL-130"]
@@ -139,7 +139,7 @@ def test_services_do_not_meet_each_other_where_they_share_a_node() -> None:
     assert served(one, {"name": "two", "ports": ["8000/udp"]})
 
 
-def test_ports_of_others_are_left_to_them() -> None:
+def test_ports_of_others_are_unchanged() -> None:
     api = {"name": "api", "ports": ["9100-9101"]}
     assert refused(api, monitoring_tools_node_exporter=True) == ["PL-111"]
     assert served({"name": "api", "ports": [9100]}, monitoring_tools_node_exporter=True)
@@ -147,7 +147,7 @@ def test_ports_of_others_are_left_to_them() -> None:
         plan.derive_plan(cluster({"name": "api", "ports": [2222]}), ssh={"b": 2222})
 
 
-def test_ports_that_only_root_may_use_are_opened_and_not_tried() -> None:
+def test_privileged_ports_are_opened_but_not_tested() -> None:
     made = served({"name": "web", "ports": [443, "1000-1030", "8443/udp"]})
     assert services.list_open_ports(made, "peers")[-3:] == ["443/tcp", "1000-1030/tcp", "8443/udp"]
     assert services.list_probe_ports(made, "a") == [1030]
@@ -165,13 +165,13 @@ def test_a_service_with_reach_none_is_opened_to_no_client() -> None:
         assert "7000-7009/tcp" not in services.list_open_ports(made, who)
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     found = refused("rays", {"name": "api", "ports": [22, 50010], "reach": "friends"})
     assert found == ["PL-130", "PL-131", "PL-132"]
     assert refused({"name": "api", "ports": [29500, 50010]}) == ["PL-110", "PL-111"]
 
 
-def test_what_is_no_list_is_refused() -> None:
+def test_a_value_that_is_no_list_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"\[PL-130\] fullmesh_services is 'ray'"):
         plan.derive_plan(cluster(fullmesh_services="ray"))
 
@@ -190,7 +190,7 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING)
-def test_whatever_is_written_gives_a_plan_or_coded_faults(value: Any) -> None:
+def test_any_input_gives_a_plan_or_coded_faults(value: Any) -> None:
     try:
         made = plan.derive_plan(cluster(fullmesh_services=value))
     except InvalidInputError:
@@ -217,7 +217,7 @@ def test_vllm_meets_at_its_own_port_without_ray() -> None:
     }
 
 
-def test_what_everybody_reaches_is_opened_once() -> None:
+def test_a_public_port_is_opened_once() -> None:
     made = served(OWN | {"reach": ["peers", "everybody"]})
     assert services.list_open_ports(made, "everybody") == ["8000/tcp", "9000-9010/udp"]
     assert services.list_open_ports(made, "peers") == made["open_ports"]
@@ -237,7 +237,7 @@ def test_the_kernel_keeps_its_hands_off_services() -> None:
     assert [fault.code for fault in inside] == ["KT-105"]
 
 
-def test_a_security_group_lets_in_who_may_come() -> None:
+def test_a_security_group_admits_allowed_clients() -> None:
     made = served(OWN, {"name": "panel", "ports": [8443], "reach": "controllers"}, "jax")
     own = SecurityGroupSettings.of({"mode": "ports"}, made)
     assert 8482 in {need.first for need in own.needs(made)}
@@ -251,7 +251,7 @@ def test_a_security_group_lets_in_who_may_come() -> None:
     }
 
 
-def test_udp_is_reserved_and_opened_and_said_to_be_untried() -> None:
+def test_udp_is_reserved_opened_and_reported_as_untested() -> None:
     made = served({"name": "telemetry", "ports": ["9000-9010/udp"], "nodes": ["a"]})
     assert "9000-9010/udp" in services.list_open_ports(made, "peers", "a")
     assert "9000-9010/udp" not in services.list_open_ports(made, "peers", "b")
@@ -266,7 +266,7 @@ def test_udp_is_reserved_and_opened_and_said_to_be_untried() -> None:
     assert probe_wants.describe_untried_ports(served("ray")) == []
 
 
-def test_the_probe_tries_both_ends_of_what_peers_reach() -> None:
+def test_the_probe_tests_both_ends_of_peer_ports() -> None:
     made = served("ray", {"name": "panel", "ports": [8443], "reach": "controllers"}, OWN)
     assert services.list_probe_ports(made, "b") == [
         6700,
@@ -295,7 +295,7 @@ def test_a_service_that_runs_is_asked_itself() -> None:
     assert [(one["port"], one["kind"]) for one in found] == [(6379, "held"), (6700, "service")]
 
 
-def test_outsiders_are_tried_where_nobody_but_peers_may_come() -> None:
+def test_outsiders_are_tested_if_only_peers_are_allowed() -> None:
     made = served("ray", OWN)
     opened = {"a": [port(6379), port(8265), port(8000)]}
     found = probe_wants.list_outsider_targets(made, opened, {"a": "10.0.0.11"})
@@ -319,7 +319,7 @@ def test_a_range_has_room_for_the_cpus_of_a_node(ports: str, cpus: int, enough: 
     assert found == ([] if enough else ["PR-122"])
 
 
-def test_the_page_says_what_the_presets_are() -> None:
+def test_the_page_lists_the_presets() -> None:
     assert service_pages.render_services_page(ROOT) == (ROOT / "docs/services.md").read_text(
         encoding="utf-8"
     )

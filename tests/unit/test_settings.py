@@ -47,7 +47,7 @@ def test_a_near_miss_is_answered_with_the_right_name() -> None:
 
 
 @pytest.mark.parametrize("name", settings.RENAMED)
-def test_a_name_of_the_last_release_is_an_error_with_the_new_name(name: str) -> None:
+def test_an_old_name_is_an_error_with_the_new_name(name: str) -> None:
     new, names = settings.RENAMED[name], settings.load_setting_names()
     assert new in names.settable
     assert name not in names.settable
@@ -58,7 +58,7 @@ def test_a_name_of_the_last_release_is_an_error_with_the_new_name(name: str) -> 
     assert f"Fix: use {new}" in fault.step
 
 
-def test_a_value_of_the_last_release_is_named_with_the_new_one() -> None:
+def test_an_old_value_is_named_with_the_new_one() -> None:
     assert settings.describe_new_name("peer_firewall_start") == (
         "peer_firewall_existing_services: open instead of carry, block instead of cut"
     )
@@ -133,14 +133,14 @@ def test_wired_names_are_role_variables() -> None:
     assert settings.load_setting_names().wired.keys() <= options
 
 
-def test_every_role_with_settings_is_asked_before_any_node_is_touched() -> None:
+def test_every_role_is_checked_before_any_node_changes() -> None:
     """Preflight refuses by itself before this; the EC2 side is no part of site.yml."""
     (play,) = _yaml(settings.ROOT / "playbooks/settings.yml")
     own = {role.name for role in ROLES if _options(role)} - {"preflight", "ec2_security_group"}
     assert set(play["tasks"][0]["loop"]) == own
 
 
-def test_a_role_asks_itself_what_it_is_asked_beforehand() -> None:
+def test_a_role_checks_itself_as_the_preflight_does() -> None:
     """What decides whether it is asked stands with the question, not with who asks: both see the same."""
     (play,) = _yaml(settings.ROOT / "playbooks/settings.yml")
     for name in play["tasks"][0]["loop"]:
@@ -153,7 +153,7 @@ def test_a_role_asks_itself_what_it_is_asked_beforehand() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_every_argument_of_a_check_is_a_variable_of_the_role(role: Path) -> None:
+def test_every_check_argument_is_a_variable_of_the_role(role: Path) -> None:
     own = role / "tasks/assert.yml"
     assert own.exists() == (role.name in late.SETTING_CHECKS)
     if not own.exists():
@@ -220,7 +220,7 @@ def _counted_on(text: str, name: str, kind: str) -> list[str]:
     return found
 
 
-def test_text_from_the_command_line_is_read_as_what_it_means() -> None:
+def test_command_line_text_is_read_by_meaning() -> None:
     """``-e static_ip_manage=false`` and an INI inventory give the text ``false``, which is true to Jinja."""
     # Filters that say what is wrong with their input, or count on it, take texts.
     trees = ("roles/*/tasks", "roles/*/vars", "roles/*/handlers", "playbooks")
@@ -257,7 +257,7 @@ def test_a_setting_that_is_cast_or_passed_on_is_well(line: str) -> None:
     assert not _counted_on(line, "x_on", "bool")
 
 
-def test_a_default_of_the_plan_stands_once() -> None:
+def test_each_default_of_the_plan_is_defined_once() -> None:
     """Where a role has it as well, for who uses the role alone, it is the same; the wiring asks for it by its name."""
     wiring = (settings.ROOT / "playbooks/vars/wiring.yml").read_text()
     for name, wired in re.findall(

@@ -65,7 +65,7 @@ def test_keyfile_of_a_full_link() -> None:
     assert file["ipv6"]["never-default"] == "true"
 
 
-def test_keyfile_of_a_plain_link_leaves_the_default_route_and_ipv6_alone() -> None:
+def test_a_plain_keyfile_keeps_default_route_and_ipv6() -> None:
     file = parsed_keyfile(link())
     assert file["ipv4"]["never-default"] == "true"
     assert file["ipv6"] == {"method": "link-local"}
@@ -146,7 +146,7 @@ OURS = {"local": "10.0.0.11"}
         (link(), kernel(OURS, name="eth2"), "has no address"),
     ],
 )
-def test_what_the_kernel_lacks(wanted: Link, seen: dict[str, Any], word: str | None) -> None:
+def test_missing_kernel_state(wanted: Link, seen: dict[str, Any], word: str | None) -> None:
     faults = network_static_ip.find_link_faults(wanted, ip_tool.parse_links(json.dumps([seen])), [])
     assert faults == [] if word is None else word in faults[0]
 
@@ -341,7 +341,7 @@ def brought_up(machine: Machine) -> bool:
         (kernel(OURS, mtu=9000), [NET], "the MTU 9000 of eth1"),
     ],
 )
-def test_what_the_new_files_drop_is_tried_and_not_adopted(
+def test_settings_that_new_files_lose_are_tried_and_not_kept(
     machine: Machine, seen: dict[str, Any], routes: list[dict[str, Any]], words: str
 ) -> None:
     """It would work until the next boot, and be confirmed by that."""
@@ -355,13 +355,13 @@ def test_what_the_new_files_drop_is_tried_and_not_adopted(
     assert machine.run()["changed"] is False
 
 
-def test_the_kernels_routes_and_those_of_the_link_are_no_surplus(machine: Machine) -> None:
+def test_kernel_and_link_routes_are_not_surplus(machine: Machine) -> None:
     routes = [NET, way(metric=100, protocol="static"), way(dev="eth0")]
     machine.kernel, machine.routes = [kernel(OURS)], {"-4": routes}
     assert machine.run(links=[link(gateway="10.0.0.1")])["adopted"] == ["eth1"]
 
 
-def test_a_mac_by_which_the_owner_finds_no_card_is_tried_and_not_adopted(machine: Machine) -> None:
+def test_a_mac_that_matches_no_nic_is_tried_and_not_kept(machine: Machine) -> None:
     """The kernel has all; but a profile that matches no card brings nothing up at the next boot."""
     machine.kernel = [kernel(OURS)]
     assert machine.run(links=[link(mac="02:00:00:00:00:0a")])["adopted"] == []
@@ -369,7 +369,7 @@ def test_a_mac_by_which_the_owner_finds_no_card_is_tried_and_not_adopted(machine
 
 
 @pytest.mark.parametrize("more", [{"dns": ["10.0.0.53"]}, {"search": ["lab.example"]}])
-def test_name_servers_that_come_or_go_are_tried_and_not_adopted(
+def test_changed_name_servers_are_tried_and_not_kept(
     machine: Machine, more: dict[str, Any]
 ) -> None:
     machine.kernel = [kernel(OURS)]
@@ -445,7 +445,7 @@ def test_an_interface_that_carries_ssh_is_not_let_go(
     assert machine.call(links=[ELSEWHERE], check=True)["changed"]
 
 
-def test_an_interface_that_carries_the_default_route_is_not_let_go(machine: Machine) -> None:
+def test_an_interface_with_the_default_route_is_kept(machine: Machine) -> None:
     machine.routes = {"-4": [NET, way()]}
     with_a_second_card(machine, link(gateway="10.0.0.1"))
     words = r"IP-120\] eth1 carries the IPv4 default route of this node \(via 10\.0\.0\.1\)"
@@ -457,7 +457,7 @@ def test_an_interface_that_carries_the_default_route_is_not_let_go(machine: Mach
     assert machine.call(links=[ELSEWHERE], check=True)["changed"]
 
 
-def test_what_somebody_else_configured_may_be_let_go(
+def test_configuration_of_others_may_be_replaced(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No file of ours gives eth1 its address, and none takes it away."""
@@ -487,7 +487,7 @@ FILES = [
         (["10.0.0.11/24", "10.5.0.11/24", "fd00::11/64"], []),
     ],
 )
-def test_what_no_link_gives_any_more(file: str, stays: list[str], lost: list[str]) -> None:
+def test_addresses_that_no_link_has_any_more(file: str, stays: list[str], lost: list[str]) -> None:
     seen = ip_tool.parse_links(json.dumps(BOTH))
     links = [link(interface="eth2", addresses=stays, dns=["10.0.0.11"])]
     assert network_static_ip.find_dropped_addresses([file], links, seen) == (
@@ -501,7 +501,7 @@ def test_what_no_link_gives_any_more(file: str, stays: list[str], lost: list[str
     )
 
 
-def test_a_name_server_or_a_longer_address_is_no_address_of_ours() -> None:
+def test_a_name_server_or_longer_address_is_not_ours() -> None:
     file = (
         "address1=10.0.0.110/24,10.0.0.11\naddress2=110.0.0.11/24\ndns=10.0.0.11;\nDNS1=10.0.0.11\n"
     )
@@ -513,7 +513,7 @@ def test_a_name_server_or_a_longer_address_is_no_address_of_ours() -> None:
     )
 
 
-def test_a_gateway_that_is_taken_out_of_a_link_is_refused(machine: Machine) -> None:
+def test_removing_the_gateway_of_a_link_is_refused(machine: Machine) -> None:
     machine.kernel, machine.routes = [kernel(OURS)], {"-4": [NET, way()]}
     machine.run(links=[link(gateway="10.0.0.1")])
     with pytest.raises(network_links.LinkError, match="IP-119"):
@@ -592,7 +592,7 @@ def test_it_is_armed_before_anything_is_written(machine: Machine) -> None:
     assert machine.ours() == []
 
 
-def test_what_is_not_read_back_is_put_back(machine: Machine) -> None:
+def test_a_setting_that_is_not_read_back_is_reverted(machine: Machine) -> None:
     machine.takes = False
     assert machine.call()["armed"]
     assert machine.ours()
@@ -608,7 +608,7 @@ def test_what_is_not_read_back_is_put_back(machine: Machine) -> None:
     ("owner", "refuses"),
     [("networkmanager", "connection up"), ("netplan", "networkctl reconfigure")],
 )
-def test_what_the_owner_refuses_is_put_back_at_once(
+def test_a_refusal_of_the_owner_is_reverted_at_once(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch, owner: str, refuses: str
 ) -> None:
     machine = made(tmp_path, owner, monkeypatch)
@@ -629,7 +629,7 @@ def test_the_owner_gives_up_before_the_engine_ends_its_command(
     assert network_links.OWNER_SECONDS < 2 * network_links.engine.COMMAND_SECONDS
 
 
-def test_what_the_tool_refuses_is_never_written(
+def test_a_file_that_the_tool_refuses_is_never_written(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = made(tmp_path, "netplan", monkeypatch)
@@ -672,7 +672,7 @@ def test_peers_that_are_up_and_silent_undo_the_change(
         machine.call("proved", peers=peers)
 
 
-def test_who_answered_before_is_told_and_a_master_that_is_cut_off_undoes_the_change(
+def test_a_master_that_loses_contact_reverts_the_change(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     peers, why = ["10.0.0.10", "10.0.0.12", "10.0.0.13"], {"10.0.0.13": "no answer"}
@@ -743,7 +743,7 @@ def infiniband(root: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [bridge, bond, infiniband])
-def test_what_we_do_not_support_is_refused(tmp_path: Path, kind: Callable[[Path], None]) -> None:
+def test_unsupported_settings_are_refused(tmp_path: Path, kind: Callable[[Path], None]) -> None:
     machine = Machine(tmp_path, "netplan")
     kind(tmp_path)
     with pytest.raises(network_links.LinkError, match="IP-103"):
@@ -751,7 +751,7 @@ def test_what_we_do_not_support_is_refused(tmp_path: Path, kind: Callable[[Path]
     assert machine.ours() == []
 
 
-def test_a_file_of_somebody_else_that_we_do_not_dare_to_edit(
+def test_a_foreign_file_that_we_cannot_edit_safely(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def foreign(*_: Any) -> None:
@@ -862,7 +862,7 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("owner", ["", "02:00:00:00:00:99"])
-def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
+def test_an_undo_does_not_take_a_reassigned_lease(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, owner: str
 ) -> None:
     point = machine.root / "var/lib/fullmesh/undo/static_ip"
@@ -913,7 +913,7 @@ def test_an_undo_does_not_take_a_lease_that_another_host_has_by_now(
         assert (card["addresses"], card["leases"]) == (["10.0.0.7/24"], ["10.0.0.7/24"])
 
 
-def test_a_lease_that_the_node_still_has_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_current_lease_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: object) -> str:
         raise AssertionError("asked")
 
@@ -927,7 +927,7 @@ def test_a_lease_that_the_node_still_has_is_not_asked_for(monkeypatch: pytest.Mo
     assert network_links.find_taken_leases(kernel_then, seen) == {}
 
 
-def test_a_device_that_a_change_or_an_undo_makes_anew_is_made_anew_on_the_way_back(
+def test_a_recreated_device_is_recreated_in_the_rollback(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The VLAN over a bond of another mode is brought up with it, and so it is when nobody confirms."""
@@ -977,7 +977,7 @@ def test_a_device_that_a_change_or_an_undo_makes_anew_is_made_anew_on_the_way_ba
     assert [one.split()[-1] for one in steps if "delete" in one] == deleted
 
 
-def test_undo_after_two_changes_finds_the_way_back_of_the_second(
+def test_undo_after_two_changes_finds_the_second_rollback(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First the cluster's card, then, in a later run, the one that carries ssh: its lease is where undo goes."""
@@ -1029,7 +1029,7 @@ BACK = {"why": "nobody came", "faults": []}
         (True, {"failed": True}, {}, False),
     ],
 )
-def test_the_point_of_a_change_that_never_came_to_be_is_forgotten(
+def test_the_undo_point_of_a_failed_change_is_forgotten(
     remembered: bool | None, answer: dict[str, Any] | None, report: dict[str, Any], forgets: bool
 ) -> None:
     tasks = yaml.safe_load((ROOT / "roles/static_ip/tasks/change.yml").read_text())
@@ -1090,7 +1090,7 @@ def test_arp_answers(data: bytes, owner: str) -> None:
     assert reach.parse_arp_owner(data, SOURCE, "10.0.0.11") == owner
 
 
-def test_an_arp_probe_claims_nothing() -> None:
+def test_an_arp_probe_claims_no_address() -> None:
     probe = reach.build_arp_probe(SOURCE, "10.0.0.11")
     assert len(probe) == 42
     assert probe[28:32] == b"\0\0\0\0"
@@ -1132,7 +1132,7 @@ def test_no_route_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reach.find_silent_peers(["192.0.2.9"], nobody) == {"192.0.2.9": "No route to host"}
 
 
-def test_what_was_never_sent_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsent_probe_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "start_ssh_probe", lambda address: (None, errno.ENOBUFS))
     assert reach.find_silent_peers(["192.0.2.9"], nobody) == {
         "192.0.2.9": "No buffer space available"
@@ -1223,7 +1223,7 @@ def test_the_master_and_one_of_the_others_have_to_answer(
     assert reach.describe_silent_peers(MASTER, peers, dict.fromkeys(silent, "no")) == words
 
 
-def test_who_is_silent_is_asked_again_until_enough_have_answered(
+def test_silent_peers_are_asked_until_enough_have_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The master is still busy with its own change; a peer that is away for good does not matter then."""

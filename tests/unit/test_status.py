@@ -197,7 +197,7 @@ def test_a_plan_that_is_refused_gives_no_status(
     assert "[CL-106]" in capsys.readouterr().err
 
 
-def test_a_deadline_that_passes_or_is_none(
+def test_an_expired_or_invalid_deadline(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     del runs

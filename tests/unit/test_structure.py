@@ -183,7 +183,7 @@ def find_configuring_imports(module: str, tree: ast.Module) -> set[str]:
     return {one for one in found if one.startswith(NODE_CODE) or one == "fullmesh.roles"}
 
 
-def test_code_that_judges_imports_none_that_configures() -> None:
+def test_judging_code_imports_no_configuring_code() -> None:
     """The other direction: test_code_digest. A module that the digest of code counts decides the state of a node."""
     counted = {(ROOT / name).resolve() for name in list_digest_files()}
     judging = {path: tree for path, tree in TREES.items() if path not in counted}

@@ -36,7 +36,7 @@ NEIGHBOURS = """[{"dst":"10.9.9.4","dev":"d0","lladdr":"02:00:00:00:00:04","stat
 """
 
 
-def test_an_entry_that_was_made_by_hand_is_read_in_whatever_state(
+def test_a_static_neighbour_entry_is_read_in_any_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
@@ -76,7 +76,7 @@ WANT: LadderNodeParams = {
 }
 
 
-def test_a_whole_look_at_this_machine_is_plain_data_and_says_what_it_missed() -> None:
+def test_a_complete_survey_is_plain_data_with_its_gaps() -> None:
     found = node.end_survey(node.begin_survey(WANT), WANT)
     assert json.loads(json.dumps(found))["root"] is (os.geteuid() == 0)
     assert found["shm"]["size"] > 0
@@ -123,7 +123,7 @@ def test_names_are_looked_up_beside_the_probe(tmp_path: Path) -> None:
     assert set(answers["survey"]) == {"reverse", "own_answers", "master_answers", "unknown"}
 
 
-def test_a_lookup_that_dies_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_lookup_that_dies_delays_nothing(tmp_path: Path) -> None:
     base = str(tmp_path)
     detach.make_run_directory("run1", base)
     names.start_name_lookups("run1", base, lambda: os._exit(1), {**WANT, "hosts": []})
@@ -216,7 +216,7 @@ def rule(where: str, *expr: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_only_chains_that_decide_about_this_host_are_kept() -> None:
+def test_only_chains_that_concern_this_host_are_kept() -> None:
     held = [
         {"metainfo": {}},
         chain("in", type="filter", hook="input", prio=0, policy="accept"),
@@ -239,7 +239,7 @@ def test_only_chains_that_decide_about_this_host_are_kept() -> None:
     assert found["cut"] == 0
 
 
-def test_chains_that_send_elsewhere_are_kept_whole_or_not_at_all() -> None:
+def test_chains_that_jump_are_kept_whole_or_omitted() -> None:
     """A host with Kubernetes has tens of thousands of them; those that shut a port are what counts first."""
     held = [
         chain("in", type="filter", hook="input", prio=0, policy="accept"),
@@ -270,7 +270,7 @@ def test_both_sides_of_a_border_are_tried() -> None:
     st.integers(0, 64),
     st.lists(st.integers(0, 65535), max_size=5),
 )
-def test_a_shut_stretch_cannot_hide(first: int, width: int, count: int, borders: list[int]) -> None:
+def test_a_blocked_range_is_found(first: int, width: int, count: int, borders: list[int]) -> None:
     last = min(65535, first + width)
     ports = bound.choose_spread_ports(first, last, count, borders)
     assert all(first <= port <= last for port in ports)
@@ -280,7 +280,7 @@ def test_a_shut_stretch_cannot_hide(first: int, width: int, count: int, borders:
         assert max(gaps, default=0) <= (last - first) / (count - 1) + 1
 
 
-def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_account_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "base").symlink_to(tmp_path / "real")
     with pytest.raises(ValueError, match="another account"):
@@ -306,7 +306,7 @@ def test_a_listener_that_never_answers_has_no_rate() -> None:
 
 
 @pytest.mark.parametrize("late", [0.0, 0.3, 4.0])
-def test_a_silent_name_server_is_told_whoever_gives_up_first(
+def test_a_silent_name_server_is_reported_at_any_timeout(
     monkeypatch: pytest.MonkeyPatch, late: float
 ) -> None:
     """On a busy machine the lookups begin late, and may not have come to their own end when the survey has to go on."""
@@ -360,7 +360,7 @@ def test_no_account_fills_all_places() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts processes of other accounts")
-def test_the_ranks_of_a_stranger_do_not_hide_those_of_others(
+def test_ranks_of_a_stranger_do_not_hide_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rank = {"RANK": "0", "WORLD_SIZE": "9", "MASTER_ADDR": "a", "PATH": "/usr/bin:/bin"}

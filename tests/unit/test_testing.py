@@ -55,7 +55,7 @@ def test_a_name_is_one_word_as_well(word: str, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == "end to end bisect\n"
 
 
-def test_what_is_left_to_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_that_only_all_runs(capsys: pytest.CaptureFixture[str]) -> None:
     def names(*words: str) -> set[str]:
         assert cli.main(["test", "--list", *words]) == 0
         return set(capsys.readouterr().out.split("\n"))
@@ -120,7 +120,7 @@ def test_no_unit_test_depends_on_chance() -> None:
         (["roles/nccl/tasks/main.yml", "docs/x.md"], ["roles/nccl/tasks/main.yml"]),
     ],
 )
-def test_fast_lints_what_changed(
+def test_fast_lints_changed_files(
     monkeypatch: pytest.MonkeyPatch, names: list[str], linted: list[str] | None
 ) -> None:
     monkeypatch.setattr(testing, "changed", lambda: names)
@@ -134,7 +134,7 @@ def test_fast_lints_what_changed(
     assert (found and found.command[-len(linted or []) :]) == linted
 
 
-def test_what_changed_is_read_from_git() -> None:
+def test_changed_files_are_read_from_git() -> None:
     assert all((ROOT / name).is_file() for name in testing.changed())
 
 
@@ -176,7 +176,7 @@ def test_a_part_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Monkey
     assert outcome.tail[-1] == "stopped after 0.5 s: it ended as it does at a keyboard"
 
 
-def test_a_part_that_is_stopped_takes_away_what_it_made(
+def test_a_stopped_part_removes_what_it_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(testing, "LOGS", tmp_path)
@@ -199,7 +199,7 @@ def test_a_part_that_is_stopped_takes_away_what_it_made(
     assert held.with_suffix(".gone").exists()
 
 
-def test_a_part_that_ends_for_nobody_is_killed(
+def test_a_part_that_does_not_end_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(testing, "LOGS", tmp_path)
@@ -230,7 +230,7 @@ def test_shards_have_all_that_the_selection_leaves_out() -> None:
     assert not by_name["molecule nccl"].env.keys() & parts.SELECTION.keys()
 
 
-def test_each_commit_begins_elsewhere_and_leaves_nothing_out() -> None:
+def test_each_commit_starts_at_another_part_and_skips_none() -> None:
     stages = [
         [parts.Part("lint", ["true"]), parts.Part("a", ["true"], rest=True)],
         [parts.Part("b", ["true"], less=["x"]), parts.Part("c", ["true"], rest=True)],
@@ -334,7 +334,7 @@ def test_a_failed_part_of_a_shard_runs_once_more(
     assert out.splitlines()[-1] == f"{1 - code} passed, {code} failed"
 
 
-def test_a_failure_stands_beside_parts_that_pass(
+def test_a_failed_part_is_reported_beside_passed_ones(
     run_fake_shard: Callable[..., tuple[int, list[str]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, seen = run_fake_shard(
@@ -354,7 +354,7 @@ def leave(seconds: float) -> float:
     )
 
 
-def test_the_deadline_cuts_a_shard_off_and_fails_nothing(
+def test_the_deadline_ends_a_shard_without_a_failure(
     run_fake_shard: Callable[..., tuple[int, list[str]]],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -383,7 +383,7 @@ def test_a_part_that_hangs_by_its_own_deadline_fails(
     assert run_fake_shard(hung) == (1, ["hung", "hung again"])
 
 
-def test_no_shard_without_time_and_none_that_errs(
+def test_a_shard_needs_time_and_a_passed_run(
     run_fake_shard: Callable[..., tuple[int, list[str]]],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

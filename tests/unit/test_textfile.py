@@ -95,7 +95,7 @@ def test_rates_are_in_base_units() -> None:
     assert series(found, name, backend="nccl") == pytest.approx(90e-6)
 
 
-def test_what_was_not_measured_is_not_there() -> None:
+def test_unmeasured_values_are_absent() -> None:
     result = built()
     result["collectives"] = {}
     result["links"] = []
@@ -105,7 +105,7 @@ def test_what_was_not_measured_is_not_there() -> None:
     assert not [one for one in names if "allreduce" in one or "link" in one]
 
 
-def test_a_broken_link_is_told_on_both_its_nodes_and_the_fault_where_it_is_fixed() -> None:
+def test_a_broken_link_is_exported_on_both_nodes() -> None:
     result = dropped()
     (finding,) = [one for one in result["findings"] if one["severity"] == "error"]
     found = {name: parsed(textfile.render_textfile(result, name)) for name in result["nodes"]}
@@ -139,7 +139,7 @@ def test_a_large_cluster_stays_small_on_each_node() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_names_are_values_of_labels_and_nothing_else(text: str) -> None:
+def test_hostile_names_are_label_values_only(text: str) -> None:
     result = hostile(text)
     node = next(iter(result["nodes"]))
     found = parsed(textfile.render_textfile(result, node))
@@ -147,7 +147,7 @@ def test_hostile_names_are_values_of_labels_and_nothing_else(text: str) -> None:
 
 
 @given(st.text())
-def test_every_text_comes_back_from_a_label(text: str) -> None:
+def test_every_text_survives_as_a_label(text: str) -> None:
     (match,) = ONE_LABEL.findall(textfile.format_labels({"peer": text}))
     shown = re.sub(r"\\.", lambda one: BACK[one[0]], match[1])
     assert shown == text.encode("utf-8", "replace").decode()
@@ -210,7 +210,7 @@ def where(
     )
 
 
-def test_nobody_runs(root: Path) -> None:
+def test_no_exporter_runs(root: Path) -> None:
     assert where(root) == {"own": False, "program": "", "folder": USUAL, "fault": ""}
 
 
@@ -279,9 +279,7 @@ def test_a_container_reads_another_folder_of_the_same_name(root: Path, tmp_path:
         ("no such program", ""),
     ],
 )
-def test_the_distributions_says_itself_which_folder_it_reads(
-    root: Path, said: str, folder: str
-) -> None:
+def test_the_distributions_exporter_names_its_folder(root: Path, said: str, folder: str) -> None:
     process(root, 70, PACKAGED)
     found = where(root, packaged=True, help_text=said)
     assert (found["own"], found["folder"]) == (False, folder)
@@ -338,7 +336,7 @@ def test_only_a_service_of_no_login_account_is_believed(
     }
 
 
-def test_a_stranger_on_the_port_is_refused_unless_a_service_runs(
+def test_a_foreign_listener_is_refused_unless_a_service_runs(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process(root, 72, BY_HAND, "--collector.textfile.directory=/srv/text")
@@ -494,9 +492,7 @@ def test_check_mode_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert os.listdir(tmp_path) == []
 
 
-def test_what_cannot_be_written_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_failed_write_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -509,7 +505,7 @@ def test_what_cannot_be_written_is_a_warning(
     assert "No space left on device" in warned
 
 
-def test_a_missing_folder_is_a_refusal_of_the_role_and_a_warning_of_a_verification(
+def test_a_missing_folder_is_refused_by_the_role_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gone = str(tmp_path / "gone")

@@ -28,7 +28,7 @@ def told() -> dict[bool, list[int]]:
     }
 
 
-def test_there_are_a_hundred_and_each_is_told_once() -> None:
+def test_a_hundred_threads_are_listed_once_each() -> None:
     assert len(ALL) >= 100
     assert len({one.address for one in ALL}) == len(ALL)
     assert all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", one.address) for one in ALL)
@@ -37,7 +37,7 @@ def test_there_are_a_hundred_and_each_is_told_once() -> None:
     assert {code for codes in threads.CAUSES.values() for code in codes} <= judge.CAUSES.keys()
 
 
-def test_half_of_them_are_set_aside_and_no_page_has_one_as_its_source() -> None:
+def test_half_of_them_are_set_aside_and_not_cited() -> None:
     held = [one.address for one in ALL if one.held_out]
     assert abs(2 * len(held) - len(ALL)) <= 1
     sources = " ".join(cause.page.source for cause in judge.CAUSES.values())
@@ -50,14 +50,14 @@ def test_half_of_them_are_set_aside_and_no_page_has_one_as_its_source() -> None:
     assert not cited.intersection(held)
 
 
-def test_what_a_thread_is_has_nothing_to_do_with_its_half() -> None:
+def test_the_half_of_a_thread_is_random() -> None:
     one = next(one for one in ALL if one.held_out)
     assert Thread(one.address, "another", ("other words",)).held_out
     assert not Thread(one.address, one.cause, one.lines, known=True).held_out
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_no_half_is_answered_worse_than_its_page_says(held_out: bool) -> None:
+def test_no_half_scores_below_the_documented_figure(held_out: bool) -> None:
     answers = threads.score(ALL, held_out=held_out)
     total, right, symptom, wrong, silent, named = told()[held_out]
     assert (total, right + symptom + wrong + silent) == (len(answers), total)
@@ -69,7 +69,7 @@ def test_no_half_is_answered_worse_than_its_page_says(held_out: bool) -> None:
     assert sum(len(one.wrong) for one in answers) <= named
 
 
-def test_an_answer_is_right_only_when_it_comes_first() -> None:
+def test_an_answer_is_right_only_if_it_comes_first() -> None:
     oom = "kernel: Out of memory: Killed process 14750 (python3)"
     assert threads.answer(Thread("a/b#1", "memory", (oom,))).verdict == RIGHT
     other = threads.answer(Thread("a/b#1", "nofile", (oom, "OSError: Too many open files")))

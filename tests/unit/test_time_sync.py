@@ -25,7 +25,7 @@ LINES = ["server 10.0.0.11 iburst prefer"]
         ("leader", "10.0.0.11", ["local stratum 10", "allow 10.0.0.11", "allow 10.0.0.12"], []),
     ],
 )
-def test_what_chrony_is_told(
+def test_the_configuration_of_chrony(
     source: str, address: str, lines: list[str], expected: list[str]
 ) -> None:
     servers = ["192.0.2.1"] if source == "servers" else []
@@ -83,7 +83,7 @@ confdir /etc/chrony/conf.d
 """
 
 
-def test_nobody_else_is_asked_and_what_was_there_comes_back() -> None:
+def test_only_our_sources_are_used_and_the_old_ones_return() -> None:
     files = chrony.build_chrony_files(MAIN, OTHERS, DROP_INS, LINES, only=True)
     told = [line.split() for line in files[MAIN].splitlines()]
     assert not {"pool", "server", "sourcedir"} & {words[0].lower() for words in told if words}
@@ -93,7 +93,7 @@ def test_nobody_else_is_asked_and_what_was_there_comes_back() -> None:
     assert chrony.build_chrony_files(MAIN, files[MAIN], DROP_INS, [])[MAIN] == OTHERS
 
 
-def test_nobody_else_is_asked_where_no_drop_in_is_read() -> None:
+def test_only_our_sources_are_used_without_drop_ins() -> None:
     main = "pool x\n"
     files = chrony.build_chrony_files(MAIN, main, DROP_INS, LINES, only=True)
     assert files[MAIN] == f"{chrony.MUTED}pool x\n{chrony.BEGIN}\n{LINES[0]}\n{chrony.END}\n"
@@ -160,7 +160,9 @@ ALL = "CapBnd:\t000001ffffffffff\n"
         (ALL, HOST_MAP, "cap_chown", False),
     ],
 )
-def test_who_may_set_the_clock(status: str, uid_map: str, bounding: str, may: bool) -> None:
+def test_clients_that_may_set_the_clock(
+    status: str, uid_map: str, bounding: str, may: bool
+) -> None:
     assert MAY_SET_CLOCK(status, uid_map, bounding) is may
 
 
@@ -245,7 +247,7 @@ def test_the_module_displaces_and_starts_once(params: dict[str, Any]) -> None:
     assert not [word for word in machine.asked[asked:] if "restart" in word]
 
 
-def test_without_lines_our_file_goes(params: dict[str, Any]) -> None:
+def test_without_lines_our_file_is_removed(params: dict[str, Any]) -> None:
     machine = Machine()
     fullmesh_time_sync.ChronySync(machine, params, False).converge()
     result = fullmesh_time_sync.ChronySync(machine, params | {"lines": []}, False).converge()

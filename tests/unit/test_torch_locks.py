@@ -39,7 +39,7 @@ def heads(text: str) -> list[str]:
     return [line.split(" --hash")[0].rstrip() for line in wheel_locks.parse_logical_lines(text)]
 
 
-def test_markers_say_what_differs_between_our_targets_and_nothing_else() -> None:
+def test_markers_contain_only_differences_between_targets() -> None:
     assert heads(torch_locks.render_lock_entries(RESOLVED)) == [
         "filelock==4.1.0 ; python_version == '3.10'",
         "filelock==4.2.12 ; python_version >= '3.11'",
@@ -57,14 +57,14 @@ def test_markers_say_what_differs_between_our_targets_and_nothing_else() -> None
 
 @pytest.mark.parametrize("served", [torch_locks.MACHINES, ("x86_64",)])
 @pytest.mark.parametrize("python", torch_locks.PYTHONS)
-def test_a_short_marker_means_what_the_long_one_did(python: str, served: list[str]) -> None:
+def test_a_short_marker_equals_the_long_one(python: str, served: list[str]) -> None:
     short = torch_locks.render_lock_entries(RESOLVED, served)
     for machine in served:
         before = wheel_locks.filter_lock_lines(RESOLVED, python, machine)
         assert wheel_locks.filter_lock_lines(short, python, machine) == before
 
 
-def test_a_build_for_cpus_is_told_by_what_is_not_beside_it() -> None:
+def test_a_cpu_build_is_recognized_by_missing_packages() -> None:
     assert torch_locks.find_target_accelerator(RESOLVED, ("3.12", "x86_64")) == "cuda12.8"
     assert torch_locks.find_target_accelerator(RESOLVED, ("3.12", "aarch64")) == "cpu"
 
@@ -84,7 +84,7 @@ def params(path: Path, machine: str) -> dict[str, object]:
     return {"requirements": str(path), "python": "3.10", "platforms": names}
 
 
-def test_the_controller_downloads_what_the_node_needs(tmp_path: Path) -> None:
+def test_the_controller_downloads_the_packages_of_the_node(tmp_path: Path) -> None:
     """With another Python than its own: pip would judge the markers by the one that runs it."""
     path = tmp_path / "lock.txt"
     path.write_text(RESOLVED)
@@ -102,7 +102,7 @@ def test_a_lock_without_markers_is_used_as_it_is(tmp_path: Path) -> None:
     assert wheelhouse.select_node_requirements(given, str(tmp_path)) == given
 
 
-def test_an_accelerator_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_accelerator(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["torch-lock", "--accelerator", "gpu"]) == 1
     assert "[CL-115] no lock of torch 2.13.0 for gpu: the accelerator is unknown" in (
         capsys.readouterr().err

@@ -71,7 +71,7 @@ def test_comments_continuations_and_markers_are_understood() -> None:
     assert roles_torch_runtime.parse_lock_pins(text) == {"num-py": "2.4.6", "torch": "2.13.0+cpu"}
 
 
-def test_a_version_without_a_lock_lists_what_there_is() -> None:
+def test_a_version_without_a_lock_lists_the_existing_ones() -> None:
     (fault,) = roles_torch_runtime.find_torch_faults(str(FILES), "1.0.0", "cu999", "")
     assert fault.code == "TR-101"
     assert "2.13.0-cpu" in fault.step
@@ -104,7 +104,7 @@ def test_a_cluster_downloads_each_thing_once() -> None:
     assert target["platforms"][0] == "manylinux_2_34_x86_64"
 
 
-def test_what_differs_is_a_target_of_its_own() -> None:
+def test_each_difference_is_a_target_of_its_own() -> None:
     nodes = [
         (LOCK, seen()),
         (LOCK, seen(python="3.12")),
@@ -169,7 +169,7 @@ def test_an_accelerator_names_lock_and_index(
     assert roles_torch_runtime.choose_package_index(str(FILES), "2.13.0", wanted, "none") == ""
 
 
-def test_cuda_alone_is_the_newest_that_there_is_a_lock_for(tmp_path: Path) -> None:
+def test_cuda_alone_means_the_newest_lock(tmp_path: Path) -> None:
     for number in ("12.8", "13.0", "9.2"):
         (tmp_path / f"torch-2.13.0-cuda{number}.txt").write_text(PIN)
     assert roles_torch_runtime.choose_lock_file(str(tmp_path), "2.13.0", "cuda", "").endswith(
@@ -193,7 +193,7 @@ def test_an_unknown_accelerator_is_refused(wanted: str) -> None:
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_every_committed_lock_says_for_what_it_is(path: Path) -> None:
+def test_every_committed_lock_states_its_target(path: Path) -> None:
     text = path.read_text()
     held = roles_torch_runtime.parse_lock_targets(text)
     assert held
@@ -222,7 +222,7 @@ def platform_pythons() -> dict[str, str]:
 
 @pytest.mark.parametrize(("system", "interpreter"), platform_pythons().items())
 @pytest.mark.parametrize("accelerator", ["cpu", "cuda"])
-def test_a_system_whose_python_no_lock_serves_is_refused(
+def test_a_system_whose_python_has_no_lock_is_refused(
     system: str, interpreter: str, accelerator: str
 ) -> None:
     """By the Python alone: the lock for CUDA serves 3.10 and lets Ubuntu 22.04 through, the one for CPUs does not."""
@@ -256,7 +256,7 @@ def test_the_python_that_is_used_counts(
     assert [fault.code for fault in found] == (["TR-114"] if refused else [])
 
 
-def test_a_lock_of_ones_own_counts_and_may_say_nothing(tmp_path: Path) -> None:
+def test_a_custom_lock_counts_without_a_header(tmp_path: Path) -> None:
     own = tmp_path / "own.txt"
     own.write_text(f"# serves: CPython 3.10 on x86_64, aarch64\n{PIN}\n")
     assert (
@@ -315,5 +315,5 @@ def test_domain_libraries_without_a_lock_are_refused_with_the_command() -> None:
     assert "torch-lock --with torchvision --with torchaudio" in fault.step
 
 
-def test_the_locks_lie_where_the_filters_look() -> None:
+def test_the_locks_are_where_the_filters_search() -> None:
     assert (Path(torch_runtime.torch_runtime_files(False)) / "torch-2.13.0-cpu.txt").is_file()

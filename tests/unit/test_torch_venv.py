@@ -100,7 +100,7 @@ def state(root: Path) -> tuple[str, list[str], bool]:
     return link, sorted(os.listdir(store)) if store.exists() else [], (root / "wheels").exists()
 
 
-def test_it_is_built_aside_proved_switched_and_left_alone(tmp_path: Path) -> None:
+def test_it_is_built_aside_tested_and_switched_once(tmp_path: Path) -> None:
     first = order(tmp_path, "1.0")
     assert torch_env.ensure_torch_venv(first, True)["changed"]
     assert state(tmp_path)[:2] == ("", [])
@@ -120,7 +120,7 @@ def test_it_is_built_aside_proved_switched_and_left_alone(tmp_path: Path) -> Non
     assert len(torch_env.hash_kept_wheels(str(tmp_path / "wheels"))) == 2
 
 
-def test_what_is_built_against_torch_is_tried_as_well(tmp_path: Path) -> None:
+def test_packages_built_against_torch_are_tested_too(tmp_path: Path) -> None:
     python = tmp_path / "bin/python"
     python.parent.mkdir()
     python.write_text(
@@ -137,7 +137,7 @@ def test_what_is_built_against_torch_is_tried_as_well(tmp_path: Path) -> None:
         )
 
 
-def test_torch_is_tried_where_nobody_else_may_write(
+def test_torch_is_tested_in_a_private_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch_env.tempfile, "tempdir", str(tmp_path))
@@ -153,7 +153,7 @@ def test_torch_is_tried_where_nobody_else_may_write(
     assert not Path(place).exists()
 
 
-def test_of_a_lock_for_several_pythons_the_nodes_own_lines_are_installed(tmp_path: Path) -> None:
+def test_a_lock_for_several_pythons_gives_the_nodes_lines(tmp_path: Path) -> None:
     asked = order(tmp_path, "1.0")
     now = f"{sys.version_info.major}.{sys.version_info.minor}"
     torch, _, rest = asked["requirements"].partition(" ")
@@ -184,7 +184,7 @@ def before(tmp_path: Path) -> tuple[str, list[str], bool]:
         ({"says": "2.0'; raise ImportError('broken'); x='"}, "TR-109"),
     ],
 )
-def test_a_build_that_fails_changes_nothing(
+def test_a_failed_build_changes_nothing(
     tmp_path: Path, before: tuple[str, list[str], bool], change: dict[str, Any], code: str
 ) -> None:
     with pytest.raises(torch_env.VenvError, match=code):
@@ -213,7 +213,7 @@ def test_a_killed_build_is_no_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["directory", "foreign link"])
-def test_what_is_not_ours_is_not_replaced(tmp_path: Path, kind: str) -> None:
+def test_a_foreign_environment_is_not_replaced(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "venv"
     path.mkdir() if kind == "directory" else path.symlink_to("/usr")
     with pytest.raises(torch_env.VenvError, match="TR-110"):
@@ -292,7 +292,7 @@ def test_the_next_run_waits_for_an_earlier_build(
         assert not torch_env.remove_torch_venv(asked, False)
 
 
-def test_a_build_holds_the_lock_of_a_folder_that_an_undo_removed(
+def test_a_build_keeps_its_lock_if_undo_removes_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The undo holds the old folder; the build must not go on without a lock."""
@@ -387,7 +387,7 @@ def test_a_download_with_another_hash_is_refused(download: dict[str, Any]) -> No
     assert os.listdir(Path(download["cache"]) / "files") == []
 
 
-def test_a_cache_in_use_is_waited_for_but_not_for_ever(download: dict[str, Any]) -> None:
+def test_a_cache_in_use_is_waited_for_with_a_deadline(download: dict[str, Any]) -> None:
     cache = Path(download["cache"])
     cache.mkdir()
     with (cache / ".lock").open("w") as held:

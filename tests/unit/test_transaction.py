@@ -15,7 +15,7 @@ from fullmesh.model.addresses import split_host_port
 HOST = {"ansible_host": "198.51.100.7", "ansible_ssh_common_args": "-o X=y"}
 
 
-def test_a_node_that_has_moved_is_known_by_the_key_of_its_bootstrap_address() -> None:
+def test_a_moved_node_is_known_by_its_bootstrap_key() -> None:
     assert transaction.find_new_connection(HOST, "n1", "192.0.2.11") == {
         "host": "192.0.2.11",
         "port": 0,
@@ -49,7 +49,7 @@ def test_ways(variables: dict[str, Any], way: dict[str, Any]) -> None:
     assert transaction.find_new_connection(variables, "n1", "192.0.2.11") == way
 
 
-def test_what_the_environment_says_of_ssh_holds_on_the_new_way_too(
+def test_ssh_settings_of_the_environment_apply_to_the_new_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The variable that carries the name of the key goes before the environment, so it has to hold all of it."""
@@ -74,7 +74,7 @@ def test_a_node_that_has_not_moved_is_reached_as_ever(address: str) -> None:
     ) == transaction.find_current_connection(HOST, "n1")
 
 
-def test_the_way_back_to_the_bootstrap_address_is_the_inventorys_own() -> None:
+def test_the_rollback_connection_uses_the_inventorys_settings() -> None:
     moved = transaction.find_new_connection(HOST, "n1", "192.0.2.11")
     facts = {
         "fullmesh_bootstrap": transaction.find_first_connection(HOST, "n1"),
@@ -149,7 +149,7 @@ MOVES, STAYS = {"__static_ip_plan": {"needed": True}}, {"__static_ip_plan": {"ne
         ({"n2": MOVES | {"__static_ip_back": True}}, ["n2"], True),
     ],
 )
-def test_a_peer_that_answered_before_is_up_unless_it_moves_itself(
+def test_a_known_peer_is_up_unless_it_moves(
     hostvars: dict[str, dict[str, Any]], drifted: list[str], up: bool
 ) -> None:
     peers, address = {"n1": "192.0.2.1", "n2": "192.0.2.2"}, "192.0.2.2"
@@ -159,7 +159,7 @@ def test_a_peer_that_answered_before_is_up_unless_it_moves_itself(
     assert transaction.list_peers_up(peers, {"n2": STAYS}, "n1", groups, []) == []
 
 
-def test_the_master_and_the_next_nodes_are_asked_before_a_change() -> None:
+def test_master_and_next_nodes_are_asked_before_a_change() -> None:
     peers = {f"n{rank}": f"192.0.2.{rank}" for rank in range(12)}
     asked = transaction.list_witnesses(peers, "n9", "n0")
     assert asked == [f"192.0.2.{rank}" for rank in (0, 10, 11, 1, 2, 3, 4, 5, 6)]
@@ -168,7 +168,7 @@ def test_the_master_and_the_next_nodes_are_asked_before_a_change() -> None:
     assert transaction.list_witnesses({"n1": "192.0.2.1"}, "n0", "gone") == ["192.0.2.1"]
 
 
-def test_a_failure_is_told_with_what_was_tried_what_came_back_and_what_to_look_at() -> None:
+def test_a_failure_lists_attempts_answers_and_next_checks() -> None:
     report = {"after": 14.2, "why": "nobody came back", "faults": ["x: no"]}
     said = transaction.describe_failed_change(
         "timed out\nwaiting", "n1", "eth1: 192.0.2.1/24", report, "198.51.100.7"

@@ -32,7 +32,7 @@ def store(node: undo.NodeSystem) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(top.rglob("*")) if path.is_file()}
 
 
-def test_a_file_that_somebody_removed_is_put_back_and_nothing_is_kept(
+def test_a_removed_file_is_restored_and_nothing_is_kept(
     node: undo.NodeSystem,
 ) -> None:
     put(node, HOSTS, "theirs\n")
@@ -44,7 +44,7 @@ def test_a_file_that_somebody_removed_is_put_back_and_nothing_is_kept(
     assert Path(node.at(HOSTS)).read_text() == "theirs\n"
 
 
-def test_a_file_that_is_as_before_but_for_its_mode_is_nobodys_work(node: undo.NodeSystem) -> None:
+def test_a_file_with_only_a_new_mode_is_not_kept(node: undo.NodeSystem) -> None:
     """Somebody took ours out by hand and left another mode: the content is what the undo wants."""
     put(node, HOSTS, "theirs\n")
     undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
@@ -55,7 +55,7 @@ def test_a_file_that_is_as_before_but_for_its_mode_is_nobodys_work(node: undo.No
     assert (result["kept"], result["restored"]) == ([], ["file:" + HOSTS])
 
 
-def test_a_unit_that_is_gone_does_not_end_the_way_back_of_the_others(
+def test_a_missing_unit_does_not_end_the_undo_of_others(
     node: undo.NodeSystem, systemd: Systemd
 ) -> None:
     units = ["a.service", "b.service"]
@@ -81,7 +81,7 @@ def test_a_folder_that_stays_does_not_keep_the_others(node: undo.NodeSystem) -> 
     assert Path(node.at(folders[0])).is_dir()
 
 
-def test_a_dry_run_notes_nothing_as_ours(node: undo.NodeSystem) -> None:
+def test_a_dry_run_records_nothing_as_ours(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     put(node, HOSTS, "mine\n")
@@ -95,7 +95,7 @@ def test_a_dry_run_notes_nothing_as_ours(node: undo.NodeSystem) -> None:
     assert store(node) == before
 
 
-def test_without_dpkg_rpm_says_what_came(node: undo.NodeSystem, systemd: Systemd) -> None:
+def test_without_dpkg_rpm_lists_new_packages(node: undo.NodeSystem, systemd: Systemd) -> None:
     """The list of all packages is what apt brings along is told by: on EL dpkg would say that nothing is installed."""
     Path(node.at("/var/lib/dpkg/status")).unlink()
     undo.remember_state(node, "demo", wanted(packages=["chrony"]), check=False)

@@ -222,7 +222,9 @@ def _a_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", POINTS)
-def test_what_the_published_release_stored_is_undone(node: Path, which: tuple[str, str]) -> None:
+def test_the_store_of_the_published_release_can_be_undone(
+    node: Path, which: tuple[str, str]
+) -> None:
     assert UNDO[which](node) == EFFECT[which]
 
 
@@ -251,7 +253,7 @@ def test_a_record_is_for_root_alone(node: Path) -> None:
 # --- what must not happen -----------------------------------------------------------------------
 
 
-def test_the_names_of_new_folders_reach_the_disk_before_what_lies_in_them(
+def test_new_folders_are_on_disk_before_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
@@ -292,7 +294,7 @@ def test_node_ssh_forgets_its_record_with_the_store(tmp_path: Path) -> None:
     assert not ssh_keys.remove_ssh_keys(check=False)["changed"]
 
 
-def test_a_takeover_that_nobody_confirms_forgets_what_it_kept(
+def test_an_unconfirmed_takeover_forgets_its_backup(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rollback puts back the record of ufw: here that of an earlier take-over."""

@@ -50,7 +50,7 @@ def test_a_healthy_cluster_has_no_findings() -> None:
         ("back", EL1, "el1 itself stops them"),
     ],
 )
-def test_the_taps_tell_who_stops_a_packet(taps: str, culprit: str, words: str) -> None:
+def test_the_packet_taps_show_which_node_drops(taps: str, culprit: str, words: str) -> None:
     seen = healthy()
     block(seen, EL1, UBUNTU1, "dropped", taps=taps)
     finding = judged(seen)["findings"][0]
@@ -60,7 +60,7 @@ def test_the_taps_tell_who_stops_a_packet(taps: str, culprit: str, words: str) -
     assert finding["direction"] == "el1 -> ubuntu1"
 
 
-def test_a_firewall_is_not_blamed_for_a_missing_way_back() -> None:
+def test_a_firewall_is_not_blamed_for_a_missing_route() -> None:
     seen = healthy()
     block(seen, EL1, UBUNTU1, "dropped")
     block(seen, UBUNTU1, EL1, "no_route", taps="none")
@@ -71,7 +71,7 @@ def test_a_firewall_is_not_blamed_for_a_missing_way_back() -> None:
     assert not any("firewall" in cause for cause in causes)
 
 
-def test_without_taps_nobody_is_blamed() -> None:
+def test_without_packet_taps_no_node_is_blamed() -> None:
     seen = healthy()
     block(seen, EL1, UBUNTU1, "dropped")
     seen.nodes[UBUNTU1]["node"]["tapped"] = False
@@ -116,7 +116,7 @@ def test_gloo_is_not_started_when_the_master_port_is_taken() -> None:
     assert "python3 (pid 7)" in ladder.decide_job_start(seen)["reason"]
 
 
-def test_rungs_above_a_broken_one_are_not_run() -> None:
+def test_checks_above_a_failed_one_are_not_run() -> None:
     seen = healthy()
     stop_rank(seen, "init", "failed", text="connectFullMesh failed")
     statuses = {r["id"]: r["status"] for r in judged(seen)["rungs"]}
@@ -170,7 +170,7 @@ def test_a_proxy_that_answers_the_controller_is_no_finding(verdict: str) -> None
     assert any("something else answered" in note for note in found["rungs"][2]["details"]["notes"])
 
 
-def test_what_peers_reach_beside_the_plan_is_a_finding_only_where_that_was_promised() -> None:
+def test_unplanned_open_ports_are_a_finding_if_excluded() -> None:
     """In the other modes the firewall takes nothing that peers reached before."""
     seen = healthy(mode="peers_only")
     open_outside(seen)
@@ -179,7 +179,7 @@ def test_what_peers_reach_beside_the_plan_is_a_finding_only_where_that_was_promi
 
 
 @pytest.mark.parametrize("mode", ["peers_range", "peers_trusted", "off"])
-def test_what_the_mode_leaves_untested_is_said(mode: str) -> None:
+def test_untested_parts_of_a_mode_are_reported(mode: str) -> None:
     seen = healthy(mode=mode)
     open_outside(seen)
     found = judged(seen)
@@ -187,7 +187,7 @@ def test_what_the_mode_leaves_untested_is_said(mode: str) -> None:
     assert any(mode in note for note in found["rungs"][2]["details"]["notes"])
 
 
-def test_check_mode_demands_nothing() -> None:
+def test_check_mode_requires_nothing() -> None:
     seen = healthy(check_mode=True)
     facts(seen)["addresses"].pop(seen.address(UBUNTU1))
     facts(seen)["versions"]["torch"] = ""
@@ -205,7 +205,7 @@ def test_check_mode_without_torch_skips_the_job() -> None:
     assert reasons == ["check mode: torch is not installed on ubuntu1"] * 5
 
 
-def test_no_nccl_anywhere_is_a_skipped_rung() -> None:
+def test_without_nccl_the_check_is_skipped() -> None:
     seen = healthy()
     for name in NAMES:
         seen.nodes[name]["node"]["nccl"].update(version="", reason="missing")
@@ -261,7 +261,7 @@ def test_partners_that_only_lost_each_other_are_one_finding() -> None:
     assert "ranks 0, 1, 2 on" in finding["cause"]
 
 
-def test_a_busy_machine_excuses_no_connection_that_gloo_could_not_make() -> None:
+def test_load_does_not_excuse_a_failed_gloo_connection() -> None:
     seen = healthy()
     busy(seen, 7.5)
     text = "RuntimeError: [x/pair.cc:172] timed out connecting: SO_ERROR: No route to host, remote=[10.78.0.11]:10653$0"
@@ -288,7 +288,7 @@ def test_deadlines_grow_with_ranks_and_load(
     assert (start["deadline"], start["init_timeout"]) == (120 * factor, 10 * factor)
 
 
-def test_the_rank_at_fault_is_named_not_those_that_saw_it() -> None:
+def test_the_failing_rank_is_named_not_its_observers() -> None:
     seen = healthy()
     for name in NAMES:
         stop_rank(seen, "ddp", "wrong", name, check="start", ranks=[1], **WRONG)
@@ -297,7 +297,7 @@ def test_the_rank_at_fault_is_named_not_those_that_saw_it() -> None:
     assert "rank 1 on ubuntu1" in finding["cause"]
 
 
-def test_a_rung_that_is_asked_for_alone_does_not_pass_where_the_job_broke_off() -> None:
+def test_a_single_check_fails_if_the_job_broke_off() -> None:
     seen = healthy(rungs=("L8",))
     stop_rank(seen, "init", "failed", text="connectFullMesh failed")
     found = judged(seen)
@@ -313,7 +313,7 @@ def test_a_link_without_a_speed_is_not_compared(speed: int) -> None:
     assert judged(seen)["findings"] == []
 
 
-def test_a_missing_address_is_said_once() -> None:
+def test_a_missing_address_is_reported_once() -> None:
     seen = healthy()
     facts(seen, EL1)["addresses"].pop(seen.address(EL1))
     no_sample(seen)
@@ -327,7 +327,7 @@ def test_nccl_that_was_not_asked_is_no_missing_library() -> None:
     assert "not tested" in judged(seen)["rungs"][6]["reason"]
 
 
-def test_a_subset_of_rungs_judges_only_those() -> None:
+def test_a_subset_of_checks_judges_only_those() -> None:
     seen = healthy(rungs=("L0", "L2"))
     nccl(seen, reason="refused")
     facts(seen)["limits"]["nofile"] = 1
@@ -343,7 +343,7 @@ def test_one_node_has_no_links() -> None:
     assert (found["verdict"], found["rungs"][2]["status"]) == ("ok", "skipped")
 
 
-def test_links_that_nobody_tried_do_not_pass() -> None:
+def test_untested_links_do_not_pass() -> None:
     seen = healthy()
     seen.nodes[EL1].pop("links")  # type: ignore[attr-defined]
     rung = judged(seen)["rungs"][2]
@@ -364,11 +364,11 @@ def test_two_nodes_clocks_are_measured_against_the_master() -> None:
     ("rungs", "last"),
     [(["L3"], "rendezvous"), (["L4", "L0"], "groups"), (["L5"], "sockets"), (["L8"], "gpu_fsdp")],
 )
-def test_a_rung_brings_the_steps_below_it(rungs: list[str], last: str) -> None:
+def test_a_check_includes_the_steps_below_it(rungs: list[str], last: str) -> None:
     assert rank_ends.list_steps(rungs)[-1] == last
 
 
-def test_no_rung_of_the_job_no_steps() -> None:
+def test_without_a_job_check_there_are_no_steps() -> None:
     assert rank_ends.list_steps(["L0", "L6"]) == []
 
 

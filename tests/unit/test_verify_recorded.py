@@ -77,7 +77,7 @@ def test_rccl_is_called_by_its_name(tmp_path: Path) -> None:
     assert (l7["status"], "by RCCL" in l7["reason"]) == ("passed", True)
 
 
-def test_fewer_lanes_than_a_card_can_have_are_no_fault_where_all_have_them(tmp_path: Path) -> None:
+def test_fewer_pcie_lanes_on_all_nodes_are_no_fault(tmp_path: Path) -> None:
     """An A10G has 8 of 16 on EC2, by design: the recorded one."""
     seen = with_gpus(tmp_path)
     card = survey(seen, EL1)["gpus"]["cards"][0]
@@ -85,7 +85,7 @@ def test_fewer_lanes_than_a_card_can_have_are_no_fault_where_all_have_them(tmp_p
     assert judged(seen)["findings"] == []
 
 
-def test_tcp_where_rdma_is_up_is_said(tmp_path: Path) -> None:
+def test_tcp_despite_working_rdma_is_reported(tmp_path: Path) -> None:
     seen = with_gpus(tmp_path)
     infiniband(TCP, 1.9)(seen)
     (finding,) = judged(seen)["findings"]
@@ -113,7 +113,7 @@ def test_gpus_and_a_torch_for_cpus_are_no_success(tmp_path: Path, bus: bool) -> 
     assert "no GPU on any node" not in reason
 
 
-def test_one_node_whose_torch_is_for_cpus_explains_the_ranks_words(tmp_path: Path) -> None:
+def test_one_cpu_torch_explains_the_errors_of_the_ranks(tmp_path: Path) -> None:
     seen = with_gpus(tmp_path)
     torch_for(seen, "cpu", "", UBUNTU1)
     stop_rank(seen, "gpus", "wrong", check="gpus", ranks=[1], **WRONG)
@@ -159,7 +159,7 @@ def test_a_torch_for_cpus_does_not_hide_the_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("named", "found"), [("0,3", set()), ("0", {"VC-718"}), ("-1", set())])
-def test_whoever_leaves_gpus_alone_says_which(tmp_path: Path, named: str, found: set[str]) -> None:
+def test_excluded_gpus_are_listed(tmp_path: Path, named: str, found: set[str]) -> None:
     eight = Machine(smi(count=8, **ON), bus=8)
     seen = with_gpus(tmp_path, 2, el1=eight, ubuntu1=eight)
     for name in (EL1, UBUNTU1):
@@ -185,7 +185,7 @@ def test_gpus_that_no_rank_sees_are_no_success(tmp_path: Path) -> None:
     assert "8 GPU(s) on the PCI bus" in finding["cause"]
 
 
-def test_where_nobody_could_look_nothing_is_claimed() -> None:
+def test_without_a_survey_nothing_is_claimed() -> None:
     seen = cluster()
     without_gpus(seen, "torch is built for CPUs")
     survey(seen, UBUNTU1).pop("gpus")  # as Survey.ask leaves it when its reader fails
@@ -195,7 +195,7 @@ def test_where_nobody_could_look_nothing_is_claimed() -> None:
     assert "the survey does not show whether ubuntu1 has one" in l7["reason"]
 
 
-def test_the_driver_that_fails_explains_what_the_ranks_say(tmp_path: Path) -> None:
+def test_a_failed_driver_explains_the_errors_of_the_ranks(tmp_path: Path) -> None:
     broken = Machine(code=9, bus=1)
     seen = with_gpus(tmp_path, el1=broken, ubuntu1=broken)
     without_gpus(seen, "torch sees no GPU")
@@ -217,14 +217,14 @@ def test_the_driver_that_fails_explains_what_the_ranks_say(tmp_path: Path) -> No
     ],
     ids=["none", "no driver", "driver broken", "the host's", "passed in, broken", "passed in"],
 )
-def test_a_container_does_not_take_its_hosts_gpus_for_its_own(
+def test_a_container_does_not_count_its_hosts_gpus(
     tmp_path: Path, machine: Machine, present: bool, on_bus: int
 ) -> None:
     found = gpus_of(machine, tmp_path)
     assert (found["present"], len(found["pci"])) == (present, on_bus)
 
 
-def test_nccl_is_told_apart_by_its_own_words(tmp_path: Path) -> None:
+def test_nccl_errors_are_recognized_by_their_text(tmp_path: Path) -> None:
     """Over InfiniBand and fast enough nothing is said."""
     seen = with_gpus(tmp_path)
     infiniband(IB)(seen)

@@ -43,7 +43,7 @@ def cluster(**values: dict[str, str]) -> ClusterObservations:
     return seen
 
 
-def test_equal_nodes_and_nodes_that_say_nothing_are_quiet() -> None:
+def test_equal_or_silent_nodes_give_no_finding() -> None:
     assert [f for rule in software.RULES for f in rule(cluster())] == []
     assert [f for rule in software.RULES for f in rule(ladder_samples.healthy())] == []
     assert list(software.rule_software_drift(cluster(el1={"locale": ""}))) == []
@@ -91,7 +91,7 @@ def test_torch_needs_a_driver_of_its_cuda(built: str, runs: str, fits: bool) -> 
     )
 
 
-def test_the_cure_for_a_torch_that_is_too_new_leads_to_a_lock_that_the_driver_runs() -> None:
+def test_the_fix_for_a_new_torch_is_a_lock_for_the_driver() -> None:
     (found,) = software.rule_cuda_version(
         cluster(el1={"torch_cuda": "13.0", "driver_cuda": "12.2"})
     )
@@ -149,7 +149,7 @@ def test_torchs_build_is_read_without_importing_it(
     assert expected.items() <= __import__("json").loads(said.stdout).items()
 
 
-def test_this_machine_says_what_it_is() -> None:
+def test_this_machine_reports_its_software() -> None:
     said = observe.observe_software("lo", {"torch_cuda": "13.0"})
     assert said["glibc"].split(".")[0] == "2"
     assert (said["nic_driver"], said["torch_cuda"]) == ("", "13.0")

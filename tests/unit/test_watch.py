@@ -153,7 +153,7 @@ def test_a_healthy_job_is_watched_without_a_word() -> None:
         assert job.at(clock, seen(EL1, OWN + FROM_UB1)) == []
 
 
-def test_a_rank_that_never_came_is_named_with_the_zone_once() -> None:
+def test_a_missing_rank_is_named_once_with_the_zone() -> None:
     job = Watched()
     assert job.at(1, seen(EL1, OWN)) == []
     assert job.at(60, seen(EL1, OWN)) == []
@@ -172,7 +172,7 @@ def test_one_of_two_ranks_is_missing() -> None:
     assert "1 of ub1's 2 ranks has not reached" in said
 
 
-def test_a_rank_that_does_not_get_through_says_to_whom_and_why() -> None:
+def test_a_rank_that_cannot_connect_names_peer_and_reason() -> None:
     job = Watched("ub1")
     picture = seen([rank(7, 2)], [row(7, SYN_SENT, ("10.78.0.12", 50003), STORE)])
     job.at(0, picture)
@@ -193,7 +193,7 @@ def test_shells_and_data_loaders_of_a_rank_are_that_rank() -> None:
     assert job.at(600, picture) == []
 
 
-def test_a_job_on_one_node_of_the_cluster_misses_nobody() -> None:
+def test_a_job_on_one_node_waits_for_no_other() -> None:
     alone = [one | {"world": 2} for one in EL1]
     meet = agent(3, *STORE, static=True) | {"nnodes": 1}
     for processes in (alone, [meet, *alone], [meet]):
@@ -204,14 +204,14 @@ def test_a_job_on_one_node_of_the_cluster_misses_nobody() -> None:
         assert [job.at(clock, picture) for clock in (0, 60, 600)] == [[], [], []]
 
 
-def test_as_many_ranks_as_the_plan_has_may_be_on_one_node() -> None:
+def test_all_planned_ranks_may_be_on_one_node() -> None:
     job = Watched()
     alone = [rank(pid, pid) | {"groups": 1} for pid in (1, 2)]
     picture = seen(alone, [*OWN, *OWN[2:]])
     assert [job.at(clock, picture) for clock in (0, 60, 600)] == [[], [], []]
 
 
-def test_a_rank_that_nothing_keeps_away_is_given_more_time() -> None:
+def test_an_unhindered_rank_gets_more_time() -> None:
     class Open(Watched):
         def explain(self, problem: JobProblem) -> None:
             watch_judge.explain_unreached(problem, self.plan, "open", own=False)
@@ -267,7 +267,7 @@ def test_a_wrong_master_is_called_wrong() -> None:
     assert "Set MASTER_ADDR=10.78.0.11 here" in said
 
 
-def test_a_data_connection_without_an_answer_is_named_with_the_range() -> None:
+def test_an_unanswered_data_connection_names_the_range() -> None:
     job = Watched("ub1")
     store = row(7, ESTABLISHED, ("10.78.0.12", 50009), STORE)
     for port, word in ((50123, "in"), (40123, "OUTSIDE")):
@@ -283,7 +283,7 @@ def test_a_data_connection_without_an_answer_is_named_with_the_range() -> None:
         assert f"is {word} the data range" in said
 
 
-def test_a_connection_to_somebody_else_is_none_of_our_business() -> None:
+def test_a_connection_to_another_program_is_ignored() -> None:
     job = Watched("ub1")
     store = row(7, ESTABLISHED, ("10.78.0.12", 50009), STORE)
     picture = seen(
@@ -292,7 +292,7 @@ def test_a_connection_to_somebody_else_is_none_of_our_business() -> None:
     assert [job.at(clock, picture) for clock in (0, 60, 600)] == [[], [], []]
 
 
-def test_ranks_that_left_before_any_data_went_are_named() -> None:
+def test_ranks_that_left_before_any_data_are_named() -> None:
     job = Watched()
     job.at(0, seen(EL1, OWN + FROM_UB1))
     job.at(100, seen(EL1, OWN))
@@ -308,7 +308,7 @@ def test_ranks_that_leave_a_job_that_worked_are_not() -> None:
     assert [job.at(clock, seen(EL1, OWN)) for clock in (100, 200, 900)] == [[], [], []]
 
 
-def test_a_rank_that_left_its_store_is_not_one_that_never_reached_it() -> None:
+def test_a_rank_that_left_its_store_had_reached_it() -> None:
     job = Watched("ub1")
     job.at(0, seen([rank(7, 2)], [row(7, ESTABLISHED, ("10.78.0.12", 50009), STORE)]))
     assert [job.at(clock, seen([rank(7, 2)], [])) for clock in (100, 200)] == [[], []]
@@ -317,9 +317,7 @@ def test_a_rank_that_left_its_store_is_not_one_that_never_reached_it() -> None:
 @pytest.mark.parametrize(
     ("static", "who"), [(True, "ranks 2-3 (ub1)"), (False, "ub1 (10.78.0.12)")]
 )
-def test_who_misses_a_rendezvous_has_ranks_only_where_they_are_fixed(
-    static: bool, who: str
-) -> None:
+def test_an_elastic_rendezvous_names_no_fixed_ranks(static: bool, who: str) -> None:
     job = Watched()
     picture = seen([agent(3, *STORE, static)], [row(3, LISTEN, ("::", 29500))])
     if static:
@@ -478,7 +476,7 @@ fullmesh-job (active)
         ("ANY", 'port port="29400" protocol="tcp" ', "public"),
     ],
 )
-def test_a_policy_lets_in_what_the_zone_does_not(
+def test_a_policy_opens_what_the_zone_does_not(
     ingress: str, what: str, shut: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ask(*command: str) -> str:
@@ -523,7 +521,7 @@ def test_options_are_found_in_both_spellings() -> None:
     assert watch_look.find_option(["torchrun", "--nnodes=2", "--nnodes=1"], watch_look.NODES) == "1"
 
 
-def test_a_probe_says_what_the_kernel_says() -> None:
+def test_a_probe_reports_the_kernel_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert watch_look.probe_endpoint("127.0.0.1", port) == "open"
@@ -608,7 +606,7 @@ def watched(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_ranks_left_to_auto_are_those_that_the_node_was_configured_with() -> None:
+def test_automatic_ranks_are_those_the_node_was_configured_with() -> None:
     inline = {
         "nodes": [
             {"name": "a", "first_rank": 0, "local_ranks": 1, "auto": True},
@@ -623,13 +621,13 @@ def test_ranks_left_to_auto_are_those_that_the_node_was_configured_with() -> Non
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 77])
-def test_the_exit_code_is_the_jobs_and_a_healthy_job_hears_nothing(code: int) -> None:
+def test_the_exit_code_is_the_jobs_and_healthy_jobs_are_quiet(code: int) -> None:
     done = watched("--", "sh", "-c", f"echo out; echo err >&2; exit {code}")
     assert (done.returncode, done.stdout, done.stderr) == (code, "out\n", "err\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
-def test_a_jobs_signal_is_ours(number: signal.Signals) -> None:
+def test_a_signal_of_the_job_is_passed_on(number: signal.Signals) -> None:
     done = watched("--", "sh", "-c", f"kill -{number.value} $$")
     assert done.returncode == -number
 
@@ -666,13 +664,13 @@ def test_standard_input_is_the_jobs() -> None:
         (["--", "/etc/passwd"], "WA-106", 126),
     ],
 )
-def test_what_cannot_be_watched(arguments: list[str], code: str, exit_code: int) -> None:
+def test_jobs_that_cannot_be_watched(arguments: list[str], code: str, exit_code: int) -> None:
     done = watched(*arguments)
     assert done.returncode == exit_code
     assert done.stderr.startswith(f"[{code}]")
 
 
-def test_a_job_that_does_not_come_together_is_named_and_ended() -> None:
+def test_an_incomplete_job_is_named_and_ended() -> None:
     told = env(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     done = watched("--within", "1", "--kill-after", "1", "--", sys.executable, "-c", JOB, env=told)
     assert done.returncode == 1
@@ -689,7 +687,7 @@ def test_a_rank_without_its_store_is_named() -> None:
     assert "[WA-102] rank 1 (" in done.stderr
 
 
-def test_the_end_of_the_leash_is_the_end_of_the_job() -> None:
+def test_the_end_of_the_parent_ends_the_job() -> None:
     command = [sys.executable, str(SCRIPT), "--plan", "{}", "--within", "1", "--leash", "--"]
     job = subprocess.Popen(
         [*command, "sh", "-c", "echo $$; exec sleep 600"],
@@ -706,7 +704,7 @@ def test_the_end_of_the_leash_is_the_end_of_the_job() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_job_that_ignores_the_end_is_killed_with_its_children(
+def test_a_job_that_ignores_the_end_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fullmesh_watch, "GRACE", 0.5)
@@ -767,7 +765,7 @@ def test_a_job_on_all_nodes(inventory: Path, capfd: pytest.CaptureFixture[str]) 
     assert (code, out.err) == (1, "")
 
 
-def test_who_is_missing_is_said_once_from_what_both_ends_know(
+def test_a_missing_rank_is_reported_once_from_both_ends(
     inventory: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
@@ -817,7 +815,7 @@ def test_both_ends_in_one_sentence() -> None:
     assert watch_remote.merge_problems([unreached], [unreached], {}) == ["as it is"]
 
 
-def test_what_a_node_says_cannot_command_the_terminal() -> None:
+def test_node_output_cannot_control_the_terminal() -> None:
     bad = problem("WA-101", "el1", who="\x1b[2Jrank\n1", why="\u202egnorw")
     [line] = watch_remote.merge_problems([bad], [bad], {})
     assert not CONTROL.search(line)
@@ -825,7 +823,7 @@ def test_what_a_node_says_cannot_command_the_terminal() -> None:
     assert watch_remote.parse_watch_event("\x1efullmesh-watch []") is None
 
 
-def test_an_event_is_exactly_what_its_type_says() -> None:
+def test_an_event_matches_its_type_exactly() -> None:
     event = {"event": "problem", "node": "ub1", "after": 61.0, "problem": problem("WA-101", "el1")}
     assert watch_remote.parse_watch_event(watch_remote.MARK + json.dumps(event)) == event
     for spoiled in (
@@ -837,7 +835,7 @@ def test_an_event_is_exactly_what_its_type_says() -> None:
         assert watch_remote.parse_watch_event(watch_remote.MARK + json.dumps(spoiled)) is None
 
 
-def test_ssh_is_called_as_the_inventory_says() -> None:
+def test_ssh_uses_the_settings_of_the_inventory() -> None:
     variables = {
         "ansible_host": "192.0.2.1",
         "ansible_user": "root",
@@ -860,7 +858,7 @@ def test_ssh_is_called_as_the_inventory_says() -> None:
     assert "secret" not in str(argv)
 
 
-def test_ssh_is_called_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ssh_uses_the_settings_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     # a first hour by ~/.ssh/config or by "-F": nothing of it stands in the inventory
     monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-F /tmp/config")
     monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/other")
@@ -971,7 +969,7 @@ def test_watch_without_an_inventory_becomes_the_watch_of_this_machine() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (9, "/tmp\n", "")  # noqa: S108
 
 
-def test_a_diagnosis_beside_a_job_leaves_out_what_the_job_does() -> None:
+def test_a_diagnosis_beside_a_job_ignores_the_job() -> None:
     listed = [{"code": code, "cause": "it listens", "fix": "x"} for code in ("DG-130", "DG-113")]
     assert watch_cli.list_diagnosis_causes(json.dumps({"findings": listed})) == [
         "[DG-113] it listens. x"

@@ -118,7 +118,7 @@ def test_a_service_that_cannot_be_reached_is_named_once(
     assert job.at(600, seen) == []
 
 
-def test_who_has_the_coordinators_port_is_named() -> None:
+def test_the_owner_of_the_coordinators_port_is_named() -> None:
     job, seen = Watched("el1"), picture("jax-taken-host")
     job.at(0, seen)
     taken, missing = job.at(60, seen) if job.at(59, seen) == [] else ["", ""]
@@ -134,7 +134,7 @@ def test_who_has_the_coordinators_port_is_named() -> None:
     assert not any("WA-181" in one for one in other.at(60, seen))
 
 
-def test_a_client_that_pauses_between_its_tries_still_gets_no_answer() -> None:
+def test_a_client_between_two_attempts_still_has_no_answer() -> None:
     job, tries = Watched("ubuntu1"), picture("ray-shut")
     pauses: JobSnapshot = {**tries, "sockets": []}
     looks = [(clock, tries if clock % 4 < 3 else pauses) for clock in range(60)]
@@ -173,7 +173,7 @@ def test_a_job_that_came_together_is_watched_without_a_word() -> None:
         ]
 
 
-def test_loopback_is_said_and_no_job_is_ended_for_it() -> None:
+def test_loopback_is_reported_without_ending_the_job() -> None:
     job, seen = Watched("el1", "", "--kill-after", "10"), picture("api-loopback")
     job.at(0, seen)
     assert job.at(60, seen)
@@ -186,7 +186,7 @@ def test_loopback_is_said_and_no_job_is_ended_for_it() -> None:
     assert other.overdue()
 
 
-def test_a_port_that_is_reached_at_another_address_as_well_is_not_for_this_node_alone() -> None:
+def test_a_port_with_another_address_is_not_local_only() -> None:
     seen = picture("api-loopback")
     [row] = [one for one in seen["sockets"] if one["port"] == 8000]
     wide = {**row, "address": "10.78.2.11"}
@@ -232,7 +232,7 @@ def test_a_node_knows_itself_without_the_environment(monkeypatch: pytest.MonkeyP
     assert watch.find_own_name(here, "given") == "given"
 
 
-def test_who_holds_a_real_socket_is_named() -> None:
+def test_the_owner_of_a_real_socket_is_named() -> None:
     code = (
         "import socket, time\ns = socket.create_server(('127.0.0.1', 0))\n"
         "print(s.getsockname()[1], flush=True)\ntime.sleep(60)"

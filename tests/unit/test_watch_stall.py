@@ -48,7 +48,7 @@ def ranks() -> list[Rank]:
     return old(hang_records.load("late_sleep")[-1])
 
 
-def test_a_job_that_stands_is_told_once_and_told_to_go_on(ranks: list[Rank]) -> None:
+def test_a_hung_job_is_reported_once_and_so_is_its_progress(ranks: list[Rank]) -> None:
     progress = watch_stall.JobProgress(60)
     assert progress.judge(later(ranks, 59)) is None
     assert progress.judge(later(ranks, 61)) == "stalled"
@@ -57,7 +57,7 @@ def test_a_job_that_stands_is_told_once_and_told_to_go_on(ranks: list[Rank]) -> 
     assert progress.judge(later(ranks, 1)) is None
 
 
-def test_what_it_came_out_of_by_itself_is_told_again_only_where_it_takes_longer(
+def test_a_repeated_stall_is_reported_only_if_longer(
     ranks: list[Rank],
 ) -> None:
     progress = watch_stall.JobProgress(60)
@@ -85,7 +85,7 @@ def test_a_job_that_still_loads_its_model_is_given_more() -> None:
     assert progress.judge(later(young, 301)) == "stalled"
 
 
-def test_healthy_ranks_and_ranks_that_say_nothing_are_no_stall() -> None:
+def test_healthy_and_silent_ranks_are_no_stall() -> None:
     progress = watch_stall.JobProgress(5)
     for sample in hang_records.load("healthy") + hang_records.load("long_step"):
         assert progress.judge(old(sample)) is None
@@ -93,7 +93,7 @@ def test_healthy_ranks_and_ranks_that_say_nothing_are_no_stall() -> None:
     assert progress.judge([ask.make_absent_rank(0, 2, "n1", "", gone=False)]) is None
 
 
-def test_the_rank_that_others_here_wait_for_comes_first(ranks: list[Rank]) -> None:
+def test_the_rank_that_local_ranks_wait_for_comes_first(ranks: list[Rank]) -> None:
     said = watch_stall.describe_stall(later(ranks, 75), hang.describe_rank)
     assert said.startswith(
         "[WA-109] no progress for 75 s. Ranks here: rank 1 (process 4101): out of"
@@ -118,7 +118,7 @@ def test_it_is_followed_aside_until_the_job_has_ended(ranks: list[Rank]) -> None
     assert seen == []
 
 
-def test_a_look_that_fails_is_told_once_and_the_watch_goes_on(ranks: list[Rank]) -> None:
+def test_a_failed_sample_is_reported_once_and_the_watch_continues(ranks: list[Rank]) -> None:
     answers: list[list[Rank] | None] = [None, None, later(ranks, 70), None, later(ranks, 71)]
     told: list[str] = []
 
@@ -136,7 +136,7 @@ def test_a_look_that_fails_is_told_once_and_the_watch_goes_on(ranks: list[Rank])
     assert told == [why, "stalled", why]
 
 
-def test_the_watch_on_a_node_says_that_it_could_not_look(
+def test_the_watch_reports_that_it_could_not_sample(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = watch.JobWatch(watch.parse_arguments(["--json", "--", "true"]), {})
@@ -191,7 +191,7 @@ def wait(one: stalled.StallReporter) -> list[str]:
     return one.lines()
 
 
-def test_each_cause_is_said_once_until_the_job_goes_on(asked: stalled.StallReporter) -> None:
+def test_each_cause_is_reported_once_until_progress(asked: stalled.StallReporter) -> None:
     (cause,) = judge_job(hang_records.load("late_sleep"))
     asked.begin("a")
     (line,) = wait(asked)
@@ -205,7 +205,7 @@ def test_each_cause_is_said_once_until_the_job_goes_on(asked: stalled.StallRepor
     assert len(wait(asked)) == 1
 
 
-def test_a_question_that_fails_is_told_and_the_next_one_is_asked(
+def test_a_failed_query_is_reported_and_the_next_one_follows(
     asked: stalled.StallReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     well = ask.query_hang_nodes

@@ -115,7 +115,7 @@ def together(nodes: list[Node]) -> list[dict[str, Any]]:
     return [reports[place] for place in range(1, len(nodes))]
 
 
-def test_eight_nodes_have_it_and_nobody_gave_it_more_than_twice(node: Maker) -> None:
+def test_eight_nodes_get_it_and_none_sends_it_thrice(node: Maker) -> None:
     nodes = [node(0, DATA).serve(), *(node(n).serve() for n in range(1, 8))]
     reports = together(nodes)
     assert all(report["complete"] and not report["reasons"] for report in reports)
@@ -139,7 +139,7 @@ def test_a_piece_is_passed_on_before_the_file_is_whole(node: Maker) -> None:
     "words", ["piece 99", "piece x", "have", "delete 0", "piece " + "9" * 5000]
 )
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
-def test_nonsense_ends_one_connection_and_nothing_else(node: Maker, words: str) -> None:
+def test_invalid_requests_end_one_connection_only(node: Maker, words: str) -> None:
     seed = node(0, DATA).serve()
     peer = share.PieceConnection(seed.address, seed.port, SECRET, os.path.basename(seed.store.path))
     try:
@@ -152,7 +152,7 @@ def test_nonsense_ends_one_connection_and_nothing_else(node: Maker, words: str) 
     assert other.fetch(seed)["complete"]
 
 
-def test_who_does_not_know_the_secret_gets_nothing(node: Maker) -> None:
+def test_a_peer_without_the_secret_gets_nothing(node: Maker) -> None:
     seed, stranger = node(0, DATA).serve(), node(1)
     stranger.store.prepare()
     report = stranger.fetch(seed, secret="x" * 64)
@@ -167,7 +167,7 @@ def test_who_does_not_know_the_secret_gets_nothing(node: Maker) -> None:
     assert SECRET.encode() not in nonce
 
 
-def test_what_a_peer_sends_is_believed_only_with_the_controllers_hash(node: Maker) -> None:
+def test_data_of_a_peer_needs_the_controllers_hash(node: Maker) -> None:
     liar, honest, last = node(1, DATA).serve(), node(2, DATA).serve(), node(3)
     Path(liar.store.path).write_bytes(b"x" * len(DATA))
     last.store.prepare()
@@ -177,7 +177,7 @@ def test_what_a_peer_sends_is_believed_only_with_the_controllers_hash(node: Make
     assert (report["complete"], report["from"], whole(last)) == (True, ["n2"], True)
 
 
-def test_an_interrupted_hand_over_goes_on_where_it_was_and_believes_no_mark(node: Maker) -> None:
+def test_an_interrupted_transfer_resumes_and_verifies(node: Maker) -> None:
     seed, last = node(0, DATA).serve(), node(1)
     last.store.prepare()
     for number in range(15):
@@ -205,7 +205,7 @@ def test_where_a_node_fails_the_next_one_is_asked(node: Maker) -> None:
     assert (report["complete"], report["from"], list(report["reasons"])) == (True, ["n0"], ["n1"])
 
 
-def test_one_way_that_is_shut_stops_nobody_else_and_is_named(
+def test_one_blocked_path_is_named_and_stops_no_other(
     node: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = [node(0, DATA).serve(), *(node(n).serve() for n in range(1, 4))]
@@ -227,7 +227,7 @@ def test_one_way_that_is_shut_stops_nobody_else_and_is_named(
     assert said.startswith("[TR-111] n5 could not get the wheels from other nodes: n1: timed out")
 
 
-def test_a_node_without_its_address_goes_on_and_says_so(tmp_path: Path) -> None:
+def test_a_node_without_its_address_continues_with_a_note(tmp_path: Path) -> None:
     order = {"path": str(tmp_path / "up/w/b.tar"), "manifest": MANIFEST, "address": "192.0.2.1"}
     answer = wheel_share.start_sharing(order | {"first": 50000, "last": 50100})
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("up", "up/w")]
@@ -238,7 +238,7 @@ def test_a_node_without_its_address_goes_on_and_says_so(tmp_path: Path) -> None:
 
 
 @given(st.integers(2, 300))
-def test_every_way_leads_to_the_first_and_nobody_is_asked_by_many(count: int) -> None:
+def test_every_path_leads_to_the_first_node_without_crowding(count: int) -> None:
     asked = collections.Counter(
         torch_runtime.order_bundle_sources(place, count)[0] for place in range(1, count)
     )
@@ -251,7 +251,7 @@ def test_every_way_leads_to_the_first_and_nobody_is_asked_by_many(count: int) ->
     assert torch_runtime.order_bundle_sources(0, count) == []
 
 
-def test_who_shares_with_whom() -> None:
+def test_the_sharing_pairs() -> None:
     plan = {"nodes": {name: {"node_rank": rank} for rank, name in enumerate("abcd")}}
     bare = seen()
     nodes = {name: (bare, wheels()) for name in "dcba"}

@@ -64,7 +64,7 @@ def test_the_name_of_a_check_stays_on_its_line(width: int) -> None:
     assert ("remark" in text) is (width == 120)
 
 
-def test_a_table_of_links_that_does_not_fit_is_left_out() -> None:
+def test_a_table_of_links_that_does_not_fit_is_omitted() -> None:
     names = [f"gpu-node-with-a-name-{at}" for at in range(8)]
     result = large(8, broken=False)
     result["links"] = [link(one, two, 0.1) for one in names for two in names if one != two]
@@ -77,7 +77,7 @@ def test_a_table_of_links_that_does_not_fit_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_preview_cuts_neither_a_path_nor_the_name_of_a_node(width: int) -> None:
+def test_a_preview_truncates_neither_paths_nor_node_names(width: int) -> None:
     table = foresight.render_change_table(CHANGES, len(NODES), width)
     text = "\n".join(table)
     words = text.replace(",", " ").replace(":", " ").split()
@@ -139,7 +139,7 @@ def test_the_line_of_a_phase_fits(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_rows_of_the_live_view_are_cut_at_the_edge(width: int) -> None:
+def test_rows_of_the_live_view_are_cut_at_the_edge(width: int) -> None:
     view = TerminalView(Console(file=io.StringIO(), width=width))
     view.progress.waiting = {f"gpu-node-{'x' * 90}-{at}": time.time() for at in range(12)}
     (row,) = view.rows(time.time())

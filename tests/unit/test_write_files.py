@@ -42,7 +42,7 @@ def source(tmp_path: Path) -> Path:
     return place
 
 
-def test_only_what_differs_is_written(tmp_path: Path) -> None:
+def test_only_differing_files_are_written(tmp_path: Path) -> None:
     same, other, mode, gone = (tmp_path / name for name in ("same", "other", "mode", "gone"))
     for path in (same, other, mode):
         path.write_text("x\n")
@@ -53,7 +53,7 @@ def test_only_what_differs_is_written(tmp_path: Path) -> None:
     assert file_set.plan_file_changes([], [str(same)])[0]["after"]["exists"] is False
 
 
-def test_a_directory_in_the_way_is_refused(tmp_path: Path) -> None:
+def test_a_folder_instead_of_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a regular file"):
         file_set.plan_file_changes([item(tmp_path)], [])
 
@@ -124,7 +124,7 @@ class FakeModule:
         ("CT-111", "container_toolkit_repository_fingerprints"),
     ],
 )
-def test_a_refused_key_says_the_code_both_fingerprints_and_the_setting(
+def test_a_refused_key_shows_code_fingerprints_and_setting(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, code: str, setting: str
 ) -> None:
     place = tmp_path / "key.asc"
@@ -194,7 +194,7 @@ def test_a_role_that_installs_a_repository_key_compares_its_fingerprint(role: st
     assert all(re.fullmatch("[0-9A-F]{40}", one) for one in known)
 
 
-def test_nothing_takes_a_key_unseen() -> None:
+def test_no_key_is_accepted_unchecked() -> None:
     """No task says yes to a key that dnf asks about, beside those whose repository has a checked one."""
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"

@@ -52,11 +52,11 @@ def test_a_line_of_the_drivers_is_understood(
     assert found.meaning.cure
 
 
-def test_other_lines_are_none() -> None:
+def test_other_lines_are_ignored() -> None:
     assert xids.parse_xid("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05") is None
 
 
-def test_every_number_has_words_and_a_cure_of_its_own_kind() -> None:
+def test_every_number_has_a_text_and_a_suitable_fix() -> None:
     for number, meaning in xids.MEANINGS.items():
         assert meaning.words, number
         assert meaning.cure, number
@@ -74,7 +74,7 @@ def said(*lines: str) -> list[Finding]:
     return list(cards.rule_xid_errors(seen))
 
 
-def test_the_worst_report_of_a_node_is_the_one_that_is_named() -> None:
+def test_the_worst_report_of_a_node_is_named() -> None:
     (found,) = said(CLEANUP, PAGE, RECOVERY, BUS, BUS)
     assert (found.code, found.node, found.severity) == ("VC-113", UBUNTU1, ERROR)
     assert "Xid 79 of 0000:3b:00: the GPU has fallen off the bus" in found.cause

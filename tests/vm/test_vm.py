@@ -259,7 +259,7 @@ def test_clock_and_launcher_after_a_reset(machines: Machines) -> None:
     assert set(machines.all(unit).values()) == {"loaded"}
 
 
-def test_nothing_drifted_over_a_reset(machines: Machines) -> None:
+def test_nothing_drifted_after_a_reset(machines: Machines) -> None:
     assert_nothing_drifted(machines, machines.inventory, **settings("permissive"))
 
 
@@ -281,7 +281,7 @@ def test_dhcp_to_static_under_ssh_and_selinux_enforcing(machines: Machines) -> N
     assert selinux(machines) == ("enforcing", "enforcing")
 
 
-def test_second_run_at_the_new_address_changes_nothing(machines: Machines) -> None:
+def test_a_second_run_at_the_new_address_changes_nothing(machines: Machines) -> None:
     """The inventory still has the address of before, where nobody answers any more."""
     assert_nothing_drifted(machines, bootstrap(machines), **settings("enforcing"))
 
@@ -318,7 +318,7 @@ def test_a_gloo_job_runs_under_enforcing(machines: Machines) -> None:
     assert machines.on(EL, DENIED) == ""
 
 
-def test_disabled_says_that_it_takes_a_reboot(machines: Machines) -> None:
+def test_disabled_says_that_it_needs_a_reboot(machines: Machines) -> None:
     done = play("tests/vm/selinux.yml", inventory(machines, "now"), selinux_mode="disabled")
     assert done.code == 0
     assert done.says("SELinux becomes disabled with the next boot")

@@ -13,7 +13,7 @@ from fullmesh.ask import mux
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_kept_connection_is_used_and_no_ssh_is_started(short: Path) -> None:
+def test_a_kept_connection_is_used_without_ssh(short: Path) -> None:
     master = mux_master.Master(short)
     there = way(short, ssh="exit 99")
     assert result(there, asked("", text="x"))["text"] == "x"
@@ -23,7 +23,7 @@ def test_a_kept_connection_is_used_and_no_ssh_is_started(short: Path) -> None:
 
 @pytest.mark.usefixtures("_told")
 @pytest.mark.parametrize("kind", ["denies", "other"])
-def test_who_takes_no_session_leaves_it_to_ssh(short: Path, kind: str) -> None:
+def test_a_refused_session_falls_back_to_ssh(short: Path, kind: str) -> None:
     master = mux_master.Master(short, kind)
     assert result(way(short), asked("", text="x"))["text"] == "x"
     assert master.commands == []
@@ -31,7 +31,7 @@ def test_who_takes_no_session_leaves_it_to_ssh(short: Path, kind: str) -> None:
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_socket_that_nobody_listens_on_leaves_it_to_ssh(short: Path) -> None:
+def test_a_socket_without_listener_falls_back_to_ssh(short: Path) -> None:
     assert result(way(short), asked("", text="x"))["text"] == "x"
     short.touch()
     assert result(way(short), asked("", text="x"))["text"] == "x"
@@ -47,7 +47,7 @@ def test_a_connection_that_breaks_is_asked_for_once_more(short: Path) -> None:
     master.close()
 
 
-def test_a_message_that_is_none_is_refused() -> None:
+def test_an_invalid_message_is_refused() -> None:
     async def hear(data: bytes) -> mux.MuxMessage:
         here, there = mux.socket.socketpair()
         here.setblocking(False)

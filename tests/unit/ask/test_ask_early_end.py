@@ -58,7 +58,7 @@ def test_others_are_stopped_once_one_part_has_failed(private: Path) -> None:
 
 
 @pytest.mark.usefixtures("_told")
-def test_who_does_not_stop_keeps_nobody_waiting(
+def test_a_node_that_ignores_the_stop_delays_no_other(
     private: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(talk, "STOP_SECONDS", 0.5)
@@ -74,7 +74,7 @@ def test_a_person_looks_at_the_controller_without_ssh() -> None:
 
 
 @pytest.mark.usefixtures("_told")
-def test_who_begins_to_speak_and_falls_silent_is_lost(private: Path) -> None:
+def test_a_node_that_stops_in_mid_answer_is_lost(private: Path) -> None:
     question = replace(asked(private, how="sleep", text="60", seconds=60), silence=1.0)
     said = result(way(None, command="echo x; sleep 60"), question)
     assert said["msg"].startswith(
@@ -91,7 +91,7 @@ def test_who_begins_to_speak_and_falls_silent_is_lost(private: Path) -> None:
         ({"done": True}, None),
     ],
 )
-def test_a_part_that_has_failed_is_told_by_its_answer(
+def test_a_failed_part_is_recognized_by_its_answer(
     answer: dict[str, Any], seconds: float | None
 ) -> None:
     assert answers.read_broken_seconds(answer) == seconds
@@ -129,7 +129,7 @@ class Modules:
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_part_that_fails_stops_the_others_and_is_named_first(private: Path, action: Any) -> None:
+def test_a_failed_part_stops_the_others_and_is_named_first(private: Path, action: Any) -> None:
     ways = {"bad": way(None), "good": way(None)}
     questions = {
         "bad": asked(private, how="fail", text="no room", seconds=60),
@@ -145,7 +145,7 @@ def test_a_part_that_fails_stops_the_others_and_is_named_first(private: Path, ac
 
 
 @pytest.mark.usefixtures("_told")
-def test_hosts_that_are_asked_by_their_module_stop_the_others_and_are_stopped(
+def test_hosts_that_run_their_module_stop_and_are_stopped(
     private: Path, action: Any, tmp_path: Path
 ) -> None:
     ready = tmp_path / "ready"
@@ -161,7 +161,7 @@ def test_hosts_that_are_asked_by_their_module_stop_the_others_and_are_stopped(
 
 
 @pytest.mark.usefixtures("_told")
-def test_answers_that_do_not_belong_together_stop_nobody(private: Path, action: Any) -> None:
+def test_unrelated_answers_stop_no_other_node(private: Path, action: Any) -> None:
     ways = {"bad": way(None), "good": way(None)}
     questions = {
         "bad": asked(private, how="fail", text="no room", seconds=60),

@@ -22,7 +22,7 @@ from fullmesh.model import reach
 
 
 @pytest.mark.usefixtures("_told")
-def test_banners_and_what_else_is_printed_are_no_answer() -> None:
+def test_banners_and_other_output_are_not_an_answer() -> None:
     noisy = 'echo "Welcome to 192.0.2.7"; echo "Authorised use only" >&2; printf "no line end"; exec /bin/sh -c "$1"'
     said = result(way(None, ssh=noisy), asked("", how="print", text="x"))
     assert said == {"changed": False, "text": "x", "ansible_facts": {"of": "it"}}
@@ -30,7 +30,7 @@ def test_banners_and_what_else_is_printed_are_no_answer() -> None:
 
 @pytest.mark.usefixtures("_told")
 @pytest.mark.parametrize("ssh", ["exec sleep 60", 'sleep 60; exec /bin/sh -c "$1"'])
-def test_who_hangs_is_named_when_the_time_is_over_and_the_others_have_answered(ssh: str) -> None:
+def test_a_hanging_node_is_named_after_all_others_answered(ssh: str) -> None:
     ways = {"hangs": way(None, ssh=ssh), "well": way(None)}
     when: dict[str, float] = {}
     begun = time.monotonic()
@@ -50,14 +50,14 @@ def test_who_hangs_is_named_when_the_time_is_over_and_the_others_have_answered(s
 
 
 @pytest.mark.usefixtures("_told")
-def test_who_holds_a_connection_and_says_nothing_is_given_up_as_well(short: Path) -> None:
+def test_a_silent_open_connection_is_abandoned(short: Path) -> None:
     master = mux_master.Master(short, "mute")
     assert "[AK-101]" in result(way(short), asked("", seconds=1))["msg"]
     master.close()
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_program_that_takes_too_long_is_ended_on_the_node_too(private: Path) -> None:
+def test_a_program_over_its_deadline_is_ended_on_the_node(private: Path) -> None:
     line = asked(private, how="sleep", text="60", seconds=1).line(
         "M", program.build_query_program(TEST.module)
     )
@@ -98,7 +98,7 @@ def test_ssh_is_quoted_in_its_own_words(ssh: str, message: str, why: str) -> Non
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_connection_that_ends_half_way_is_tried_twice(tmp_path: Path) -> None:
+def test_a_connection_that_breaks_in_mid_answer_is_tried_twice(tmp_path: Path) -> None:
     count = tmp_path / "count"
     # as much as asks for the program, and the beginning of an answer
     ssh = f'echo x >> {count}; /bin/sh -c "$1" | dd bs=1 count=50 2>/dev/null; exit 255'
@@ -140,7 +140,7 @@ def test_a_hostile_answer_costs_no_other_node_its_answer(tmp_path: Path, text: s
     assert answers.build_task_result(ways["evil"], found["evil"])["msg"].startswith("[AK-103]")
 
 
-def test_an_error_that_nobody_has_foreseen_is_one_nodes_outcome(
+def test_an_unexpected_error_is_the_result_of_one_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def talk_of(to: channel.ConnectionSpec, _asked: talk.NodeQuery) -> talk.NodeReply:
@@ -184,7 +184,7 @@ def test_a_node_that_sends_byte_by_byte_is_searched_once() -> None:
     assert searched < 40 * len(words)
 
 
-def test_who_may_not_become_root_is_told_sudos_words() -> None:
+def test_a_sudo_refusal_is_quoted() -> None:
     said = result(way(None, ssh="echo 'sudo: a password is required' >&2; exit 1"), asked(""))
     assert said["failed"] is True
     assert said["msg"].startswith(
@@ -201,7 +201,7 @@ def test_a_shell_that_does_something_else_is_shown() -> None:
     assert "ssh ann@192.0.2.7 true" in said["msg"]
 
 
-def test_who_talks_without_end_is_given_up() -> None:
+def test_endless_output_is_cut_off() -> None:
     begun = time.monotonic()
     said = result(way(None, ssh="yes"), asked("", seconds=30))
     assert said["msg"].startswith("[AK-103] no answer, but endless other output: y.")
@@ -209,7 +209,7 @@ def test_who_talks_without_end_is_given_up() -> None:
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_program_that_fails_or_dies_is_ours_to_mend() -> None:
+def test_a_crashing_program_is_reported_as_our_defect() -> None:
     said = result(way(None), asked("", how="fail", text="of itself"))
     assert said["msg"] == (
         "[AK-104] the program failed on the node: ValueError: of itself. Report it with these lines."
@@ -219,7 +219,7 @@ def test_a_program_that_fails_or_dies_is_ours_to_mend() -> None:
     assert "exit status 3" in died["msg"]
 
 
-def test_an_old_python_says_its_version(tmp_path: Path) -> None:
+def test_an_old_python_reports_its_version(tmp_path: Path) -> None:
     old = tmp_path / "python3"
     old.write_text("#!/bin/sh\necho 'fullmesh: Python 3.6.8' >&2; exit 1\n")
     old.chmod(0o755)
@@ -227,7 +227,7 @@ def test_an_old_python_says_its_version(tmp_path: Path) -> None:
     assert (said["failed"], said["python"]) == (True, "3.6.8")
 
 
-def test_the_text_that_an_old_python_reads_is_one_that_it_can_read() -> None:
+def test_the_version_check_parses_on_an_old_python() -> None:
     assert program.FIRST.index("version_info<(3,9)") < program.FIRST.index("exec(")
     assert "f'" not in program.FIRST
 
@@ -242,7 +242,7 @@ def test_no_python_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_told")
-def test_the_first_python_that_is_there_is_taken_and_told(tmp_path: Path) -> None:
+def test_the_first_available_python_is_used_and_reported(tmp_path: Path) -> None:
     several = [str(tmp_path / "python3.99"), sys.executable, "python3"]
     said = result(
         way(None, command=program.build_query_command(several), found=True), asked("", text="x")
@@ -257,7 +257,7 @@ def test_no_ssh_at_all() -> None:
     assert "/nonexistent/ssh: No such file or directory" in said["msg"]
 
 
-def test_what_has_to_be_asked_one_by_one_is_said_once_for_each_reason() -> None:
+def test_hosts_queried_one_by_one_are_reported_once_per_reason() -> None:
     reasons = {f"n{number}": "its connection is local" for number in range(7)} | {
         "m": "of something"
     }
@@ -269,7 +269,7 @@ def test_what_has_to_be_asked_one_by_one_is_said_once_for_each_reason() -> None:
     assert "m: queried one by one, because of something" in second
 
 
-def test_a_command_survives_the_shells_on_its_way(tmp_path: Path) -> None:
+def test_a_command_passes_the_shells_unchanged(tmp_path: Path) -> None:
     odd = tmp_path / "a python's"
     odd.symlink_to(sys.executable)
     wrapped = f"/bin/sh -c {shlex.quote(program.build_query_command([str(odd)]))}"
@@ -279,7 +279,7 @@ def test_a_command_survives_the_shells_on_its_way(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_who_gave_no_answer_is_named_with_all_others() -> None:
+def test_nodes_without_answer_are_named_together() -> None:
     told: dict[str, answers.TaskResult] = {
         "a": {"changed": False},
         "b": answers.build_unreachable_result("[AK-101] no answer within 5 s."),
@@ -294,7 +294,7 @@ def test_who_gave_no_answer_is_named_with_all_others() -> None:
 
 
 @pytest.mark.usefixtures("_told")
-def test_what_changes_something_is_not_asked_twice(short: Path) -> None:
+def test_a_changing_question_is_not_asked_twice(short: Path) -> None:
     assert [name for name, ask in program.KNOWN.items() if ask.reads] == ["node_facts"]
     master = mux_master.Master(short, "cuts")
     question = asked("", text="x")

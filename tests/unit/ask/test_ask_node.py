@@ -18,7 +18,7 @@ from fullmesh.ask import answers, program, rounds
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_program_travels_once_and_the_one_before_goes(private: Path, tmp_path: Path) -> None:
+def test_a_program_is_sent_once_and_replaces_the_older(private: Path, tmp_path: Path) -> None:
     private.mkdir(mode=0o700, parents=True)
     old = private / f"told-{'0' * 64}.aa"
     other = private / f"other-{'0' * 64}.aa"
@@ -41,7 +41,7 @@ def test_a_program_travels_once_and_the_one_before_goes(private: Path, tmp_path:
 
 @pytest.mark.usefixtures("_told")
 @pytest.mark.parametrize("damage", [b"", b"x" * 100, b"half"])
-def test_half_a_program_is_none(private: Path, damage: bytes) -> None:
+def test_a_truncated_program_is_not_used(private: Path, damage: bytes) -> None:
     result(way(None), asked(private, text="x"))
     (mine,) = private.glob("told-*")
     whole = mine.read_bytes()
@@ -79,7 +79,7 @@ def test_a_full_disk_costs_only_that_it_travels_again(
     assert list(private.iterdir()) == []
 
 
-def test_what_is_not_the_program_of_the_checksum_is_not_run(tmp_path: Path) -> None:
+def test_a_program_with_a_wrong_checksum_is_not_run(tmp_path: Path) -> None:
     question = asked("", text="x")
     made = program.QueryProgram(b"not it", "0" * 64)
     line = question.line("M", made)

@@ -18,7 +18,7 @@ from fullmesh.ask import program, talk
 NODE_FACTS = program.KNOWN["node_facts"]
 
 
-def test_a_program_has_what_its_module_imports_and_nothing_else() -> None:
+def test_a_program_contains_exactly_what_its_module_imports() -> None:
     parts = program.collect_module_sources(NODE_FACTS.module)
     assert parts["fullmesh.node_facts"][0] is False
     assert parts["fullmesh.facts"][0] is True
@@ -40,7 +40,7 @@ def test_the_first_question_loads_no_engine_of_transactions() -> None:
     assert "fullmesh.transaction.engine" not in done.stdout.split()
 
 
-def test_what_is_imported_for_types_alone_stays_at_home(tmp_path: Path) -> None:
+def test_type_only_imports_are_not_sent(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p/__init__.py").write_text("")
     for name in ("types", "used", "late"):
@@ -70,7 +70,7 @@ def really_imported(node: ast.AST) -> Iterator[ast.ImportFrom]:
 @pytest.mark.parametrize(
     "path", sorted((program.UTILS / "fullmesh").rglob("*.py")), ids=lambda path: path.stem
 )
-def test_the_text_of_a_module_tells_the_same_imports_as_its_syntax(path: Path) -> None:
+def test_imports_by_text_equal_imports_by_syntax(path: Path) -> None:
     module = ".".join(path.relative_to(program.UTILS).with_suffix("").parts)
     module = module.removesuffix(".__init__")
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
@@ -90,7 +90,7 @@ def test_the_same_source_is_the_same_program() -> None:
     assert hashlib.sha256(first.data).hexdigest() == first.sha256
 
 
-def test_a_module_that_is_asked_for_answers_like_the_module_of_ansible(private: Path) -> None:
+def test_a_queried_module_answers_like_the_ansible_module(private: Path) -> None:
     question = talk.NodeQuery(NODE_FACTS, {"digest": "", "venv": "/opt/x/venv"}, 60, str(private))
     said = result(way(None), question)
     assert said["changed"] is False

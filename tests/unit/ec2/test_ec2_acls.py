@@ -59,7 +59,7 @@ def served(*entries: Any) -> dict[str, Any]:
     return plan("10.0.1.1/24", "10.0.1.2/24", **more)
 
 
-def test_an_acl_that_shuts_a_services_port_is_named_with_the_service() -> None:
+def test_an_acl_that_blocks_a_service_names_the_service() -> None:
     """Ray's control store lives on n0 alone, its workers' range on both."""
     deny = [50, "tcp", "deny", "10.0.1.0/24", None, None, 6379, 6379]
     own = served("ray")
@@ -89,7 +89,7 @@ def test_an_acl_that_shuts_a_services_port_is_named_with_the_service() -> None:
         ("everybody", "0.0.0.0/0", "198.51.100.9/32"),
     ],
 )
-def test_an_acl_must_let_in_whoever_may_come_to_a_service_and_the_answers_out(
+def test_an_acl_must_allow_clients_of_a_service_and_its_replies(
     reach: str, source: str, other: str
 ) -> None:
     own = served({"name": "panel", "ports": {"web": 8443}, "reach": reach, "nodes": ["n1"]})

@@ -21,7 +21,7 @@ def refused(seen: dict[str, Any], own: dict[str, Any], **settings: Any) -> str:
     )
 
 
-def test_a_whole_cluster_has_no_finding_and_nothing_to_do() -> None:
+def test_a_complete_cluster_has_no_finding_and_no_change() -> None:
     assert codes(raw(), plan()) == []
     todo = security_group.find_group_changes(raw(), plan(), SecurityGroupSettings())
     assert (todo["faults"], todo["missing"], todo["attach"]) == ([], [], {})
@@ -53,7 +53,7 @@ def test_the_missing_part_of_a_range_is_named() -> None:
         [permission("tcp", 29000, 55000, "10.0.1.0/31", "10.0.1.2/32", "10.0.1.0/24")],
     ],
 )
-def test_whatever_opens_the_ports_is_enough(rules: list[Any]) -> None:
+def test_any_rule_that_opens_the_ports_suffices(rules: list[Any]) -> None:
     assert codes(raw(groups=[group(rules)]), plan()) == []
 
 
@@ -66,11 +66,11 @@ def test_whatever_opens_the_ports_is_enough(rules: list[Any]) -> None:
         [permission("tcp", 0, 65535, "2001:db8::/32")],
     ],
 )
-def test_what_does_not_open_them_is_not_taken_for_it(rules: list[Any]) -> None:
+def test_rules_that_do_not_open_the_ports_do_not_count(rules: list[Any]) -> None:
     assert set(codes(raw(groups=[group(rules)]), plan())) == {"EC-112"}
 
 
-def test_a_group_without_a_way_out_is_named() -> None:
+def test_a_group_without_egress_is_named() -> None:
     found = ec2_findings.check_ec2(
         raw(groups=[group(CLUSTER, out=[])]), plan(), SecurityGroupSettings()
     )
@@ -202,7 +202,7 @@ def test_full_interfaces_and_groups() -> None:
     assert refused(raw(groups=[group(both)]), plan(), rule_limit=62) == ""
 
 
-def test_rules_of_ours_that_are_wanted_no_longer_go_and_no_others() -> None:
+def test_only_our_outdated_rules_are_removed() -> None:
     mine = permission("-1", None, None, SG)
     mine["user_id_group_pairs"][0]["description"] = "Fullmesh fullmesh: all traffic"
     theirs = permission("tcp", 8888, 8888, SG, "192.0.2.1/32")
@@ -213,7 +213,7 @@ def test_rules_of_ours_that_are_wanted_no_longer_go_and_no_others() -> None:
     assert [(one["protocol"], one["target"]) for one in todo["remove"]] == [("-1", SG)]
 
 
-def test_a_rule_that_goes_is_not_counted_as_an_opening() -> None:
+def test_a_rule_to_be_removed_does_not_count_as_open() -> None:
     """From efa to ports: the rule for all traffic covers the ports, and is about to be taken out."""
     mine = permission("-1", None, None, SG)
     mine["user_id_group_pairs"][0]["description"] = "Fullmesh fullmesh: all traffic"
@@ -224,7 +224,7 @@ def test_a_rule_that_goes_is_not_counted_as_an_opening() -> None:
     assert [one["from_port"] for one in todo["add"]["in"]] == [29400, 29500, 50000]
 
 
-def test_without_a_group_of_ours_the_nodes_own_groups_are_judged() -> None:
+def test_without_our_group_the_groups_of_the_nodes_are_checked() -> None:
     theirs = group([permission("tcp", 29500, 29500, OTHER)], ident=OTHER)
     nodes = [eni(0, "10.0.1.1", (OTHER,)), eni(1, "10.0.1.2", (OTHER,))]
     found = ec2_findings.check_ec2(raw(nodes, [theirs]), plan(), SecurityGroupSettings())
@@ -235,7 +235,7 @@ def test_without_a_group_of_ours_the_nodes_own_groups_are_judged() -> None:
     assert codes(raw(nodes, [whole]), plan()) == []
 
 
-def test_a_node_apart_from_the_others_is_the_one_that_is_named() -> None:
+def test_a_node_in_another_network_is_the_one_named() -> None:
     first, second = group([permission("-1", None, None, OTHER)], ident=OTHER), "sg-0bbbbbbbb"
     nodes = [eni(at, f"10.0.1.{at + 1}", (OTHER,)) for at in (0, 1)]
     nodes.append(eni(2, "10.0.1.3", (second,)))

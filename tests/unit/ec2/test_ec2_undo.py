@@ -18,7 +18,7 @@ from fullmesh.ec2.model import Acl, AclEntry, Need
 from fullmesh.ec2.settings import SecurityGroupSettings
 
 
-def test_undo_takes_back_what_is_ours() -> None:
+def test_undo_removes_what_we_created() -> None:
     both = (OTHER, SG)
     nodes = [eni(0, "10.0.1.1", both), eni(1, "10.0.1.2", both)]
     undo = security_group.find_undo_changes(raw(nodes), plan(), SecurityGroupSettings())
@@ -56,7 +56,7 @@ def test_undo_refuses_to_cut_others_off() -> None:
     )
 
 
-def test_undo_without_any_node_left_finds_its_group() -> None:
+def test_undo_without_remaining_nodes_finds_its_group() -> None:
     seen = {"interfaces": [], "groups": [group(CLUSTER)], "acls": []}
     assert security_group.find_undo_changes(seen, plan(), SecurityGroupSettings())["delete"] == SG
     assert ec2_place.build_group_filters([], "", "fullmesh") == {"tag:fullmesh-cluster": "fullmesh"}
@@ -84,7 +84,7 @@ SPANS = st.lists(
 
 
 @given(SPANS, SPANS)
-def test_subtract_leaves_exactly_what_no_hole_covers(spans: Any, holes: Any) -> None:
+def test_subtract_leaves_exactly_the_uncovered_ranges(spans: Any, holes: Any) -> None:
     def ports(some: Any) -> set[int]:
         return {port for low, high in some for port in range(low, high + 1)}
 

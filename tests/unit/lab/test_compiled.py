@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "compiled"
 
 
-def test_code_is_kept_once_and_used_from_then_on(tmp_path: Path, folder: Path) -> None:
+def test_compiled_code_is_stored_once_and_reused(tmp_path: Path, folder: Path) -> None:
     archive = packed(tmp_path / "one.zip", "print('first')")
     assert imported(folder, archive).stdout == "first\n"
     (kept,) = folder.iterdir()
@@ -63,7 +63,9 @@ def test_a_traceback_names_the_place_of_this_call(tmp_path: Path, folder: Path) 
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\xe3\x00", b"not code at all", b"i\x01\x00\x00\x00"])
-def test_what_is_no_code_is_compiled_again(tmp_path: Path, folder: Path, garbage: bytes) -> None:
+def test_a_damaged_compiled_file_is_compiled_again(
+    tmp_path: Path, folder: Path, garbage: bytes
+) -> None:
     archive = packed(tmp_path / "one.zip", "print('right')")
     imported(folder, archive)
     (kept,) = folder.iterdir()
@@ -73,7 +75,7 @@ def test_what_is_no_code_is_compiled_again(tmp_path: Path, folder: Path, garbage
     assert kept.read_bytes() != garbage
 
 
-def test_a_folder_that_takes_nothing_costs_nothing_but_time(tmp_path: Path, folder: Path) -> None:
+def test_an_unwritable_folder_only_costs_time(tmp_path: Path, folder: Path) -> None:
     archive = packed(tmp_path / "one.zip", "print('right')")
     imported(folder, archive)
     (kept,) = folder.iterdir()
@@ -97,7 +99,7 @@ def test_without_the_folder_python_is_as_it_was(tmp_path: Path) -> None:
     assert done.stdout == "True\n"
 
 
-def test_what_was_compiled_long_ago_is_dropped(paths: Paths) -> None:
+def test_old_compiled_files_are_deleted(paths: Paths) -> None:
     paths.home.mkdir(parents=True, exist_ok=True)
     folder = lifecycle.kept_code(paths)
     for name, age in (("old", 8), ("new", 6)):

@@ -33,9 +33,7 @@ def test_leases_and_planned_addresses_are_one_network_and_differ(ipv6: bool) -> 
 
 
 @pytest.mark.parametrize("ipv6", [False, True])
-def test_the_server_serves_one_bridge_and_gives_each_node_its_own_address(
-    ipv6: bool, tmp_path: Path
-) -> None:
+def test_the_server_serves_one_bridge_with_fixed_addresses(ipv6: bool, tmp_path: Path) -> None:
     lab = leased(ipv6)
     argv = dhcp.command(lab, tmp_path)
     assert f"--interface={lab.bridges[1]}" in argv
@@ -52,7 +50,7 @@ def test_no_server_no_process(tmp_path: Path) -> None:
     assert dhcp.running(tmp_path) == 0
 
 
-def test_the_inventory_has_the_lease_for_ssh_and_the_static_address_in_the_plan() -> None:
+def test_the_inventory_has_lease_and_static_address() -> None:
     lab = leased(False)
     text = inventory.render(lab.nodes, lab.controller, Path("/k"), Path("/h"), gateway=lab.gateway)
     found = yaml.safe_load(text)["all"]

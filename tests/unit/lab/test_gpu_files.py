@@ -47,7 +47,7 @@ def test_the_bus_has_gpus_and_switches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("control", "redirecting"), [("0", 0), ("0x11", 0), ("0x1d", 1)])
-def test_acs_is_on_where_the_play_says_so(tmp_path: Path, control: str, redirecting: int) -> None:
+def test_acs_is_on_if_the_scenario_says_so(tmp_path: Path, control: str, redirecting: int) -> None:
     place = made(tmp_path, "h100x2", "rdma=2", f"acs={control}", "iommu=DMA-FQ", "1.numa=3")
     paths = pci_paths.survey_pci_paths(str(place / "pci"), str(place / "class/infiniband"))
     assert [one["kind"] for one in paths] == ["gpu", "gpu", "rdma", "rdma"]
@@ -66,12 +66,12 @@ def test_rdma_cards_have_a_port_that_is_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "how"), [("open=1", "dma_buf"), ("open=0", "")])
-def test_the_driver_says_whether_it_is_the_open_one(tmp_path: Path, line: str, how: str) -> None:
+def test_the_driver_reports_whether_it_is_the_open_one(tmp_path: Path, line: str, how: str) -> None:
     version = made(tmp_path, "h100x2", line) / "driver/nvidia/version"
     assert pci_paths.find_gpu_direct_mode(str(version), str(tmp_path / "modules"), "6.8.0") == how
 
 
-def test_the_kernels_log_has_what_the_play_says(tmp_path: Path) -> None:
+def test_the_kernel_log_contains_the_scenario_lines(tmp_path: Path) -> None:
     own = ["machine=1", "1.xid=79, pid=4711, GPU has fallen off the bus.", "sxid=23001, Fatal, x"]
     text = (made(tmp_path, "h100x2", *own) / "kmsg").read_text()
     uptime = float(Path("/proc/uptime").read_text().split()[0])

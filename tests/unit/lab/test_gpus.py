@@ -24,14 +24,14 @@ def test_healthy_gpus_have_a_line_for_each_fact() -> None:
     assert not [line for line in gpus.play("l40sx2") if "link" in line or "fabric" in line]
 
 
-def test_what_differs_comes_last_and_counts() -> None:
+def test_specific_settings_come_last_and_win() -> None:
     lines = gpus.play("h100x8", ["gpus=7", "3.ecc_lost=2"])
     held = gpus.values(lines)
     assert (held["gpus"], held["pci"]) == ("7", "8")
     assert lines[-1] == "3.ecc_lost=2"
 
 
-def test_lines_that_mean_nothing_are_refused_all_at_once() -> None:
+def test_meaningless_lines_are_refused_all_at_once() -> None:
     with pytest.raises(
         LabError, match=r"\[LB-119\].*'ecc=1', '3.gpus=7', '3.colour=red', 'x'"
     ) as told:
@@ -39,13 +39,13 @@ def test_lines_that_mean_nothing_are_refused_all_at_once() -> None:
     assert "links_down" in str(told.value)
 
 
-def test_gpus_that_nobody_knows_are_refused() -> None:
+def test_unknown_gpu_models_are_refused() -> None:
     with pytest.raises(LabError, match=r"\[LB-118\] no GPUs are called 'b200x8'. Known: h100x8"):
         gpus.check_play("b200x8")
     assert gpus.check_play(gpus.NONE) == "none"
 
 
-def test_every_key_is_read_by_the_stand_in_or_by_the_installation() -> None:
+def test_every_key_is_read_by_the_stand_in_or_installer() -> None:
     read = set(re.findall(r'"([a-z_]+)"', SOURCE))
     assert set(gpus.EACH) - read == set(gpus.IN_FILES)
     assert {"driver", "cuda", "gpus", "error", "nvml"} - read == set()

@@ -40,7 +40,7 @@ def test_apt_cannot_install(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> No
         host.ensure_packages(paths)
 
 
-def test_nothing_missing_touches_nothing(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_host_is_unchanged(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "missing", lambda _packages: [])
     host.ensure_packages(paths)
     assert not paths.home.exists()

@@ -38,7 +38,7 @@ def test_nodes_are_never_dropped(count: int | None) -> None:
     assert len(lifecycle.merge(Wish("demo", count), recorded(count=3), 4, FOUND).nodes) == 3
 
 
-def test_outsider_is_added_and_kept() -> None:
+def test_an_outsider_is_added_and_stays() -> None:
     lab = lifecycle.merge(Wish("demo", outsider=True), recorded(), 4, FOUND)
     again = lifecycle.merge(Wish("demo", 3), lab, 4, FOUND)
     assert [node.name for node in again.nodes] == ["el1", "ubuntu1", "el2", "outsider"]
@@ -57,7 +57,7 @@ def test_lab_is_read_back_as_written(paths: Paths) -> None:
     assert state.names(paths) == ["demo"]
 
 
-def test_inventory_of_the_default_lab_goes_into_the_checkout(paths: Paths) -> None:
+def test_inventory_of_the_default_lab_is_in_the_checkout(paths: Paths) -> None:
     store = Store(paths, "demo")
     store.save(recorded())
     own, common = store.write_inventory(recorded())
@@ -83,7 +83,7 @@ def test_unknown_node() -> None:
         lifecycle.node_of(recorded(), "el9")
 
 
-def test_status_says_what_runs(paths: Paths) -> None:
+def test_status_lists_what_runs(paths: Paths) -> None:
     Store(paths, "demo").save(recorded())
     found = lifecycle.status(paths, "demo", {"fm-demo-el1": "running", "fm-demo-ubuntu1": "exited"})
     assert [node["running"] for node in found["nodes"]] == [True, False]
@@ -170,7 +170,7 @@ class TestCommandLine:
         assert self.run("exec", "nobody", "--", "true") == 2
         assert "LB-106" in capsys.readouterr().err
 
-    def test_purge_with_labs_left(
+    def test_purge_with_remaining_labs(
         self, paths: Paths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         Store(paths, "other").save(recorded("other"))

@@ -11,7 +11,7 @@ from devtools.lab.once import built
 from devtools.lab.paths import Paths
 
 
-def test_it_is_made_once_and_what_broke_off_is_no_target(paths: Paths) -> None:
+def test_an_item_is_built_once_and_a_broken_build_is_ignored(paths: Paths) -> None:
     target, made = paths.cache / "thing-0123", []
 
     def breaks(work: Path) -> None:

@@ -79,9 +79,7 @@ def test_waiting_ends_with_the_last_words(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     "late", [StepError("podman: no answer after 180 s"), subprocess.TimeoutExpired(["ssh"], 30)]
 )
-def test_an_answer_that_comes_too_late_is_asked_for_again(
-    late: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_answer_is_asked_for_again(late: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nodes, "POLL_SECONDS", 0.0)
     answers = iter((late, "starting", late))
 

@@ -20,22 +20,22 @@ def test_first_lab_gets_the_first_index() -> None:
     assert subnets.choose("demo", {}, [], set()) == 1
 
 
-def test_recorded_index_is_kept() -> None:
+def test_a_recorded_index_stays() -> None:
     assert subnets.choose("demo", {"demo": 5}, [used("10.77.5.0/24", "fmlab5m")], set()) == 5
 
 
 @pytest.mark.parametrize(
     "network", ["10.77.1.0/24", "10.78.1.128/25", "10.77.0.0/23", "fd78:0:0:1::/64"]
 )
-def test_networks_of_the_host_are_left_alone(network: str) -> None:
+def test_networks_of_the_host_are_not_used(network: str) -> None:
     assert subnets.choose("demo", {}, [used(network)], set()) == 2
 
 
-def test_other_labs_and_bridges_are_left_alone() -> None:
+def test_other_labs_and_bridges_are_not_used() -> None:
     assert subnets.choose("demo", {"other": 1}, [], {"fmlab2c"}) == 3
 
 
-def test_recorded_index_now_used_by_somebody_else() -> None:
+def test_a_recorded_index_that_is_taken_meanwhile() -> None:
     with pytest.raises(LabError, match=r"LB-108.*eth9"):
         subnets.choose("demo", {"demo": 5}, [used("10.77.5.0/25", "eth9")], set())
 
@@ -65,7 +65,7 @@ def test_bridge_names_fit_the_kernel() -> None:
     assert all(len(name) <= 15 for name in subnets.bridges(subnets.LAST))
 
 
-def test_allocations_are_kept(tmp_path: Path) -> None:
+def test_allocations_persist(tmp_path: Path) -> None:
     file = tmp_path / "new" / "allocations.json"
     assert subnets.load(file) == {}
     subnets.save(file, {"b": 2, "a": 1})

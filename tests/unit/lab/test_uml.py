@@ -42,7 +42,7 @@ def test_names_of_host_devices_fit() -> None:
     assert uml.tap(lab(), 0) != uml.tap(lab(), 1)
 
 
-def test_the_kernel_gets_root_cards_and_a_name_of_its_own() -> None:
+def test_the_kernel_gets_root_nics_and_its_own_name() -> None:
     argv = uml.kernel_argv(Path("/k"), lab(), 1, Path("/r"))
     assert {"rootflags=/r", "umid=fm-254-1", "rw"} <= set(argv)
     assert [word.split(":")[0] for word in argv if word.startswith("vec")] == [
@@ -72,9 +72,7 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_root_boots_with_its_address_and_the_right_to_load_modules(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_root_boots_with_its_address_and_module_rights(root: Path, tmp_path: Path) -> None:
     (tmp_path / "k/usr/lib/uml/modules/6.1.0").mkdir(parents=True)
     uml.prepare_root(tmp_path / "k", lab(7), 1, root)
     script = (root / "usr/local/sbin/lab-cards").read_text()
@@ -87,7 +85,7 @@ def test_a_root_boots_with_its_address_and_the_right_to_load_modules(
     assert (root / "usr/lib/modules/6.1.0").is_dir()
 
 
-def test_a_process_id_that_belongs_to_another_program_is_left_alone(
+def test_a_process_id_of_another_program_is_not_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uml.host, "capture", lambda argv: subprocess.CompletedProcess(argv, 0))
@@ -102,7 +100,7 @@ def test_a_process_id_that_belongs_to_another_program_is_left_alone(
         other.kill()
 
 
-def test_without_a_lab_of_two_nodes_there_is_nothing_to_boot(
+def test_without_a_two_node_lab_nothing_boots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uml, "find", lambda: Paths(tmp_path, tmp_path))

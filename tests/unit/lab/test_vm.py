@@ -32,7 +32,7 @@ def options(argv: list[str], name: str) -> list[str]:
     return [argv[at + 1] for at, word in enumerate(argv) if word == name]
 
 
-def test_the_command_lets_nothing_out(tmp_path: Path) -> None:
+def test_the_command_gives_the_machine_no_outside_network(tmp_path: Path) -> None:
     argv = plan.command(EL, tmp_path, tmp_path / "repo.img", tmp_path, tmp_path / "run")
     user, cluster = options(argv, "-netdev")
     assert "restrict=on" in user.split(",")
@@ -63,7 +63,7 @@ def test_selinux_is_on_in_one_family_only(tmp_path: Path) -> None:
     assert "selinux=0" in boot["ubuntu"]
 
 
-def test_the_inventory_is_what_the_plan_reads(tmp_path: Path) -> None:
+def test_the_inventory_is_readable_by_the_plan(tmp_path: Path) -> None:
     found = yaml.safe_load(plan.inventory([EL, UBUNTU], tmp_path / "ssh_config"))
     hosts = found["all"]["children"]["torch_nodes"]["hosts"]
     assert hosts["ubuntu1"] == {
@@ -87,13 +87,13 @@ def recorded(paths: Paths) -> store.VmStore:
     return one
 
 
-def test_what_is_recorded_is_read_again(recorded: store.VmStore) -> None:
+def test_recorded_data_is_read_back(recorded: store.VmStore) -> None:
     assert recorded.load() == [EL, UBUNTU]
     assert recorded.machine("ubuntu1") == UBUNTU
     assert store.names(recorded.paths) == ["vm"]
 
 
-def test_ssh_takes_an_address_of_the_machine_and_its_key_alone(recorded: store.VmStore) -> None:
+def test_ssh_uses_the_machines_address_and_key_only(recorded: store.VmStore) -> None:
     """Asked of ssh itself, not of the file's text."""
     argv = ["ssh", "-G", "-F", str(recorded.config), "10.79.1.77"]
     text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
@@ -148,7 +148,7 @@ def test_another_architecture() -> None:
         build.require_x86("aarch64")
 
 
-def test_a_process_id_that_belongs_to_somebody_else(recorded: store.VmStore) -> None:
+def test_a_process_id_of_another_program(recorded: store.VmStore) -> None:
     vm = Vm(recorded, EL)
     vm.pid_file.parent.mkdir(parents=True, exist_ok=True)
     vm.pid_file.write_text("1\n")
@@ -241,9 +241,7 @@ def zipped(path: Path, value: int) -> Path:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root's code is kept")
-def test_a_zipped_module_is_compiled_once_and_a_changed_one_anew(
-    compiled: ModuleType, tmp_path: Path
-) -> None:
+def test_a_zipped_module_is_compiled_once_per_change(compiled: ModuleType, tmp_path: Path) -> None:
     # Ansible's archives have another name each time
     assert imported(zipped(tmp_path / "one.zip", 1)) == 1
     assert imported(zipped(tmp_path / "two.zip", 1)) == 1

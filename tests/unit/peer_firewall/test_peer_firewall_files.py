@@ -30,14 +30,14 @@ def of_job(**change: Any) -> list[tuple[str, str]]:
     return found
 
 
-def test_the_policy_opens_exact_ports_to_the_peers_only_and_binds_nobody() -> None:
+def test_the_policy_opens_exact_ports_to_peers_only() -> None:
     ports = ["22/tcp", "29500/tcp", "50000-54095/tcp"]
     wanted = [(f"fullmesh-peers{family}", port) for family in "46" for port in ports]
     assert of_job() == wanted
     assert ZONE_FILE not in rendered()
 
 
-def test_peers_only_binds_the_peers_to_a_zone_that_opens_nothing() -> None:
+def test_peers_only_binds_peers_to_a_zone_without_openings() -> None:
     zone = ElementTree.fromstring(rendered(mode="peers_only")[ZONE_FILE])  # noqa: S314 (ours)
     assert zone.get("target") is None  # default: reject the rest, let ICMP through
     assert [tag.get("ipset") for tag in zone.findall("source")] == [
@@ -53,7 +53,7 @@ def test_peers_trusted_accepts_everything_from_the_same_sources() -> None:
     assert ZONE_FILE not in rendered(mode="peers_trusted")
 
 
-def test_controllers_get_ssh_by_a_policy_that_takes_nothing_away() -> None:
+def test_controllers_get_ssh_without_removing_other_access() -> None:
     text = rendered(ssh_ports=[2222, 22])["/etc/firewalld/policies/fullmesh-ssh.xml"]
     policy = ElementTree.fromstring(text)  # noqa: S314 (ours)
     assert policy.get("target") == "CONTINUE"
@@ -66,7 +66,7 @@ def test_controllers_get_ssh_by_a_policy_that_takes_nothing_away() -> None:
 ALL_FILE = "/etc/firewalld/policies/fullmesh-all.xml"
 
 
-def test_services_are_opened_to_those_who_may_come() -> None:
+def test_services_are_open_to_their_allowed_clients() -> None:
     files = rendered(controller_ports=["8443/tcp"], public_ports=["8000/tcp", "9000-9010/udp"])
     ssh = ElementTree.fromstring(files["/etc/firewalld/policies/fullmesh-ssh.xml"])  # noqa: S314 (ours)
     doors = [rule.find("port").get("port") for rule in ssh.findall("rule")]  # type: ignore[union-attr]
@@ -104,14 +104,14 @@ def test_addresses_are_sorted_joined_and_cleaned() -> None:
     assert found == {"4": ["10.0.0.11", "10.0.0.12"], "6": ["fe80::1"]}
 
 
-def test_what_lies_in_another_network_is_left_out() -> None:
+def test_addresses_of_another_network_are_skipped() -> None:
     found = firewalld_files.group_by_family(
         ["10.9.1.1", "10.9.0.0/16", "10.9.2.0/24", "198.51.100.7", "fd00:9::/32"]
     )
     assert found == {"4": ["10.9.0.0/16", "198.51.100.7"], "6": ["fd00:9::/32"]}
 
 
-def test_a_set_is_one_of_networks_only_where_one_is_in_it() -> None:
+def test_a_set_has_intervals_only_if_it_contains_a_network() -> None:
     files = rendered(controllers=["10.9.0.0/16", "fd00::7"])
     kinds = {
         name: ElementTree.fromstring(files[f"/etc/firewalld/ipsets/{name}.xml"]).get("type")  # noqa: S314 (ours)
@@ -128,7 +128,7 @@ NETWORKS = st.builds(
 
 
 @given(st.lists(NETWORKS | st.ip_addresses().map(str), max_size=8))
-def test_a_set_never_overlaps_and_covers_what_was_asked(networks: list[str]) -> None:
+def test_a_set_never_overlaps_and_covers_its_input(networks: list[str]) -> None:
     asked = [ip_network(one) for one in networks]
     held = [
         ip_network(one)
@@ -144,7 +144,7 @@ def test_a_set_never_overlaps_and_covers_what_was_asked(networks: list[str]) -> 
 
 
 @given(st.lists(st.ip_addresses().map(str), min_size=1, max_size=8))
-def test_what_is_rendered_is_well_formed(addresses: list[str]) -> None:
+def test_rendered_files_are_well_formed(addresses: list[str]) -> None:
     for text in rendered(peers=addresses, controllers=addresses).values():
         ElementTree.fromstring(text)  # noqa: S314 (ours)
         assert "<protocol" not in text

@@ -29,7 +29,7 @@ from firewall_machine import (
 )
 
 
-def test_rules_that_do_what_the_files_say_have_no_faults() -> None:
+def test_rules_that_match_the_files_have_no_faults() -> None:
     assert firewalld.find_ruleset_faults(kernel(), WANT) == []
 
 
@@ -56,7 +56,7 @@ def test_each_missing_rule_is_named(gone: str, word: str) -> None:
     assert any(text.startswith(word) for text in firewalld.find_ruleset_faults(without(gone), WANT))
 
 
-def test_ports_of_services_are_proved_in_the_kernel_no_more_and_no_less() -> None:
+def test_service_ports_are_proved_exactly_in_the_kernel() -> None:
     want = WANT | {"controller_ports": ["8443/tcp"], "public_ports": ["8000/tcp"]}
     ssh, public = "filter_IN_policy_fullmesh-ssh", "filter_IN_policy_fullmesh-all"
     served = [
@@ -76,7 +76,7 @@ def test_ports_of_services_are_proved_in_the_kernel_no_more_and_no_less() -> Non
     ]
 
 
-def test_peers_are_bound_in_peers_only_and_in_no_other_mode() -> None:
+def test_peers_are_bound_in_mode_peers_only_alone() -> None:
     """A node of an earlier version has them bound: it is moved over."""
     want = WANT | {"mode": "peers_only"}
     assert firewalld.find_ruleset_faults(strict(), want) == []
@@ -113,7 +113,7 @@ def test_a_port_too_many_and_a_flushed_ruleset_are_named() -> None:
     assert firewalld.find_ruleset_faults([], WANT) == ["the kernel has no table of firewalld"]
 
 
-def test_trusted_means_a_rule_for_the_peers_without_any_other_condition() -> None:
+def test_trusted_requires_an_unconditional_rule_for_peers() -> None:
     want = WANT | {"mode": "peers_trusted"}
     table = [item for item in kernel() if "fullmesh-job_allow" not in str(item.get("rule"))]
     assert firewalld.find_ruleset_faults(table, want) == [
@@ -185,7 +185,7 @@ def test_a_fingerprint_ignores_handles_and_order_and_other_zones(root: Path) -> 
 @pytest.mark.parametrize(
     "gone", ["29500", "10.0.0.12", "policy_fullmesh", "@fullmesh-peers6", "POLICIES_pre"]
 )
-def test_a_fingerprint_sees_what_is_gone_at_runtime(root: Path, gone: str) -> None:
+def test_a_fingerprint_detects_missing_runtime_rules(root: Path, gone: str) -> None:
     assert print_of(root, without(gone))["runtime"] != print_of(root, kernel())["runtime"]
 
 

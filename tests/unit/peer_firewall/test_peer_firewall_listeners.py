@@ -37,7 +37,7 @@ def settings_of(machine: Machine, **change: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", observed.build_settings())
 
 
-def test_a_first_start_names_what_it_would_cut_and_stops(machine: Machine) -> None:
+def test_a_first_start_names_what_it_would_block_and_stops(machine: Machine) -> None:
     said = refused(bare(machine))
     assert (
         "[PF-129] no firewall runs on this node, and firewalld's zone public would block reachable listeners: "
@@ -72,7 +72,9 @@ def test_so_it_does_before_the_package_is_there(machine: Machine) -> None:
         ),
     ],
 )
-def test_what_the_zone_lets_in_is_not_cut(machine: Machine, zone: str, lost: str) -> None:
+def test_services_allowed_by_the_zone_are_not_blocked(
+    machine: Machine, zone: str, lost: str
+) -> None:
     bare(machine)
     port = '<port port="8000" protocol="tcp"/>'
     put(machine.root, "/etc/firewalld/services/base.xml", f"<service>{port}</service>")
@@ -92,7 +94,7 @@ def test_each_interface_has_its_zone(machine: Machine) -> None:
     assert "8003/tcp" not in said
 
 
-def test_cut_goes_on_and_says_what_is_shut(machine: Machine) -> None:
+def test_cut_continues_and_names_what_is_blocked(machine: Machine) -> None:
     run = firewall(bare(machine), start="cut")
     assert run.present()["changed"]
     assert [note["code"] for note in run.call.notes] == ["PF-211"]
@@ -175,11 +177,11 @@ def test_a_firewall_that_judged_before_is_started_as_ever(machine: Machine, unit
     assert run.call.notes == []
 
 
-def test_where_ufw_judged_nothing_is_lost(machine: Machine) -> None:
+def test_rules_taken_over_from_ufw_lose_nothing(machine: Machine) -> None:
     taken_over(bare(machine)).present()
 
 
-def test_peers_only_says_what_peers_lose(machine: Machine) -> None:
+def test_peers_only_names_what_peers_lose(machine: Machine) -> None:
     bare(machine).units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     put(machine.root, "/etc/firewalld/zones/public.xml", PUBLIC)
     machine.table_after = strict()

@@ -21,7 +21,7 @@ from firewall_machine import BOUND, PEERS, POLICIES, ZONES, put
         ("nowhere", 22, False),
     ],
 )
-def test_what_a_zone_lets_in(root: Path, zone: str, port: int, open_: bool) -> None:
+def test_a_zones_openings_are_read(root: Path, zone: str, port: int, open_: bool) -> None:
     assert firewalld_others.is_allowed_by_zone(str(root), zone, port) is open_
 
 
@@ -48,7 +48,7 @@ def test_another_zone_that_claims_a_peer_is_named(root: Path, source: str, claim
     assert all("zone work" in text for text in found)
 
 
-def test_what_is_runtime_only_is_named() -> None:
+def test_runtime_only_entries_are_named() -> None:
     kept = ZONES.replace("eth0", "")
     assert firewalld_others.find_unsaved_settings(ZONES, kept, "fullmesh") == []
     ran = ZONES.replace("  ports:\n", "  ports: 8443/tcp\n")
@@ -88,7 +88,7 @@ def test_an_interface_that_only_the_daemon_knows_would_move(
     assert found == ["zone work, interfaces: eth0"] * lost
 
 
-def test_policies_of_others_are_compared_and_ours_are_not() -> None:
+def test_foreign_policies_are_compared_and_ours_are_not() -> None:
     ran, kept = POLICIES.format("http", "http"), POLICIES.format("", "")
     found = firewalld_others.find_unsaved_settings(ran, kept, "fullmesh", "policy")
     assert found == ["policy allow-host-ipv6, services: http"]

@@ -45,7 +45,7 @@ def test_a_rule_beside_firewalld_is_refused_before_and_found_after(
     assert undone == ["peer_firewall"]
 
 
-def test_a_carried_port_that_its_owner_leads_elsewhere_is_no_reason_to_refuse(
+def test_a_carried_port_that_is_redirected_is_accepted(
     machine: Machine,
 ) -> None:
     """A container's published port: podman listens on it, and netavark's rule leads it into the container."""
@@ -72,7 +72,7 @@ def test_the_iptables_backend_is_refused_before_any_change(machine: Machine, uni
     assert "PF-126" not in refused(machine)
 
 
-def test_an_undo_goes_through_with_the_iptables_backend(machine: Machine) -> None:
+def test_an_undo_works_with_the_iptables_backend(machine: Machine) -> None:
     put(machine.root, "/etc/firewalld/firewalld.conf", "FirewallBackend=iptables\n")
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     run = firewall(machine, state="reloaded")
@@ -93,7 +93,7 @@ def test_a_firewalld_without_policies_is_refused(machine: Machine, said: str, fi
         assert ours(machine) == []
 
 
-def test_rules_of_others_that_cannot_be_put_back_are_an_error(
+def test_foreign_rules_that_cannot_be_restored_are_an_error(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "undone", lambda run, name, why: {})

@@ -87,7 +87,7 @@ IN_NFTABLES = """table inet netavark {
     ("saved", "nft", "networks"),
     [(SAVED, "", ["10.89.7.0/24"]), ("", IN_NFTABLES, ["10.88.0.0/16", "fd7a:1::/64"])],
 )
-def test_the_first_start_leaves_containers_their_way_out(
+def test_the_first_start_keeps_containers_connected(
     machine: Machine, saved: str, nft: str, networks: list[str]
 ) -> None:
     """Containers that started before firewalld are put where netavark puts those that start after it."""
@@ -128,15 +128,13 @@ def test_bans_outlive_a_reload_and_its_rollback(machine: Machine) -> None:
         'rule family="ipv4" source address="192.0.2.7" mark set="7"',
     ],
 )
-def test_a_door_that_is_open_at_runtime_only_is_not_opened_for_good(
-    machine: Machine, rule: str
-) -> None:
+def test_a_runtime_only_opening_is_not_made_permanent(machine: Machine, rule: str) -> None:
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.told["firewall-cmd --list-all-zones"] = f"{ZONES}\t{BAN}\n\t{rule}\n"
     assert "[PF-114]" in refused(machine)
 
 
-def test_a_source_that_others_took_away_at_runtime_stops_a_reload(machine: Machine) -> None:
+def test_a_source_removed_at_runtime_stops_a_reload(machine: Machine) -> None:
     kept = ZONES.replace("  sources:\n", "  sources: 192.0.2.0/24\n")
     assert firewalld_others.find_unsaved_settings(ZONES, kept, "fullmesh") == [
         "zone public, sources: none"
@@ -157,7 +155,7 @@ def test_a_source_that_others_took_away_at_runtime_stops_a_reload(machine: Machi
         ("--direct --get-all-rules", "ipv4 filter INPUT 0 -j DROP", True),
     ],
 )
-def test_everything_that_a_reload_would_drop_stops_it_and_an_undo_only_says_so(
+def test_losses_of_a_reload_stop_it_but_not_an_undo(
     machine: Machine, line: str, text: str, kept: bool, flush: str
 ) -> None:
     """With FlushAllOnReload=no firewalld keeps some of it by itself."""

@@ -17,7 +17,7 @@ def test_a_confirmed_change_stays(machine: Machine) -> None:
     assert len(ours(machine)) == 5
 
 
-def test_a_connection_from_before_the_change_confirms_nothing(
+def test_a_connection_from_before_the_change_does_not_confirm(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Established connections pass by the new rules; only one that they let in proves that there is a way in."""
@@ -43,7 +43,7 @@ def test_a_connection_from_before_the_change_confirms_nothing(
             assert firewall(machine).confirmed()["rollback"] == "disarmed"
 
 
-def test_too_late_is_said(machine: Machine) -> None:
+def test_a_late_confirmation_is_reported(machine: Machine) -> None:
     firewall(machine).present()
     put(Path(engine.STORE), "/peer_firewall/fired", "")
     with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[PF-120\]"):

@@ -40,7 +40,7 @@ def test_a_first_start_is_armed_checked_proved(machine: Machine) -> None:
     assert stat.S_IMODE(mode) == 0o644
 
 
-def test_a_running_firewalld_is_reloaded_once_and_a_second_run_does_nothing(
+def test_a_running_firewalld_reloads_once_and_then_never(
     machine: Machine,
 ) -> None:
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
@@ -54,7 +54,7 @@ def test_a_running_firewalld_is_reloaded_once_and_a_second_run_does_nothing(
     assert machine.commands() == ""
 
 
-def test_where_a_reload_keeps_old_entries_they_are_taken_out_and_on_the_way_back_too(
+def test_stale_entries_are_removed_after_reload_and_rollback(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without it a peer could never go: the proof saw the old entry, and every run went back."""
@@ -86,7 +86,7 @@ esac
 """
 
 
-def test_what_is_taken_out_is_what_no_file_of_ours_has(tmp_path: Path) -> None:
+def test_only_entries_missing_in_our_files_are_removed(tmp_path: Path) -> None:
     tool, log = tmp_path / "firewall-cmd", tmp_path / "log"
     tool.write_text(FIREWALL_CMD, encoding="utf-8")
     tool.chmod(0o755)
@@ -110,7 +110,7 @@ def test_a_flushed_ruleset_is_restarted_not_reloaded(machine: Machine) -> None:
     assert "systemctl restart firewalld.service" in machine.commands()
 
 
-def test_check_mode_touches_nothing(machine: Machine) -> None:
+def test_check_mode_changes_nothing(machine: Machine) -> None:
     run = firewall(machine, check=True)
     assert run.present()["changed"]
     assert ours(machine) == []
@@ -118,7 +118,7 @@ def test_check_mode_touches_nothing(machine: Machine) -> None:
     assert len(run.call.diff) == 5
 
 
-def test_a_bare_node_is_told_what_comes_and_not_touched_before_the_package(
+def test_an_unconfigured_node_gets_a_preview_before_the_package(
     machine: Machine,
 ) -> None:
     machine.units = {}
@@ -139,7 +139,7 @@ def test_a_bare_node_with_ssh_elsewhere_gets_the_service_too(
     assert '<port port="2222" protocol="tcp"/>' in text
 
 
-def test_somebody_elses_ssh_service_is_left_alone(machine: Machine) -> None:
+def test_a_foreign_ssh_service_is_unchanged(machine: Machine) -> None:
     put(machine.root, "/etc/firewalld/services/ssh.xml", "<service/>")
     assert "[PF-115]" in refused(machine)
     assert (

@@ -45,9 +45,7 @@ def enforcing(machine: Machine, word: str = "1\n") -> None:
 
 
 @pytest.mark.parametrize(("line", "words"), DENIED.items())
-def test_denials_of_firewalld_are_told_and_no_others(
-    machine: Machine, line: str, words: str
-) -> None:
+def test_only_denials_of_firewalld_are_reported(machine: Machine, line: str, words: str) -> None:
     def run(argv: list[str]) -> tuple[int, str]:
         assert argv[0] != "journalctl" or "--since=@1000" in argv
         return (0, f"{line}\n{line}\n") if argv[0] == "journalctl" else (127, "")
@@ -59,7 +57,7 @@ def test_denials_of_firewalld_are_told_and_no_others(
     assert denials.list_denials("firewalld", run, 1000.4, str(machine.root)) == []
 
 
-def test_the_audit_log_is_asked_for_what_is_new(machine: Machine) -> None:
+def test_only_new_lines_of_the_audit_log_are_read(machine: Machine) -> None:
     def run(argv: list[str]) -> tuple[int, str]:
         both = AUDIT.format(999) + "\n" + AUDIT.format(1000).replace("write", "read")
         return (0, both) if argv[0] == "ausearch" else (0, "")
@@ -90,7 +88,7 @@ def test_selinux_is_named_where_it_keeps_firewalld_from_starting(
     assert ("journalctl -u firewalld" in said) is not guilty
 
 
-def test_rules_that_are_not_there_are_an_error_and_everything_goes_back(
+def test_missing_rules_are_an_error_and_are_rolled_back(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undone: list[str] = []
@@ -107,7 +105,7 @@ def test_rules_that_are_not_there_are_an_error_and_everything_goes_back(
     assert undone == ["peer_firewall"]
 
 
-def test_off_says_so_and_names_ufw(machine: Machine) -> None:
+def test_mode_off_is_reported_and_names_ufw(machine: Machine) -> None:
     put(machine.root, "/etc/ufw/ufw.conf", "ENABLED=yes\n")
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     run = firewall(machine, state="off")

@@ -64,7 +64,7 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
         ("PF-107", {"existing_services": "carry"}),
     ],
 )
-def test_what_makes_no_sense_is_refused(code: str, change: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(code: str, change: dict[str, Any]) -> None:
     found = faults_of(PEERS, [], change.get("ports", ["29500/tcp"]), OPTIONS | change)
     assert [fault.code for fault in found] == [code]
 
@@ -93,7 +93,7 @@ def test_controllers_are_addresses_and_networks(controllers: list[str], codes: s
     assert {fault.code for fault in faults_of(PEERS, controllers, [], OPTIONS)} == codes
 
 
-def test_zero_seconds_arm_nothing_and_are_fine() -> None:
+def test_zero_seconds_disables_the_rollback() -> None:
     assert faults_of(PEERS, ["fe80::1%eth0"], [], OPTIONS | {"rollback_seconds": 0}) == []
 
 

@@ -32,7 +32,7 @@ from firewall_machine import (
 )
 
 
-def test_ufw_a_rival_a_mask_and_a_claim_are_refused_at_once(machine: Machine) -> None:
+def test_conflicting_firewalls_are_refused_at_once(machine: Machine) -> None:
     with_ufw(machine)
     put(
         machine.root, "/etc/firewalld/zones/work.xml", '<zone><source address="10.0.0.0/8"/></zone>'
@@ -48,7 +48,7 @@ def test_ufw_a_rival_a_mask_and_a_claim_are_refused_at_once(machine: Machine) ->
     assert ours(machine) == []
 
 
-def test_rules_of_ufw_that_would_get_lost_are_refused_and_can_be_given_up(machine: Machine) -> None:
+def test_ufw_rules_that_would_be_lost_are_refused_unless_allowed(machine: Machine) -> None:
     with_ufw(machine, RULES)
     text = refused(machine)
     assert "[PF-122]" in text
@@ -85,7 +85,7 @@ def test_ssh_that_ufw_restricts_is_not_opened_to_all_unsaid(machine: Machine) ->
     assert "ssh on 22/tcp over IPv4" in run.call.notes[0]["text"]
 
 
-def test_where_the_zone_keeps_ssh_shut_as_ufw_did_it_may_take_over(machine: Machine) -> None:
+def test_a_zone_as_strict_as_ufw_may_take_over(machine: Machine) -> None:
     with_ufw(machine)
     put(machine.root, "/etc/ufw/user.rules", SSH_FOR_SOME)
     put(machine.root, "/etc/firewalld/zones/public.xml", "<zone/>")
@@ -97,7 +97,7 @@ def test_where_the_zone_keeps_ssh_shut_as_ufw_did_it_may_take_over(machine: Mach
 OPENED = "nft " + preserve.OPEN
 
 
-def test_ufw_goes_before_firewalld_starts_and_behind_a_gate(machine: Machine) -> None:
+def test_ufw_stops_before_firewalld_starts_behind_a_gate(machine: Machine) -> None:
     run = taken_over(machine)
     assert run.present()["ufw"]
     assert [note["code"] for note in run.call.notes] == ["PF-203"]
@@ -161,7 +161,7 @@ def test_the_opening_of_the_gate_is_rehearsed(
 
 
 @pytest.mark.parametrize("possible", [True, False])
-def test_an_undo_opens_no_gate_that_it_cannot_shut(
+def test_an_undo_opens_no_gate_that_it_cannot_close(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, possible: bool
 ) -> None:
     monkeypatch.setattr(
@@ -184,7 +184,7 @@ def test_an_undo_opens_no_gate_that_it_cannot_shut(
 
 @pytest.mark.parametrize("seconds", [0, 60])
 @pytest.mark.parametrize("fails", ["start firewalld", "ufw disable", "firewall-cmd --state"])
-def test_a_takeover_that_fails_goes_back_before_the_gate_opens(
+def test_a_failed_takeover_reverts_before_traffic_is_allowed(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, seconds: int, fails: str
 ) -> None:
     """Whatever is asked for: without the rollback the node would be left without any firewall."""
@@ -208,9 +208,7 @@ def test_a_takeover_that_fails_goes_back_before_the_gate_opens(
     assert OPENED not in machine.calls
 
 
-def test_what_could_not_be_put_back_is_said(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_restore_is_reported(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "undone", lambda run, name, why: {"faults": ["`x`: rc 1"]})
     machine.fails = "start firewalld"
     said = refused(machine)
@@ -218,7 +216,7 @@ def test_what_could_not_be_put_back_is_said(
     assert "could not be restored: `x`: rc 1." in said
 
 
-def test_where_nobody_has_to_confirm_the_change_is_armed_until_it_is_proved(
+def test_an_unattended_change_is_armed_until_proved(
     machine: Machine,
 ) -> None:
     result = firewall(machine, rollback_seconds=0).present()
@@ -231,7 +229,7 @@ def test_where_nobody_has_to_confirm_the_change_is_armed_until_it_is_proved(
     assert not (Path(engine.STORE) / "peer_firewall").exists()
 
 
-def test_ufw_stays_on_where_nothing_can_stand_in_for_it(
+def test_ufw_stays_on_if_no_rollback_can_run(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
@@ -246,7 +244,7 @@ def test_ufw_stays_on_where_nothing_can_stand_in_for_it(
     assert not any("start firewalld" in call for call in machine.calls)
 
 
-def test_rules_of_ufw_that_are_not_in_the_kernel_are_an_error(
+def test_ufw_rules_that_are_not_in_the_kernel_are_an_error(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
@@ -267,7 +265,7 @@ def test_ufw_that_does_not_stop_is_an_error(
     assert not any("start firewalld" in call for call in machine.calls)
 
 
-def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine: Machine) -> None:
+def test_after_the_takeover_the_policy_stays_and_undo_restores_ufw(machine: Machine) -> None:
     ready_for_undo(machine)
     assert not firewall(machine).present()["changed"]
     remembered(machine, active=False)
@@ -285,7 +283,7 @@ def test_after_the_takeover_the_policy_stays_and_the_undo_gives_ufw_back(machine
     assert not firewall(machine).left()["changed"]
 
 
-def test_where_firewalld_ran_before_ufw_comes_back_after_the_undo(machine: Machine) -> None:
+def test_if_firewalld_ran_before_ufw_returns_after_undo(machine: Machine) -> None:
     taken_over(machine).present()
     firewall(machine).confirmed()
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")

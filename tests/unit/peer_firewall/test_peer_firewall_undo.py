@@ -34,7 +34,7 @@ def with_point(machine: Machine, *, active: bool) -> None:
     machine.table = kernel()
 
 
-def test_an_undo_is_armed_and_somebody_has_to_confirm_it(machine: Machine) -> None:
+def test_an_undo_is_armed_and_needs_a_confirmation(machine: Machine) -> None:
     with_point(machine, active=True)
     assert firewall(machine).leaving() == {"changed": False, "armed": True}
     assert JOB_FILE in [entry["path"] for entry in journal()["files"]]
@@ -47,7 +47,7 @@ def test_an_undo_is_armed_and_somebody_has_to_confirm_it(machine: Machine) -> No
     assert firewall(machine).confirmed()["rollback"] == "disarmed"
 
 
-def test_an_undo_stops_a_firewall_of_ours_and_nothing_with_it(machine: Machine) -> None:
+def test_an_undo_stops_our_firewall_and_no_other_unit(machine: Machine) -> None:
     with_point(machine, active=False)
     assert firewall(machine, check=True).leaving()["changed"]
     assert STOPPED not in machine.calls
@@ -64,7 +64,7 @@ def test_an_undo_that_starts_a_firewall_is_armed_to_stop_it(machine: Machine) ->
     assert journal()["boot_commands"] == ["systemctl --no-block stop firewalld.service"]
 
 
-def test_an_undo_without_a_point_or_in_check_mode_arms_nothing(machine: Machine) -> None:
+def test_an_undo_without_point_or_in_check_mode_arms_nothing(machine: Machine) -> None:
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     assert firewall(machine).leaving() == {"changed": False, "armed": False}
     assert firewall(machine).left() == {"changed": False, "armed": False}
@@ -73,14 +73,14 @@ def test_an_undo_without_a_point_or_in_check_mode_arms_nothing(machine: Machine)
     assert "systemd-run" not in machine.commands()
 
 
-def test_an_undo_that_nobody_has_to_confirm_ends_by_itself(machine: Machine) -> None:
+def test_an_undo_without_confirmation_ends_by_itself(machine: Machine) -> None:
     with_point(machine, active=True)
     assert firewall(machine, rollback_seconds=0).leaving()["armed"]
     assert not firewall(machine, rollback_seconds=0).left()["armed"]
     assert not (Path(engine.STORE) / "peer_firewall").exists()
 
 
-def test_an_undo_that_came_too_late_says_so(machine: Machine) -> None:
+def test_a_late_undo_is_reported(machine: Machine) -> None:
     with_point(machine, active=True)
     firewall(machine).leaving()
     (Path(engine.STORE) / "peer_firewall/fired").touch()
@@ -88,7 +88,7 @@ def test_an_undo_that_came_too_late_says_so(machine: Machine) -> None:
         firewall(machine).left()
 
 
-def test_an_undo_goes_back_at_once_where_ufw_does_not_come(
+def test_an_undo_reverts_at_once_if_ufw_does_not_start(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken_over(machine).present()

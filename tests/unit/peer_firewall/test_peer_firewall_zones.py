@@ -72,7 +72,7 @@ def test_the_default_zone_may_have_the_interface(machine: Machine) -> None:
     assert firewall(machine).present()["changed"]
 
 
-def test_a_zone_of_ours_that_is_about_to_go_is_nobodys(machine: Machine) -> None:
+def test_our_zone_that_will_be_removed_has_no_owner(machine: Machine) -> None:
     """NetworkManager's profile names the zone that earlier versions made."""
     machine.answers["ip"] = "2: eth1    inet 10.0.0.11/24 scope global eth1\n"
     put(machine.root, "/etc/sysconfig/network-scripts/ifcfg-eth1", "ZONE=fullmesh\n")
@@ -81,7 +81,7 @@ def test_a_zone_of_ours_that_is_about_to_go_is_nobodys(machine: Machine) -> None
     )
 
 
-def test_a_node_of_an_earlier_version_is_moved_over_in_one_reload_and_goes_back_whole(
+def test_an_older_versions_node_migrates_in_one_reload_and_reverts(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its zone goes and the policy comes between one reload and the next; the rollback knows both files."""

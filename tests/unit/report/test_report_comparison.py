@@ -28,7 +28,7 @@ def test_two_runs_of_a_healthy_cluster_do_not_differ() -> None:
     assert "Nothing changed" in page.render_report_page(new, found)
 
 
-def test_what_got_worse_and_better_is_named() -> None:
+def test_improvements_and_regressions_are_named() -> None:
     old, new = built(), dropped()
     names = [held["id"] for held in new["rungs"] if held["status"] != "passed"]
     found = changes(old, new)

@@ -20,7 +20,7 @@ def junit_of(result: dict[str, Any]) -> dict[str, ET.Element]:
     return {suite.attrib["name"]: suite for suite in root}
 
 
-def test_junit_has_a_case_for_every_rung_link_and_finding() -> None:
+def test_junit_has_a_case_per_check_link_and_finding() -> None:
     result = dropped()
     suites = junit_of(result)
     sizes = {name: len(suite.findall("testcase")) for name, suite in suites.items()}
@@ -37,7 +37,7 @@ def test_junit_has_a_case_for_every_rung_link_and_finding() -> None:
     assert len(skipped) == sum(r["status"] in ("skipped", "not_run") for r in result["rungs"])
 
 
-def test_junit_counts_what_it_has() -> None:
+def test_junit_counts_its_cases() -> None:
     root = parsed(junit.render_junit(dropped()))
     for name in ("tests", "failures", "errors", "skipped"):
         assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
@@ -47,7 +47,7 @@ def test_junit_counts_what_it_has() -> None:
     assert parsed(junit.render_junit(built())).attrib["failures"] == "0"
 
 
-def test_a_warning_passes_and_is_told() -> None:
+def test_a_warning_passes_and_is_shown() -> None:
     result = dropped()
     result["findings"] = [{**result["findings"][0], "severity": "warning"}]
     [case] = junit_of(result)["fullmesh.findings"].findall("testcase")
@@ -55,7 +55,7 @@ def test_a_warning_passes_and_is_told() -> None:
     assert "VC-201" in str(case.findtext("system-out"))
 
 
-def test_the_terminal_shows_the_matrix_and_what_follows() -> None:
+def test_the_terminal_shows_the_matrix_and_next_steps() -> None:
     shown = summary(large(8))
     assert re.search(r"from \\ to +gpu-000 +gpu-001", shown)
     assert re.search(r"gpu-000 .*dropped", shown)

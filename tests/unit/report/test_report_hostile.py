@@ -60,7 +60,7 @@ def test_the_figures_for_the_pointer_cannot_end_their_element() -> None:
     assert len(data["rows"]) == 9
 
 
-def test_the_policy_allows_our_own_script_and_style_and_nothing_else() -> None:
+def test_the_content_policy_allows_our_script_and_style_only() -> None:
     text = page.render_report_page(dropped())
     policy = next(a["content"] for t, a in Page(text).elements if a.get("http-equiv"))
     assert policy is not None

@@ -32,7 +32,7 @@ from fullmesh.settings import ROOT
     [built(), dropped(), built(healthy(1)), built(healthy(check_mode=True)), large(8), large(30)],
     ids=["healthy", "dropped", "one", "check", "eight", "thirty"],
 )
-def test_the_page_is_whole_and_asks_nobody(result: dict[str, Any]) -> None:
+def test_the_page_is_complete_and_loads_nothing(result: dict[str, Any]) -> None:
     text = page.render_report_page(result)
     read = Page(text)
     assert read.stack == []
@@ -66,7 +66,7 @@ def test_the_page_shows_the_verdict_the_findings_and_the_commands() -> None:
     assert "L3 failed" not in shown
 
 
-def test_a_finding_leads_to_what_is_known_of_its_cause() -> None:
+def test_a_finding_links_to_its_cause() -> None:
     """In the same file: who reads it may have no checkout. What follows from a finding has its page there as well."""
     result = large(8)
     read = Page(page.render_report_page(result))
@@ -93,7 +93,7 @@ def test_tables_have_every_link_and_finding() -> None:
     assert [row["rung"] for row in rungs] == [one["id"] for one in large(8)["rungs"]]
 
 
-def test_no_cell_is_a_formula_and_none_breaks_its_row() -> None:
+def test_no_cell_is_a_formula_or_breaks_its_row() -> None:
     """A node's words: a spreadsheet would compute what begins so."""
     result = dropped()
     result["findings"][0]["seen"] = "=HYPERLINK(1)"
@@ -104,7 +104,7 @@ def test_no_cell_is_a_formula_and_none_breaks_its_row() -> None:
     assert '"quote"' in row["cause"]
 
 
-def test_links_are_a_table_for_few_nodes_and_a_picture_for_many() -> None:
+def test_links_are_a_table_or_for_many_nodes_a_picture() -> None:
     few = page.render_report_page(large(matrix.TABLE_NODES))
     assert few.count('class="k-') == 8 * 7
     assert "D</span> dropped" in few
@@ -116,7 +116,7 @@ def test_links_are_a_table_for_few_nodes_and_a_picture_for_many() -> None:
     assert Page(many).text().count("dropped") > 8
 
 
-def test_two_hundred_nodes_are_a_small_page_made_in_no_time() -> None:
+def test_two_hundred_nodes_give_a_small_page_quickly() -> None:
     started = time.process_time()
     text = page.render_report_page(large(200))
     assert len(text) < 4_000_000
@@ -154,7 +154,7 @@ def test_noise_is_no_fault_in_the_picture() -> None:
     assert {heat.find_level(rate, upper) for rate in rates} == {heat.LEVELS - 1}
 
 
-def test_no_state_is_told_by_its_colour_alone() -> None:
+def test_no_state_depends_on_colour_alone() -> None:
     letters = [state.letter for state in model.STATES.values()]
     assert len(set(letters)) == len(letters)
     template = (ROOT / "src/fullmesh/report/page.html.j2").read_text()

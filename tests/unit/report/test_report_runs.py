@@ -143,14 +143,14 @@ def test_a_report_that_fails_does_not_lose_the_result(tmp_path: Path, action: An
     assert "fullmesh report --html tries again" in told["warnings"][0]
 
 
-def test_a_result_that_cannot_be_kept_is_a_failure(tmp_path: Path, action: Any) -> None:
+def test_a_result_that_cannot_be_stored_is_a_failure(tmp_path: Path, action: Any) -> None:
     (tmp_path / "run1").write_text("a file where the directory must be")
     told = action.write_run_result(wanted(tmp_path, built()))
     assert told["failed"]
     assert "could not be written" in told["msg"]
 
 
-def test_the_arguments_of_the_action_are_those_that_the_module_documents(action: Any) -> None:
+def test_the_actions_arguments_match_its_module_documentation(action: Any) -> None:
     documented = yaml.safe_load(run_result.DOCUMENTATION)["options"]
     kinds = {name: {k: o[k] for k in ("type", "required")} for name, o in documented.items()}
     assert kinds == action.ARGUMENTS
@@ -189,13 +189,11 @@ def test_a_brief_summary_keeps_to_its_lines(width: int) -> None:
         (["192.168.100.101", "192.168.100.102"], ["…2.168.100.101", "…2.168.100.102"]),
     ],
 )
-def test_names_beside_the_matrix_keep_what_tells_them_apart(
-    names: list[str], shown: list[str]
-) -> None:
+def test_names_beside_the_matrix_stay_distinct(names: list[str], shown: list[str]) -> None:
     assert heat.shorten_node_names(names) == shown
 
 
-def test_a_block_of_one_node_is_itself_and_not_a_link_that_nobody_tried() -> None:
+def test_a_block_of_one_node_is_not_an_untested_link() -> None:
     nodes = [f"n{at}" for at in range(3)]
     assert blocks.find_single_node_blocks(nodes, 2) == {1}
     assert blocks.list_first_nodes(nodes, 2) == ["n0", "n2"]

@@ -18,7 +18,7 @@ def planned(node: Machine) -> list[str]:
     return node.calls[-1][node.calls[-1].index(f"{node.store}/engine.py") + 1 :]
 
 
-def test_apply_writes_runs_and_says_so(node: Machine) -> None:
+def test_apply_writes_runs_and_reports(node: Machine) -> None:
     old, new = node.etc / "old", node.etc / "sub/new"
     old.write_text("x")
     node.arm(old, new)
@@ -33,7 +33,7 @@ def test_apply_writes_runs_and_says_so(node: Machine) -> None:
     assert (node.root / "ran").exists()
 
 
-def test_what_cannot_be_applied_is_undone_at_once(node: Machine) -> None:
+def test_a_change_that_fails_is_reverted_at_once(node: Machine) -> None:
     new = node.etc / "new"
     node.arm(new)
     transaction_engine.apply_change(
@@ -62,7 +62,7 @@ def test_apply_does_not_stop_the_unit_that_it_runs_in(
     assert not [command for command in asked if "fullmesh-apply-static-ip.service" in command]
 
 
-def test_an_engine_that_stumbles_says_so_and_leaves_no_failed_unit(node: Machine) -> None:
+def test_an_engine_error_is_reported_without_a_failed_unit(node: Machine) -> None:
     node.arm()
     (node.folder / "plan.json").write_text("{}")
     node.engine("apply", str(node.folder))
@@ -70,7 +70,7 @@ def test_an_engine_that_stumbles_says_so_and_leaves_no_failed_unit(node: Machine
     assert tail
 
 
-def test_what_the_kernel_does_not_take_again_of_others_is_named(
+def test_foreign_state_that_the_kernel_rejects_is_named(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An address comes back; a route by a gateway of the old network is refused, as iproute2 6.1 says it."""
@@ -113,7 +113,7 @@ def test_what_the_kernel_does_not_take_again_of_others_is_named(
     assert last.endswith("; lost, of others: " + gone)
 
 
-def test_a_run_that_was_killed_before_its_change_was_armed_leaves_no_boot_unit(
+def test_a_run_killed_before_arming_leaves_no_boot_unit(
     node: Machine,
 ) -> None:
     """Found by tests/unit/test_schedules.py: whoever confirmed it took the record away, and the unit stayed."""
@@ -154,7 +154,7 @@ def test_apply_waits_until_our_connection_has_ended(node: Machine) -> None:
     assert new.exists()
 
 
-def test_nothing_more_is_applied_once_it_is_put_back(node: Machine) -> None:
+def test_nothing_is_applied_after_the_rollback(node: Machine) -> None:
     new = node.etc / "new"
     node.arm(new)
     transaction_engine.apply_change(node.run, NAME, {str(new): {"text": "x", "mode": 0o644}}, [])

@@ -15,7 +15,7 @@ from ansible.module_utils.fullmesh.transaction import engine as transaction_engi
 from rollback_machine import NAME, Machine
 
 
-def test_a_second_change_is_refused_and_says_since_when_and_which(node: Machine) -> None:
+def test_a_second_change_is_refused_with_start_and_owner(node: Machine) -> None:
     node.arm(what="addresses of eth0")
     since = json.loads((node.folder / "journal.json").read_text())["since"]
     for name in (NAME, "peer_firewall"):
@@ -36,7 +36,7 @@ def test_two_that_arm_at_the_same_moment(node: Machine, monkeypatch: pytest.Monk
             node.arm()
 
 
-def test_a_transaction_whose_guard_never_ran_is_undone_by_the_next_run(node: Machine) -> None:
+def test_the_next_run_reverts_a_transaction_without_guard(node: Machine) -> None:
     path = node.etc / "file"
     path.write_text("before")
     node.arm(path)
@@ -88,7 +88,7 @@ def test_a_late_guard_does_not_undo_the_next_transaction(node: Machine) -> None:
 
 
 @pytest.mark.parametrize("end", ["confirmed", "put back", "put back, and another"])
-def test_a_guard_goes_when_its_change_is_over(node: Machine, end: str) -> None:
+def test_a_guard_ends_with_its_change(node: Machine, end: str) -> None:
     """Whoever ends the change also ends the guard; where that was killed in between, it goes by itself."""
     path = node.etc / "file"
     node.arm(path)
@@ -109,7 +109,7 @@ def test_a_guard_goes_when_its_change_is_over(node: Machine, end: str) -> None:
     }.get(end, "armed")
 
 
-def test_who_ends_a_change_ends_the_guard_but_not_under_its_own_feet(
+def test_a_change_ends_its_guard_but_not_itself(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped: list[list[str]] = []
@@ -132,7 +132,7 @@ def test_who_ends_a_change_ends_the_guard_but_not_under_its_own_feet(
     assert guard in stopped
 
 
-def test_a_journal_that_cannot_be_read_is_not_nobodys(
+def test_an_unreadable_journal_still_has_an_owner(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full table of files, a disk that stumbles: the rollback took that for a change that was over, and went."""
@@ -164,7 +164,7 @@ def test_a_journal_that_cannot_be_read_is_not_nobodys(
     assert transaction_engine.state_of(str(node.folder)) == "fired"
 
 
-def test_a_guard_that_is_at_it_is_left_to_finish(
+def test_a_guard_that_is_reverting_may_finish(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody who confirms while it puts back waits for it, and does not end it when that takes too long."""
@@ -184,7 +184,7 @@ def test_a_guard_without_its_script_ends_well(node: Machine) -> None:
     subprocess.run(guard[guard.index("/bin/sh") :], check=True, timeout=60)
 
 
-def test_systemd_can_read_again_what_a_guard_is(node: Machine) -> None:
+def test_systemd_can_reload_the_guard_unit(node: Machine) -> None:
     """Found by tests/cuts/test_drawn_cuts.py: after a daemon-reload it was started, and its script did nothing.
 
     systemd 252 puts a backslash before these when it writes a unit of ours, and leaves it there when it reads.

@@ -16,7 +16,7 @@ from rehearsal import rehearsed
 from rollback_machine import NAME, Machine, furnish, manifest
 
 
-def test_no_room_to_save_changes_nothing_and_arms_nothing(
+def test_no_room_for_the_backup_changes_and_arms_nothing(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = furnish(node)
@@ -41,7 +41,7 @@ def test_no_room_to_save_changes_nothing_and_arms_nothing(
 
 
 @pytest.mark.parametrize("room", [0, 1])
-def test_no_room_for_the_plan_changes_nothing_and_leaves_nothing_armed(
+def test_no_room_for_the_plan_changes_and_arms_nothing(
     node: Machine, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     paths = furnish(node)
@@ -72,7 +72,7 @@ def test_a_guard_that_does_not_start_leaves_nothing(node: Machine) -> None:
     assert not node.units.exists()
 
 
-def test_a_rollback_that_does_not_run_is_found_before_anything_is_changed(node: Machine) -> None:
+def test_a_rollback_that_cannot_run_is_found_before_the_change(node: Machine) -> None:
     """What a policy does that forbids it: systemd starts it, and nothing comes of it."""
     file = node.etc / "hosts"
     file.write_text("before")
@@ -86,7 +86,7 @@ def test_a_rollback_that_does_not_run_is_found_before_anything_is_changed(node: 
     assert not list(node.units.rglob("*"))
 
 
-def test_a_rollback_that_would_fail_is_found_before_anything_is_changed(
+def test_a_rollback_that_would_fail_is_found_before_the_change(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = node.etc / "hosts"
@@ -139,7 +139,7 @@ def test_only_the_run_that_armed_it_confirms_or_restores(node: Machine) -> None:
     assert transaction_engine.disarm(node.run, NAME, first) == "idle"
 
 
-def test_a_confirmation_that_cannot_be_written_leaves_the_guard_to_end_the_change(
+def test_an_unwritable_confirmation_leaves_the_change_to_the_guard(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was taken for one that came too late: the guard was ended, and the change stayed for good."""
@@ -181,7 +181,7 @@ def test_the_system_s_own_python_runs_it(node: Machine, monkeypatch: pytest.Monk
     assert "/home" not in (node.units / transaction_engine.BOOT).read_text()
 
 
-def test_a_unit_that_is_still_on_its_way_out_is_waited_for(node: Machine) -> None:
+def test_a_stopping_unit_is_waited_for(node: Machine) -> None:
     answers = [(1, "Unit x.service was already loaded or has a fragment file."), (0, "")]
 
     def run(argv: list[str]) -> tuple[int, str]:
@@ -247,7 +247,7 @@ def test_a_file_system_without_room_for_one_more_name(
     assert not node.folder.exists()
 
 
-def test_whoever_comes_too_late_leaves_the_saved_copy_to_an_unfinished_restore(
+def test_a_late_run_keeps_the_backup_of_an_unfinished_restore(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = node.etc / "file"
@@ -261,7 +261,7 @@ def test_whoever_comes_too_late_leaves_the_saved_copy_to_an_unfinished_restore(
     assert path.read_text() == "before"
 
 
-def test_what_a_killed_run_left_is_never_restored(node: Machine) -> None:
+def test_leftovers_of_a_killed_run_are_never_restored(node: Machine) -> None:
     path = node.etc / "file"
     path.write_text("before")
     node.arm(path)
@@ -274,7 +274,7 @@ def test_what_a_killed_run_left_is_never_restored(node: Machine) -> None:
     assert transaction_engine.state_of(str(node.folder)) == "armed"
 
 
-def test_every_name_that_comes_or_goes_is_on_the_disk_before_the_word_is_out(
+def test_every_rename_is_on_disk_before_it_is_reported(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link, new = node.etc / "d/link", node.etc / "e/new"
@@ -297,7 +297,7 @@ def test_every_name_that_comes_or_goes_is_on_the_disk_before_the_word_is_out(
     assert {str(link.parent), str(new.parent), str(node.units)} <= set(synced)
 
 
-def test_a_command_is_not_waited_for_longer_because_of_what_it_started(tmp_path: Path) -> None:
+def test_a_command_ends_without_waiting_for_its_children(tmp_path: Path) -> None:
     started = tmp_path / "pid"
     assert (
         transaction_engine.run_with_deadline(f"sleep 30 & echo $! > {started}; sleep 30", 1)[0]
@@ -308,7 +308,7 @@ def test_a_command_is_not_waited_for_longer_because_of_what_it_started(tmp_path:
     os.kill(pid, signal.SIGTERM)
 
 
-def test_of_a_script_its_arguments_are_told() -> None:
+def test_a_script_is_reported_by_its_arguments() -> None:
     assert (
         transaction_engine.describe_command(["ip", "link", "delete", "bond0"])
         == "ip link delete bond0"

@@ -16,7 +16,7 @@ def view(addresses: list[str], routes: list[list[str]], mtu: int = 1500) -> dict
     return {"links": {"e0": link}, "routes": routes}
 
 
-def test_what_the_kernel_no_longer_shows_is_named_as_commands(
+def test_what_the_kernel_lost_is_named_as_commands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     default = ["-4", "e0", "default via 10.0.0.1 proto dhcp metric 100"]
@@ -59,7 +59,7 @@ def later_view(addresses: list[str], routes: list[list[str]]) -> dict[str, Any]:
         (False, {**GAVE, "addresses": {}, "links": []}, []),
     ],
 )
-def test_a_rollback_deletes_only_what_the_change_gave(
+def test_a_rollback_deletes_only_what_the_change_added(
     lease_before: bool,
     ours: transaction_engine.OwnChanges,
     gone: list[str],
@@ -73,7 +73,7 @@ def test_a_rollback_deletes_only_what_the_change_gave(
     assert told == gone
 
 
-def test_a_rollback_gives_an_address_of_others_back_that_an_owner_drops(
+def test_a_rollback_restores_a_foreign_address_that_an_owner_drops(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """keepalived does not add its address again, and `networkctl reconfigure` drops it."""
@@ -110,7 +110,7 @@ def test_owners_get_the_time_that_a_lease_takes(monkeypatch: pytest.MonkeyPatch)
     }
 
 
-def test_what_the_owner_does_not_put_back_the_kernel_is_told(
+def test_what_the_owner_does_not_restore_is_set_in_the_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before, now, told = view(["192.0.2.5/24"], []), view([], []), []
@@ -126,7 +126,7 @@ def test_what_the_owner_does_not_put_back_the_kernel_is_told(
 
 
 @pytest.mark.parametrize(("waited", "until"), [(0, 12), (5, 7), (20, 0)])
-def test_an_owner_that_has_waited_for_a_lease_is_waited_for_that_much_less(
+def test_time_spent_waiting_for_a_lease_is_deducted(
     monkeypatch: pytest.MonkeyPatch, waited: int, until: int
 ) -> None:
     before, now, told = view(["10.0.0.5/24"], []), view([], []), []
@@ -159,7 +159,7 @@ LEASED = """[{"ifname": "e0", "flags": ["UP"], "mtu": 1500, "addr_info": [
    "valid_life_time": 4294967295, "preferred_life_time": 4294967295}]}]"""
 
 
-def test_an_address_comes_back_with_its_metric_and_a_lease_with_the_time_that_it_had(
+def test_an_address_keeps_its_metric_and_a_lease_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What `ip -j addr` of iproute2 6.1 says of a lease of systemd-networkd 252, and of an address of its own."""
@@ -190,7 +190,7 @@ MANAGED_ROUTES = """default via 10.0.0.1 dev e0 proto dhcp src 10.0.0.5 metric 1
 local 10.0.0.5 dev e0 table local proto kernel scope host src 10.0.0.5"""
 
 
-def test_the_route_to_its_own_network_comes_back_where_its_owner_had_made_it(
+def test_the_connected_route_returns_as_its_owner_made_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """NetworkManager 1.42; without that route the kernel refuses the gateway."""
@@ -226,7 +226,7 @@ def test_the_route_to_its_own_network_comes_back_where_its_owner_had_made_it(
         ]
 
 
-def test_a_route_that_is_there_is_not_insisted_on_because_its_address_lost_a_flag(
+def test_an_existing_route_is_accepted_despite_a_lost_flag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`ip addr replace` of an IPv6 address takes noprefixroute off; the owner's route stays."""
@@ -326,7 +326,7 @@ def test_a_route_that_refuses_is_over_no_interface(line: str, route: str | None)
     assert transaction_engine.parse_route_line(["e0"], "-4", line) == (route and ["-4", "", route])
 
 
-def test_a_route_that_refuses_and_came_later_is_never_taken_away(
+def test_a_later_unreachable_route_is_never_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     later = [["-4", "", "blackhole 203.0.113.0/24"]]
@@ -350,7 +350,7 @@ def test_a_lease_is_no_longer_than_it_was(left: int, age: int, then: int) -> Non
     assert transaction_engine.age_lease_times(["metric", "7"], age) == ["metric", "7"]
 
 
-def test_a_route_is_known_without_what_changes_by_itself() -> None:
+def test_a_route_is_compared_without_volatile_fields() -> None:
     assert transaction_engine.strip_route_state(
         "default via fe80::1 proto ra metric 100 expires 1795sec pref low"
     ) == ("default via fe80::1 proto ra metric 100 pref low")

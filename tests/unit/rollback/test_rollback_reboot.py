@@ -17,7 +17,7 @@ def rebooted(node: Machine) -> None:
     (node.folder / "journal.json").write_text(json.dumps(journal))
 
 
-def test_after_a_reboot_the_files_are_back_and_the_boot_commands_have_run(node: Machine) -> None:
+def test_after_a_reboot_files_are_restored_and_commands_have_run(node: Machine) -> None:
     path, ran = node.etc / "file", node.root / "ran"
     path.write_text("before")
     node.arm(
@@ -32,7 +32,7 @@ def test_after_a_reboot_the_files_are_back_and_the_boot_commands_have_run(node: 
     assert not node.units.exists()
 
 
-def test_without_boot_commands_the_usual_ones_run_once_the_boot_is_over(
+def test_without_boot_commands_the_default_ones_run_once(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, ran = node.etc / "file", node.root / "ran"

@@ -24,7 +24,7 @@ def spoil(paths: list[Path]) -> None:
     deep.write_text("y")
 
 
-def test_restored_is_byte_for_byte_with_modes_owners_times_links_and_absence(node: Machine) -> None:
+def test_files_modes_owners_times_and_links_are_restored_exactly(node: Machine) -> None:
     paths = furnish(node)
     before = manifest(node.etc)
     node.arm(*paths, commands=[["touch", str(node.root / "ran")], f"echo $0 > {node.root}/shell"])
@@ -52,7 +52,7 @@ def test_extended_attributes_come_back(node: Machine) -> None:
     assert manifest(node.etc) == before
 
 
-def test_a_confirmed_change_stays_and_nothing_is_left_but_the_log(node: Machine) -> None:
+def test_a_confirmed_change_leaves_only_the_log(node: Machine) -> None:
     paths = furnish(node)
     node.arm(*paths)
     assert (node.units / transaction_engine.BOOT).exists()
@@ -86,7 +86,7 @@ def test_the_boot_unit_is_there_while_armed_and_gone_after(node: Machine) -> Non
     assert manifest(node.units) == before
 
 
-def test_only_root_can_read_what_was_saved(node: Machine) -> None:
+def test_only_root_can_read_the_backup(node: Machine) -> None:
     node.arm(*furnish(node))
     assert node.store.stat().st_mode & 0o077 == 0
     assert node.folder.stat().st_mode & 0o077 == 0

@@ -20,7 +20,7 @@ def undo_play() -> dict[str, Any]:
     return dict(play)
 
 
-def test_every_role_is_undone_by_its_undo_point_and_nothing_else() -> None:
+def test_every_role_is_undone_by_its_undo_point_only() -> None:
     """A role's settings say what the next run shall do: nvidia_driver_manage false left driver, hold and nouveau."""
     found = {
         task["ansible.builtin.include_role"]["name"]: task
@@ -56,7 +56,7 @@ def test_every_undo_point_belongs_to_an_undo() -> None:
 
 @pytest.mark.parametrize("left", [[], ["nvidia_driver", "peer_firewall"]])
 @pytest.mark.parametrize("check", [False, True])
-def test_a_node_is_not_forgotten_while_a_role_is_not_undone(
+def test_a_node_is_kept_until_every_role_is_undone(
     tmp_path: Path, left: list[str], check: bool
 ) -> None:
     """The tasks of undo.yml with the tag state, on a folder of this test."""
@@ -88,7 +88,7 @@ def test_a_node_is_not_forgotten_while_a_role_is_not_undone(
         assert name in done.stdout
 
 
-def test_a_unit_whose_package_was_removed_is_gone_before_systemd_reads_its_units_again(
+def test_a_removed_packages_unit_goes_before_the_reload(
     tmp_path: Path,
 ) -> None:
     fragment = tmp_path / "firewalld.service"

@@ -33,7 +33,7 @@ def theirs(node: undo.NodeSystem) -> Path:
 
 @AS_ROOT
 @pytest.mark.parametrize("before", ["theirs\n", ""])
-def test_an_undo_in_the_folder_of_an_account_works_as_that_account(
+def test_an_undo_in_an_accounts_folder_works_as_that_account(
     node: undo.NodeSystem, theirs: Path, before: str
 ) -> None:
     if before:
@@ -52,7 +52,7 @@ def test_an_undo_in_the_folder_of_an_account_works_as_that_account(
 
 
 @AS_ROOT
-def test_an_undo_gives_no_file_of_roots_to_an_account_that_swaps_names(
+def test_an_undo_gives_no_root_file_to_an_account(
     node: undo.NodeSystem, theirs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The review's second proof: the account's own file is remembered, and then a link takes its name."""
@@ -113,7 +113,7 @@ def test_a_folder_of_roots_that_others_can_change_is_refused(
 
 
 @AS_ROOT
-def test_what_is_no_file_is_refused_in_the_folder_of_an_account_too(
+def test_a_special_file_in_an_accounts_folder_is_refused(
     node: undo.NodeSystem, theirs: Path
 ) -> None:
     os.mkfifo(node.at(PROM))
@@ -129,7 +129,7 @@ def test_what_is_no_file_is_refused_in_the_folder_of_an_account_too(
         ("/etc/network/interfaces.d/a", "/etc/network/interfaces.d/.a.fullmesh-kept-2026-11-22~"),
     ],
 )
-def test_a_kept_file_has_a_name_that_nobody_reads(path: str, name: str) -> None:
+def test_a_kept_file_has_a_name_that_no_program_reads(path: str, name: str) -> None:
     assert written.make_kept_name(path, "2026-11-22") == name
     assert written.make_kept_name(path, "2026-11-22", 1) == name[:-1] + "-2~"
 

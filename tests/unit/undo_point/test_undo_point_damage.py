@@ -38,7 +38,7 @@ def with_other_blob(point: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [not_json, not_ours, from_the_future, incomplete, without_blob, with_other_blob]
 )
-def test_a_broken_point_changes_nothing(
+def test_a_damaged_point_changes_nothing(
     node: undo.NodeSystem, damage: Callable[[Path], None]
 ) -> None:
     file = put(node, HOSTS, "theirs\n")
@@ -50,7 +50,7 @@ def test_a_broken_point_changes_nothing(
     assert file.read_text() == "ours\n"
 
 
-def test_without_a_point_there_is_nothing_to_do(node: undo.NodeSystem, systemd: Systemd) -> None:
+def test_without_a_point_nothing_is_undone(node: undo.NodeSystem, systemd: Systemd) -> None:
     result = restore(node)
     assert (result["changed"], result["exists"], systemd.asked) == (False, False, [])
     forgotten = {"changed": False, "exists": False, "swept": [], "kept_packages": []}
@@ -68,7 +68,7 @@ def test_forgetting_removes_the_store_with_its_last_point(node: undo.NodeSystem)
     assert not Path(node.at(written.STORE)).exists()
 
 
-def test_what_apt_brought_along_goes_with_the_point(
+def test_dependencies_that_apt_added_are_removed_with_the_point(
     node: undo.NodeSystem, systemd: Systemd
 ) -> None:
     systemd.installed, systemd.unneeded = ["base", "lonely"], ["lonely"]
@@ -82,7 +82,7 @@ def test_what_apt_brought_along_goes_with_the_point(
     assert systemd.asked[-1][-2:] == ["purge", "libfw"]
 
 
-def test_what_others_installed_since_is_not_swept(node: undo.NodeSystem, systemd: Systemd) -> None:
+def test_later_packages_of_others_stay(node: undo.NodeSystem, systemd: Systemd) -> None:
     """Theirs, left over from what they removed again; and ours, of a first and of a later run."""
     systemd.installed = ["base"]
     undo.remember_state(node, "demo", wanted(packages=["firewalld"]), check=False)
@@ -100,7 +100,7 @@ def test_what_others_installed_since_is_not_swept(node: undo.NodeSystem, systemd
     assert undo.forget_undo_point(node, "demo", check=False)["swept"] == ["libfw", "libset"]
 
 
-def test_what_a_run_brought_that_died_is_swept(node: undo.NodeSystem, systemd: Systemd) -> None:
+def test_packages_of_a_killed_run_are_removed(node: undo.NodeSystem, systemd: Systemd) -> None:
     systemd.installed = ["base"]
     undo.remember_state(node, "demo", wanted(packages=["firewalld"]), check=False)
     systemd.installed += ["libfw"]

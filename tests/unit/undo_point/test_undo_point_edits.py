@@ -23,7 +23,7 @@ from undo_node import (
 
 
 @pytest.mark.parametrize("again", [1, 2])
-def test_what_the_role_wrote_leaves_nothing_beside(node: undo.NodeSystem, again: int) -> None:
+def test_an_unchanged_role_file_needs_no_backup(node: undo.NodeSystem, again: int) -> None:
     put(node, HOSTS, "theirs\n")
     for _ in range(again):
         role_runs(node)
@@ -34,9 +34,7 @@ def test_what_the_role_wrote_leaves_nothing_beside(node: undo.NodeSystem, again:
 
 
 @pytest.mark.parametrize("path", [HOSTS, OURS])
-def test_a_file_that_somebody_changed_since_is_kept_beside_and_named(
-    node: undo.NodeSystem, path: str
-) -> None:
+def test_an_edited_file_is_saved_beside_and_named(node: undo.NodeSystem, path: str) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     put(node, path, "ours\nand mine\n", 0o640)
@@ -53,7 +51,7 @@ def test_a_file_that_somebody_changed_since_is_kept_beside_and_named(
     assert (again["changed"], again["kept"], len(beside(node, path))) == (False, [], 1)
 
 
-def test_the_check_says_of_a_directory_that_it_stays_for_what_is_kept_in_it(
+def test_check_mode_reports_a_folder_that_stays_for_backups(
     node: undo.NodeSystem,
 ) -> None:
     path = "/etc/demo/conf.d/ours"
@@ -66,7 +64,7 @@ def test_the_check_says_of_a_directory_that_it_stays_for_what_is_kept_in_it(
     assert Path(node.at("/etc/demo/conf.d")).is_dir()
 
 
-def test_a_change_that_a_later_run_did_not_touch_is_still_somebodys(node: undo.NodeSystem) -> None:
+def test_an_edit_that_a_later_run_kept_still_counts(node: undo.NodeSystem) -> None:
     """A network file of others of which we took one line out: the role leaves it alone from then on."""
     put(node, HOSTS, "theirs\n")
     role_runs(node)
@@ -76,7 +74,7 @@ def test_a_change_that_a_later_run_did_not_touch_is_still_somebodys(node: undo.N
     assert [one["path"] for one in restore(node)["kept"]] == [HOSTS]
 
 
-def test_what_a_later_run_wrote_over_it_is_ours(node: undo.NodeSystem) -> None:
+def test_an_edit_that_a_later_run_overwrote_is_ours(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     put(node, HOSTS, "mine\n")
@@ -84,7 +82,7 @@ def test_what_a_later_run_wrote_over_it_is_ours(node: undo.NodeSystem) -> None:
     assert restore(node)["kept"] == []
 
 
-def test_an_end_without_a_beginning_takes_nothing_for_ours(node: undo.NodeSystem) -> None:
+def test_an_end_without_a_start_claims_nothing(node: undo.NodeSystem) -> None:
     """static_ip remembers nothing in a run that has nothing to do."""
     put(node, HOSTS, "theirs\n")
     role_runs(node)
@@ -93,7 +91,7 @@ def test_an_end_without_a_beginning_takes_nothing_for_ours(node: undo.NodeSystem
     assert [one["path"] for one in restore(node)["kept"]] == [HOSTS]
 
 
-def test_a_mode_or_a_file_that_is_gone_is_nothing_to_keep(node: undo.NodeSystem) -> None:
+def test_a_changed_mode_or_missing_file_needs_no_backup(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     change_mode(node)
@@ -101,7 +99,7 @@ def test_a_mode_or_a_file_that_is_gone_is_nothing_to_keep(node: undo.NodeSystem)
     assert restore(node)["kept"] == []
 
 
-def test_a_link_that_somebody_made_is_kept_as_a_link(node: undo.NodeSystem) -> None:
+def test_an_edited_link_is_saved_as_a_link(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     role_runs(node)
     replace_by_link(node)
@@ -110,7 +108,7 @@ def test_a_link_that_somebody_made_is_kept_as_a_link(node: undo.NodeSystem) -> N
     assert Path(node.at(HOSTS)).read_text() == "theirs\n"
 
 
-def test_what_nobody_knows_is_kept_where_it_was_somebody_elses(node: undo.NodeSystem) -> None:
+def test_an_unknown_file_is_saved_as_foreign(node: undo.NodeSystem) -> None:
     put(node, HOSTS, "theirs\n")
     undo.remember_state(node, "demo", wanted(files=[HOSTS, OURS]), check=False)
     put(node, HOSTS, "who knows\n")
@@ -142,7 +140,7 @@ def test_a_role_that_gives_its_files_back_by_itself(node: undo.NodeSystem) -> No
     assert Path(node.at(HOSTS)).read_text() == "merged\n"
 
 
-def test_what_cannot_be_kept_is_not_overwritten(
+def test_a_file_that_cannot_be_saved_is_not_overwritten(
     node: undo.NodeSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(node, HOSTS, "theirs\n")

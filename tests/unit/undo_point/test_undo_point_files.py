@@ -17,7 +17,7 @@ def edit(node: undo.NodeSystem) -> None:
 
 
 @pytest.mark.parametrize("damage", [edit, remove, replace_by_link, change_mode])
-def test_a_file_comes_back_with_bytes_and_mode(
+def test_a_file_is_restored_with_bytes_and_mode(
     node: undo.NodeSystem, damage: Callable[[undo.NodeSystem], None]
 ) -> None:
     file = put(node, HOSTS, "theirs\n")
@@ -31,7 +31,7 @@ def test_a_file_comes_back_with_bytes_and_mode(
     assert restore(node)["changed"] is False
 
 
-def test_an_absent_file_goes_with_the_directories_made_for_it(node: undo.NodeSystem) -> None:
+def test_a_new_file_is_removed_with_its_new_folders(node: undo.NodeSystem) -> None:
     path = "/etc/demo/conf.d/60-demo.conf"
     undo.remember_state(node, "demo", wanted(files=[path]), check=False)
     put(node, path, "ours\n")
@@ -46,7 +46,7 @@ def test_an_absent_file_goes_with_the_directories_made_for_it(node: undo.NodeSys
     assert not Path(node.at("/etc/demo")).exists()
 
 
-def test_a_directory_with_somebody_elses_file_stays(node: undo.NodeSystem) -> None:
+def test_a_folder_with_a_foreign_file_stays(node: undo.NodeSystem) -> None:
     undo.remember_state(node, "demo", wanted(directories=["/etc/demo"]), check=False)
     other = put(node, "/etc/demo/other", "theirs\n")
     assert restore(node)["changed"] is False
@@ -60,7 +60,7 @@ def test_a_directory_that_was_there_stays(node: undo.NodeSystem) -> None:
     assert Path(node.at("/etc/demo")).is_dir()
 
 
-def test_a_link_comes_back(node: undo.NodeSystem) -> None:
+def test_a_link_is_restored(node: undo.NodeSystem) -> None:
     link = Path(node.at("/etc/demo"))
     link.symlink_to("/usr/lib/demo")
     undo.remember_state(node, "demo", wanted(files=["/etc/demo"]), check=False)
@@ -84,7 +84,7 @@ def test_the_first_state_stays_the_original(node: undo.NodeSystem) -> None:
     assert file.read_text() == "theirs\n"
 
 
-def test_check_mode_says_what_it_would_save_and_writes_nothing(node: undo.NodeSystem) -> None:
+def test_check_mode_lists_what_it_would_save(node: undo.NodeSystem) -> None:
     result = undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=True)
     assert result["saved"] == ["files:" + HOSTS]
     assert "files:" + HOSTS in result["diff"]["after"]

@@ -28,7 +28,7 @@ def test_an_unclear_sysctl_is_refused(key: str) -> None:
         observe.sysctl_to_proc_path(key)
 
 
-def test_sysctls_come_back_and_unknown_ones_are_left(node: undo.NodeSystem) -> None:
+def test_sysctls_are_restored_and_unknown_ones_stay(node: undo.NodeSystem) -> None:
     key = "net.ipv4.ip_local_port_range"
     file = put(node, observe.sysctl_to_proc_path(key), "32768\t60999\n")
     undo.remember_state(node, "demo", wanted(sysctls=[key, "net.ipv4.none"]), check=False)
@@ -88,7 +88,7 @@ def test_a_restored_unit_file_is_reloaded_and_started(
     assert [call[0] for call in systemd.verbs()] == ["daemon-reload", "enable", "start"]
 
 
-def test_a_unit_that_runs_on_is_restarted_only_after_a_change(
+def test_a_running_unit_is_restarted_only_after_a_change(
     node: undo.NodeSystem, systemd: Systemd
 ) -> None:
     file = put(node, "/etc/chrony.conf", "theirs\n")
