@@ -34,6 +34,7 @@ STATES = {
     "t": "is stopped by a debugger",
     "Z": "has ended",
 }
+UNNAMED = ("futex", "sleep", "other")  # waits that every Python program has
 OTHERS = ("/torch/", "/lib/python", "/threading.py", "<frozen")
 
 
@@ -68,6 +69,8 @@ def describe_rank(rank: Rank) -> str:
         words.append("out of {} {}, in no collective".format(last["kind"], last["number"]))
     words += ["at " + find_program_line(rank)] if find_program_line(rank) else []
     words += [STATES[rank["native"]["state"]]] if rank["native"]["state"] in STATES else []
+    wait = rank["native"].get("wait")
+    words += ["waits for " + wait["text"]] if wait and wait["kind"] not in UNNAMED else []
     words += ["raised " + rank["raised"]["text"]] if rank["raised"] else []
     words += ["{}: {}".format(one["what"], one["why"]) for one in rank["missing"]]
     return make_printable(

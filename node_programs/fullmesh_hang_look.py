@@ -10,14 +10,17 @@ This file is long because it joins both sources rank by rank.
 from __future__ import annotations
 
 import os
+import struct
 import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import fullmesh_hang_answer as hang_answer
 import fullmesh_hang_border as hang_border
+import fullmesh_hang_calls as hang_calls
 import fullmesh_hang_evidence as hang_evidence
 import fullmesh_hang_ras as hang_ras
+import fullmesh_hang_wait as hang_wait
 import fullmesh_watch_look as watch_look
 from fullmesh_foreign_text import parse_decimal
 from fullmesh_hang_border import ForeignProcessError
@@ -41,65 +44,7 @@ FIND_SECONDS = 3.0  # for the environments and command lines of all processes
 READ_SECONDS = 5.0  # for the answers of all ranks
 JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid")
 NO_NAME = "none"  # torchrun's id of jobs without --rdzv-id
-# x86_64 and aarch64 have their own numbers (asm/unistd_64.h, asm-generic/unistd.h). Unknown calls are reported by
-# number.
-X86 = {
-    0: "read",
-    1: "write",
-    3: "close",
-    7: "poll",
-    17: "pread64",
-    18: "pwrite64",
-    20: "writev",
-    23: "select",
-}
-X86 |= {
-    34: "pause",
-    35: "nanosleep",
-    42: "connect",
-    44: "sendto",
-    45: "recvfrom",
-    47: "recvmsg",
-    61: "wait4",
-}
-X86 |= {
-    74: "fsync",
-    202: "futex",
-    230: "clock_nanosleep",
-    232: "epoll_wait",
-    247: "waitid",
-    257: "openat",
-}
-X86 |= {262: "newfstatat", 270: "pselect6", 271: "ppoll", 281: "epoll_pwait"}
-ARM = {
-    22: "epoll_pwait",
-    56: "openat",
-    57: "close",
-    63: "read",
-    64: "write",
-    67: "pread64",
-    68: "pwrite64",
-}
-ARM |= {
-    72: "pselect6",
-    73: "ppoll",
-    79: "newfstatat",
-    82: "fsync",
-    95: "waitid",
-    98: "futex",
-    101: "nanosleep",
-}
-ARM |= {
-    115: "clock_nanosleep",
-    203: "connect",
-    206: "sendto",
-    207: "recvfrom",
-    212: "recvmsg",
-    260: "wait4",
-}
-CALLS = {"x86_64": X86, "aarch64": ARM}.get(os.uname()[4], {})
 ON_FILES = frozenset(["read", "write", "pread64", "pwrite64", "writev", "fsync", "close"])
-WORDS = 3  # of /proc/PID/syscall, if the process is in a call
 NOTHING: MainThreadState = {
     "state": "",
     "wchan": "",
@@ -114,32 +59,28 @@ NOTHING: MainThreadState = {
 # --- from outside -----------------------------------------------------------------------------------
 
 
-def read_process_state(pid: int) -> str:
-    """Return the state letter of /proc/PID/stat, or "" if the process has ended."""
-    rest = watch_look.read_proc_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return rest[0].decode() if rest else ""
-
-
-def read_native_state(pid: int) -> MainThreadState:
-    """Return the kernel's state of the main thread (proc_pid_syscall(5), proc_pid_wchan(5))."""
-    found: MainThreadState = {**NOTHING, "state": read_process_state(pid)}
-    found["wchan"] = (
-        watch_look.read_proc_bytes(f"/proc/{pid}/wchan").decode("utf-8", "replace").strip()
-    )
-    words = watch_look.read_proc_bytes(f"/proc/{pid}/syscall").decode("ascii", "replace").split()
-    number = parse_decimal(words[0]) if len(words) >= WORDS else None
-    if number is None:
-        return found
-    name = found["syscall"] = CALLS.get(number, str(number))
-    if name in ON_FILES:
-        found["fd"] = int(words[1], 16)
-        try:
-            found["target"] = os.readlink("/proc/{}/fd/{}".format(pid, found["fd"]))
-        except OSError:
-            found["target"] = ""
-    # its fourth argument is the timeout (futex(2))
-    found["forever"] = name == "futex" and int(words[4], 16) == 0
-    return found
+def read_native_state(pid: int, waits: hang_wait.WaitFinder) -> MainThreadState:
+    """Return the kernel's state of the main thread, and the object that it waits for."""
+    call = hang_calls.read_thread_call(pid)
+    thread, process = hang_calls.read_cpu_seconds(pid)
+    found: MainThreadState = {
+        **NOTHING,
+        "state": call.state,
+        "wchan": call.wchan,
+        "syscall": call.name,
+        # its fourth argument is the timeout (futex(2))
+        "forever": call.name == "futex" and call.args[3] == 0,
+        "thread_cpu": thread,
+        "process_cpu": process,
+    }
+    if call.name in ON_FILES:
+        found["fd"] = hang_calls.as_descriptor(call.args[0])
+        found["target"] = hang_calls.shorten_text(hang_calls.read_link(pid, found["fd"]))
+    try:
+        wait = waits.find_wait(pid)
+    except (OSError, ValueError, IndexError, struct.error):
+        return found  # it ended meanwhile, or changed its memory
+    return {**found, "wait": wait} if wait else found
 
 
 # --- the ranks of this node -------------------------------------------------------------------------
@@ -265,6 +206,7 @@ class NodeEvidence:
     def __init__(self, *, thorough: bool = True) -> None:
         """Read the kernel's data. *thorough*: also query the GPUs' driver, and py-spy for ranks that do not answer."""
         self.thorough = thorough
+        self.waits = hang_wait.WaitFinder(hang_calls.OpenFiles() if thorough else None)
         self.kernel: list[KernelLine] = hang_evidence.find_kernel_events()
         self.connections: dict[str, RankConnection] = {}
         self.why = self.no_gpus = ""
@@ -296,7 +238,7 @@ class NodeEvidence:
 
 def explain_silence(pid: int, error: Exception) -> str:
     """Return why a process did not answer."""
-    if not read_process_state(pid):
+    if not hang_calls.read_process_state(pid):
         return "it has ended"
     if isinstance(error, ConnectionRefusedError):
         return "it was not started by a launcher of Fullmesh, with the hook"
@@ -338,7 +280,7 @@ def read_rank_state(
         threads = hang_answer.dump_stacks(pid)
     if not threads:
         missing.append({"what": "stacks", "why": missing[-1]["why"] if missing else "it says none"})
-    seen = read_native_state(pid)
+    seen = read_native_state(pid, around.waits)
     found: Rank = {
         **describe_unread_rank(pid, env, host, ""),
         "rank": header["rank"] if header["rank"] >= 0 else rank,

@@ -57,6 +57,25 @@ def native(rank: int, **told: Any) -> Change:
     return change
 
 
+def waits(call: str, kind: str, text: str, **told: Any) -> Change:
+    """Rank 1 waits in a system call, as node_programs/fullmesh_hang_wait.py describes it."""
+    wait = {"kind": kind, "call": call, "target": "", "text": text, "parties": []}
+    return native(1, state="S", wchan="", syscall=call, fd=-1, target="", wait=wait, **told)
+
+
+def used_cpu(seconds: float, **told: Any) -> Change:
+    """Rank 1 used so much CPU time between the looks, in a second, in a call that is not known."""
+
+    def change(samples: Any) -> None:
+        native(1, state="S", wchan="do_wait", syscall="", **told)(samples)
+        for number, sample in enumerate(samples):
+            used = 7.0 + seconds * number
+            sample[1]["taken_ns"] = samples[0][1]["taken_ns"] + 1_000_000_000 * number
+            sample[1]["native"].update(thread_cpu=used, process_cpu=used)
+
+    return change
+
+
 def without(rank: int, **told: Any) -> Change:
     """A rank that is not asked, or of which only the record is there."""
 

@@ -111,3 +111,78 @@ def test_kernel_messages_of_a_task_are_shown_with_its_disk() -> None:
     told = {"kind": "hung", "at_ns": 1, "pid": 4711, "name": "pt_main_thread", "text": line}
     samples[-1][1]["kernel"] = [told]
     assert only(samples).seen.endswith(f"; the kernel: {line}")
+
+
+# --- a rank that sleeps in a system call ------------------------------------------------------------
+
+HELD = "a file lock on /data/cache.lock, held by process 812 (prepare.py, stopped)"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "state", "code", "words"),
+    [
+        (0.9, "S", "HG-101", "is still busy at"),
+        (0.9, "R", "HG-101", "is still busy at"),
+        (0.0, "R", "HG-101", "is still busy at"),  # it may run, and other processes have the CPU
+        (0.0, "S", "HG-119", "waits for the kernel, in do_wait, and uses no CPU time"),
+    ],
+)
+def test_busy_is_said_if_cpu_time_grows(seconds: float, state: str, code: str, words: str) -> None:
+    def change(samples: Any) -> None:
+        hang_records.used_cpu(seconds)(samples)
+        hang_records.native(1, state=state)(samples)
+
+    (found,) = judge_job(hang_records.changed("late_data", change))
+    assert found.code == code
+    assert words in found.cause
+    assert f"used {seconds:.0%} of a CPU between two looks" in found.seen
+
+
+def test_a_rank_whose_cpu_time_is_not_known_is_not_called_busy() -> None:
+    (found,) = judge_job(hang_records.load("late_data"))
+    assert "is still in its own code at /home/user/data.py:20" in found.cause
+
+
+def test_a_rank_that_computes_between_its_system_calls_is_busy() -> None:
+    """It was seen in the call by chance twice."""
+
+    def change(samples: Any) -> None:
+        hang_records.used_cpu(0.5)(samples)
+        hang_records.waits("read", "pipe", "data from a pipe")(samples)
+
+    (found,) = judge_job(hang_records.changed("late_data", change))
+    assert found.code == "HG-101"
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "state", "code"),
+    [
+        ("flock", "lock", "S", "HG-115"),
+        ("fcntl", "lock", "D", "HG-115"),  # NFS
+        ("wait4", "child", "S", "HG-118"),
+        ("ioctl", "device", "D", "HG-119"),
+        ("read", "file", "D", "HG-105"),
+    ],
+)
+def test_a_rank_without_a_python_stack_is_told_by_its_system_call(
+    call: str, kind: str, state: str, code: str
+) -> None:
+    def change(samples: Any) -> None:
+        hang_records.waits(call, kind, HELD)(samples)
+        for sample in samples:
+            sample[1]["native"]["state"] = state
+            sample[1]["threads"] = []
+
+    (found,) = judge_job(hang_records.changed("late_data", change))
+    assert found.code == code
+    assert HELD in found.cause + found.seen
+
+
+@pytest.mark.parametrize("kind", ["socket", "poll", "event"])
+def test_a_socket_without_a_python_stack_may_be_the_collectives(kind: str) -> None:
+    def change(samples: Any) -> None:
+        hang_records.waits("poll", kind, "data from 10.0.0.2:29500")(samples)
+        for sample in samples:
+            sample[1]["threads"] = []
+
+    assert [one.code for one in judge_job(hang_records.changed("late_data", change))] == ["HG-110"]

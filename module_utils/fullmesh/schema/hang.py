@@ -81,7 +81,41 @@ class PythonThread(TypedDict):
     frames: list[Frame]
 
 
-class MainThreadState(TypedDict):
+class WaitParty(TypedDict):
+    """A process that could end the wait of a thread.
+
+    Attributes:
+        command: the start of its command line, without secrets.
+        state: the letter in /proc/PID/stat, "" if it has ended.
+        doing: the reason why it does not end the wait, as far as known: ``stopped``, ``in futex``.
+    """
+
+    pid: int
+    command: str
+    state: str
+    doing: str
+
+
+class KernelWait(TypedDict):
+    """The object that a sleeping thread waits for in a system call.
+
+    Attributes:
+        kind: ``lock`` of a file, ``fifo``, ``pipe``, ``socket``, ``child``, ``device``, ``file``, ``queue``,
+            ``semaphore``, ``futex``, ``signal``, ``sleep``, ``event``, or ``poll`` for objects of several kinds.
+        call: the system call.
+        target: the object: a path, an address with port, the number of a process.
+        text: the object and the processes in words, as in "waits for TEXT".
+        parties: the processes that could end the wait: the holder of the lock, the other end, the child.
+    """
+
+    kind: str
+    call: str
+    target: str
+    text: str
+    parties: list[WaitParty]
+
+
+class MainThreadStateBase(TypedDict):
     """The kernel's state of the main thread.
 
     Attributes:
@@ -101,6 +135,19 @@ class MainThreadState(TypedDict):
     target: str
     forever: bool
     functions: list[str]
+
+
+class MainThreadState(MainThreadStateBase, total=False):
+    """Optional parts of the main thread's state.
+
+    Attributes:
+        wait: missing if it does not sleep in a known system call.
+        thread_cpu, process_cpu: CPU seconds of the main thread and of the whole process, -1 if unreadable.
+    """
+
+    wait: KernelWait
+    thread_cpu: float
+    process_cpu: float
 
 
 class UncaughtException(TypedDict):

@@ -30,6 +30,8 @@ MODULES = (
     "fullmesh_sockets",
     "fullmesh_watch_look",
     "fullmesh_hang_border",
+    "fullmesh_hang_calls",
+    "fullmesh_hang_wait",
     "fullmesh_hang_evidence",
     "fullmesh_hang_answer",
     "fullmesh_hang_ras",

@@ -29,6 +29,8 @@ MODULES = (
     "fullmesh_watch_judge",
     "fullmesh_watch_services",
     "fullmesh_hang_border",
+    "fullmesh_hang_calls",
+    "fullmesh_hang_wait",
     "fullmesh_hang_evidence",
     "fullmesh_hang_answer",
     "fullmesh_hang_ras",

@@ -30,8 +30,8 @@ def find_busy_ranks(job: ObservedJob) -> Iterator[HangFinding]:
         CAUSE,
         ActivityKind.RUNNING,
         LateMessage(
-            "is still busy{at}",
-            "are still busy{at}",
+            "is still {busy}{at}",
+            "are still {busy}{at}",
             IN_TIME,
             "check that line for an endless loop, or for work that only this rank does",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 from fullmesh.causes.engine import Cause
 from fullmesh.causes.hang.places import ThreadActivity, find_thread_activity
@@ -320,6 +320,16 @@ class ObservedJob:
         seconds = (now["taken_ns"] - before["taken_ns"]) / SECOND
         pages = now["paging"]["from_disk"] - before["paging"]["from_disk"]
         return pages / seconds if seconds > 0 and now["paging"]["swapped"] else 0.0
+
+    def get_cpu_share(self, rank: int, whose: Literal["thread_cpu", "process_cpu"]) -> float | None:
+        """Return the share of one CPU that a rank's main thread or process used since the last sample, if known."""
+        before = self.before.ranks.get(rank) if self.before else None
+        now = self.now.ranks.get(rank)
+        if not before or not now or before["pid"] != now["pid"]:
+            return None
+        seconds = (now["taken_ns"] - before["taken_ns"]) / SECOND
+        first, last = before["native"].get(whose, -1.0), now["native"].get(whose, -1.0)
+        return (last - first) / seconds if seconds > 0 and 0 <= first <= last else None
 
     def age(self, wait: CollectiveWait) -> float:
         """Return the seconds since a rank entered the collective that it waits in, or 0."""

@@ -26,10 +26,18 @@ from fullmesh.causes.hang.job import (
     get_collective_key,
 )
 from fullmesh.causes.hang.passing import find_unmatched_ranks
-from fullmesh.causes.hang.places import FUSE, NFS, ActivityKind, ThreadActivity, find_other_threads
+from fullmesh.causes.hang.places import (
+    FUSE,
+    NFS,
+    ActivityKind,
+    ThreadActivity,
+    find_other_threads,
+    get_kernel_wait,
+)
+from fullmesh.observed.hang import Rank
 
 IN_TIME = "every rank enters it at about the same time"
-LATE = tuple(f"HG-1{number:02}" for number in range(1, 15))
+LATE = tuple(f"HG-1{number:02}" for number in range(1, 20))
 # A rank that waits in something that the recorder does not keep is in the user's code as far as others are concerned.
 ALSO = {ActivityKind.COLLECTIVE: ActivityKind.RUNNING, ActivityKind.PASSING: ActivityKind.RUNNING}
 # Activities that a cgroup limit slows down.
@@ -42,6 +50,17 @@ SLOWED = (
 )
 # A process that waits for a page of its own is in state D, or between two of them.
 SWAPPED = (*SLOWED, ActivityKind.DISK)
+# A wait in a system call, and the share of a CPU from which on the main thread computes in spite of it.
+IN_CALL = (
+    ActivityKind.HELD_LOCK,
+    ActivityKind.PIPE,
+    ActivityKind.SOCKET,
+    ActivityKind.CHILD,
+    ActivityKind.CALL,
+)
+COMPUTES = 0.1
+# The share of a CPU below which no thread of a process computes. Watchdogs and heartbeats use less.
+IDLES = 0.02
 # Families of their own tell of these.
 ELSEWHERE = (ActivityKind.ENDED, ActivityKind.GROUP)
 
@@ -72,7 +91,8 @@ def group_late_ranks(job: ObservedJob) -> list[tuple[ActivityKind, list[int]]]:
         if rank not in job.now.ranks:
             continue
         doing = job.now.doing(rank)
-        kind = ALSO.get(doing.kind, doing.kind)
+        kind = _check_cpu_time(job, rank, doing.kind)
+        kind = ALSO.get(kind, kind)
         kind = ActivityKind.THROTTLED if kind in SLOWED and is_throttled(job, rank) else kind
         kind = ActivityKind.SWAPPING if kind in SWAPPED and is_swapping(job, rank) else kind
         there = is_rank_observable(job, rank) or kind in (
@@ -86,6 +106,34 @@ def group_late_ranks(job: ObservedJob) -> list[tuple[ActivityKind, list[int]]]:
             (kind, doing.place, get_collective_key(find_missed_collective(job, rank).entry)), []
         ).append(rank)
     return [(kind, found) for (kind, _, _), found in together.items()]
+
+
+def _check_cpu_time(job: ObservedJob, rank: int, kind: ActivityKind) -> ActivityKind:
+    """Return ``RUNNING`` only for a rank whose CPU time grows between two samples, as far as it is known."""
+    thread, process = job.get_cpu_share(rank, "thread_cpu"), job.get_cpu_share(rank, "process_cpu")
+    if kind in IN_CALL and thread is not None and thread >= COMPUTES:
+        return ActivityKind.RUNNING
+    asleep = job.now.ranks[rank]["native"]["state"] != "R"
+    if kind is ActivityKind.RUNNING and asleep and process is not None and process < IDLES:
+        return ActivityKind.CALL
+    return kind
+
+
+def _describe_activity(job: ObservedJob, rank: int) -> str:
+    """Describe a rank that does not wait. Its CPU time is known from two looks, and not in dumps."""
+    doing = job.now.doing(rank)
+    if doing.kind in ALSO and doing.call:
+        return f"in {doing.call}"
+    return "in its own code" if job.get_cpu_share(rank, "process_cpu") is None else "busy"
+
+
+def describe_kernel_wait(rank: Rank) -> str:
+    """Describe the object that a rank's main thread waits for in the kernel, and the processes behind it."""
+    native = rank["native"]
+    if known := get_kernel_wait(rank):
+        return known["text"]
+    how = native["syscall"] or native["wchan"].strip("0") or "an unknown call"
+    return f"the kernel, in {how}, and uses no CPU time"
 
 
 def find_late_ranks(
@@ -105,7 +153,10 @@ def _make_late_finding(
     wait, doing, rank = find_missed_collective(job, first), now.doing(first), now.ranks[first]
     names = {
         "at": f" at {doing.place}" if doing.place else "",
-        "what": describe_disk_wait(doing) if kind is ActivityKind.DISK else "",
+        "what": describe_disk_wait(doing)
+        if kind is ActivityKind.DISK
+        else describe_kernel_wait(rank),
+        "busy": _describe_activity(job, first),
         "host": rank["host"] or "its node",
         "pid": rank["pid"] or "PID",
         "cpus": rank["limits"]["cpus"] if "limits" in rank else 0,
@@ -144,6 +195,11 @@ def _describe_progress(
     """Describe a rank's progress, its thread's activity, and other threads that it may wait for."""
     words = describe_last_entry(job, rank, wait.entry["group"])
     parts = [one for one in (words, doing.seen) if one]
+    if (known := get_kernel_wait(job.now.ranks[rank])) and doing.kind not in IN_CALL:
+        parts.append(f"system call {known['call']}: {known['text']}")
+    share = job.get_cpu_share(rank, "thread_cpu")
+    if share is not None:
+        parts.append(f"used {share:.0%} of a CPU between two looks")
     kernel = job.now.ranks[rank].get("kernel", [])
     parts += [f"the kernel: {one['text']}" for one in kernel if one["kind"] == "hung"][-1:]
     parts += describe_gpu_load(job, rank) + describe_ras_state(job, rank)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fullmesh.observed.hang import Frame, PythonThread, Rank
+from fullmesh.observed.hang import Frame, KernelWait, PythonThread, Rank
 
 # Not the user's: torch and other packages, Python itself, code without a file.
 PACKAGES = re.compile(r"/(?:site|dist)-packages/")
@@ -54,6 +54,11 @@ class ActivityKind(StrEnum):
     SLEEP = "sleep"
     LOCK = "lock"
     FILE_LOCK = "file lock"
+    HELD_LOCK = "held lock"
+    PIPE = "pipe"
+    SOCKET = "socket"
+    CHILD = "child"
+    CALL = "call"
     ENDED = "ended"
     GROUP = "group"
     PASSING = "passing"
@@ -63,6 +68,18 @@ class ActivityKind(StrEnum):
     SWAPPING = "swapping"
 
 
+# The collector's kinds of waits in the kernel. The others (futex, sleep) have rules of their own.
+KERNEL_WAITS = {
+    "lock": ActivityKind.HELD_LOCK,
+    "fifo": ActivityKind.PIPE,
+    "pipe": ActivityKind.PIPE,
+    "socket": ActivityKind.SOCKET,
+    "child": ActivityKind.CHILD,
+} | dict.fromkeys(
+    ("device", "file", "queue", "semaphore", "signal", "event", "poll"), ActivityKind.CALL
+)
+# Without a Python stack, these may also be a wait in a collective: a library polls its sockets and events.
+NEEDS_STACK = frozenset(("socket", "event", "poll", "device", "file"))
 # A rank in one of these is not waiting for other ranks, whatever is still on its way in the background.
 ELSEWHERE = frozenset(
     (
@@ -75,6 +92,9 @@ ELSEWHERE = frozenset(
         ActivityKind.GC,
         ActivityKind.SLEEP,
         ActivityKind.FILE_LOCK,
+        ActivityKind.HELD_LOCK,
+        ActivityKind.PIPE,
+        ActivityKind.CHILD,
         ActivityKind.ENDED,
     )
 )
@@ -145,6 +165,11 @@ def find_thread_activity(rank: Rank) -> ThreadActivity:
     )
 
 
+def get_kernel_wait(rank: Rank) -> KernelWait | None:
+    """Return the object that a rank's main thread waits for in a system call, if it is known."""
+    return rank["native"].get("wait")
+
+
 def _has_frame_in(pattern: re.Pattern[str], frames: Sequence[Frame]) -> bool:
     return any(pattern.search(frame["file"]) for frame in frames)
 
@@ -160,6 +185,10 @@ def _classify_activity(rank: Rank, frames: list[Frame]) -> tuple[ActivityKind, s
     kernel = native["wchan"] if native["wchan"] not in ("", "0") else "the kernel"
     if native["state"] in STOPPED:
         return ActivityKind.STOPPED, f"state {native['state']}"
+    wait = get_kernel_wait(rank)
+    kind = wait["kind"] if wait else ""
+    if native["state"] == IN_DISK and kind in ("lock", "device"):
+        return KERNEL_WAITS[kind], f"state D in {kernel} ({native['syscall']})"
     if native["state"] == IN_DISK or FUSE.match(kernel):
         target = f", {native['target']}" if native["target"] else ""
         call = f" ({native['syscall']}{target})" if native["syscall"] else ""
@@ -215,6 +244,10 @@ def _classify_kernel_call(
         return ActivityKind.SLEEP, f"system call {native['syscall']}"
     if _has_frame_in(LOCKS, inner) or native["forever"]:
         return ActivityKind.LOCK, text or f"in {inner[0]['name'] if inner else native['syscall']}"
+    wait = get_kernel_wait(rank)
+    kind = wait["kind"] if wait else ""
+    if kind in KERNEL_WAITS and (frames or kind not in NEEDS_STACK):
+        return KERNEL_WAITS[kind], f"state {native['state']} in {native['syscall']}"
     return (
         (ActivityKind.RUNNING, text or f"state {native['state']}")
         if frames
